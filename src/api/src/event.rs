@@ -1,0 +1,105 @@
+//! Which events a plugin wants: bit `1 << (event - 1)` of `ConfigureResponse.events`.
+
+use crate::proto::Event;
+use protobuf::Enum;
+
+/// A set of [`Event`]s.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub struct EventMask(u32);
+
+/// Bits of a subscription that no known event has.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("unknown event bits {0:#x} in the subscription")]
+pub struct UnknownEvents(pub u32);
+
+impl EventMask {
+    /// No event.
+    pub const NONE: Self = Self(0);
+    /// Every event of this protocol version.
+    pub const ALL: Self = Self((1 << (Event::LAST as u32 - 1)) - 1);
+
+    /// Reads the mask of a `ConfigureResponse`; 0 asks for everything.
+    ///
+    /// # Errors
+    /// Bits beyond the events of this protocol version, as upstream.
+    pub fn from_subscription(bits: i32) -> Result<Self, UnknownEvents> {
+        let bits = bits as u32;
+        match bits & !Self::ALL.0 {
+            0 if bits == 0 => Ok(Self::ALL),
+            0 => Ok(Self(bits)),
+            unknown => Err(UnknownEvents(unknown)),
+        }
+    }
+
+    /// The mask as a `ConfigureResponse` holds it.
+    pub fn bits(self) -> i32 {
+        self.0 as i32
+    }
+
+    /// Whether `event` is in the set.
+    pub fn contains(self, event: Event) -> bool {
+        self.0 & Self::bit(event) != 0
+    }
+
+    /// The set with `event` added.
+    #[must_use]
+    pub fn with(self, event: Event) -> Self {
+        Self(self.0 | Self::bit(event))
+    }
+
+    /// All events of either set.
+    #[must_use]
+    pub fn union(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether the set is empty.
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// The events of the set, in the order of their numbers.
+    pub fn iter(self) -> impl Iterator<Item = Event> {
+        Event::VALUES.iter().copied().filter(move |e| self.contains(*e))
+    }
+
+    fn bit(event: Event) -> u32 {
+        match event {
+            Event::UNKNOWN | Event::LAST => 0,
+            e => 1 << (e as u32 - 1),
+        }
+    }
+}
+
+impl FromIterator<Event> for EventMask {
+    fn from_iter<I: IntoIterator<Item = Event>>(events: I) -> Self {
+        events.into_iter().fold(Self::NONE, Self::with)
+    }
+}
+
+impl std::fmt::Debug for EventMask {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zero_means_everything_and_unknown_bits_are_refused() {
+        assert_eq!(EventMask::from_subscription(0), Ok(EventMask::ALL));
+        assert_eq!(EventMask::from_subscription(1 << 14), Err(UnknownEvents(1 << 14)));
+        assert_eq!(EventMask::from_subscription(-1), Err(UnknownEvents(!0x3fff)));
+        assert_eq!(EventMask::ALL.iter().count(), 14);
+    }
+
+    #[test]
+    fn bit_is_event_number_less_one() {
+        let mask = EventMask::from_subscription(0b1000).unwrap();
+        assert!(mask.contains(Event::CREATE_CONTAINER));
+        assert_eq!(mask.iter().collect::<Vec<_>>(), [Event::CREATE_CONTAINER]);
+        assert_eq!(EventMask::from_iter([Event::CREATE_CONTAINER]).bits(), 0b1000);
+    }
+}

@@ -1,0 +1,34 @@
+//! How each adjustable [`Field`] is owned: as a whole, by key, or not at all.
+
+use crate::proto::Field;
+
+/// How claims on a field work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FieldKind {
+    /// One owner (`FieldOwners.simple`).
+    Simple,
+    /// One owner per key (`FieldOwners.compound`).
+    Compound,
+    /// Contributions add up; there is no conflict.
+    Accumulated,
+}
+
+/// The kind of `field`; `None` for [`Field::None`].
+pub fn field_kind(field: Field) -> Option<FieldKind> {
+    match field {
+        Field::None => None,
+        Field::OciHooks => Some(FieldKind::Accumulated),
+        Field::Annotations
+        | Field::Mounts
+        | Field::Devices
+        | Field::CdiDevices
+        | Field::Env
+        | Field::HugepageLimits
+        | Field::CgroupsUnified
+        | Field::Rlimits
+        | Field::Namespace
+        | Field::Sysctl
+        | Field::LinuxNetDevices => Some(FieldKind::Compound),
+        _ => Some(FieldKind::Simple),
+    }
+}

@@ -1,0 +1,35 @@
+//! The NRI protocol as plain data: its messages, event mask, plugin identities, removal markers and field names.
+//!
+//! Nothing here does I/O, and nothing here decides: the merge is `nri-merge`, the transport `nri-wire`.
+//! Start from [`proto`], the generated messages, and [`PluginId`], who sent them.
+
+#![deny(unsafe_code)]
+
+mod event;
+mod field;
+mod optional;
+mod plugin;
+mod removal;
+
+mod generated {
+    #[allow(missing_docs, unreachable_pub, rust_2018_idioms, unsafe_code, clippy::all, clippy::unwrap_used)]
+    #[rustfmt::skip]
+    pub(crate) mod nri;
+}
+
+/// The generated messages of `proto/nri.proto`.
+pub mod proto {
+    pub use crate::generated::nri::*;
+}
+
+pub use event::{EventMask, UnknownEvents};
+pub use field::{FieldKind, field_kind};
+pub use optional::{Optional, opt};
+pub use plugin::{InvalidPlugin, PluginId, PluginIndex, PluginName};
+pub use removal::{Marked, removal_key};
+
+/// Version of upstream's NRI whose protocol this is; told to plugins in `Configure`.
+pub const NRI_VERSION: &str = "v0.12.3";
+
+/// Largest ttrpc message, in bytes, without its 10-byte header.
+pub const MAX_MESSAGE: usize = 4 << 20;

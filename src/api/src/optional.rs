@@ -1,0 +1,47 @@
+//! The protocol's `Optional…` messages and `Option`.
+
+use crate::proto;
+use protobuf::MessageField;
+
+/// A message that holds one value and stands for "present".
+pub trait Optional: Sized {
+    /// What it holds.
+    type Value;
+    /// Wraps a value.
+    fn of(value: Self::Value) -> Self;
+    /// The value.
+    fn value(&self) -> Self::Value;
+}
+
+/// `Some(v)` to a present message, `None` to an absent one.
+pub fn opt<T: Optional>(value: Option<T::Value>) -> MessageField<T> {
+    value.map(T::of).into()
+}
+
+macro_rules! optional {
+    ($($message:ident: $value:ty),* $(,)?) => {$(
+        impl Optional for proto::$message {
+            type Value = $value;
+            fn of(value: $value) -> Self {
+                let mut m = Self::new();
+                m.value = value;
+                m
+            }
+            fn value(&self) -> $value {
+                self.value.clone()
+            }
+        }
+    )*};
+}
+
+optional! {
+    OptionalString: String,
+    OptionalRepeatedString: Vec<String>,
+    OptionalInt: i64,
+    OptionalInt32: i32,
+    OptionalUInt32: u32,
+    OptionalInt64: i64,
+    OptionalUInt64: u64,
+    OptionalBool: bool,
+    OptionalFileMode: u32,
+}

@@ -1,0 +1,123 @@
+//! Who a plugin is: a two-digit index that orders the plugins, and a name.
+
+use std::fmt;
+
+/// Two decimal digits; plugins are called in ascending order.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PluginIndex(u8);
+
+/// A name of one or more of `A-Z a-z 0-9 _ . + -`.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PluginName(String);
+
+/// Index and name; displayed as `NN-name`.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PluginId {
+    /// Order of invocation.
+    pub index: PluginIndex,
+    /// Name without the index.
+    pub name: PluginName,
+}
+
+/// Why a plugin's identity is not acceptable.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidPlugin {
+    /// Not exactly two digits.
+    #[error("plugin index {0:?} is not two digits")]
+    Index(String),
+    /// Empty, or a character that is not allowed.
+    #[error("plugin name {0:?} is not one or more of A-Z a-z 0-9 _ . + -")]
+    Name(String),
+    /// A file name that is not `NN-name`.
+    #[error("plugin file name {0:?} is not of the form NN-name")]
+    FileName(String),
+}
+
+impl PluginIndex {
+    /// # Errors
+    /// Anything but two ASCII digits.
+    pub fn parse(s: &str) -> Result<Self, InvalidPlugin> {
+        match s.as_bytes() {
+            [a @ b'0'..=b'9', b @ b'0'..=b'9'] => Ok(Self((a - b'0') * 10 + (b - b'0'))),
+            _ => Err(InvalidPlugin::Index(s.to_owned())),
+        }
+    }
+}
+
+impl PluginName {
+    /// # Errors
+    /// An empty name or one with other characters.
+    pub fn parse(s: &str) -> Result<Self, InvalidPlugin> {
+        let ok = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'+' | b'-');
+        if !s.is_empty() && s.bytes().all(ok) {
+            Ok(Self(s.to_owned()))
+        } else {
+            Err(InvalidPlugin::Name(s.to_owned()))
+        }
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl PluginId {
+    /// # Errors
+    /// An index or name that is not acceptable.
+    pub fn new(index: &str, name: &str) -> Result<Self, InvalidPlugin> {
+        Ok(Self { index: PluginIndex::parse(index)?, name: PluginName::parse(name)? })
+    }
+
+    /// Reads `NN-name`.
+    ///
+    /// # Errors
+    /// A file name of another form.
+    pub fn from_file_name(file: &str) -> Result<Self, InvalidPlugin> {
+        let (index, name) = file.split_once('-').ok_or_else(|| InvalidPlugin::FileName(file.to_owned()))?;
+        Self::new(index, name).map_err(|_| InvalidPlugin::FileName(file.to_owned()))
+    }
+}
+
+impl fmt::Display for PluginIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:02}", self.0)
+    }
+}
+
+impl fmt::Display for PluginName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for PluginId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.index, self.name)
+    }
+}
+
+macro_rules! debug_as_display {
+    ($($t:ty),*) => {$(impl fmt::Debug for $t {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result { fmt::Display::fmt(self, f) }
+    })*};
+}
+debug_as_display!(PluginIndex, PluginName, PluginId);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_names() {
+        assert_eq!(PluginId::from_file_name("05-a-b.c+d_e").unwrap().to_string(), "05-a-b.c+d_e");
+        for bad in ["", "5-a", "005-a", "05", "05-", "-a", "05-a/b", "xx-a", "05 -a", "٠٥-a"] {
+            assert!(PluginId::from_file_name(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn index_orders() {
+        assert!(PluginIndex::parse("09").unwrap() < PluginIndex::parse("10").unwrap());
+    }
+}

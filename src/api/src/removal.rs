@@ -1,0 +1,44 @@
+//! Removal markers: a key with a leading `-` asks for the removal of that key.
+
+/// The key without its marker, if `key` is a removal.
+///
+/// A lone `-` is no marker: there is nothing behind it to remove.
+pub fn removal_key(key: &str) -> Option<&str> {
+    key.strip_prefix('-').filter(|k| !k.is_empty())
+}
+
+/// A key of an adjustment, read once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Marked<'a> {
+    /// Set this key.
+    Set(&'a str),
+    /// Remove this key.
+    Remove(&'a str),
+}
+
+impl<'a> Marked<'a> {
+    /// Reads a key.
+    pub fn parse(key: &'a str) -> Self {
+        removal_key(key).map_or(Self::Set(key), Self::Remove)
+    }
+
+    /// The key itself, either way.
+    pub fn key(self) -> &'a str {
+        match self {
+            Self::Set(k) | Self::Remove(k) => k,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn markers() {
+        assert_eq!(Marked::parse("-a"), Marked::Remove("a"));
+        assert_eq!(Marked::parse("--a"), Marked::Remove("-a"));
+        assert_eq!(Marked::parse("a-"), Marked::Set("a-"));
+        assert_eq!(Marked::parse("-"), Marked::Set("-"));
+    }
+}
