@@ -1,1 +1,88 @@
-//! Placeholder of the skeleton.
+//! The configuration file: its text to typed values, and the same defaults for every program that reads it.
+//!
+//! Reading the file, the environment and the user namespace is the caller's; this crate only parses.
+//! Start from [`Config::parse`]. A missing file means [`Config::default`].
+
+#![forbid(unsafe_code)]
+
+mod duration;
+mod model;
+mod places;
+
+pub use duration::{InvalidDuration, parse_duration};
+pub use model::{Config, LogSettings, NamedRuntime, OnFailure, PluginPolicy, RuntimeSettings, Unreachable};
+pub use places::{
+    BYPASS_ENV, BYPASS_FILE, CONFIG_ENV, CONFIG_FILE, DEFAULT_RUNTIMES, LIBEXEC_DIR, Owner, RUNTIME_ENV,
+    SEARCH_PATH, state_dir,
+};
+
+/// Why a configuration file is not acceptable.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}, column {column}: {message}")]
+pub struct ConfigError {
+    /// Counted from 1.
+    pub line: usize,
+    /// Counted from 1, in characters.
+    pub column: usize,
+    /// What is wrong there.
+    pub message: String,
+}
+
+impl Config {
+    /// Parses the text of a configuration file.
+    ///
+    /// # Errors
+    /// A syntax error, a value of a wrong type, or a key that does not exist, with its place.
+    pub fn parse(text: &str) -> Result<Self, ConfigError> {
+        toml::from_str(text).map_err(|e| ConfigError::at(text, &e))
+    }
+}
+
+impl ConfigError {
+    fn at(text: &str, error: &toml::de::Error) -> Self {
+        let before = &text[..error.span().map_or(0, |s| s.start.min(text.len()))];
+        Self {
+            line: before.matches('\n').count() + 1,
+            column: before.rsplit('\n').next().unwrap_or("").chars().count() + 1,
+            message: error.message().trim_end().replace('\n', ", "),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: &str) {
+        assert_eq!(Config::parse(text).map(|_| ()).unwrap_err().to_string(), expected, "{text}");
+    }
+
+    #[test]
+    fn errors_name_the_place() {
+        check("runtime = \n", "line 1, column 11: string values must be quoted, expected literal string");
+        let e = Config::parse("\n  modus = 1\n").unwrap_err();
+        assert_eq!((e.line, e.column), (2, 3));
+        assert!(e.message.contains("unknown field `modus`"), "{e}");
+        let e = Config::parse("[runtime]\npath = 3\n").unwrap_err();
+        assert_eq!((e.line, e.column), (2, 8));
+        let e = Config::parse("plugin_request_timeout = \"2 weeks\"\n").unwrap_err();
+        assert!(e.message.contains("2 weeks"), "{e}");
+    }
+
+    #[test]
+    fn empty_means_defaults() {
+        assert_eq!(Config::parse("").unwrap(), Config::default());
+    }
+
+    #[test]
+    fn dashes_work_like_underscores_and_bare_numbers_are_seconds() {
+        let config = Config::parse(
+            "plugin-path = '/p'\nplugin-request-timeout = 3\nplugin_registration_timeout = '250ms'\ndisable-connections = true\n",
+        )
+        .unwrap();
+        assert_eq!(config.plugin_path.to_str(), Some("/p"));
+        assert_eq!(config.plugin_request_timeout.as_secs(), 3);
+        assert_eq!(config.plugin_registration_timeout.as_millis(), 250);
+        assert!(config.disable_connections);
+    }
+}

@@ -1,1 +1,30 @@
-//! Placeholder of the skeleton.
+//! The protocol between the wrapper, the hook, `nrictl` and `nrid`: one JSON message a frame, over a unix stream socket, blocking,
+//! with file descriptors beside a frame where a message says so.
+//!
+//! It carries a version, because a wrapper may meet an `nrid` of another release. It knows nothing of NRI.
+//! Start from [`Client`] (one end) and [`Request`] (what is said). `rustix` and not `nix`, since it receives descriptors as `OwnedFd`
+//! without unsafe code.
+
+#![forbid(unsafe_code)]
+
+mod client;
+mod frame;
+mod launch;
+mod message;
+mod text;
+
+pub use client::{Client, ClientError};
+pub use frame::{FrameError, MAX_FDS, MAX_FRAME, receive, send};
+pub use launch::{LaunchError, Launcher, READY};
+pub use message::{
+    Begin, Exit, Finished, Hook, HookKind, PROTOCOL, PluginStatus, Reply, Request, Status, Substitute, Verb,
+    Versioned,
+};
+pub use text::OsText;
+
+/// Name of the control socket in the state directory.
+pub const CONTROL_SOCKET: &str = "control.sock";
+/// Name of the lock that a starter of `nrid` holds.
+pub const START_LOCK: &str = "start.lock";
+/// Name of the lock that `nrid` holds while it lives.
+pub const LIFE_LOCK: &str = "nrid.lock";

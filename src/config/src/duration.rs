@@ -1,0 +1,89 @@
+//! Durations as people write them: "5s", "250ms", "1m30s"; a bare number means seconds.
+
+use serde::{Deserialize, Deserializer, de::Error};
+use std::time::Duration;
+
+/// A text that is no duration.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no duration, such as \"500ms\", \"5s\" or \"1m30s\"")]
+pub struct InvalidDuration(pub String);
+
+const UNITS: [(&str, f64); 6] =
+    [("ns", 1e-9), ("us", 1e-6), ("µs", 1e-6), ("ms", 1e-3), ("h", 3600.0), ("m", 60.0)];
+
+/// Parses a duration in Go's notation, without sign.
+///
+/// # Errors
+/// Anything else; an amount that a [`Duration`] cannot hold.
+pub fn parse_duration(text: &str) -> Result<Duration, InvalidDuration> {
+    let invalid = || InvalidDuration(text.to_owned());
+    let mut rest = text.trim();
+    let mut total = Duration::ZERO;
+    if rest.is_empty() {
+        return Err(invalid());
+    }
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let (number, tail) = rest.split_at(digits);
+        let number: f64 = number.parse().map_err(|_| invalid())?;
+        let (scale, tail) = match UNITS.iter().find_map(|(u, s)| tail.strip_prefix(u).map(|t| (*s, t))) {
+            Some(found) => found,
+            None if tail.is_empty() && digits == text.trim().len() => (1.0, tail),
+            None => (1.0, tail.strip_prefix('s').ok_or_else(invalid)?),
+        };
+        let part = Duration::try_from_secs_f64(number * scale).map_err(|_| invalid())?;
+        total = total.checked_add(part).ok_or_else(invalid)?;
+        rest = tail;
+    }
+    Ok(total)
+}
+
+pub(crate) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Duration, D::Error> {
+    struct Visitor;
+    impl serde::de::Visitor<'_> for Visitor {
+        type Value = Duration;
+        fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("a duration such as \"5s\", or a number of seconds")
+        }
+        fn visit_str<E: Error>(self, s: &str) -> Result<Duration, E> {
+            parse_duration(s).map_err(E::custom)
+        }
+        fn visit_i64<E: Error>(self, n: i64) -> Result<Duration, E> {
+            u64::try_from(n).map(Duration::from_secs).map_err(|_| E::custom("a duration cannot be negative"))
+        }
+        fn visit_f64<E: Error>(self, n: f64) -> Result<Duration, E> {
+            Duration::try_from_secs_f64(n).map_err(E::custom)
+        }
+    }
+    d.deserialize_any(Visitor)
+}
+
+pub(crate) fn deserialize_option<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Duration>, D::Error> {
+    #[derive(Deserialize)]
+    struct Wrapped(#[serde(deserialize_with = "deserialize")] Duration);
+    Ok(Some(Wrapped::deserialize(d)?.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn table() {
+        for (text, millis) in [
+            ("5s", 5000),
+            ("250ms", 250),
+            ("1m30s", 90_000),
+            ("1.5s", 1500),
+            ("2", 2000),
+            ("0", 0),
+            ("1h", 3_600_000),
+            ("1500us", 1),
+        ] {
+            assert_eq!(parse_duration(text).map(|d| d.as_millis()), Ok(millis), "{text}");
+        }
+        for text in ["", "s", "-1s", "5x", "5s3", "1..2s", "9e99s", "99999999999999999999h"] {
+            assert!(parse_duration(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! The keys of the configuration file, with their defaults.
+
+use crate::duration;
+use serde::Deserialize;
+use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+
+/// The whole file. Keys may be written with dashes in place of underscores.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Every verb is a plain call of the real runtime.
+    pub disable: bool,
+    /// No external plugin may connect.
+    #[serde(alias = "disable-connections")]
+    pub disable_connections: bool,
+    /// Directory of the plugins that are launched.
+    #[serde(alias = "plugin-path")]
+    pub plugin_path: PathBuf,
+    /// Directory of their configuration drop-ins.
+    #[serde(alias = "plugin-config-path")]
+    pub plugin_config_path: PathBuf,
+    /// How long a plugin may take to register.
+    #[serde(alias = "plugin-registration-timeout", deserialize_with = "duration::deserialize")]
+    pub plugin_registration_timeout: Duration,
+    /// How long a plugin may take to answer a request.
+    #[serde(alias = "plugin-request-timeout", deserialize_with = "duration::deserialize")]
+    pub plugin_request_timeout: Duration,
+    /// A further socket for external plugins, beside `nri.sock` in the state directory.
+    #[serde(alias = "socket-path")]
+    pub socket_path: Option<PathBuf>,
+    /// Where `nrid` keeps its sockets, locks and records. Default: see [`crate::state_dir`].
+    #[serde(alias = "state-dir")]
+    pub state_dir: Option<PathBuf>,
+    /// How long a wrapper waits for an `nrid` that it starts.
+    #[serde(alias = "start-timeout", deserialize_with = "duration::deserialize")]
+    pub start_timeout: Duration,
+    /// What `create` does when `nrid` cannot be reached.
+    pub unreachable: Unreachable,
+    /// The real runtime.
+    pub runtime: RuntimeSettings,
+    /// Policies by plugin.
+    pub plugin: Vec<PluginPolicy>,
+    /// The log of `nrid`.
+    pub log: LogSettings,
+}
+
+/// What `create` does when `nrid` cannot be reached or does not answer in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Unreachable {
+    /// The creation fails.
+    #[default]
+    Fail,
+    /// The container is created as the engine wrote it.
+    Pass,
+}
+
+/// `[runtime]`
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RuntimeSettings {
+    /// The real runtime, whatever name the wrapper is called by. A bare name is looked up in PATH.
+    pub path: Option<PathBuf>,
+    /// Names to try, in order, when `path` is not set. Default: runc, crun, youki.
+    pub candidates: Vec<PathBuf>,
+    /// `[runtime.names.NAME]`: for the wrapper called as NAME.
+    pub names: BTreeMap<String, NamedRuntime>,
+}
+
+/// `[runtime.names.NAME]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NamedRuntime {
+    /// The real runtime for this name.
+    pub path: PathBuf,
+}
+
+/// What a failing plugin means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum OnFailure {
+    /// The request goes on without it.
+    #[default]
+    Ignore,
+    /// The request fails.
+    Fail,
+}
+
+/// `[[plugin]]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PluginPolicy {
+    /// `NN-name`, or a name under any index.
+    #[serde(rename = "match")]
+    pub pattern: String,
+    /// What its failure means.
+    #[serde(default, alias = "on-failure")]
+    pub on_failure: OnFailure,
+    /// No container is created while it is not there.
+    #[serde(default)]
+    pub required: bool,
+    /// In place of `plugin_request_timeout`.
+    #[serde(default, deserialize_with = "duration::deserialize_option")]
+    pub timeout: Option<Duration>,
+    /// How many timeouts in a row close its connection.
+    #[serde(default = "one", alias = "consecutive-timeouts")]
+    pub consecutive_timeouts: u32,
+}
+
+/// `[log]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct LogSettings {
+    /// error, warn, info, debug or trace.
+    pub level: String,
+    /// Default: `nrid.log` in the state directory, or stderr in the foreground.
+    pub file: Option<PathBuf>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+impl Default for LogSettings {
+    fn default() -> Self {
+        Self { level: "info".to_owned(), file: None }
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            disable: false,
+            disable_connections: false,
+            plugin_path: "/opt/nri/plugins".into(),
+            plugin_config_path: "/etc/nri/conf.d".into(),
+            plugin_registration_timeout: Duration::from_secs(5),
+            plugin_request_timeout: Duration::from_secs(2),
+            socket_path: None,
+            state_dir: None,
+            start_timeout: Duration::from_secs(20),
+            unreachable: Unreachable::default(),
+            runtime: RuntimeSettings::default(),
+            plugin: Vec::new(),
+            log: LogSettings::default(),
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Where things are when nothing else is said.
+
+use std::path::{Path, PathBuf};
+
+/// The configuration file.
+pub const CONFIG_FILE: &str = "/etc/nri-container-runtime/config.toml";
+/// Names another configuration file.
+pub const CONFIG_ENV: &str = "NRI_CONTAINER_RUNTIME_CONFIG";
+/// Names the real runtime.
+pub const RUNTIME_ENV: &str = "NRI_CONTAINER_RUNTIME_PATH";
+/// Set to 1: the wrapper is a plain call of the real runtime.
+pub const BYPASS_ENV: &str = "NRI_CONTAINER_RUNTIME_BYPASS";
+/// Exists: the wrapper is a plain call of the real runtime.
+pub const BYPASS_FILE: &str = "/etc/nri-container-runtime/bypass";
+/// Where `nrid` and the hook are, when they are not beside the wrapper.
+pub const LIBEXEC_DIR: &str = "/usr/libexec/nri-container-runtime";
+/// Real runtimes to try, in order.
+pub const DEFAULT_RUNTIMES: [&str; 3] = ["runc", "crun", "youki"];
+/// Searched after PATH, which engines may leave unset.
+pub const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Whose `nrid` it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Owner {
+    /// Root of the host.
+    Host,
+    /// A user, or root of a user namespace.
+    User {
+        /// User id as seen by the process.
+        uid: u32,
+        /// `$XDG_RUNTIME_DIR`
+        runtime_dir: Option<PathBuf>,
+    },
+}
+
+impl Owner {
+    /// Tells from the text of `/proc/self/uid_map`, the effective uid and `$XDG_RUNTIME_DIR`.
+    ///
+    /// Root of a user namespace is not root of the host: rootless Podman runs the wrapper as uid 0.
+    pub fn of(uid_map: &str, euid: u32, runtime_dir: Option<PathBuf>) -> Self {
+        let initial = uid_map.split_whitespace().eq(["0", "0", "4294967295"]);
+        if initial && euid == 0 { Self::Host } else { Self::User { uid: euid, runtime_dir } }
+    }
+}
+
+/// The default directory of sockets, locks and records.
+pub fn state_dir(owner: &Owner) -> PathBuf {
+    const NAME: &str = "nri-container-runtime";
+    match owner {
+        Owner::Host => Path::new("/run").join(NAME),
+        Owner::User { runtime_dir: Some(dir), .. } => dir.join(NAME),
+        Owner::User { uid, runtime_dir: None } => Path::new("/tmp").join(format!("{NAME}-{uid}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_of_a_user_namespace_is_not_the_host() {
+        let dir = |map: &str, uid, xdg: Option<&str>| state_dir(&Owner::of(map, uid, xdg.map(Into::into)));
+        let host = "         0          0 4294967295\n";
+        assert_eq!(dir(host, 0, Some("/run/user/0")), Path::new("/run/nri-container-runtime"));
+        assert_eq!(
+            dir(host, 1000, Some("/run/user/1000")),
+            Path::new("/run/user/1000/nri-container-runtime")
+        );
+        let rootless = "0 1000 1\n1 100000 65536\n";
+        assert_eq!(
+            dir(rootless, 0, Some("/run/user/1000")),
+            Path::new("/run/user/1000/nri-container-runtime")
+        );
+        assert_eq!(dir(rootless, 0, None), Path::new("/tmp/nri-container-runtime-0"));
+    }
+}

@@ -1,0 +1,185 @@
+//! Reaching `nrid`, and starting it on first use: exactly once, however many processes race.
+//!
+//! A starter holds `start.lock` while it starts `nrid` and waits for it to be ready; the others wait for the lock and then find it running.
+//! What makes the new process independent of its starter (session, descriptors, cgroup) is `nrid --background`'s own work.
+
+use crate::{CONTROL_SOCKET, Client, ClientError, START_LOCK};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    fs::{FlockOperation, Mode, OFlags},
+};
+use std::{
+    io::{self, Read},
+    os::unix::{fs::DirBuilderExt, process::CommandExt},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+/// The line that `nrid --background` writes to its stdout when it is ready; anything else is the reason why it is not.
+pub const READY: &str = "ready";
+
+/// How to reach and to start `nrid`.
+#[derive(Debug, Clone)]
+pub struct Launcher {
+    /// The program; none where it was not found.
+    pub program: Option<PathBuf>,
+    /// The state directory.
+    pub state_dir: PathBuf,
+    /// The configuration file, passed on where one was named.
+    pub config: Option<PathBuf>,
+    /// How long it may take to be ready.
+    pub timeout: Duration,
+}
+
+/// Why `nrid` cannot be reached.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// It runs, but the connection fails.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// There is no such program.
+    #[error("nrid not found beside this program, in {libexec}, or in PATH", libexec = nri_libexec())]
+    NotFound,
+    /// The state directory cannot be used.
+    #[error("state directory {0}: {1}")]
+    StateDir(PathBuf, #[source] io::Error),
+    /// It does not start.
+    #[error("cannot start {0}: {1}")]
+    Spawn(PathBuf, #[source] io::Error),
+    /// It says why it does not start.
+    #[error("nrid did not start: {0}")]
+    Refused(String),
+    /// It does not become ready.
+    #[error("nrid was not ready within {0:?}")]
+    Timeout(Duration),
+}
+
+fn nri_libexec() -> &'static str {
+    "/usr/libexec/nri-container-runtime"
+}
+
+impl Launcher {
+    /// Path of the control socket.
+    pub fn socket(&self) -> PathBuf {
+        self.state_dir.join(CONTROL_SOCKET)
+    }
+
+    /// Connects if `nrid` runs.
+    ///
+    /// # Errors
+    /// It does not, or the connection fails.
+    pub fn connect(&self) -> Result<Client, ClientError> {
+        Client::connect(&self.socket())
+    }
+
+    /// Connects, after starting `nrid` if it does not run.
+    ///
+    /// # Errors
+    /// It cannot be started or does not become ready in time.
+    pub fn connect_or_start(&self) -> Result<Client, LaunchError> {
+        match self.connect() {
+            Err(ClientError::Connect(e)) if absent(&e) => self.start(),
+            other => Ok(other?),
+        }
+    }
+
+    fn start(&self) -> Result<Client, LaunchError> {
+        let in_dir = |e: io::Error| LaunchError::StateDir(self.state_dir.clone(), e);
+        make_private_dir(&self.state_dir).map_err(in_dir)?;
+        let lock = rustix::fs::open(
+            self.state_dir.join(START_LOCK),
+            OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW,
+            Mode::RUSR | Mode::WUSR,
+        )
+        .map_err(|e| in_dir(e.into()))?;
+        rustix::io::retry_on_intr(|| rustix::fs::flock(&lock, FlockOperation::LockExclusive))
+            .map_err(|e| in_dir(e.into()))?;
+        // Another starter may have been faster.
+        match self.connect() {
+            Err(ClientError::Connect(e)) if absent(&e) => {}
+            other => return Ok(other?),
+        }
+        self.spawn_and_wait()?;
+        Ok(self.connect()?)
+    }
+
+    fn spawn_and_wait(&self) -> Result<(), LaunchError> {
+        let program = self.program.as_ref().ok_or(LaunchError::NotFound)?;
+        let mut command = Command::new(program);
+        command.arg("--background").arg("--state-dir").arg(&self.state_dir);
+        if let Some(config) = &self.config {
+            command.arg("--config").arg(config);
+        }
+        // Its own process group: a signal to the caller's whole group is not for it.
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .current_dir("/")
+            .process_group(0)
+            .spawn()
+            .map_err(|e| LaunchError::Spawn(program.clone(), e))?;
+        let answer = child.stdout.take().map(|pipe| read_line(pipe, self.timeout));
+        // The process that we started only starts the one that stays; it is gone by now or will be soon.
+        match answer {
+            Some(Ok(Some(line))) => {
+                let _ = child.wait();
+                if line == READY { Ok(()) } else { Err(LaunchError::Refused(line)) }
+            }
+            Some(Ok(None)) | None => {
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(LaunchError::Timeout(self.timeout))
+            }
+            Some(Err(e)) => Err(LaunchError::Spawn(program.clone(), e)),
+        }
+    }
+}
+
+fn absent(e: &io::Error) -> bool {
+    matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
+}
+
+/// Makes `dir` and what is missing above it, 0700; a directory that others can write to is refused.
+fn make_private_dir(dir: &Path) -> io::Result<()> {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+    let meta = std::fs::symlink_metadata(dir)?;
+    let me = rustix::process::geteuid().as_raw();
+    if !meta.is_dir() || meta.uid() != me || meta.mode() & 0o022 != 0 {
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            format!("must be a directory of user {me} that nobody else can write to"),
+        ));
+    }
+    Ok(())
+}
+
+/// The first line that comes through `pipe`; `None` if it takes too long.
+fn read_line(mut pipe: impl Read + std::os::fd::AsFd, timeout: Duration) -> io::Result<Option<String>> {
+    let deadline = Instant::now() + timeout;
+    let mut line = Vec::new();
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+        let ready = match poll(&mut [PollFd::new(&pipe, PollFlags::IN)], Some(&left)) {
+            Err(rustix::io::Errno::INTR) => continue,
+            other => other?,
+        };
+        if ready == 0 {
+            return Ok(None);
+        }
+        let mut buffer = [0; 4096];
+        let n = pipe.read(&mut buffer)?;
+        line.extend_from_slice(&buffer[..n]);
+        if let Some(end) = line.iter().position(|b| *b == b'\n') {
+            line.truncate(end);
+            return Ok(Some(String::from_utf8_lossy(&line).into_owned()));
+        }
+        if n == 0 {
+            let said = String::from_utf8_lossy(&line).into_owned();
+            return Ok(Some(if said.is_empty() { "it ended without a word".to_owned() } else { said }));
+        }
+    }
+}

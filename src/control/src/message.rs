@@ -1,0 +1,202 @@
+//! What is said. A message is a JSON object; fields that the other end does not know are ignored, so that a field may be added
+//! without a new [`PROTOCOL`]; anything else that changes raises it.
+
+use crate::OsText;
+use serde::{Deserialize, Serialize};
+
+/// Version of the messages in this file.
+pub const PROTOCOL: u32 = 1;
+
+/// A message with the version that its sender speaks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Versioned<T> {
+    /// [`PROTOCOL`] of the sender.
+    pub protocol: u32,
+    /// The message.
+    pub message: T,
+}
+
+/// What a client asks.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Request {
+    /// A wrapper is about to run a verb. One descriptor, the bundle directory, where there is one. Answers: proceed, bypass, refused.
+    Begin(Box<Begin>),
+    /// On the same connection: the verb is over. Answer: done, or refused (the verb is to be reported as failed).
+    Finished(Finished),
+    /// An OCI hook runs. Answers: done, refused.
+    Hook(Box<Hook>),
+    /// What there is. Answer: status.
+    Status,
+    /// End cleanly. Answer: done, then the connection stays open until the process is gone.
+    Stop,
+}
+
+/// What `nrid` answers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reply {
+    /// Run the real runtime, report with [`Request::Finished`] (unless the verb is exec'ed).
+    Proceed(Substitute),
+    /// Run the real runtime as it was called; report nothing.
+    Bypass,
+    /// Do not run it; fail with this one line.
+    Refused {
+        /// Names plugin, field, container and what to do.
+        message: String,
+    },
+    /// It is done.
+    Done,
+    /// Answer to [`Request::Status`].
+    Status(Box<Status>),
+    /// The request was of a protocol that this `nrid` does not speak.
+    OtherVersion {
+        /// Program version of this `nrid`.
+        version: String,
+    },
+}
+
+/// The verbs that carry events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verb {
+    /// `create`
+    Create,
+    /// `run`: execve after the answer; the hook reports the rest.
+    Run,
+    /// `restore`: as `run`.
+    Restore,
+    /// `start`
+    Start,
+    /// `update`
+    Update,
+    /// `delete`
+    Delete,
+}
+
+/// A verb that is about to run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Begin {
+    /// Which.
+    pub verb: Verb,
+    /// Container id, as given.
+    pub id: String,
+    /// The real runtime, absolute.
+    pub runtime: OsText,
+    /// `--root`, made absolute; none where it was not given.
+    pub root: Option<OsText>,
+    /// Global options, as given (before the verb, without argv[0] and without our own).
+    pub globals: Vec<OsText>,
+    /// Everything behind the verb, as given.
+    pub arguments: Vec<OsText>,
+    /// Bundle directory, absolute; where the verb has one.
+    pub bundle: Option<OsText>,
+    /// Name of the OCI document in the bundle (`config.json`, or crun's `--config`).
+    pub config: Option<OsText>,
+    /// Working directory.
+    pub cwd: OsText,
+    /// Environment, `NAME=value`.
+    pub environment: Vec<OsText>,
+    /// `update`: the document of `--resources`, read from its file or from stdin.
+    pub resources: Option<String>,
+    /// `--detach` of `run` and `restore`; `--force` of `delete`.
+    pub flag: bool,
+    /// The hook program, absolute, where it was found.
+    pub hook: Option<OsText>,
+}
+
+/// How to run the real runtime.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Substitute {
+    /// In place of everything behind the verb.
+    pub arguments: Option<Vec<OsText>>,
+    /// In place of stdin.
+    pub stdin: Option<String>,
+}
+
+/// The verb is over.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Finished {
+    /// How the real runtime ended.
+    pub exit: Exit,
+    /// What stands in the `--pid-file`, after a `create` that has one.
+    pub pid: Option<i32>,
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Exit {
+    /// With this code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+    /// It could not be started.
+    NotStarted,
+}
+
+impl Exit {
+    /// Whether the verb did what it was asked for.
+    pub fn success(self) -> bool {
+        self == Self::Code(0)
+    }
+}
+
+/// The kinds of hooks that we inject.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum HookKind {
+    /// Container created, process not started.
+    CreateRuntime,
+    /// Process started.
+    Poststart,
+    /// Container deleted.
+    Poststop,
+}
+
+/// An OCI hook that runs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Hook {
+    /// Which.
+    pub kind: HookKind,
+    /// Record that it belongs to, as written into its arguments.
+    pub record: String,
+    /// The OCI state, as given on stdin.
+    pub state: String,
+}
+
+/// What `nrid` has.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Status {
+    /// Program version.
+    pub version: String,
+    /// Process id.
+    pub pid: u32,
+    /// Seconds since it started.
+    pub uptime: u64,
+    /// The configuration file that it read, if any.
+    pub config: Option<OsText>,
+    /// Its sockets for plugins.
+    pub sockets: Vec<OsText>,
+    /// Its plugins, in order.
+    pub plugins: Vec<PluginStatus>,
+    /// How many pods it knows.
+    pub pods: usize,
+    /// How many containers it knows.
+    pub containers: usize,
+}
+
+/// One plugin.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct PluginStatus {
+    /// `NN-name`
+    pub name: String,
+    /// Whether `nrid` launched it.
+    pub launched: bool,
+    /// Process id, where known.
+    pub pid: Option<u32>,
+    /// Its state in a word.
+    pub state: String,
+    /// Names of the events that it is subscribed to.
+    pub events: Vec<String>,
+}
