@@ -1,0 +1,35 @@
+//! The CPU and cpuset controllers, each number and each set owned on its own. An empty set means: not adjusted.
+
+use crate::MergeError;
+use crate::owners::Claims;
+use nri_api::proto::{Field, LinuxCPU, LinuxResources};
+
+pub(crate) fn claim(asked: &LinuxResources, claims: &mut Claims<'_>) -> Result<(), MergeError> {
+    let cpu = &asked.cpu;
+    claims.each([
+        (cpu.shares.is_some(), Field::CPUShares),
+        (cpu.quota.is_some(), Field::CPUQuota),
+        (cpu.period.is_some(), Field::CPUPeriod),
+        (cpu.realtime_runtime.is_some(), Field::CPURealtimeRuntime),
+        (cpu.realtime_period.is_some(), Field::CPURealtimePeriod),
+        (!cpu.cpus.is_empty(), Field::CPUSetCPUs),
+        (!cpu.mems.is_empty(), Field::CPUSetMems),
+    ])
+}
+
+pub(crate) fn apply(asked: &LinuxResources, into: &mut LinuxResources) {
+    if *asked.cpu == LinuxCPU::default() {
+        return;
+    }
+    let (from, to) = (&asked.cpu, into.cpu.mut_or_insert_default());
+    macro_rules! take {
+        ($($field:ident),*) => {$(if from.$field.is_some() { to.$field.clone_from(&from.$field); })*};
+    }
+    take!(shares, quota, period, realtime_runtime, realtime_period);
+    if !from.cpus.is_empty() {
+        to.cpus.clone_from(&from.cpus);
+    }
+    if !from.mems.is_empty() {
+        to.mems.clone_from(&from.mems);
+    }
+}

@@ -1,0 +1,36 @@
+//! OCI hooks: each plugin's are appended, in the order of the plugins; there is no conflict.
+
+use crate::owners::Claims;
+use crate::{MergeError, merged::Merged};
+use nri_api::proto::{ContainerAdjustment, Field, Hooks};
+
+pub(crate) fn claim(asked: &ContainerAdjustment, claims: &mut Claims<'_>) -> Result<(), MergeError> {
+    if any(&asked.hooks) {
+        claims.contribute(Field::OciHooks);
+    }
+    Ok(())
+}
+
+pub(crate) fn apply(asked: &ContainerAdjustment, merged: &mut Merged) {
+    if any(&asked.hooks) {
+        append(&asked.hooks, merged.container.hooks.mut_or_insert_default());
+        append(&asked.hooks, merged.adjust.hooks.mut_or_insert_default());
+    }
+}
+
+fn any(hooks: &Hooks) -> bool {
+    let Hooks { prestart, create_runtime, create_container, start_container, poststart, poststop, .. } =
+        hooks;
+    [prestart, create_runtime, create_container, start_container, poststart, poststop]
+        .iter()
+        .any(|list| !list.is_empty())
+}
+
+fn append(from: &Hooks, to: &mut Hooks) {
+    to.prestart.extend_from_slice(&from.prestart);
+    to.create_runtime.extend_from_slice(&from.create_runtime);
+    to.create_container.extend_from_slice(&from.create_container);
+    to.start_container.extend_from_slice(&from.start_container);
+    to.poststart.extend_from_slice(&from.poststart);
+    to.poststop.extend_from_slice(&from.poststop);
+}

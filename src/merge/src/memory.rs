@@ -1,0 +1,30 @@
+//! The memory controller, each number owned on its own.
+
+use crate::MergeError;
+use crate::owners::Claims;
+use nri_api::proto::{Field, LinuxMemory, LinuxResources};
+
+pub(crate) fn claim(asked: &LinuxResources, claims: &mut Claims<'_>) -> Result<(), MergeError> {
+    let memory = &asked.memory;
+    claims.each([
+        (memory.limit.is_some(), Field::MemLimit),
+        (memory.reservation.is_some(), Field::MemReservation),
+        (memory.swap.is_some(), Field::MemSwapLimit),
+        (memory.kernel.is_some(), Field::MemKernelLimit),
+        (memory.kernel_tcp.is_some(), Field::MemTCPLimit),
+        (memory.swappiness.is_some(), Field::MemSwappiness),
+        (memory.disable_oom_killer.is_some(), Field::MemDisableOomKiller),
+        (memory.use_hierarchy.is_some(), Field::MemUseHierarchy),
+    ])
+}
+
+pub(crate) fn apply(asked: &LinuxResources, into: &mut LinuxResources) {
+    if *asked.memory == LinuxMemory::default() {
+        return;
+    }
+    let (from, to) = (&asked.memory, into.memory.mut_or_insert_default());
+    macro_rules! take {
+        ($($field:ident),*) => {$(if from.$field.is_some() { to.$field.clone_from(&from.$field); })*};
+    }
+    take!(limit, reservation, swap, kernel, kernel_tcp, swappiness, disable_oom_killer, use_hierarchy);
+}

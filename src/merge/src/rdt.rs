@@ -1,0 +1,63 @@
+//! Explicit resctrl settings: closid, schemata and monitoring, each owned on its own. The class is `rdt_class`.
+//!
+//! `remove` drops all three and takes all three claims. In the merged adjustment it stands alone: as soon as one of the
+//! three is set, by the same plugin and in the same reply, it is gone, as upstream does.
+
+use crate::owners::Claims;
+use crate::{MergeError, merged::Merged};
+use nri_api::proto::{ContainerAdjustment, Field, LinuxRdt};
+use protobuf::MessageField;
+
+pub(crate) fn claim(asked: &ContainerAdjustment, claims: &mut Claims<'_>) -> Result<(), MergeError> {
+    let rdt = &asked.linux.rdt;
+    if rdt.remove {
+        [Field::RdtClosID, Field::RdtSchemata, Field::RdtEnableMonitoring]
+            .into_iter()
+            .for_each(|field| claims.clear(field));
+    }
+    claims.each([
+        (rdt.clos_id.is_some(), Field::RdtClosID),
+        (rdt.schemata.is_some(), Field::RdtSchemata),
+        (rdt.enable_monitoring.is_some(), Field::RdtEnableMonitoring),
+    ])
+}
+
+pub(crate) fn apply(asked: &ContainerAdjustment, merged: &mut Merged) {
+    let rdt = &asked.linux.rdt;
+    if !rdt.remove && !any(rdt) {
+        return;
+    }
+    let pristine = merged.pristine.linux.rdt.clone();
+    let (container, adjust) = merged.linux();
+    let result = adjust.rdt.mut_or_insert_default();
+    if rdt.remove {
+        *result = LinuxRdt { remove: true, ..Default::default() };
+    }
+    if any(rdt) {
+        result.remove = false;
+        overlay(rdt, result);
+    }
+    container.rdt = if result.remove {
+        MessageField::none()
+    } else {
+        let mut seen = pristine.unwrap_or_default();
+        overlay(result, &mut seen);
+        MessageField::some(seen)
+    };
+}
+
+fn any(rdt: &LinuxRdt) -> bool {
+    rdt.clos_id.is_some() || rdt.schemata.is_some() || rdt.enable_monitoring.is_some()
+}
+
+fn overlay(from: &LinuxRdt, to: &mut LinuxRdt) {
+    if from.clos_id.is_some() {
+        to.clos_id.clone_from(&from.clos_id);
+    }
+    if from.schemata.is_some() {
+        to.schemata.clone_from(&from.schemata);
+    }
+    if from.enable_monitoring.is_some() {
+        to.enable_monitoring.clone_from(&from.enable_monitoring);
+    }
+}
