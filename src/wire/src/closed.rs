@@ -1,0 +1,68 @@
+//! Why a trunk ended.
+
+use crate::{ConnId, FrameError, MessageError};
+use std::{io, sync::Arc};
+
+/// Why a trunk ended. The first reason counts.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum Closed {
+    /// This end closed it, or dropped all of its handles.
+    #[error("closed by this end")]
+    Local,
+    /// The peer closed its end, between two frames.
+    #[error("closed by the peer")]
+    Peer,
+    /// The peer closed its end within a frame.
+    #[error("closed by the peer within a frame, {0} bytes into it")]
+    Truncated(usize),
+    /// Reading or writing the socket failed.
+    #[error("socket error")]
+    Io(#[source] Arc<io::Error>),
+    /// The peer sent what is no frame.
+    #[error("the peer broke the frame format")]
+    Frame(#[source] FrameError),
+    /// The peer sent what is no ttrpc message of its side.
+    #[error("the peer broke ttrpc on connection {conn}")]
+    Message {
+        /// On which connection.
+        conn: ConnId,
+        /// What was wrong.
+        #[source]
+        source: MessageError,
+    },
+    /// The peer sent a lot for a connection that nobody here opened.
+    #[error("the peer sent {bytes} bytes for connections that are not open, the last for {conn}")]
+    Unopened {
+        /// The last of these connections.
+        conn: ConnId,
+        /// Bytes kept for all of them.
+        bytes: usize,
+    },
+    /// ttrpc gave up the connection: a request could not be written in time, or nobody holds its client any more.
+    #[error("ttrpc ended connection {0}")]
+    Ended(ConnId),
+}
+
+impl Closed {
+    /// Whether this is the normal end of a session rather than a failure.
+    pub fn is_clean(&self) -> bool {
+        matches!(self, Self::Local | Self::Peer)
+    }
+
+    /// Whether the peer sent what it must not.
+    pub fn is_violation(&self) -> bool {
+        matches!(self, Self::Truncated(_) | Self::Frame(_) | Self::Message { .. } | Self::Unopened { .. })
+    }
+
+    pub(crate) fn to_read_error(&self) -> io::Result<()> {
+        if self.is_clean() {
+            Ok(())
+        } else {
+            Err(io::Error::new(io::ErrorKind::ConnectionAborted, self.clone()))
+        }
+    }
+
+    pub(crate) fn to_write_error(&self) -> io::Error {
+        io::Error::new(io::ErrorKind::BrokenPipe, self.clone())
+    }
+}

@@ -1,0 +1,252 @@
+//! The frame format of the trunk: 4 bytes connection id, 4 bytes payload length, payload; big endian.
+//!
+//! Pure: bytes in, frames out. What a frame means, and what may wait for whom, is the trunk's matter.
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+use std::{fmt, num::NonZeroU32};
+
+/// Bytes before the payload of a frame.
+pub const FRAME_HEADER: usize = 8;
+
+/// Largest payload of one frame: one ttrpc message with its header.
+pub const MAX_PAYLOAD: usize = 10 + nri_api::MAX_MESSAGE;
+
+/// One logical connection of a trunk. 0 is reserved and therefore not a value.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnId(NonZeroU32);
+
+impl ConnId {
+    /// Carries the Plugin service: the runtime calls, the plugin serves.
+    pub const PLUGIN: Self = Self(NonZeroU32::MIN);
+    /// Carries the Runtime service: the plugin calls, the runtime serves.
+    pub const RUNTIME: Self = Self(NonZeroU32::MIN.saturating_add(1));
+
+    /// The connection with this number, unless it is the reserved 0.
+    pub fn new(id: u32) -> Option<Self> {
+        NonZeroU32::new(id).map(Self)
+    }
+
+    /// The number.
+    pub fn get(self) -> u32 {
+        self.0.get()
+    }
+}
+
+/// A piece of what one connection carries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frame {
+    /// Which connection.
+    pub conn: ConnId,
+    /// The bytes; may be empty.
+    pub payload: Bytes,
+}
+
+/// Bytes that are no frame. There is no way to find the next frame after one of these.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FrameError {
+    /// A frame for connection 0.
+    #[error("frame for the reserved connection 0")]
+    ReservedConn,
+    /// A length beyond the limit.
+    #[error("frame of {size} bytes on connection {conn}, more than the {limit} allowed")]
+    TooLarge {
+        /// Which connection.
+        conn: u32,
+        /// Announced payload length.
+        size: usize,
+        /// Largest allowed.
+        limit: usize,
+    },
+}
+
+/// Turns bytes, split anywhere, into frames.
+#[derive(Debug)]
+pub struct Decoder {
+    buffer: BytesMut,
+    limit: usize,
+    failed: Option<FrameError>,
+}
+
+impl Decoder {
+    /// A decoder for payloads of up to [`MAX_PAYLOAD`] bytes.
+    pub fn new() -> Self {
+        Self::with_limit(MAX_PAYLOAD)
+    }
+
+    /// A decoder for payloads of up to `limit` bytes.
+    pub fn with_limit(limit: usize) -> Self {
+        Self { buffer: BytesMut::new(), limit, failed: None }
+    }
+
+    /// Takes more bytes. Memory stays bounded if all frames are taken out before more is fed.
+    pub fn feed(&mut self, bytes: &[u8]) {
+        if self.failed.is_none() {
+            self.buffer.extend_from_slice(bytes);
+        }
+    }
+
+    /// The next whole frame, or `None` until more bytes come.
+    ///
+    /// # Errors
+    /// As soon as a header is wrong, before any of its payload is stored; and the same from then on.
+    pub fn next_frame(&mut self) -> Result<Option<Frame>, FrameError> {
+        if let Some(e) = &self.failed {
+            return Err(e.clone());
+        }
+        let Some((header, _)) = self.buffer.split_first_chunk::<FRAME_HEADER>() else { return Ok(None) };
+        let (conn, size) = match self.check(*header) {
+            Ok(ok) => ok,
+            Err(e) => {
+                self.buffer = BytesMut::new();
+                self.failed = Some(e.clone());
+                return Err(e);
+            }
+        };
+        if self.buffer.len() < FRAME_HEADER + size {
+            return Ok(None);
+        }
+        self.buffer.advance(FRAME_HEADER);
+        Ok(Some(Frame { conn, payload: self.buffer.split_to(size).freeze() }))
+    }
+
+    /// Bytes of a frame that is not whole yet.
+    pub fn pending(&self) -> usize {
+        self.buffer.len()
+    }
+
+    fn check(&self, header: [u8; FRAME_HEADER]) -> Result<(ConnId, usize), FrameError> {
+        let [a, b, c, d, e, f, g, h] = header;
+        let id = u32::from_be_bytes([a, b, c, d]);
+        let size = u32::from_be_bytes([e, f, g, h]) as usize;
+        let conn = ConnId::new(id).ok_or(FrameError::ReservedConn)?;
+        if size > self.limit {
+            return Err(FrameError::TooLarge { conn: id, size, limit: self.limit });
+        }
+        Ok((conn, size))
+    }
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Appends `payload` to `out` as frames: one, or as many as [`MAX_PAYLOAD`] asks for; none for no bytes.
+pub fn encode(conn: ConnId, payload: &[u8], out: &mut BytesMut) {
+    for part in payload.chunks(MAX_PAYLOAD) {
+        out.reserve(FRAME_HEADER + part.len());
+        out.put_u32(conn.get());
+        out.put_u32(part.len() as u32); // at most MAX_PAYLOAD
+        out.put_slice(part);
+    }
+}
+
+impl fmt::Display for ConnId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl fmt::Debug for ConnId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Frames, the error that ended them, and how many bytes are left.
+    type Decoded = (Vec<(u32, Vec<u8>)>, Option<FrameError>, usize);
+
+    /// Decodes `input` fed in the given pieces.
+    fn decode<'a>(limit: usize, pieces: impl IntoIterator<Item = &'a [u8]>) -> Decoded {
+        let mut decoder = Decoder::with_limit(limit);
+        let mut frames = Vec::new();
+        for piece in pieces {
+            decoder.feed(piece);
+            loop {
+                match decoder.next_frame() {
+                    Ok(Some(f)) => frames.push((f.conn.get(), f.payload.to_vec())),
+                    Ok(None) => break,
+                    Err(e) => {
+                        decoder.feed(b"more");
+                        assert_eq!(decoder.next_frame(), Err(e.clone()), "errors are final");
+                        assert_eq!(decoder.pending(), 0, "nothing is kept after an error");
+                        return (frames, Some(e), 0);
+                    }
+                }
+            }
+        }
+        (frames, None, decoder.pending())
+    }
+
+    /// `input` gives the same frames, error and rest however it is split.
+    fn check(input: &[u8], frames: &[(u32, &[u8])], error: Option<FrameError>, rest: usize) {
+        let frames: Vec<_> = frames.iter().map(|(c, p)| (*c, p.to_vec())).collect();
+        let expect = (frames, error, rest);
+        for at in 0..=input.len() {
+            assert_eq!(decode(16, [&input[..at], &input[at..]]), expect, "{input:?} split at {at}");
+        }
+        assert_eq!(decode(16, input.chunks(1)), expect, "{input:?} byte by byte");
+    }
+
+    #[test]
+    fn frames() {
+        check(b"", &[], None, 0);
+        check(b"\0\0\0\x01\0\0\0\x03abc", &[(1, b"abc")], None, 0);
+        check(b"\0\0\0\x02\0\0\0\0", &[(2, b"")], None, 0);
+        check(b"\0\0\0\x01\0\0\0\x01a\x01\0\0\0\0\0\0\x02bc", &[(1, b"a"), (1 << 24, b"bc")], None, 0);
+        check(b"\0\0\0\x01\0\0\0\x10aaaaaaaaaaaaaaaa", &[(1, &[b'a'; 16])], None, 0);
+        check(b"\0\0\0\x01\0\0\0\x03ab", &[], None, 10);
+        check(b"\0\0\0\x01\0\0\0", &[], None, 7);
+    }
+
+    #[test]
+    fn errors() {
+        let large = |conn, size| Some(FrameError::TooLarge { conn, size, limit: 16 });
+        check(b"\0\0\0\0\0\0\0\0", &[], Some(FrameError::ReservedConn), 0);
+        check(b"\0\0\0\0\0\0\0\x11", &[], Some(FrameError::ReservedConn), 0);
+        check(b"\0\0\0\x01\0\0\0\x11", &[], large(1, 17), 0);
+        check(b"\0\0\0\x02\xff\xff\xff\xffx", &[], large(2, u32::MAX as usize), 0);
+        check(b"\0\0\0\x01\0\0\0\x01a\0\0\0\0abcdef", &[(1, b"a")], Some(FrameError::ReservedConn), 0);
+    }
+
+    #[test]
+    fn a_payload_beyond_the_limit_is_split() {
+        let payload = vec![7; MAX_PAYLOAD + 5];
+        let mut out = BytesMut::new();
+        encode(ConnId::PLUGIN, &payload, &mut out);
+        let (frames, error, rest) = decode(MAX_PAYLOAD, [&out[..]]);
+        assert_eq!((error, rest), (None, 0));
+        assert_eq!(frames.iter().map(|(c, p)| (*c, p.len())).collect::<Vec<_>>(), [(1, MAX_PAYLOAD), (1, 5)]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_split_of_encoded_frames_decodes_to_them(
+            frames in proptest::collection::vec((1u32.., proptest::collection::vec(any::<u8>(), 1..40)), 0..8),
+            cuts in proptest::collection::vec(any::<proptest::sample::Index>(), 0..12),
+        ) {
+            let mut bytes = BytesMut::new();
+            for (conn, payload) in &frames {
+                encode(ConnId::new(*conn).unwrap(), payload, &mut bytes);
+            }
+            let mut cuts: Vec<_> = cuts.iter().map(|c| c.index(bytes.len() + 1)).collect();
+            cuts.extend([0, bytes.len()]);
+            cuts.sort_unstable();
+            let pieces = cuts.windows(2).map(|w| &bytes[w[0]..w[1]]);
+            prop_assert_eq!(decode(64, pieces), (frames, None, 0));
+        }
+
+        #[test]
+        fn any_bytes_decode_alike_at_once_and_one_by_one(
+            bytes in proptest::collection::vec(prop_oneof![3 => 0u8..3, 1 => any::<u8>()], 0..200),
+        ) {
+            prop_assert_eq!(decode(32, [&bytes[..]]), decode(32, bytes.chunks(1)));
+        }
+    }
+}

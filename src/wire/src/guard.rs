@@ -1,0 +1,109 @@
+//! What stands between ttrpc and a connection that the peer may fill with anything.
+//!
+//! The ttrpc library never fails on a bad header: it would wait for 4 GiB that garbage announces as a length, or
+//! start a task for each of a million requests. The guard ends the trunk at the first header that cannot be, and
+//! lets in no more requests than [`MAX_CALLS`] at once. Contents of messages are none of its business.
+
+use crate::{Closed, Conn, Message, MessageError, MessageKind, Messages};
+use std::{
+    io,
+    pin::Pin,
+    task::{Context, Poll, Waker, ready},
+};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+/// Requests of a peer that are served at once; reading pauses until one is answered.
+const MAX_CALLS: usize = 32;
+
+/// Which end of the calls on a connection is here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    Client,
+    Server,
+}
+
+/// A connection for ttrpc. The trunk ends with it: an NRI session has no use for half of its connections.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    conn: Conn,
+    side: Side,
+    inbound: Messages,
+    outbound: Messages,
+    /// Requests that were read and not answered yet.
+    calls: usize,
+    /// The reader, while there are too many of them.
+    paused: Option<Waker>,
+}
+
+impl Guard {
+    pub(crate) fn new(conn: Conn, side: Side) -> Self {
+        Self { conn, side, inbound: Messages::new(), outbound: Messages::new(), calls: 0, paused: None }
+    }
+}
+
+impl AsyncRead for Guard {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = &mut *self;
+        if this.calls >= MAX_CALLS && this.inbound.at_boundary() {
+            this.paused = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        let n = this.inbound.want().min(buf.remaining());
+        let mut part = ReadBuf::new(buf.initialize_unfilled_to(n));
+        ready!(Pin::new(&mut this.conn).poll_read(cx, &mut part))?;
+        let bytes = part.filled();
+        let (side, calls) = (this.side, &mut this.calls);
+        let checked = this.inbound.feed(bytes, |message| {
+            match (side, message.kind) {
+                (Side::Client, MessageKind::Response) => {}
+                // Data is answered with an error, so it counts.
+                (Side::Server, MessageKind::Request | MessageKind::Data) => *calls += 1,
+                (_, kind) => return Err(MessageError::Unexpected(kind)),
+            }
+            Ok(())
+        });
+        let filled = bytes.len();
+        if let Err(source) = checked {
+            this.conn.trunk().fail(Closed::Message { conn: this.conn.id(), source: source.clone() });
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, source)));
+        }
+        buf.advance(filled);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Guard {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        let this = &mut *self;
+        let n = ready!(Pin::new(&mut this.conn).poll_write(cx, data))?;
+        let (side, calls) = (this.side, &mut this.calls);
+        let checked = this.outbound.feed(&data[..n], |message: Message| {
+            if side == Side::Server && message.kind == MessageKind::Response {
+                *calls = calls.saturating_sub(1);
+            }
+            Ok(())
+        });
+        if let Some(reader) = this.paused.take_if(|_| this.calls < MAX_CALLS) {
+            reader.wake();
+        }
+        Poll::Ready(checked.map(|()| n).map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e)))
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.conn).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.conn).poll_shutdown(cx)
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.conn.trunk().fail(Closed::Ended(self.conn.id()));
+    }
+}

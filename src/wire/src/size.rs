@@ -1,0 +1,87 @@
+//! How large a call is on the wire, to be known before it is sent.
+//!
+//! ttrpc wraps a message into a request (service, method, timeout) or a response (status), and it is the whole that
+//! must fit [`MAX_MESSAGE`].
+
+use nri_api::MAX_MESSAGE;
+use protobuf::Message;
+use std::time::Duration;
+use ttrpc::proto::Request;
+
+/// Full name of the service that plugins serve.
+pub const PLUGIN_SERVICE: &str = "nri.pkg.api.v1alpha1.Plugin";
+/// Full name of the service that runtimes serve.
+pub const RUNTIME_SERVICE: &str = "nri.pkg.api.v1alpha1.Runtime";
+
+/// Encoded size of a message, in bytes, without any envelope.
+pub fn message_size(message: &impl Message) -> usize {
+    usize::try_from(message.compute_size()).unwrap_or(usize::MAX)
+}
+
+/// Size of the ttrpc request that carries a message of `message` bytes.
+pub fn request_size(service: &str, method: &str, timeout: Option<Duration>, message: usize) -> usize {
+    envelope(service, method, timeout) + field_size(message)
+}
+
+/// Whether the ttrpc request that carries this message is small enough to be sent.
+pub fn fits(service: &str, method: &str, timeout: Option<Duration>, message: &impl Message) -> bool {
+    request_size(service, method, timeout, message_size(message)) <= MAX_MESSAGE
+}
+
+/// Size of the largest message that such a call can carry.
+pub fn max_message(service: &str, method: &str, timeout: Option<Duration>) -> usize {
+    let room = MAX_MESSAGE.saturating_sub(envelope(service, method, timeout));
+    // The length prefix of a message grows with the message, by at most a byte or two at the end of the range.
+    let mut size = room.saturating_sub(1);
+    while size > 0 && field_size(size) > room {
+        size -= 1;
+    }
+    size
+}
+
+/// A request as ttrpc sends it, without its payload.
+pub(crate) fn request(service: &str, method: &str, timeout: Option<Duration>) -> Request {
+    let mut request = Request::new();
+    request.service = service.to_owned();
+    request.method = method.to_owned();
+    request.timeout_nano = timeout.map_or(0, nanos);
+    request
+}
+
+/// A timeout as ttrpc sends it: never 0, which means none.
+fn nanos(timeout: Duration) -> i64 {
+    i64::try_from(timeout.as_nanos()).unwrap_or(i64::MAX).max(1)
+}
+
+fn envelope(service: &str, method: &str, timeout: Option<Duration>) -> usize {
+    message_size(&request(service, method, timeout))
+}
+
+/// A bytes field: tag, length, bytes; nothing if it is empty.
+fn field_size(bytes: usize) -> usize {
+    if bytes == 0 {
+        return 0;
+    }
+    let bits = usize::BITS - bytes.leading_zeros();
+    1 + bits.div_ceil(7) as usize + bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_what_protobuf_says() {
+        for timeout in [None, Some(Duration::from_secs(2)), Some(Duration::ZERO), Some(Duration::MAX)] {
+            for payload in [0, 1, 127, 128, 16383, 16384, 2097151, 2097152, MAX_MESSAGE] {
+                let mut whole = request(PLUGIN_SERVICE, "Synchronize", timeout);
+                whole.payload = vec![0; payload];
+                let size = request_size(PLUGIN_SERVICE, "Synchronize", timeout, payload);
+                assert_eq!(size as u64, whole.compute_size(), "{payload} {timeout:?}");
+            }
+            let max = max_message(PLUGIN_SERVICE, "Synchronize", timeout);
+            assert_eq!(request_size(PLUGIN_SERVICE, "Synchronize", timeout, max), MAX_MESSAGE);
+            assert!(request_size(PLUGIN_SERVICE, "Synchronize", timeout, max + 1) > MAX_MESSAGE);
+        }
+    }
+}
