@@ -64,6 +64,7 @@ mod sysctl;
 mod unified;
 mod update;
 mod updates;
+pub mod validator;
 
 pub use create::CreateMerge;
 pub use error::MergeError;

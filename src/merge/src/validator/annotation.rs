@@ -1,0 +1,119 @@
+//! Annotations of a pod that steer the validator: their scope, and the two kinds of values.
+
+use nri_api::PluginName;
+use nri_api::proto::PodSandbox;
+
+/// The value that applies to a container: its own, else the pod's.
+pub(super) fn effective<'a>(pod: &'a PodSandbox, key: &str, container: &str) -> Option<&'a str> {
+    [format!("{key}/container.{container}"), format!("{key}/pod"), key.to_owned()]
+        .iter()
+        .find_map(|key| pod.annotations.get(key))
+        .map(String::as_str)
+}
+
+/// The spellings that Go's `strconv.ParseBool` takes.
+pub(super) fn boolean(text: &str) -> Option<bool> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Some(false),
+        _ => None,
+    }
+}
+
+/// The names in a YAML list, in block form (`- a`) or flow form (`[a, "b"]`); nothing and `null` are the empty list.
+///
+/// Only as much of YAML as names of plugins need. What is not read here (tags, anchors, escapes, nested lists) is no list of
+/// plugins, and the container is refused rather than created without a plugin that somebody wanted.
+pub(super) fn names(text: &str) -> Option<Vec<String>> {
+    let lines: Vec<&str> = text.lines().map(without_comment).filter(|l| !l.trim().is_empty()).collect();
+    let whole = lines.join(" ");
+    match whole.trim() {
+        "" | "~" | "null" | "Null" | "NULL" => Some(Vec::new()),
+        flow if flow.starts_with('[') => flow_list(flow),
+        _ => block_list(&lines),
+    }
+}
+
+fn without_comment(line: &str) -> &str {
+    let comment = line
+        .match_indices('#')
+        .map(|(at, _)| at)
+        .find(|at| line[..*at].chars().next_back().is_none_or(char::is_whitespace));
+    comment.map_or(line, |at| &line[..at])
+}
+
+fn flow_list(flow: &str) -> Option<Vec<String>> {
+    let inner = flow.strip_prefix('[')?.strip_suffix(']')?.trim();
+    if inner.is_empty() {
+        return Some(Vec::new());
+    }
+    inner.strip_suffix(',').unwrap_or(inner).split(',').map(|item| name(item.trim())).collect()
+}
+
+fn block_list(lines: &[&str]) -> Option<Vec<String>> {
+    let indent = |line: &str| line.len() - line.trim_start_matches(' ').len();
+    let first = indent(lines.first()?);
+    lines
+        .iter()
+        .map(|line| {
+            let item = line.get(first..).filter(|_| indent(line) == first)?.strip_prefix('-')?;
+            item.starts_with([' ', '\t']).then(|| name(item.trim()))?
+        })
+        .collect()
+}
+
+fn name(scalar: &str) -> Option<String> {
+    let quoted = |quote| scalar.strip_prefix(quote).and_then(|s: &str| s.strip_suffix(quote));
+    let text = quoted('"').or_else(|| quoted('\'')).unwrap_or(scalar);
+    PluginName::parse(text).ok().map(|name| name.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_names() {
+        for (text, expected) in [
+            ("[ plugin ]", Some(vec!["plugin"])),
+            ("[a, \"10-b\", 'c.d',]", Some(vec!["a", "10-b", "c.d"])),
+            ("[a,\n # why\n b] # two", Some(vec!["a", "b"])),
+            ("- a\n- \"b\"\n", Some(vec!["a", "b"])),
+            ("\n  - a # first\n  -   b", Some(vec!["a", "b"])),
+            ("", Some(vec![])),
+            ("[]", Some(vec![])),
+            (" null ", Some(vec![])),
+            ("a", None),
+            ("a, b", None),
+            ("[a", None),
+            ("[a]]", None),
+            ("[a,,b]", None),
+            ("[,]", None),
+            ("- a\n  - b", None),
+            ("-a", None),
+            ("- - a", None),
+            ("- a: b", None),
+            ("- !!str a", None),
+            ("- 'a", None),
+            ("- é", None),
+            ("é- a\n- b", None),
+        ] {
+            let expected = expected.map(|names| names.into_iter().map(str::to_owned).collect::<Vec<_>>());
+            assert_eq!(names(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn the_narrower_scope_wins() {
+        let mut pod = PodSandbox::new();
+        let mut check = |key: &str, expected: &str| {
+            pod.annotations.insert(key.to_owned(), key.to_owned());
+            assert_eq!(effective(&pod, "k", "c"), Some(expected));
+            assert_eq!(effective(&pod, "other", "c"), None);
+        };
+        check("k", "k");
+        check("k/pod", "k/pod");
+        check("k/container.x", "k/pod");
+        check("k/container.c", "k/container.c");
+    }
+}

@@ -1,0 +1,36 @@
+//! The rule that certain plugins must have been asked, and its exception.
+
+use super::{DefaultValidatorConfig, REQUIRED_PLUGINS_ANNOTATION, Rejection, annotation};
+use nri_api::proto::ValidateContainerAdjustmentRequest;
+
+pub(super) fn plugins(
+    config: &DefaultValidatorConfig,
+    request: &ValidateContainerAdjustmentRequest,
+) -> Result<(), Rejection> {
+    let container = &request.container.name;
+    if let Some(key) = config.tolerate_missing_plugins_annotation.as_deref().filter(|key| !key.is_empty())
+        && let Some(value) = annotation::effective(&request.pod, key, container)
+    {
+        match annotation::boolean(value) {
+            Some(true) => return Ok(()),
+            Some(false) => {}
+            None => return Err(invalid(key, value, "a boolean")),
+        }
+    }
+    let mut required = config.required_plugins.clone();
+    if let Some(value) = annotation::effective(&request.pod, REQUIRED_PLUGINS_ANNOTATION, container) {
+        let names = annotation::names(value);
+        required.extend(
+            names
+                .ok_or_else(|| invalid(REQUIRED_PLUGINS_ANNOTATION, value, "a YAML list of plugin names"))?,
+        );
+    }
+    required.retain(|wanted| {
+        !request.plugins.iter().any(|p| *wanted == p.name || *wanted == format!("{}-{}", p.index, p.name))
+    });
+    if required.is_empty() { Ok(()) } else { Err(Rejection::MissingPlugins { missing: required }) }
+}
+
+fn invalid(key: &str, value: &str, wanted: &'static str) -> Rejection {
+    Rejection::InvalidAnnotation { key: key.to_owned(), value: value.to_owned(), wanted }
+}
