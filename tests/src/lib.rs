@@ -1,1 +1,5 @@
-//! Cross-crate tests live in `tests/tests`.
+//! What tests across crates share. The tests are in `tests/tests`, their data in `tests/cases`.
+
+#![deny(unsafe_code)]
+
+pub mod vectors;

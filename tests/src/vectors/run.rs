@@ -1,0 +1,97 @@
+//! One case through merge, validator and document.
+
+use super::case::{Case, Expected, Op};
+use super::refusal::{Refusal, difference};
+use super::{Difference, compare};
+use nri_api::proto::{
+    Container, ContainerUpdate, CreateContainerResponse, OwningPlugins, UpdateContainerResponse,
+};
+use nri_merge::validator;
+use nri_merge::{CreateMerge, UpdateMerge, UpdatesMerge};
+use serde_json::Value;
+
+/// What came out.
+struct Outcome {
+    spec: Option<Value>,
+    owners: OwningPlugins,
+    updates: Vec<Option<ContainerUpdate>>,
+}
+
+/// Runs a case and compares what its answer tells.
+///
+/// # Errors
+/// The first difference.
+pub fn run(case: &Case) -> Result<(), Difference> {
+    let outcome = match case.op {
+        Op::Create => create(case),
+        Op::Update => update(case),
+        Op::Stop => stop(case),
+    };
+    match (&case.expected, outcome) {
+        (Expected::Error { stage, .. }, Ok(_)) if stage == "apply" => Ok(()),
+        (Expected::Error { error, .. }, Ok(_)) => Err(difference(error, "no error")),
+        (Expected::Error { error, .. }, Err(refusal)) => refusal.compare(error),
+        (Expected::Outcome { .. }, Err(refusal)) => Err(difference("no error", &refusal.to_string())),
+        (Expected::Outcome { spec, owners, updates }, Ok(outcome)) => {
+            if let Some(expected) = owners {
+                compare::owners(expected, &outcome.owners)?;
+            }
+            if let Some(expected) = updates {
+                compare::updates(expected, &outcome.updates)?;
+            }
+            match (spec, &outcome.spec) {
+                (Some(expected), Some(got)) => compare::documents(expected, got),
+                _ => Ok(()),
+            }
+        }
+    }
+}
+
+fn create(case: &Case) -> Result<Outcome, Refusal> {
+    let mut merge = CreateMerge::new(case.pod.clone(), container(case));
+    for plugin in &case.plugins {
+        let reply = CreateContainerResponse {
+            adjust: plugin.adjust.clone().into(),
+            update: plugin.updates.clone(),
+            ..Default::default()
+        };
+        merge.reply(&plugin.id, reply)?;
+    }
+    let outcome = merge.finish();
+    if let Some(config) = &case.validator {
+        validator::validate(config, &outcome.validation())?;
+    }
+    Ok(Outcome {
+        spec: None,
+        owners: outcome.owners,
+        updates: outcome.updates.into_iter().map(Some).collect(),
+    })
+}
+
+fn update(case: &Case) -> Result<Outcome, Refusal> {
+    let mut merge = UpdateMerge::new(case.pod.clone(), container(case), case.resources.clone());
+    for plugin in &case.plugins {
+        let reply = UpdateContainerResponse { update: plugin.updates.clone(), ..Default::default() };
+        merge.reply(&plugin.id, reply)?;
+    }
+    let outcome = merge.finish();
+    let others = outcome.updates.into_iter().map(Some);
+    Ok(Outcome { spec: None, owners: outcome.owners, updates: others.chain([outcome.answer]).collect() })
+}
+
+fn stop(case: &Case) -> Result<Outcome, Refusal> {
+    let mut merge = UpdatesMerge::new();
+    for plugin in &case.plugins {
+        merge.reply(&plugin.id, plugin.updates.clone())?;
+    }
+    let outcome = merge.finish();
+    Ok(Outcome {
+        spec: None,
+        owners: outcome.owners,
+        updates: outcome.updates.into_iter().map(Some).collect(),
+    })
+}
+
+fn container(case: &Case) -> Container {
+    Container { id: case.container_id.clone(), name: case.container_id.clone(), ..Default::default() }
+}
