@@ -1,0 +1,44 @@
+//! Annotations: `annotations`.
+
+use crate::context::ApplyContext;
+use crate::edit::{in_field, remove_at, set_at};
+use crate::error::ApplyError;
+use crate::read::{Object, Read, field_or_default, map, text};
+use nri_api::{Marked, proto::ContainerAdjustment};
+use serde_json::Value;
+use std::collections::{BTreeMap, HashMap};
+
+pub(crate) fn read(spec: &Object) -> Read<HashMap<String, String>> {
+    field_or_default(spec, "annotations", map(text))
+}
+
+pub(crate) fn apply(
+    spec: &mut Value,
+    adjust: &ContainerAdjustment,
+    _: &ApplyContext<'_>,
+) -> Result<(), ApplyError> {
+    apply_map(spec, "annotations", &[], "annotations", &adjust.annotations)
+}
+
+/// Applies a map of strings at `path`.`key`; what is marked goes first, so that a setting wins.
+pub(crate) fn apply_map(
+    spec: &mut Value,
+    group: &'static str,
+    path: &[&str],
+    key: &str,
+    changes: &HashMap<String, String>,
+) -> Result<(), ApplyError> {
+    let path: Vec<&str> = path.iter().copied().chain([key]).collect();
+    let sorted: BTreeMap<_, _> = changes.iter().collect(); // protocol maps have no order
+    for name in sorted.keys() {
+        if let Marked::Remove(name) = Marked::parse(name) {
+            remove_at(spec, &path, name).map_err(in_field(group))?;
+        }
+    }
+    for (name, value) in sorted {
+        if let Marked::Set(name) = Marked::parse(name) {
+            set_at(spec, &path, name, value.as_str()).map_err(in_field(group))?;
+        }
+    }
+    Ok(())
+}

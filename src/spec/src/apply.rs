@@ -1,0 +1,71 @@
+//! [`apply`]: an adjustment laid into a document, all of it or nothing.
+
+use crate::context::ApplyContext;
+use crate::document::Document;
+use crate::error::ApplyError;
+use crate::{
+    annotations, args, blockio, cdi, cgroups_path, cpu, devices, env, hooks, hugepages, io_priority, memory,
+    memory_policy, mounts, namespaces, net_devices, oom_score_adj, pids, rdt, rlimits, scheduler, seccomp,
+    sysctl, unified,
+};
+use nri_api::proto::ContainerAdjustment;
+use serde_json::Value;
+
+/// What applying an adjustment came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Applied {
+    /// Whether the document is another one now; if not, its file need not be touched.
+    pub changed: bool,
+}
+
+type Group = fn(&mut Value, &ContainerAdjustment, &ApplyContext<'_>) -> Result<(), ApplyError>;
+
+/// All groups of fields, in upstream's order. It matters where two meet in one list: CDI edits come after a plugin's environment and
+/// before its devices, mounts and RDT settings; the rules of added devices come before a plugin's own rules.
+const GROUPS: [Group; 26] = [
+    annotations::apply,
+    env::apply,
+    args::apply,
+    hooks::apply,
+    cdi::apply,
+    devices::apply,
+    cgroups_path::apply,
+    oom_score_adj::apply,
+    io_priority::apply,
+    scheduler::apply,
+    seccomp::apply,
+    namespaces::apply,
+    sysctl::apply,
+    net_devices::apply,
+    memory_policy::apply,
+    cpu::apply,
+    memory::apply,
+    hugepages::apply,
+    unified::apply,
+    pids::apply,
+    devices::apply_rules,
+    blockio::apply,
+    rdt::apply_class,
+    rdt::apply,
+    mounts::apply,
+    rlimits::apply,
+];
+
+/// Applies an adjustment. On an error the document is as it was.
+///
+/// What the adjustment does not set is untouched, down to the order of keys and the text of numbers.
+pub fn apply(
+    document: &mut Document,
+    adjust: &ContainerAdjustment,
+    ctx: &ApplyContext<'_>,
+) -> Result<Applied, ApplyError> {
+    let mut copy = document.value().clone();
+    for group in GROUPS {
+        group(&mut copy, adjust, ctx)?;
+    }
+    let changed = copy != *document.value();
+    if changed {
+        *document.value_mut() = copy;
+    }
+    Ok(Applied { changed })
+}

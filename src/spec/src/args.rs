@@ -1,0 +1,28 @@
+//! Command line: `process.args`.
+
+use crate::context::ApplyContext;
+use crate::edit::{in_field, set_at};
+use crate::error::ApplyError;
+use crate::read::{Object, Read, field_or_default, list, text};
+use nri_api::proto::ContainerAdjustment;
+use serde_json::Value;
+
+pub(crate) fn read(process: &Object) -> Read<Vec<String>> {
+    field_or_default(process, "args", list(text))
+}
+
+pub(crate) fn apply(
+    spec: &mut Value,
+    adjust: &ContainerAdjustment,
+    _: &ApplyContext<'_>,
+) -> Result<(), ApplyError> {
+    // A leading "" takes over from another plugin; it is no argument, and nothing can be executed by an empty name.
+    let args = match adjust.args.split_first() {
+        Some((first, rest)) if first.is_empty() => rest,
+        _ => &adjust.args,
+    };
+    if args.is_empty() {
+        return Ok(());
+    }
+    set_at(spec, &["process"], "args", args).map_err(in_field("args"))
+}

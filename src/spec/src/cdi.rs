@@ -1,0 +1,145 @@
+//! CDI, the container device interface: names of devices become edits of the document.
+//!
+//! [`Registry`] holds specifications that somebody else has read from `/etc/cdi` and `/var/run/cdi`; [`Edits`] are what they ask for; here
+//! they are laid into the document. The format is that of <https://tags.cncf.io/container-device-interface>, up to version 1.1.0.
+
+mod edits;
+mod error;
+mod name;
+mod registry;
+mod version;
+
+pub use edits::{DeviceNode, Edits, Hook, Mount, NetDevice};
+pub use error::{CdiError, InvalidSpec};
+pub use name::DeviceName;
+pub use registry::{Registry, SpecFile};
+
+use crate::context::{ApplyContext, HostDeviceKind};
+use crate::edit::{array, in_field, put_text, set_at};
+use crate::error::ApplyError;
+use crate::read::Object;
+use crate::{devices, env, hooks, mounts, net_devices};
+use nri_api::proto::ContainerAdjustment;
+use serde_json::Value;
+
+pub(crate) fn apply(
+    spec: &mut Value,
+    adjust: &ContainerAdjustment,
+    ctx: &ApplyContext<'_>,
+) -> Result<(), ApplyError> {
+    if adjust.CDI_devices.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<&str> = adjust.CDI_devices.iter().map(|d| d.name.as_str()).collect();
+    for edits in ctx.cdi.resolve(&names)? {
+        apply_edits(spec, &edits, ctx)?;
+    }
+    Ok(())
+}
+
+fn apply_edits(spec: &mut Value, edits: &Edits, ctx: &ApplyContext<'_>) -> Result<(), ApplyError> {
+    let field = in_field("CDI devices");
+    for variable in &edits.env {
+        let name = variable.split_once('=').map_or(variable.as_str(), |(name, _)| name);
+        env::set(array(spec, &["process", "env"]).map_err(&field)?, name, variable);
+    }
+    for node in &edits.device_nodes {
+        apply_node(spec, node, ctx)?;
+    }
+    for device in &edits.net_devices {
+        let value = net_devices::to_oci(&device.name);
+        set_at(spec, &["linux", "netDevices"], &device.host_interface_name, value).map_err(&field)?;
+    }
+    for mount in &edits.mounts {
+        let mut options = mount.options.clone();
+        options.extend(id_mapping(spec, mount).map(str::to_owned));
+        mounts::remove(spec, &mount.container_path)?;
+        mounts::add(spec, mounts::to_oci(&mount.container_path, &mount.kind, &mount.host_path, &options))?;
+    }
+    if !edits.mounts.is_empty() {
+        mounts::sort(spec, |a, b| mounts::parts(a).cmp(&mounts::parts(b)))?;
+    }
+    for hook in &edits.hooks {
+        let value = hooks::to_oci(&hook.path, &hook.args, &hook.env, hook.timeout);
+        array(spec, &["hooks", &hook.kind]).map_err(&field)?.push(value);
+    }
+    if let Some(rdt) = &edits.intel_rdt {
+        set_at(spec, &["linux"], "intelRdt", rdt.clone()).map_err(&field)?;
+    }
+    for &gid in edits.additional_gids.iter().filter(|gid| **gid != 0) {
+        let gids = array(spec, &["process", "user", "additionalGids"]).map_err(&field)?;
+        if !gids.iter().any(|g| g.as_u64() == Some(u64::from(gid))) {
+            gids.push(gid.into());
+        }
+    }
+    Ok(())
+}
+
+/// Adds a device node and the rule to use it; what the edit leaves open is taken from the host, the owner from the process.
+fn apply_node(spec: &mut Value, node: &DeviceNode, ctx: &ApplyContext<'_>) -> Result<(), ApplyError> {
+    let host_path = if node.host_path.is_empty() { &node.path } else { &node.host_path };
+    let host = (ctx.device)(host_path);
+    let is_specified = !node.kind.is_empty() && (node.major != 0 || node.kind == "p");
+    let (mut kind, mut major, mut minor) = (node.kind.as_str(), node.major, node.minor);
+    if !is_specified {
+        let host = host.ok_or_else(|| CdiError::UnknownDevice { path: host_path.clone() })?;
+        let found = match host.kind {
+            HostDeviceKind::Block => "b",
+            HostDeviceKind::Char => "c",
+            HostDeviceKind::Fifo => "p",
+        };
+        if kind.is_empty() {
+            kind = found;
+        } else if kind != found && !(kind == "u" && found == "c") {
+            let (path, wanted) = (host_path.clone(), kind.to_owned());
+            return Err(CdiError::DeviceKind { path, wanted, found }.into());
+        }
+        if kind != "p" && major == 0 {
+            (major, minor) = (host.major, host.minor);
+        }
+    }
+    let mut entry = Object::new();
+    entry.insert("path".into(), node.path.as_str().into());
+    put_text(&mut entry, "type", kind);
+    entry.insert("major".into(), major.into());
+    entry.insert("minor".into(), minor.into());
+    let user = |key: &str| spec.get("process")?.get("user")?.get(key)?.as_u64().filter(|id| *id != 0);
+    for (key, value) in [
+        ("fileMode", node.file_mode.or(host.map(|h| h.mode)).map(u64::from)),
+        ("uid", node.uid.map(u64::from).or_else(|| user("uid"))),
+        ("gid", node.gid.map(u64::from).or_else(|| user("gid"))),
+    ] {
+        if let Some(value) = value {
+            entry.insert(key.into(), value.into());
+        }
+    }
+    devices::remove_node(spec, &node.path)?;
+    devices::add_node(spec, entry)?;
+    if matches!(kind, "b" | "c") {
+        let access = match node.permissions.as_str() {
+            "" => "rwm",
+            "none" => "",
+            given => given,
+        };
+        devices::add_rule(spec, devices::rule_to_oci(true, kind, Some(major), Some(minor), access))?;
+    }
+    Ok(())
+}
+
+/// In a user namespace a bind mount has to be mapped, or its files belong to nobody.
+fn id_mapping(spec: &Value, mount: &Mount) -> Option<&'static str> {
+    let namespaces = spec.get("linux")?.get("namespaces")?.as_array()?;
+    if !namespaces.iter().any(|n| n.get("type").and_then(Value::as_str) == Some("user")) {
+        return None;
+    }
+    let mut option = (mount.kind == "bind").then_some("idmap");
+    for given in &mount.options {
+        match given.as_str() {
+            "idmap" | "ridmap" => return None,
+            "bind" => option = Some("idmap"),
+            "rbind" => option = Some("ridmap"),
+            _ => {}
+        }
+    }
+    option
+}

@@ -1,0 +1,237 @@
+//! [`Edits`]: what a specification wants changed, checked as it is read.
+
+use super::InvalidSpec;
+use crate::edit::{put_list, put_text};
+use crate::error::WrongType;
+use crate::hooks::KINDS;
+use crate::read::{Object, Read, boolean, field, field_or_default, integer, list, object, text};
+use serde_json::Value;
+
+/// The `containerEdits` of a device, or of a whole specification.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Edits {
+    /// `NAME=value`.
+    pub env: Vec<String>,
+    /// Device nodes.
+    pub device_nodes: Vec<DeviceNode>,
+    /// Network devices.
+    pub net_devices: Vec<NetDevice>,
+    /// Mounts.
+    pub mounts: Vec<Mount>,
+    /// OCI hooks.
+    pub hooks: Vec<Hook>,
+    /// An OCI `linux.intelRdt` object.
+    pub intel_rdt: Option<Value>,
+    /// Supplementary groups of the process.
+    pub additional_gids: Vec<u32>,
+}
+
+/// A device node; empty and zero stand for what the host has.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DeviceNode {
+    /// Path in the container.
+    pub path: String,
+    /// Path on the host, if another.
+    pub host_path: String,
+    /// `b`, `c`, `u`, `p`.
+    pub kind: String,
+    /// Major number.
+    pub major: i64,
+    /// Minor number.
+    pub minor: i64,
+    /// Permission bits.
+    pub file_mode: Option<u32>,
+    /// Access in the device cgroup, some of `rwm`, or `none`.
+    pub permissions: String,
+    /// Owner; that of the process if missing.
+    pub uid: Option<u32>,
+    /// Group; that of the process if missing.
+    pub gid: Option<u32>,
+}
+
+/// A network device.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NetDevice {
+    /// Name on the host.
+    pub host_interface_name: String,
+    /// Name in the container.
+    pub name: String,
+}
+
+/// A mount.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Mount {
+    /// Source.
+    pub host_path: String,
+    /// Destination.
+    pub container_path: String,
+    /// Options.
+    pub options: Vec<String>,
+    /// File system type.
+    pub kind: String,
+}
+
+/// An OCI hook.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Hook {
+    /// When it runs, as the OCI specification spells it.
+    pub kind: String,
+    /// Program.
+    pub path: String,
+    /// Arguments.
+    pub args: Vec<String>,
+    /// Environment.
+    pub env: Vec<String>,
+    /// Seconds.
+    pub timeout: Option<i64>,
+}
+
+impl Edits {
+    /// Reads a `containerEdits` object.
+    pub fn parse(value: &Value) -> Result<Self, InvalidSpec> {
+        let edits = read(value)?;
+        edits.check()?;
+        Ok(edits)
+    }
+
+    /// Whether there is nothing to do; for a device that is a mistake.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What the types alone do not say.
+    pub(super) fn check(&self) -> Result<(), InvalidSpec> {
+        let check = |ok: bool, field, value: &str, why| {
+            if ok { Ok(()) } else { Err(InvalidSpec::Invalid { field, value: value.to_owned(), why }) }
+        };
+        let variables = self.env.iter().chain(self.hooks.iter().flat_map(|h| &h.env));
+        for variable in variables {
+            check(
+                variable.find('=').is_some_and(|at| at > 0),
+                "env",
+                variable,
+                "is not of the form NAME=value",
+            )?;
+        }
+        for node in &self.device_nodes {
+            check(!node.path.is_empty(), "deviceNodes", "", "has no path")?;
+            check(
+                ["", "b", "c", "u", "p"].contains(&node.kind.as_str()),
+                "type",
+                &node.kind,
+                "is no type of a device",
+            )?;
+            let permissions = node.permissions.as_str();
+            let allowed = permissions == "none" || permissions.chars().all(|c| "rwm".contains(c));
+            check(allowed, "permissions", permissions, "is not of r, w and m")?;
+        }
+        for (i, device) in self.net_devices.iter().enumerate() {
+            let host = device.host_interface_name.as_str();
+            check(!host.is_empty(), "hostInterfaceName", host, "is empty")?;
+            check(!device.name.is_empty(), "name", &device.name, "is empty")?;
+            let before = &self.net_devices[..i];
+            let is_new = before.iter().all(|d| d.host_interface_name != host);
+            check(is_new, "hostInterfaceName", host, "is there twice")?;
+            check(before.iter().all(|d| d.name != device.name), "name", &device.name, "is there twice")?;
+        }
+        for mount in &self.mounts {
+            check(!mount.host_path.is_empty(), "hostPath", &mount.host_path, "is empty")?;
+            check(!mount.container_path.is_empty(), "containerPath", &mount.container_path, "is empty")?;
+        }
+        for hook in &self.hooks {
+            check(KINDS.contains(&hook.kind.as_str()), "hookName", &hook.kind, "is no kind of hook")?;
+            check(!hook.path.is_empty(), "path", &hook.path, "is empty")?;
+        }
+        let clos =
+            self.intel_rdt.as_ref().and_then(|r| r.get("closID")).and_then(Value::as_str).unwrap_or_default();
+        let is_file = clos.len() < 4096 && clos != "." && clos != ".." && !clos.contains(['/', '\n']);
+        check(clos == "/" || is_file, "closID", clos, "is no name of a control group")
+    }
+}
+
+/// Reads the types, without looking at the values.
+pub(super) fn read(value: &Value) -> Read<Edits> {
+    let names = ["env", "deviceNodes", "netDevices", "mounts", "hooks", "intelRdt", "additionalGids"];
+    let fields = known(value, &names)?;
+    Ok(Edits {
+        env: field_or_default(fields, "env", list(text))?,
+        device_nodes: field_or_default(fields, "deviceNodes", list(read_node))?,
+        net_devices: field_or_default(fields, "netDevices", list(read_net_device))?,
+        mounts: field_or_default(fields, "mounts", list(read_mount))?,
+        hooks: field_or_default(fields, "hooks", list(read_hook))?,
+        intel_rdt: field(fields, "intelRdt", read_rdt)?,
+        additional_gids: field_or_default(fields, "additionalGids", list(integer))?,
+    })
+}
+
+/// An object that has no other fields than these: to ignore one would make a device that does not work.
+pub(super) fn known<'a>(value: &'a Value, names: &[&str]) -> Read<&'a Object> {
+    let fields = object(value)?;
+    match fields.iter().find(|(key, _)| !names.contains(&key.as_str())) {
+        None => Ok(fields),
+        Some((key, value)) => Err(WrongType::new("a known field", value).within(key)),
+    }
+}
+
+fn read_node(value: &Value) -> Read<DeviceNode> {
+    let names = ["path", "hostPath", "type", "major", "minor", "fileMode", "permissions", "uid", "gid"];
+    let fields = known(value, &names)?;
+    Ok(DeviceNode {
+        path: field_or_default(fields, "path", text)?,
+        host_path: field_or_default(fields, "hostPath", text)?,
+        kind: field_or_default(fields, "type", text)?,
+        major: field_or_default(fields, "major", integer)?,
+        minor: field_or_default(fields, "minor", integer)?,
+        file_mode: field(fields, "fileMode", integer)?,
+        permissions: field_or_default(fields, "permissions", text)?,
+        uid: field(fields, "uid", integer)?,
+        gid: field(fields, "gid", integer)?,
+    })
+}
+
+fn read_net_device(value: &Value) -> Read<NetDevice> {
+    let fields = known(value, &["hostInterfaceName", "name"])?;
+    Ok(NetDevice {
+        host_interface_name: field_or_default(fields, "hostInterfaceName", text)?,
+        name: field_or_default(fields, "name", text)?,
+    })
+}
+
+fn read_mount(value: &Value) -> Read<Mount> {
+    let fields = known(value, &["hostPath", "containerPath", "options", "type"])?;
+    Ok(Mount {
+        host_path: field_or_default(fields, "hostPath", text)?,
+        container_path: field_or_default(fields, "containerPath", text)?,
+        options: field_or_default(fields, "options", list(text))?,
+        kind: field_or_default(fields, "type", text)?,
+    })
+}
+
+fn read_hook(value: &Value) -> Read<Hook> {
+    let fields = known(value, &["hookName", "path", "args", "env", "timeout"])?;
+    Ok(Hook {
+        kind: field_or_default(fields, "hookName", text)?,
+        path: field_or_default(fields, "path", text)?,
+        args: field_or_default(fields, "args", list(text))?,
+        env: field_or_default(fields, "env", list(text))?,
+        timeout: field(fields, "timeout", integer)?,
+    })
+}
+
+/// The fields are those of OCI, which is why the object is kept as one. `enableCMT` and `enableMBM` were there up to 1.0.0.
+fn read_rdt(value: &Value) -> Read<Value> {
+    const TEXTS: [&str; 3] = ["closID", "l3CacheSchema", "memBwSchema"];
+    const FLAGS: [&str; 3] = ["enableMonitoring", "enableCMT", "enableMBM"];
+    let fields = known(value, &[TEXTS.as_slice(), &FLAGS, &["schemata"]].concat())?;
+    let mut rdt = Object::new();
+    for key in TEXTS {
+        put_text(&mut rdt, key, &field_or_default(fields, key, text)?);
+    }
+    put_list(&mut rdt, "schemata", &field_or_default(fields, "schemata", list(text))?);
+    for key in FLAGS {
+        if field_or_default(fields, key, boolean)? {
+            rdt.insert(key.into(), true.into());
+        }
+    }
+    Ok(rdt.into())
+}

@@ -1,0 +1,177 @@
+//! [`Registry`]: all devices of all specification files.
+
+use super::edits::{self, known};
+use super::name::{check_device, check_kind};
+use super::version::{self, Uses};
+use super::{CdiError, DeviceName, Edits, InvalidSpec};
+use crate::context::CdiResolver;
+use crate::read::{Read, field_or_default, list, map, text};
+use serde_json::Value;
+use std::collections::HashMap;
+
+/// A specification file that somebody has read; YAML becomes the same values as JSON.
+#[derive(Debug, Clone)]
+pub struct SpecFile {
+    /// Where it was, for messages.
+    pub path: String,
+    /// Position of its directory in the list of directories: of `/etc/cdi` and `/var/run/cdi` the second overrules the first.
+    pub priority: usize,
+    /// What is in it.
+    pub document: Value,
+}
+
+/// Devices by name. A file that cannot be used is left out and told in [`errors`](Self::errors); the rest works.
+#[derive(Debug, Clone, Default)]
+pub struct Registry {
+    specs: Vec<Spec>,
+    devices: HashMap<String, Entry>,
+    errors: Vec<CdiError>,
+}
+
+#[derive(Debug, Clone)]
+struct Spec {
+    path: String,
+    priority: usize,
+    edits: Edits,
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    spec: usize,
+    edits: Edits,
+    /// Another file of the same priority that defines it as well: then nobody knows which is meant.
+    conflict: Option<usize>,
+}
+
+impl Registry {
+    /// Reads all files.
+    pub fn new(files: impl IntoIterator<Item = SpecFile>) -> Self {
+        let mut registry = Self::default();
+        for file in files {
+            let path = file.path.clone();
+            if let Err(source) = registry.add(file) {
+                registry.errors.push(CdiError::Spec { path, source });
+            }
+        }
+        registry
+    }
+
+    /// Files that were left out.
+    pub fn errors(&self) -> &[CdiError] {
+        &self.errors
+    }
+
+    /// Names of all devices, sorted.
+    pub fn names(&self) -> Vec<&str> {
+        let mut names: Vec<_> = self.devices.keys().map(String::as_str).collect();
+        names.sort_unstable();
+        names
+    }
+
+    fn add(&mut self, file: SpecFile) -> Result<(), InvalidSpec> {
+        let content = parse(&file.document)?;
+        let (spec, priority) = (self.specs.len(), file.priority);
+        for (name, edits) in content.devices {
+            let name = format!("{}={name}", content.kind);
+            let new = Entry { spec, edits, conflict: None };
+            match self.devices.get_mut(&name) {
+                None => drop(self.devices.insert(name, new)),
+                Some(old) => match self.specs[old.spec].priority.cmp(&priority) {
+                    std::cmp::Ordering::Less => *old = new,
+                    std::cmp::Ordering::Equal => old.conflict = Some(spec),
+                    std::cmp::Ordering::Greater => {}
+                },
+            }
+        }
+        self.specs.push(Spec { path: file.path, priority, edits: content.edits });
+        Ok(())
+    }
+}
+
+impl CdiResolver for Registry {
+    /// Edits of a specification come once, before those of the first of its devices.
+    fn resolve(&self, names: &[&str]) -> Result<Vec<Edits>, CdiError> {
+        let (mut found, mut missing) = (Vec::new(), Vec::new());
+        for name in names {
+            match self.devices.get(&DeviceName::parse(name)?.to_string()) {
+                None => missing.push((*name).to_owned()),
+                Some(Entry { spec, conflict: Some(other), .. }) => {
+                    let files = [self.specs[*spec].path.clone(), self.specs[*other].path.clone()];
+                    return Err(CdiError::Conflict { name: (*name).to_owned(), files });
+                }
+                Some(entry) => found.push(entry),
+            }
+        }
+        if !missing.is_empty() {
+            return Err(CdiError::Unresolvable { names: missing });
+        }
+        let (mut edits, mut specs) = (Vec::new(), Vec::new());
+        for entry in found {
+            if !specs.contains(&entry.spec) {
+                specs.push(entry.spec);
+                edits.push(self.specs[entry.spec].edits.clone());
+            }
+            edits.push(entry.edits.clone());
+        }
+        Ok(edits)
+    }
+}
+
+struct Content {
+    version: String,
+    kind: String,
+    annotations: bool,
+    devices: Vec<(String, Edits)>,
+    edits: Edits,
+}
+
+fn parse(document: &Value) -> Result<Content, InvalidSpec> {
+    let (content, annotated_devices) = read(document)?;
+    let invalid = |field, value: &str, why| InvalidSpec::Invalid { field, value: value.to_owned(), why };
+    check_kind(&content.kind).map_err(|why| invalid("kind", &content.kind, why))?;
+    content.edits.check()?;
+    if content.devices.is_empty() {
+        return Err(invalid("devices", "", "is empty"));
+    }
+    for (i, (name, edits)) in content.devices.iter().enumerate() {
+        check_device(name).map_err(|why| invalid("name", name, why))?;
+        edits.check()?;
+        if edits.is_empty() {
+            return Err(invalid("name", name, "has no edits"));
+        }
+        if content.devices[..i].iter().any(|(other, _)| other == name) {
+            return Err(invalid("name", name, "is there twice"));
+        }
+    }
+    let uses = Uses {
+        edits: content.devices.iter().map(|(_, e)| e).chain([&content.edits]).collect(),
+        names: content.devices.iter().map(|(n, _)| n.as_str()).collect(),
+        annotations: content.annotations || annotated_devices,
+        kind: &content.kind,
+    };
+    version::check(&content.version, &uses)?;
+    Ok(content)
+}
+
+fn read(document: &Value) -> Read<(Content, bool)> {
+    let fields = known(document, &["cdiVersion", "kind", "annotations", "devices", "containerEdits"])?;
+    let devices = field_or_default(fields, "devices", list(read_device))?;
+    let annotated = devices.iter().any(|(_, annotated, _)| *annotated);
+    let content = Content {
+        version: field_or_default(fields, "cdiVersion", text)?,
+        kind: field_or_default(fields, "kind", text)?,
+        annotations: !field_or_default(fields, "annotations", map(text))?.is_empty(),
+        devices: devices.into_iter().map(|(name, _, edits)| (name, edits)).collect(),
+        edits: field_or_default(fields, "containerEdits", edits::read)?,
+    };
+    Ok((content, annotated))
+}
+
+fn read_device(value: &Value) -> Read<(String, bool, Edits)> {
+    let fields = known(value, &["name", "annotations", "containerEdits"])?;
+    Ok((
+        field_or_default(fields, "name", text)?,
+        !field_or_default(fields, "annotations", map(text))?.is_empty(),
+        field_or_default(fields, "containerEdits", edits::read)?,
+    ))
+}

@@ -1,0 +1,68 @@
+//! Versions of the format, and what came with which.
+//!
+//! A specification that uses more than its version has is refused, as every other reader of the format does: that way a file either
+//! works everywhere or nowhere.
+
+use super::{Edits, InvalidSpec};
+
+const VERSIONS: [&str; 10] =
+    ["0.1.0", "0.2.0", "0.3.0", "0.4.0", "0.5.0", "0.6.0", "0.7.0", "0.8.0", "1.0.0", "1.1.0"];
+
+/// Nothing of what came before can be told apart any more: older declared versions are too old for any content.
+const EARLIEST: &str = "0.3.0";
+
+/// What a specification uses, as far as it depends on the version.
+#[derive(Debug, Default)]
+pub(super) struct Uses<'a> {
+    /// Edits of the file and of all devices.
+    pub(super) edits: Vec<&'a Edits>,
+    /// Names of all devices.
+    pub(super) names: Vec<&'a str>,
+    /// Whether the file or a device has annotations.
+    pub(super) annotations: bool,
+    /// `vendor/class`.
+    pub(super) kind: &'a str,
+}
+
+pub(super) fn check(declared: &str, uses: &Uses<'_>) -> Result<(), InvalidSpec> {
+    let position = |version: &str| VERSIONS.iter().position(|v| *v == version);
+    let version = declared.strip_prefix('v').unwrap_or(declared);
+    let position_of_declared =
+        position(version).ok_or_else(|| InvalidSpec::Version { version: declared.to_owned() })?;
+    match uses
+        .needs()
+        .into_iter()
+        .find(|(_, needed, used)| *used && position(needed) > Some(position_of_declared))
+    {
+        None => Ok(()),
+        Some((feature, needed, _)) => {
+            Err(InvalidSpec::NeedsVersion { declared: declared.to_owned(), feature, needed })
+        }
+    }
+}
+
+impl Uses<'_> {
+    /// Feature, version, and whether it is used; newest first.
+    fn needs(&self) -> [(&'static str, &'static str, bool); 10] {
+        let any = |test: &dyn Fn(&Edits) -> bool| self.edits.iter().any(|e| test(e));
+        let rdt = |key: &str| any(&|e| e.intel_rdt.as_ref().is_some_and(|r| r.get(key).is_some()));
+        let class = self.kind.split_once('/').map_or("", |(_, class)| class);
+        [
+            ("netDevices", "1.1.0", any(&|e| !e.net_devices.is_empty())),
+            ("intelRdt.schemata", "1.1.0", rdt("schemata")),
+            ("intelRdt.enableMonitoring", "1.1.0", rdt("enableMonitoring")),
+            ("intelRdt", "0.7.0", any(&|e| e.intel_rdt.is_some())),
+            ("additionalGids", "0.7.0", any(&|e| !e.additional_gids.is_empty())),
+            ("annotations", "0.6.0", self.annotations),
+            ("dot in the class", "0.6.0", class.contains('.')),
+            (
+                "device name with a leading digit, or hostPath of a device node",
+                "0.5.0",
+                self.names.iter().any(|n| n.starts_with(|c: char| c.is_ascii_digit()))
+                    || any(&|e| e.device_nodes.iter().any(|d| !d.host_path.is_empty())),
+            ),
+            ("type of a mount", "0.4.0", any(&|e| e.mounts.iter().any(|m| !m.kind.is_empty()))),
+            ("specification of devices", EARLIEST, true),
+        ]
+    }
+}

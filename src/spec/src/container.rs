@@ -1,0 +1,156 @@
+//! [`to_container`]: a document, and what else is known of its container, as plugins see it.
+
+use crate::document::Document;
+use crate::error::WrongType;
+use crate::read::{Object, Read, field, field_or_default, integer, list, message, object};
+use crate::{
+    annotations, args, cgroups_path, devices, env, hooks, io_priority, mounts, namespaces, net_devices,
+    oom_score_adj, rdt, resources, rlimits, scheduler, seccomp, sysctl,
+};
+use nri_api::proto::{CDIDevice, Container, ContainerState, LinuxContainer, SecurityProfile, User};
+use nri_api::{opt, proto};
+use protobuf::MessageField;
+use serde_json::Value;
+use std::collections::HashMap;
+
+/// What the document does not hold.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ContainerInfo {
+    /// Id, as the plugins know it.
+    pub id: String,
+    /// Id of its pod.
+    pub pod_sandbox_id: String,
+    /// Name within the pod.
+    pub name: String,
+    /// Labels.
+    pub labels: HashMap<String, String>,
+    /// Annotations beyond those of the document; where both have one, this one is shown.
+    pub annotations: HashMap<String, String>,
+    /// What the root filesystem was made from.
+    pub image: Option<Image>,
+    /// Life cycle state.
+    pub state: ContainerState,
+    /// Pid of the container process, 0 when there is none.
+    pub pid: u32,
+    /// Nanoseconds since the epoch, 0 when unknown.
+    pub created_at: i64,
+    /// Nanoseconds since the epoch, 0 when not started.
+    pub started_at: i64,
+    /// Nanoseconds since the epoch, 0 when not finished.
+    pub finished_at: i64,
+    /// Exit code of a container that is finished.
+    pub exit_code: i32,
+    /// One word on why it is in this state.
+    pub status_reason: String,
+    /// A sentence on it.
+    pub status_message: String,
+    /// Names of the CDI devices that were injected.
+    pub cdi_devices: Vec<String>,
+    /// Where the seccomp policy is from; a document has only the policy itself.
+    pub seccomp_profile: Option<SecurityProfile>,
+    /// Block I/O class in force.
+    pub blockio_class: Option<String>,
+    /// RDT class in force.
+    pub rdt_class: Option<String>,
+}
+
+/// An image.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Image {
+    /// Reference.
+    pub name: String,
+    /// Digest of the manifest.
+    pub digest: String,
+    /// Digest of the configuration.
+    pub config_digest: String,
+}
+
+/// Everything that the protocol has a field for. A field of the document that has a wrong type is an error that names its path.
+pub fn to_container(document: &Document, info: &ContainerInfo) -> Result<Container, WrongType> {
+    let spec = object(document.value())?;
+    let mut container = Container::new();
+    container.annotations = annotations::read(spec)?;
+    container.mounts = mounts::read(spec)?;
+    container.hooks = hooks::read(spec)?;
+    let mut linux = field_or_default(spec, "linux", read_linux)?;
+    field(spec, "process", |value| {
+        let process = object(value)?;
+        container.args = args::read(process)?;
+        container.env = env::read(process)?;
+        container.rlimits = rlimits::read(process)?;
+        container.user = message(process, "user", read_user)?;
+        linux.oom_score_adj = oom_score_adj::read(process)?;
+        linux.io_priority = io_priority::read(process)?;
+        linux.scheduler = scheduler::read(process)?;
+        Ok(())
+    })?;
+    add_classes(&mut linux, info);
+    linux.seccomp_profile = info.seccomp_profile.clone().into();
+    container.linux = MessageField::some(linux);
+    add_info(&mut container, info);
+    Ok(container)
+}
+
+fn read_linux(value: &Value) -> Read<LinuxContainer> {
+    let fields: &Object = object(value)?;
+    let mut linux = LinuxContainer::new();
+    linux.namespaces = namespaces::read(fields)?;
+    linux.devices = devices::read(fields)?;
+    linux.resources = message(fields, "resources", resources::read)?;
+    linux.cgroups_path = cgroups_path::read(fields)?;
+    linux.seccomp_policy = seccomp::read(fields)?;
+    linux.sysctl = sysctl::read(fields)?;
+    linux.net_devices = net_devices::read(fields)?;
+    linux.rdt = rdt::read(fields)?;
+    Ok(linux)
+}
+
+fn read_user(value: &Value) -> Read<User> {
+    let fields = object(value)?;
+    let mut user = User::new();
+    user.uid = field_or_default(fields, "uid", integer)?;
+    user.gid = field_or_default(fields, "gid", integer)?;
+    user.additional_gids = field_or_default(fields, "additionalGids", list(integer))?;
+    Ok(user)
+}
+
+fn add_classes(linux: &mut LinuxContainer, info: &ContainerInfo) {
+    if info.blockio_class.is_some() {
+        linux.resources.mut_or_insert_default().blockio_class = opt(info.blockio_class.clone());
+    }
+    if info.rdt_class.is_some() {
+        linux.resources.mut_or_insert_default().rdt_class = opt(info.rdt_class.clone());
+    }
+}
+
+fn add_info(container: &mut Container, info: &ContainerInfo) {
+    container.id.clone_from(&info.id);
+    container.pod_sandbox_id.clone_from(&info.pod_sandbox_id);
+    container.name.clone_from(&info.name);
+    container.labels.clone_from(&info.labels);
+    container.annotations.extend(info.annotations.clone());
+    container.state = info.state.into();
+    container.pid = info.pid;
+    container.created_at = info.created_at;
+    container.started_at = info.started_at;
+    container.finished_at = info.finished_at;
+    container.exit_code = info.exit_code;
+    container.status_reason.clone_from(&info.status_reason);
+    container.status_message.clone_from(&info.status_message);
+    container.CDI_devices = info
+        .cdi_devices
+        .iter()
+        .map(|name| {
+            let mut device = CDIDevice::new();
+            device.name.clone_from(name);
+            device
+        })
+        .collect();
+    if let Some(image) = &info.image {
+        let mut message = proto::Image::new();
+        message.name.clone_from(&image.name);
+        message.digest.clone_from(&image.digest);
+        message.config_digest.clone_from(&image.config_digest);
+        container.image = MessageField::some(message);
+    }
+}

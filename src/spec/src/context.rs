@@ -1,0 +1,91 @@
+//! [`ApplyContext`]: what applying an adjustment has to know about the host.
+
+use crate::cdi::{CdiError, Edits};
+use serde_json::Value;
+use std::fmt;
+
+/// Answers for what is not in the document. The default knows nothing, so that what depends on the host is refused.
+#[derive(Clone, Copy)]
+pub struct ApplyContext<'a> {
+    /// Block I/O class to the `linux.resources.blockIO` object; see [`blockio::Classes`](crate::blockio::Classes).
+    pub blockio: &'a dyn Fn(&str) -> Option<Value>,
+    /// RDT class to the `linux.intelRdt` object; see [`rdt::Classes`](crate::rdt::Classes).
+    pub rdt: &'a dyn Fn(&str) -> Option<Value>,
+    /// CDI device names to container edits; see [`cdi::Registry`](crate::cdi::Registry).
+    pub cdi: &'a dyn CdiResolver,
+    /// Device node at a path of the host, symbolic links not followed. CDI edits leave out what the host knows.
+    pub device: &'a dyn Fn(&str) -> Option<HostDevice>,
+    /// Propagation of the mount that a path of the host lies on.
+    pub propagation: &'a dyn Fn(&str) -> Option<Propagation>,
+}
+
+impl Default for ApplyContext<'_> {
+    fn default() -> Self {
+        Self { blockio: &|_| None, rdt: &|_| None, cdi: &NoCdi, device: &|_| None, propagation: &|_| None }
+    }
+}
+
+impl fmt::Debug for ApplyContext<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ApplyContext").finish_non_exhaustive()
+    }
+}
+
+/// Finds CDI devices.
+pub trait CdiResolver {
+    /// The edits of these fully qualified names, to be applied in this order.
+    fn resolve(&self, names: &[&str]) -> Result<Vec<Edits>, CdiError>;
+}
+
+struct NoCdi;
+
+impl CdiResolver for NoCdi {
+    fn resolve(&self, names: &[&str]) -> Result<Vec<Edits>, CdiError> {
+        Err(CdiError::Unresolvable { names: names.iter().map(|&n| n.to_owned()).collect() })
+    }
+}
+
+/// What the host knows about a device node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HostDevice {
+    /// Its kind.
+    pub kind: HostDeviceKind,
+    /// Major number; no meaning for a FIFO.
+    pub major: i64,
+    /// Minor number; no meaning for a FIFO.
+    pub minor: i64,
+    /// Permission bits.
+    pub mode: u32,
+}
+
+/// Kind of a device node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HostDeviceKind {
+    /// Block device.
+    Block,
+    /// Character device.
+    Char,
+    /// Named pipe.
+    Fifo,
+}
+
+/// Propagation of a mount, from the optional fields of `/proc/PID/mountinfo`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Propagation {
+    /// Neither.
+    Private,
+    /// `shared:`, whether or not it is a slave as well.
+    Shared,
+    /// `master:` alone.
+    Slave,
+}
+
+impl fmt::Display for Propagation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Private => "private",
+            Self::Shared => "shared",
+            Self::Slave => "slave",
+        })
+    }
+}

@@ -1,0 +1,99 @@
+//! Differences of resources documents, and laying one over another.
+//!
+//! Some engines send an update with only what changed, others their whole document again; [`changed`] makes the second into the first.
+//! A missing field is "not given", never "taken away". Nulls are dropped on every way: runtimes crash on some of them.
+
+use crate::edit::{is_named, replace_or_push, set};
+use crate::hugepages;
+use crate::number::same;
+use crate::read::Object;
+use serde_json::Value;
+
+/// What `new` gives that `old` does not have: an object, empty when nothing differs. Numbers are compared by value; huge page limits by
+/// page size; any other list is given whole.
+pub fn changed(old: &Value, new: &Value) -> Value {
+    let empty = Object::new();
+    let fields = new.as_object().unwrap_or(&empty);
+    changed_object(old.as_object().unwrap_or(&empty), fields).into()
+}
+
+/// Lays `top` over `base`: objects field by field, huge page limits by page size, all else replaces. A value that is the same keeps its text.
+pub fn overlay(base: &mut Value, top: &Value) {
+    drop_nulls(base);
+    if !base.is_object() {
+        *base = Value::Object(Object::new());
+    }
+    if let (Some(base), Some(top)) = (base.as_object_mut(), top.as_object()) {
+        overlay_object(base, top);
+    }
+}
+
+pub(crate) fn overlay_object(base: &mut Object, top: &Object) {
+    for (key, value) in top {
+        match (base.get_mut(key), value) {
+            (_, Value::Null) => {}
+            (Some(Value::Object(old)), Value::Object(new)) => overlay_object(old, new),
+            (Some(Value::Array(old)), Value::Array(new)) if key == hugepages::FIELD => {
+                for entry in new {
+                    match entry.get(hugepages::KEY).and_then(Value::as_str) {
+                        Some(size) => replace_or_push(old, hugepages::KEY, size, without_nulls(entry)),
+                        None => old.push(without_nulls(entry)),
+                    }
+                }
+            }
+            _ => set(base, key, without_nulls(value)),
+        }
+    }
+}
+
+/// The same without nulls in objects. Those in lists stay: there they have a place.
+pub(crate) fn without_nulls(value: &Value) -> Value {
+    let mut copy = value.clone();
+    drop_nulls(&mut copy);
+    copy
+}
+
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, v| !v.is_null());
+            fields.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        _ => {}
+    }
+}
+
+fn changed_object(old: &Object, new: &Object) -> Object {
+    let mut result = Object::new();
+    for (key, value) in new {
+        let difference = match (old.get(key), value) {
+            (_, Value::Null) => None,
+            (Some(Value::Object(old)), Value::Object(new)) => non_empty(changed_object(old, new)),
+            (None | Some(Value::Null), Value::Object(new)) => non_empty(changed_object(&Object::new(), new)),
+            (Some(Value::Array(old)), Value::Array(new)) if key == hugepages::FIELD => {
+                let limits: Vec<Value> =
+                    new.iter().filter(|n| !has_limit(old, n)).map(without_nulls).collect();
+                (!limits.is_empty()).then(|| limits.into())
+            }
+            (Some(old), new) if same(old, new) => None,
+            (_, new) => Some(without_nulls(new)),
+        };
+        if let Some(difference) = difference {
+            result.insert(key.clone(), difference);
+        }
+    }
+    result
+}
+
+fn non_empty(object: Object) -> Option<Value> {
+    (!object.is_empty()).then(|| object.into())
+}
+
+fn has_limit(limits: &[Value], limit: &Value) -> bool {
+    let size = limit.get(hugepages::KEY).and_then(Value::as_str);
+    match size.and_then(|size| limits.iter().rfind(|l| is_named(l, hugepages::KEY, size))) {
+        Some(old) => same(old, limit),
+        None => false,
+    }
+}

@@ -1,0 +1,283 @@
+//! [`Document`]: a `config.json`, as it was written.
+//!
+//! The accessors are lenient (what is missing or of a wrong type is `None`) and meant for finding one's way; what plugins see is
+//! read strictly by [`to_container`](crate::to_container).
+
+use crate::error::{DocumentError, kind};
+use serde_json::Value;
+
+/// Most bytes a document may have. Real ones have tens of kilobytes.
+pub const MAX_DOCUMENT: usize = 16 << 20;
+
+/// Most levels of nesting. Real documents have less than ten.
+pub const MAX_DEPTH: usize = 127;
+
+/// `serde_json` reads an object that begins with this key as a number (feature `arbitrary_precision`).
+const RESERVED: &str = "$serde_json::private::Number";
+
+/// An OCI runtime document: JSON object, key order and number text kept.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Document(Value);
+
+/// One entry of `mounts`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mount<'a> {
+    /// Path in the container.
+    pub destination: &'a str,
+    /// Path on the host, or what the file system type makes of it.
+    pub source: Option<&'a str>,
+    /// File system type.
+    pub kind: Option<&'a str>,
+}
+
+/// One entry of `linux.namespaces`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Namespace<'a> {
+    /// `network`, `pid`, …
+    pub kind: &'a str,
+    /// The namespace to join; `None` asks for a new one.
+    pub path: Option<&'a str>,
+}
+
+impl Document {
+    /// Reads the bytes of a `config.json`.
+    ///
+    /// Of a key that occurs twice in one object the last counts, at the place of the first, as for every reader of JSON that keeps order.
+    pub fn parse(bytes: &[u8]) -> Result<Self, DocumentError> {
+        if bytes.len() > MAX_DOCUMENT {
+            return Err(DocumentError::TooLarge { size: bytes.len(), limit: MAX_DOCUMENT });
+        }
+        if has_reserved_key(bytes) {
+            return Err(DocumentError::ReservedKey { key: RESERVED });
+        }
+        Self::from_value(serde_json::from_slice(bytes)?)
+    }
+
+    /// Takes a value that was read already.
+    pub fn from_value(value: Value) -> Result<Self, DocumentError> {
+        if !value.is_object() {
+            return Err(DocumentError::NotAnObject { found: kind(&value) });
+        }
+        if deeper_than(&value, MAX_DEPTH) {
+            return Err(DocumentError::TooDeep { limit: MAX_DEPTH });
+        }
+        Ok(Self(value))
+    }
+
+    /// The JSON.
+    pub fn value(&self) -> &Value {
+        &self.0
+    }
+
+    /// The JSON, to be changed by other means than an adjustment.
+    pub fn value_mut(&mut self) -> &mut Value {
+        &mut self.0
+    }
+
+    /// The JSON itself.
+    pub fn into_value(self) -> Value {
+        self.0
+    }
+
+    /// Compact JSON: key order and number text as they were read.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.0.to_string().into_bytes()
+    }
+
+    /// The value at a path of keys, unless missing or null.
+    pub fn get(&self, path: &[&str]) -> Option<&Value> {
+        path.iter().try_fold(&self.0, |v, key| v.get(key)).filter(|v| !v.is_null())
+    }
+
+    /// `ociVersion`.
+    pub fn oci_version(&self) -> Option<&str> {
+        self.text(&["ociVersion"])
+    }
+
+    /// `annotations` whose values are strings, in order.
+    pub fn annotations(&self) -> impl Iterator<Item = (&str, &str)> {
+        let map = self.get(&["annotations"]).and_then(Value::as_object);
+        map.into_iter().flatten().filter_map(|(k, v)| Some((k.as_str(), v.as_str()?)))
+    }
+
+    /// One annotation.
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        self.text(&["annotations", key])
+    }
+
+    /// `hostname`.
+    pub fn hostname(&self) -> Option<&str> {
+        self.text(&["hostname"])
+    }
+
+    /// `root.path`: of the bundle, unless absolute.
+    pub fn rootfs_path(&self) -> Option<&str> {
+        self.text(&["root", "path"])
+    }
+
+    /// `process`, the document that `exec --process` takes as well.
+    pub fn process(&self) -> Option<&Value> {
+        self.get(&["process"])
+    }
+
+    /// `process.args`.
+    pub fn args(&self) -> Vec<&str> {
+        self.texts(&["process", "args"])
+    }
+
+    /// `process.env`, as `NAME=value`.
+    pub fn env(&self) -> Vec<&str> {
+        self.texts(&["process", "env"])
+    }
+
+    /// `process.cwd`.
+    pub fn cwd(&self) -> Option<&str> {
+        self.text(&["process", "cwd"])
+    }
+
+    /// `process.terminal`.
+    pub fn terminal(&self) -> bool {
+        self.get(&["process", "terminal"]).and_then(Value::as_bool).unwrap_or(false)
+    }
+
+    /// `mounts`, those that have a destination.
+    pub fn mounts(&self) -> impl Iterator<Item = Mount<'_>> {
+        let list = self.get(&["mounts"]).and_then(Value::as_array);
+        list.into_iter().flatten().filter_map(|m| {
+            Some(Mount {
+                destination: text(m, "destination")?,
+                source: text(m, "source"),
+                kind: text(m, "type"),
+            })
+        })
+    }
+
+    /// `linux.cgroupsPath`.
+    pub fn cgroups_path(&self) -> Option<&str> {
+        self.text(&["linux", "cgroupsPath"])
+    }
+
+    /// `linux.resources`, the document that `update --resources` takes as well.
+    pub fn resources(&self) -> Option<&Value> {
+        self.get(&["linux", "resources"])
+    }
+
+    /// `linux.namespaces`.
+    pub fn namespaces(&self) -> impl Iterator<Item = Namespace<'_>> {
+        let list = self.get(&["linux", "namespaces"]).and_then(Value::as_array);
+        list.into_iter().flatten().filter_map(|n| {
+            Some(Namespace { kind: text(n, "type")?, path: text(n, "path").filter(|p| !p.is_empty()) })
+        })
+    }
+
+    /// Whether the process gets a namespace of this kind other than the runtime's.
+    pub fn has_namespace(&self, kind: &str) -> bool {
+        self.namespaces().any(|n| n.kind == kind)
+    }
+
+    /// `linux.rootfsPropagation`.
+    pub fn rootfs_propagation(&self) -> Option<&str> {
+        self.text(&["linux", "rootfsPropagation"])
+    }
+
+    fn text(&self, path: &[&str]) -> Option<&str> {
+        self.get(path)?.as_str()
+    }
+
+    fn texts(&self, path: &[&str]) -> Vec<&str> {
+        self.get(path).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
+    }
+}
+
+fn text<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
+    object.get(key)?.as_str()
+}
+
+fn deeper_than(value: &Value, levels: usize) -> bool {
+    // One level of recursion per level of nesting, and it stops at `levels`.
+    match (value, levels) {
+        (Value::Array(_) | Value::Object(_), 0) => true,
+        (Value::Array(list), _) => list.iter().any(|v| deeper_than(v, levels - 1)),
+        (Value::Object(map), _) => map.values().any(|v| deeper_than(v, levels - 1)),
+        _ => false,
+    }
+}
+
+fn has_reserved_key(bytes: &[u8]) -> bool {
+    let quoted = format!("\"{RESERVED}\"");
+    let mut rest = bytes;
+    while let Some(at) = rest.windows(quoted.len()).position(|w| w == quoted.as_bytes()) {
+        if rest[..at].iter().rev().find(|b| !b.is_ascii_whitespace()) == Some(&b'{') {
+            return true;
+        }
+        rest = &rest[at + 1..];
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str) -> Result<String, String> {
+        Document::parse(text.as_bytes()).map(|d| String::from_utf8(d.to_bytes()).unwrap()).map_err(
+            |e| match e.position() {
+                Some((line, column)) => format!("{line}:{column}"),
+                None => e.to_string(),
+            },
+        )
+    }
+
+    #[test]
+    fn parses_and_writes() {
+        for same in [
+            r#"{"z":1,"a":{"y":null,"b":[1.50,1e400,-0,18446744073709551616]},"unknown":true}"#,
+            r#"{"annotations":{"k":"$serde_json::private::Number"}}"#,
+            "{}",
+        ] {
+            assert_eq!(check(same), Ok(same.to_owned()));
+        }
+        assert_eq!(check(" {\n\"a\" :\t1 } "), Ok(r#"{"a":1}"#.into()));
+    }
+
+    #[test]
+    fn refuses() {
+        assert_eq!(check("{\n \"a\": }"), Err("2:7".into()));
+        assert_eq!(check(""), Err("1:0".into()));
+        assert_eq!(check("{} x"), Err("1:4".into()));
+        assert_eq!(check("[]"), Err("document is an array, not an object".into()));
+        assert_eq!(check("1e5"), Err("document is the number 1e5, not an object".into()));
+        assert!(check(&format!("{}{}", r#"{"a":"#.repeat(100_000), "1")).is_err());
+        assert!(
+            check(r#"{"a":{ "$serde_json::private::Number":"5"}}"#).unwrap_err().contains("reserved key")
+        );
+        let large = format!(r#"{{"a":"{}"}}"#, "x".repeat(MAX_DOCUMENT));
+        assert!(check(&large).unwrap_err().contains("more than"));
+        let mut deep = Value::Null;
+        for _ in 0..=MAX_DEPTH {
+            deep = Value::Array(vec![deep]);
+        }
+        assert!(matches!(
+            Document::from_value(serde_json::json!({ "a": deep })),
+            Err(DocumentError::TooDeep { .. })
+        ));
+    }
+
+    #[test]
+    fn accessors_never_fail() {
+        let wrong = Document::parse(
+            br#"{"process":5,"mounts":{"a":1},"annotations":[1],"linux":{"namespaces":[1,{"type":2}]}}"#,
+        )
+        .unwrap();
+        assert_eq!(wrong.args(), Vec::<&str>::new());
+        assert_eq!(wrong.mounts().count() + wrong.annotations().count() + wrong.namespaces().count(), 0);
+        assert_eq!((wrong.cwd(), wrong.terminal(), wrong.cgroups_path()), (None, false, None));
+        let right = Document::parse(
+            br#"{"annotations":{"b":"1","a":2},"mounts":[{"destination":"/a"}],"linux":{"namespaces":[{"type":"pid","path":""}]}}"#,
+        )
+        .unwrap();
+        assert_eq!(right.annotations().collect::<Vec<_>>(), [("b", "1")]);
+        assert_eq!(right.mounts().next(), Some(Mount { destination: "/a", source: None, kind: None }));
+        assert_eq!(right.namespaces().next(), Some(Namespace { kind: "pid", path: None }));
+    }
+}

@@ -1,0 +1,143 @@
+//! Changing a document in place without disturbing what stays.
+
+use crate::error::{ApplyError, WrongType};
+use crate::number::same;
+use crate::read::Object;
+use nri_api::Optional;
+use protobuf::MessageField;
+use serde_json::Value;
+
+/// Tells which group of fields met a document that does not follow the specification.
+pub(crate) fn in_field(field: &'static str) -> impl Fn(WrongType) -> ApplyError {
+    move |source| ApplyError::Document { field, source }
+}
+
+/// The object at a path, made where it is missing.
+pub(crate) fn object<'a>(root: &'a mut Value, path: &[&str]) -> Result<&'a mut Object, WrongType> {
+    let made = at(root, path, || Value::Object(Object::new()))?;
+    let found = WrongType::new("an object", made);
+    made.as_object_mut().ok_or_else(|| inside(found, path))
+}
+
+/// The array at a path, made where it is missing.
+pub(crate) fn array<'a>(root: &'a mut Value, path: &[&str]) -> Result<&'a mut Vec<Value>, WrongType> {
+    let made = at(root, path, || Value::Array(Vec::new()))?;
+    let found = WrongType::new("an array", made);
+    made.as_array_mut().ok_or_else(|| inside(found, path))
+}
+
+/// The object at a path, if it is there.
+pub(crate) fn existing_object<'a>(
+    root: &'a mut Value,
+    path: &[&str],
+) -> Result<Option<&'a mut Object>, WrongType> {
+    if existing(root, path)?.is_none() { Ok(None) } else { object(root, path).map(Some) }
+}
+
+/// The array at a path, if it is there.
+pub(crate) fn existing_array<'a>(
+    root: &'a mut Value,
+    path: &[&str],
+) -> Result<Option<&'a mut Vec<Value>>, WrongType> {
+    if existing(root, path)?.is_none() { Ok(None) } else { array(root, path).map(Some) }
+}
+
+/// Sets a field, unless it has that value: then even its text stays.
+pub(crate) fn set(object: &mut Object, key: &str, value: impl Into<Value>) {
+    let value = value.into();
+    if object.get(key).is_none_or(|old| !same(old, &value)) {
+        object.insert(key.to_owned(), value);
+    }
+}
+
+/// Sets a field at a path below the root, making objects on the way.
+pub(crate) fn set_at(
+    root: &mut Value,
+    path: &[&str],
+    key: &str,
+    value: impl Into<Value>,
+) -> Result<(), WrongType> {
+    set(object(root, path)?, key, value);
+    Ok(())
+}
+
+/// Removes a field of the object at a path, if both are there.
+pub(crate) fn remove_at(root: &mut Value, path: &[&str], key: &str) -> Result<(), WrongType> {
+    if let Some(object) = existing_object(root, path)? {
+        object.shift_remove(key); // unlike `remove` keeps the order of the rest
+    }
+    Ok(())
+}
+
+/// Whether an entry of a list has this name under `key`.
+pub(crate) fn is_named(entry: &Value, key: &str, name: &str) -> bool {
+    entry.get(key).and_then(Value::as_str) == Some(name)
+}
+
+/// Puts an entry in place of those of the same name, or at the end.
+pub(crate) fn replace_or_push(list: &mut Vec<Value>, key: &str, name: &str, entry: Value) {
+    match list.iter().position(|e| is_named(e, key, name)) {
+        None => list.push(entry),
+        Some(at) => {
+            if !same(&list[at], &entry) {
+                list[at] = entry;
+            }
+            let mut index = 0;
+            list.retain(|e| {
+                index += 1;
+                index <= at + 1 || !is_named(e, key, name)
+            });
+        }
+    }
+}
+
+fn at<'a>(root: &'a mut Value, path: &[&str], make: impl Fn() -> Value) -> Result<&'a mut Value, WrongType> {
+    let mut current = root;
+    for (i, key) in path.iter().enumerate() {
+        let found = WrongType::new("an object", current);
+        let object = current.as_object_mut().ok_or_else(|| inside(found, &path[..i]))?;
+        current = object.entry(*key).or_insert(Value::Null);
+        if current.is_null() {
+            *current = if i + 1 == path.len() { make() } else { Value::Object(Object::new()) };
+        }
+    }
+    Ok(current)
+}
+
+fn existing<'a>(root: &'a Value, path: &[&str]) -> Result<Option<&'a Value>, WrongType> {
+    let mut current = root;
+    for (i, key) in path.iter().enumerate() {
+        let object =
+            current.as_object().ok_or_else(|| inside(WrongType::new("an object", current), &path[..i]))?;
+        match object.get(*key) {
+            None | Some(Value::Null) => return Ok(None),
+            Some(value) => current = value,
+        }
+    }
+    Ok(Some(current))
+}
+
+fn inside(error: WrongType, path: &[&str]) -> WrongType {
+    path.iter().rev().fold(error, |e, key| e.within(key))
+}
+
+/// Adds an optional message's value.
+pub(crate) fn put<T: Optional<Value: Into<Value>>>(object: &mut Object, key: &str, value: &MessageField<T>) {
+    if let Some(value) = value.as_ref() {
+        object.insert(key.to_owned(), value.value().into());
+    }
+}
+
+/// Adds a string, unless it is empty.
+pub(crate) fn put_text(object: &mut Object, key: &str, text: &str) {
+    if !text.is_empty() {
+        object.insert(key.to_owned(), text.into());
+    }
+}
+
+/// Adds a list, unless it is empty.
+pub(crate) fn put_list(object: &mut Object, key: &str, list: &[String]) {
+    if !list.is_empty() {
+        object.insert(key.to_owned(), list.into());
+    }
+}

@@ -1,0 +1,73 @@
+//! Resources on their own, as in `update --resources`: OCI to NRI, and back onto a document.
+//!
+//! Unlike an adjustment, this sets exactly what it is given: a memory limit brings no swap limit with it, and zeros count.
+
+use crate::blockio::set_class;
+use crate::context::ApplyContext;
+use crate::diff::overlay;
+use crate::error::{ApplyError, WrongType};
+use crate::read::{Object, Read, object};
+use crate::{cpu, devices, hugepages, memory, pids, unified};
+use nri_api::proto::LinuxResources;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// Reads an OCI resources object. The protocol's classes are not in it; `blockIO`, `network`, `rdma` and newer fields have no
+/// place in the protocol.
+pub fn resources_to_nri(resources: &Value) -> Result<LinuxResources, WrongType> {
+    read(resources)
+}
+
+pub(crate) fn read(value: &Value) -> Read<LinuxResources> {
+    let fields = object(value)?;
+    let mut resources = LinuxResources::new();
+    resources.memory = memory::read(fields)?;
+    resources.cpu = cpu::read(fields)?;
+    resources.hugepage_limits = hugepages::read(fields)?;
+    resources.unified = unified::read(fields)?;
+    resources.devices = devices::read_rules(fields)?;
+    resources.pids = pids::read(fields)?;
+    Ok(resources)
+}
+
+/// Sets in an OCI resources object what is present in the message. Huge page limits are set by page size, unified files by name, a list of
+/// device rules replaces the list. No null is written, and those in `base` go.
+///
+/// The two classes are no part of such an object: see [`merge_blockio_class`]; an RDT class is of `linux.intelRdt`.
+pub fn merge_resources(base: &mut Value, resources: &LinuxResources) {
+    let mut top = Object::new();
+    for (key, fields) in [("memory", memory::to_oci(&resources.memory)), ("cpu", cpu::to_oci(&resources.cpu))]
+    {
+        if !fields.is_empty() {
+            top.insert(key.into(), fields.into());
+        }
+    }
+    if !resources.hugepage_limits.is_empty() {
+        top.insert(
+            hugepages::FIELD.into(),
+            resources.hugepage_limits.iter().map(hugepages::to_oci).collect(),
+        );
+    }
+    if !resources.unified.is_empty() {
+        let sorted: BTreeMap<_, _> = resources.unified.iter().collect();
+        top.insert("unified".into(), sorted.into_iter().map(|(k, v)| (k.as_str(), v.as_str())).collect());
+    }
+    if let Some(pids) = resources.pids.as_ref() {
+        // No limit reads as 0; writing that 0 would be a change.
+        let unlimited_before = base.get("pids").is_some_and(|p| p.get("limit").is_none_or(Value::is_null));
+        if pids.limit != 0 || !unlimited_before {
+            top.insert("pids".into(), json!({ "limit": pids::to_oci(pids) }));
+        }
+    }
+    // The same rules may be there in other words (`"type": ""` and no type); those stay.
+    let old_rules = base.as_object().and_then(|b| devices::read_rules(b).ok()).unwrap_or_default();
+    if resources.devices != old_rules && !resources.devices.is_empty() {
+        top.insert("devices".into(), resources.devices.iter().map(devices::rule_of).collect());
+    }
+    overlay(base, &top.into());
+}
+
+/// Sets `blockIO` of an OCI resources object to what a class stands for; the empty name removes it.
+pub fn merge_blockio_class(base: &mut Value, class: &str, ctx: &ApplyContext<'_>) -> Result<(), ApplyError> {
+    set_class(base, &[], class, ctx)
+}

@@ -1,0 +1,43 @@
+//! Resource limits of the process: `process.rlimits`, by type.
+
+use crate::context::ApplyContext;
+use crate::edit::{array, in_field, replace_or_push};
+use crate::error::ApplyError;
+use crate::read::{Object, Read, field_or_default, integer, list, object, text};
+use nri_api::proto::{ContainerAdjustment, POSIXRlimit};
+use serde_json::{Value, json};
+
+pub(crate) fn read(process: &Object) -> Read<Vec<POSIXRlimit>> {
+    field_or_default(process, "rlimits", list(read_one))
+}
+
+fn read_one(value: &Value) -> Read<POSIXRlimit> {
+    let fields = object(value)?;
+    let mut rlimit = POSIXRlimit::new();
+    rlimit.type_ = field_or_default(fields, "type", text)?;
+    rlimit.hard = field_or_default(fields, "hard", integer)?;
+    rlimit.soft = field_or_default(fields, "soft", integer)?;
+    Ok(rlimit)
+}
+
+pub(crate) fn apply(
+    spec: &mut Value,
+    adjust: &ContainerAdjustment,
+    _: &ApplyContext<'_>,
+) -> Result<(), ApplyError> {
+    for rlimit in &adjust.rlimits {
+        if rlimit.type_.is_empty() || rlimit.type_.starts_with('-') {
+            // The protocol has no way to remove one; let nobody think that it has.
+            let value = rlimit.type_.clone();
+            return Err(ApplyError::Invalid {
+                field: "rlimit",
+                value,
+                why: "is no type of a resource limit",
+            });
+        }
+        let entry = json!({ "type": rlimit.type_, "hard": rlimit.hard, "soft": rlimit.soft });
+        let list = array(spec, &["process", "rlimits"]).map_err(in_field("rlimits"))?;
+        replace_or_push(list, "type", &rlimit.type_, entry);
+    }
+    Ok(())
+}
