@@ -22,18 +22,21 @@ use ttrpc::r#async::{
     transport::{Listener, Socket},
 };
 
+/// A server that is only kept alive; the lock makes it `Sync`, which its list of listeners is not.
+type Kept = std::sync::Mutex<Server>;
+
 /// The runtime's end of a plugin's socket: calls the plugin, serves the runtime.
 pub struct RuntimeEnd {
     trunk: Trunk,
     plugin: PluginClient,
-    _server: Server,
+    _server: Kept,
 }
 
 /// The plugin's end of its socket: calls the runtime, serves the plugin.
 pub struct PluginEnd {
     trunk: Trunk,
     runtime: RuntimeClient,
-    _server: Server,
+    _server: Kept,
 }
 
 impl RuntimeEnd {
@@ -55,7 +58,7 @@ impl RuntimeEnd {
     pub async fn over(trunk: Trunk, runtime: Arc<dyn Runtime + Send + Sync>) -> Result<Self, WireError> {
         let (client, server) =
             both(&trunk, ConnId::PLUGIN, ConnId::RUNTIME, service::create_runtime(runtime)).await?;
-        Ok(Self { plugin: PluginClient::new(client, trunk.clone()), trunk, _server: server })
+        Ok(Self { plugin: PluginClient::new(client, trunk.clone()), trunk, _server: Kept::new(server) })
     }
 
     /// Calls to the plugin.
@@ -98,7 +101,7 @@ impl PluginEnd {
     pub async fn over(trunk: Trunk, plugin: Arc<dyn Plugin + Send + Sync>) -> Result<Self, WireError> {
         let (client, server) =
             both(&trunk, ConnId::RUNTIME, ConnId::PLUGIN, service::create_plugin(plugin)).await?;
-        Ok(Self { runtime: RuntimeClient::new(client, trunk.clone()), trunk, _server: server })
+        Ok(Self { runtime: RuntimeClient::new(client, trunk.clone()), trunk, _server: Kept::new(server) })
     }
 
     /// Calls to the runtime.

@@ -148,7 +148,7 @@ mod tests {
         check(
             b"\0\0\0\x01\0\0\0\x01\x01\0aGET / HTTP/1.1",
             &[(Request, 1, 1)],
-            Some(MessageError::Kind(b'P')),
+            Some(MessageError::Kind(b'T')),
         );
     }
 }

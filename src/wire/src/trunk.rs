@@ -439,3 +439,39 @@ async fn write_frames<W: AsyncWrite + Unpin>(shared: &Shared, write: &mut W) -> 
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// However much the peer writes, neither end holds more than its limit and one frame.
+    #[tokio::test]
+    async fn memory_is_bounded() {
+        const LIMIT: usize = 5000;
+        const FRAME: usize = 600;
+        let limits = Limits { incoming: LIMIT, outgoing: LIMIT, unopened: 0 };
+        let (a, b) = tokio::io::duplex(50);
+        let (a, b) = (Trunk::with_limits(a, limits), Trunk::with_limits(b, limits));
+        let id = ConnId::PLUGIN;
+        let (mut write, mut read) = (a.open(id).unwrap(), b.open(id).unwrap());
+        let writer = tokio::spawn(async move { while write.write_all(&[1; FRAME]).await.is_ok() {} });
+        let held = |t: &Trunk| {
+            let state = t.shared().lock();
+            let line = &state.lines[&id];
+            (line.incoming.len(), line.outgoing.len())
+        };
+        let mut fullest = (0, 0);
+        for _ in 0..2000 {
+            for _ in 0..20 {
+                tokio::task::yield_now().await;
+            }
+            fullest = (fullest.0.max(held(&b).0), fullest.1.max(held(&a).1));
+            read.read_exact(&mut [0; 37]).await.unwrap();
+        }
+        for held in [fullest.0, fullest.1] {
+            assert!((LIMIT..LIMIT + FRAME + FRAME_HEADER).contains(&held), "{fullest:?}");
+        }
+        b.close();
+        writer.await.unwrap();
+    }
+}

@@ -1,0 +1,348 @@
+//! Calls between the two ends of a session, in both directions, and every way in which one can fail.
+
+mod common;
+
+use common::*;
+use nri_api::{MAX_MESSAGE, proto::*};
+use nri_wire::{
+    CallError, Closed, Decoder, PLUGIN_SERVICE, PluginEnd, RUNTIME_SERVICE, RuntimeEnd, Trunk, fits,
+    max_message, message_size,
+};
+use protobuf::Message;
+use std::{sync::Arc, time::Duration};
+use tokio::{io::AsyncReadExt, net::UnixStream};
+use ttrpc::{
+    Code, Request, Response,
+    proto::{Codec, GenMessage, MESSAGE_TYPE_DATA, MESSAGE_TYPE_REQUEST},
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[tokio::test]
+async fn both_directions_at_once() {
+    // The narrower the pipe, the more pieces a frame is read in.
+    for pipe in [1, 3, 64, 100_000] {
+        let (a, b) = tokio::io::duplex(pipe);
+        let s = session_over(Trunk::new(a), Trunk::new(b)).await;
+        let registration = RegisterPluginRequest { plugin_name: "p".into(), ..Default::default() };
+        s.end.runtime().register_plugin(SECOND, &registration).await.unwrap();
+        // The plugin calls the runtime from within the call of the runtime.
+        let (updated, plain) = (create("update"), create("plain"));
+        let (updated, plain) = tokio::join!(
+            s.runtime.plugin().create_container(None, &updated),
+            s.runtime.plugin().create_container(None, &plain)
+        );
+        assert_eq!(updated.unwrap().update[0].container_id, "other");
+        assert_eq!(plain.unwrap().adjust.args, ["plain"]);
+    }
+}
+
+#[tokio::test]
+async fn an_error_comes_with_code_and_text() {
+    let s = session().await;
+    let plugin = s.runtime.plugin();
+    let check =
+        async |id: &str, code: Code, text: &str| match plugin.create_container(SECOND, &create(id)).await {
+            Err(CallError::Status { code: c, message }) => {
+                assert_eq!((c, message.contains(text)), (code as i32, true), "{id}: {message}");
+            }
+            other => panic!("{id}: {other:?}"),
+        };
+    check("refuse", Code::FAILED_PRECONDITION, "not this one").await;
+    check("panic", Code::INTERNAL, "panicked").await;
+    check("huge", Code::RESOURCE_EXHAUSTED, "more than the 4194304 allowed").await;
+    // A call that the plugin does not implement, and then one that it does.
+    let error = plugin.run_pod_sandbox(SECOND, &RunPodSandboxRequest::new()).await.unwrap_err();
+    assert!(error.is_unimplemented(), "{error}");
+    plugin.create_container(SECOND, &create("plain")).await.unwrap();
+}
+
+#[tokio::test]
+async fn sizes_are_known_before_sending() {
+    let mut s = session().await;
+    let max = max_message(PLUGIN_SERVICE, "CreateContainer", Some(SECOND));
+    let mut request = create("plain");
+    let less = message_size(&request);
+    request.pod.mut_or_insert_default().name = "x".repeat(max - less - 10);
+    let rest = "x".repeat(max - message_size(&request));
+    request.pod.mut_or_insert_default().name.push_str(&rest);
+    assert_eq!(message_size(&request), max);
+    assert!(fits(PLUGIN_SERVICE, "CreateContainer", Some(SECOND), &request));
+    s.runtime.plugin().create_container(SECOND, &request).await.unwrap();
+    assert_eq!(s.done.recv().await.unwrap(), "plain");
+
+    request.pod.mut_or_insert_default().name.push('x');
+    assert!(!fits(PLUGIN_SERVICE, "CreateContainer", Some(SECOND), &request));
+    let error = s.runtime.plugin().create_container(SECOND, &request).await.unwrap_err();
+    assert!(matches!(error, CallError::TooLarge { size } if size == MAX_MESSAGE + 1), "{error}");
+    // The other direction has a shorter service name, hence another limit.
+    assert_eq!(max_message(RUNTIME_SERVICE, "CreateContainer", Some(SECOND)), max - 1);
+    s.runtime.plugin().create_container(SECOND, &create("after")).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_answer_is_dropped_and_the_session_goes_on() {
+    let mut s = session().await;
+    let plugin = s.runtime.plugin();
+    let error = plugin.create_container(SECOND, &create("wait")).await.unwrap_err();
+    assert!(matches!(error, CallError::Timeout(SECOND)), "{error}");
+    // The handler was not stopped by the deadline that the peer set.
+    s.plugin.go.notify_one();
+    assert_eq!(s.done.recv().await.unwrap(), "wait");
+    assert_eq!(plugin.create_container(SECOND, &create("next")).await.unwrap().adjust.args, ["next"]);
+}
+
+#[tokio::test]
+async fn a_dropped_call_is_forgotten_and_the_session_goes_on() {
+    let mut s = session().await;
+    let plugin = s.runtime.plugin().clone();
+    let call = tokio::spawn(async move { plugin.create_container(None, &create("wait")).await });
+    // It is in flight once the plugin has served a later one.
+    s.runtime.plugin().create_container(None, &create("later")).await.unwrap();
+    assert_eq!(s.done.recv().await.unwrap(), "later");
+    call.abort();
+    assert!(call.await.unwrap_err().is_cancelled());
+    s.plugin.go.notify_one();
+    assert_eq!(s.done.recv().await.unwrap(), "wait");
+    s.runtime.plugin().create_container(None, &create("next")).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_end_of_the_session_ends_its_calls() {
+    for local in [true, false] {
+        let mut s = session().await;
+        let plugin = s.runtime.plugin().clone();
+        let call = tokio::spawn(async move { plugin.create_container(None, &create("wait")).await });
+        s.runtime.plugin().create_container(None, &create("later")).await.unwrap();
+        if local {
+            s.runtime.close()
+        } else {
+            s.end.close()
+        }
+        let expect = |r: &Closed| matches!((r, local), (Closed::Local, true) | (Closed::Peer, false));
+        let error = call.await.unwrap().unwrap_err();
+        assert!(matches!(&error, CallError::Closed(Some(r)) if expect(r)), "{error:?}");
+        assert!(expect(&s.runtime.closed().await));
+        let error = s.runtime.plugin().create_container(None, &create("dead")).await.unwrap_err();
+        assert!(matches!(&error, CallError::Closed(Some(r)) if expect(r)), "{error:?}");
+        assert!(error.is_fatal());
+        // The handler that was at work when the session ended finishes.
+        assert_eq!(s.done.recv().await.unwrap(), "later");
+        s.plugin.go.notify_one();
+        assert_eq!(s.done.recv().await.unwrap(), "wait");
+    }
+}
+
+#[tokio::test]
+async fn dropping_an_end_closes_it() {
+    let (a, b) = UnixStream::pair().unwrap();
+    let runtime = RuntimeEnd::new(a, Arc::new(TestRuntime::default())).await.unwrap();
+    struct Nothing;
+    impl nri_wire::Plugin for Nothing {}
+    let end = PluginEnd::new(b, Arc::new(Nothing)).await.unwrap();
+    let client = runtime.plugin().clone();
+    assert!(client.shutdown(None, &Empty::new()).await.unwrap_err().is_unimplemented());
+    drop(runtime);
+    assert!(matches!(end.closed().await, Closed::Peer));
+    assert!(matches!(
+        client.shutdown(None, &Empty::new()).await,
+        Err(CallError::Closed(Some(Closed::Local)))
+    ));
+}
+
+/// What a peer answers on connection 1, and what becomes of the call and of the session.
+#[tokio::test]
+async fn bad_answers() {
+    enum Call {
+        Answered,
+        Fails(fn(&CallError) -> bool),
+    }
+    async fn check(name: &str, answers: Vec<GenMessage>, call: Call, closed: Option<&str>) {
+        let (runtime, peer) = against_raw().await;
+        let mut conn = peer.open(id(1)).unwrap();
+        let answering = async {
+            let request = GenMessage::read_from(&mut conn).await.unwrap();
+            assert_eq!(request.header.stream_id, 1);
+            for answer in &answers {
+                answer.write_to(&mut conn).await.unwrap();
+            }
+        };
+        let request = Empty::new();
+        let (result, ()) = tokio::join!(runtime.plugin().shutdown(None, &request), answering);
+        match (result, call) {
+            (Ok(_), Call::Answered) => {}
+            (Err(e), Call::Fails(expect)) if expect(&e) => {}
+            (result, _) => panic!("{name}: {result:?}"),
+        }
+        match closed {
+            Some(text) => {
+                let reason = runtime.closed().await;
+                let source = std::error::Error::source(&reason).unwrap().to_string();
+                assert!(source.contains(text) && reason.is_violation(), "{name}: {reason}: {source}");
+            }
+            None => assert!(runtime.trunk().close_reason().is_none(), "{name}"),
+        }
+    }
+    fn violation(e: &CallError) -> bool {
+        matches!(e, CallError::Closed(Some(Closed::Message { conn, .. })) if *conn == id(1))
+    }
+    let good = || raw_response(1, vec![]);
+    let status = |code: i32, text: &str| {
+        let mut response = Response::new();
+        response.mut_status().code = protobuf::EnumOrUnknown::from_i32(code);
+        response.mut_status().message = text.into();
+        raw_response(1, response.encode().unwrap())
+    };
+    let is_status = |e: &CallError| matches!(e, CallError::Status { code: 99, message } if message == "odd");
+    check("good", vec![good()], Call::Answered, None).await;
+    check("for another call", vec![raw_response(77, vec![1]), good()], Call::Answered, None).await;
+    check("twice", vec![good(), good(), raw_response(1, vec![0xff])], Call::Answered, None).await;
+    check("a code that nobody knows", vec![status(99, "odd")], Call::Fails(is_status), None).await;
+    check(
+        "a deadline of the plugin's own",
+        vec![status(4, "slow database")],
+        Call::Fails(|e| matches!(e, CallError::Status { code: 4, .. })),
+        None,
+    )
+    .await;
+    let malformed = |e: &CallError| matches!(e, CallError::Malformed(_));
+    check("no protobuf", vec![raw_response(1, vec![0xff; 9])], Call::Fails(malformed), None).await;
+    let mut inner = Response::new();
+    inner.payload = vec![0xff; 9];
+    let inner = raw_response(1, inner.encode().unwrap());
+    check("no protobuf within", vec![inner], Call::Fails(malformed), None).await;
+    let unexpected = Some("unexpected message");
+    let request = raw(MESSAGE_TYPE_REQUEST, 1, vec![]);
+    check("a request", vec![request], Call::Fails(violation), unexpected).await;
+    let data = raw(MESSAGE_TYPE_DATA, 1, vec![]);
+    check("a stream", vec![data], Call::Fails(violation), unexpected).await;
+    check("nonsense", vec![raw(0, 1, vec![])], Call::Fails(violation), Some("unknown type 0")).await;
+    let mut large = good();
+    large.header.length = MAX_MESSAGE as u32 + 1;
+    check("too large", vec![large], Call::Fails(violation), Some("4194305 bytes")).await;
+}
+
+/// What a peer asks on connection 2, and the code of the answer or the violation that ends the session.
+#[tokio::test]
+async fn bad_requests() {
+    async fn check(name: &str, request: GenMessage, expect: Result<Code, &str>) {
+        let (runtime, peer) = against_raw().await;
+        let mut conn = peer.open(id(2)).unwrap();
+        request.write_to(&mut conn).await.unwrap();
+        match expect {
+            Ok(code) => {
+                let answer = GenMessage::read_from(&mut conn).await.unwrap();
+                let answer = Response::decode(&answer.payload).unwrap();
+                assert_eq!(answer.status.code(), code, "{name}: {answer}");
+                assert!(runtime.trunk().close_reason().is_none(), "{name}");
+            }
+            Err(text) => {
+                let reason = runtime.closed().await;
+                let source = std::error::Error::source(&reason).unwrap().to_string();
+                assert!(source.contains(text) && reason.is_violation(), "{name}: {reason}: {source}");
+            }
+        }
+    }
+    let request = |service: &str, method: &str, payload: Vec<u8>| {
+        let mut request = Request::new();
+        (request.service, request.method, request.payload) = (service.into(), method.into(), payload);
+        request.encode().unwrap()
+    };
+    let ask = |payload| raw(MESSAGE_TYPE_REQUEST, 1, payload);
+    let register = || request(RUNTIME_SERVICE, "RegisterPlugin", vec![]);
+    check("good", ask(register()), Ok(Code::OK)).await;
+    check("unknown method", ask(request(RUNTIME_SERVICE, "Fly", vec![])), Ok(Code::UNIMPLEMENTED)).await;
+    check("unknown service", ask(request("x", "Fly", vec![])), Ok(Code::INVALID_ARGUMENT)).await;
+    check("no protobuf", ask(vec![0xff; 9]), Ok(Code::INVALID_ARGUMENT)).await;
+    let inner = request(RUNTIME_SERVICE, "RegisterPlugin", vec![0xff; 9]);
+    check("no protobuf within", ask(inner), Ok(Code::UNKNOWN)).await;
+    check("even stream", raw(MESSAGE_TYPE_REQUEST, 2, register()), Ok(Code::INVALID_ARGUMENT)).await;
+    check("stream of nobody", raw(MESSAGE_TYPE_DATA, 9, vec![]), Ok(Code::INVALID_ARGUMENT)).await;
+    let mut negative = Request::decode(register()).unwrap();
+    negative.timeout_nano = -1;
+    check("negative timeout", ask(negative.encode().unwrap()), Ok(Code::OK)).await;
+    check("an answer", raw_response(1, vec![]), Err("unexpected message")).await;
+    check("nonsense", raw(200, 1, vec![]), Err("unknown type 200")).await;
+    let mut large = ask(vec![]);
+    large.header.length = u32::MAX;
+    check("too large", large, Err("4294967295 bytes")).await;
+}
+
+/// A flood of requests is let in a few at a time, and all are answered.
+#[tokio::test]
+async fn a_flood_is_served_piece_by_piece() {
+    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+    #[derive(Default)]
+    struct Slow {
+        inside: AtomicUsize,
+        peak: AtomicUsize,
+    }
+    #[async_trait::async_trait]
+    impl nri_wire::Runtime for Slow {
+        async fn register_plugin(
+            &self,
+            _: &nri_wire::Context,
+            _: RegisterPluginRequest,
+        ) -> ttrpc::Result<Empty> {
+            self.peak.fetch_max(self.inside.fetch_add(1, SeqCst) + 1, SeqCst);
+            for _ in 0..50 {
+                tokio::task::yield_now().await;
+            }
+            self.inside.fetch_sub(1, SeqCst);
+            Ok(Empty::new())
+        }
+    }
+    let (a, b) = UnixStream::pair().unwrap();
+    let slow = Arc::new(Slow::default());
+    let _runtime = RuntimeEnd::new(a, slow.clone()).await.unwrap();
+    let peer = Trunk::new(b);
+    let (mut read, mut write) = tokio::io::split(peer.open(id(2)).unwrap());
+    let mut request = Request::new();
+    (request.service, request.method) = (RUNTIME_SERVICE.into(), "RegisterPlugin".into());
+    let payload = request.write_to_bytes().unwrap();
+    let asking = async {
+        for n in 0..1000 {
+            raw(MESSAGE_TYPE_REQUEST, 2 * n + 1, payload.clone()).write_to(&mut write).await.unwrap();
+        }
+    };
+    let answers = async {
+        for _ in 0..1000 {
+            GenMessage::read_from(&mut read).await.unwrap();
+        }
+    };
+    tokio::join!(asking, answers);
+    let peak = slow.peak.load(SeqCst);
+    assert!((2..=32).contains(&peak), "{peak} at once");
+}
+
+/// Upstream's side reads through a buffer of 4096 bytes and cannot take a larger frame, except where it already reads
+/// the payload of a message straight into its place; and it gives up when 256 frames wait.
+#[tokio::test]
+async fn frames_suit_upstreams_reader() {
+    let (a, mut b) = UnixStream::pair().unwrap();
+    let runtime = RuntimeEnd::new(a, Arc::new(TestRuntime::default())).await.unwrap();
+    for payload in [0, 100, 4000, 4050, 4086, 4096, 5000, 9000, 1 << 20, 4 << 20] {
+        let mut request = create("x");
+        request.pod.mut_or_insert_default().name = "x".repeat(payload.min(MAX_MESSAGE - 200));
+        let plugin = runtime.plugin().clone();
+        let call = tokio::spawn(async move { plugin.create_container(None, &request).await });
+        let mut decoder = Decoder::new();
+        let mut frames = Vec::new();
+        let mut message = Vec::new();
+        let whole = |message: &[u8]| {
+            message.first_chunk::<4>().is_some_and(|n| message.len() == 10 + u32::from_be_bytes(*n) as usize)
+        };
+        while !whole(&message) {
+            let mut chunk = [0; 65536];
+            let n = b.read(&mut chunk).await.unwrap();
+            decoder.feed(&chunk[..n]);
+            while let Some(frame) = decoder.next_frame().unwrap() {
+                frames.push(frame.payload.len());
+                message.extend_from_slice(&frame.payload);
+            }
+        }
+        assert!(frames.len() <= 2, "{frames:?}");
+        assert!(frames[0] <= 4096, "{frames:?}");
+        call.abort();
+    }
+}
