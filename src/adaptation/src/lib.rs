@@ -1,1 +1,50 @@
-//! Placeholder of the skeleton.
+//! NRI plugins: found, launched, registered, and asked about events in one order.
+//!
+//! Start from [`Adaptation`]. It is given the requests of an engine as NRI messages and a [`Host`] that keeps the containers; it asks the plugins, merges their
+//! replies (`nri-merge`), and hands the outcome to a commit that the caller passes with the request.
+//!
+//! Deliberately absent: the OCI document, cgroups, where containers are recorded, and when a plugin that ended is launched again.
+//!
+//! | file | what |
+//! |---|---|
+//! | `adaptation` | start, listening, launching, status, shutdown |
+//! | `discovery`, `launch` | the plugin directory; programs |
+//! | `connect`, `service`, `synchronize` | the life of a session; what a plugin may call; the first view of the state |
+//! | `line`, `station` | the one order of requests |
+//! | `plugin`, `session` | one plugin: how it is asked, and its failures; the table of events |
+//! | `create`, `update`, `events` | what each event does |
+//! | `config`, `host`, `status`, `error` | what goes in and out |
+
+#![deny(unsafe_code)]
+
+mod adaptation;
+mod config;
+mod connect;
+mod create;
+mod discovery;
+mod error;
+mod events;
+mod host;
+mod launch;
+mod line;
+mod plugin;
+mod service;
+mod session;
+mod station;
+mod status;
+mod synchronize;
+mod update;
+
+pub use adaptation::{Adaptation, LaunchOutcome};
+pub use config::{Config, OnFailure, PluginPolicy};
+pub use discovery::SkipReason;
+pub use error::{AdaptError, Fault, SessionError};
+pub use events::Delivery;
+pub use host::{Host, Snapshot};
+pub use status::{Origin, PluginState, PluginStatus};
+pub use synchronize::TooLarge;
+pub use update::StopOutcome;
+
+/// The built-in validator's settings, part of [`Config`].
+pub use nri_merge::validator::DefaultValidatorConfig;
+pub use nri_merge::{CreateOutcome, UpdateOutcome, UpdatesOutcome};

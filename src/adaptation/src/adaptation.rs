@@ -1,0 +1,295 @@
+//! The adaptation itself: start, listening, launching, status, shutdown. What it does with events is in [`crate::create`],
+//! [`crate::update`] and [`crate::events`].
+
+use nri_api::PluginId;
+use nri_api::proto::Event;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::UnixListener;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+use tracing::{debug, info, warn};
+
+use crate::connect::{Candidate, Ready};
+use crate::discovery::{Found, discover, examine};
+use crate::launch::launch;
+use crate::line::Line;
+use crate::status::{Origin, PluginState, PluginStatus, Registry, involved};
+use crate::{AdaptError, Config, Host, SessionError};
+
+/// Pause of a listener that cannot accept, so as not to spin where descriptors are used up.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// The plugins of a runtime. Clones are the same adaptation; it ends by [`Adaptation::shutdown`].
+#[derive(Clone)]
+pub struct Adaptation {
+    pub(crate) inner: Arc<Inner>,
+}
+
+/// What became of one file in the plugin directory.
+#[derive(Debug)]
+pub struct LaunchOutcome {
+    /// The file; the directory, if that cannot be read.
+    pub path: PathBuf,
+    /// The plugin, active now, or why it is not.
+    pub result: Result<PluginId, SessionError>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) config: Config,
+    pub(crate) host: Arc<dyn Host>,
+    pub(crate) line: Line,
+    pub(crate) registry: Registry,
+    pub(crate) runtime: Handle,
+    shutdown: watch::Sender<bool>,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Adaptation {
+    /// Launches the plugins of the plugin directory. Returns when each is registered, configured and synchronized, or has failed.
+    ///
+    /// They register at the same time, and are synchronized one after the other in their order. A plugin that fails is reported, and
+    /// fails the start only if it is required.
+    ///
+    /// # Errors
+    /// [`AdaptError::Start`].
+    pub async fn start(
+        config: Config,
+        host: Arc<dyn Host>,
+    ) -> Result<(Self, Vec<LaunchOutcome>), AdaptError> {
+        let inner = Arc::new(Inner {
+            config,
+            host,
+            line: Line::default(),
+            registry: Registry::default(),
+            runtime: Handle::current(),
+            shutdown: watch::Sender::new(false),
+            tasks: Mutex::default(),
+        });
+        let adaptation = Self { inner };
+        let mut outcomes = adaptation.launch_all().await;
+        let failed = outcomes.iter().position(|o| o.result.is_err() && adaptation.inner.is_required(&o.path));
+        if let Some(at) = failed {
+            adaptation.shutdown().await;
+            let LaunchOutcome { path, result } = outcomes.swap_remove(at);
+            if let (Some(plugin), Err(source)) = (id_of(&path), result) {
+                return Err(AdaptError::Start { plugin, source });
+            }
+        }
+        Ok((adaptation, outcomes))
+    }
+
+    /// Accepts external plugins, until shutdown. May be called for several listeners.
+    ///
+    /// # Errors
+    /// [`AdaptError::ConnectionsDisabled`].
+    pub fn serve(&self, listener: UnixListener) -> Result<(), AdaptError> {
+        if self.inner.config.disable_connections {
+            return Err(AdaptError::ConnectionsDisabled);
+        }
+        let adaptation = self.clone();
+        self.inner.spawn(async move {
+            loop {
+                let accepted = tokio::select! {
+                    accepted = listener.accept() => accepted,
+                    () = adaptation.inner.shutting_down() => return,
+                };
+                match accepted {
+                    Ok((stream, _)) => {
+                        let pid = stream
+                            .peer_cred()
+                            .ok()
+                            .and_then(|c| c.pid())
+                            .and_then(|pid| u32::try_from(pid).ok());
+                        let accepting = adaptation.clone();
+                        adaptation.inner.spawn(async move {
+                            if let Err(e) = accepting.connect(stream, pid).await {
+                                debug!("a plugin did not become active: {e}"); // the host was told
+                            }
+                        });
+                    }
+                    Err(e) => {
+                        warn!("cannot accept a plugin: {e}");
+                        tokio::time::sleep(ACCEPT_PAUSE).await;
+                    }
+                }
+            }
+        });
+        Ok(())
+    }
+
+    /// Takes a connection for an external plugin. Returns when it is active.
+    ///
+    /// # Errors
+    /// Why it did not become active. The connection is closed then.
+    pub async fn connect<S>(&self, stream: S, pid: Option<u32>) -> Result<PluginId, SessionError>
+    where
+        S: AsyncRead + AsyncWrite + Send + 'static,
+    {
+        let inner = &self.inner;
+        let record = inner.registry.add(inner.registry.serial(), None, Origin::External, pid);
+        let ready = inner.prepare(Candidate { stream, record, config: String::new(), process: None }).await?;
+        inner.admit(ready).await
+    }
+
+    /// Launches the plugin in this file, after [`Adaptation::start`]: once more if it had ended. Returns when it is active.
+    ///
+    /// Restarting what ends is the caller's policy: [`Host::plugin_changed`] tells of the end.
+    ///
+    /// # Errors
+    /// Why it did not become active.
+    pub async fn launch(&self, path: &Path) -> Result<PluginId, SessionError> {
+        let found = examine(path, &self.inner.config)?.ok_or(SessionError::NotExecutable)?;
+        let serial = self.inner.registry.serial();
+        let ready = self.inner.clone().bring_up(found, serial).await?;
+        self.inner.admit(ready).await
+    }
+
+    /// Whether a request of this kind has to be made at all: some plugin subscribed to it, or may still, or a creation is subject to
+    /// rules that hold without plugins too.
+    pub fn wants(&self, event: Event) -> bool {
+        let config = &self.inner.config;
+        let rules = config.default_validator.is_some() || config.policies.iter().any(|p| p.required);
+        self.inner.registry.wants(involved(event)) || (event == Event::CREATE_CONTAINER && rules)
+    }
+
+    /// All plugins, in the order in which they are called. Launched plugins that ended are among them.
+    pub fn plugins(&self) -> Vec<PluginStatus> {
+        self.inner.registry.all()
+    }
+
+    /// Ends all sessions. Launched plugins are told (`Shutdown`), then their programs are ended, with SIGKILL if need be, and reaped. External plugins are
+    /// only disconnected, as upstream does. Requests pass without plugins from then on.
+    pub async fn shutdown(&self) {
+        let inner = &self.inner;
+        inner.shutdown.send_replace(true);
+        let mut ending = JoinSet::new();
+        for plugin in inner.line.plugins() {
+            let launched = matches!(plugin.record.get().origin, Origin::Launched(_));
+            let grace = plugin.timeout.min(inner.config.stop_grace);
+            ending.spawn(async move {
+                if launched {
+                    // An old plugin does not know it, a hanging one does not answer: it is a courtesy.
+                    let _ = tokio::time::timeout(grace, plugin.session.shutdown(grace)).await;
+                }
+                plugin.end("the runtime shuts down".into());
+            });
+        }
+        while ending.join_next().await.is_some() {}
+        loop {
+            let tasks = std::mem::take(&mut *inner.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+            if tasks.is_empty() {
+                return;
+            }
+            for task in tasks {
+                // A task that panicked has ended as well.
+                let _ = task.await;
+            }
+        }
+    }
+
+    async fn launch_all(&self) -> Vec<LaunchOutcome> {
+        let config = self.inner.config.clone();
+        let (found, skipped) = match tokio::task::spawn_blocking(move || discover(&config)).await {
+            Ok(discovered) => discovered,
+            Err(e) => {
+                warn!("looking for plugins failed: {e}");
+                return Vec::new();
+            }
+        };
+        let mut outcomes: Vec<_> = skipped
+            .into_iter()
+            .map(|s| LaunchOutcome { path: s.path, result: Err(s.reason.into()) })
+            .collect();
+
+        let mut launches = Vec::new();
+        for found in found {
+            let serial = self.inner.registry.serial();
+            launches.push((found.path.clone(), tokio::spawn(self.inner.clone().bring_up(found, serial))));
+        }
+        let mut prepared = Vec::new();
+        for (path, launch) in launches {
+            let ready = launch.await.unwrap_or_else(|e| Err(SessionError::Unregistered(e.to_string())));
+            prepared.push((path, ready));
+        }
+        // In the order of file names, which is that of indices.
+        for (path, ready) in prepared {
+            let result = match ready {
+                Ok(ready) => self.inner.admit(ready).await,
+                Err(e) => Err(e),
+            };
+            outcomes.push(LaunchOutcome { path, result });
+        }
+        for LaunchOutcome { path, result } in &outcomes {
+            match result {
+                Ok(plugin) => info!(%plugin, path = %path.display(), "plugin launched"),
+                Err(e) => warn!(path = %path.display(), "plugin not launched: {e}"),
+            }
+        }
+        outcomes.sort_by(|a, b| a.path.cmp(&b.path));
+        outcomes
+    }
+}
+
+impl Inner {
+    async fn bring_up(self: Arc<Self>, found: Found, serial: u64) -> Result<Ready, SessionError> {
+        self.registry.forget(&found.path);
+        let record =
+            self.registry.add(serial, Some(found.id.clone()), Origin::Launched(found.path.clone()), None);
+        match launch(&found, self.config.stop_grace) {
+            Ok((stream, process)) => {
+                record.set(|s| s.pid = process.pid);
+                self.prepare(Candidate { stream, record, config: found.config, process: Some(process) }).await
+            }
+            Err(e) => {
+                let e = SessionError::Launch(e);
+                self.changed(self.registry.end(&record, e.to_string()));
+                Err(e)
+            }
+        }
+    }
+
+    /// Tells host and log.
+    pub(crate) fn changed(&self, status: PluginStatus) {
+        let name = status
+            .id
+            .as_ref()
+            .map_or_else(|| format!("(unregistered, pid {:?})", status.pid), PluginId::to_string);
+        match status.state {
+            PluginState::Closed => {
+                info!(plugin = name, "plugin closed: {}", status.last_error.as_deref().unwrap_or_default());
+            }
+            state => {
+                info!(plugin = name, version = status.version, events = ?status.events, "plugin {state:?}")
+            }
+        }
+        self.host.plugin_changed(&status);
+    }
+
+    /// Runs a task that the shutdown waits for.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        tasks.retain(|t| !t.is_finished());
+        tasks.push(self.runtime.spawn(task));
+    }
+
+    pub(crate) async fn shutting_down(&self) {
+        // The sender is in self, so there is always a shutdown to wait for.
+        let _ = self.shutdown.subscribe().wait_for(|down| *down).await;
+    }
+
+    pub(crate) fn is_shutting_down(&self) -> bool {
+        *self.shutdown.borrow()
+    }
+
+    fn is_required(&self, path: &Path) -> bool {
+        id_of(path).is_some_and(|id| self.config.policy(&id).required)
+    }
+}
+
+fn id_of(path: &Path) -> Option<PluginId> {
+    PluginId::from_file_name(path.file_name()?.to_str()?).ok()
+}

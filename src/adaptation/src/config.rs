@@ -1,0 +1,136 @@
+//! What the adaptation is told at its start: paths, timeouts, and how plugins are to be treated.
+//!
+//! Values only; reading a configuration file is `nri-config`.
+
+use nri_api::PluginId;
+use nri_merge::validator::DefaultValidatorConfig;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Settings of an [`Adaptation`](crate::Adaptation).
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Directory of the plugins to launch.
+    pub plugin_path: PathBuf,
+    /// Directory of the launched plugins' configuration files.
+    pub plugin_config_path: PathBuf,
+    /// Whether plugins that connect by themselves are refused.
+    pub disable_connections: bool,
+    /// From the connection to `RegisterPlugin`.
+    pub registration_timeout: Duration,
+    /// For each call to a plugin, where no policy says otherwise.
+    pub request_timeout: Duration,
+    /// How long a launched plugin has to leave after SIGTERM before it gets SIGKILL.
+    pub stop_grace: Duration,
+    /// Told to plugins.
+    pub runtime_name: String,
+    /// Told to plugins.
+    pub runtime_version: String,
+    /// How plugins are treated; plugins without a policy get [`PluginPolicy::default`].
+    pub policies: Vec<PluginPolicy>,
+    /// Settings of the built-in validator; `None` leaves it out.
+    pub default_validator: Option<DefaultValidatorConfig>,
+}
+
+/// How one plugin, or all of one name, are treated.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PluginPolicy {
+    /// `NN-name`, or `name` for any index. The full form wins over the bare name, then the first in the list.
+    pub plugin: String,
+    /// What a request does when the plugin cannot be asked.
+    pub on_failure: OnFailure,
+    /// Whether containers are created only while such a plugin is active. A launched plugin that is required and cannot be
+    /// brought up also fails the start.
+    pub required: bool,
+    /// For each call; `None` takes [`Config::request_timeout`].
+    pub timeout: Option<Duration>,
+    /// After how many timeouts in a row the connection is closed; 0 never closes it.
+    pub consecutive_timeouts: u32,
+}
+
+/// What a request does when a plugin does not answer in time, breaks the protocol or goes away.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnFailure {
+    /// Goes on without it, as upstream does.
+    #[default]
+    Ignore,
+    /// Fails.
+    Fail,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            plugin_path: "/opt/nri/plugins".into(),
+            plugin_config_path: "/etc/nri/conf.d".into(),
+            disable_connections: false,
+            registration_timeout: Duration::from_secs(5),
+            request_timeout: Duration::from_secs(2),
+            stop_grace: Duration::from_secs(2),
+            runtime_name: "nri-container-runtime".into(),
+            runtime_version: env!("CARGO_PKG_VERSION").into(),
+            policies: Vec::new(),
+            default_validator: None,
+        }
+    }
+}
+
+impl Default for PluginPolicy {
+    fn default() -> Self {
+        Self {
+            plugin: String::new(),
+            on_failure: OnFailure::Ignore,
+            required: false,
+            timeout: None,
+            consecutive_timeouts: 1,
+        }
+    }
+}
+
+impl PluginPolicy {
+    /// Whether the policy is about this plugin.
+    pub fn matches(&self, id: &PluginId) -> bool {
+        self.plugin == id.name.as_str() || self.is_exactly(id)
+    }
+
+    fn is_exactly(&self, id: &PluginId) -> bool {
+        self.plugin == id.to_string()
+    }
+}
+
+impl Config {
+    /// The policy for a plugin; the default one if none matches.
+    pub fn policy(&self, id: &PluginId) -> PluginPolicy {
+        let exact = self.policies.iter().find(|p| p.is_exactly(id));
+        exact.or_else(|| self.policies.iter().find(|p| p.matches(id))).cloned().unwrap_or_default()
+    }
+
+    /// How long a call to a plugin of this policy may take.
+    pub fn timeout(&self, policy: &PluginPolicy) -> Duration {
+        policy.timeout.unwrap_or(self.request_timeout)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_full_name_wins_over_the_bare_one() {
+        let policy = |plugin: &str, consecutive_timeouts| PluginPolicy {
+            plugin: plugin.into(),
+            consecutive_timeouts,
+            ..PluginPolicy::default()
+        };
+        let config = Config {
+            policies: vec![policy("a", 2), policy("10-a", 3), policy("a", 4), policy("1-b", 5)],
+            ..Config::default()
+        };
+        for (index, name, expected) in
+            [("10", "a", 3), ("11", "a", 2), ("10", "b", 1), ("10", "10-a", 3), ("01", "b", 1)]
+        {
+            let id = PluginId::new(index, name).unwrap();
+            assert_eq!(config.policy(&id).consecutive_timeouts, expected, "{id}");
+        }
+    }
+}

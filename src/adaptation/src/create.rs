@@ -1,0 +1,121 @@
+//! The creation of a container: adjusted by plugin after plugin, judged, committed.
+
+use nri_api::proto::{CreateContainerRequest, Event};
+use nri_merge::{CreateMerge, CreateOutcome, validator};
+use std::sync::Arc;
+
+use crate::line::{Passage, Stop};
+use crate::plugin::Plugin;
+use crate::station::Place;
+use crate::{AdaptError, Adaptation};
+
+/// How the built-in validator is called in errors.
+const DEFAULT_VALIDATOR: &str = "default-validator";
+
+impl Adaptation {
+    /// Asks the plugins about a container to be created, and calls `commit` with the outcome, at this request's turn.
+    ///
+    /// The commit performs the effects: record the container, update the others, write its document. Commits run one at a time, in the order in which their
+    /// requests entered, which is when this future is first polled; the host's snapshot for a new plugin is taken between two of them. A
+    /// commit must not wait for another request.
+    ///
+    /// A future that is dropped gives the request up: nothing is committed, though plugins may have been asked already. The same holds for
+    /// errors: plugins that adjusted the container are not told.
+    ///
+    /// # Errors
+    /// If a plugin or validator refuses, replies contradict, or a plugin is missing that the policies require.
+    pub async fn create_container<R>(
+        &self,
+        request: CreateContainerRequest,
+        commit: impl AsyncFnOnce(CreateOutcome) -> R,
+    ) -> Result<R, AdaptError> {
+        let passage = self.inner.line.enter(Event::CREATE_CONTAINER);
+        let Passage { stops, validation, commit: committing } = passage;
+        let container = request.container.unwrap_or_default();
+        let id = container.id.clone();
+        let mut merge = CreateMerge::new(request.pod.unwrap_or_default(), container);
+        let all: Vec<_> = stops.iter().map(|s| s.plugin.clone()).collect();
+        self.check_required(&all, &id)?;
+        for Stop { plugin, place } in stops {
+            let Some(place) = place else {
+                merge.consulted(&plugin.id);
+                continue;
+            };
+            let turn = place.turn().await;
+            if let Some(reply) = plugin.ask(turn, merge.request()).await? {
+                merge.reply(&plugin.id, reply).map_err(|source| AdaptError::Merge {
+                    event: Event::CREATE_CONTAINER,
+                    subject: id.clone(),
+                    source,
+                })?;
+            }
+        }
+        // Once more: one may have gone in the meantime.
+        self.check_required(&all, &id)?;
+        let outcome = merge.finish();
+        self.validate(&all, &outcome, validation).await?;
+        let _turn = committing.turn().await;
+        Ok(commit(outcome).await)
+    }
+
+    /// Fails if no plugin that is still there satisfies some policy that requires one.
+    fn check_required(&self, plugins: &[Arc<Plugin>], container: &str) -> Result<(), AdaptError> {
+        let required = self.inner.config.policies.iter().filter(|p| p.required);
+        let missing =
+            |policy: &&crate::PluginPolicy| !plugins.iter().any(|p| !p.is_ended() && policy.matches(&p.id));
+        match required.into_iter().find(missing) {
+            Some(policy) => Err(AdaptError::RequiredMissing {
+                plugin: policy.plugin.clone(),
+                container: container.to_owned(),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Lets all validators judge at the same time. Of several rejections the first in the order of plugins is told. A validator that
+    /// cannot be asked rejects, whatever its policy.
+    async fn validate(
+        &self,
+        plugins: &[Arc<Plugin>],
+        outcome: &CreateOutcome,
+        place: Place,
+    ) -> Result<(), AdaptError> {
+        let config = self.inner.config.default_validator.as_ref();
+        let validators: Vec<_> = plugins
+            .iter()
+            .filter(|p| p.mask.contains(Event::VALIDATE_CONTAINER_ADJUSTMENT))
+            .cloned()
+            .collect();
+        if config.is_none() && validators.is_empty() {
+            return Ok(());
+        }
+        let _turn = place.turn().await;
+        let container = &outcome.container.id;
+        let rejected = |validator: String, reason: String| AdaptError::Rejected {
+            validator,
+            container: container.clone(),
+            reason,
+        };
+        let request = outcome.validation();
+        if let Some(config) = config {
+            validator::validate(config, &request)
+                .map_err(|e| rejected(DEFAULT_VALIDATOR.into(), e.to_string()))?;
+        }
+        let judging: Vec<_> = validators
+            .into_iter()
+            .map(|plugin| {
+                let request = request.clone();
+                tokio::spawn(async move { (plugin.ask_strictly(request).await, plugin) })
+            })
+            .collect();
+        for judgment in judging {
+            let (reply, plugin) = judgment.await.map_err(|e| rejected("(unknown)".into(), e.to_string()))?;
+            let reply = reply?;
+            if reply.reject {
+                let reason = if reply.reason.is_empty() { "no reason given".into() } else { reply.reason };
+                return Err(rejected(plugin.id.to_string(), reason));
+            }
+        }
+        Ok(())
+    }
+}

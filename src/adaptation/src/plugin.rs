@@ -1,0 +1,211 @@
+//! A plugin that has registered: how it is asked, and what becomes of it when it does not answer.
+//!
+//! In which order it is asked is the line's business ([`crate::line`]); whether it is still there, its watcher's
+//! ([`crate::connect`]): here its end is only declared.
+
+use nri_api::proto::Event;
+use nri_api::{EventMask, PluginId};
+use nri_wire::CallError;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::watch;
+use tracing::{info, warn};
+
+use crate::AdaptError;
+use crate::config::{OnFailure, PluginPolicy};
+use crate::session::{EventRequest, PluginSession};
+use crate::station::{Station, Turn};
+use crate::status::Record;
+
+/// A configured plugin.
+pub(crate) struct Plugin {
+    pub(crate) id: PluginId,
+    /// Among plugins of one index, the lower is asked first.
+    pub(crate) serial: u64,
+    pub(crate) mask: EventMask,
+    pub(crate) policy: PluginPolicy,
+    /// For each call.
+    pub(crate) timeout: Duration,
+    pub(crate) session: Arc<dyn PluginSession>,
+    pub(crate) record: Arc<Record>,
+    pub(crate) station: Station,
+    /// Held during a call. Validators are called beside the order of stations, and still one call at a time. Who holds it waits for the
+    /// plugin only, never for another lock.
+    busy: tokio::sync::Mutex<()>,
+    /// Events that it knows in their old form only.
+    old: Mutex<EventMask>,
+    /// Why it is of no more use; the first reason counts.
+    ended: watch::Sender<Option<String>>,
+}
+
+impl Plugin {
+    pub(crate) fn new(
+        id: PluginId,
+        serial: u64,
+        mask: EventMask,
+        policy: PluginPolicy,
+        timeout: Duration,
+        session: Arc<dyn PluginSession>,
+        record: Arc<Record>,
+    ) -> Self {
+        Self {
+            id,
+            serial,
+            mask,
+            policy,
+            timeout,
+            session,
+            record,
+            station: Station::default(),
+            busy: tokio::sync::Mutex::default(),
+            old: Mutex::default(),
+            ended: watch::Sender::new(None),
+        }
+    }
+
+    /// Asks the plugin, at its turn. `None` if it could not be asked and its policy is to go on without it.
+    ///
+    /// The call goes on, and the turn stays taken, when the caller goes away: the plugin is at work, and gets nothing else meanwhile.
+    pub(crate) async fn ask<R: EventRequest>(
+        self: &Arc<Self>,
+        turn: Turn,
+        request: R,
+    ) -> Result<Option<R::Reply>, AdaptError> {
+        let subject = request.subject().to_owned();
+        match self.call_apart(Some(turn), request).await {
+            Ok(reply) => Ok(Some(reply)),
+            Err(e) => self.judge(R::EVENT, subject, e).map_or(Ok(None), Err),
+        }
+    }
+
+    /// Asks the plugin at once, beside the line, and takes no silence for an answer.
+    pub(crate) async fn ask_strictly<R: EventRequest>(
+        self: &Arc<Self>,
+        request: R,
+    ) -> Result<R::Reply, AdaptError> {
+        let subject = request.subject().to_owned();
+        self.call_apart(None, request).await.map_err(|e| self.error(R::EVENT, subject, e))
+    }
+
+    /// Declares that the plugin is of no more use.
+    pub(crate) fn end(&self, why: String) {
+        self.ended.send_if_modified(|ended| {
+            let first = ended.is_none();
+            ended.get_or_insert(why);
+            first
+        });
+    }
+
+    /// Whether the plugin was declared ended.
+    pub(crate) fn is_ended(&self) -> bool {
+        self.ended.borrow().is_some()
+    }
+
+    /// Waits until the plugin is declared ended; tells why.
+    pub(crate) async fn ended(&self) -> String {
+        let mut ended = self.ended.subscribe();
+        // The sender is in self, so there is always an end to wait for.
+        ended.wait_for(Option::is_some).await.ok().and_then(|why| why.clone()).unwrap_or_default()
+    }
+
+    async fn call_apart<R: EventRequest>(
+        self: &Arc<Self>,
+        turn: Option<Turn>,
+        request: R,
+    ) -> Result<R::Reply, CallError> {
+        let plugin = self.clone();
+        let call = tokio::spawn(async move {
+            let _turn = turn;
+            let _busy = plugin.busy.lock().await;
+            plugin.call(&request).await
+        });
+        call.await.unwrap_or_else(|e| Err(CallError::Malformed(format!("the call was not completed: {e}"))))
+    }
+
+    async fn call<R: EventRequest>(&self, request: &R) -> Result<R::Reply, CallError> {
+        if self.is_ended() {
+            return Err(CallError::Closed(None));
+        }
+        let result = tokio::time::timeout(self.timeout, self.send(request)).await;
+        let result = result.unwrap_or(Err(CallError::Timeout(self.timeout)));
+        self.account(R::EVENT, result.as_ref().err());
+        result
+    }
+
+    /// Sends it in the form that the plugin knows.
+    async fn send<R: EventRequest>(&self, request: &R) -> Result<R::Reply, CallError> {
+        let session = &*self.session;
+        if !self.old(|old| old.contains(R::EVENT)) {
+            let result = request.send(session, self.timeout).await;
+            if !result.as_ref().is_err_and(CallError::is_unimplemented) {
+                return result;
+            }
+            if request.state_change().is_none() {
+                return result;
+            }
+            info!(plugin = %self.id, event = ?R::EVENT, "the plugin knows this event in its old form only, as a StateChange");
+            self.old(|old| *old = old.with(R::EVENT));
+        }
+        match request.state_change() {
+            Some((event, reply)) => session.state_change(self.timeout, &event).await.map(|_| reply),
+            None => request.send(session, self.timeout).await,
+        }
+    }
+
+    /// Keeps the record of failures, and ends what is of no more use.
+    fn account(&self, event: Event, error: Option<&CallError>) {
+        let timeouts = self.record.set(|status| {
+            match error {
+                Some(CallError::Timeout(_)) => status.timeouts += 1,
+                // Never sent: tells nothing about the plugin.
+                Some(CallError::TooLarge { .. }) => {}
+                Some(_) | None => status.timeouts = 0,
+            }
+            if let Some(e) = error {
+                status.last_error = Some(format!("{event:?}: {e}"));
+            }
+            status.timeouts
+        });
+        match error {
+            Some(e @ CallError::Timeout(_)) => {
+                warn!(plugin = %self.id, ?event, timeouts, "{e}");
+                let limit = self.policy.consecutive_timeouts;
+                if limit != 0 && timeouts >= limit {
+                    self.end(format!("{event:?}: {e}, {timeouts} in a row"));
+                }
+            }
+            Some(e) if e.is_fatal() => self.end(format!("{event:?}: {e}")),
+            Some(_) | None => {}
+        }
+    }
+
+    /// The error of the request, unless it may go on without the plugin.
+    fn judge(&self, event: Event, subject: String, error: CallError) -> Option<AdaptError> {
+        match error {
+            CallError::Timeout(_) | CallError::Closed(_) | CallError::Malformed(_)
+                if self.policy.on_failure == OnFailure::Ignore =>
+            {
+                warn!(plugin = %self.id, ?event, %subject, "going on without the plugin: {error}");
+                None
+            }
+            error => Some(self.error(event, subject, error)),
+        }
+    }
+
+    fn error(&self, event: Event, subject: String, error: CallError) -> AdaptError {
+        let plugin = self.id.clone();
+        match error {
+            CallError::Status { code, message } => {
+                AdaptError::Refused { plugin, event, subject, code, message }
+            }
+            CallError::TooLarge { size } => AdaptError::TooLarge { plugin, event, subject, size },
+            source @ (CallError::Timeout(_) | CallError::Closed(_) | CallError::Malformed(_)) => {
+                AdaptError::Unavailable { plugin, event, subject, source }
+            }
+        }
+    }
+
+    fn old<T>(&self, f: impl FnOnce(&mut EventMask) -> T) -> T {
+        f(&mut self.old.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}

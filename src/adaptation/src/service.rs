@@ -1,0 +1,87 @@
+//! What a plugin may call: registration, once, and updates outside of events, once it is synchronized.
+
+use async_trait::async_trait;
+use nri_api::proto::{Empty, RegisterPluginRequest, UpdateContainersRequest, UpdateContainersResponse};
+use nri_api::{InvalidPlugin, PluginId};
+use nri_wire::ttrpc::{self, Code};
+use nri_wire::{Context, Runtime, status};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use tokio::sync::oneshot;
+use tracing::{debug, warn};
+
+use crate::Host;
+
+/// The runtime as one plugin sees it.
+pub(crate) struct Service {
+    host: Arc<dyn Host>,
+    /// A launched plugin keeps the identity of its file, whatever it registers as.
+    fixed: Option<PluginId>,
+    registration: Mutex<Option<oneshot::Sender<Registration>>>,
+    /// Set once the plugin may send updates.
+    open: OnceLock<PluginId>,
+}
+
+/// How a plugin registered: identity and NRI version.
+pub(crate) type Registration = Result<(PluginId, String), InvalidPlugin>;
+
+impl Service {
+    /// The service, and where the registration will arrive.
+    pub(crate) fn new(
+        host: Arc<dyn Host>,
+        fixed: Option<PluginId>,
+    ) -> (Arc<Self>, oneshot::Receiver<Registration>) {
+        let (sender, receiver) = oneshot::channel();
+        let registration = Mutex::new(Some(sender));
+        (Arc::new(Self { host, fixed, registration, open: OnceLock::new() }), receiver)
+    }
+
+    /// Begins to take updates, also while the plugin handles `Synchronize`.
+    pub(crate) fn open(&self, id: PluginId) {
+        self.open.get_or_init(|| id);
+    }
+}
+
+#[async_trait]
+impl Runtime for Service {
+    async fn register_plugin(&self, _: &Context, request: RegisterPluginRequest) -> ttrpc::Result<Empty> {
+        let once = self.registration.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(registration) = once else {
+            return Err(status(Code::FAILED_PRECONDITION, "a plugin registers once in a session"));
+        };
+        let asked = PluginId::new(&request.plugin_idx, &request.plugin_name);
+        let id = match &self.fixed {
+            Some(fixed) => {
+                if asked.as_ref().ok() != Some(fixed) {
+                    debug!(plugin = %fixed, index = request.plugin_idx, name = request.plugin_name, "keeps the identity of its file");
+                }
+                Ok(fixed.clone())
+            }
+            None => asked,
+        };
+        let answer = match &id {
+            Ok(_) => Ok(Empty::new()),
+            Err(e) => Err(status(Code::INVALID_ARGUMENT, e)),
+        };
+        // Nobody waits any more when the registration came too late; the connection is about to be closed then.
+        let _ = registration.send(id.map(|id| (id, request.NRI_version)));
+        answer
+    }
+
+    async fn update_containers(
+        &self,
+        _: &Context,
+        request: UpdateContainersRequest,
+    ) -> ttrpc::Result<UpdateContainersResponse> {
+        let Some(id) = self.open.get() else {
+            return Err(status(
+                Code::FAILED_PRECONDITION,
+                "updates are taken once the plugin is being synchronized",
+            ));
+        };
+        let failed = self.host.update_containers(id, request.update, request.evict).await;
+        if !failed.is_empty() {
+            warn!(plugin = %id, failed = failed.len(), "updates of containers failed");
+        }
+        Ok(UpdateContainersResponse { failed, ..Default::default() })
+    }
+}

@@ -1,0 +1,137 @@
+//! The first view of the world for a plugin, in as many parts as the message size asks for.
+//!
+//! Sizes are computed beforehand; upstream finds out by failing to send.
+
+use nri_api::proto::SynchronizeRequest;
+use protobuf::Message;
+
+use crate::Snapshot;
+
+/// Something that no message can hold.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what} {id} takes {size} bytes, more than a message can hold")]
+pub struct TooLarge {
+    /// "pod" or "container".
+    pub what: &'static str,
+    /// Its id.
+    pub id: String,
+    /// Its size in bytes.
+    pub size: usize,
+}
+
+/// Splits a snapshot into requests of at most `limit` bytes, pods first. All but the last say `more`; there is always one.
+pub(crate) fn split(snapshot: Snapshot, limit: usize) -> Result<Vec<SynchronizeRequest>, TooLarge> {
+    // `more` may be set in any part: two bytes are kept for it.
+    let limit = limit.saturating_sub(2);
+    let mut parts = vec![SynchronizeRequest::new()];
+    let mut room = limit;
+    let mut take = |what, id: &str, size: u64| {
+        let size = entry_size(size);
+        if size > limit {
+            return Err(TooLarge { what, id: id.to_owned(), size });
+        }
+        let fits = size <= room;
+        room = if fits { room - size } else { limit - size };
+        Ok(fits)
+    };
+    for pod in snapshot.pods {
+        let fits = take("pod", &pod.id, pod.compute_size())?;
+        part(&mut parts, fits).pods.push(pod);
+    }
+    for container in snapshot.containers {
+        let fits = take("container", &container.id, container.compute_size())?;
+        part(&mut parts, fits).containers.push(container);
+    }
+    if let Some((_last, others)) = parts.split_last_mut() {
+        others.iter_mut().for_each(|part| part.more = true);
+    }
+    Ok(parts)
+}
+
+/// The last part, or a new one.
+fn part(parts: &mut Vec<SynchronizeRequest>, last: bool) -> &mut SynchronizeRequest {
+    if !last || parts.is_empty() {
+        parts.push(SynchronizeRequest::new());
+    }
+    let last = parts.len() - 1;
+    &mut parts[last]
+}
+
+/// An entry of a repeated field: a tag of one byte, the length, the message.
+fn entry_size(message: u64) -> usize {
+    let length = (u64::BITS - message.leading_zeros()).max(1).div_ceil(7);
+    usize::try_from(1 + u64::from(length) + message).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nri_api::proto::{Container, PodSandbox};
+
+    fn snapshot(pods: &[usize], containers: &[usize]) -> Snapshot {
+        let pod = |(i, &n): (usize, &usize)| PodSandbox {
+            id: format!("p{i}"),
+            name: "n".repeat(n),
+            ..Default::default()
+        };
+        let container = |(i, &n): (usize, &usize)| Container {
+            id: format!("c{i}"),
+            name: "n".repeat(n),
+            ..Default::default()
+        };
+        Snapshot {
+            pods: pods.iter().enumerate().map(pod).collect(),
+            containers: containers.iter().enumerate().map(container).collect(),
+        }
+    }
+
+    /// Splits, and checks what must always hold; `parts` are the numbers of pods and containers.
+    fn check(pods: &[usize], containers: &[usize], limit: usize, parts: &[(usize, usize)]) {
+        let whole = snapshot(pods, containers);
+        let split = split(whole.clone(), limit).unwrap();
+        assert_eq!(split.iter().map(|p| (p.pods.len(), p.containers.len())).collect::<Vec<_>>(), parts);
+        for (i, part) in split.iter().enumerate() {
+            assert_eq!(part.more, i + 1 < split.len());
+            assert!(part.compute_size() as usize <= limit, "part {i} of {} bytes", part.compute_size());
+        }
+        let together = Snapshot {
+            pods: split.iter().flat_map(|p| p.pods.clone()).collect(),
+            containers: split.iter().flat_map(|p| p.containers.clone()).collect(),
+        };
+        assert_eq!(together, whole);
+    }
+
+    #[test]
+    fn only_when_needed() {
+        check(&[], &[], 100, &[(0, 0)]);
+        check(&[10, 10], &[10, 10], 1000, &[(2, 2)]);
+        // id: 4 bytes, name: 12, tag and length of the entry: 2
+        check(&[10, 10], &[10, 10], 4 * 18 + 2, &[(2, 2)]);
+        check(&[10, 10], &[10, 10], 4 * 18 + 1, &[(2, 1), (0, 1)]);
+        check(&[10, 10], &[10, 10], 18 + 2, &[(1, 0), (1, 0), (0, 1), (0, 1)]);
+    }
+
+    #[test]
+    fn length_prefixes_count() {
+        for name in [100, 119, 120, 121, 122, 123, 124, 16370, 16375, 16376, 16377, 16378, 16379] {
+            let size = entry_size(snapshot(&[], &[name]).containers[0].compute_size());
+            check(&[], &[name, name], 2 * size + 2, &[(0, 2)]);
+            check(&[], &[name, name], 2 * size + 1, &[(0, 1), (0, 1)]);
+        }
+    }
+
+    #[test]
+    fn many_big_ones() {
+        let limit = 4 << 20;
+        let whole = snapshot(&[500; 3], &[100_000; 500]);
+        let parts = split(whole, limit).unwrap();
+        assert_eq!(parts.len(), 13); // 41 containers fit a message
+        assert!(parts.iter().all(|p| p.compute_size() as usize <= limit));
+    }
+
+    #[test]
+    fn one_that_no_message_holds() {
+        let error = split(snapshot(&[1], &[1, 5000]), 4096).unwrap_err();
+        assert_eq!(error.to_string(), "container c1 takes 5010 bytes, more than a message can hold");
+    }
+}
