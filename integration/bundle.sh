@@ -1,0 +1,84 @@
+#!/bin/sh
+# bundle.sh DIR [OPTIONS] [-- ARGS...]
+#   Makes an OCI bundle in DIR, as an engine would: a busybox root and a config.json that runc and crun take on cgroup v1 and v2.
+#   --cgroup PATH       cgroupsPath, absolute (default /nri-integration/<name of DIR>)
+#   --resources JSON    object, the content of linux.resources (a rule that denies all devices is put in front)
+#   --hooks JSON        object, the content of hooks
+#   --env K=V           one more variable; may be repeated
+#   --annotation K=V    may be repeated
+#   --terminal          process.terminal is true
+#   ARGS                default: /probe, which prints what the container sees (see probe.sh)
+# Plain sh: neither python nor jq is asked for.
+set -eu
+PATH=${PATH:-}:/usr/sbin:/usr/bin:/sbin:/bin
+here=$(cd "$(dirname "$0")" && pwd -P)
+usage() { sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0" >&2; exit 2; }
+
+# text as a JSON string
+string() { printf '%s' "$1" | sed -e 's/[\\"]/\\&/g' -e 's/	/\\t/g' -e '1s/^/"/' -e '$!s/$/\\n/' -e '$s/$/"/' | tr -d '\n'; [ -n "$1" ] || printf '""'; }
+
+[ $# -ge 1 ] || usage
+dir=$1 cgroup=/nri-integration/$(basename "$1") resources='{}' hooks='' env='"PATH=/bin", "TERM=xterm"' annotations='' terminal=false
+shift
+while [ $# -gt 0 ]; do
+  case $1 in
+    --terminal) terminal=true; shift; continue ;;
+    --) shift; break ;;
+    -*) [ $# -ge 2 ] || usage ;;
+    *) usage ;;
+  esac
+  case $1 in
+    --cgroup) cgroup=$2 ;;
+    --resources) resources=$2 ;;
+    --hooks) hooks="\"hooks\": $2," ;;
+    --env) env="$env, $(string "$2")" ;;
+    --annotation) annotations="$annotations${annotations:+, }$(string "${2%%=*}"): $(string "${2#*=}")" ;;
+    *) usage ;;
+  esac
+  shift 2
+done
+[ $# -gt 0 ] || set -- /probe
+args=
+for a in "$@"; do args="$args${args:+, }$(string "$a")"; done
+rest=$(printf '%s' "$resources" | sed -e '1s/^[[:space:]]*{[[:space:]]*//')
+[ "${rest#\}}" != "$rest" ] || rest=", $rest"
+
+busybox=$(command -v busybox) || { echo 'bundle.sh: no busybox, run setup.sh' >&2; exit 1; }
+mkdir -p "$dir/rootfs/bin"
+for d in dev proc sys tmp etc root; do mkdir -p "$dir/rootfs/$d"; done
+cp "$busybox" "$dir/rootfs/bin/busybox"
+chroot "$dir/rootfs" /bin/busybox --install -s /bin || { echo 'bundle.sh: busybox is not static, or we are not root: run setup.sh as root' >&2; exit 1; }
+cp "$here/probe.sh" "$dir/rootfs/probe"
+chmod 755 "$dir/rootfs/probe"
+echo root:x:0:0:root:/root:/bin/sh >"$dir/rootfs/etc/passwd"
+echo root:x:0: >"$dir/rootfs/etc/group"
+
+caps='"CAP_AUDIT_WRITE", "CAP_KILL", "CAP_NET_BIND_SERVICE"'
+cat >"$dir/config.json" <<J
+{
+  "ociVersion": "1.0.2",
+  "process": {
+    "terminal": $terminal, "user": {"uid": 0, "gid": 0}, "args": [$args], "env": [$env], "cwd": "/",
+    "capabilities": {"bounding": [$caps], "effective": [$caps], "permitted": [$caps]}, "noNewPrivileges": true
+  },
+  "root": {"path": "rootfs", "readonly": true},
+  "hostname": "integration",
+  "mounts": [
+    {"destination": "/proc", "type": "proc", "source": "proc"},
+    {"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "strictatime", "mode=755", "size=65536k"]},
+    {"destination": "/dev/pts", "type": "devpts", "source": "devpts", "options": ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"]},
+    {"destination": "/dev/shm", "type": "tmpfs", "source": "shm", "options": ["nosuid", "noexec", "nodev", "mode=1777", "size=65536k"]},
+    {"destination": "/sys", "type": "sysfs", "source": "sysfs", "options": ["nosuid", "noexec", "nodev", "ro"]},
+    {"destination": "/sys/fs/cgroup", "type": "cgroup", "source": "cgroup", "options": ["nosuid", "noexec", "nodev", "relatime", "ro"]},
+    {"destination": "/tmp", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "nodev", "mode=1777", "size=16384k"]}
+  ],
+  "annotations": {$annotations}, $hooks
+  "linux": {
+    "cgroupsPath": $(string "$cgroup"),
+    "resources": {"devices": [{"allow": false, "access": "rwm"}]$rest,
+    "namespaces": [{"type": "pid"}, {"type": "network"}, {"type": "ipc"}, {"type": "uts"}, {"type": "mount"}, {"type": "cgroup"}],
+    "maskedPaths": ["/proc/kcore", "/proc/keys", "/proc/timer_list"],
+    "readonlyPaths": ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys"]
+  }
+}
+J
