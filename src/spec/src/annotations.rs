@@ -20,7 +20,7 @@ pub(crate) fn apply(
     apply_map(spec, "annotations", &[], "annotations", &adjust.annotations)
 }
 
-/// Applies a map of strings at `path`.`key`; what is marked goes first, so that a setting wins.
+/// Applies a map of strings at `path`.`key`. What is both removed and set is set, and keeps its place.
 pub(crate) fn apply_map(
     spec: &mut Value,
     group: &'static str,
@@ -31,7 +31,9 @@ pub(crate) fn apply_map(
     let path: Vec<&str> = path.iter().copied().chain([key]).collect();
     let sorted: BTreeMap<_, _> = changes.iter().collect(); // protocol maps have no order
     for name in sorted.keys() {
-        if let Marked::Remove(name) = Marked::parse(name) {
+        if let Marked::Remove(name) = Marked::parse(name)
+            && !changes.contains_key(name)
+        {
             remove_at(spec, &path, name).map_err(in_field(group))?;
         }
     }

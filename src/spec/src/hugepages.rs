@@ -35,7 +35,7 @@ pub(crate) fn apply(
             return Err(ApplyError::Invalid {
                 field: "hugepage limit",
                 value: String::new(),
-                why: "is no page size",
+                why: "has no page size",
             });
         }
         let list = array(spec, &["linux", "resources", FIELD]).map_err(in_field("hugepage limits"))?;

@@ -42,7 +42,7 @@ pub(crate) fn apply(
             return Err(ApplyError::Invalid {
                 field: "mount",
                 value: String::new(),
-                why: "is no destination",
+                why: "has no destination",
             });
         }
         remove(spec, destination)?;

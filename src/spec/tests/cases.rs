@@ -1,0 +1,42 @@
+//! Cases as data: `cases/GROUP/NAME.json` holds a document, an adjustment (protojson) and what becomes of it.
+//!
+//! `NRI_REGENERATE=1 cargo test -p nri-spec` writes the outcomes anew; the difference is then to be read.
+
+mod common;
+
+use common::{apply_on, assert_valid, files, read_json, regenerate, write_json};
+use serde_json::{Value, json};
+
+fn check(case: &Value) -> Result<Value, String> {
+    let spec = &case["spec"];
+    let (after, changed) = apply_on(&case["host"], spec, &case["adjust"])?;
+    // A process that the adjustment has made lacks what only the engine knows.
+    if case["incomplete"] != json!(true) {
+        assert_valid(&after);
+    }
+    assert_eq!(changed, spec.to_string() != after.to_string(), "`changed` tells the truth");
+    Ok(after)
+}
+
+#[test]
+fn adjustments() {
+    let mut failures = Vec::new();
+    for path in files("cases", ".json") {
+        let mut case = read_json(&path);
+        let outcome = match check(&case) {
+            Ok(spec) => ("expect", spec),
+            Err(error) => ("error", json!(error)),
+        };
+        if regenerate() {
+            let fields = case.as_object_mut().unwrap();
+            fields.shift_remove("expect");
+            fields.shift_remove("error");
+            fields.insert(outcome.0.into(), outcome.1);
+            write_json(&path, &case);
+        } else if case[outcome.0].to_string() != outcome.1.to_string() {
+            // As text: the order of keys and the text of numbers count.
+            failures.push(format!("{}: {}\n  expected {}", path.display(), outcome.1, case[outcome.0]));
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
