@@ -2,7 +2,7 @@
 
 use crate::merged::{self, Merged};
 use crate::updates::Collected;
-use crate::{CreateOutcome, MergeError};
+use crate::{CreateOutcome, MergeError, ignored};
 use nri_api::PluginId;
 use nri_api::proto::{Container, CreateContainerRequest, CreateContainerResponse, PodSandbox};
 
@@ -48,6 +48,7 @@ impl CreateMerge {
         }
         let plan = self.collected.plan(plugin, reply.update, reply.evict)?;
         self.collected.apply(plugin, plan);
+        self.collected.ignore(plugin, &self.merged.container.id, ignored::in_adjustment(&reply.adjust));
         self.merged.apply(&reply.adjust);
         Ok(())
     }

@@ -42,6 +42,7 @@ mod error;
 mod evictions;
 mod hooks;
 mod hugepages;
+mod ignored;
 mod io_priority;
 mod marked;
 mod memory;

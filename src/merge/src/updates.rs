@@ -1,7 +1,7 @@
 //! Updates and evictions of containers that exist: the whole of [`UpdatesMerge`], and a part of the two other merges.
 
 use crate::owners::Owners;
-use crate::{FailedUpdate, Ignored, MergeError, UpdatesOutcome, evictions, resources};
+use crate::{FailedUpdate, Ignored, MergeError, UpdatesOutcome, evictions, ignored, resources};
 use nri_api::PluginId;
 use nri_api::proto::{ContainerEviction, ContainerUpdate, LinuxResources};
 
@@ -130,15 +130,18 @@ impl Collected {
         self.failed.extend(plan.failed);
         evictions::add(&mut self.evictions, plan.evictions);
         for update in plan.updates {
-            if !update.linux.resources.devices.is_empty() {
-                self.ignored.push(Ignored {
-                    plugin: plugin.clone(),
-                    container: update.container_id.clone(),
-                    what: "update.linux.resources.devices".to_owned(),
-                });
-            }
+            self.ignore(plugin, &update.container_id, ignored::in_update(&update));
             self.merge(&update);
         }
+    }
+
+    /// Notes what of a reply has no effect.
+    pub(crate) fn ignore(&mut self, plugin: &PluginId, container: &str, paths: Vec<String>) {
+        self.ignored.extend(paths.into_iter().map(|what| Ignored {
+            plugin: plugin.clone(),
+            container: container.to_owned(),
+            what,
+        }));
     }
 
     fn merge(&mut self, update: &ContainerUpdate) {

@@ -1,0 +1,350 @@
+//! Properties of any merge.
+
+use crate::cases::{CONTAINER, message, plugin};
+use nri_api::proto::{Container, ContainerAdjustment, CreateContainerResponse, Field, OwningPlugins};
+use nri_api::{Marked, PluginId};
+use nri_merge::{CreateMerge, CreateOutcome, MergeError};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use protobuf::Enum;
+use serde_json::{Map, Value};
+use std::collections::{BTreeSet, HashMap};
+
+/// One thing that a reply sets or removes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Atom {
+    field: Field,
+    key: &'static str,
+    value: u8,
+    remove: bool,
+}
+
+/// Fields with a removal marker.
+const MARKED: &[Field] = &[
+    Field::Annotations,
+    Field::Mounts,
+    Field::Env,
+    Field::Devices,
+    Field::Sysctl,
+    Field::LinuxNetDevices,
+    Field::Namespace,
+];
+const KEYS: &[&str] = &["a", "b", "c"];
+
+fn atom() -> impl Strategy<Value = Atom> {
+    let fields: Vec<Field> =
+        Field::VALUES.iter().copied().filter(|f| !matches!(f, Field::None | Field::OciHooks)).collect();
+    let field = prop_oneof![proptest::sample::select(fields), proptest::sample::select(MARKED)];
+    (field, proptest::sample::select(KEYS), 1..9u8, any::<bool>()).prop_map(|(field, key, value, remove)| {
+        Atom { field, key, value, remove: remove && MARKED.contains(&field) }
+    })
+}
+
+fn atoms() -> impl Strategy<Value = Vec<Atom>> {
+    vec(atom(), 0..8)
+}
+
+impl Atom {
+    /// What it is about; whole fields have no key.
+    fn place(&self) -> (i32, &'static str) {
+        let compound = nri_api::field_kind(self.field) == Some(nri_api::FieldKind::Compound);
+        (self.field.value(), if compound { self.key } else { "" })
+    }
+
+    /// A reply with only this, as protojson.
+    fn json(&self) -> String {
+        let v = self.value;
+        let k = format!("{}{}", if self.remove { "-" } else { "" }, self.key);
+        let linux = |inner: String| format!(r#"{{"linux": {{{inner}}}}}"#);
+        let resources = |inner: String| linux(format!(r#""resources": {{{inner}}}"#));
+        let memory = |name| resources(format!(r#""memory": {{"{name}": {{"value": {v}}}}}"#));
+        let flag =
+            |name| resources(format!(r#""memory": {{"{name}": {{"value": {}}}}}"#, v.is_multiple_of(2)));
+        let cpu = |name| resources(format!(r#""cpu": {{"{name}": {{"value": {v}}}}}"#));
+        match self.field {
+            Field::None => "{}".to_owned(),
+            Field::OciHooks => format!(r#"{{"hooks": {{"prestart": [{{"path": "{v}"}}]}}}}"#),
+            Field::Annotations => format!(r#"{{"annotations": {{"{k}": "{v}"}}}}"#),
+            Field::Mounts => format!(r#"{{"mounts": [{{"destination": "{k}", "source": "{v}"}}]}}"#),
+            Field::Env => format!(r#"{{"env": [{{"key": "{k}", "value": "{v}"}}]}}"#),
+            Field::Args => format!(r#"{{"args": ["{v}"]}}"#),
+            Field::Rlimits => format!(r#"{{"rlimits": [{{"type": "{k}", "hard": {v}}}]}}"#),
+            Field::CdiDevices => format!(r#"{{"CDIDevices": [{{"name": "{k}"}}]}}"#),
+            Field::Devices => linux(format!(r#""devices": [{{"path": "{k}", "major": {v}}}]"#)),
+            Field::Namespace => linux(format!(r#""namespaces": [{{"type": "{k}", "path": "{v}"}}]"#)),
+            Field::Sysctl => linux(format!(r#""sysctl": {{"{k}": "{v}"}}"#)),
+            Field::LinuxNetDevices => linux(format!(r#""netDevices": {{"{k}": {{"name": "{v}"}}}}"#)),
+            Field::CgroupsPath => linux(format!(r#""cgroupsPath": "{v}""#)),
+            Field::OomScoreAdj => linux(format!(r#""oomScoreAdj": {{"value": {v}}}"#)),
+            Field::IoPriority => linux(format!(r#""ioPriority": {{"priority": {v}}}"#)),
+            Field::SeccompPolicy => linux(format!(r#""seccompPolicy": {{"defaultAction": "{v}"}}"#)),
+            Field::LinuxSched => linux(format!(r#""scheduler": {{"nice": {v}}}"#)),
+            Field::MemoryPolicy => linux(format!(r#""memoryPolicy": {{"nodes": "{v}"}}"#)),
+            Field::RdtClosID => linux(format!(r#""rdt": {{"closId": {{"value": "{v}"}}}}"#)),
+            Field::RdtSchemata => linux(format!(r#""rdt": {{"schemata": {{"value": ["{v}"]}}}}"#)),
+            Field::RdtEnableMonitoring => linux(r#""rdt": {"enableMonitoring": {}}"#.to_owned()),
+            Field::MemLimit => memory("limit"),
+            Field::MemReservation => memory("reservation"),
+            Field::MemSwapLimit => memory("swap"),
+            Field::MemKernelLimit => memory("kernel"),
+            Field::MemTCPLimit => memory("kernelTcp"),
+            Field::MemSwappiness => memory("swappiness"),
+            Field::MemDisableOomKiller => flag("disableOomKiller"),
+            Field::MemUseHierarchy => flag("useHierarchy"),
+            Field::CPUShares => cpu("shares"),
+            Field::CPUQuota => cpu("quota"),
+            Field::CPUPeriod => cpu("period"),
+            Field::CPURealtimeRuntime => cpu("realtimeRuntime"),
+            Field::CPURealtimePeriod => cpu("realtimePeriod"),
+            Field::CPUSetCPUs => resources(format!(r#""cpu": {{"cpus": "{v}"}}"#)),
+            Field::CPUSetMems => resources(format!(r#""cpu": {{"mems": "{v}"}}"#)),
+            Field::PidsLimit => resources(format!(r#""pids": {{"limit": {v}}}"#)),
+            Field::HugepageLimits => {
+                resources(format!(r#""hugepageLimits": [{{"pageSize": "{k}", "limit": {v}}}]"#))
+            }
+            Field::BlockioClass => resources(format!(r#""blockioClass": {{"value": "{v}"}}"#)),
+            Field::RdtClass => resources(format!(r#""rdtClass": {{"value": "{v}"}}"#)),
+            Field::CgroupsUnified => resources(format!(r#""unified": {{"{k}": "{v}"}}"#)),
+        }
+    }
+}
+
+/// A reply of all `atoms`. (Not by merging messages: rust-protobuf replaces a submessage where it should merge it.)
+fn reply(atoms: &[Atom]) -> CreateContainerResponse {
+    let mut all = Value::Object(Map::new());
+    for atom in atoms {
+        join(&mut all, serde_json::from_str(&atom.json()).unwrap());
+    }
+    CreateContainerResponse { adjust: Some(message(&all.to_string())).into(), ..Default::default() }
+}
+
+/// Joins objects, appends lists; of two values the second stands.
+fn join(all: &mut Value, one: Value) {
+    match (all, one) {
+        (Value::Object(all), Value::Object(one)) => {
+            one.into_iter().for_each(|(key, value)| match all.get_mut(&key) {
+                Some(present) => join(present, value),
+                None => {
+                    all.insert(key, value);
+                }
+            });
+        }
+        (Value::Array(all), Value::Array(one)) => all.extend(one),
+        (all, one) => *all = one,
+    }
+}
+
+fn id(number: usize) -> PluginId {
+    plugin(&format!("{number:02}-p"))
+}
+
+fn new() -> CreateMerge {
+    CreateMerge::new(Default::default(), message::<Container>(CONTAINER))
+}
+
+fn outcome(replies: &[(PluginId, Vec<Atom>)]) -> Result<CreateOutcome, MergeError> {
+    let mut merge = new();
+    for (id, atoms) in replies {
+        merge.reply(id, reply(atoms))?;
+    }
+    Ok(merge.finish())
+}
+
+/// Order of plugins shows in lists only; this is without it.
+fn unordered(mut outcome: CreateOutcome) -> CreateOutcome {
+    fn sort<T: std::fmt::Debug>(list: &mut [T]) {
+        list.sort_by_key(|entry| format!("{entry:?}"));
+    }
+    let (adjust, container) = (&mut outcome.adjust, &mut outcome.container);
+    sort(&mut adjust.mounts);
+    sort(&mut adjust.env);
+    sort(&mut adjust.rlimits);
+    sort(&mut adjust.CDI_devices);
+    sort(&mut container.mounts);
+    sort(&mut container.env);
+    sort(&mut container.rlimits);
+    let linux = adjust.linux.mut_or_insert_default();
+    sort(&mut linux.devices);
+    sort(&mut linux.namespaces);
+    sort(&mut linux.resources.mut_or_insert_default().hugepage_limits);
+    let linux = container.linux.mut_or_insert_default();
+    sort(&mut linux.devices);
+    sort(&mut linux.namespaces);
+    sort(&mut linux.resources.mut_or_insert_default().hugepage_limits);
+    outcome.consulted.sort();
+    outcome
+}
+
+/// What the ledger says is set: place and owner, without what was only removed.
+fn owned(owners: &OwningPlugins) -> HashMap<(i32, String), String> {
+    let Some(fields) = owners.owners.get("me") else { return HashMap::new() };
+    let simple = fields.simple.iter().map(|(field, owner)| ((*field, String::new()), owner.clone()));
+    let compound = fields.compound.iter().flat_map(|(field, keys)| {
+        keys.owners.iter().map(|(key, owner)| ((*field, key.clone()), owner.clone()))
+    });
+    simple.chain(compound).filter(|(_, owner)| !owner.starts_with('-')).collect()
+}
+
+/// The places that an adjustment sets. Namespaces own their removals too.
+fn set(adjust: &ContainerAdjustment) -> BTreeSet<(i32, String)> {
+    let (linux, resources) = (&adjust.linux, &adjust.linux.resources);
+    let (memory, cpu) = (&resources.memory, &resources.cpu);
+    let mut places = BTreeSet::new();
+    let mut put = |field: Field, key: &str| {
+        assert!(places.insert((field.value(), key.to_owned())), "{field:?} {key} twice in {adjust}");
+    };
+    for (field, keys) in [
+        (Field::Annotations, adjust.annotations.keys().map(String::as_str).collect::<Vec<_>>()),
+        (Field::Mounts, adjust.mounts.iter().map(|m| m.destination.as_str()).collect()),
+        (Field::Env, adjust.env.iter().map(|e| e.key.as_str()).collect()),
+        (Field::Devices, linux.devices.iter().map(|d| d.path.as_str()).collect()),
+        (Field::Sysctl, linux.sysctl.keys().map(String::as_str).collect()),
+        (Field::LinuxNetDevices, linux.net_devices.keys().map(String::as_str).collect()),
+    ] {
+        let mut seen = BTreeSet::new();
+        for marked in keys.into_iter().map(Marked::parse) {
+            assert!(seen.insert(marked.key()), "{field:?} {marked:?} twice in {adjust}");
+            if let Marked::Set(key) = marked {
+                put(field, key);
+            }
+        }
+    }
+    linux.namespaces.iter().for_each(|n| put(Field::Namespace, Marked::parse(&n.type_).key()));
+    adjust.rlimits.iter().for_each(|l| put(Field::Rlimits, &l.type_));
+    adjust.CDI_devices.iter().for_each(|d| put(Field::CdiDevices, &d.name));
+    resources.hugepage_limits.iter().for_each(|l| put(Field::HugepageLimits, &l.page_size));
+    resources.unified.keys().for_each(|k| put(Field::CgroupsUnified, k));
+    for (present, field) in [
+        (!adjust.args.is_empty(), Field::Args),
+        (!linux.cgroups_path.is_empty(), Field::CgroupsPath),
+        (linux.oom_score_adj.is_some(), Field::OomScoreAdj),
+        (linux.io_priority.is_some(), Field::IoPriority),
+        (linux.seccomp_policy.is_some(), Field::SeccompPolicy),
+        (linux.scheduler.is_some(), Field::LinuxSched),
+        (linux.memory_policy.is_some(), Field::MemoryPolicy),
+        (linux.rdt.clos_id.is_some(), Field::RdtClosID),
+        (linux.rdt.schemata.is_some(), Field::RdtSchemata),
+        (linux.rdt.enable_monitoring.is_some(), Field::RdtEnableMonitoring),
+        (memory.limit.is_some(), Field::MemLimit),
+        (memory.reservation.is_some(), Field::MemReservation),
+        (memory.swap.is_some(), Field::MemSwapLimit),
+        (memory.kernel.is_some(), Field::MemKernelLimit),
+        (memory.kernel_tcp.is_some(), Field::MemTCPLimit),
+        (memory.swappiness.is_some(), Field::MemSwappiness),
+        (memory.disable_oom_killer.is_some(), Field::MemDisableOomKiller),
+        (memory.use_hierarchy.is_some(), Field::MemUseHierarchy),
+        (cpu.shares.is_some(), Field::CPUShares),
+        (cpu.quota.is_some(), Field::CPUQuota),
+        (cpu.period.is_some(), Field::CPUPeriod),
+        (cpu.realtime_runtime.is_some(), Field::CPURealtimeRuntime),
+        (cpu.realtime_period.is_some(), Field::CPURealtimePeriod),
+        (!cpu.cpus.is_empty(), Field::CPUSetCPUs),
+        (!cpu.mems.is_empty(), Field::CPUSetMems),
+        (resources.pids.is_some(), Field::PidsLimit),
+        (resources.blockio_class.is_some(), Field::BlockioClass),
+        (resources.rdt_class.is_some(), Field::RdtClass),
+    ] {
+        if present {
+            put(field, "");
+        }
+    }
+    places
+}
+
+#[test]
+fn every_field_has_an_atom_that_sets_it() {
+    for field in Field::VALUES.iter().copied().filter(|f| !matches!(f, Field::None | Field::OciHooks)) {
+        let atom = Atom { field, key: "a", value: 1, remove: false };
+        let outcome = outcome(&[(id(0), vec![atom.clone()])]).unwrap();
+        let place = (atom.place().0, atom.place().1.to_owned());
+        assert_eq!(set(&outcome.adjust), [place.clone()].into());
+        assert_eq!(owned(&outcome.owners), HashMap::from([(place, id(0).to_string())]));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..Default::default() })]
+
+    /// Plugins that touch different places may come in any order.
+    #[test]
+    fn disjoint_replies_commute(atoms in atoms(), split in any::<u64>()) {
+        let mut places = BTreeSet::new();
+        let apart: Vec<Atom> = atoms.into_iter().filter(|atom| places.insert(atom.place())).collect();
+        let (mut first, mut second) = (Vec::new(), Vec::new());
+        for (i, atom) in apart.into_iter().enumerate() {
+            if split >> i & 1 == 0 { first.push(atom) } else { second.push(atom) }
+        }
+        let (first, second) = ((id(0), first), (id(1), second));
+        let one = outcome(&[first.clone(), second.clone()]).unwrap();
+        let other = outcome(&[second, first]).unwrap();
+        prop_assert_eq!(unordered(one), unordered(other));
+    }
+
+    /// A refused reply is as if it had never come.
+    #[test]
+    fn a_refused_reply_changes_nothing(replies in vec(atoms(), 1..5)) {
+        let mut merge = new();
+        for (number, atoms) in replies.iter().enumerate() {
+            let before = merge.clone();
+            let outcome = merge.reply(&id(number), reply(atoms));
+            if let Err(error) = outcome {
+                prop_assert_eq!(&merge, &before);
+                prop_assert_eq!(error.plugin(), &id(number));
+            }
+        }
+    }
+
+    /// What is set is owned by who set it, and nothing else is.
+    #[test]
+    fn no_claim_without_value_and_no_value_without_claim(replies in vec(atoms(), 1..5)) {
+        let mut merge = new();
+        let mut last: HashMap<(i32, String), String> = HashMap::new();
+        for (number, atoms) in replies.iter().enumerate() {
+            if merge.reply(&id(number), reply(atoms)).is_err() {
+                continue;
+            }
+            for atom in atoms.iter().filter(|a| !a.remove || a.field == Field::Namespace) {
+                last.insert((atom.place().0, atom.place().1.to_owned()), id(number).to_string());
+            }
+        }
+        let outcome = merge.finish();
+        let owned = owned(&outcome.owners);
+        prop_assert_eq!(&set(&outcome.adjust), &owned.keys().cloned().collect());
+        for (place, owner) in &owned {
+            prop_assert_eq!(Some(owner), last.get(place));
+        }
+    }
+
+    /// Who removes and sets in one reply overrides, unless somebody else removed it before.
+    #[test]
+    fn remove_and_set_overrides(prior in atoms(), chosen in 0..6usize, key in proptest::sample::select(KEYS)) {
+        let mut merge = new();
+        if merge.reply(&id(0), reply(&prior)).is_ok() {
+            let set = Atom { field: MARKED[chosen], key, value: 9, remove: false };
+            let remove = Atom { remove: true, ..set.clone() };
+            merge.reply(&id(1), reply(&[set.clone(), remove])).unwrap();
+            let outcome = merge.finish();
+            let place = (set.place().0, set.place().1.to_owned());
+            let owned = owned(&outcome.owners);
+            prop_assert_eq!(owned.get(&place), Some(&id(1).to_string()));
+            prop_assert!(self::set(&outcome.adjust).contains(&place));
+        }
+    }
+
+    /// The merged adjustment asks for exactly what the container that plugins see has become.
+    #[test]
+    fn the_outcome_replayed_gives_the_same_container(replies in vec(atoms(), 1..5)) {
+        let mut merge = new();
+        for (number, atoms) in replies.iter().enumerate() {
+            let _ = merge.reply(&id(number), reply(atoms));
+        }
+        let outcome = merge.finish();
+        let mut again = new();
+        let adjust = Some(outcome.adjust.clone()).into();
+        again.reply(&id(9), CreateContainerResponse { adjust, ..Default::default() }).unwrap();
+        let again = again.finish();
+        let (one, other) = (unordered(outcome), unordered(again));
+        prop_assert_eq!(one.adjust, other.adjust);
+        prop_assert_eq!(one.container, other.container);
+    }
+}

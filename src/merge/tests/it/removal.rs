@@ -1,0 +1,170 @@
+//! Removal markers, and who may set what was removed.
+
+use crate::cases::{CONTAINER, check, create, message, refuse};
+use nri_api::proto::{Container, LinuxRdt};
+
+/// A group with markers whose removals pass claims on.
+struct Group {
+    field: &'static str,
+    name: &'static str,
+    set: &'static str,
+    remove: &'static str,
+    both: &'static str,
+}
+
+const GROUPS: &[Group] = &[
+    Group {
+        field: "1",
+        name: "Annotations",
+        set: r#"{"annotations": {"K": "V"}}"#,
+        remove: r#"{"annotations": {"-K": ""}}"#,
+        both: r#"{"annotations": {"K": "V", "-K": ""}}"#,
+    },
+    Group {
+        field: "2",
+        name: "Mounts",
+        set: r#"{"mounts": [{"destination": "K", "source": "V"}]}"#,
+        remove: r#"{"mounts": [{"destination": "-K"}]}"#,
+        both: r#"{"mounts": [{"destination": "K", "source": "V"}, {"destination": "-K"}]}"#,
+    },
+    Group {
+        field: "6",
+        name: "Env",
+        set: r#"{"env": [{"key": "K", "value": "V"}]}"#,
+        remove: r#"{"env": [{"key": "-K"}]}"#,
+        both: r#"{"env": [{"key": "-K"}, {"key": "K", "value": "V"}]}"#,
+    },
+    Group {
+        field: "4",
+        name: "Devices",
+        set: r#"{"linux": {"devices": [{"path": "K", "type": "V"}]}}"#,
+        remove: r#"{"linux": {"devices": [{"path": "-K"}]}}"#,
+        both: r#"{"linux": {"devices": [{"path": "-K"}, {"path": "K", "type": "V"}]}}"#,
+    },
+    Group {
+        field: "34",
+        name: "Sysctl",
+        set: r#"{"linux": {"sysctl": {"K": "V"}}}"#,
+        remove: r#"{"linux": {"sysctl": {"-K": ""}}}"#,
+        both: r#"{"linux": {"sysctl": {"-K": "", "K": "V"}}}"#,
+    },
+    Group {
+        field: "35",
+        name: "LinuxNetDevices",
+        set: r#"{"linux": {"netDevices": {"K": {"name": "V"}}}}"#,
+        remove: r#"{"linux": {"netDevices": {"-K": {}}}}"#,
+        both: r#"{"linux": {"netDevices": {"-K": {}, "K": {"name": "V"}}}}"#,
+    },
+];
+
+const A: &str = "00-a";
+const B: &str = "10-b";
+const C: &str = "20-c";
+
+#[test]
+fn a_removal_passes_the_claim_on_and_a_setting_ends_it() {
+    for Group { field, name, set, remove, both } in GROUPS {
+        let by = |owner: &str| format!(r#"{{"compound": {{"{field}": {{"owners": {{"K": "{owner}"}}}}}}}}"#);
+        check(&[(A, set)], set, &by(A));
+        // Nobody had it: nobody owns it, and the removal is for what the container has.
+        check(&[(A, remove)], remove, "");
+        check(&[(A, remove), (B, remove)], remove, "");
+        check(&[(A, remove), (B, set)], set, &by(B));
+        // Removed and set in one reply ends set, whatever the order.
+        check(&[(A, both)], set, &by(A));
+        check(&[(A, set), (B, both)], set, &by(B));
+        check(&[(A, set), (B, both), (C, both)], set, &by(C));
+        // What a plugin set is removed by another: gone, also from the container, and the remover's to set.
+        check(&[(A, set), (B, remove)], remove, &by("-10-b"));
+        check(&[(A, set), (B, remove), (B, set)], set, &by(B));
+        check(&[(A, set), (B, remove), (C, remove)], remove, &by("-10-b"));
+        for third in [set, both] {
+            refuse(
+                &[(A, set), (B, remove), (C, third)],
+                &format!("plugins \"20-c\" and \"10-b\" both tried to set {name} K"),
+            );
+        }
+        // Without a removal there is one owner.
+        refuse(&[(A, set), (B, set)], &format!("plugins \"10-b\" and \"00-a\" both tried to set {name} K"));
+        refuse(&[(A, set), (A, set)], &format!("plugins \"00-a\" and \"00-a\" both tried to set {name} K"));
+    }
+}
+
+#[test]
+fn later_plugins_see_the_container_without_what_was_removed() {
+    let original: Container = message(CONTAINER);
+    let see = |reply: &str| create(&[(A, reply)]).unwrap().container;
+    let seen = see(r#"{
+        "annotations": {"-a": ""}, "mounts": [{"destination": "-/proc"}], "env": [{"key": "-BARE"}, {"key": "-PATH"}],
+        "linux": {
+            "devices": [{"path": "-/dev/a"}], "sysctl": {"-s.a": ""}, "netDevices": {"-eth0": {}},
+            "namespaces": [{"type": "-network"}], "rdt": {"remove": true}
+        }}"#);
+    let mut expected = original.clone();
+    expected.annotations.remove("a");
+    expected.mounts.remove(0);
+    expected.env = vec!["X=0".to_owned()];
+    let linux = expected.linux.mut_or_insert_default();
+    linux.devices.clear();
+    linux.sysctl.clear();
+    linux.net_devices.clear();
+    linux.namespaces.pop();
+    linux.rdt.take();
+    assert_eq!(seen, expected);
+}
+
+#[test]
+fn a_lone_marker_is_a_key() {
+    check(
+        &[(A, r#"{"env": [{"key": "-", "value": "v"}]}"#)],
+        r#"{"env": [{"key": "-", "value": "v"}]}"#,
+        r#"{"compound": {"6": {"owners": {"-": "00-a"}}}}"#,
+    );
+}
+
+#[test]
+fn removing_a_namespace_is_a_claim() {
+    let (set, remove) =
+        (r#"{"linux": {"namespaces": [{"type": "K"}]}}"#, r#"{"linux": {"namespaces": [{"type": "-K"}]}}"#);
+    let owner = |id| format!(r#"{{"compound": {{"33": {{"owners": {{"K": "{id}"}}}}}}}}"#);
+    check(&[(A, set)], set, &owner(A));
+    check(&[(A, remove)], remove, &owner(A));
+    let conflict = "plugins \"10-b\" and \"00-a\" both tried to set Namespace K";
+    refuse(&[(A, set), (B, remove)], conflict);
+    refuse(&[(A, remove), (B, set)], conflict);
+    refuse(&[(A, remove), (B, remove)], conflict);
+}
+
+#[test]
+fn args_with_a_leading_empty_string_replace() {
+    let (a, b, take_back) = (r#"{"args": ["x"]}"#, r#"{"args": ["", "y", ""]}"#, r#"{"args": [""]}"#);
+    check(&[(A, a)], a, r#"{"simple": {"7": "00-a"}}"#);
+    check(&[(A, a), (B, b)], r#"{"args": ["y", ""]}"#, r#"{"simple": {"7": "10-b"}}"#);
+    check(&[(A, b), (B, b)], r#"{"args": ["y", ""]}"#, r#"{"simple": {"7": "10-b"}}"#);
+    refuse(&[(A, a), (B, a)], "plugins \"10-b\" and \"00-a\" both tried to set Args");
+    // Alone it takes back what was set: the container keeps its own.
+    check(&[(A, a), (B, take_back)], "{}", r#"{"simple": {"7": "-10-b"}}"#);
+    assert_eq!(create(&[(A, a), (B, take_back)]).unwrap().container.args, ["sh"]);
+    refuse(&[(A, a), (B, take_back), (C, a)], "plugins \"20-c\" and \"10-b\" both tried to set Args");
+}
+
+#[test]
+fn rdt_removal_takes_all_three_claims() {
+    let set = r#"{"linux": {"rdt": {"closId": {"value": "x"}, "enableMonitoring": {"value": false}}}}"#;
+    let remove = r#"{"linux": {"rdt": {"remove": true}}}"#;
+    let both = r#"{"linux": {"rdt": {"remove": true, "schemata": {"value": ["L3:0=f"]}}}}"#;
+    check(&[(A, set)], set, r#"{"simple": {"37": "00-a", "39": "00-a"}}"#);
+    check(&[(A, set), (B, remove)], remove, r#"{"simple": {"37": "-10-b", "38": "-10-b", "39": "-10-b"}}"#);
+    check(
+        &[(A, set), (B, both)],
+        r#"{"linux": {"rdt": {"schemata": {"value": ["L3:0=f"]}}}}"#,
+        r#"{"simple": {"37": "-10-b", "38": "10-b", "39": "-10-b"}}"#,
+    );
+    refuse(&[(A, remove), (B, set)], "plugins \"10-b\" and \"00-a\" both tried to set RdtClosID");
+    // What is seen is what will be: the container's own, with what is set on top.
+    let seen = create(&[(A, set), (B, both)]).unwrap().container;
+    assert_eq!(
+        *seen.linux.rdt,
+        message::<LinuxRdt>(r#"{"closId": {"value": "old"}, "schemata": {"value": ["L3:0=f"]}}"#)
+    );
+}
