@@ -1,0 +1,80 @@
+//! What `nrid` is told before a verb.
+
+use crate::{
+    Error,
+    call::working_dir,
+    event::Event,
+    find_nrid::{self, HOOK},
+    verb::Policy,
+    verb_args::VerbArgs,
+};
+use nri_control::{Begin, OsText};
+use rustix::fs::{Mode, OFlags};
+use std::{
+    ffi::{OsStr, OsString},
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+};
+
+const DOCUMENT: &str = "config.json";
+
+/// A bundle directory, open.
+#[derive(Debug)]
+pub(crate) struct Bundle {
+    path: PathBuf,
+    pub(crate) fd: OwnedFd,
+}
+
+impl Bundle {
+    /// Opens the bundle of a verb that has one.
+    pub(crate) fn open(event: &Event<'_>, args: &VerbArgs) -> Result<Option<Self>, Error> {
+        if !event.verb.has_bundle() {
+            return Ok(None);
+        }
+        let path = absolute(args.bundle.as_deref().unwrap_or_default());
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        match rustix::fs::open(&path, flags, Mode::empty()) {
+            Ok(fd) => Ok(Some(Self { path, fd })),
+            Err(e) => Err(Error::Bundle(e.into(), path)),
+        }
+    }
+}
+
+/// The message.
+pub(crate) fn message(
+    event: &Event<'_>,
+    runtime: &Path,
+    id: &str,
+    args: &VerbArgs,
+    bundle: Option<&Bundle>,
+    resources: Option<String>,
+) -> Begin {
+    let texts = |list: &[OsString]| list.iter().map(OsText::from).collect();
+    Begin {
+        verb: event.verb,
+        id: id.to_owned(),
+        runtime: runtime.into(),
+        root: event.scanned.root.as_deref().filter(|r| !r.is_empty()).map(|r| (&absolute(r)).into()),
+        globals: texts(&event.scanned.globals),
+        arguments: texts(&event.scanned.rest),
+        bundle: bundle.map(|b| (&b.path).into()),
+        config: bundle.map(|_| document(args.config.as_deref())),
+        cwd: (&working_dir()).into(),
+        environment: texts(&event.call.environment),
+        resources,
+        flag: args.flag,
+        hook: bundle.and_then(|_| find_nrid::find(HOOK, event.call)).map(|path| (&path).into()),
+    }
+}
+
+/// crun reads `--config` from the working directory, unless it is the usual name, which is the bundle's.
+fn document(given: Option<&OsStr>) -> OsText {
+    match given {
+        Some(path) if path != DOCUMENT => (&absolute(path)).into(),
+        _ => DOCUMENT.into(),
+    }
+}
+
+fn absolute(path: &OsStr) -> PathBuf {
+    if path.is_empty() { working_dir() } else { working_dir().join(path) }
+}

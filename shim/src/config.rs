@@ -1,0 +1,48 @@
+//! Reads the configuration file.
+//!
+//! A problem with it is kept beside the defaults rather than returned: verbs without an event must work with a broken file.
+
+use crate::{
+    Error,
+    call::{Call, working_dir},
+};
+use nri_config::{CONFIG_ENV, CONFIG_FILE, Config, Owner, state_dir};
+use std::{ffi::OsStr, io::ErrorKind, path::PathBuf};
+
+/// The configuration, and what is to be known about its file.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    /// Defaults where the file is missing or broken.
+    pub(crate) config: Config,
+    /// What is wrong with the file.
+    pub(crate) problem: Option<Error>,
+    /// The file, absolute, where one was named.
+    pub(crate) named: Option<PathBuf>,
+}
+
+impl Loaded {
+    /// Reads the file that `option` (`--nri-config`) names, or the variable, or the default one.
+    pub(crate) fn read(option: Option<&OsStr>, call: &Call) -> Self {
+        let named = option.or_else(|| call.var(CONFIG_ENV)).map(|path| working_dir().join(path));
+        let path = named.clone().unwrap_or_else(|| CONFIG_FILE.into());
+        let parsed = match std::fs::read_to_string(&path) {
+            Ok(text) => Config::parse(&text).map_err(|e| Error::Config(e, path)),
+            Err(e) if named.is_none() && e.kind() == ErrorKind::NotFound => Ok(Config::default()),
+            Err(e) => Err(Error::ConfigRead(e, path)),
+        };
+        match parsed {
+            Ok(config) => Self { config, problem: None, named },
+            Err(e) => Self { config: Config::default(), problem: Some(e), named },
+        }
+    }
+
+    /// The directory of sockets and locks, absolute.
+    pub(crate) fn state_dir(&self, call: &Call) -> PathBuf {
+        let dir = self.config.state_dir.clone().unwrap_or_else(|| {
+            let uid_map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+            let runtime_dir = call.var("XDG_RUNTIME_DIR").map(PathBuf::from);
+            state_dir(&Owner::of(&uid_map, rustix::process::geteuid().as_raw(), runtime_dir))
+        });
+        working_dir().join(dir)
+    }
+}

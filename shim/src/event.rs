@@ -1,0 +1,218 @@
+//! A verb with an event: asks `nrid`, runs the real runtime accordingly, reports how it ended.
+//!
+//! What is done when `nrid` cannot answer is decided here and nowhere else, by [`Policy`] and the key `unreachable`.
+
+use crate::{
+    Error,
+    args::Scanned,
+    begin::{self, Bundle},
+    call::{Call, working_dir},
+    config::Loaded,
+    exec::Target,
+    find_nrid::{self, NRID},
+    id,
+    log_line::LogLine,
+    resources::{self, Document},
+    signals, spawn, stdin,
+    verb::Policy,
+    verb_args::{self, VerbArgs},
+};
+use nri_config::Unreachable;
+use nri_control::{Client, ClientError, Exit, Finished, Launcher, OsText, Reply, Request, Substitute, Verb};
+use std::{
+    ffi::{OsStr, OsString},
+    io::ErrorKind,
+    os::fd::AsFd,
+    time::Duration,
+};
+
+/// How long `nrid` may take to answer before the verb. It bounds each plugin by itself; this is for an `nrid` that hangs, and
+/// leaves room for requests that wait in a queue behind slow plugins.
+const ANSWER: Duration = Duration::from_secs(120);
+/// How long it may take afterwards.
+const AFTERWARDS: Duration = Duration::from_secs(30);
+
+/// A verb that carries an event.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Event<'a> {
+    pub(crate) call: &'a Call,
+    pub(crate) verb: Verb,
+    pub(crate) scanned: &'a Scanned,
+    pub(crate) loaded: &'a Loaded,
+    pub(crate) log: &'a LogLine,
+}
+
+/// What `nrid` wants, with the connection to report to.
+enum Answer {
+    /// Run it so, and report.
+    Proceed(Substitute, Client),
+    /// Run it as it was called.
+    Pass,
+}
+
+/// Does all of it; `problem` is the configuration's, `target` the verb as it was called. Returns the exit code.
+pub(crate) fn handle(event: Event<'_>, problem: Option<Error>, mut target: Target) -> Result<i32, Error> {
+    let args = verb_args::read(event.verb, &event.scanned.rest);
+    let (Some(typed), false) = (args.id.as_deref(), args.informs) else {
+        // No id: the real runtime says how it is called.
+        return Err(target.exec(event.call));
+    };
+    let id = match id::check(typed) {
+        Ok(id) => id,
+        // What may match no record (crun's `delete --regex`) is the runtime's to refuse.
+        Err(_) if event.verb == Verb::Delete => return Err(target.exec(event.call)),
+        Err(e) => return Err(e),
+    };
+    // With a broken configuration it is not known where nrid is, nor what its absence means.
+    match problem {
+        Some(problem) if event.verb.needs_nrid() => return Err(problem),
+        Some(_) => return Err(target.exec(event.call)),
+        None => {}
+    }
+    match event.ask(id, &args, &mut target)? {
+        Answer::Pass => Err(target.exec(event.call)),
+        Answer::Proceed(substitute, client) => {
+            event.substitute(substitute, &mut target)?;
+            if event.verb.execs() {
+                return Err(target.exec(event.call));
+            }
+            event.run_and_report(&target, &args, &client)
+        }
+    }
+}
+
+impl Event<'_> {
+    fn ask(&self, id: &str, args: &VerbArgs, target: &mut Target) -> Result<Answer, Error> {
+        let bundle = Bundle::open(self, args)?;
+        let Some(client) = self.connect()? else { return Ok(Answer::Pass) };
+        let resources = self.resources(args, target)?;
+        let begin = begin::message(self, &target.runtime, id, args, bundle.as_ref(), resources);
+        let fds: Vec<_> = bundle.iter().map(|b| b.fd.as_fd()).collect();
+        let timeout = ANSWER.max(self.loaded.config.plugin_request_timeout * 20);
+        let reply = client
+            .set_timeout(Some(timeout))
+            .and_then(|()| client.call(&Request::Begin(Box::new(begin)), &fds));
+        match reply {
+            Ok(Reply::Proceed(substitute)) => Ok(Answer::Proceed(substitute, client)),
+            Ok(Reply::Bypass) => Ok(Answer::Pass),
+            Ok(Reply::Refused { message }) if self.verb.ignores_refusal() => {
+                self.log.warning(&message);
+                Ok(Answer::Pass)
+            }
+            Ok(Reply::Refused { message }) => Err(Error::Refused(message)),
+            Ok(_) => self.without_nrid(Error::Answer).map(|()| Answer::Pass),
+            Err(e) => self.without_nrid(e.into()).map(|()| Answer::Pass),
+        }
+    }
+
+    /// `None`: go on without.
+    fn connect(&self) -> Result<Option<Client>, Error> {
+        let state_dir = self.loaded.state_dir(self.call);
+        let mut launcher = Launcher {
+            program: None,
+            state_dir,
+            config: self.loaded.named.clone(),
+            timeout: self.loaded.config.start_timeout,
+        };
+        if self.verb.needs_nrid() {
+            launcher.program = find_nrid::find(NRID, self.call);
+            return match launcher.connect_or_start() {
+                Ok(client) => Ok(Some(client)),
+                Err(e) => self.without_nrid(e.into()).map(|()| None),
+            };
+        }
+        match launcher.connect() {
+            Ok(client) => Ok(Some(client)),
+            // No nrid, no record: nothing is lost by not telling.
+            Err(ClientError::Connect(e))
+                if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) =>
+            {
+                Ok(None)
+            }
+            Err(e) => self.without_nrid(e.into()).map(|()| None),
+        }
+    }
+
+    /// Whether the verb goes on although `nrid` does not do its work, and says so.
+    fn without_nrid(&self, why: Error) -> Result<(), Error> {
+        if self.verb.needs_nrid() && self.loaded.config.unreachable == Unreachable::Fail {
+            return Err(why);
+        }
+        self.log.warning(&format!("continuing without NRI: {why}"));
+        Ok(())
+    }
+
+    /// The resources document as text. A document that can be read only once is put back into `target`.
+    fn resources(&self, args: &VerbArgs, target: &mut Target) -> Result<Option<String>, Error> {
+        let Some(given) = args.resources.as_ref().filter(|_| self.verb == Verb::Update) else {
+            return Ok(None);
+        };
+        let Some(Document { content, is_spent }) = resources::read(given)? else { return Ok(None) };
+        if is_spent {
+            target.stdin = Some(stdin::holding(&content)?);
+            self.set_arguments(target, resources::from_stdin(&self.scanned.rest, given));
+        }
+        // What is not UTF-8 is no JSON; the real runtime says so.
+        Ok(String::from_utf8(content).ok())
+    }
+
+    fn substitute(&self, substitute: Substitute, target: &mut Target) -> Result<(), Error> {
+        if let Some(arguments) = substitute.arguments {
+            self.set_arguments(target, arguments.into_iter().map(|OsText(a)| a).collect());
+        }
+        if let Some(text) = substitute.stdin {
+            target.stdin = Some(stdin::holding(text.as_bytes())?);
+        }
+        Ok(())
+    }
+
+    /// Replaces everything behind the verb.
+    fn set_arguments(&self, target: &mut Target, rest: Vec<OsString>) {
+        target.arguments.truncate(self.scanned.globals.len() + 1);
+        target.arguments.extend(rest);
+    }
+
+    fn run_and_report(&self, target: &Target, args: &VerbArgs, client: &Client) -> Result<i32, Error> {
+        let (exit, failed) = match spawn::run(target, self.call) {
+            Ok(exit) => (exit, None),
+            Err(e) => (Exit::NotStarted, Some(e)),
+        };
+        let pid = args.pid_file.as_deref().filter(|_| self.verb == Verb::Create && exit.success());
+        let finished = Finished { exit, pid: pid.and_then(|file| self.read_pid(file, args)) };
+        let reply = client
+            .set_timeout(Some(self.afterwards()))
+            .and_then(|()| client.call(&Request::Finished(finished), &[]));
+        if let Some(e) = failed {
+            return Err(e);
+        }
+        match reply {
+            Ok(Reply::Refused { message }) if exit.success() && !self.verb.ignores_refusal() => {
+                return Err(Error::Refused(message));
+            }
+            Ok(_) => {}
+            // The real runtime has done its work; that counts.
+            Err(e) => self.log.warning(&format!("{e}; the real runtime has done its work")),
+        }
+        Ok(match exit {
+            Exit::Code(code) => code,
+            Exit::Signal(signal) => {
+                signals::die_by(signal);
+                128 + signal
+            }
+            Exit::NotStarted => 1,
+        })
+    }
+
+    fn afterwards(&self) -> Duration {
+        AFTERWARDS.max(self.loaded.config.plugin_request_timeout * 5)
+    }
+
+    /// runc takes a relative `--pid-file` from the working directory, crun from the bundle.
+    fn read_pid(&self, file: &OsStr, args: &VerbArgs) -> Option<i32> {
+        let here = working_dir();
+        let bundle = here.join(args.bundle.as_deref().unwrap_or_default());
+        [here, bundle]
+            .iter()
+            .find_map(|dir| std::fs::read_to_string(dir.join(file)).ok()?.trim().parse().ok())
+    }
+}

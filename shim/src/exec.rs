@@ -1,0 +1,60 @@
+//! The real runtime, ready to be run in place of this process.
+
+use crate::{Error, call::Call};
+use std::{
+    ffi::{CString, OsString},
+    io,
+    os::{
+        fd::OwnedFd,
+        unix::ffi::{OsStrExt, OsStringExt},
+    },
+    path::PathBuf,
+};
+
+/// What to run.
+#[derive(Debug)]
+pub(crate) struct Target {
+    /// Absolute.
+    pub(crate) runtime: PathBuf,
+    /// Without `argv[0]`, which is the path.
+    pub(crate) arguments: Vec<OsString>,
+    /// In place of stdin.
+    pub(crate) stdin: Option<OwnedFd>,
+}
+
+impl Target {
+    pub(crate) fn new(runtime: PathBuf, arguments: Vec<OsString>) -> Self {
+        Self { runtime, arguments, stdin: None }
+    }
+
+    /// Replaces this process. Returns only if that fails.
+    pub(crate) fn exec(self, call: &Call) -> Error {
+        let failed = self.execve(&call.environment);
+        Error::Exec(failed, self.runtime)
+    }
+
+    /// The system call, with stdin replaced. Returns only if that fails.
+    pub(crate) fn execve(&self, environment: &[OsString]) -> io::Error {
+        if let Some(stdin) = &self.stdin
+            && let Err(e) = nix::unistd::dup2_stdin(stdin)
+        {
+            return e.into();
+        }
+        let argv =
+            [self.runtime.as_os_str()].into_iter().chain(self.arguments.iter().map(OsString::as_os_str));
+        match (
+            c_strings(argv.map(|a| a.as_bytes().to_vec())),
+            c_strings(environment.iter().map(|e| e.clone().into_vec())),
+        ) {
+            (Ok(argv), Ok(environment)) => match nix::unistd::execve(&argv[0], &argv, &environment) {
+                Ok(never) => match never {},
+                Err(e) => e.into(),
+            },
+            (Err(e), _) | (_, Err(e)) => e.into(),
+        }
+    }
+}
+
+fn c_strings(strings: impl Iterator<Item = Vec<u8>>) -> Result<Vec<CString>, std::ffi::NulError> {
+    strings.map(CString::new).collect()
+}

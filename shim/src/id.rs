@@ -1,0 +1,42 @@
+//! Container ids: those that no runtime can mean are refused before anything happens.
+//!
+//! All further rules (characters, length) are the real runtime's own, and it states them itself.
+
+use crate::Error;
+use std::ffi::OsStr;
+
+/// The id as text.
+pub(crate) fn check(id: &OsStr) -> Result<&str, Error> {
+    let refused = |why| Err(Error::Id(id.to_owned(), why));
+    match id.to_str() {
+        None => refused("it is not UTF-8"),
+        Some("") => refused("it is empty"),
+        Some("." | "..") => refused("it names a directory"),
+        Some(text) if text.contains('/') => refused("it contains a slash"),
+        Some(text) => Ok(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::ffi::OsStrExt;
+
+    #[test]
+    fn table() {
+        for (id, acceptable) in [
+            (&b"abc"[..], true),
+            (b"a.b_c-d+e", true),
+            (b"...", true),
+            (b"create", true),
+            (b"", false),
+            (b".", false),
+            (b"..", false),
+            (b"a/b", false),
+            (b"/", false),
+            (b"\xff", false),
+        ] {
+            assert_eq!(check(OsStr::from_bytes(id)).is_ok(), acceptable, "{id:?}");
+        }
+    }
+}

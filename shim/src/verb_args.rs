@@ -1,0 +1,155 @@
+//! What was typed behind a verb that carries an event: id, bundle, and the few options that matter to `nrid`.
+
+use crate::options::{CREATE, DELETE, Item, Options, RESTORE, RUN, START, UPDATE, is_on};
+use nri_control::Verb;
+use std::ffi::{OsStr, OsString};
+
+/// The arguments of a verb, as far as they matter.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct VerbArgs {
+    /// Container id.
+    pub(crate) id: Option<OsString>,
+    /// `--bundle`
+    pub(crate) bundle: Option<OsString>,
+    /// `--config`: another document than the bundle's config.json.
+    pub(crate) config: Option<OsString>,
+    /// `--pid-file`
+    pub(crate) pid_file: Option<OsString>,
+    /// `--resources`
+    pub(crate) resources: Option<Resources>,
+    /// `--detach` or `--force`
+    pub(crate) flag: bool,
+    /// Help was asked for: the verb is not run.
+    pub(crate) informs: bool,
+}
+
+/// The value of `--resources`, and where it stands, so that it can be replaced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Resources {
+    pub(crate) value: OsString,
+    /// Place and offset.
+    pub(crate) at: (usize, usize),
+}
+
+/// Reads the arguments behind `verb`.
+///
+/// Options count wherever they stand before `--`: runc and youki take them behind the id too.
+pub(crate) fn read(verb: Verb, arguments: &[OsString]) -> VerbArgs {
+    let mut args = VerbArgs::default();
+    let (mut words, mut unknown) = (Vec::new(), false);
+    for item in Options::new(arguments, table(verb)) {
+        match item {
+            Item::Word(place) => words.push(&arguments[place]),
+            Item::Unknown(_) => unknown = true,
+            Item::End(_) => {}
+            Item::Known { name, value, at } => args.option(name, value, at),
+        }
+    }
+    // An option that we do not know may have taken the first word as its value. Engines put the id last.
+    args.id = if unknown { words.pop() } else { words.into_iter().next() }.cloned();
+    args
+}
+
+fn table(verb: Verb) -> &'static [(&'static str, u8, bool)] {
+    match verb {
+        Verb::Create => CREATE,
+        Verb::Run => RUN,
+        Verb::Restore => RESTORE,
+        Verb::Start => START,
+        Verb::Update => UPDATE,
+        Verb::Delete => DELETE,
+    }
+}
+
+impl VerbArgs {
+    fn option(&mut self, name: &str, value: Option<&OsStr>, at: (usize, usize)) {
+        // runc reads an empty value as not given.
+        let given = value.filter(|v| !v.is_empty()).map(OsStr::to_owned);
+        match name {
+            "bundle" => self.bundle = given,
+            "config" => self.config = given,
+            "pid-file" => self.pid_file = given,
+            "resources" => self.resources = given.map(|value| Resources { value, at }),
+            "detach" | "force" => self.flag = is_on(value),
+            "help" | "usage" => self.informs = true,
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(verb: Verb, line: &str, expected: VerbArgs) {
+        let words: Vec<OsString> = line.split_whitespace().map(Into::into).collect();
+        assert_eq!(read(verb, &words), expected, "{line}");
+    }
+
+    fn create(id: &str, bundle: &str) -> VerbArgs {
+        VerbArgs { id: Some(id.into()), bundle: Some(bundle.into()), ..VerbArgs::default() }
+    }
+
+    #[test]
+    fn every_form_of_an_option() {
+        for line in [
+            "--bundle /b id",
+            "--bundle=/b id",
+            "-bundle /b id",
+            "-bundle=/b id",
+            "-b /b id",
+            "-b=/b id",
+            "-b/b id",
+            "--b /b id",
+            "--bund /b id",
+            "--bund=/b id",
+            "id --bundle /b",
+            "--bundle /b -- id",
+            "--bundle /other --bundle /b id",
+            "--no-pivot --console-socket create --bundle /b --no-new-keyring=true id",
+            "--preserve-fds 3 --pidfd-socket=/s -b /b id",
+            "-c /socket -b /b id",
+            "--unknown-switch --bundle /b id",
+            "--bundle /b --unknown value id",
+            "--unknown=value --bundle=/b id",
+            "--bundle /b id surplus",
+        ] {
+            check(Verb::Create, line, create("id", "/b"));
+        }
+        for line in ["-db /b id", "--detach -b /b id", "-d -b/b id", "-detach=1 --bundle=/b id"] {
+            check(Verb::Run, line, VerbArgs { flag: true, ..create("id", "/b") });
+        }
+        check(Verb::Run, "--detach=false --bundle=/b id", create("id", "/b"));
+    }
+
+    #[test]
+    fn words_that_mislead() {
+        check(Verb::Create, "--bundle create create", create("create", "create"));
+        check(Verb::Create, "--bundle --force id", create("id", "--force"));
+        check(Verb::Create, "--bundle /b -", create("-", "/b"));
+        check(Verb::Create, "-b /b -- --bundle", create("--bundle", "/b"));
+        check(Verb::Create, "--bundle", VerbArgs::default());
+        check(Verb::Create, "--help", VerbArgs { informs: true, ..VerbArgs::default() });
+        check(Verb::Start, "", VerbArgs::default());
+        check(Verb::Delete, "-f id", VerbArgs { id: Some("id".into()), flag: true, ..VerbArgs::default() });
+        check(
+            Verb::Delete,
+            "-r -f a.*",
+            VerbArgs { id: Some("a.*".into()), flag: true, ..VerbArgs::default() },
+        );
+    }
+
+    #[test]
+    fn resources_and_where_they_stand() {
+        for (line, value, at) in [
+            ("--resources - id", "-", (1, 0)),
+            ("--resources=- id", "-", (0, 12)),
+            ("-r /f id", "/f", (1, 0)),
+            ("-r/f id", "/f", (0, 2)),
+            ("--memory 1 --cpu-quota -1 --resources /f id", "/f", (5, 0)),
+        ] {
+            let resources = Some(Resources { value: value.into(), at });
+            check(Verb::Update, line, VerbArgs { id: Some("id".into()), resources, ..VerbArgs::default() });
+        }
+    }
+}
