@@ -59,8 +59,14 @@ impl Client {
         }
     }
 
-    /// Waits until the other end closes the connection.
-    pub fn wait_closed(&self) {
-        while frame::receive(&self.stream).is_ok() {}
+    /// Waits until the other end closes the connection; false if the time limit passed before.
+    pub fn wait_closed(&self) -> bool {
+        loop {
+            match frame::receive(&self.stream) {
+                Ok(_) => {}
+                Err(FrameError::Timeout) => return false,
+                Err(_) => return true,
+            }
+        }
     }
 }

@@ -1,2 +1,125 @@
-//! Placeholder of the skeleton.
-fn main() {}
+//! `nrictl`: administration of nri-container-runtime.
+
+mod place;
+mod status;
+
+use clap::{Parser, Subcommand};
+use nri_control::{Client, ClientError, LaunchError, Reply, Request};
+use place::{Place, PlaceError};
+use std::{path::PathBuf, process::ExitCode, time::Duration};
+
+/// How long a clean end may take: nrid waits for verbs, plugins get a grace.
+const STOP_PATIENCE: Duration = Duration::from_secs(30);
+
+/// Administers nri-container-runtime.
+#[derive(Parser)]
+#[command(version, about)]
+struct Arguments {
+    /// State directory of the nrid that is meant.
+    #[arg(long, global = true, value_name = "DIR")]
+    state_dir: Option<PathBuf>,
+    /// Configuration file.
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Start nrid if it does not run. Wrappers do so by themselves; external plugins need it before.
+    Start,
+    /// End nrid cleanly, its launched plugins with it. Containers and external plugins go on.
+    Stop,
+    /// Show nrid, its plugins, and how much it knows. Exit code 3 if it does not run.
+    Status {
+        /// For programs.
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+#[derive(Debug, thiserror::Error)]
+enum CtlError {
+    #[error(transparent)]
+    Place(#[from] PlaceError),
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    #[error("nrid: {0}")]
+    Refused(String),
+    #[error("nrid gave an answer to another question: {0:?}")]
+    Answer(Box<Reply>),
+    #[error("nrid did not end within {STOP_PATIENCE:?}")]
+    StillThere,
+    #[error("output: {0}")]
+    Output(#[from] std::io::Error),
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(&arguments) {
+        Ok(code) => code,
+        Err(error) => {
+            // Nowhere else to tell.
+            let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("nrictl: {error}\n"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
+    let place = Place::find(arguments.config.as_deref(), arguments.state_dir.as_deref())?;
+    match &arguments.command {
+        Command::Start => {
+            place.launcher.connect_or_start()?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Stop => match connect(&place)? {
+            Some(client) => stop(&client),
+            None => Ok(ExitCode::SUCCESS),
+        },
+        Command::Status { json } => {
+            let status = match connect(&place)? {
+                Some(client) => Some(ask_status(&client)?),
+                None => None,
+            };
+            status::print(&place, status.as_deref(), *json)?;
+            Ok(if status.is_some() { ExitCode::SUCCESS } else { ExitCode::from(3) })
+        }
+    }
+}
+
+/// The running nrid, if there is one.
+fn connect(place: &Place) -> Result<Option<Client>, CtlError> {
+    use std::io::ErrorKind::{ConnectionRefused, NotFound};
+    match place.launcher.connect() {
+        Ok(client) => Ok(Some(client)),
+        Err(ClientError::Connect(e)) if matches!(e.kind(), NotFound | ConnectionRefused) => Ok(None),
+        Err(e) => Err(e.into()),
+    }
+}
+
+fn ask_status(client: &Client) -> Result<Box<nri_control::Status>, CtlError> {
+    match client.call(&Request::Status, &[])? {
+        Reply::Status(status) => Ok(status),
+        other => Err(unexpected(other)),
+    }
+}
+
+fn stop(client: &Client) -> Result<ExitCode, CtlError> {
+    match client.call(&Request::Stop, &[])? {
+        Reply::Done => {}
+        other => return Err(unexpected(other)),
+    }
+    client.set_timeout(Some(STOP_PATIENCE))?;
+    if client.wait_closed() { Ok(ExitCode::SUCCESS) } else { Err(CtlError::StillThere) }
+}
+
+fn unexpected(reply: Reply) -> CtlError {
+    match reply {
+        Reply::Refused { message } => CtlError::Refused(message),
+        other => CtlError::Answer(Box::new(other)),
+    }
+}

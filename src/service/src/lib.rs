@@ -1,1 +1,41 @@
-//! Placeholder of the skeleton.
+//! The resident core: it knows the containers, asks the plugins, and changes what they agree on.
+//!
+//! The imperative shell around the pure crates: what may be asked is decided in `nri-merge`, what becomes of a document in `nri-spec`, in which order plugins are
+//! asked in `nri-adaptation`. Start from [`service::Service`], and from [`server`] for what comes in. A file per verb or notion:
+//!
+//! | file | what |
+//! |---|---|
+//! | `server`, `channel`, `status` | the control socket, from a verb's beginning to its end |
+//! | `create`, `update`, `hook`, `life`, `exits` | what verbs, hooks and exits mean to plugins |
+//! | `keeper`, `setting` | what plugins see and change at any time |
+//! | `record`, `registry`, `store` | what is known, in memory and on disk |
+//! | `bundle`, `inject`, `runtime`, `host` | the bundle, our hook, the real runtime, the host |
+//! | `start`, `settings`, `background`, `lock`, `log` | the process |
+
+#![deny(unsafe_code)]
+
+pub mod background;
+pub mod bundle;
+pub mod channel;
+pub mod create;
+pub mod exits;
+pub mod hook;
+pub mod host;
+pub mod inject;
+pub mod keeper;
+pub mod life;
+pub mod lock;
+pub mod log;
+pub mod record;
+pub mod registry;
+pub mod runtime;
+pub mod server;
+pub mod service;
+pub mod setting;
+pub mod settings;
+pub mod start;
+pub mod status;
+pub mod store;
+mod sys;
+pub mod update;
+pub mod update_args;

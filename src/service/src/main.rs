@@ -1,2 +1,80 @@
-//! Placeholder of the skeleton.
-fn main() {}
+//! `nrid`: the resident NRI core. Nobody has to start it: the first wrapper does.
+
+use clap::Parser;
+use nrid::{background, log, settings::Settings, start};
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+/// The resident NRI core of nri-container-runtime.
+#[derive(Parser)]
+#[command(version, about)]
+struct Arguments {
+    /// Detach, print `ready` (or why not) to stdout when it answers, and stay.
+    #[arg(long)]
+    background: bool,
+    /// The second half of --background.
+    #[arg(long, hide = true)]
+    stay: bool,
+    /// Directory of sockets, locks and records.
+    #[arg(long, value_name = "DIR")]
+    state_dir: Option<PathBuf>,
+    /// Configuration file.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let done =
+        if arguments.background { background::start_second().map_err(Into::into) } else { run(&arguments) };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let error: Box<dyn std::error::Error> = error;
+            let line = error.to_string().replace('\n', "; ");
+            if arguments.background || arguments.stay {
+                // Whoever started us waits for a line there.
+                let _ = writeln!(std::io::stdout(), "{line}");
+            } else {
+                let _ = writeln!(std::io::stderr(), "nrid: {line}");
+            }
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
+    let settings = Settings::load(arguments.config.as_deref(), arguments.state_dir.as_deref())?;
+    if arguments.stay {
+        // The log's place must exist before the log.
+        std::os::unix::fs::DirBuilderExt::mode(&mut std::fs::DirBuilder::new(), 0o700)
+            .recursive(true)
+            .create(&settings.state_dir)?;
+        log::open(&settings, log::Default::File);
+        background::settle();
+    } else {
+        log::open(&settings, log::Default::Stderr);
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    runtime.block_on(async {
+        let running = start::start(settings).await?;
+        if arguments.stay {
+            say_ready()?;
+        }
+        running.serve().await?;
+        Ok(())
+    })
+}
+
+/// Tells the starter, and lets go of its pipe.
+fn say_ready() -> std::io::Result<()> {
+    let mut stdout = std::io::stdout();
+    // A starter that has given up does not matter to those who come.
+    let _ = writeln!(stdout, "{}", nri_control::READY);
+    let _ = stdout.flush();
+    let null = std::fs::File::options().write(true).open(Path::new("/dev/null"))?;
+    Ok(rustix::stdio::dup2_stdout(&null)?)
+}

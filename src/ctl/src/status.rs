@@ -1,0 +1,54 @@
+//! What `nrictl status` prints.
+
+use crate::place::Place;
+use nri_control::Status;
+use std::io::{self, Write};
+
+/// Prints for people, or for programs.
+///
+/// # Errors
+/// Nobody takes the output.
+pub(crate) fn print(place: &Place, status: Option<&Status>, json: bool) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    if json {
+        let value = match status {
+            Some(status) => serde_json::json!({"running": true, "status": status}),
+            None => serde_json::json!({"running": false}),
+        };
+        return writeln!(out, "{value}");
+    }
+    let Some(status) = status else {
+        return writeln!(out, "nrid does not run ({})", place.launcher.socket().display());
+    };
+    writeln!(out, "nrid {} (pid {}, up {})", status.version, status.pid, duration(status.uptime))?;
+    writeln!(out, "state directory  {}", place.launcher.state_dir.display())?;
+    let config =
+        status.config.as_ref().map_or("none: defaults".into(), |c| c.0.to_string_lossy().into_owned());
+    writeln!(out, "configuration    {config}")?;
+    for socket in &status.sockets {
+        writeln!(out, "plugin socket    {}", socket.0.to_string_lossy())?;
+    }
+    writeln!(out, "pods             {}", status.pods)?;
+    writeln!(out, "containers       {}", status.containers)?;
+    if status.plugins.is_empty() {
+        return writeln!(out, "plugins          none");
+    }
+    writeln!(out, "\n{:<24} {:<9} {:>8}  {:<12} EVENTS", "PLUGIN", "ORIGIN", "PID", "STATE")?;
+    for plugin in &status.plugins {
+        let origin = if plugin.launched { "launched" } else { "external" };
+        let pid = plugin.pid.map_or("-".to_owned(), |p| p.to_string());
+        let name = if plugin.name.is_empty() { "-" } else { &plugin.name };
+        let state = &plugin.state;
+        writeln!(out, "{name:<24} {origin:<9} {pid:>8}  {state:<12} {}", plugin.events.join(" "))?;
+    }
+    Ok(())
+}
+
+fn duration(seconds: u64) -> String {
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min", seconds / 60),
+        3600..86400 => format!("{} h {} min", seconds / 3600, seconds / 60 % 60),
+        _ => format!("{} d {} h", seconds / 86400, seconds / 3600 % 24),
+    }
+}

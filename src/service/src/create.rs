@@ -1,0 +1,325 @@
+//! `create`, `run`, `restore`: plugins are asked, and the bundle is made what they agreed on.
+
+use crate::{
+    bundle::{Bundle, digest},
+    host,
+    inject::{self, HookCall},
+    record::{BundleRecord, Key, Phase, PodRecord, Record, original_of},
+    registry::Container,
+    runtime::LowLevelRuntime,
+    service::{Refusal, Service},
+};
+use nri_api::proto::{self, CreateContainerRequest};
+use nri_control::{Begin, Verb};
+use nri_engine::{Clues, Identity, Role, identify};
+use nri_merge::CreateOutcome;
+use nri_spec::{ApplyContext, ContainerInfo, Document};
+use std::{
+    os::fd::OwnedFd,
+    path::Path,
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+/// How a creation goes on.
+#[derive(Debug)]
+pub enum Creation {
+    /// The runtime is to be called; the container is known.
+    Proceed(Arc<Container>),
+    /// The runtime is to be called as if we were not there: it has the id, and will refuse it.
+    Bypass,
+}
+
+/// A creation while it is being prepared.
+struct Draft {
+    key: Key,
+    verb: Verb,
+    runtime: LowLevelRuntime,
+    bundle: Bundle,
+    found: crate::bundle::Found,
+    document: Document,
+    /// What the document's text was before us, if it is one that we wrote.
+    original: Option<String>,
+    identity: Identity,
+    hook: Option<HookCall>,
+}
+
+/// A document as it is to be written.
+struct Layout {
+    document: Document,
+    changed: bool,
+    hooked: bool,
+}
+
+impl Service {
+    /// Prepares a creation. The caller holds the lane.
+    ///
+    /// # Errors
+    /// A bundle that cannot be used, or a plugin that refuses; then nothing has changed.
+    pub async fn create(&self, begin: &Begin, key: &Key, dir: OwnedFd) -> Result<Creation, Refusal> {
+        let runtime = LowLevelRuntime::new(
+            &begin.runtime,
+            &begin.globals,
+            begin.root.as_ref(),
+            &begin.environment,
+            &begin.cwd,
+        );
+        if let Some(known) = self.registry.get(key) {
+            if runtime.has(&key.id) {
+                return Ok(Creation::Bypass);
+            }
+            // Deleted behind our back.
+            self.finish(&known).await;
+        } else if runtime.has(&key.id) {
+            return Ok(Creation::Bypass);
+        }
+        let draft = self.draft(begin, key, runtime, dir).map_err(|e| Refusal::of(&key.id, e))?;
+        if draft.identity.role == Role::Sandbox {
+            return self.create_sandbox(draft);
+        }
+        let new_pod = self.enter_pod(&draft).await?;
+        let created = self.ask(draft).await;
+        if created.is_err()
+            && let Some(pod) = new_pod
+        {
+            self.leave_pod(&pod).await;
+        }
+        created.map(Creation::Proceed)
+    }
+
+    fn draft(
+        &self,
+        begin: &Begin,
+        key: &Key,
+        runtime: LowLevelRuntime,
+        dir: OwnedFd,
+    ) -> Result<Draft, Box<dyn std::error::Error>> {
+        let path = begin.bundle.as_ref().map_or(Path::new("."), |b| b.as_path());
+        let bundle = Bundle::new(dir, path, begin.config.as_ref().map(|c| c.as_path()))?;
+        let found = bundle.read()?;
+        let records: Vec<_> = self.registry.all().iter().map(|c| c.record().bundle).collect();
+        let original = original_of(records.iter(), bundle.identity()?, &bundle.name(), &found.bytes);
+        let text = original.as_ref().map_or(found.bytes.as_slice(), |o| o.as_bytes());
+        let document = Document::parse(text).map_err(|e| format!("{}: {e}", bundle.file().display()))?;
+        let annotations = document.annotations().map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
+        let identity = identify(&Clues {
+            id: &key.id,
+            annotations: &annotations,
+            bundle: bundle.dir(),
+            cgroups_path: document.cgroups_path().unwrap_or_default(),
+            hostname: document.hostname().unwrap_or_default(),
+        });
+        let hook = begin.hook.as_ref().map(|program| HookCall {
+            program: program.as_path().to_owned(),
+            socket: self.settings.state_dir.join(nri_control::CONTROL_SOCKET),
+            record: key.file_name(),
+        });
+        Ok(Draft {
+            key: key.clone(),
+            verb: begin.verb,
+            runtime,
+            bundle,
+            found,
+            document,
+            original,
+            identity,
+            hook,
+        })
+    }
+
+    /// A sandbox container is no container to plugins: its pod is told when it starts.
+    fn create_sandbox(&self, draft: Draft) -> Result<Creation, Refusal> {
+        self.registry.set_pod(PodRecord {
+            sandbox: draft.pod_message(),
+            real: true,
+            told_run: false,
+            told_stop: false,
+        });
+        let record = draft.record(draft.container_message(&self.nri_id(&draft.key))?, None);
+        let id = draft.key.id.clone();
+        self.registry.insert(record).map(Creation::Proceed).map_err(|e| Refusal::of(&id, e))
+    }
+
+    /// Tells of a pod that begins with this container; returns its id if it is new.
+    async fn enter_pod(&self, draft: &Draft) -> Result<Option<String>, Refusal> {
+        let mut sandbox = draft.pod_message();
+        if draft.identity.role == Role::Alone {
+            sandbox.id = self.nri_id(&draft.key);
+        }
+        // Two containers of one pod may be its first at the same time.
+        let _lane = self.lane(&Key::of_pod(&sandbox.id)).await;
+        if self.registry.pod(&sandbox.id).is_some() {
+            return Ok(None);
+        }
+        let id = sandbox.id.clone();
+        let pod = PodRecord { sandbox, real: false, told_run: true, told_stop: false };
+        self.run_pod(pod).await.map_err(|e| Refusal::of(&draft.key.id, e))?;
+        Ok(Some(id))
+    }
+
+    /// Asks the plugins, and makes what they agreed on real.
+    async fn ask(&self, draft: Draft) -> Result<Arc<Container>, Refusal> {
+        let id = draft.key.id.clone();
+        let nri_id = self.nri_id(&draft.key);
+        let container = draft.container_message(&nri_id)?;
+        let pod_id = if draft.identity.role == Role::Alone { nri_id } else { draft.identity.pod.id.clone() };
+        let pod = self.registry.pod(&pod_id).map(|p| p.sandbox).unwrap_or_else(|| draft.pod_message());
+        let request = CreateContainerRequest {
+            pod: Some(pod.clone()).into(),
+            container: Some(container.clone()).into(),
+            ..Default::default()
+        };
+        let asked = self
+            .adaptation
+            .create_container(request, |outcome: CreateOutcome| self.commit(draft, pod_id, outcome))
+            .await;
+        let refusal = match asked {
+            Ok(Ok(container)) => return Ok(container),
+            Ok(Err(refusal)) => refusal,
+            Err(error) => Refusal::of(&id, error),
+        };
+        // Plugins that were asked before the one that refused may hold something for it.
+        self.tell_undone(&pod, &container).await;
+        Err(refusal)
+    }
+
+    /// Runs at the commit station: one creation at a time, in the order in which the plugins saw them.
+    async fn commit(
+        &self,
+        draft: Draft,
+        pod_id: String,
+        outcome: CreateOutcome,
+    ) -> Result<Arc<Container>, Refusal> {
+        let id = draft.key.id.clone();
+        let refuse = |e: &dyn std::fmt::Display| Refusal::of(&id, e);
+        for ignored in &outcome.ignored {
+            tracing::warn!(plugin = %ignored.plugin, container = ignored.container, what = ignored.what, "has no meaning, left out");
+        }
+        let Layout { document, changed, hooked } = self.lay_out(&draft, &outcome)?;
+        let bytes = if changed { document.to_bytes() } else { draft.original_bytes().to_vec() };
+        let rewrite = bytes != draft.found.bytes;
+        let mut record = draft.record(outcome.container, changed.then_some(&bytes));
+        record.pod_id = pod_id;
+        record.hooked = hooked;
+        record.owners = outcome.owners.owners.get(&record.container.id).cloned().unwrap_or_default();
+        record.in_force = document.resources().cloned().unwrap_or_else(|| serde_json::json!({}));
+        let container = self.registry.insert(record).map_err(|e| refuse(&e))?;
+        let failed = self.keeper.set_all(outcome.updates, "plugins").await;
+        if let Some(first) = failed.iter().find(|f| !f.update.ignore_failure) {
+            self.registry.remove(&draft.key);
+            return Err(Refusal::of(
+                &id,
+                format!("update of container {:?}: {}", first.update.container_id, first.error),
+            ));
+        }
+        self.keeper.evict_all(outcome.evictions);
+        if rewrite && let Err(error) = draft.bundle.replace(&bytes, &draft.found) {
+            self.registry.remove(&draft.key);
+            return Err(refuse(&error));
+        }
+        Ok(container)
+    }
+
+    /// The document as agreed.
+    fn lay_out(&self, draft: &Draft, outcome: &CreateOutcome) -> Result<Layout, Refusal> {
+        let refuse = |e: &dyn std::fmt::Display| Refusal::of(&draft.key.id, e);
+        let mut document = draft.document.clone();
+        let propagation = host::propagation();
+        let context =
+            ApplyContext { propagation: &propagation, device: &host::device, ..ApplyContext::default() };
+        let applied = nri_spec::apply(&mut document, &outcome.adjust, &context).map_err(|e| refuse(&e))?;
+        let hooked = match &draft.hook {
+            Some(call) if draft.wants_hooks() && !self.adaptation.plugins().is_empty() => {
+                inject::inject(&mut document, call).map_err(|e| refuse(&e))?;
+                true
+            }
+            _ => false,
+        };
+        Ok(Layout { document, changed: applied.changed || hooked, hooked })
+    }
+
+    /// The id that plugins know: the runtime's, unless another root has a container of the same id.
+    fn nri_id(&self, key: &Key) -> String {
+        let taken = self.registry.by_nri_id(&key.id).is_some_and(|other| other.key() != *key);
+        if taken {
+            format!("{}-{}", key.id, &digest(key.root.as_os_str().as_encoded_bytes())[..8])
+        } else {
+            key.id.clone()
+        }
+    }
+}
+
+impl Draft {
+    /// `run` and `restore` report through hooks what `create` and `start` report by themselves.
+    fn wants_hooks(&self) -> bool {
+        matches!(self.verb, Verb::Run | Verb::Restore)
+    }
+
+    fn original_bytes(&self) -> &[u8] {
+        self.original.as_ref().map_or(self.found.bytes.as_slice(), |o| o.as_bytes())
+    }
+
+    fn pod_message(&self) -> proto::PodSandbox {
+        let pod = &self.identity.pod;
+        proto::PodSandbox {
+            id: pod.id.clone(),
+            name: pod.name.clone(),
+            uid: pod.uid.clone(),
+            namespace: pod.namespace.clone(),
+            labels: pod.labels.clone().into_iter().collect(),
+            annotations: pod.annotations.clone().into_iter().collect(),
+            linux: Some(proto::LinuxPodSandbox {
+                cgroup_parent: pod.cgroup_parent.clone(),
+                ..Default::default()
+            })
+            .into(),
+            ..Default::default()
+        }
+    }
+
+    fn container_message(&self, nri_id: &str) -> Result<proto::Container, Refusal> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let info = ContainerInfo {
+            id: nri_id.to_owned(),
+            pod_sandbox_id: if self.identity.role == Role::Alone {
+                nri_id.to_owned()
+            } else {
+                self.identity.pod.id.clone()
+            },
+            name: self.identity.name.clone(),
+            labels: self.identity.labels.clone().into_iter().collect(),
+            state: proto::ContainerState::CONTAINER_CREATED,
+            created_at: i64::try_from(now.as_nanos()).unwrap_or(i64::MAX),
+            ..ContainerInfo::default()
+        };
+        nri_spec::to_container(&self.document, &info)
+            .map_err(|e| Refusal::of(&self.key.id, format!("{}: {e}", self.bundle.file().display())))
+    }
+
+    fn record(&self, container: proto::Container, written: Option<&Vec<u8>>) -> Record {
+        let original = || String::from_utf8_lossy(self.original_bytes()).into_owned();
+        let asked = self.document.resources().cloned().unwrap_or_else(|| serde_json::json!({}));
+        Record {
+            key: self.key.clone(),
+            pod_id: self.identity.pod.id.clone(),
+            sandbox: self.identity.role == Role::Sandbox,
+            runtime: self.runtime.clone(),
+            bundle: BundleRecord {
+                dir: self.bundle.dir().to_owned(),
+                name: self.bundle.name(),
+                identity: self.bundle.identity().unwrap_or_default(),
+                original: written.map(|_| original()),
+                written: written.map(|bytes| digest(bytes)),
+            },
+            container,
+            owners: proto::FieldOwners::default(),
+            in_force: asked.clone(),
+            asked,
+            phase: Phase::Creating,
+            pid: None,
+            start_time: None,
+            by_run: self.wants_hooks(),
+            hooked: false,
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Exits: a container's own end makes no call of the runtime, so its first process is watched through a pidfd.
+
+use crate::{
+    record::{Phase, Record, start_time},
+    registry::Container,
+    service::Service,
+};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use std::{os::fd::OwnedFd, sync::Arc, time::Duration};
+use tokio::io::unix::AsyncFd;
+
+/// How long the runtime's word of a start may come after the end of what it started.
+const LATE: Duration = Duration::from_secs(5);
+
+/// A process that can be waited for.
+#[derive(Debug)]
+pub struct Process(AsyncFd<OwnedFd>);
+
+impl Process {
+    /// A process; `None` if there is none of this id.
+    pub fn open(pid: i32) -> Option<Self> {
+        let fd = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::NONBLOCK).ok()?;
+        crate::sys::wait_readable(fd).ok().map(Self)
+    }
+
+    /// Waits until it has ended.
+    pub async fn ended(&self) {
+        // An error would mean that the runtime of our tasks is gone.
+        let _ = self.0.readable().await;
+    }
+}
+
+impl Service {
+    /// Watches the container's first process, if it is known. The end may come before this call.
+    pub fn watch(self: &Arc<Self>, container: &Arc<Container>) {
+        let record = container.record();
+        let Some(pid) = record.pid else { return };
+        // The pidfd first, then the check that the process is still the same: so it cannot be another one's.
+        let process = Process::open(pid)
+            .filter(|_| record.start_time.is_some() && start_time(pid) == record.start_time);
+        let (service, container) = (self.clone(), container.clone());
+        tokio::spawn(async move {
+            if let Some(process) = process {
+                process.ended().await;
+            }
+            service.exited(&container, pid).await;
+        });
+    }
+
+    async fn exited(&self, container: &Arc<Container>, pid: i32) {
+        let key = container.key();
+        self.wait_for_start(container).await;
+        let _lane = self.lane(&key).await;
+        let same = self.registry.get(&key).is_some_and(|known| Arc::ptr_eq(&known, container));
+        if same && container.record().pid == Some(pid) {
+            self.stop_if_owed(container).await;
+        }
+    }
+
+    /// Where hooks report, the start is told by one that runs beside the process: a short life may end before.
+    async fn wait_for_start(&self, container: &Container) {
+        let deadline = tokio::time::Instant::now() + LATE;
+        let owed = |r: Record| r.hooked && r.phase == Phase::Created;
+        while owed(container.record()) && tokio::time::Instant::now() < deadline {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// Follows the process that was the wrapper and is the runtime's `run` now, and settles what it leaves.
+    pub fn follow_run(self: &Arc<Self>, container: &Arc<Container>, caller: Option<Process>) {
+        let (service, container) = (self.clone(), container.clone());
+        tokio::spawn(async move {
+            if let Some(process) = caller {
+                process.ended().await;
+            }
+            let key = container.key();
+            let _lane = service.lane(&key).await;
+            let same = service.registry.get(&key).is_some_and(|known| Arc::ptr_eq(&known, &container));
+            if same {
+                service.settle_run(&container).await;
+            }
+        });
+    }
+
+    async fn settle_run(self: &Arc<Self>, container: &Arc<Container>) {
+        let record = container.record();
+        if !record.runtime.has(&record.key.id) {
+            return self.finish(container).await;
+        }
+        // Detached (or kept): what hooks have not told is told now.
+        let Ok(state) = record.runtime.state(&record.key.id).await else { return };
+        let told = record.phase;
+        if told == Phase::Creating {
+            let pid = (state.pid > 0).then_some(state.pid);
+            self.created(container, pid).await;
+            if let Err(error) = self.starting(container).await {
+                tracing::warn!(%error, container = record.key.id, "the container has started already");
+            }
+        }
+        if told < Phase::Running {
+            self.running(container).await;
+        }
+        if state.status == "stopped" || container.record().process_is_gone() {
+            self.stop_if_owed(container).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_end_of_a_process_is_noticed() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let process = Process::open(child.id() as i32).unwrap();
+        child.kill().unwrap();
+        tokio::time::timeout(Duration::from_secs(10), process.ended()).await.unwrap();
+        child.wait().unwrap();
+        assert!(Process::open(child.id() as i32).is_none());
+    }
+}

@@ -1,0 +1,47 @@
+//! What our OCI hook reports: the life of a container that was made by `run` or `restore`.
+
+use crate::service::{Refusal, Service};
+use nri_control::{Hook, HookKind};
+use std::sync::Arc;
+
+impl Service {
+    /// A hook runs.
+    ///
+    /// # Errors
+    /// `createRuntime`: a plugin refuses the start, or the record is not known.
+    pub async fn hook(self: &Arc<Self>, hook: &Hook) -> Result<(), Refusal> {
+        let Some(container) = self.registry.by_file_name(&hook.record) else {
+            return match hook.kind {
+                HookKind::CreateRuntime => Err(Refusal(format!(
+                    "nrid has no record {}: the container was not created through it",
+                    hook.record
+                ))),
+                HookKind::Poststart | HookKind::Poststop => Ok(()),
+            };
+        };
+        if container.is_deleting() {
+            // The wrapper that runs `delete` holds the lane and reports.
+            return Ok(());
+        }
+        let key = container.key();
+        let _lane = self.lane(&key).await;
+        match hook.kind {
+            HookKind::CreateRuntime => {
+                let state: crate::runtime::State = serde_json::from_str(&hook.state)
+                    .map_err(|e| Refusal::of(&key.id, format!("hook: the runtime's state: {e}")))?;
+                self.created(&container, (state.pid > 0).then_some(state.pid)).await;
+                self.starting(&container).await.map_err(|e| Refusal::of(&key.id, e))
+            }
+            HookKind::Poststart => {
+                self.running(&container).await;
+                Ok(())
+            }
+            HookKind::Poststop => {
+                if self.registry.get(&key).is_some_and(|known| Arc::ptr_eq(&known, &container)) {
+                    self.finish(&container).await;
+                }
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! What plugins hear of a container's and a pod's life after the creation was agreed on: each event once and in order.
+//!
+//! The caller holds the container's lane in all of these.
+
+use crate::{
+    bundle::Bundle,
+    record::{Phase, PodRecord, Record, start_time},
+    registry::Container,
+    runtime::State,
+    service::Service,
+};
+use nri_adaptation::{AdaptError, StopOutcome};
+use nri_api::proto::{self, PodSandbox};
+use std::sync::Arc;
+
+/// Builds a request that carries a pod and a container.
+macro_rules! about {
+    ($request:ident, $pod:expr, $container:expr) => {
+        proto::$request { pod: Some($pod).into(), container: Some($container).into(), ..Default::default() }
+    };
+}
+
+pub(crate) use about;
+
+/// Builds a request that carries a pod.
+macro_rules! about_pod {
+    ($request:ident, $pod:expr) => {
+        proto::$request { pod: Some($pod).into(), ..Default::default() }
+    };
+}
+
+impl Record {
+    /// Takes over what the runtime says of the container.
+    pub fn note_state(&mut self, state: &State) {
+        if state.pid > 0 {
+            self.note_pid(state.pid);
+        }
+        match state.status.as_str() {
+            "created" if self.phase == Phase::Creating => self.phase = Phase::Created,
+            "running" | "paused" if self.phase < Phase::Running => self.phase = Phase::Running,
+            _ => {}
+        }
+    }
+
+    /// Takes over that the first process has ended.
+    pub fn note_stopped(&mut self) {
+        self.phase = Phase::Stopped;
+        self.pid = None;
+        self.start_time = None;
+    }
+
+    /// Takes over the first process's id.
+    pub fn note_pid(&mut self, pid: i32) {
+        if self.pid != Some(pid) {
+            self.pid = Some(pid);
+            self.start_time = start_time(pid);
+        }
+    }
+
+    /// Whether the first process is known to have ended.
+    pub fn process_is_gone(&self) -> bool {
+        match (self.pid, self.start_time) {
+            (Some(pid), Some(started)) => start_time(pid) != Some(started),
+            // It was gone when we first looked.
+            (Some(_), None) => true,
+            (None, _) => false,
+        }
+    }
+}
+
+impl Service {
+    /// The runtime has created the container.
+    pub async fn created(self: &Arc<Self>, container: &Arc<Container>, pid: Option<i32>) {
+        let record = self.registry.change(container, |r| {
+            r.phase = r.phase.max(Phase::Created);
+            if let Some(pid) = pid {
+                r.note_pid(pid);
+            }
+        });
+        self.watch(container);
+        if record.sandbox {
+            return;
+        }
+        let (pod, message) = self.registry.messages(container);
+        drop(self.adaptation.post_create_container(about!(PostCreateContainerRequest, pod, message)));
+    }
+
+    /// The container is about to start.
+    ///
+    /// # Errors
+    /// A plugin refuses.
+    pub async fn starting(&self, container: &Container) -> Result<(), AdaptError> {
+        let record = container.record();
+        if record.sandbox {
+            return self.run_sandbox(&record).await;
+        }
+        let (pod, message) = self.registry.messages(container);
+        self.adaptation.start_container(about!(StartContainerRequest, pod, message), async || ()).await
+    }
+
+    /// The container has started.
+    pub async fn running(&self, container: &Container) {
+        let record = self.registry.change(container, |r| r.phase = r.phase.max(Phase::Running));
+        if !record.sandbox {
+            let (pod, message) = self.registry.messages(container);
+            drop(self.adaptation.post_start_container(about!(PostStartContainerRequest, pod, message)));
+        }
+    }
+
+    /// The container's process has ended: plugins hear of it, once.
+    pub async fn stop_if_owed(&self, container: &Container) {
+        let record = container.record();
+        if record.phase == Phase::Stopped {
+            return;
+        }
+        let stopped = || {
+            self.registry.change(container, Record::note_stopped);
+        };
+        if record.sandbox {
+            stopped();
+            return self.stop_pod(&record.pod_id).await;
+        }
+        let (pod, mut message) = self.registry.messages(container);
+        message.state = proto::ContainerState::CONTAINER_STOPPED.into();
+        self.tell_stopped(pod, message, stopped).await;
+        self.stop_made_pod(&record).await;
+    }
+
+    /// `then` is what makes the container a stopped one for plugins that register later.
+    async fn tell_stopped(&self, pod: PodSandbox, message: proto::Container, then: impl FnOnce()) {
+        let request = about!(StopContainerRequest, pod, message);
+        self.adaptation
+            .stop_container(request, async |outcome: StopOutcome| {
+                then();
+                for failed in self.keeper.set_all(outcome.updates.updates, "plugins").await {
+                    tracing::error!(
+                        container = failed.update.container_id,
+                        error = failed.error,
+                        "update at a stop failed"
+                    );
+                }
+                self.keeper.evict_all(outcome.updates.evictions);
+            })
+            .await;
+    }
+
+    /// The container is no more.
+    pub async fn finish(&self, container: &Container) {
+        self.stop_if_owed(container).await;
+        let record = container.record();
+        restore_document(&record);
+        if record.sandbox {
+            self.registry.remove(&record.key);
+            return self.remove_pod(&record.pod_id).await;
+        }
+        let (pod, message) = self.registry.messages(container);
+        let request = about!(RemoveContainerRequest, pod, message);
+        self.adaptation.remove_container(request, async || self.registry.remove(&record.key)).await;
+        self.leave_pod(&record.pod_id).await;
+    }
+
+    /// A creation that plugins were asked for does not come about.
+    pub async fn tell_undone(&self, pod: &PodSandbox, container: &proto::Container) {
+        let mut gone = container.clone();
+        gone.state = proto::ContainerState::CONTAINER_STOPPED.into();
+        self.tell_stopped(pod.clone(), gone.clone(), || ()).await;
+        self.adaptation
+            .remove_container(about!(RemoveContainerRequest, pod.clone(), gone), async || ())
+            .await;
+    }
+
+    /// Tells that a pod runs, and keeps it.
+    ///
+    /// # Errors
+    /// A plugin refuses; those that were asked before it hear that the pod is gone.
+    pub async fn run_pod(&self, pod: PodRecord) -> Result<(), AdaptError> {
+        let request = about_pod!(RunPodSandboxRequest, pod.sandbox.clone());
+        let sandbox = pod.sandbox.clone();
+        let told = self.adaptation.run_pod_sandbox(request, async || self.registry.set_pod(pod)).await;
+        if told.is_err() {
+            self.adaptation
+                .stop_pod_sandbox(about_pod!(StopPodSandboxRequest, sandbox.clone()), async || ())
+                .await;
+            self.adaptation
+                .remove_pod_sandbox(about_pod!(RemovePodSandboxRequest, sandbox), async || ())
+                .await;
+        }
+        told
+    }
+
+    async fn run_sandbox(&self, record: &Record) -> Result<(), AdaptError> {
+        let Some(mut pod) = self.registry.pod(&record.pod_id).filter(|p| !p.told_run) else { return Ok(()) };
+        pod.sandbox.pid = record.pid.and_then(|p| u32::try_from(p).ok()).unwrap_or(0);
+        pod.told_run = true;
+        self.run_pod(pod).await
+    }
+
+    async fn stop_pod(&self, id: &str) {
+        let Some(mut pod) = self.registry.pod(id).filter(|p| p.told_run && !p.told_stop) else { return };
+        pod.told_stop = true;
+        let request = about_pod!(StopPodSandboxRequest, pod.sandbox.clone());
+        self.adaptation.stop_pod_sandbox(request, async || self.registry.set_pod(pod)).await;
+    }
+
+    /// A pod that was made up stops with the last of its containers.
+    async fn stop_made_pod(&self, record: &Record) {
+        let made = self.registry.pod(&record.pod_id).is_some_and(|p| !p.real);
+        let alive = |c: &Arc<Container>| {
+            let other = c.record();
+            other.pod_id == record.pod_id && other.key != record.key && other.phase != Phase::Stopped
+        };
+        if made && !self.registry.all().iter().any(alive) {
+            self.stop_pod(&record.pod_id).await;
+        }
+    }
+
+    async fn remove_pod(&self, id: &str) {
+        self.stop_pod(id).await;
+        let Some(pod) = self.registry.pod(id) else { return };
+        if pod.told_run {
+            let request = about_pod!(RemovePodSandboxRequest, pod.sandbox);
+            self.adaptation.remove_pod_sandbox(request, async || self.registry.remove_pod(id)).await;
+        } else {
+            self.registry.remove_pod(id);
+        }
+    }
+
+    /// Ends a pod that was made up if it has no container left.
+    pub async fn leave_pod(&self, id: &str) {
+        if self.registry.pod(id).is_some_and(|p| !p.real) && self.registry.members(id) == 0 {
+            self.remove_pod(id).await;
+        }
+    }
+}
+
+/// Gives the engine its document back, if what stands there is what we wrote.
+pub fn restore_document(record: &Record) {
+    let (Some(original), Some(written)) = (&record.bundle.original, &record.bundle.written) else { return };
+    // Most engines have removed the bundle by now, or will.
+    let Ok(bundle) = Bundle::open(&record.bundle.dir, &record.bundle.name) else { return };
+    let Ok(found) = bundle.read() else { return };
+    let ours = bundle.identity().is_ok_and(|i| i == record.bundle.identity)
+        && crate::bundle::digest(&found.bytes) == *written;
+    if ours && let Err(error) = bundle.replace(original.as_bytes(), &found) {
+        tracing::warn!(%error, "cannot give the engine its document back");
+    }
+}

@@ -1,0 +1,21 @@
+//! The lock that makes one `nrid` per state directory.
+
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use std::{io, os::fd::OwnedFd, path::Path};
+
+/// Takes the lock for as long as the returned descriptor lives; `None` if another `nrid` has it.
+///
+/// # Errors
+/// The file cannot be opened.
+pub fn take(state_dir: &Path) -> io::Result<Option<OwnedFd>> {
+    let file = rustix::fs::open(
+        state_dir.join(nri_control::LIFE_LOCK),
+        OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW,
+        Mode::RUSR | Mode::WUSR,
+    )?;
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(file)),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+        Err(e) => Err(e.into()),
+    }
+}

@@ -1,0 +1,222 @@
+//! What is known of one container, and kept on disk so that a restart of `nrid` does not forget it.
+
+use crate::{bundle::digest, runtime::LowLevelRuntime};
+use nri_api::proto::{self, ContainerState, FieldOwners};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// Who a container is: two runtime roots may hold the same id.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Key {
+    /// Root directory of the runtime.
+    pub root: PathBuf,
+    /// Id that the runtime knows.
+    pub id: String,
+}
+
+impl Key {
+    /// The lane of a pod.
+    pub fn of_pod(id: &str) -> Self {
+        Self { root: "pod".into(), id: id.to_owned() }
+    }
+
+    /// Name of the record's file, and what the hook is told.
+    pub fn file_name(&self) -> String {
+        let mut text = self.root.as_os_str().as_encoded_bytes().to_vec();
+        text.push(0);
+        text.extend_from_slice(self.id.as_bytes());
+        digest(&text)[..32].to_owned()
+    }
+}
+
+/// Where a container is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Phase {
+    /// Agreed with the plugins; the runtime has not reported yet.
+    Creating,
+    /// The runtime has created it.
+    Created,
+    /// Its process runs.
+    Running,
+    /// Its process has ended, and plugins know.
+    Stopped,
+}
+
+/// The bundle, and what we did to it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct BundleRecord {
+    /// Directory of the document.
+    pub dir: PathBuf,
+    /// Name of the document.
+    pub name: String,
+    /// Device and inode of the directory.
+    pub identity: (u64, u64),
+    /// The document as the engine wrote it, where we replaced it.
+    pub original: Option<String>,
+    /// Digest of what we wrote.
+    pub written: Option<String>,
+}
+
+/// One container.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Record {
+    /// Who.
+    pub key: Key,
+    /// Its pod.
+    pub pod_id: String,
+    /// Whether it is its pod's sandbox: plugins hear of it as of a pod.
+    pub sandbox: bool,
+    /// How to call its runtime.
+    pub runtime: LowLevelRuntime,
+    /// Its bundle.
+    pub bundle: BundleRecord,
+    /// As plugins see it; `id` may differ from the key's.
+    #[serde(with = "as_json")]
+    pub container: proto::Container,
+    /// Who owns which field.
+    #[serde(with = "as_json")]
+    pub owners: FieldOwners,
+    /// `linux.resources` as the engine last gave them.
+    pub asked: Value,
+    /// `linux.resources` as they are in force.
+    pub in_force: Value,
+    /// Where it is in its life.
+    pub phase: Phase,
+    /// First process; none before it is known.
+    pub pid: Option<i32>,
+    /// Its start time in clock ticks, against reuse of the pid.
+    pub start_time: Option<u64>,
+    /// Made by `run` or `restore`, so that hooks report its life.
+    pub by_run: bool,
+    /// Whether our hooks are in its document.
+    pub hooked: bool,
+}
+
+impl Record {
+    /// The container as a message, with its present state.
+    pub fn message(&self) -> proto::Container {
+        let mut container = self.container.clone();
+        container.state = match self.phase {
+            Phase::Creating | Phase::Created => ContainerState::CONTAINER_CREATED,
+            Phase::Running => ContainerState::CONTAINER_RUNNING,
+            Phase::Stopped => ContainerState::CONTAINER_STOPPED,
+        }
+        .into();
+        container.pid = self.pid.and_then(|p| u32::try_from(p).ok()).unwrap_or(0);
+        container
+    }
+
+    /// Whether plugins own any resource, so that an update has to be laid out anew.
+    pub fn has_owned_resources(&self) -> bool {
+        use nri_api::proto::Field;
+        use protobuf::Enum;
+        let resource = |f: &i32| {
+            matches!(
+                Field::from_i32(*f),
+                Some(
+                    Field::MemLimit
+                        | Field::MemReservation
+                        | Field::MemSwapLimit
+                        | Field::MemKernelLimit
+                        | Field::MemTCPLimit
+                        | Field::MemSwappiness
+                        | Field::MemDisableOomKiller
+                        | Field::MemUseHierarchy
+                        | Field::CPUShares
+                        | Field::CPUQuota
+                        | Field::CPUPeriod
+                        | Field::CPURealtimeRuntime
+                        | Field::CPURealtimePeriod
+                        | Field::CPUSetCPUs
+                        | Field::CPUSetMems
+                        | Field::PidsLimit
+                        | Field::HugepageLimits
+                        | Field::BlockioClass
+                        | Field::RdtClass
+                        | Field::CgroupsUnified
+                )
+            )
+        };
+        self.owners.simple.keys().any(resource) || self.owners.compound.keys().any(resource)
+    }
+}
+
+/// Start time of a process in clock ticks after boot; `None` when it is gone (or a zombie: nothing runs any more).
+pub fn start_time(pid: i32) -> Option<u64> {
+    let stat = procfs_stat(pid)?;
+    (!matches!(stat.state, 'Z' | 'X')).then_some(stat.starttime)
+}
+
+fn procfs_stat(pid: i32) -> Option<procfs::process::Stat> {
+    procfs::process::Process::new(pid).ok()?.stat().ok()
+}
+
+/// A pod.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct PodRecord {
+    /// As plugins see it.
+    #[serde(with = "as_json")]
+    pub sandbox: proto::PodSandbox,
+    /// Whether it has a sandbox container; otherwise it ends with its last container.
+    pub real: bool,
+    /// Plugins have heard RunPodSandbox.
+    pub told_run: bool,
+    /// Plugins have heard StopPodSandbox.
+    pub told_stop: bool,
+}
+
+/// Protocol messages inside JSON records.
+mod as_json {
+    use protobuf::MessageFull;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
+    use serde_json::value::RawValue;
+
+    pub(super) fn serialize<M: MessageFull, S: Serializer>(message: &M, s: S) -> Result<S::Ok, S::Error> {
+        let text = protobuf_json_mapping::print_to_string(message).map_err(ser::Error::custom)?;
+        RawValue::from_string(text).map_err(ser::Error::custom)?.serialize(s)
+    }
+
+    pub(super) fn deserialize<'de, M: MessageFull, D: Deserializer<'de>>(d: D) -> Result<M, D::Error> {
+        let text = Box::<RawValue>::deserialize(d)?;
+        protobuf_json_mapping::parse_from_str(text.get()).map_err(de::Error::custom)
+    }
+}
+
+/// Why the document of a bundle that is used again is not the engine's.
+pub fn original_of<'a>(
+    records: impl Iterator<Item = &'a BundleRecord>,
+    identity: (u64, u64),
+    name: &str,
+    found: &[u8],
+) -> Option<String> {
+    let found = digest(found);
+    records
+        .filter(|b| b.identity == identity && b.name == name && b.written.as_deref() == Some(&found))
+        .find_map(|b| b.original.clone())
+}
+
+/// Whether `dir` is a state directory's child that may hold a record of this name.
+pub fn record_file(dir: &Path, key: &Key) -> PathBuf {
+    dir.join(format!("{}.json", key.file_name()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn roots_tell_equal_ids_apart() {
+        let key = |root: &str, id: &str| Key { root: root.into(), id: id.into() }.file_name();
+        assert_ne!(key("/a", "x"), key("/b", "x"));
+        assert_ne!(key("/a", "bx"), key("/ab", "x"));
+        assert_eq!(key("/a", "x"), key("/a", "x"));
+    }
+
+    #[test]
+    fn own_start_time_is_known_and_a_missing_process_has_none() {
+        assert!(start_time(std::process::id() as i32).is_some());
+        assert_eq!(start_time(i32::MAX), None);
+    }
+}

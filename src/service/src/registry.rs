@@ -1,0 +1,223 @@
+//! The containers and pods that are known, and the lanes that keep each container's events in order.
+//!
+//! A lane is held from the beginning of a verb to its end, also while plugins are asked, so nothing that plugins wait for may take one. The
+//! records themselves are behind plain mutexes that are never held over anything that waits.
+
+use crate::{
+    record::{Key, PodRecord, Record},
+    store::{Store, StoreError},
+};
+use nri_api::proto::{Container as ContainerMessage, PodSandbox};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
+
+/// A turn in a container's lane.
+pub type LaneGuard = OwnedMutexGuard<()>;
+
+/// A known container.
+#[derive(Debug)]
+pub struct Container {
+    record: Mutex<Record>,
+    /// Held while its resources are being set, so that one setting follows the other.
+    pub setting: Arc<AsyncMutex<()>>,
+    deleting: AtomicBool,
+}
+
+/// All that is known.
+#[derive(Debug)]
+pub struct Registry {
+    store: Store,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    containers: HashMap<Key, Arc<Container>>,
+    pods: HashMap<String, PodRecord>,
+    lanes: HashMap<Key, Weak<AsyncMutex<()>>>,
+}
+
+impl Container {
+    fn new(record: Record) -> Arc<Self> {
+        Arc::new(Self {
+            record: Mutex::new(record),
+            setting: Arc::default(),
+            deleting: AtomicBool::new(false),
+        })
+    }
+
+    /// A copy of its record.
+    pub fn record(&self) -> Record {
+        lock(&self.record).clone()
+    }
+
+    /// Its key.
+    pub fn key(&self) -> Key {
+        lock(&self.record).key.clone()
+    }
+
+    /// Whether a `delete` of it is under way.
+    pub fn is_deleting(&self) -> bool {
+        self.deleting.load(Ordering::SeqCst)
+    }
+
+    /// Says whether a `delete` of it is under way.
+    pub fn set_deleting(&self, deleting: bool) {
+        self.deleting.store(deleting, Ordering::SeqCst);
+    }
+}
+
+impl Registry {
+    /// What was known when the last `nrid` ended. Returns the records that cannot be read beside.
+    pub fn load(store: Store) -> (Self, Vec<StoreError>) {
+        let (containers, mut broken) = store.containers();
+        let (pods, broken_pods) = store.pods();
+        broken.extend(broken_pods);
+        let inner = Inner {
+            containers: containers.into_iter().map(|r| (r.key.clone(), Container::new(r))).collect(),
+            pods: pods.into_iter().map(|p| (p.sandbox.id.clone(), p)).collect(),
+            lanes: HashMap::new(),
+        };
+        (Self { store, inner: Mutex::new(inner) }, broken)
+    }
+
+    /// The lane of a container, known or not.
+    pub fn lane(&self, key: &Key) -> Arc<AsyncMutex<()>> {
+        let mut inner = lock(&self.inner);
+        inner.lanes.retain(|_, lane| lane.strong_count() > 0);
+        if let Some(lane) = inner.lanes.get(key).and_then(Weak::upgrade) {
+            return lane;
+        }
+        let lane = Arc::new(AsyncMutex::new(()));
+        inner.lanes.insert(key.clone(), Arc::downgrade(&lane));
+        lane
+    }
+
+    /// Whether any verb is under way.
+    pub fn is_busy(&self) -> bool {
+        lock(&self.inner).lanes.values().any(|lane| lane.strong_count() > 0)
+    }
+
+    /// A container.
+    pub fn get(&self, key: &Key) -> Option<Arc<Container>> {
+        lock(&self.inner).containers.get(key).cloned()
+    }
+
+    /// The container that plugins know by this id.
+    pub fn by_nri_id(&self, id: &str) -> Option<Arc<Container>> {
+        self.all().into_iter().find(|c| lock(&c.record).container.id == id)
+    }
+
+    /// The container whose record has this file name.
+    pub fn by_file_name(&self, name: &str) -> Option<Arc<Container>> {
+        self.all().into_iter().find(|c| lock(&c.record).key.file_name() == name)
+    }
+
+    /// All containers, oldest first.
+    pub fn all(&self) -> Vec<Arc<Container>> {
+        let mut all: Vec<_> = lock(&self.inner).containers.values().cloned().collect();
+        all.sort_by_cached_key(|c| {
+            let record = lock(&c.record);
+            (record.container.created_at, record.key.clone())
+        });
+        all
+    }
+
+    /// Adds a container, on disk first.
+    ///
+    /// # Errors
+    /// It cannot be kept; then it is not added.
+    pub fn insert(&self, record: Record) -> Result<Arc<Container>, StoreError> {
+        self.store.save(&record)?;
+        let key = record.key.clone();
+        let container = Container::new(record);
+        lock(&self.inner).containers.insert(key, container.clone());
+        Ok(container)
+    }
+
+    /// Changes a record, in memory and on disk. What cannot be written is logged: the truth is in memory, and the host is ahead of both.
+    pub fn change(&self, container: &Container, change: impl FnOnce(&mut Record)) -> Record {
+        let mut record = lock(&container.record);
+        change(&mut record);
+        // Written under the lock, so that an older state does not overwrite a newer one.
+        if let Err(error) = self.store.save(&record) {
+            tracing::error!(%error, container = record.key.id, "cannot keep the record");
+        }
+        record.clone()
+    }
+
+    /// Forgets a container.
+    pub fn remove(&self, key: &Key) {
+        lock(&self.inner).containers.remove(key);
+        self.store.remove(key);
+    }
+
+    /// A pod.
+    pub fn pod(&self, id: &str) -> Option<PodRecord> {
+        lock(&self.inner).pods.get(id).cloned()
+    }
+
+    /// Adds or replaces a pod.
+    pub fn set_pod(&self, pod: PodRecord) {
+        if let Err(error) = self.store.save_pod(&pod) {
+            tracing::error!(%error, pod = pod.sandbox.id, "cannot keep the record");
+        }
+        lock(&self.inner).pods.insert(pod.sandbox.id.clone(), pod);
+    }
+
+    /// Forgets a pod.
+    pub fn remove_pod(&self, id: &str) {
+        lock(&self.inner).pods.remove(id);
+        self.store.remove_pod(id);
+    }
+
+    /// Forgets the pods that were made up and have no container.
+    pub fn remove_empty_pods(&self) {
+        let pods: Vec<_> = lock(&self.inner).pods.values().map(|p| (p.sandbox.id.clone(), p.real)).collect();
+        for (id, real) in pods {
+            let empty = self.members(&id) == 0;
+            let has_sandbox = self.all().iter().any(|c| c.record().sandbox && c.record().pod_id == id);
+            if empty && !(real && has_sandbox) {
+                self.remove_pod(&id);
+            }
+        }
+    }
+
+    /// How many containers a pod has, its sandbox not counted.
+    pub fn members(&self, pod: &str) -> usize {
+        self.all()
+            .iter()
+            .filter(|c| {
+                let record = lock(&c.record);
+                record.pod_id == pod && !record.sandbox
+            })
+            .count()
+    }
+
+    /// How many pods and containers (sandboxes not counted) there are.
+    pub fn counts(&self) -> (usize, usize) {
+        let all = self.all();
+        let containers = all.iter().filter(|c| !lock(&c.record).sandbox).count();
+        (lock(&self.inner).pods.len(), containers)
+    }
+
+    /// What events of this container carry.
+    pub fn messages(&self, container: &Container) -> (PodSandbox, ContainerMessage) {
+        let record = lock(&container.record);
+        let message = record.message();
+        let pod_id = record.pod_id.clone();
+        drop(record);
+        (self.pod(&pod_id).map(|p| p.sandbox).unwrap_or_default(), message)
+    }
+}
+
+/// A record is whole at every point where its holder could panic.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

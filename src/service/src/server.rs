@@ -1,0 +1,262 @@
+//! The control socket: a task per connection, which follows one verb from its beginning to its end.
+
+use crate::{
+    channel::Channel,
+    create::Creation,
+    exits::Process,
+    record::Key,
+    registry::{Container, LaneGuard},
+    service::{DELETE_PATIENCE, Refusal, Service},
+};
+use nri_control::{Begin, Exit, Finished, FrameError, Reply, Request, Substitute, Verb};
+use std::{os::fd::OwnedFd, path::PathBuf, sync::Arc};
+use tokio::net::UnixListener;
+
+/// Accepts connections until the service is stopped.
+pub async fn serve(service: Arc<Service>, listener: UnixListener) {
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = service.stopped() => return,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                let service = service.clone();
+                tokio::spawn(async move {
+                    match connection(&service, Channel::new(stream)).await {
+                        Ok(()) | Err(FrameError::Closed) => {}
+                        Err(error) => tracing::warn!(%error, "control connection"),
+                    }
+                });
+            }
+            Err(error) => {
+                tracing::error!(%error, "cannot accept a control connection");
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            }
+        }
+    }
+}
+
+async fn connection(service: &Arc<Service>, mut channel: Channel) -> Result<(), FrameError> {
+    loop {
+        let (request, fds) = channel.receive().await?;
+        match request.message {
+            Request::Begin(begin) => verb(service, &mut channel, &begin, fds).await?,
+            Request::Finished(_) => {
+                return channel.send(&refused(Refusal("finished: no verb has begun".to_owned()))).await;
+            }
+            Request::Hook(hook) => {
+                let reply = service.hook(&hook).await.map_or_else(refused, |()| Reply::Done);
+                channel.send(&reply).await?;
+            }
+            Request::Status => channel.send(&Reply::Status(Box::new(service.status()))).await?,
+            Request::Stop => {
+                channel.send(&Reply::Done).await?;
+                service.stop();
+                // The peer sees the end of the process as the end of this connection.
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+}
+
+fn refused(refusal: Refusal) -> Reply {
+    tracing::warn!("{refusal}");
+    Reply::Refused { message: refusal.0 }
+}
+
+async fn verb(
+    service: &Arc<Service>,
+    channel: &mut Channel,
+    begin: &Begin,
+    fds: Vec<OwnedFd>,
+) -> Result<(), FrameError> {
+    let key = key_of(begin);
+    let outcome = match begin.verb {
+        Verb::Create => create(service, channel, begin, &key, fds).await?,
+        Verb::Run | Verb::Restore => run(service, channel, begin, &key, fds).await?,
+        Verb::Start => start(service, channel, &key).await?,
+        Verb::Update => update(service, channel, begin, &key).await?,
+        Verb::Delete => delete(service, channel, &key).await?,
+    };
+    match outcome {
+        Some(reply) => channel.send(&reply).await,
+        None => Ok(()),
+    }
+}
+
+fn key_of(begin: &Begin) -> Key {
+    let runtime = crate::runtime::LowLevelRuntime::new(
+        &begin.runtime,
+        &begin.globals,
+        begin.root.as_ref(),
+        &begin.environment,
+        &begin.cwd,
+    );
+    let root = runtime.root();
+    Key { root: std::fs::canonicalize(&root).unwrap_or(root), id: begin.id.clone() }
+}
+
+/// Answers «proceed» and waits for the verb's end; a caller that is gone without a word counts as not finished.
+async fn proceed(channel: &mut Channel, substitute: Substitute) -> Option<Finished> {
+    channel.send(&Reply::Proceed(substitute)).await.ok()?;
+    match channel.receive().await {
+        Ok((request, _)) => match request.message {
+            Request::Finished(finished) => Some(finished),
+            _ => None,
+        },
+        Err(_) => None,
+    }
+}
+
+/// The answer to send, if any is left to be sent.
+type Answer = Result<Option<Reply>, FrameError>;
+
+async fn create(
+    service: &Arc<Service>,
+    channel: &mut Channel,
+    begin: &Begin,
+    key: &Key,
+    fds: Vec<OwnedFd>,
+) -> Answer {
+    let lane = service.lane(key).await;
+    let container = match created(service, begin, key, fds).await {
+        Ok(Creation::Proceed(container)) => container,
+        Ok(Creation::Bypass) => return Ok(Some(Reply::Bypass)),
+        Err(refusal) => return Ok(Some(refused(refusal))),
+    };
+    let finished = proceed(channel, Substitute::default()).await;
+    let record = container.record();
+    let made = match &finished {
+        Some(finished) => finished.exit.success(),
+        // The wrapper was killed, its runtime with it: what is there counts.
+        None => record.runtime.state(&key.id).await.is_ok(),
+    };
+    if !made {
+        // The engine may look at its bundle as soon as it hears of the failure.
+        service.finish(&container).await;
+        channel.send(&Reply::Done).await?;
+        return Ok(None);
+    }
+    let pid = match finished.and_then(|f| f.pid) {
+        Some(pid) => Some(pid),
+        None => record.runtime.state(&key.id).await.ok().map(|s| s.pid).filter(|pid| *pid > 0),
+    };
+    service.created(&container, pid).await;
+    drop(lane);
+    Ok(Some(Reply::Done))
+}
+
+async fn created(
+    service: &Arc<Service>,
+    begin: &Begin,
+    key: &Key,
+    fds: Vec<OwnedFd>,
+) -> Result<Creation, Refusal> {
+    let dir = fds.into_iter().next();
+    let dir = dir.ok_or_else(|| Refusal::of(&key.id, "the wrapper passed no bundle directory"))?;
+    service.create(begin, key, dir).await
+}
+
+/// After the answer the caller becomes the runtime, and hooks report.
+async fn run(
+    service: &Arc<Service>,
+    channel: &mut Channel,
+    begin: &Begin,
+    key: &Key,
+    fds: Vec<OwnedFd>,
+) -> Answer {
+    let lane = service.lane(key).await;
+    // Opened while the peer waits for us, so it is the right process.
+    let caller = channel.peer_pid().and_then(Process::open);
+    let reply = match created(service, begin, key, fds).await {
+        Ok(Creation::Proceed(container)) => {
+            service.follow_run(&container, caller);
+            Reply::Proceed(Substitute::default())
+        }
+        Ok(Creation::Bypass) => Reply::Bypass,
+        Err(refusal) => refused(refusal),
+    };
+    drop(lane);
+    Ok(Some(reply))
+}
+
+async fn start(service: &Arc<Service>, channel: &mut Channel, key: &Key) -> Answer {
+    let _lane = service.lane(key).await;
+    let Some(container) = service.registry.get(key) else { return Ok(Some(Reply::Bypass)) };
+    if let Err(error) = service.starting(&container).await {
+        return Ok(Some(refused(Refusal::of(&key.id, error))));
+    }
+    let started = match proceed(channel, Substitute::default()).await {
+        Some(finished) => finished.exit.success(),
+        None => {
+            let state = container.record().runtime.state(&key.id).await;
+            state.is_ok_and(|s| s.status == "running" || s.status == "stopped")
+        }
+    };
+    if started {
+        service.running(&container).await;
+    }
+    Ok(Some(Reply::Done))
+}
+
+async fn update(service: &Arc<Service>, channel: &mut Channel, begin: &Begin, key: &Key) -> Answer {
+    let _lane = service.lane(key).await;
+    let update = match service.update(begin, key).await {
+        Ok(Some(update)) => update,
+        Ok(None) => return Ok(Some(Reply::Bypass)),
+        Err(refusal) => return Ok(Some(refused(refusal))),
+    };
+    let finished = proceed(channel, update.substitute.clone()).await;
+    if finished.is_some_and(|f| f.exit == Exit::Code(0)) {
+        service.updated(update).await;
+    }
+    Ok(Some(Reply::Done))
+}
+
+async fn delete(service: &Arc<Service>, channel: &mut Channel, key: &Key) -> Answer {
+    let lane = service.lane_within(key, DELETE_PATIENCE).await;
+    let Some(container) = service.registry.get(key) else { return Ok(Some(Reply::Bypass)) };
+    if lane.is_some() && container.record().process_is_gone() {
+        service.stop_if_owed(&container).await;
+    }
+    container.set_deleting(true);
+    let finished = proceed(channel, Substitute::default()).await;
+    container.set_deleting(false);
+    let gone = match finished {
+        // `delete --force` of an unknown id succeeds as well.
+        Some(finished) => finished.exit.success(),
+        None => !container.record().runtime.has(&key.id),
+    };
+    if !gone {
+        return Ok(Some(Reply::Done));
+    }
+    let reply = channel.send(&Reply::Done);
+    match lane {
+        Some(lane) => {
+            end(service, &container, lane).await;
+            reply.await?;
+        }
+        None => {
+            reply.await?;
+            let (service, key) = (service.clone(), key.clone());
+            tokio::spawn(async move {
+                let lane = service.lane(&key).await;
+                end(&service, &container, lane).await;
+            });
+        }
+    }
+    Ok(None)
+}
+
+async fn end(service: &Service, container: &Arc<Container>, _lane: LaneGuard) {
+    let known = service.registry.get(&container.key());
+    if known.is_some_and(|known| Arc::ptr_eq(&known, container)) {
+        service.finish(container).await;
+    }
+}
+
+/// The control socket's path.
+pub fn socket(service: &Service) -> PathBuf {
+    service.settings.state_dir.join(nri_control::CONTROL_SOCKET)
+}

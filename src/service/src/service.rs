@@ -1,0 +1,73 @@
+//! The service: what all requests share. What each of them does stands in the file of its name.
+
+use crate::{
+    keeper::Keeper,
+    record::Key,
+    registry::{LaneGuard, Registry},
+    settings::Settings,
+};
+use nri_adaptation::Adaptation;
+use std::{
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tokio::sync::watch;
+
+/// How long a `delete` waits for another verb of the same container; then it goes on, since a container must always be deletable.
+pub const DELETE_PATIENCE: Duration = Duration::from_secs(10);
+
+/// The resident core.
+pub struct Service {
+    /// What it was told.
+    pub settings: Settings,
+    /// What it knows.
+    pub registry: Arc<Registry>,
+    /// Who sets resources.
+    pub keeper: Arc<Keeper>,
+    /// The plugins.
+    pub adaptation: Adaptation,
+    /// When it started.
+    pub started: Instant,
+    /// Its sockets for plugins.
+    pub plugin_sockets: Vec<PathBuf>,
+    /// Whether a clean end was asked for.
+    pub stopping: watch::Sender<bool>,
+}
+
+/// A verb cannot go on: the one line that the engine is to see.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Refusal(pub String);
+
+impl Refusal {
+    /// A refusal that names the container.
+    pub fn of(id: &str, why: impl std::fmt::Display) -> Self {
+        // Engines show one line.
+        Self(format!("container {id:?}: {}", why.to_string().replace('\n', "; ")))
+    }
+}
+
+impl Service {
+    /// Asks for a clean end.
+    pub fn stop(&self) {
+        self.stopping.send_replace(true);
+    }
+
+    /// Waits until a clean end is asked for.
+    pub async fn stopped(&self) {
+        let mut receiver = self.stopping.subscribe();
+        // The sender lives in self.
+        let _ = receiver.wait_for(|stop| *stop).await;
+    }
+
+    /// Waits for the turn in a container's lane.
+    pub async fn lane(&self, key: &Key) -> LaneGuard {
+        self.registry.lane(key).lock_owned().await
+    }
+
+    /// As [`Service::lane`], but not for ever.
+    pub async fn lane_within(&self, key: &Key, patience: Duration) -> Option<LaneGuard> {
+        tokio::time::timeout(patience, self.lane(key)).await.ok()
+    }
+}

@@ -1,0 +1,193 @@
+//! Setting the resources of containers that exist, as plugins asked: one at a time per container, through the container's own runtime, so that
+//! its state stays true. Also evictions.
+
+use crate::{
+    keeper::Keeper,
+    record::Phase,
+    registry::{Container, Registry},
+};
+use nri_api::proto::{ContainerEviction, ContainerUpdate, LinuxResources};
+use serde_json::{Map, Value};
+use std::{sync::Arc, time::Duration};
+
+/// What `update` of the runtimes can set. What a plugin asks for beyond it is refused by name.
+const UPDATABLE: [(&str, &[&str]); 4] = [
+    ("memory", &["limit", "reservation", "swap", "checkBeforeUpdate"]),
+    (
+        "cpu",
+        &["shares", "quota", "period", "burst", "idle", "realtimeRuntime", "realtimePeriod", "cpus", "mems"],
+    ),
+    ("pids", &["limit"]),
+    ("blockIO", &["weight"]),
+];
+
+/// How long a container has between SIGTERM and SIGKILL when it is evicted.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// How long an update waits for another one of the same container.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// An update that was not made.
+#[derive(Debug)]
+pub struct Failed {
+    /// As asked.
+    pub update: ContainerUpdate,
+    /// Why not.
+    pub error: String,
+}
+
+impl Keeper {
+    /// Makes updates of containers; returns those that failed.
+    pub async fn set_all(&self, updates: Vec<ContainerUpdate>, by: &str) -> Vec<Failed> {
+        let mut failed = Vec::new();
+        for update in updates {
+            if let Err(error) = self.set_one(&update).await {
+                tracing::warn!(
+                    container = update.container_id,
+                    by,
+                    error,
+                    ignored = update.ignore_failure,
+                    "update failed"
+                );
+                failed.push(Failed { update, error });
+            }
+        }
+        failed
+    }
+
+    async fn set_one(&self, update: &ContainerUpdate) -> Result<(), String> {
+        let container = self.registry.by_nri_id(&update.container_id).ok_or("no such container")?;
+        let Some(resources) = update.linux.as_ref().and_then(|l| l.resources.as_ref()) else { return Ok(()) };
+        refuse_unsettable(resources)?;
+        let _turn = tokio::time::timeout(PATIENCE, container.setting.lock())
+            .await
+            .map_err(|_| "another update of it does not end")?;
+        let record = container.record();
+        if record.phase == Phase::Creating || record.phase == Phase::Stopped {
+            return Err(format!("the container is {:?}", record.phase).to_lowercase());
+        }
+        let mut wanted = record.in_force.clone();
+        nri_spec::merge_resources(&mut wanted, resources);
+        record.runtime.update(&record.key.id, &update_document(&wanted)).await.map_err(|e| e.to_string())?;
+        self.registry.note_resources(&container, wanted);
+        Ok(())
+    }
+
+    /// Stops containers, as plugins asked: SIGTERM, and after a grace SIGKILL.
+    pub fn evict_all(&self, evictions: Vec<ContainerEviction>) {
+        for eviction in evictions {
+            match self.registry.by_nri_id(&eviction.container_id) {
+                Some(container) => drop(tokio::spawn(evict(container, eviction.reason))),
+                None => tracing::warn!(container = eviction.container_id, "cannot evict: no such container"),
+            }
+        }
+    }
+}
+
+impl Registry {
+    /// Takes over resources that are in force now.
+    pub fn note_resources(&self, container: &Container, in_force: Value) {
+        let message = nri_spec::resources_to_nri(&in_force);
+        self.change(container, |r| {
+            r.in_force = in_force;
+            if let (Ok(resources), Some(linux)) = (message, r.container.linux.as_mut()) {
+                let old = linux.resources.take().unwrap_or_default();
+                // Classes are no part of the OCI resources.
+                linux.resources = Some(LinuxResources {
+                    blockio_class: old.blockio_class,
+                    rdt_class: old.rdt_class,
+                    ..resources
+                })
+                .into();
+            }
+        });
+    }
+}
+
+async fn evict(container: Arc<Container>, reason: String) {
+    let record = container.record();
+    tracing::info!(container = record.key.id, reason, "evicted");
+    for signal in ["TERM", "KILL"] {
+        if let Err(error) = record.runtime.kill(&record.key.id, signal).await {
+            tracing::warn!(container = record.key.id, %error, "eviction");
+            return;
+        }
+        if let Some(process) = record.pid.and_then(crate::exits::Process::open)
+            && tokio::time::timeout(GRACE, process.ended()).await.is_ok()
+        {
+            return;
+        }
+    }
+}
+
+/// Names what the runtimes' `update` cannot set.
+///
+/// # Errors
+/// The names, if there are any.
+pub fn refuse_unsettable(resources: &LinuxResources) -> Result<(), String> {
+    let memory = resources.memory.get_or_default();
+    let asked = [
+        ("hugepage limits", !resources.hugepage_limits.is_empty()),
+        ("block I/O class", resources.blockio_class.is_some()),
+        ("RDT class", resources.rdt_class.is_some()),
+        ("device rules", !resources.devices.is_empty()),
+        ("memory.kernel", memory.kernel.is_some()),
+        ("memory.kernel_tcp", memory.kernel_tcp.is_some()),
+        ("memory.swappiness", memory.swappiness.is_some()),
+        ("memory.disable_oom_killer", memory.disable_oom_killer.is_some()),
+        ("memory.use_hierarchy", memory.use_hierarchy.is_some()),
+    ];
+    let names: Vec<_> = asked.iter().filter(|(_, asked)| *asked).map(|(name, _)| *name).collect();
+    if names.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("a running container's {} cannot be updated", names.join(", ")))
+    }
+}
+
+/// The part of the resources that `update` takes: all of it, since runc forgets what is left out.
+pub fn update_document(resources: &Value) -> Value {
+    let mut document = Map::new();
+    for (group, fields) in UPDATABLE {
+        let part: Map<String, Value> = fields
+            .iter()
+            .filter_map(|f| {
+                resources.get(group)?.get(f).filter(|v| !v.is_null()).map(|v| ((*f).to_owned(), v.clone()))
+            })
+            .collect();
+        if !part.is_empty() {
+            document.insert(group.to_owned(), Value::Object(part));
+        }
+    }
+    if let Some(unified) = resources.get("unified").filter(|u| u.as_object().is_some_and(|u| !u.is_empty())) {
+        document.insert("unified".to_owned(), unified.clone());
+    }
+    Value::Object(document)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn only_what_update_takes_and_no_nulls() {
+        let resources = json!({
+            "devices": [{"allow": false}], "hugepageLimits": [{"pageSize": "2MB", "limit": 0}],
+            "memory": {"limit": 1, "kernel": 2, "swap": null}, "cpu": {"shares": null}, "pids": {"limit": 0}, "unified": {}
+        });
+        assert_eq!(update_document(&resources), json!({"memory": {"limit": 1}, "pids": {"limit": 0}}));
+    }
+
+    #[test]
+    fn what_cannot_be_set_is_named() {
+        let mut resources = LinuxResources::new();
+        assert_eq!(refuse_unsettable(&resources), Ok(()));
+        resources.rdt_class = nri_api::opt(Some("gold".to_owned()));
+        resources.memory.mut_or_insert_default().swappiness = nri_api::opt(Some(0));
+        assert_eq!(
+            refuse_unsettable(&resources).unwrap_err(),
+            "a running container's RDT class, memory.swappiness cannot be updated"
+        );
+    }
+}

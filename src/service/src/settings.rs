@@ -1,0 +1,56 @@
+//! What `nrid` is told: its command line and the configuration file, read once.
+
+use nri_config::{CONFIG_ENV, CONFIG_FILE, Config, ConfigError, Owner, state_dir};
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+/// Everything that is fixed for the life of the process.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The configuration.
+    pub config: Config,
+    /// The file that it came from; none where there was none.
+    pub file: Option<PathBuf>,
+    /// Sockets, locks and records.
+    pub state_dir: PathBuf,
+}
+
+/// Why the configuration cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// It cannot be read.
+    #[error("configuration {0}: {1}")]
+    Read(PathBuf, #[source] io::Error),
+    /// It is not understood.
+    #[error("configuration {0}: {1}")]
+    Parse(PathBuf, #[source] ConfigError),
+}
+
+impl Settings {
+    /// Reads the configuration: `named` on the command line, else by the environment, else the usual file, which may be missing.
+    ///
+    /// # Errors
+    /// A file that was named and is missing; any file that is unreadable or wrong.
+    pub fn load(named: Option<&Path>, state: Option<&Path>) -> Result<Self, SettingsError> {
+        let by_environment = std::env::var_os(CONFIG_ENV).filter(|v| !v.is_empty()).map(PathBuf::from);
+        let named = named.map(Path::to_owned).or(by_environment);
+        let path = named.clone().unwrap_or_else(|| CONFIG_FILE.into());
+        let (config, file) = match std::fs::read_to_string(&path) {
+            Ok(text) => {
+                (Config::parse(&text).map_err(|e| SettingsError::Parse(path.clone(), e))?, Some(path))
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound && named.is_none() => (Config::default(), None),
+            Err(e) => return Err(SettingsError::Read(path, e)),
+        };
+        let default_dir = || {
+            let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+            let runtime_dir = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+            state_dir(&Owner::of(&map, rustix::process::geteuid().as_raw(), runtime_dir))
+        };
+        let state_dir =
+            state.map(Path::to_owned).or_else(|| config.state_dir.clone()).unwrap_or_else(default_dir);
+        Ok(Self { config, file, state_dir })
+    }
+}

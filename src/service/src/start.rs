@@ -1,0 +1,215 @@
+//! From a started process to a service that answers, and to its clean end.
+
+use crate::{
+    keeper::Keeper,
+    lock,
+    record::{Phase, Record},
+    registry::Registry,
+    server,
+    service::Service,
+    settings::Settings,
+    store::{Store, StoreError},
+};
+use nri_adaptation::{AdaptError, Adaptation, Config, OnFailure, PluginPolicy};
+use std::{
+    fs, io,
+    os::{fd::OwnedFd, unix::fs::DirBuilderExt},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tokio::{
+    net::UnixListener,
+    signal::unix::{SignalKind, signal},
+    sync::watch,
+};
+
+/// Name of the plugins' socket in the state directory.
+pub const PLUGIN_SOCKET: &str = "nri.sock";
+/// How long a clean end waits for verbs that are under way.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// Why the service does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Another one runs.
+    #[error("nrid runs already for {0}")]
+    Runs(PathBuf),
+    /// The state directory cannot be used.
+    #[error("state directory {0}: {1}")]
+    StateDir(PathBuf, #[source] io::Error),
+    /// A record's directory cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A socket cannot be made.
+    #[error("socket {0}: {1}")]
+    Socket(PathBuf, #[source] io::Error),
+    /// A required plugin is not there.
+    #[error(transparent)]
+    Plugins(#[from] AdaptError),
+    /// No signals.
+    #[error("signals: {0}")]
+    Signals(#[source] io::Error),
+}
+
+/// A service that answers.
+pub struct Running {
+    service: Arc<Service>,
+    listener: UnixListener,
+    _lock: OwnedFd,
+}
+
+/// Brings the service up: lock, records, plugins, sockets, in this order.
+///
+/// # Errors
+/// See [`StartError`]; what was begun is undone.
+pub async fn start(settings: Settings) -> Result<Running, StartError> {
+    let dir = settings.state_dir.clone();
+    let in_dir = |e| StartError::StateDir(dir.clone(), e);
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir).map_err(in_dir)?;
+    let lock = lock::take(&dir).map_err(in_dir)?.ok_or_else(|| StartError::Runs(dir.clone()))?;
+    let (registry, broken) = Registry::load(Store::open(&dir)?);
+    for error in broken {
+        tracing::error!(%error, "left out; remove the file if its container is gone");
+    }
+    let registry = Arc::new(registry);
+    recall(&registry).await;
+    let keeper = Arc::new(Keeper { registry: registry.clone() });
+    let (listeners, plugin_sockets) = plugin_sockets(&settings)?;
+    let (adaptation, outcomes) = Adaptation::start(adaptation_config(&settings), keeper.clone()).await?;
+    for outcome in outcomes {
+        if let Err(error) = outcome.result {
+            tracing::error!(plugin = %outcome.path.display(), %error, "not launched");
+        }
+    }
+    for listener in listeners {
+        adaptation.serve(listener)?;
+    }
+    let service = Arc::new(Service {
+        settings,
+        registry,
+        keeper,
+        adaptation,
+        started: Instant::now(),
+        plugin_sockets,
+        stopping: watch::channel(false).0,
+    });
+    for container in service.registry.all() {
+        service.watch(&container);
+    }
+    let listener = bind(&server::socket(&service))?;
+    Ok(Running { service, listener, _lock: lock })
+}
+
+impl Running {
+    /// Serves until SIGTERM, SIGINT or a request to stop, then ends cleanly: launched plugins with it, containers and external plugins not.
+    ///
+    /// # Errors
+    /// Signals cannot be received.
+    pub async fn serve(self) -> Result<(), StartError> {
+        let mut term = signal(SignalKind::terminate()).map_err(StartError::Signals)?;
+        let mut int = signal(SignalKind::interrupt()).map_err(StartError::Signals)?;
+        let service = self.service;
+        tracing::info!(state_dir = %service.settings.state_dir.display(), "ready");
+        let serving = tokio::spawn(server::serve(service.clone(), self.listener));
+        tokio::select! {
+            _ = term.recv() => {}
+            _ = int.recv() => {}
+            () = service.stopped() => {}
+        }
+        service.stop();
+        tracing::info!("ending");
+        // New callers start a new nrid once the lock is free.
+        let _ = fs::remove_file(server::socket(&service));
+        let _ = serving.await;
+        let deadline = Instant::now() + DRAIN;
+        while service.registry.is_busy() && Instant::now() < deadline {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        service.adaptation.shutdown().await;
+        for socket in &service.plugin_sockets {
+            let _ = fs::remove_file(socket);
+        }
+        Ok(())
+    }
+}
+
+/// Brings records up to date with what happened while no `nrid` ran. No plugin is there yet, so nobody is told.
+async fn recall(registry: &Registry) {
+    for container in registry.all() {
+        let mut record = container.record();
+        if !record.runtime.has(&record.key.id) {
+            crate::life::restore_document(&record);
+            registry.remove(&record.key);
+            continue;
+        }
+        if record.phase != Phase::Stopped
+            && let Ok(state) = record.runtime.state(&record.key.id).await
+        {
+            record = registry.change(&container, |r| r.note_state(&state));
+            if state.status == "stopped" || record.process_is_gone() {
+                registry.change(&container, Record::note_stopped);
+            }
+        }
+    }
+    registry.remove_empty_pods();
+}
+
+fn adaptation_config(settings: &Settings) -> Config {
+    let config = &settings.config;
+    let policy = |p: &nri_config::PluginPolicy| PluginPolicy {
+        plugin: p.pattern.clone(),
+        on_failure: match p.on_failure {
+            nri_config::OnFailure::Ignore => OnFailure::Ignore,
+            nri_config::OnFailure::Fail => OnFailure::Fail,
+        },
+        required: p.required,
+        timeout: p.timeout,
+        consecutive_timeouts: p.consecutive_timeouts,
+    };
+    Config {
+        plugin_path: config.plugin_path.clone(),
+        plugin_config_path: config.plugin_config_path.clone(),
+        disable_connections: config.disable_connections,
+        registration_timeout: config.plugin_registration_timeout,
+        request_timeout: config.plugin_request_timeout,
+        runtime_version: env!("CARGO_PKG_VERSION").to_owned(),
+        policies: config.plugin.iter().map(policy).collect(),
+        ..Config::default()
+    }
+}
+
+/// The sockets for external plugins: ours, and the configured one unless somebody else listens there.
+fn plugin_sockets(settings: &Settings) -> Result<(Vec<UnixListener>, Vec<PathBuf>), StartError> {
+    if settings.config.disable_connections {
+        return Ok((Vec::new(), Vec::new()));
+    }
+    let ours = settings.state_dir.join(PLUGIN_SOCKET);
+    let (mut listeners, mut paths) = (vec![bind(&ours)?], vec![ours]);
+    if let Some(path) = &settings.config.socket_path {
+        if std::os::unix::net::UnixStream::connect(path).is_ok() {
+            tracing::warn!(socket = %path.display(), "somebody else listens there: left alone");
+        } else {
+            if let Some(parent) = path.parent() {
+                let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(parent);
+                made.map_err(|e| StartError::Socket(path.clone(), e))?;
+            }
+            listeners.push(bind(path)?);
+            paths.push(path.clone());
+        }
+    }
+    Ok((listeners, paths))
+}
+
+/// Makes a socket that only its owner may use, in place of a dead one.
+fn bind(path: &Path) -> Result<UnixListener, StartError> {
+    let failed = |e| StartError::Socket(path.to_owned(), e);
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(failed(e)),
+        _ => {}
+    }
+    let listener = UnixListener::bind(path).map_err(failed)?;
+    let owner_only = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    fs::set_permissions(path, owner_only).map_err(failed)?;
+    Ok(listener)
+}

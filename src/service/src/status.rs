@@ -1,0 +1,29 @@
+//! What `nrictl status` shows.
+
+use crate::service::Service;
+use nri_adaptation::Origin;
+use nri_control::{OsText, PluginStatus, Status};
+
+impl Service {
+    /// The present state.
+    pub fn status(&self) -> Status {
+        let (pods, containers) = self.registry.counts();
+        let plugins = self.adaptation.plugins().into_iter().map(|plugin| PluginStatus {
+            name: plugin.id.as_ref().map_or_else(String::new, ToString::to_string),
+            launched: matches!(plugin.origin, Origin::Launched(_)),
+            pid: plugin.pid,
+            state: format!("{:?}", plugin.state).to_lowercase(),
+            events: plugin.events.iter().map(|e| format!("{e:?}")).collect(),
+        });
+        Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            uptime: self.started.elapsed().as_secs(),
+            config: self.settings.file.as_ref().map(|f| OsText::from(f.as_os_str())),
+            sockets: self.plugin_sockets.iter().map(|s| OsText::from(s.as_os_str())).collect(),
+            plugins: plugins.collect(),
+            pods,
+            containers,
+        }
+    }
+}

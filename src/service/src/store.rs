@@ -1,0 +1,118 @@
+//! Records on disk: one JSON file a container or pod, replaced atomically.
+//!
+//! The directory is a tmpfs on most hosts: records, like containers, do not outlive a boot.
+
+use crate::bundle::digest;
+use crate::record::{Key, PodRecord, Record, record_file};
+use serde::{Serialize, de::DeserializeOwned};
+use std::{
+    fs, io,
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+/// The directories of the records.
+#[derive(Debug, Clone)]
+pub struct Store {
+    containers: PathBuf,
+    pods: PathBuf,
+}
+
+/// A record could not be kept.
+#[derive(Debug, thiserror::Error)]
+#[error("record {path}: {source}")]
+pub struct StoreError {
+    /// Its file.
+    pub path: PathBuf,
+    /// What went wrong.
+    #[source]
+    pub source: io::Error,
+}
+
+impl Store {
+    /// Opens or makes the directories.
+    ///
+    /// # Errors
+    /// They cannot be made.
+    pub fn open(state_dir: &Path) -> Result<Self, StoreError> {
+        let make = |name: &str| {
+            let path = state_dir.join(name);
+            match fs::DirBuilder::new().recursive(true).mode(0o700).create(&path) {
+                Ok(()) => Ok(path),
+                Err(source) => Err(StoreError { path, source }),
+            }
+        };
+        Ok(Self { containers: make("containers")?, pods: make("pods")? })
+    }
+
+    /// Keeps a container.
+    ///
+    /// # Errors
+    /// The disk is full, say; then the old record still stands.
+    pub fn save(&self, record: &Record) -> Result<(), StoreError> {
+        write(&record_file(&self.containers, &record.key), record)
+    }
+
+    /// Forgets a container.
+    pub fn remove(&self, key: &Key) {
+        let _ = fs::remove_file(record_file(&self.containers, key));
+    }
+
+    /// Keeps a pod.
+    ///
+    /// # Errors
+    /// As [`Store::save`].
+    pub fn save_pod(&self, pod: &PodRecord) -> Result<(), StoreError> {
+        write(&self.pod_file(&pod.sandbox.id), pod)
+    }
+
+    /// Forgets a pod.
+    pub fn remove_pod(&self, id: &str) {
+        let _ = fs::remove_file(self.pod_file(id));
+    }
+
+    /// All containers, and the files that are no records.
+    pub fn containers(&self) -> (Vec<Record>, Vec<StoreError>) {
+        read_all(&self.containers)
+    }
+
+    /// All pods, and the files that are no records.
+    pub fn pods(&self) -> (Vec<PodRecord>, Vec<StoreError>) {
+        read_all(&self.pods)
+    }
+
+    fn pod_file(&self, id: &str) -> PathBuf {
+        self.pods.join(format!("{}.json", &digest(id.as_bytes())[..32]))
+    }
+}
+
+fn write(path: &Path, value: &impl Serialize) -> Result<(), StoreError> {
+    let temporary = path.with_extension("new");
+    let written = serde_json::to_vec(value).map_err(io::Error::from).and_then(|bytes| {
+        let mut file =
+            fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+        io::Write::write_all(&mut file, &bytes)?;
+        fs::rename(&temporary, path)
+    });
+    written.map_err(|source| {
+        let _ = fs::remove_file(&temporary);
+        StoreError { path: path.to_owned(), source }
+    })
+}
+
+fn read_all<T: DeserializeOwned>(dir: &Path) -> (Vec<T>, Vec<StoreError>) {
+    let (mut found, mut broken) = (Vec::new(), Vec::new());
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.extension().is_none_or(|e| e != "json") {
+            // A write that was cut short.
+            let _ = fs::remove_file(&path);
+            continue;
+        }
+        match fs::read(&path).and_then(|bytes| serde_json::from_slice(&bytes).map_err(io::Error::from)) {
+            Ok(value) => found.push(value),
+            Err(source) => broken.push(StoreError { path, source }),
+        }
+    }
+    (found, broken)
+}

@@ -1,0 +1,152 @@
+//! `update`: what the engine asks for goes to the plugins, and what is in force with it goes to the runtime.
+
+use crate::{
+    life::about,
+    record::Key,
+    registry::Container,
+    service::{Refusal, Service},
+    setting::{refuse_unsettable, update_document},
+    update_args,
+};
+use nri_adaptation::UpdateOutcome;
+use nri_api::proto::{self, UpdateContainerRequest};
+use nri_control::{Begin, OsText, Substitute};
+use nri_spec::{changed, merge_resources, overlay, resources_to_nri};
+use serde_json::Value;
+use std::sync::Arc;
+use tokio::sync::OwnedMutexGuard;
+
+/// An update that is under way.
+#[derive(Debug)]
+pub struct Update {
+    container: Arc<Container>,
+    /// The engine's document after it.
+    asked: Value,
+    /// What is in force after it.
+    in_force: Value,
+    /// What becomes the owners' after it.
+    owners: proto::FieldOwners,
+    /// No other update of the container comes in between.
+    _turn: OwnedMutexGuard<()>,
+    /// How the runtime is to be called.
+    pub substitute: Substitute,
+}
+
+impl Service {
+    /// Prepares an update; `None` for a container that is not known. The caller holds the lane.
+    ///
+    /// # Errors
+    /// Arguments or a document that are not understood, or a plugin that refuses.
+    pub async fn update(&self, begin: &Begin, key: &Key) -> Result<Option<Update>, Refusal> {
+        let Some(container) = self.registry.get(key) else { return Ok(None) };
+        let refuse = |e: &dyn std::fmt::Display| Refusal::of(&key.id, e);
+        let arguments = update_args::parse(&begin.arguments, &key.id).map_err(|e| refuse(&e))?;
+        let record = container.record();
+        let (request, asked) = match &begin.resources {
+            Some(text) => {
+                let document: Value =
+                    serde_json::from_str(text).map_err(|e| refuse(&format!("update: resources: {e}")))?;
+                if !document.is_object() {
+                    return Err(refuse(&"update: resources: not an object"));
+                }
+                // Engines that send the whole document ask for what differs from the last one.
+                let request = changed(&record.asked, &document);
+                (request.clone(), merged(&record.asked, &request))
+            }
+            None => (arguments.flags.clone(), merged(&record.asked, &arguments.flags)),
+        };
+        let requested = resources_to_nri(&request).map_err(|e| refuse(&format!("update: {e}")))?;
+        let (pod, message) = self.registry.messages(&container);
+        let event = UpdateContainerRequest {
+            pod: Some(pod).into(),
+            container: Some(message).into(),
+            linux_resources: Some(requested).into(),
+            ..Default::default()
+        };
+        if record.sandbox {
+            let turn = container.setting.clone().lock_owned().await;
+            let in_force = merged(&record.in_force, &request);
+            let (owners, substitute) = (record.owners, Substitute::default());
+            return Ok(Some(Update { container, asked, in_force, owners, _turn: turn, substitute }));
+        }
+        let id = record.container.id.clone();
+        let agreed = self
+            .adaptation
+            .update_container(event, |outcome| self.agree(&container, &request, outcome))
+            .await;
+        let (outcome, turn) = agreed.map_err(|e| refuse(&e))?.map_err(|e| refuse(&e))?;
+        // Only now: other updates of this container may have been made while the plugins were asked.
+        let record = container.record();
+        let mut in_force = merged(&record.in_force, &request);
+        if outcome.touched {
+            merge_resources(&mut in_force, &outcome.resources);
+        }
+        let mut owners = record.owners.clone();
+        if let Some(new) = outcome.owners.owners.get(&id) {
+            owners.simple.extend(new.simple.clone());
+            for (field, keys) in &new.compound {
+                owners.compound.entry(*field).or_default().owners.extend(keys.owners.clone());
+            }
+        }
+        let ours = outcome.touched || record.has_owned_resources() || record.in_force != record.asked;
+        let substitute =
+            if ours { substitute(&in_force, arguments.others, &key.id) } else { Substitute::default() };
+        Ok(Some(Update { container, asked, in_force, owners, _turn: turn, substitute }))
+    }
+
+    /// Runs at the commit station: updates of other containers are made, and the turn at this one is taken.
+    async fn agree(
+        &self,
+        container: &Container,
+        request: &Value,
+        outcome: UpdateOutcome,
+    ) -> Result<(UpdateOutcome, OwnedMutexGuard<()>), String> {
+        let own = outcome.answer.as_ref().and_then(|a| a.linux.as_ref()).and_then(|l| l.resources.as_ref());
+        if let Some(own) = own {
+            refuse_unsettable_answer(own, request)?;
+        }
+        let failed = self.keeper.set_all(outcome.updates.clone(), "plugins").await;
+        if let Some(first) = failed.iter().find(|f| !f.update.ignore_failure) {
+            return Err(format!("update of container {:?}: {}", first.update.container_id, first.error));
+        }
+        self.keeper.evict_all(outcome.evictions.clone());
+        Ok((outcome, container.setting.clone().lock_owned().await))
+    }
+
+    /// The runtime has made the update.
+    pub async fn updated(&self, update: Update) {
+        let Update { container, asked, in_force, owners, .. } = update;
+        self.registry.note_resources(&container, in_force);
+        let record = self.registry.change(&container, |r| {
+            r.asked = asked;
+            r.owners = owners;
+        });
+        if !record.sandbox {
+            let (pod, message) = self.registry.messages(&container);
+            // It takes its place now; nobody waits for it.
+            drop(self.adaptation.post_update_container(about!(PostUpdateContainerRequest, pod, message)));
+        }
+    }
+}
+
+fn merged(base: &Value, top: &Value) -> Value {
+    let mut merged = base.clone();
+    overlay(&mut merged, top);
+    merged
+}
+
+/// What a plugin set in its answer beyond what the engine asked for, and the runtime cannot update.
+fn refuse_unsettable_answer(own: &proto::LinuxResources, request: &Value) -> Result<(), String> {
+    let mut beyond = own.clone();
+    if request.get("hugepageLimits").is_some() {
+        beyond.hugepage_limits.clear();
+    }
+    refuse_unsettable(&beyond)
+}
+
+fn substitute(in_force: &Value, others: Vec<OsText>, id: &str) -> Substitute {
+    let mut arguments = vec![OsText::from("--resources"), OsText::from("-")];
+    arguments.extend(others);
+    arguments.push(OsText::from(id));
+    Substitute { arguments: Some(arguments), stdin: Some(update_document(in_force).to_string()) }
+}
