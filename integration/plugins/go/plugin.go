@@ -1,0 +1,220 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/containerd/nri/pkg/api"
+	"github.com/containerd/nri/pkg/stub"
+)
+
+type plugin struct {
+	stub    stub.Stub
+	journal journal
+	fixed   bool // --config was given
+
+	mutex sync.Mutex
+	told  *config
+}
+
+func (p *plugin) configure(text string) error {
+	c, err := parse(text)
+	if err != nil {
+		return err
+	}
+	p.mutex.Lock()
+	p.told = c
+	p.mutex.Unlock()
+	return p.journal.open(c.Log)
+}
+
+func (p *plugin) config() *config {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	if p.told == nil {
+		p.told = &config{}
+	}
+	return p.told
+}
+
+// answer is what the rules for an event return.
+func (p *plugin) answer(event string, c *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
+	var adjust *api.ContainerAdjustment
+	var all []*api.ContainerUpdate
+	for _, r := range p.config().Rules {
+		if !r.matches(event, c) {
+			continue
+		}
+		a, err := r.adjustment()
+		if err != nil {
+			return nil, nil, err
+		}
+		adjust = join(adjust, a)
+		u, err := updates(r.Updates)
+		if err != nil {
+			return nil, nil, err
+		}
+		all = append(all, u...)
+	}
+	return adjust, all, nil
+}
+
+// act does what the rules for an event say, answers apart.
+func (p *plugin) act(event string, c *api.Container) error {
+	for _, r := range p.config().Rules {
+		if !r.matches(event, c) {
+			continue
+		}
+		if r.Unsolicited != nil {
+			if err := p.unsolicited(r.Unsolicited); err != nil {
+				return err
+			}
+		}
+		time.Sleep(time.Duration(r.Sleep * float64(time.Second)))
+		if r.Exit != nil {
+			os.Exit(*r.Exit)
+		}
+		if r.Error != "" {
+			return errors.New(r.Error)
+		}
+	}
+	return nil
+}
+
+// request journals an event, does what the rules say, and returns what they answer.
+func (p *plugin) request(e entry, c *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
+	adjust, all, err := p.answer(e.Event, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	if adjust != nil {
+		e.Adjust = message(adjust)
+	}
+	p.journal.write(e)
+	return adjust, all, p.act(e.Event, c)
+}
+
+func (p *plugin) unsolicited(list []json.RawMessage) error {
+	all, err := updates(list)
+	if err != nil {
+		return err
+	}
+	failed, err := p.stub.UpdateContainers(all)
+	e := entry{Event: "UpdateContainers"}
+	for _, u := range failed {
+		e.Failed = append(e.Failed, u.GetContainerId())
+	}
+	if err != nil {
+		e.Error = err.Error()
+	}
+	p.journal.write(e)
+	return nil
+}
+
+func heard(event string, pod *api.PodSandbox, c *api.Container) entry {
+	return entry{
+		Event: event, PodID: pod.GetId(), ContainerID: c.GetId(), Name: c.GetName(), Pid: c.GetPid(),
+		Pod: message(pod), Container: message(c),
+	}
+}
+
+// event handles one that has no other answer than an error.
+func (p *plugin) event(name string, pod *api.PodSandbox, c *api.Container) error {
+	_, _, err := p.request(heard(name, pod, c), c)
+	return err
+}
+
+// Configure keeps the configuration where it was not given at the start, and subscribes.
+func (p *plugin) Configure(_ context.Context, text, runtime, version string) (api.EventMask, error) {
+	if text != "" && !p.fixed {
+		if err := p.configure(text); err != nil {
+			return 0, err
+		}
+	}
+	p.journal.write(entry{Event: "Configure", Config: text, Runtime: runtime + " " + version})
+	return p.config().mask()
+}
+
+func (p *plugin) Synchronize(_ context.Context, pods []*api.PodSandbox, containers []*api.Container) ([]*api.ContainerUpdate, error) {
+	e := entry{Event: "Synchronize"}
+	for _, pod := range pods {
+		e.Pods = append(e.Pods, pod.GetId())
+	}
+	for _, c := range containers {
+		e.Containers = append(e.Containers, c.GetId())
+	}
+	_, u, err := p.request(e, nil)
+	return u, err
+}
+
+func (p *plugin) Shutdown(context.Context) { p.journal.write(entry{Event: "Shutdown"}) }
+
+func (p *plugin) RunPodSandbox(_ context.Context, pod *api.PodSandbox) error {
+	return p.event("RunPodSandbox", pod, nil)
+}
+
+func (p *plugin) UpdatePodSandbox(_ context.Context, pod *api.PodSandbox, _, r *api.LinuxResources) error {
+	e := heard("UpdatePodSandbox", pod, nil)
+	e.Resources = message(r)
+	_, _, err := p.request(e, nil)
+	return err
+}
+
+func (p *plugin) PostUpdatePodSandbox(_ context.Context, pod *api.PodSandbox) error {
+	return p.event("PostUpdatePodSandbox", pod, nil)
+}
+
+func (p *plugin) StopPodSandbox(_ context.Context, pod *api.PodSandbox) error {
+	return p.event("StopPodSandbox", pod, nil)
+}
+
+func (p *plugin) RemovePodSandbox(_ context.Context, pod *api.PodSandbox) error {
+	return p.event("RemovePodSandbox", pod, nil)
+}
+
+func (p *plugin) CreateContainer(_ context.Context, pod *api.PodSandbox, c *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
+	return p.request(heard("CreateContainer", pod, c), c)
+}
+
+func (p *plugin) PostCreateContainer(_ context.Context, pod *api.PodSandbox, c *api.Container) error {
+	return p.event("PostCreateContainer", pod, c)
+}
+
+func (p *plugin) StartContainer(_ context.Context, pod *api.PodSandbox, c *api.Container) error {
+	return p.event("StartContainer", pod, c)
+}
+
+func (p *plugin) PostStartContainer(_ context.Context, pod *api.PodSandbox, c *api.Container) error {
+	return p.event("PostStartContainer", pod, c)
+}
+
+func (p *plugin) UpdateContainer(_ context.Context, pod *api.PodSandbox, c *api.Container, r *api.LinuxResources) ([]*api.ContainerUpdate, error) {
+	e := heard("UpdateContainer", pod, c)
+	e.Resources = message(r)
+	_, u, err := p.request(e, c)
+	return u, err
+}
+
+func (p *plugin) PostUpdateContainer(_ context.Context, pod *api.PodSandbox, c *api.Container) error {
+	return p.event("PostUpdateContainer", pod, c)
+}
+
+func (p *plugin) StopContainer(_ context.Context, pod *api.PodSandbox, c *api.Container) ([]*api.ContainerUpdate, error) {
+	_, u, err := p.request(heard("StopContainer", pod, c), c)
+	return u, err
+}
+
+func (p *plugin) RemoveContainer(_ context.Context, pod *api.PodSandbox, c *api.Container) error {
+	return p.event("RemoveContainer", pod, c)
+}
+
+func (p *plugin) ValidateContainerAdjustment(_ context.Context, r *api.ValidateContainerAdjustmentRequest) error {
+	e := heard("ValidateContainerAdjustment", r.GetPod(), r.GetContainer())
+	e.Adjust = message(r.GetAdjust())
+	_, _, err := p.request(e, r.GetContainer())
+	return err
+}
