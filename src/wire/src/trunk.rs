@@ -421,6 +421,8 @@ async fn write_task<W: AsyncWrite + Unpin>(shared: Arc<Shared>, mut write: W) {
         reason = shared.wait_closed() => reason,
     };
     shared.close(reason);
+    // The peer must see the end even if a child process still holds a duplicate of the socket.
+    write.shutdown().await.ok();
 }
 
 async fn write_frames<W: AsyncWrite + Unpin>(shared: &Shared, write: &mut W) -> Closed {
