@@ -1,0 +1,251 @@
+//! The protocol's calls turned into the author's methods, those of old runtimes included.
+
+use crate::{Failure, Plugin, Reply, Session};
+use async_trait::async_trait;
+use nri_api::proto::*;
+use nri_wire::{Context, status, ttrpc};
+use protobuf::MessageField;
+use std::sync::{Arc, Mutex, PoisonError};
+use ttrpc::Code;
+
+/// A plugin as ttrpc serves it.
+pub(crate) struct Served<P> {
+    pub(crate) plugin: Arc<P>,
+    pub(crate) session: Session,
+    /// The parts of a split `Synchronize` so far.
+    pub(crate) parts: Mutex<Option<SynchronizeRequest>>,
+    /// Why the plugin refused its configuration.
+    pub(crate) refusal: Arc<Mutex<Option<String>>>,
+}
+
+#[async_trait]
+impl<P: Plugin> nri_wire::Plugin for Served<P> {
+    async fn configure(&self, _: &Context, request: ConfigureRequest) -> ttrpc::Result<ConfigureResponse> {
+        self.session.configured(&request);
+        if let Err(e) = self.plugin.configure(&self.session, &request.config).await {
+            *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(e.to_string());
+            return Err(failed(&e));
+        }
+        Ok(ConfigureResponse { events: self.plugin.events().bits(), ..Default::default() })
+    }
+
+    async fn synchronize(
+        &self,
+        _: &Context,
+        request: SynchronizeRequest,
+    ) -> ttrpc::Result<SynchronizeResponse> {
+        let more = request.more;
+        let Some(whole) = self.collect(request) else {
+            return Ok(SynchronizeResponse { more, ..Default::default() });
+        };
+        let update = done(self.plugin.synchronize(&self.session, whole.pods, whole.containers).await)?;
+        Ok(SynchronizeResponse { update, ..Default::default() })
+    }
+
+    async fn shutdown(&self, _: &Context, _: Empty) -> ttrpc::Result<Empty> {
+        self.plugin.shutdown(&self.session).await;
+        Ok(Empty::new())
+    }
+
+    async fn update_pod_sandbox(
+        &self,
+        _: &Context,
+        request: UpdatePodSandboxRequest,
+    ) -> ttrpc::Result<UpdatePodSandboxResponse> {
+        let (pod, overhead) = (message(request.pod), message(request.overhead_linux_resources));
+        let resources = message(request.linux_resources);
+        done(self.plugin.update_pod_sandbox(&self.session, pod, overhead, resources).await)?;
+        Ok(UpdatePodSandboxResponse::new())
+    }
+
+    async fn create_container(
+        &self,
+        _: &Context,
+        request: CreateContainerRequest,
+    ) -> ttrpc::Result<CreateContainerResponse> {
+        let (pod, container) = (message(request.pod), message(request.container));
+        let creation = done(self.plugin.create_container(&self.session, pod, container).await)?;
+        Ok(CreateContainerResponse {
+            adjust: Some(creation.adjustment.into()).into(),
+            update: creation.updates,
+            evict: creation.evictions,
+            ..Default::default()
+        })
+    }
+
+    async fn update_container(
+        &self,
+        _: &Context,
+        request: UpdateContainerRequest,
+    ) -> ttrpc::Result<UpdateContainerResponse> {
+        let (pod, container) = (message(request.pod), message(request.container));
+        let resources = message(request.linux_resources);
+        let changes = done(self.plugin.update_container(&self.session, pod, container, resources).await)?;
+        Ok(UpdateContainerResponse {
+            update: changes.updates,
+            evict: changes.evictions,
+            ..Default::default()
+        })
+    }
+
+    async fn stop_container(
+        &self,
+        _: &Context,
+        request: StopContainerRequest,
+    ) -> ttrpc::Result<StopContainerResponse> {
+        let (pod, container) = (message(request.pod), message(request.container));
+        let update = done(self.plugin.stop_container(&self.session, pod, container).await)?;
+        Ok(StopContainerResponse { update, ..Default::default() })
+    }
+
+    async fn validate_container_adjustment(
+        &self,
+        _: &Context,
+        request: ValidateContainerAdjustmentRequest,
+    ) -> ttrpc::Result<ValidateContainerAdjustmentResponse> {
+        let mut verdict = ValidateContainerAdjustmentResponse::new();
+        if let Err(e) = self.plugin.validate_container_adjustment(&self.session, request).await {
+            (verdict.reject, verdict.reason) = (true, e.to_string());
+        }
+        Ok(verdict)
+    }
+
+    /// Runtimes before v0.12 send these events in this form; newer ones too, to plugins that do not know the calls.
+    async fn state_change(&self, _: &Context, event: StateChangeEvent) -> ttrpc::Result<Empty> {
+        let (plugin, session) = (&self.plugin, &self.session);
+        let (kind, pod, container) = (event.event, message(event.pod), message(event.container));
+        done(match kind.enum_value_or_default() {
+            Event::RUN_POD_SANDBOX => plugin.run_pod_sandbox(session, pod).await,
+            Event::POST_UPDATE_POD_SANDBOX => plugin.post_update_pod_sandbox(session, pod).await,
+            Event::STOP_POD_SANDBOX => plugin.stop_pod_sandbox(session, pod).await,
+            Event::REMOVE_POD_SANDBOX => plugin.remove_pod_sandbox(session, pod).await,
+            Event::POST_CREATE_CONTAINER => plugin.post_create_container(session, pod, container).await,
+            Event::START_CONTAINER => plugin.start_container(session, pod, container).await,
+            Event::POST_START_CONTAINER => plugin.post_start_container(session, pod, container).await,
+            Event::POST_UPDATE_CONTAINER => plugin.post_update_container(session, pod, container).await,
+            Event::REMOVE_CONTAINER => plugin.remove_container(session, pod, container).await,
+            // These always had a call of their own, and an event that nobody knows is no reason to fail.
+            _ => Ok(()),
+        })?;
+        Ok(Empty::new())
+    }
+
+    async fn run_pod_sandbox(
+        &self,
+        _: &Context,
+        request: RunPodSandboxRequest,
+    ) -> ttrpc::Result<RunPodSandboxResponse> {
+        done(self.plugin.run_pod_sandbox(&self.session, message(request.pod)).await)?;
+        Ok(RunPodSandboxResponse::new())
+    }
+
+    async fn post_update_pod_sandbox(
+        &self,
+        _: &Context,
+        request: PostUpdatePodSandboxRequest,
+    ) -> ttrpc::Result<PostUpdatePodSandboxResponse> {
+        done(self.plugin.post_update_pod_sandbox(&self.session, message(request.pod)).await)?;
+        Ok(PostUpdatePodSandboxResponse::new())
+    }
+
+    async fn stop_pod_sandbox(
+        &self,
+        _: &Context,
+        request: StopPodSandboxRequest,
+    ) -> ttrpc::Result<StopPodSandboxResponse> {
+        done(self.plugin.stop_pod_sandbox(&self.session, message(request.pod)).await)?;
+        Ok(StopPodSandboxResponse::new())
+    }
+
+    async fn remove_pod_sandbox(
+        &self,
+        _: &Context,
+        request: RemovePodSandboxRequest,
+    ) -> ttrpc::Result<RemovePodSandboxResponse> {
+        done(self.plugin.remove_pod_sandbox(&self.session, message(request.pod)).await)?;
+        Ok(RemovePodSandboxResponse::new())
+    }
+
+    async fn post_create_container(
+        &self,
+        _: &Context,
+        request: PostCreateContainerRequest,
+    ) -> ttrpc::Result<PostCreateContainerResponse> {
+        let (pod, container) = (message(request.pod), message(request.container));
+        done(self.plugin.post_create_container(&self.session, pod, container).await)?;
+        Ok(PostCreateContainerResponse::new())
+    }
+
+    async fn start_container(
+        &self,
+        _: &Context,
+        request: StartContainerRequest,
+    ) -> ttrpc::Result<StartContainerResponse> {
+        let (pod, container) = (message(request.pod), message(request.container));
+        done(self.plugin.start_container(&self.session, pod, container).await)?;
+        Ok(StartContainerResponse::new())
+    }
+
+    async fn post_start_container(
+        &self,
+        _: &Context,
+        request: PostStartContainerRequest,
+    ) -> ttrpc::Result<PostStartContainerResponse> {
+        let (pod, container) = (message(request.pod), message(request.container));
+        done(self.plugin.post_start_container(&self.session, pod, container).await)?;
+        Ok(PostStartContainerResponse::new())
+    }
+
+    async fn post_update_container(
+        &self,
+        _: &Context,
+        request: PostUpdateContainerRequest,
+    ) -> ttrpc::Result<PostUpdateContainerResponse> {
+        let (pod, container) = (message(request.pod), message(request.container));
+        done(self.plugin.post_update_container(&self.session, pod, container).await)?;
+        Ok(PostUpdateContainerResponse::new())
+    }
+
+    async fn remove_container(
+        &self,
+        _: &Context,
+        request: RemoveContainerRequest,
+    ) -> ttrpc::Result<RemoveContainerResponse> {
+        let (pod, container) = (message(request.pod), message(request.container));
+        done(self.plugin.remove_container(&self.session, pod, container).await)?;
+        Ok(RemoveContainerResponse::new())
+    }
+}
+
+impl<P> Served<P> {
+    /// Adds a part; the whole once the last one is there.
+    fn collect(&self, part: SynchronizeRequest) -> Option<SynchronizeRequest> {
+        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        let more = part.more;
+        let whole = match parts.take() {
+            None => part,
+            Some(mut whole) => {
+                whole.pods.extend(part.pods);
+                whole.containers.extend(part.containers);
+                whole
+            }
+        };
+        if more {
+            *parts = Some(whole);
+            return None;
+        }
+        Some(whole)
+    }
+}
+
+fn message<M: Default>(field: MessageField<M>) -> M {
+    field.into_option().unwrap_or_default()
+}
+
+fn done<T>(reply: Reply<T>) -> ttrpc::Result<T> {
+    reply.map_err(|e| failed(&e))
+}
+
+fn failed(e: &Failure) -> ttrpc::Error {
+    status(Code::UNKNOWN, e)
+}
