@@ -1,2 +1,66 @@
-//! Placeholder of the skeleton.
-fn main() {}
+//! `nri-oci-hook --socket PATH --record KEY createRuntime|poststart|poststop`: tells `nrid` what happens inside the life of a
+//! container where the wrapper is not, as inside `run`.
+//!
+//! `nrid` writes this call into the document of a container. The low-level runtime makes it, with the OCI state on stdin and no
+//! environment that one could rely on. Decides nothing: `createRuntime` fails the creation if `nrid` says so or is gone, since the
+//! container would start without what was promised to it; the later two never fail anything.
+//!
+//! Start from [`args::Args`] and [`report`].
+
+mod args;
+mod bypass;
+mod error;
+
+use args::Args;
+use error::Error;
+use nri_control::{Client, Hook, HookKind, Reply, Request};
+use std::{
+    io::{self, Read, Write},
+    process::ExitCode,
+    time::Duration,
+};
+
+/// Largest state, in bytes: it holds the container's annotations.
+const LARGEST_STATE: u64 = 4 << 20;
+/// How long `nrid` may take; it bounds each plugin by itself.
+const ANSWER: Duration = Duration::from_secs(60);
+
+fn main() -> ExitCode {
+    let args = match Args::parse(std::env::args_os().skip(1)) {
+        Ok(args) => args,
+        Err(e) => return say(&e, ExitCode::FAILURE),
+    };
+    match report(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) if may_fail(args.kind) && !(e.is_absence() && bypass::is_set()) => say(&e, ExitCode::FAILURE),
+        Err(e) => say(&e, ExitCode::SUCCESS),
+    }
+}
+
+/// Whether the container is better not started.
+fn may_fail(kind: HookKind) -> bool {
+    kind == HookKind::CreateRuntime
+}
+
+/// Tells `nrid`.
+fn report(args: &Args) -> Result<(), Error> {
+    let mut state = String::new();
+    io::stdin().lock().take(LARGEST_STATE + 1).read_to_string(&mut state).map_err(Error::State)?;
+    if state.len() as u64 > LARGEST_STATE {
+        return Err(Error::StateTooLarge(LARGEST_STATE));
+    }
+    let client = Client::connect(&args.socket)?;
+    client.set_timeout(Some(ANSWER))?;
+    let hook = Hook { kind: args.kind, record: args.record.clone(), state };
+    match client.call(&Request::Hook(Box::new(hook)), &[])? {
+        Reply::Done => Ok(()),
+        Reply::Refused { message } => Err(Error::Refused(message)),
+        _ => Err(Error::Answer),
+    }
+}
+
+/// A hook that fails is reported by its stderr.
+fn say(e: &Error, code: ExitCode) -> ExitCode {
+    let _ = writeln!(io::stderr(), "nri-oci-hook: {}", e.to_string().trim_end().replace('\n', "; "));
+    code
+}
