@@ -4,16 +4,16 @@
 use crate::{Clues, Engine, Identity, Map, Pod, Role, cgroup_parent};
 
 pub(crate) fn identify(clues: &Clues<'_>) -> Option<Identity> {
-    let get = |key: &str| clues.annotations.get(&format!("io.kubernetes.cri.{key}")).cloned().unwrap_or_default();
+    let get =
+        |key: &str| clues.annotations.get(&format!("io.kubernetes.cri.{key}")).cloned().unwrap_or_default();
     let sandbox_id = clues.annotations.get("io.kubernetes.cri.sandbox-id")?;
     let role = match get("container-type").as_str() {
         "sandbox" => Role::Sandbox,
         "container" => Role::Member,
         _ => return None,
     };
-    let own = |(k, v): (&String, &String)| {
-        (!k.starts_with("io.kubernetes.cri.")).then(|| (k.clone(), v.clone()))
-    };
+    let own =
+        |(k, v): (&String, &String)| (!k.starts_with("io.kubernetes.cri.")).then(|| (k.clone(), v.clone()));
     Some(Identity {
         engine: Engine::Cri,
         role,
@@ -49,8 +49,13 @@ mod tests {
             ("sandbox-name", "web"),
             ("container-name", "nginx"),
         ]);
-        let clues =
-            Clues { id: "c1", annotations: &map, bundle: Path::new("/b"), cgroups_path: "/k/p/c1", hostname: "" };
+        let clues = Clues {
+            id: "c1",
+            annotations: &map,
+            bundle: Path::new("/b"),
+            cgroups_path: "/k/p/c1",
+            hostname: "",
+        };
         let identity = identify(&clues).unwrap();
         assert_eq!((identity.role, identity.name.as_str()), (Role::Member, "nginx"));
         assert_eq!((identity.pod.id.as_str(), identity.pod.name.as_str()), ("s1", "web"));

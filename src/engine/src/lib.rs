@@ -103,9 +103,13 @@ mod tests {
 
     #[test]
     fn parents_of_cgroup_paths() {
-        for (path, parent) in
-            [("/a/b/c", "/a/b"), ("/c", "/"), ("", ""), ("system.slice:docker:c", "system.slice"), (":cri:c", "")]
-        {
+        for (path, parent) in [
+            ("/a/b/c", "/a/b"),
+            ("/c", "/"),
+            ("", ""),
+            ("system.slice:docker:c", "system.slice"),
+            (":cri:c", ""),
+        ] {
             assert_eq!(cgroup_parent(path), parent, "{path}");
         }
     }

@@ -6,6 +6,7 @@ use std::{
     io::Write,
     path::{Path, PathBuf},
     process::ExitCode,
+    time::Duration,
 };
 
 /// The resident NRI core of nri-container-runtime.
@@ -60,7 +61,9 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
-        let running = start::start(settings).await?;
+        // Whoever starts us in the background has seen that nobody answers, so the lock's holder is ending.
+        let patience = if arguments.stay { settings.config.start_timeout } else { Duration::ZERO };
+        let running = start::start(settings, patience).await?;
         if arguments.stay {
             say_ready()?;
         }

@@ -59,15 +59,15 @@ pub struct Running {
     _lock: OwnedFd,
 }
 
-/// Brings the service up: lock, records, plugins, sockets, in this order.
+/// Brings the service up: lock, records, plugins, sockets, in this order. An `nrid` that is ending gets `patience` for it.
 ///
 /// # Errors
 /// See [`StartError`]; what was begun is undone.
-pub async fn start(settings: Settings) -> Result<Running, StartError> {
+pub async fn start(settings: Settings, patience: Duration) -> Result<Running, StartError> {
     let dir = settings.state_dir.clone();
     let in_dir = |e| StartError::StateDir(dir.clone(), e);
     fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir).map_err(in_dir)?;
-    let lock = lock::take(&dir).map_err(in_dir)?.ok_or_else(|| StartError::Runs(dir.clone()))?;
+    let lock = take_lock(&dir, patience).await?;
     let (registry, broken) = Registry::load(Store::open(&dir)?);
     for error in broken {
         tracing::error!(%error, "left out; remove the file if its container is gone");
@@ -131,6 +131,17 @@ impl Running {
             let _ = fs::remove_file(socket);
         }
         Ok(())
+    }
+}
+
+async fn take_lock(dir: &Path, patience: Duration) -> Result<OwnedFd, StartError> {
+    let deadline = Instant::now() + patience;
+    loop {
+        match lock::take(dir).map_err(|e| StartError::StateDir(dir.to_owned(), e))? {
+            Some(lock) => return Ok(lock),
+            None if Instant::now() >= deadline => return Err(StartError::Runs(dir.to_owned())),
+            None => tokio::time::sleep(Duration::from_millis(5)).await,
+        }
     }
 }
 

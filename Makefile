@@ -1,0 +1,37 @@
+# What people run. Everything builds into target/; nothing outside the checkout is touched but what integration/setup.sh installs (runc, crun, busybox-static).
+CARGO ?= cargo
+
+.PHONY: help build release demo test lint vectors setup clean
+
+help: ## this list
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 16
+
+build: ## all programs, for development
+	$(CARGO) build --workspace --all-targets
+
+release: ## the four programs and the example plugins, optimized
+	$(CARGO) build --release -p nri-container-runtime -p nri-oci-hook -p nrid -p nrictl
+	$(CARGO) build --release -p nri-plugin --examples
+
+setup: ## install what demo and tests need and is not there (root, apt)
+	integration/setup.sh
+
+demo: ## a real container, adjusted by real plugins, on runc and on crun
+	integration/demo/demo.sh
+
+test: setup ## all tests, those with real runc and crun included
+	integration/plugins/build.sh
+	$(CARGO) build --workspace --all-targets
+	$(CARGO) test --workspace --no-fail-fast
+	integration/skipped.sh
+
+vectors: ## FILES='a.jsonl b.jsonl': run merge vectors
+	$(CARGO) run -q -p nri-tests --bin vectors -- $(FILES)
+
+lint: ## format, clippy, documentation
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps
+
+clean: ## remove what was built
+	$(CARGO) clean
