@@ -3,7 +3,7 @@
 //! Some engines send an update with only what changed, others their whole document again; [`changed`] makes the second into the first.
 //! A missing field is "not given", never "taken away". Nulls are dropped on every way: runtimes crash on some of them.
 
-use crate::edit::{is_named, replace_or_push, set};
+use crate::edit::{replace_or_push, set};
 use crate::hugepages;
 use crate::number::same;
 use crate::read::Object;
@@ -34,10 +34,11 @@ pub(crate) fn overlay_object(base: &mut Object, top: &Object) {
             (_, Value::Null) => {}
             (Some(Value::Object(old)), Value::Object(new)) => overlay_object(old, new),
             (Some(Value::Array(old)), Value::Array(new)) if key == hugepages::FIELD => {
-                for entry in new {
-                    match entry.get(hugepages::KEY).and_then(Value::as_str) {
-                        Some(size) => replace_or_push(old, hugepages::KEY, size, without_nulls(entry)),
-                        None => old.push(without_nulls(entry)),
+                for (size, entry) in limits(new) {
+                    match size {
+                        Some(size) => replace_or_push(old, hugepages::KEY, size, entry),
+                        None if old.iter().any(|o| same(o, &entry)) => {}
+                        None => old.push(entry),
                     }
                 }
             }
@@ -46,7 +47,7 @@ pub(crate) fn overlay_object(base: &mut Object, top: &Object) {
     }
 }
 
-/// The same without nulls in objects. Those in lists stay: there they have a place.
+/// The same without nulls.
 pub(crate) fn without_nulls(value: &Value) -> Value {
     let mut copy = value.clone();
     drop_nulls(&mut copy);
@@ -59,7 +60,10 @@ fn drop_nulls(value: &mut Value) {
             fields.retain(|_, v| !v.is_null());
             fields.values_mut().for_each(drop_nulls);
         }
-        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        Value::Array(items) => {
+            items.retain(|v| !v.is_null());
+            items.iter_mut().for_each(drop_nulls);
+        }
         _ => {}
     }
 }
@@ -72,11 +76,15 @@ fn changed_object(old: &Object, new: &Object) -> Object {
             (Some(Value::Object(old)), Value::Object(new)) => non_empty(changed_object(old, new)),
             (None | Some(Value::Null), Value::Object(new)) => non_empty(changed_object(&Object::new(), new)),
             (Some(Value::Array(old)), Value::Array(new)) if key == hugepages::FIELD => {
-                let limits: Vec<Value> =
-                    new.iter().filter(|n| !has_limit(old, n)).map(without_nulls).collect();
-                (!limits.is_empty()).then(|| limits.into())
+                let old = limits(old);
+                let is_new = |limit: &(Option<&str>, Value)| {
+                    !old.iter().any(|o| o.0 == limit.0 && same(&o.1, &limit.1))
+                };
+                let new: Vec<Value> =
+                    limits(new).into_iter().filter(is_new).map(|(_, limit)| limit).collect();
+                (!new.is_empty()).then(|| new.into())
             }
-            (Some(old), new) if same(old, new) => None,
+            (Some(old), new) if same(&without_nulls(old), &without_nulls(new)) => None,
             (_, new) => Some(without_nulls(new)),
         };
         if let Some(difference) = difference {
@@ -90,10 +98,15 @@ fn non_empty(object: Object) -> Option<Value> {
     (!object.is_empty()).then(|| object.into())
 }
 
-fn has_limit(limits: &[Value], limit: &Value) -> bool {
-    let size = limit.get(hugepages::KEY).and_then(Value::as_str);
-    match size.and_then(|size| limits.iter().rfind(|l| is_named(l, hugepages::KEY, size))) {
-        Some(old) => same(old, limit),
-        None => false,
+/// Huge page limits with their page sizes; of several for one size the last counts.
+fn limits(list: &[Value]) -> Vec<(Option<&str>, Value)> {
+    let mut result: Vec<(Option<&str>, Value)> = Vec::new();
+    for limit in list.iter().filter(|l| !l.is_null()) {
+        let size = limit.get(hugepages::KEY).and_then(Value::as_str);
+        match result.iter_mut().find(|(other, _)| size.is_some() && *other == size) {
+            Some(earlier) => earlier.1 = without_nulls(limit),
+            None => result.push((size, without_nulls(limit))),
+        }
     }
+    result
 }

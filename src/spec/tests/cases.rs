@@ -2,6 +2,8 @@
 //!
 //! `NRI_REGENERATE=1 cargo test -p nri-spec` writes the outcomes anew; the difference is then to be read.
 
+#![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests may fail as tests do
+
 mod common;
 
 use common::{apply_on, assert_valid, files, read_json, regenerate, write_json};

@@ -1,0 +1,132 @@
+//! Nothing panics, whatever the bytes: real documents with junk at any place, and junk alone.
+
+#![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests may fail as tests do
+
+mod common;
+
+use common::{files, message, read_json};
+use nri_api::proto::ContainerAdjustment;
+use nri_spec::cdi::{Registry, SpecFile};
+use nri_spec::{
+    ApplyContext, ContainerInfo, Document, HostDevice, HostDeviceKind, Propagation, apply, changed,
+    merge_resources, overlay, resources_to_nri, to_container,
+};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use std::sync::LazyLock;
+
+static SAMPLES: LazyLock<Vec<Value>> =
+    LazyLock::new(|| files("samples", ".config.json").iter().map(|p| read_json(p)).collect());
+
+static CASES: LazyLock<Vec<Value>> =
+    LazyLock::new(|| files("cases", ".json").iter().map(|p| read_json(p)).collect());
+
+fn junk() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        prop_oneof![
+            Just("1e999999999999999999999"),
+            Just("-0"),
+            Just("1.5"),
+            Just("99999999999999999999999")
+        ]
+        .prop_map(|n| serde_json::from_str(n).unwrap()),
+        ".{0,8}".prop_map(Value::from),
+    ];
+    let key = prop_oneof![
+        "[a-zA-Z.-]{0,6}",
+        Just("path".to_owned()),
+        Just("type".to_owned()),
+        Just("destination".to_owned()),
+        Just("limit".to_owned()),
+    ];
+    leaf.prop_recursive(4, 24, 4, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::vec((key.clone(), inner), 0..4)
+                .prop_map(|fields| Value::Object(fields.into_iter().collect())),
+        ]
+    })
+}
+
+/// Puts junk at a place that `steps` lead to.
+fn spoil(value: &mut Value, steps: &[usize], junk: Value) {
+    let Some((step, rest)) = steps.split_first() else {
+        *value = junk;
+        return;
+    };
+    match value {
+        Value::Object(fields) if !fields.is_empty() => {
+            let index = step % fields.len();
+            spoil(fields.values_mut().nth(index).unwrap(), rest, junk);
+        }
+        Value::Array(items) if !items.is_empty() => {
+            let index = step % items.len();
+            spoil(&mut items[index], rest, junk);
+        }
+        other => *other = junk,
+    }
+}
+
+fn run(spec: &Value, adjust: &ContainerAdjustment, cdi: &Value) {
+    let Ok(mut document) = Document::parse(spec.to_string().as_bytes()) else { return };
+    let _ = to_container(&document, &ContainerInfo::default());
+    let file = |document: &Value| SpecFile { path: "/v".into(), priority: 0, document: document.clone() };
+    let registry = Registry::new([file(cdi)]);
+    let ctx = ApplyContext {
+        blockio: &|_| Some(cdi.clone()),
+        rdt: &|_| Some(cdi.clone()),
+        cdi: &registry,
+        device: &|_| Some(HostDevice { kind: HostDeviceKind::Char, major: 1, minor: 2, mode: 0o600 }),
+        propagation: &|_| Some(Propagation::Shared),
+    };
+    let before = document.clone();
+    match apply(&mut document, adjust, &ctx) {
+        Err(_) => assert_eq!(before, document),
+        Ok(applied) => assert_eq!(applied.changed, before != document),
+    }
+    drop((document.args(), document.env(), document.cgroups_path()));
+    let empty = json!({});
+    let resources = document.resources().unwrap_or(&empty);
+    let nri = resources_to_nri(resources).unwrap_or_default();
+    let mut merged = cdi.clone();
+    merge_resources(&mut merged, &nri);
+    overlay(&mut merged, resources);
+    let difference = changed(&merged, resources);
+    assert_eq!(difference, json!({}), "what was laid over is there");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn spoiled_documents(
+        sample in any::<prop::sample::Index>(), case in any::<prop::sample::Index>(),
+        steps in prop::collection::vec(any::<usize>(), 0..6), junk in junk(), cdi in junk(),
+    ) {
+        let case = case.get(&CASES);
+        let adjust = message(&case["adjust"]);
+        for base in [sample.get(&SAMPLES), &case["spec"]] {
+            let mut spec = base.clone();
+            spoil(&mut spec, &steps, junk.clone());
+            run(&spec, &adjust, &cdi);
+        }
+    }
+
+    #[test]
+    fn spoiled_cdi_specifications(steps in prop::collection::vec(any::<usize>(), 0..8), junk in junk()) {
+        let path = files("cases/cdi", "all-edits.json").remove(0);
+        let case = read_json(&path);
+        let mut cdi = case["host"]["cdi"][0]["document"].clone();
+        spoil(&mut cdi, &steps, junk);
+        run(&case["spec"], &message(&case["adjust"]), &cdi);
+    }
+
+    #[test]
+    fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..64), text in "[\\[\\]{}:,\"a0 .eE+-]{0,64}") {
+        let _ = Document::parse(&bytes);
+        let _ = Document::parse(text.as_bytes());
+    }
+}

@@ -1,0 +1,126 @@
+//! Documents that real engines wrote: nothing is lost, plugins see what is there, and one field changes one place.
+
+#![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests may fail as tests do
+
+mod common;
+
+use common::{apply_on, assert_valid, differences, files, protojson, read_json, regenerate, write_json};
+use nri_spec::{ContainerInfo, Document, to_container};
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// JSON text without the white space between tokens: independent of any parser's idea of numbers and order.
+fn compact(text: &str) -> String {
+    let (mut out, mut in_string, mut escaped) = (String::new(), false, false);
+    for c in text.chars() {
+        if in_string || !c.is_ascii_whitespace() {
+            out.push(c);
+        }
+        in_string = in_string != (c == '"' && !escaped);
+        escaped = in_string && c == '\\' && !escaped;
+    }
+    out
+}
+
+fn samples() -> impl Iterator<Item = (String, String, Document)> {
+    files("samples", ".config.json").into_iter().map(|path| {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let document = Document::parse(text.as_bytes()).unwrap();
+        (path.file_name().unwrap().to_string_lossy().into_owned(), text, document)
+    })
+}
+
+#[test]
+fn nothing_is_lost() {
+    for (name, text, document) in samples() {
+        assert_eq!(String::from_utf8(document.to_bytes()).unwrap(), compact(&text), "{name}");
+        assert_valid(document.value());
+    }
+}
+
+#[test]
+fn nothing_asked_nothing_changed() {
+    for (name, _, document) in samples() {
+        let (after, changed) = apply_on(&json!({}), document.value(), &json!({})).unwrap();
+        assert_eq!((after.to_string().into_bytes(), changed), (document.to_bytes(), false), "{name}");
+    }
+}
+
+#[test]
+fn plugins_see_it() {
+    for path in files("samples", ".config.json") {
+        let document = Document::parse(&std::fs::read(&path).unwrap()).unwrap();
+        let container = to_container(&document, &ContainerInfo::default()).unwrap();
+        let seen = protojson(&container);
+        let expected = path.to_string_lossy().replace(".config.json", ".container.json");
+        if regenerate() {
+            write_json(Path::new(&expected), &seen);
+        } else {
+            assert_eq!(
+                differences(&seen, &read_json(Path::new(&expected))),
+                Vec::<String>::new(),
+                "{expected}"
+            );
+        }
+    }
+}
+
+#[test]
+fn one_field_changes_one_place() {
+    let resources = |name: &str, value: Value| json!({ "linux": { "resources": { name: value } } });
+    let table = [
+        (json!({ "annotations": { "x": "y" } }), vec!["/annotations"]),
+        (json!({ "env": [{ "key": "PATH", "value": "/x" }] }), vec!["/process/env/"]),
+        (json!({ "args": ["x"] }), vec!["/process/args"]),
+        (json!({ "mounts": [{ "destination": "/x", "type": "tmpfs" }] }), vec!["/mounts/"]),
+        (json!({ "hooks": { "poststop": [{ "path": "/x" }] } }), vec!["/hooks"]),
+        (json!({ "rlimits": [{ "type": "RLIMIT_NOFILE", "hard": 7, "soft": 7 }] }), vec!["/process/rlimits"]),
+        (json!({ "linux": { "cgroupsPath": "/x" } }), vec!["/linux/cgroupsPath"]),
+        (json!({ "linux": { "oomScoreAdj": { "value": 7 } } }), vec!["/process/oomScoreAdj"]),
+        (json!({ "linux": { "ioPriority": { "class": "IOPRIO_CLASS_BE" } } }), vec!["/process/ioPriority"]),
+        (json!({ "linux": { "scheduler": { "policy": "SCHED_BATCH" } } }), vec!["/process/scheduler"]),
+        (
+            json!({ "linux": { "seccompPolicy": { "defaultAction": "SCMP_ACT_LOG" } } }),
+            vec!["/linux/seccomp"],
+        ),
+        (json!({ "linux": { "namespaces": [{ "type": "time" }] } }), vec!["/linux/namespaces"]),
+        (json!({ "linux": { "sysctl": { "net.x": "1" } } }), vec!["/linux/sysctl"]),
+        (json!({ "linux": { "netDevices": { "e": {} } } }), vec!["/linux/netDevices"]),
+        (json!({ "linux": { "memoryPolicy": { "mode": "MPOL_BIND" } } }), vec!["/linux/memoryPolicy"]),
+        (json!({ "linux": { "rdt": { "closId": { "value": "c" } } } }), vec!["/linux/intelRdt"]),
+        (
+            json!({ "linux": { "devices": [{ "path": "/dev/x", "type": "c", "major": 1, "minor": 9 }] } }),
+            vec!["/linux/devices", "/linux/resources/devices", "/linux/resources"],
+        ),
+        (
+            resources("memory", json!({ "limit": { "value": 7 } })),
+            vec!["/linux/resources/memory/limit", "/linux/resources/memory/swap", "/linux/resources/memory"],
+        ),
+        (resources("cpu", json!({ "shares": { "value": 7 } })), vec!["/linux/resources/cpu"]),
+        (resources("pids", json!({ "limit": 7 })), vec!["/linux/resources/pids"]),
+        (resources("unified", json!({ "x": "7" })), vec!["/linux/resources/unified"]),
+        (
+            resources("hugepageLimits", json!([{ "pageSize": "2MB", "limit": 7 }])),
+            vec!["/linux/resources/hugepageLimits"],
+        ),
+        (resources("blockioClass", json!({ "value": "fast" })), vec!["/linux/resources/blockIO"]),
+        (resources("rdtClass", json!({ "value": "gold" })), vec!["/linux/intelRdt"]),
+    ];
+    let host = json!({ "blockio": { "fast": { "weight": 7 } }, "rdt": { "gold": { "closID": "gold" } } });
+    for (name, _, document) in samples() {
+        for (adjust, places) in &table {
+            let (after, changed) = apply_on(&host, document.value(), adjust).unwrap();
+            let found = differences(document.value(), &after);
+            assert!(changed && !found.is_empty(), "{name}: {adjust} changes nothing");
+            for path in found {
+                // Where an object had to be made, the difference is the object.
+                let made = path == "/linux/resources" && document.resources().is_none();
+                assert!(
+                    made || places.iter().any(|p| path.starts_with(p)),
+                    "{name}: {adjust} changes {path}"
+                );
+            }
+            assert_valid(&after);
+        }
+    }
+}
