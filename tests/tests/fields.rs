@@ -1,6 +1,12 @@
 //! Every adjustable field of the protocol has a handler in the merge: each is set alone, by reflection, and must come out
 //! of the merge, seen by the next plugin where a container can tell it, and owned. A field that upstream adds fails here until it has a row.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "helpers of tests, which clippy takes for ordinary code"
+)]
+
 use nri_api::proto::{Container, ContainerAdjustment, CreateContainerResponse, Field, OwningPlugins};
 use nri_api::proto::{ContainerUpdate, LinuxResources};
 use nri_api::{FieldKind, PluginId, field_kind};

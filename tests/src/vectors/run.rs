@@ -8,6 +8,7 @@ use nri_api::proto::{
 };
 use nri_merge::validator;
 use nri_merge::{CreateMerge, UpdateMerge, UpdatesMerge};
+use nri_spec::{ApplyContext, ContainerInfo, Document};
 use serde_json::Value;
 
 /// What came out.
@@ -28,9 +29,8 @@ pub fn run(case: &Case) -> Result<(), Difference> {
         Op::Stop => stop(case),
     };
     match (&case.expected, outcome) {
-        (Expected::Error { stage, .. }, Ok(_)) if stage == "apply" => Ok(()),
         (Expected::Error { error, .. }, Ok(_)) => Err(difference(error, "no error")),
-        (Expected::Error { error, .. }, Err(refusal)) => refusal.compare(error),
+        (Expected::Error { error, stage }, Err(refusal)) => refusal.compare(error, stage),
         (Expected::Outcome { .. }, Err(refusal)) => Err(difference("no error", &refusal.to_string())),
         (Expected::Outcome { spec, owners, updates }, Ok(outcome)) => {
             if let Some(expected) = owners {
@@ -41,14 +41,16 @@ pub fn run(case: &Case) -> Result<(), Difference> {
             }
             match (spec, &outcome.spec) {
                 (Some(expected), Some(got)) => compare::documents(expected, got),
-                _ => Ok(()),
+                (Some(_), None) => Err(difference("a document", "none")),
+                (None, _) => Ok(()),
             }
         }
     }
 }
 
 fn create(case: &Case) -> Result<Outcome, Refusal> {
-    let mut merge = CreateMerge::new(case.pod.clone(), container(case));
+    let mut document = Document::from_value(case.spec.clone())?;
+    let mut merge = CreateMerge::new(case.pod.clone(), container(case, &document)?);
     for plugin in &case.plugins {
         let reply = CreateContainerResponse {
             adjust: plugin.adjust.clone().into(),
@@ -61,15 +63,23 @@ fn create(case: &Case) -> Result<Outcome, Refusal> {
     if let Some(config) = &case.validator {
         validator::validate(config, &outcome.validation())?;
     }
+    let context = ApplyContext {
+        blockio: &|class| case.blockio_classes.get(class).cloned(),
+        rdt: &|class| case.rdt_classes.get(class).cloned(),
+        ..Default::default()
+    };
+    nri_spec::apply(&mut document, &outcome.adjust, &context)?;
     Ok(Outcome {
-        spec: None,
+        spec: Some(document.into_value()),
         owners: outcome.owners,
         updates: outcome.updates.into_iter().map(Some).collect(),
     })
 }
 
 fn update(case: &Case) -> Result<Outcome, Refusal> {
-    let mut merge = UpdateMerge::new(case.pod.clone(), container(case), case.resources.clone());
+    let document = Document::from_value(case.spec.clone())?;
+    let container = container(case, &document)?;
+    let mut merge = UpdateMerge::new(case.pod.clone(), container, case.resources.clone());
     for plugin in &case.plugins {
         let reply = UpdateContainerResponse { update: plugin.updates.clone(), ..Default::default() };
         merge.reply(&plugin.id, reply)?;
@@ -92,6 +102,12 @@ fn stop(case: &Case) -> Result<Outcome, Refusal> {
     })
 }
 
-fn container(case: &Case) -> Container {
-    Container { id: case.container_id.clone(), name: case.container_id.clone(), ..Default::default() }
+fn container(case: &Case, document: &Document) -> Result<Container, Refusal> {
+    let info = ContainerInfo {
+        id: case.container_id.clone(),
+        pod_sandbox_id: case.pod.id.clone(),
+        name: case.container_id.clone(),
+        ..Default::default()
+    };
+    Ok(nri_spec::to_container(document, &info)?)
 }
