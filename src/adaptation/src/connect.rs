@@ -22,7 +22,8 @@ use crate::session::PluginSession;
 use crate::status::{PluginState, Record};
 use crate::synchronize;
 
-/// How long a plugin that was refused has to hear why, before the connection is closed.
+/// How long a plugin that was refused has to hear why, before the connection is closed; and how long a program has to exit after it closed its
+/// connection, before its exit no longer explains that.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// A connection that is to become a plugin.
@@ -79,18 +80,11 @@ impl Inner {
     {
         let (service, registration) = Service::new(self.host.clone(), record.get().id);
         let end = RuntimeEnd::new(stream, service.clone()).await?;
-        let exited = async {
-            match process {
-                Some(process) => process.exited().await,
-                None => std::future::pending().await,
-            }
-        };
         let limit = self.config.registration_timeout;
         let registration = tokio::select! {
             biased;
             registration = registration => registration,
-            closed = end.closed() => return Err(SessionError::Unregistered(closed.to_string())),
-            how = exited => return Err(SessionError::Unregistered(how)),
+            why = gone(&end, process) => return Err(SessionError::Unregistered(why)),
             () = tokio::time::sleep(limit) => return Err(SessionError::RegistrationTimeout(limit)),
         };
         let (id, version) = match registration {
@@ -210,10 +204,12 @@ impl Inner {
         self.spawn(async move {
             let why = tokio::select! {
                 biased;
-                why = plugin.ended() => why,
-                // Also when a child of its own still holds the socket.
-                how = exited(process.as_ref()) => how,
-                closed = end.closed() => closed.to_string(),
+                why = plugin.ended() => match end.trunk().close_reason() {
+                    // A call noticed it first; it knows less.
+                    Some(_) => gone(&end, process.as_ref()).await,
+                    None => why,
+                },
+                why = gone(&end, process.as_ref()) => why,
             };
             plugin.end(why.clone());
             end.close();
@@ -228,10 +224,18 @@ impl Inner {
     }
 }
 
-async fn exited(process: Option<&Process>) -> String {
-    match process {
-        Some(process) => format!("the program {}", process.exited().await),
-        None => std::future::pending().await,
+/// Waits until the connection or the program has ended, and tells which. The end of the program counts even if a child of its own
+/// still holds the socket; and where the connection ends first, which is usual, the program's end says more about it.
+async fn gone(end: &RuntimeEnd, process: Option<&Process>) -> String {
+    let Some(process) = process else { return end.closed().await.to_string() };
+    let closed = tokio::select! {
+        biased;
+        how = process.exited() => return format!("the program {how}"),
+        closed = end.closed() => closed,
+    };
+    match timeout(FAREWELL, process.exited()).await {
+        Ok(how) => format!("the program {how}"),
+        Err(_) => closed.to_string(),
     }
 }
 

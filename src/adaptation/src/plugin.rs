@@ -15,7 +15,7 @@ use crate::AdaptError;
 use crate::config::{OnFailure, PluginPolicy};
 use crate::session::{EventRequest, PluginSession};
 use crate::station::{Station, Turn};
-use crate::status::Record;
+use crate::status::{PluginState, Record};
 
 /// A configured plugin.
 pub(crate) struct Plugin {
@@ -161,7 +161,8 @@ impl Plugin {
                 Some(CallError::TooLarge { .. }) => {}
                 Some(_) | None => status.timeouts = 0,
             }
-            if let Some(e) = error {
+            // What closed the plugin is not overwritten by those who notice it later.
+            if let Some(e) = error.filter(|_| status.state != PluginState::Closed) {
                 status.last_error = Some(format!("{event:?}: {e}"));
             }
             status.timeouts

@@ -1,0 +1,240 @@
+//! Plugins that come while requests are under way, and what they ask for by themselves.
+
+use crate::rig::*;
+use async_trait::async_trait;
+use nri_adaptation::SessionError;
+use nri_api::proto::Event::*;
+use nri_api::proto::*;
+use nri_wire::{CallError, RuntimeClient, status, ttrpc};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Containers that a plugin was told of at `Synchronize`, and those whose creation it heard of.
+fn known(rig: &Rig, plugin: &str) -> (Vec<String>, Vec<String>) {
+    let synchronized = rig.log.of(&format!("{plugin} synchronize")).remove(0);
+    let synchronized = synchronized.split(',').filter(|s| !s.is_empty()).map(str::to_owned).collect();
+    (synchronized, rig.log.of(&format!("{plugin} create_container")))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn who_registers_while_containers_are_created_misses_none_and_sees_none_twice() {
+    for round in 0..20 {
+        let rig = Rig::new().await;
+        let _first = rig.plugin("50-first", &[CREATE_CONTAINER], Quiet).await;
+        let mut creating = Vec::new();
+        let mut peers = Vec::new();
+        for i in 0..60 {
+            creating.push(rig.creating(&format!("c{i}")));
+            if i % 15 == 7 {
+                // Before, between and behind the others.
+                let name = format!("{:02}-p", (i * 17 + round) % 100);
+                let (peer, connecting) = rig.peer(&name, &[CREATE_CONTAINER], Quiet).await;
+                peer.register().await.unwrap();
+                peers.push((peer, connecting));
+            }
+        }
+        for create in creating {
+            create.await.unwrap().unwrap();
+        }
+        let all: BTreeSet<_> = (0..60).map(|i| format!("c{i}")).collect();
+        for (peer, connecting) in peers {
+            connecting.await.unwrap().unwrap();
+            let (synchronized, heard) = known(&rig, &peer.name);
+            assert_eq!(synchronized.len() + heard.len(), 60, "{}: {synchronized:?} {heard:?}", peer.name);
+            assert_eq!(synchronized.into_iter().chain(heard).collect::<BTreeSet<_>>(), all, "{}", peer.name);
+        }
+    }
+}
+
+/// Holds up its creations, or its synchronization.
+struct Held(Arc<Gate>);
+
+#[async_trait]
+impl Script for Held {
+    async fn create(
+        &self,
+        _: &RuntimeClient,
+        _: CreateContainerRequest,
+    ) -> ttrpc::Result<CreateContainerResponse> {
+        self.0.pass().await;
+        Ok(CreateContainerResponse::new())
+    }
+}
+
+struct HeldSync(Arc<Gate>);
+
+#[async_trait]
+impl Script for HeldSync {
+    async fn synchronize(
+        &self,
+        _: &RuntimeClient,
+        _: SynchronizeRequest,
+    ) -> ttrpc::Result<SynchronizeResponse> {
+        self.0.pass().await;
+        Ok(SynchronizeResponse::new())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_snapshot_lies_between_what_is_under_way_and_what_comes() {
+    let (rig, gate) = (Rig::new().await, Gate::new());
+    let _slow = rig.plugin("50-slow", &[CREATE_CONTAINER], Held(gate.clone())).await;
+    let before = rig.creating("before");
+    rig.log.wait("50-slow create_container before").await;
+    // Ahead of the slow one: "before" has passed its place.
+    let (new, connecting) = rig.peer("10-new", &[CREATE_CONTAINER], Quiet).await;
+    new.register().await.unwrap();
+    settle().await;
+    assert_eq!(rig.log.of("10-new"), [""; 0]);
+    assert!(rig.adaptation.wants(CREATE_CONTAINER));
+    let after = rig.creating("after");
+    settle().await;
+    gate.open();
+    before.await.unwrap().unwrap();
+    connecting.await.unwrap().unwrap();
+    rig.log.wait("10-new create_container after").await;
+    gate.open();
+    after.await.unwrap().unwrap();
+    assert_eq!(rig.log.of("10-new"), ["synchronize before", "create_container after"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_synchronization_holds_up_only_what_comes_later() {
+    let (rig, gate) = (Rig::new().await, Gate::new());
+    let _a = rig.plugin("10-a", &[CREATE_CONTAINER], Quiet).await;
+    let (new, connecting) = rig.peer("20-new", &[CREATE_CONTAINER], HeldSync(gate.clone())).await;
+    new.register().await.unwrap();
+    rig.log.wait("20-new synchronize ").await;
+    let create = rig.creating("c");
+    rig.log.wait("10-a create_container c").await;
+    settle().await;
+    assert_eq!(rig.log.of("20-new"), ["synchronize "]);
+    gate.open();
+    connecting.await.unwrap().unwrap();
+    create.await.unwrap().unwrap();
+    assert_eq!(rig.log.of("20-new"), ["synchronize ", "create_container c"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_fails_to_be_synchronized_holds_up_nobody() {
+    let (rig, gate) = (Rig::new().await, Gate::new());
+    let (new, connecting) = rig.peer("20-new", &[CREATE_CONTAINER], HeldSync(gate)).await;
+    new.register().await.unwrap();
+    rig.log.wait("20-new synchronize ").await;
+    let create = rig.creating("c");
+    let error = connecting.await.unwrap().unwrap_err();
+    assert_eq!(error.to_string(), "cannot be synchronized: no answer within 2s");
+    create.await.unwrap().unwrap();
+    rig.log.wait("host 20-new Closed").await;
+    assert_eq!(rig.log.of("20-new"), ["synchronize "]);
+    assert_eq!(rig.adaptation.plugins(), []);
+    assert!(!rig.adaptation.wants(CREATE_CONTAINER));
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_goes_while_waiting_for_its_snapshot_holds_up_nobody() {
+    let (rig, gate) = (Rig::new().await, Gate::new());
+    let _slow = rig.plugin("50-slow", &[CREATE_CONTAINER], Held(gate.clone())).await;
+    let before = rig.creating("before");
+    rig.log.wait("50-slow create_container before").await;
+    let (new, connecting) = rig.peer("10-new", &[CREATE_CONTAINER], Quiet).await;
+    new.register().await.unwrap();
+    settle().await;
+    new.end.close();
+    rig.log.wait("host 10-new Closed").await;
+    let after = rig.creating("after");
+    gate.open();
+    gate.open();
+    before.await.unwrap().unwrap();
+    after.await.unwrap().unwrap();
+    assert!(matches!(connecting.await.unwrap(), Err(SessionError::Synchronize(CallError::Closed(_)))));
+    assert_eq!(rig.log.of("10-new"), [""; 0]);
+}
+
+/// Asks for updates from inside of its handlers.
+struct Asking;
+
+async fn ask(runtime: &RuntimeClient, id: &str) -> ttrpc::Result<()> {
+    let request = UpdateContainersRequest {
+        update: vec![shares(id, 5), shares("bad", 6)],
+        evict: vec![ContainerEviction { container_id: format!("{id}-evicted"), ..Default::default() }],
+        ..Default::default()
+    };
+    let answer = runtime.update_containers(None, &request).await;
+    let answer = answer.map_err(|e| status(ttrpc::Code::INTERNAL, e))?;
+    assert_eq!(answer.failed, [shares("bad", 6)]);
+    Ok(())
+}
+
+#[async_trait]
+impl Script for Asking {
+    async fn synchronize(
+        &self,
+        runtime: &RuntimeClient,
+        _: SynchronizeRequest,
+    ) -> ttrpc::Result<SynchronizeResponse> {
+        ask(runtime, "in-sync").await?;
+        let update = vec![shares("answered", 1), shares("bad", 2)];
+        Ok(SynchronizeResponse { update, ..Default::default() })
+    }
+    async fn create(
+        &self,
+        runtime: &RuntimeClient,
+        _: CreateContainerRequest,
+    ) -> ttrpc::Result<CreateContainerResponse> {
+        ask(runtime, "in-create").await?;
+        Ok(CreateContainerResponse::new())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn updates_are_taken_from_within_handlers() {
+    let rig = Rig::new().await;
+    let peer = rig.plugin("10-a", &[CREATE_CONTAINER], Asking).await;
+    rig.create("c").await.unwrap();
+    ask(peer.end.runtime(), "in-peace").await.unwrap();
+    let mut expected = vec!["snapshot".to_owned()];
+    let asked = |id: &str| {
+        [format!("update {id} by 10-a"), "update bad by 10-a".into(), format!("evict {id}-evicted by 10-a")]
+    };
+    expected.extend(asked("in-sync"));
+    expected.extend(["update answered by 10-a", "update bad by 10-a", "10-a Active"].map(str::to_owned));
+    expected.extend(asked("in-create"));
+    expected.extend(asked("in-peace"));
+    assert_eq!(rig.log.of("host"), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn updates_are_not_taken_before_the_plugin_is_synchronized() {
+    let rig = Rig::new().await;
+    let (peer, connecting) = rig.peer("10-a", &[], Quiet).await;
+    let error =
+        peer.end.runtime().update_containers(None, &UpdateContainersRequest::new()).await.unwrap_err();
+    let text = "updates are taken once the plugin is being synchronized (status 9)";
+    assert_eq!(error.to_string(), text);
+    peer.register().await.unwrap();
+    connecting.await.unwrap().unwrap();
+    peer.end.runtime().update_containers(None, &UpdateContainersRequest::new()).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn updates_in_the_answer_to_synchronize_must_not_contradict() {
+    struct Twice;
+    #[async_trait]
+    impl Script for Twice {
+        async fn synchronize(
+            &self,
+            _: &RuntimeClient,
+            _: SynchronizeRequest,
+        ) -> ttrpc::Result<SynchronizeResponse> {
+            let update = vec![shares("c", 1), shares("c", 2)];
+            Ok(SynchronizeResponse { update, ..Default::default() })
+        }
+    }
+    let rig = Rig::new().await;
+    let (peer, connecting) = rig.peer("10-a", &[], Twice).await;
+    peer.register().await.unwrap();
+    let error = connecting.await.unwrap().unwrap_err();
+    assert!(matches!(error, SessionError::Updates(_)), "{error}");
+    assert!(error.to_string().ends_with("both tried to set CPUShares"), "{error}");
+}

@@ -1,0 +1,231 @@
+//! Plugins that do not answer, and what their policy makes of it.
+
+use crate::rig::*;
+use async_trait::async_trait;
+use nri_adaptation::{Config, OnFailure, PluginPolicy};
+use nri_api::proto::Event::*;
+use nri_api::proto::*;
+use nri_wire::{PluginEnd, RuntimeClient, status, ttrpc};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// What a plugin does to the creation of a container, by its id.
+struct Bad(OnceLock<Arc<PluginEnd>>);
+
+#[async_trait]
+impl Script for Arc<Bad> {
+    async fn create(
+        &self,
+        _: &RuntimeClient,
+        r: CreateContainerRequest,
+    ) -> ttrpc::Result<CreateContainerResponse> {
+        match &*r.container.id {
+            "hang" => std::future::pending().await,
+            "die" => {
+                self.0.get().unwrap().close();
+                std::future::pending().await
+            }
+            "refuse" => Err(status(ttrpc::Code::UNKNOWN, "no room")),
+            "panic" => panic!("on purpose"),
+            _ => Ok(CreateContainerResponse::new()),
+        }
+    }
+}
+
+/// A bad plugin between two good ones; containers are created one after the other, with these results and these plugins left.
+async fn check(policy: PluginPolicy, containers: &[(&str, Result<(), &str>)], left: &[&str]) {
+    let rig = Rig::with(Config { policies: vec![policy.clone()], ..Config::default() }).await;
+    let bad = Arc::new(Bad(OnceLock::new()));
+    let _a = rig.plugin("10-a", &[CREATE_CONTAINER], Quiet).await;
+    let b = rig.plugin("20-b", &[CREATE_CONTAINER], bad.clone()).await;
+    let _c = rig.plugin("30-c", &[CREATE_CONTAINER], Quiet).await;
+    assert!(bad.0.set(b.end.clone()).is_ok());
+    let mut gone = false;
+    for (id, expected) in containers {
+        let result = rig.create(id).await;
+        let skipped = matches!(*id, "hang" | "die");
+        gone |= skipped && left == OTHERS;
+        assert_eq!(result.as_ref().map(|_| ()).map_err(|e| &**e), *expected, "{id} with {policy:?}");
+        if let Ok(outcome) = result {
+            let consulted: Vec<_> = outcome.consulted.iter().map(ToString::to_string).collect();
+            assert_eq!(consulted, if skipped || gone { OTHERS } else { ALL }, "{id} with {policy:?}");
+        }
+    }
+    if !left.contains(&"20-b") {
+        rig.log.wait("host 20-b Closed").await;
+    }
+    assert_eq!(rig.names(), left, "{policy:?}");
+}
+
+fn policy(on_failure: OnFailure, consecutive_timeouts: u32) -> PluginPolicy {
+    PluginPolicy { plugin: "b".into(), on_failure, consecutive_timeouts, ..PluginPolicy::default() }
+}
+
+const ALL: &[&str] = &["10-a", "20-b", "30-c"];
+const OTHERS: &[&str] = &["10-a", "30-c"];
+const REFUSED: &str = "plugin 20-b failed CREATE_CONTAINER of refuse: no room (status 2)";
+const LATE: &str = "plugin 20-b could not be asked for CREATE_CONTAINER of hang: no answer within 2s";
+const DEAD: &str =
+    "plugin 20-b could not be asked for CREATE_CONTAINER of die: connection closed: closed by the peer";
+
+#[tokio::test(start_paused = true)]
+async fn ignored_by_default() {
+    let default = PluginPolicy::default();
+    check(default.clone(), &[("c", Ok(())), ("hang", Ok(()))], OTHERS).await;
+    check(default.clone(), &[("die", Ok(())), ("c", Ok(()))], OTHERS).await;
+    check(default, &[("refuse", Err(REFUSED)), ("c", Ok(()))], ALL).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn failed_by_policy() {
+    let policy = policy(OnFailure::Fail, 1);
+    check(policy.clone(), &[("hang", Err(LATE)), ("c", Ok(()))], OTHERS).await;
+    check(policy, &[("die", Err(DEAD))], OTHERS).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn closed_after_so_many_timeouts_in_a_row() {
+    let ignore = |n| policy(OnFailure::Ignore, n);
+    let hang = ("hang", Ok(()));
+    check(ignore(3), &[hang, hang], ALL).await;
+    check(ignore(3), &[hang, hang, hang], OTHERS).await;
+    check(ignore(3), &[hang, hang, ("c", Ok(())), hang, hang], ALL).await;
+    check(ignore(3), &[hang, hang, ("refuse", Err(REFUSED)), hang, hang], ALL).await;
+    check(ignore(0), &[hang; 20], ALL).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_of_its_own() {
+    let policy = PluginPolicy { timeout: Some(Duration::from_secs(30)), ..policy(OnFailure::Fail, 0) };
+    let late = "plugin 20-b could not be asked for CREATE_CONTAINER of hang: no answer within 30s";
+    check(policy, &[("hang", Err(late))], ALL).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_in_a_plugin_is_an_answer() {
+    let rig = Rig::new().await;
+    let _b = rig.plugin("20-b", &[CREATE_CONTAINER], Arc::new(Bad(OnceLock::new()))).await;
+    let error = rig.create("panic").await.unwrap_err();
+    assert!(error.starts_with("plugin 20-b failed CREATE_CONTAINER of panic: "), "{error}");
+    rig.create("c").await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn status_tells_of_failures() {
+    let rig = Rig::with(Config { policies: vec![policy(OnFailure::Ignore, 0)], ..Config::default() }).await;
+    let _b = rig.plugin("20-b", &[CREATE_CONTAINER], Arc::new(Bad(OnceLock::new()))).await;
+    for (id, timeouts, error) in [
+        ("c", 0, None),
+        ("hang", 1, Some("CREATE_CONTAINER: no answer within 2s")),
+        ("hang", 2, Some("CREATE_CONTAINER: no answer within 2s")),
+        ("refuse", 0, Some("CREATE_CONTAINER: no room (status 2)")),
+        ("c", 0, Some("CREATE_CONTAINER: no room (status 2)")),
+    ] {
+        let _ = rig.create(id).await;
+        let status = rig.adaptation.plugins().remove(0);
+        assert_eq!((status.timeouts, status.last_error.as_deref()), (timeouts, error), "after {id}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_slow_plugin_costs_others_its_own_time_only() {
+    let config = Config { policies: vec![policy(OnFailure::Ignore, 0)], ..Config::default() };
+    let rig = Rig::with(config).await;
+    let _b = rig.plugin("20-b", &[CREATE_CONTAINER], Arc::new(Bad(OnceLock::new()))).await;
+    let begin = tokio::time::Instant::now(); // virtual time: exact
+    let creating: Vec<_> = (0..5).map(|_| rig.creating("hang")).collect();
+    for create in creating {
+        create.await.unwrap().unwrap();
+    }
+    assert_eq!(begin.elapsed().as_secs(), 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conflict_names_both_plugins_and_the_key() {
+    struct Env(&'static str);
+    #[async_trait]
+    impl Script for Env {
+        async fn create(
+            &self,
+            _: &RuntimeClient,
+            _: CreateContainerRequest,
+        ) -> ttrpc::Result<CreateContainerResponse> {
+            let mut reply = CreateContainerResponse::new();
+            reply.adjust.mut_or_insert_default().env.push(KeyValue {
+                key: "PATH".into(),
+                value: self.0.into(),
+                ..Default::default()
+            });
+            Ok(reply)
+        }
+    }
+    let rig = Rig::new().await;
+    let _a = rig.plugin("00-a", &[CREATE_CONTAINER], Env("/a")).await;
+    let _b = rig.plugin("10-b", &[CREATE_CONTAINER], Env("/b")).await;
+    let error = rig.create("c").await.unwrap_err();
+    assert_eq!(error, "CREATE_CONTAINER of c: plugins \"10-b\" and \"00-a\" both tried to set Env PATH");
+    assert_eq!(rig.log.of("commit"), [""; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_no_message_holds_fails_and_the_plugin_stays() {
+    let rig = Rig::new().await;
+    let _a = rig.plugin("10-a", &[CREATE_CONTAINER], Quiet).await;
+    let mut big = container("big");
+    big.args = vec!["x".repeat(1 << 20); 4];
+    let request = CreateContainerRequest { container: Some(big).into(), ..Default::default() };
+    let error = rig.adaptation.create_container(request, async |_| ()).await.unwrap_err();
+    assert_eq!(error.fault(), nri_adaptation::Fault::Caller);
+    assert!(error.to_string().starts_with("CREATE_CONTAINER of big takes 41"), "{error}");
+    rig.create("c").await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_goes_on_whatever_plugins_say() {
+    struct Stop(&'static str);
+    #[async_trait]
+    impl Script for Stop {
+        async fn stop(&self, _: StopContainerRequest) -> ttrpc::Result<StopContainerResponse> {
+            match self.0 {
+                "refuse" => Err(status(ttrpc::Code::UNKNOWN, "no")),
+                other => Ok(StopContainerResponse { update: vec![shares(other, 7)], ..Default::default() }),
+            }
+        }
+    }
+    let rig = Rig::new().await;
+    let mut peers = Vec::new();
+    for (name, what) in [("10-a", "x"), ("20-b", "refuse"), ("30-c", "x"), ("40-d", "y")] {
+        peers.push(rig.plugin(name, &[STOP_CONTAINER], Stop(what)).await);
+    }
+    let request = StopContainerRequest { container: Some(container("c")).into(), ..Default::default() };
+    let outcome = rig.adaptation.stop_container(request, async |outcome| outcome).await;
+    let updates: Vec<_> = outcome.updates.updates.iter().map(|u| u.container_id.as_str()).collect();
+    assert_eq!(updates, ["x", "y"]);
+    let failures: Vec<_> = outcome.failures.iter().map(ToString::to_string).collect();
+    let conflict = "STOP_CONTAINER of c: plugins \"30-c\" and \"10-a\" both tried to set CPUShares";
+    assert_eq!(failures, ["plugin 20-b failed STOP_CONTAINER of c: no (status 2)", conflict]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_update_is_merged_over_what_was_asked() {
+    struct Update;
+    #[async_trait]
+    impl Script for Update {
+        async fn update(&self, r: UpdateContainerRequest) -> ttrpc::Result<UpdateContainerResponse> {
+            let asked = r.linux_resources.cpu.shares.value;
+            let update = vec![shares("c", asked * 2), shares("other", 3)];
+            Ok(UpdateContainerResponse { update, ..Default::default() })
+        }
+    }
+    let rig = Rig::new().await;
+    let _a = rig.plugin("10-a", &[UPDATE_CONTAINER], Update).await;
+    let resources = shares("c", 100).linux.unwrap().resources;
+    let request = UpdateContainerRequest {
+        container: Some(container("c")).into(),
+        linux_resources: resources,
+        ..Default::default()
+    };
+    let outcome = rig.adaptation.update_container(request, async |outcome| outcome).await.unwrap();
+    assert_eq!(outcome.resources.cpu.shares.value, 200);
+    assert_eq!(outcome.updates, [shares("other", 3)]);
+}

@@ -1,0 +1,221 @@
+//! Plugins as programs: really launched, really ended. These tests take real time, but none waits for time to pass.
+
+use crate::rig::*;
+use nri_adaptation::{AdaptError, Config, LaunchOutcome, Origin, PluginPolicy, PluginState};
+use nri_api::proto::*;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+struct Dirs {
+    dir: tempfile::TempDir,
+    config: Config,
+}
+
+impl Dirs {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let config = Config {
+            plugin_path: dir.path().join("plugins"),
+            plugin_config_path: dir.path().join("conf.d"),
+            registration_timeout: Duration::from_secs(60),
+            request_timeout: Duration::from_secs(60),
+            stop_grace: Duration::from_secs(60),
+            ..Config::default()
+        };
+        fs::create_dir(&config.plugin_path).unwrap();
+        fs::create_dir(&config.plugin_config_path).unwrap();
+        Self { dir, config }
+    }
+
+    fn plugin(&self, name: &str, script: &str) -> PathBuf {
+        let path = self.config.plugin_path.join(name);
+        // Written under another name and moved: nobody may have it open for writing when it is executed.
+        let new = self.dir.path().join("new");
+        fs::write(&new, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&new, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::rename(new, &path).unwrap();
+        path
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// A script that becomes the fixture; it tells of `Shutdown` in this file.
+    fn fixture(&self) -> String {
+        format!("exec {} {} <&3", env!("CARGO_BIN_EXE_nri-adaptation-fixture"), self.file("told").display())
+    }
+
+    async fn start(&self) -> (Rig, Vec<LaunchOutcome>) {
+        Rig::launching(self.config.clone()).await.unwrap()
+    }
+}
+
+fn results(outcomes: &[LaunchOutcome]) -> Vec<(String, String)> {
+    let result = |o: &LaunchOutcome| match &o.result {
+        Ok(id) => format!("ok {id}"),
+        Err(e) => e.to_string(),
+    };
+    outcomes.iter().map(|o| (o.path.file_name().unwrap().to_string_lossy().into_owned(), result(o))).collect()
+}
+
+/// Whether there is such a process, be it a zombie.
+fn exists(pid: u32) -> bool {
+    fs::exists(format!("/proc/{pid}")).unwrap()
+}
+
+#[tokio::test]
+async fn a_plugin_is_launched_with_its_socket_identity_and_configuration_and_ended() {
+    let dirs = Dirs::new();
+    let environ = dirs.file("environ");
+    let path = dirs
+        .plugin("07-fix", &format!("/bin/cat /proc/$$/environ > {}\n{}", environ.display(), dirs.fixture()));
+    fs::write(dirs.config.plugin_config_path.join("fix.conf"), "of the fixture").unwrap();
+    let (rig, outcomes) = dirs.start().await;
+    assert_eq!(results(&outcomes), [("07-fix".to_owned(), "ok 07-fix".to_owned())]);
+
+    let status = rig.adaptation.plugins().remove(0);
+    assert_eq!((status.origin, status.state), (Origin::Launched(path), PluginState::Active));
+    let environ = fs::read_to_string(environ).unwrap();
+    let mut environ: Vec<_> = environ.split_terminator('\0').collect();
+    environ.sort();
+    assert_eq!(environ, ["NRI_PLUGIN_IDX=07", "NRI_PLUGIN_NAME=fix", "NRI_PLUGIN_SOCKET=3"]);
+
+    let pid = status.pid.unwrap();
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let group = stat.rsplit_once(") ").unwrap().1.split(' ').nth(2).unwrap().to_owned();
+    assert_eq!(group, pid.to_string(), "a process group of its own");
+    let ours = fs::read_link("/proc/self/fd/2").unwrap();
+    for fd in [1, 2] {
+        assert_eq!(fs::read_link(format!("/proc/{pid}/fd/{fd}")).unwrap(), ours, "fd {fd}");
+    }
+
+    let outcome = rig.create("c").await.unwrap();
+    assert_eq!(outcome.adjust.annotations["config"], "of the fixture");
+    assert_eq!(outcome.adjust.annotations["NRI_PLUGIN_NAME"], "fix");
+    assert_eq!(outcome.consulted[0].to_string(), "07-fix", "whatever it registers as");
+
+    rig.adaptation.shutdown().await;
+    assert!(!exists(pid), "reaped");
+    assert_eq!(fs::read_to_string(dirs.file("told")).unwrap(), "shutdown");
+}
+
+#[tokio::test]
+async fn who_fails_is_reported_and_stops_nobody() {
+    let mut dirs = Dirs::new();
+    dirs.config.registration_timeout = Duration::from_secs(2);
+    dirs.plugin("10-exits", "exit 7");
+    dirs.plugin("20-killed", "kill -9 $$");
+    let never = dirs.file("pid");
+    dirs.plugin("30-never", &format!("echo $$ > {}\nread forever <&3", never.display()));
+    dirs.plugin("40-good", &dirs.fixture());
+    dirs.plugin("badname", "");
+    dirs.plugin("50-noshell", "");
+    fs::write(dirs.config.plugin_path.join("50-noshell"), "#!/nonexistent/shell\n").unwrap();
+    let (rig, outcomes) = dirs.start().await;
+    let expected = [
+        ("10-exits", "went away before it registered: the program exited with code 7"),
+        ("20-killed", "went away before it registered: the program was killed by signal 9"),
+        ("30-never", "did not register within 2s"),
+        ("40-good", "ok 40-good"),
+        ("50-noshell", "cannot be executed: No such file or directory (os error 2)"),
+        ("badname", "plugin file name \"badname\" is not of the form NN-name"),
+    ];
+    assert_eq!(results(&outcomes), expected.map(|(name, result)| (name.to_owned(), result.to_owned())));
+    assert_eq!(rig.names(), ["40-good"]);
+    let pid = fs::read_to_string(never).unwrap().trim().parse().unwrap();
+    assert!(!exists(pid), "ended and reaped");
+    let closed: Vec<_> =
+        rig.adaptation.plugins().into_iter().filter(|p| p.state == PluginState::Closed).collect();
+    assert_eq!(closed.len(), 4, "they can still be seen: {closed:?}");
+    rig.adaptation.shutdown().await;
+}
+
+#[tokio::test]
+async fn who_ignores_sigterm_is_killed_with_its_children() {
+    let mut dirs = Dirs::new();
+    dirs.config.stop_grace = Duration::from_millis(100);
+    let child = dirs.file("child");
+    // The fixture leaves when the socket closes; the shell stays.
+    let script = format!(
+        "trap '' TERM\n/bin/sleep 1000 3<&- &\necho $! > {}\n{} 3<&-\nwhile :; do /bin/sleep 1000 3<&-; done",
+        child.display(),
+        dirs.fixture().trim_start_matches("exec "),
+    );
+    dirs.plugin("10-stays", &script);
+    let (rig, outcomes) = dirs.start().await;
+    assert_eq!(results(&outcomes)[0].1, "ok 10-stays");
+    let pid = rig.adaptation.plugins()[0].pid.unwrap();
+    let child: u32 = fs::read_to_string(child).unwrap().trim().parse().unwrap();
+    assert!(exists(pid) && exists(child));
+    rig.adaptation.shutdown().await;
+    assert!(!exists(pid));
+    // Its child is nobody's who waits for it here; dead, it may remain as a zombie until init comes by.
+    let state = || {
+        fs::read_to_string(format!("/proc/{child}/stat"))
+            .map_or("gone".into(), |s| s.rsplit_once(") ").unwrap().1[..1].to_owned())
+    };
+    while !matches!(state().as_str(), "gone" | "Z" | "X") {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn who_dies_is_noticed_and_can_be_launched_again() {
+    let dirs = Dirs::new();
+    let path = dirs.plugin("10-dies", &dirs.fixture());
+    let (rig, _) = dirs.start().await;
+    let first = rig.adaptation.plugins().remove(0);
+    let request = StopContainerRequest { container: Some(container("c")).into(), ..Default::default() };
+    let failures = rig.adaptation.stop_container(request, async |outcome| outcome.failures).await;
+    assert!(failures.is_empty(), "skipped: {failures:?}");
+    rig.log.wait("host 10-dies Closed").await;
+    let ended = rig.adaptation.plugins().remove(0);
+    assert_eq!((ended.serial, ended.state), (first.serial, PluginState::Closed));
+    assert_eq!(ended.last_error.as_deref(), Some("the program exited with code 3"));
+    assert!(!exists(first.pid.unwrap()));
+    assert!(!rig.adaptation.wants(Event::STOP_CONTAINER));
+
+    assert_eq!(rig.adaptation.launch(&path).await.unwrap().to_string(), "10-dies");
+    let plugins = rig.adaptation.plugins();
+    assert_eq!(plugins.len(), 1, "{plugins:?}");
+    assert_eq!(plugins[0].state, PluginState::Active);
+    assert!(plugins[0].serial > first.serial && plugins[0].pid != first.pid);
+    rig.create("c").await.unwrap();
+    rig.adaptation.shutdown().await;
+}
+
+#[tokio::test]
+async fn the_start_fails_for_a_required_plugin_only() {
+    for (required, plugin, fails) in [
+        ("bad", "10-bad", true),
+        ("10-bad", "10-bad", true),
+        ("other", "10-bad", false),
+        ("bad", "10-bad.noexec", false),
+    ] {
+        let mut dirs = Dirs::new();
+        dirs.config.policies =
+            vec![PluginPolicy { plugin: required.into(), required: true, ..Default::default() }];
+        dirs.plugin(plugin, "exit 1");
+        let good = dirs.file("good");
+        dirs.plugin("20-good", &format!("echo $$ > {}\n{}", good.display(), dirs.fixture()));
+        let result = Rig::launching(dirs.config.clone()).await;
+        let pid: u32 = fs::read_to_string(good).unwrap().trim().parse().unwrap();
+        match result {
+            Ok((rig, _)) => {
+                assert!(!fails, "{required} {plugin}");
+                rig.adaptation.shutdown().await;
+            }
+            Err(e) => {
+                assert!(fails, "{required} {plugin}: {e}");
+                assert!(
+                    matches!(&e, AdaptError::Start { plugin, .. } if plugin.to_string() == "10-bad"),
+                    "{e}"
+                );
+            }
+        }
+        assert!(!exists(pid), "nobody is left behind");
+    }
+}

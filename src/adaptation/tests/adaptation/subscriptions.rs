@@ -1,0 +1,158 @@
+//! Who hears of what: event masks, and the old form of events.
+
+use crate::rig::*;
+use async_trait::async_trait;
+use nri_adaptation::Adaptation;
+use nri_api::EventMask;
+use nri_api::proto::Event::*;
+use nri_api::proto::*;
+use nri_wire::ttrpc;
+
+/// Every event that there is, each once, for a pod `p` and a container `c`.
+async fn everything(rig: &Rig) -> Vec<String> {
+    let a: &Adaptation = &rig.adaptation;
+    let mut errors = Vec::new();
+    macro_rules! fire {
+        ($method:ident($request:ident { $($field:ident: $value:expr),* }) $($commit:tt)*) => {
+            fire!(@ a.$method($request { $($field: Some($value).into(),)* ..Default::default() }, $($commit)*).await)
+        };
+        (@ $call:expr) => { if let Err(e) = $call { errors.push(e.to_string()) } };
+    }
+    let (p, c) = (pod("p"), container("c"));
+    fire!(run_pod_sandbox(RunPodSandboxRequest { pod: p.clone() }) async || ());
+    fire!(update_pod_sandbox(UpdatePodSandboxRequest { pod: p.clone() }) async || ());
+    let pod_only = || Some(p.clone()).into();
+    a.post_update_pod_sandbox(PostUpdatePodSandboxRequest { pod: pod_only(), ..Default::default() }).await;
+    fire!(create_container(CreateContainerRequest { pod: p.clone(), container: c.clone() }) async |_| ());
+    let (post, container) = (|| Some(p.clone()).into(), || Some(c.clone()).into());
+    a.post_create_container(PostCreateContainerRequest {
+        pod: post(),
+        container: container(),
+        ..Default::default()
+    })
+    .await;
+    fire!(start_container(StartContainerRequest { pod: p.clone(), container: c.clone() }) async || ());
+    a.post_start_container(PostStartContainerRequest {
+        pod: post(),
+        container: container(),
+        ..Default::default()
+    })
+    .await;
+    fire!(update_container(UpdateContainerRequest { pod: p.clone(), container: c.clone() }) async |_| ());
+    a.post_update_container(PostUpdateContainerRequest {
+        pod: post(),
+        container: container(),
+        ..Default::default()
+    })
+    .await;
+    let stop = StopContainerRequest { pod: post(), container: container(), ..Default::default() };
+    let failures = a.stop_container(stop, async |outcome| outcome.failures).await;
+    errors.extend(failures.iter().map(ToString::to_string));
+    let remove = RemoveContainerRequest { pod: post(), container: container(), ..Default::default() };
+    a.remove_container(remove, async || ()).await;
+    a.stop_pod_sandbox(StopPodSandboxRequest { pod: post(), ..Default::default() }, async || ()).await;
+    a.remove_pod_sandbox(RemovePodSandboxRequest { pod: post(), ..Default::default() }, async || ()).await;
+    errors
+}
+
+/// Each event in the order of [`everything`], and how the plugin logs it.
+const ALL: [(Event, &str); 14] = [
+    (RUN_POD_SANDBOX, "run_pod_sandbox p"),
+    (UPDATE_POD_SANDBOX, "update_pod_sandbox p"),
+    (POST_UPDATE_POD_SANDBOX, "post_update_pod_sandbox p"),
+    (CREATE_CONTAINER, "create_container c"),
+    (VALIDATE_CONTAINER_ADJUSTMENT, "validate_container_adjustment c"),
+    (POST_CREATE_CONTAINER, "post_create_container c"),
+    (START_CONTAINER, "start_container c"),
+    (POST_START_CONTAINER, "post_start_container c"),
+    (UPDATE_CONTAINER, "update_container c"),
+    (POST_UPDATE_CONTAINER, "post_update_container c"),
+    (STOP_CONTAINER, "stop_container c"),
+    (REMOVE_CONTAINER, "remove_container c"),
+    (STOP_POD_SANDBOX, "stop_pod_sandbox p"),
+    (REMOVE_POD_SANDBOX, "remove_pod_sandbox p"),
+];
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_hears_of_what_it_subscribed_to() {
+    assert_eq!(ALL.iter().map(|(e, _)| *e).collect::<EventMask>(), EventMask::ALL);
+    let single = ALL.iter().map(|(event, heard)| (vec![*event], vec![*heard]));
+    let every = (vec![], ALL.iter().map(|(_, heard)| *heard).collect());
+    for (events, heard) in single.chain([every]) {
+        let rig = Rig::new().await;
+        let _peer = rig.plugin("10-a", &events, Quiet).await;
+        assert_eq!(everything(&rig).await, [""; 0]);
+        assert_eq!(rig.log.of("10-a")[1..], heard, "subscribed to {events:?}");
+        for (event, _) in ALL {
+            // A creation is also the validators' business.
+            let validates = event == CREATE_CONTAINER && events.contains(&VALIDATE_CONTAINER_ADJUSTMENT);
+            let wanted = events.is_empty() || events.contains(&event) || validates;
+            assert_eq!(rig.adaptation.wants(event), wanted, "{event:?} with {events:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_plugins_nothing_is_wanted_and_everything_passes() {
+    let rig = Rig::new().await;
+    assert_eq!(everything(&rig).await, [""; 0]);
+    assert!(ALL.iter().all(|(event, _)| !rig.adaptation.wants(*event)));
+}
+
+/// Knows no events but by StateChange, and perhaps not even that.
+struct Old {
+    state_change: bool,
+}
+
+#[async_trait]
+impl Script for Old {
+    async fn event(&self, _: Event, _: &str) -> ttrpc::Result<()> {
+        Err(unimplemented())
+    }
+    async fn old_event(&self, _: Event, _: &str) -> ttrpc::Result<()> {
+        if self.state_change { Ok(()) } else { Err(unimplemented()) }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_old_plugin_gets_the_old_form_and_is_not_tried_again() {
+    let rig = Rig::new().await;
+    let events: Vec<_> = ALL.iter().map(|(e, _)| *e).filter(|e| *e != UPDATE_POD_SANDBOX).collect();
+    let _peer = rig.plugin("10-a", &events, Old { state_change: true }).await;
+    assert_eq!(everything(&rig).await, [""; 0]);
+    assert_eq!(everything(&rig).await, [""; 0]);
+
+    let dedicated = [
+        CREATE_CONTAINER,
+        UPDATE_CONTAINER,
+        STOP_CONTAINER,
+        VALIDATE_CONTAINER_ADJUSTMENT,
+        UPDATE_POD_SANDBOX,
+    ];
+    let old = |event: &Event, heard: &str| {
+        let subject = heard.split_once(' ').unwrap().1;
+        format!("state_change {event:?} {subject}")
+    };
+    let mut expected = vec!["synchronize ".to_owned()];
+    for first in [true, false] {
+        for (event, heard) in ALL.iter().filter(|(e, _)| *e != UPDATE_POD_SANDBOX) {
+            let new = dedicated.contains(event);
+            expected.extend((new || first).then(|| heard.to_string()));
+            expected.extend((!new).then(|| old(event, heard)));
+        }
+    }
+    assert_eq!(rig.log.of("10-a"), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_that_knows_neither_form_refuses() {
+    let rig = Rig::new().await;
+    let _peer = rig.plugin("10-a", &[], Old { state_change: false }).await;
+    let refused =
+        |event, subject| format!("plugin 10-a failed {event:?} of {subject}: not in my time (status 12)");
+    assert_eq!(
+        everything(&rig).await,
+        [refused(RUN_POD_SANDBOX, "p"), refused(UPDATE_POD_SANDBOX, "p"), refused(START_CONTAINER, "c")]
+    );
+    assert_eq!(rig.names(), ["10-a"], "an error is no reason to close the connection");
+}

@@ -1,0 +1,225 @@
+//! Who judges what the plugins want: validators, the built-in one, and required plugins.
+
+use crate::rig::*;
+use async_trait::async_trait;
+use nri_adaptation::{Config, DefaultValidatorConfig, PluginPolicy};
+use nri_api::proto::Event::*;
+use nri_api::proto::*;
+use nri_wire::{RuntimeClient, status, ttrpc};
+use std::sync::{Arc, Mutex};
+use tokio::sync::Barrier;
+
+/// Adjusts by adding a hook and an annotation.
+struct Adjust;
+
+#[async_trait]
+impl Script for Adjust {
+    async fn create(
+        &self,
+        _: &RuntimeClient,
+        _: CreateContainerRequest,
+    ) -> ttrpc::Result<CreateContainerResponse> {
+        let mut reply = annotate("k", "v");
+        let hook = Hook { path: "/bin/hook".into(), ..Default::default() };
+        reply.adjust.mut_or_insert_default().hooks.mut_or_insert_default().prestart.push(hook);
+        reply.update.push(shares("other", 5));
+        Ok(reply)
+    }
+}
+
+/// Judges by its name, and keeps what it was asked.
+struct Judge(&'static str, Arc<Mutex<Option<ValidateContainerAdjustmentRequest>>>);
+
+#[async_trait]
+impl Script for Judge {
+    async fn validate(
+        &self,
+        r: ValidateContainerAdjustmentRequest,
+    ) -> ttrpc::Result<ValidateContainerAdjustmentResponse> {
+        *self.1.lock().unwrap() = Some(r);
+        let (reject, reason) = match self.0 {
+            "accept" => (false, ""),
+            "reject" => (true, "too much"),
+            "reject silently" => (true, ""),
+            "hang" => std::future::pending().await,
+            _ => return Err(status(ttrpc::Code::UNKNOWN, "broken")),
+        };
+        Ok(ValidateContainerAdjustmentResponse { reject, reason: reason.into(), ..Default::default() })
+    }
+}
+
+fn judge(verdict: &'static str) -> Judge {
+    Judge(verdict, Arc::default())
+}
+
+const VALIDATE: &[Event] = &[VALIDATE_CONTAINER_ADJUSTMENT];
+
+/// An adjusting plugin and validators of these verdicts; what becomes of a creation.
+async fn check(verdicts: &[&'static str], expected: Result<(), &str>) {
+    let rig = Rig::new().await;
+    let _adjust = rig.plugin("50-adjust", &[CREATE_CONTAINER], Adjust).await;
+    let mut peers = Vec::new();
+    for (i, verdict) in verdicts.iter().enumerate() {
+        peers.push(rig.plugin(&format!("{i:02}-v"), VALIDATE, judge(verdict)).await);
+    }
+    let result = rig.create("c").await;
+    assert_eq!(result.as_ref().map(|_| ()).map_err(|e| &**e), expected, "{verdicts:?}");
+    assert_eq!(rig.log.of("commit").is_empty(), expected.is_err(), "{verdicts:?}");
+    for i in 0..verdicts.len() {
+        assert_eq!(rig.log.of(&format!("{i:02}-v validate_container_adjustment")), ["c"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_rejection_fails_the_creation() {
+    check(&["accept", "accept"], Ok(())).await;
+    let by = |n: usize, reason: &str| format!("validator {n:02}-v rejected the adjustment of c: {reason}");
+    check(&["accept", "reject"], Err(&by(1, "too much"))).await;
+    check(&["reject", "accept", "reject silently"], Err(&by(0, "too much"))).await;
+    check(&["reject silently"], Err(&by(0, "no reason given"))).await;
+    let broken = "plugin 01-v failed VALIDATE_CONTAINER_ADJUSTMENT of c: broken (status 2)";
+    check(&["accept", "broken"], Err(broken)).await;
+    let late = "plugin 00-v could not be asked for VALIDATE_CONTAINER_ADJUSTMENT of c: no answer within 2s";
+    check(&["hang", "accept"], Err(late)).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_validator_is_asked() {
+    let rig = Rig::new().await;
+    let asked = Arc::default();
+    let _judge = rig.plugin("00-v", VALIDATE, Judge("accept", Arc::clone(&asked))).await;
+    let _adjust = rig.plugin("50-adjust", &[CREATE_CONTAINER], Adjust).await;
+    rig.create("c").await.unwrap();
+    let asked = asked.lock().unwrap().take().unwrap();
+    assert_eq!(*asked.pod, pod("p"));
+    assert_eq!(*asked.container, container("c"), "pristine");
+    assert_eq!(asked.adjust.annotations["k"], "v");
+    assert_eq!(asked.update, [shares("other", 5)]);
+    assert_eq!(asked.owners.owners["c"].compound[&(Field::Annotations as i32)].owners["k"], "50-adjust");
+    let plugins: Vec<_> = asked.plugins.iter().map(|p| (p.index.as_str(), p.name.as_str())).collect();
+    assert_eq!(plugins, [("00", "v"), ("50", "adjust")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn validators_judge_at_the_same_time_after_all_adjustments() {
+    struct Meet(Arc<Barrier>);
+    #[async_trait]
+    impl Script for Meet {
+        async fn validate(
+            &self,
+            _: ValidateContainerAdjustmentRequest,
+        ) -> ttrpc::Result<ValidateContainerAdjustmentResponse> {
+            self.0.wait().await;
+            Ok(Default::default())
+        }
+    }
+    let (rig, meeting) = (Rig::new().await, Arc::new(Barrier::new(2)));
+    let both = &[CREATE_CONTAINER, VALIDATE_CONTAINER_ADJUSTMENT];
+    let _a = rig.plugin("10-a", both, Meet(meeting.clone())).await;
+    let _b = rig.plugin("20-b", both, Meet(meeting)).await;
+    rig.create("c").await.unwrap();
+    let (first, last) = (
+        rig.log.all().iter().position(|e| e.contains(" validate_")).unwrap(),
+        rig.log.all().iter().rposition(|e| e.contains(" create_")).unwrap(),
+    );
+    assert!(last < first, "{:?}", rig.log.all());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_validator_gets_one_call_at_a_time() {
+    let (rig, gate) = (Rig::new().await, Gate::new());
+    struct Both(Arc<Gate>);
+    #[async_trait]
+    impl Script for Both {
+        async fn create(
+            &self,
+            _: &RuntimeClient,
+            r: CreateContainerRequest,
+        ) -> ttrpc::Result<CreateContainerResponse> {
+            if r.container.id == "c2" {
+                self.0.pass().await;
+            }
+            Ok(Default::default())
+        }
+    }
+    let both = &[CREATE_CONTAINER, VALIDATE_CONTAINER_ADJUSTMENT];
+    let _v = rig.plugin("10-v", both, Both(gate.clone())).await;
+    let slow = Gate::new();
+    struct Slow(Arc<Gate>);
+    #[async_trait]
+    impl Script for Slow {
+        async fn create(
+            &self,
+            _: &RuntimeClient,
+            _: CreateContainerRequest,
+        ) -> ttrpc::Result<CreateContainerResponse> {
+            self.0.pass().await;
+            Ok(Default::default())
+        }
+    }
+    let _slow = rig.plugin("20-slow", &[CREATE_CONTAINER], Slow(slow.clone())).await;
+    let first = rig.creating("c1");
+    rig.log.wait("20-slow create_container c1").await;
+    let second = rig.creating("c2");
+    rig.log.wait("10-v create_container c2").await;
+    slow.open(); // c1 is to be judged now, while the validator is at c2
+    settle().await;
+    assert_eq!(rig.log.of("10-v validate_container_adjustment"), [""; 0]);
+    gate.open();
+    slow.open();
+    first.await.unwrap().unwrap();
+    second.await.unwrap().unwrap();
+    assert_eq!(rig.log.of("10-v validate_container_adjustment"), ["c1", "c2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_built_in_validator() {
+    let rules = DefaultValidatorConfig { reject_oci_hook_adjustment: true, ..Default::default() };
+    let rig = Rig::with(Config { default_validator: Some(rules), ..Config::default() }).await;
+    assert!(rig.adaptation.wants(CREATE_CONTAINER), "its rules hold without plugins too");
+    rig.create("c1").await.unwrap();
+    let _adjust = rig.plugin("50-adjust", &[CREATE_CONTAINER], Adjust).await;
+    let error = rig.create("c2").await.unwrap_err();
+    let start = "validator default-validator rejected the adjustment of c2: ";
+    assert!(error.starts_with(start) && error.contains("50-adjust"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_container_without_a_required_plugin() {
+    let required =
+        |plugin: &str| PluginPolicy { plugin: plugin.into(), required: true, ..Default::default() };
+    let rig =
+        Rig::with(Config { policies: vec![required("a"), required("20-b")], ..Config::default() }).await;
+    let missing = |name| format!("required plugin {name} is not active, so c cannot be created");
+    assert!(rig.adaptation.wants(CREATE_CONTAINER));
+    assert_eq!(rig.create("c").await.unwrap_err(), missing("a"));
+    // Also one that does not care for creations.
+    let a = rig.plugin("77-a", &[STOP_CONTAINER], Quiet).await;
+    assert_eq!(rig.create("c").await.unwrap_err(), missing("20-b"));
+    let _other = rig.plugin("21-b", &[], Quiet).await;
+    assert_eq!(rig.create("c").await.unwrap_err(), missing("20-b"));
+
+    /// Goes away instead of answering.
+    struct Leave(Arc<Mutex<Option<Arc<nri_wire::PluginEnd>>>>);
+    #[async_trait]
+    impl Script for Leave {
+        async fn create(
+            &self,
+            _: &RuntimeClient,
+            _: CreateContainerRequest,
+        ) -> ttrpc::Result<CreateContainerResponse> {
+            if let Some(end) = self.0.lock().unwrap().take() {
+                end.close();
+            }
+            Ok(Default::default())
+        }
+    }
+    let end = Arc::default();
+    let b = rig.plugin("20-b", &[CREATE_CONTAINER], Leave(Arc::clone(&end))).await;
+    rig.create("c").await.unwrap();
+    *end.lock().unwrap() = Some(b.end.clone());
+    assert_eq!(rig.create("c").await.unwrap_err(), missing("20-b"), "it went during the request");
+    a.end.close();
+    rig.log.wait("host 77-a Closed").await;
+    assert_eq!(rig.create("c").await.unwrap_err(), missing("a"));
+}
