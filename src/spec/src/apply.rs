@@ -4,9 +4,9 @@ use crate::context::ApplyContext;
 use crate::document::Document;
 use crate::error::ApplyError;
 use crate::{
-    annotations, args, blockio, cdi, cgroups_path, cpu, devices, env, hooks, hugepages, io_priority, memory,
-    memory_policy, mounts, namespaces, net_devices, oom_score_adj, pids, rdt, rlimits, scheduler, seccomp,
-    sysctl, unified,
+    annotations, args, blockio, cdi, cgroups_path, cpu, device_rules, devices, env, hooks, hugepages,
+    io_priority, memory, memory_policy, mounts, namespaces, net_devices, oom_score_adj, pids, rdt, rdt_class,
+    rlimits, scheduler, seccomp, sysctl, unified,
 };
 use nri_api::proto::ContainerAdjustment;
 use serde_json::Value;
@@ -43,9 +43,9 @@ const GROUPS: [Group; 26] = [
     hugepages::apply,
     unified::apply,
     pids::apply,
-    devices::apply_rules,
+    device_rules::apply,
     blockio::apply,
-    rdt::apply_class,
+    rdt_class::apply,
     rdt::apply,
     mounts::apply,
     rlimits::apply,

@@ -18,7 +18,7 @@ use crate::context::{ApplyContext, HostDeviceKind};
 use crate::edit::{array, in_field, put_text, set_at};
 use crate::error::ApplyError;
 use crate::read::Object;
-use crate::{devices, env, hooks, mounts, net_devices};
+use crate::{device_rules, devices, env, hooks, mounts, net_devices};
 use nri_api::proto::ContainerAdjustment;
 use serde_json::Value;
 
@@ -113,15 +113,15 @@ fn apply_node(spec: &mut Value, node: &DeviceNode, ctx: &ApplyContext<'_>) -> Re
             entry.insert(key.into(), value.into());
         }
     }
-    devices::remove_node(spec, &node.path)?;
-    devices::add_node(spec, entry)?;
+    devices::remove(spec, &node.path)?;
+    devices::add(spec, entry)?;
     if matches!(kind, "b" | "c") {
         let access = match node.permissions.as_str() {
             "" => "rwm",
             "none" => "",
             given => given,
         };
-        devices::add_rule(spec, devices::rule_to_oci(true, kind, Some(major), Some(minor), access))?;
+        device_rules::add(spec, device_rules::to_oci(true, kind, Some(major), Some(minor), access))?;
     }
     Ok(())
 }

@@ -9,7 +9,7 @@ use std::fmt;
 pub struct ApplyContext<'a> {
     /// Block I/O class to the `linux.resources.blockIO` object; see [`blockio::Classes`](crate::blockio::Classes).
     pub blockio: &'a dyn Fn(&str) -> Option<Value>,
-    /// RDT class to the `linux.intelRdt` object; see [`rdt::Classes`](crate::rdt::Classes).
+    /// RDT class to the `linux.intelRdt` object; see [`rdt_class::Classes`](crate::rdt_class::Classes).
     pub rdt: &'a dyn Fn(&str) -> Option<Value>,
     /// CDI device names to container edits; see [`cdi::Registry`](crate::cdi::Registry).
     pub cdi: &'a dyn CdiResolver,

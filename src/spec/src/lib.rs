@@ -2,7 +2,7 @@
 //!
 //! Start from [`Document`], then [`to_container`] (what a plugin sees) and [`apply`] (what a plugin asked for).
 //! For `update` there are [`resources_to_nri`], [`merge_resources`], [`changed`] and [`overlay`]. [`cdi::Registry`] and
-//! [`blockio::Classes`] turn configuration that somebody else has read into what [`ApplyContext`] asks for.
+//! [`blockio::Classes`], [`rdt_class::Classes`] turn configuration that somebody else has read into what [`ApplyContext`] asks for.
 //!
 //! * **Lossless.** A document is untyped JSON with its key order and the text of its numbers. What an adjustment does not name is the
 //!   same before and after, unknown fields included; `null` is never written. A value that is set to what it already is keeps its text.
@@ -28,6 +28,7 @@ mod cgroups_path;
 mod container;
 mod context;
 mod cpu;
+mod device_rules;
 mod devices;
 mod diff;
 mod document;
@@ -45,7 +46,8 @@ mod net_devices;
 mod number;
 mod oom_score_adj;
 mod pids;
-pub mod rdt;
+mod rdt;
+pub mod rdt_class;
 mod read;
 mod resources;
 mod rlimits;

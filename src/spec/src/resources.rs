@@ -7,7 +7,7 @@ use crate::context::ApplyContext;
 use crate::diff::overlay;
 use crate::error::{ApplyError, WrongType};
 use crate::read::{Object, Read, object};
-use crate::{cpu, devices, hugepages, memory, pids, unified};
+use crate::{cpu, device_rules, hugepages, memory, pids, unified};
 use nri_api::proto::LinuxResources;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ pub(crate) fn read(value: &Value) -> Read<LinuxResources> {
     resources.cpu = cpu::read(fields)?;
     resources.hugepage_limits = hugepages::read(fields)?;
     resources.unified = unified::read(fields)?;
-    resources.devices = devices::read_rules(fields)?;
+    resources.devices = device_rules::read(fields)?;
     resources.pids = pids::read(fields)?;
     Ok(resources)
 }
@@ -60,9 +60,9 @@ pub fn merge_resources(base: &mut Value, resources: &LinuxResources) {
         }
     }
     // The same rules may be there in other words (`"type": ""` and no type); those stay.
-    let old_rules = base.as_object().and_then(|b| devices::read_rules(b).ok()).unwrap_or_default();
+    let old_rules = base.as_object().and_then(|b| device_rules::read(b).ok()).unwrap_or_default();
     if resources.devices != old_rules && !resources.devices.is_empty() {
-        top.insert("devices".into(), resources.devices.iter().map(devices::rule_of).collect());
+        top.insert("devices".into(), resources.devices.iter().map(device_rules::rule_of).collect());
     }
     overlay(base, &top.into());
 }

@@ -7,7 +7,7 @@ use super::{CdiError, DeviceName, Edits, InvalidSpec};
 use crate::context::CdiResolver;
 use crate::read::{Read, field_or_default, list, map, text};
 use serde_json::Value;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// A specification file that somebody has read; YAML becomes the same values as JSON.
 #[derive(Debug, Clone)]
@@ -133,13 +133,14 @@ fn parse(document: &Value) -> Result<Content, InvalidSpec> {
     if content.devices.is_empty() {
         return Err(invalid("devices", "", "is empty"));
     }
-    for (i, (name, edits)) in content.devices.iter().enumerate() {
+    let mut names = HashSet::new();
+    for (name, edits) in &content.devices {
         check_device(name).map_err(|why| invalid("name", name, why))?;
         edits.check()?;
         if edits.is_empty() {
             return Err(invalid("name", name, "has no edits"));
         }
-        if content.devices[..i].iter().any(|(other, _)| other == name) {
+        if !names.insert(name) {
             return Err(invalid("name", name, "is there twice"));
         }
     }
