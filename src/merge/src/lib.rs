@@ -23,10 +23,10 @@
 //! - Everything else: present means set. Absent, or empty where the protocol knows no absence (`cgroups_path`, `cpus`, `mems`),
 //!   means not adjusted. Sub-messages without content are absent: without changes the adjustment equals its default.
 //!
-//! Lists are in the order in which plugins set their entries, removals of a reply (sorted) before what it sets. Maps have no order: whoever walks one and
-//! may fail should sort it.
+//! Lists are in the order in which plugins set their entries, removals of a reply (sorted) before what it sets. Maps have
+//! no order: whoever walks one and may fail should sort it.
 
-#![deny(unsafe_code)]
+#![forbid(unsafe_code)]
 
 mod annotations;
 mod args;
@@ -35,7 +35,6 @@ mod cdi;
 mod cgroups_path;
 mod cpu;
 mod create;
-mod device_rules;
 mod devices;
 mod env;
 mod error;
@@ -56,7 +55,6 @@ mod outcome;
 mod owners;
 mod pids;
 mod rdt;
-mod rdt_class;
 mod resources;
 mod rlimits;
 mod scheduler;
