@@ -7,7 +7,7 @@ mod compare;
 mod refusal;
 mod run;
 
-pub use case::{Case, Expected, Malformed};
+pub use case::{Case, Expected, Malformed, Op, Plugin};
 pub use run::run;
 
 /// How a case differs from its answer.

@@ -1,0 +1,68 @@
+//! What later plugins see is what the document becomes: over all vectors, the container that the merge shows is the one that
+//! is read from the adjusted document. The merge and the document know nothing of each other, so each checks the other here.
+
+#![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy takes for ordinary code")]
+
+use nri_api::proto::{Container, CreateContainerResponse};
+use nri_merge::CreateMerge;
+use nri_spec::{ApplyContext, ContainerInfo, Document, apply, to_container};
+use nri_tests::vectors::{Case, Op};
+use std::path::Path;
+
+#[test]
+fn the_container_that_plugins_see_is_the_one_in_the_adjusted_document() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases");
+    let files = ["vectors/create.jsonl", "differences.jsonl"];
+    let text: String = files.iter().map(|file| std::fs::read_to_string(folder.join(file)).unwrap()).collect();
+    let (mut compared, mut differ) = (0, Vec::new());
+    for case in text.lines().map(|line| Case::parse(line).unwrap()).filter(|case| case.op == Op::Create) {
+        let mut document = Document::from_value(case.spec.clone()).unwrap();
+        let info = ContainerInfo { id: case.container_id.clone(), ..Default::default() };
+        let mut merge = CreateMerge::new(case.pod.clone(), to_container(&document, &info).unwrap());
+        let merged = case.plugins.iter().try_for_each(|plugin| {
+            let adjust = plugin.adjust.clone().into();
+            merge.reply(&plugin.id, CreateContainerResponse { adjust, ..Default::default() })
+        });
+        let outcome = merge.finish();
+        let context = ApplyContext {
+            blockio: &|class| case.blockio_classes.get(class).cloned(),
+            rdt: &|class| case.rdt_classes.get(class).cloned(),
+            ..Default::default()
+        };
+        if merged.is_ok() && apply(&mut document, &outcome.adjust, &context).is_ok() {
+            let real = to_container(&document, &info).unwrap();
+            let (seen, real) = (comparable(outcome.container), comparable(real));
+            if seen != real {
+                differ.push(format!("{}: seen {seen}\nreal {real}", case.id));
+            }
+            compared += 1;
+        }
+    }
+    assert!(differ.is_empty(), "{} of {compared}: {}", differ.len(), differ.join("\n"));
+    assert!(compared > 450, "{compared}");
+}
+
+/// Without what is right to differ: mounts and namespaces have their order from elsewhere; what a document cannot say
+/// (classes by name) and what is derived when it is written (swap from the limit, device rules from devices, resctrl from a class), or
+/// ignored then (an I/O priority and a scheduler of no class).
+fn comparable(mut container: Container) -> Container {
+    container.mounts.sort_by(|a, b| a.destination.cmp(&b.destination));
+    let linux = container.linux.mut_or_insert_default();
+    linux.namespaces.sort_by(|a, b| a.type_.cmp(&b.type_));
+    linux.devices.sort_by(|a, b| a.path.cmp(&b.path));
+    linux.rdt.take();
+    if linux.io_priority.class.value() == 0 {
+        linux.io_priority.take();
+    }
+    if linux.scheduler.policy.value() == 0 {
+        linux.scheduler.take();
+    }
+    let resources = linux.resources.mut_or_insert_default();
+    resources.blockio_class.take();
+    resources.rdt_class.take();
+    resources.devices.clear();
+    resources.memory.mut_or_insert_default().swap.take();
+    resources.cpu.mut_or_insert_default();
+    container.hooks.mut_or_insert_default();
+    container
+}
