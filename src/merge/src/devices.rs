@@ -1,4 +1,4 @@
-//! Device nodes, owned by path, and the rules of the device cgroup.
+//! Device nodes, owned by path. The device cgroup is `device_rules`.
 
 use crate::marked::{Keys, removal};
 use crate::owners::Claims;
@@ -29,26 +29,4 @@ pub(crate) fn apply(asked: &ContainerAdjustment, merged: &mut Merged) {
 
 fn keys(asked: &ContainerAdjustment) -> Keys<'_> {
     Keys::of_list(asked.linux.devices.iter().map(|d| d.path.as_str()))
-}
-
-/// Rules of the device cgroup: each plugin's are appended, in the order of the plugins; nobody owns them.
-///
-/// Only at creation: an update has no say in them (`Ignored` names a plugin that tries).
-pub(crate) mod rules {
-    use crate::owners::Claims;
-    use crate::{MergeError, merged::Merged};
-    use nri_api::proto::ContainerAdjustment;
-
-    pub(crate) fn claim(_: &ContainerAdjustment, _: &mut Claims<'_>) -> Result<(), MergeError> {
-        Ok(())
-    }
-
-    pub(crate) fn apply(asked: &ContainerAdjustment, merged: &mut Merged) {
-        let rules = &asked.linux.resources.devices;
-        if !rules.is_empty() {
-            let (container, adjust) = merged.linux();
-            container.resources.mut_or_insert_default().devices.extend_from_slice(rules);
-            adjust.resources.mut_or_insert_default().devices.extend_from_slice(rules);
-        }
-    }
 }

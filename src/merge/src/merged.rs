@@ -5,7 +5,9 @@
 
 use crate::MergeError;
 use crate::owners::Claims;
-use crate::{annotations, args, cdi, cgroups_path, devices, env, hooks, io_priority, memory_policy};
+use crate::{
+    annotations, args, cdi, cgroups_path, device_rules, devices, env, hooks, io_priority, memory_policy,
+};
 use crate::{
     mounts, namespaces, net_devices, oom_score_adj, rdt, resources, rlimits, scheduler, seccomp, sysctl,
 };
@@ -25,9 +27,7 @@ struct Group {
 }
 
 macro_rules! groups {
-    ($($($module:ident)::+),* $(,)?) => {
-        &[$(Group { claim: $($module)::+::claim, apply: $($module)::+::apply }),*]
-    };
+    ($($module:ident),* $(,)?) => { &[$(Group { claim: $module::claim, apply: $module::apply }),*] };
 }
 
 /// In the order in which conflicts are found.
@@ -39,7 +39,7 @@ const GROUPS: &[Group] = groups![
     hooks,
     devices,
     resources,
-    devices::rules,
+    device_rules,
     cgroups_path,
     oom_score_adj,
     io_priority,

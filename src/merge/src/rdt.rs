@@ -1,4 +1,4 @@
-//! Resctrl: the class, and the explicit settings closid, schemata and monitoring, each owned on its own.
+//! Explicit resctrl settings: closid, schemata and monitoring, each owned on its own. The class is `rdt_class`.
 //!
 //! `remove` drops all three and takes all three claims. In the merged adjustment it stands alone: as soon as one of the
 //! three is set, by the same plugin and in the same reply, it is gone, as upstream does.
@@ -59,22 +59,5 @@ fn overlay(from: &LinuxRdt, to: &mut LinuxRdt) {
     }
     if from.enable_monitoring.is_some() {
         to.enable_monitoring.clone_from(&from.enable_monitoring);
-    }
-}
-
-/// The class, a resource. The empty name is a value: it takes the container out of any class.
-pub(crate) mod class {
-    use crate::MergeError;
-    use crate::owners::Claims;
-    use nri_api::proto::{Field, LinuxResources};
-
-    pub(crate) fn claim(asked: &LinuxResources, claims: &mut Claims<'_>) -> Result<(), MergeError> {
-        claims.each([(asked.rdt_class.is_some(), Field::RdtClass)])
-    }
-
-    pub(crate) fn apply(asked: &LinuxResources, into: &mut LinuxResources) {
-        if asked.rdt_class.is_some() {
-            into.rdt_class.clone_from(&asked.rdt_class);
-        }
     }
 }

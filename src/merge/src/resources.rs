@@ -2,7 +2,7 @@
 
 use crate::owners::Claims;
 use crate::{MergeError, merged::Merged};
-use crate::{blockio, cpu, hugepages, memory, pids, rdt, unified};
+use crate::{blockio, cpu, hugepages, memory, pids, rdt_class, unified};
 use nri_api::proto::{ContainerAdjustment, LinuxResources};
 
 /// One group: who may, and then the setting, which cannot fail.
@@ -12,13 +12,11 @@ struct Group {
 }
 
 macro_rules! groups {
-    ($($($module:ident)::+),* $(,)?) => {
-        &[$(Group { claim: $($module)::+::claim, apply: $($module)::+::apply }),*]
-    };
+    ($($module:ident),* $(,)?) => { &[$(Group { claim: $module::claim, apply: $module::apply }),*] };
 }
 
 /// In the order in which conflicts are found.
-const GROUPS: &[Group] = groups![memory, cpu, hugepages, unified, blockio, rdt::class, pids];
+const GROUPS: &[Group] = groups![memory, cpu, hugepages, unified, blockio, rdt_class, pids];
 
 /// Claims all that `asked` sets.
 pub(crate) fn claim_all(asked: &LinuxResources, claims: &mut Claims<'_>) -> Result<(), MergeError> {
