@@ -35,10 +35,15 @@ pub struct Builder<P> {
 }
 
 impl Stub {
-    /// Begins with the plugin; everything else has a default. An `Arc` lets a plugin be used again for the next connection.
-    pub fn builder<P: Plugin>(plugin: impl Into<Arc<P>>) -> Builder<P> {
+    /// Begins with the plugin; everything else has a default.
+    pub fn builder<P: Plugin>(plugin: P) -> Builder<P> {
+        Self::shared(Arc::new(plugin))
+    }
+
+    /// The same with a plugin that is used elsewhere too, or again for the next connection.
+    pub fn shared<P: Plugin>(plugin: Arc<P>) -> Builder<P> {
         Builder {
-            plugin: plugin.into(),
+            plugin,
             name: None,
             index: None,
             sockets: Vec::new(),

@@ -1,0 +1,63 @@
+//! The runtime's side of a session.
+#![allow(dead_code, unreachable_pub)] // each test file uses its part
+#![allow(clippy::unwrap_used)]
+
+use async_trait::async_trait;
+use nri_plugin::proto::*;
+use nri_wire::{Context, Runtime, RuntimeEnd, status, ttrpc};
+use std::{sync::Arc, time::Duration};
+use tokio::{
+    net::UnixStream,
+    sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+};
+
+/// For what must happen, generously.
+pub const SOON: Duration = Duration::from_secs(20);
+
+/// Accepts plugins of any name but "unwanted", never answers "ignored", and fails each update.
+struct TestRuntime {
+    registered: UnboundedSender<RegisterPluginRequest>,
+    asked: UnboundedSender<UpdateContainersRequest>,
+}
+
+#[async_trait]
+impl Runtime for TestRuntime {
+    async fn register_plugin(&self, _: &Context, request: RegisterPluginRequest) -> ttrpc::Result<Empty> {
+        match request.plugin_name.as_str() {
+            "unwanted" => return Err(status(ttrpc::Code::PERMISSION_DENIED, "not you")),
+            "ignored" => std::future::pending().await,
+            _ => self.registered.send(request).ok(),
+        };
+        Ok(Empty::new())
+    }
+
+    async fn update_containers(
+        &self,
+        _: &Context,
+        request: UpdateContainersRequest,
+    ) -> ttrpc::Result<UpdateContainersResponse> {
+        self.asked.send(request.clone()).ok();
+        Ok(UpdateContainersResponse { failed: request.update, ..Default::default() })
+    }
+}
+
+pub struct TestEnd {
+    pub end: RuntimeEnd,
+    pub registered: UnboundedReceiver<RegisterPluginRequest>,
+    pub asked: UnboundedReceiver<UpdateContainersRequest>,
+}
+
+pub async fn runtime(stream: UnixStream) -> TestEnd {
+    let (r, registered) = unbounded_channel();
+    let (a, asked) = unbounded_channel();
+    let end = RuntimeEnd::new(stream, Arc::new(TestRuntime { registered: r, asked: a })).await.unwrap();
+    TestEnd { end, registered, asked }
+}
+
+pub fn pod(id: &str) -> PodSandbox {
+    PodSandbox { id: id.into(), ..Default::default() }
+}
+
+pub fn container(id: &str) -> Container {
+    Container { id: id.into(), name: id.into(), ..Default::default() }
+}

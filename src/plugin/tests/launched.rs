@@ -1,0 +1,157 @@
+//! The example `adjust` as a real process: launched with its socket as descriptor 3, and external.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod common;
+
+use command_fds::{CommandFdExt, FdMapping};
+use common::*;
+use nri_plugin::proto::*;
+use std::{
+    path::PathBuf,
+    process::{Child, Command, Output, Stdio},
+};
+use tokio::{
+    net::{UnixListener, UnixStream},
+    time::timeout,
+};
+
+/// Cargo builds the examples of a crate before it runs its tests, and puts them beside them.
+fn example() -> PathBuf {
+    let tests = std::env::current_exe().unwrap();
+    tests.parent().unwrap().with_file_name("examples").join("adjust")
+}
+
+/// The plugin ends with its connection.
+async fn exit(child: Child) -> Output {
+    let wait = tokio::task::spawn_blocking(move || child.wait_with_output().unwrap());
+    timeout(SOON, wait).await.unwrap().unwrap()
+}
+
+async fn launch() -> (TestEnd, Child) {
+    let (near, far) = UnixStream::pair().unwrap();
+    let mut command = Command::new(example());
+    command
+        .env_clear()
+        .env("NRI_PLUGIN_NAME", "tuner")
+        .env("NRI_PLUGIN_IDX", "33")
+        .env("NRI_PLUGIN_SOCKET", "3")
+        .stdin(Stdio::null())
+        .stderr(Stdio::piped())
+        .fd_mappings(vec![FdMapping { parent_fd: far.into_std().unwrap().into(), child_fd: 3 }])
+        .unwrap();
+    let child = command.spawn().unwrap();
+    drop(command); // it holds the other end
+    let mut runtime = runtime(near).await;
+    let registered = timeout(SOON, runtime.registered.recv()).await.unwrap().unwrap();
+    assert_eq!((registered.plugin_name.as_str(), registered.plugin_idx.as_str()), ("tuner", "33"));
+    (runtime, child)
+}
+
+fn configure(config: &str) -> ConfigureRequest {
+    ConfigureRequest { config: config.into(), ..Default::default() }
+}
+
+#[tokio::test]
+async fn launched() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("log");
+    let (runtime, child) = launch().await;
+    let plugin = runtime.end.plugin();
+    let config = format!(
+        "log = {log:?}\nfilter.name = 'c'\ncreate.env.set = {{ A = 'b' }}\nupdate.shares = 9\n\
+         create.resources.cpus = '0-1'"
+    );
+    assert_eq!(plugin.configure(SOON, &configure(&config)).await.unwrap().events, 0);
+    plugin.synchronize(SOON, &SynchronizeRequest::new()).await.unwrap();
+
+    let mut create = CreateContainerRequest { pod: Some(pod("p")).into(), ..Default::default() };
+    for (name, env) in [("c", vec!["A"]), ("other", vec![])] {
+        create.container = Some(container(name)).into();
+        let adjust = plugin.create_container(SOON, &create).await.unwrap().adjust;
+        assert_eq!(adjust.env.iter().map(|e| e.key.as_str()).collect::<Vec<_>>(), env);
+        assert_eq!(adjust.linux.resources.cpu.cpus, if env.is_empty() { "" } else { "0-1" });
+    }
+    let mut update = UpdateContainerRequest { container: Some(container("c")).into(), ..Default::default() };
+    update.linux_resources.mut_or_insert_default().pids.mut_or_insert_default().limit = 3;
+    let answer = plugin.update_container(SOON, &update).await.unwrap();
+    assert_eq!(answer.update[0].linux.resources.cpu.shares.value, 9);
+
+    let lines = std::fs::read_to_string(&log).unwrap();
+    let expect = [
+        r#"{"event":"Configure"}"#,
+        r#"{"event":"Synchronize"}"#,
+        r#"{"event":"CreateContainer","pod":"p","container":"c"}"#,
+        r#"{"event":"CreateContainer","pod":"p","container":"other"}"#,
+        r#"{"event":"UpdateContainer","pod":"","container":"c","resources":{"pids":{"limit":"3"}}}"#,
+    ];
+    assert_eq!(lines.lines().collect::<Vec<_>>(), expect);
+
+    drop(runtime);
+    let output = exit(child).await;
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[tokio::test]
+async fn a_bad_configuration_is_told_to_both() {
+    let (runtime, child) = launch().await;
+    let error = runtime.end.plugin().configure(SOON, &configure("colour = 1")).await.unwrap_err();
+    assert!(error.to_string().contains("unknown field `colour`"), "{error}");
+    drop(runtime);
+    let output = exit(child).await;
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        text.contains("plugin 33-tuner refused its configuration") && text.contains("`colour`"),
+        "{text}"
+    );
+}
+
+/// The plugin does not leave its socket to a child: the peer would not see it die.
+#[tokio::test]
+async fn killed() {
+    let (runtime, mut child) = launch().await;
+    let fds = std::fs::read_dir(format!("/proc/{}/fd", child.id())).unwrap();
+    let fds: Vec<_> = fds.map(|f| f.unwrap().path()).collect();
+    for fd in
+        fds.iter().filter(|f| std::fs::read_link(f).is_ok_and(|l| l.to_string_lossy().starts_with("socket:")))
+    {
+        let info = std::fs::read_to_string(fd.to_string_lossy().replace("/fd/", "/fdinfo/")).unwrap();
+        let flags = info.lines().find_map(|l| l.strip_prefix("flags:")).unwrap().trim();
+        let cloexec = i32::from_str_radix(flags, 8).unwrap() & 0o2000000 != 0;
+        assert!(cloexec, "{} is inherited by children", fd.display());
+    }
+    child.kill().unwrap();
+    timeout(SOON, runtime.end.closed()).await.unwrap();
+    child.wait().unwrap();
+}
+
+#[tokio::test]
+async fn external() {
+    let dir = tempfile::tempdir().unwrap();
+    let (socket, log, config) =
+        (dir.path().join("nri.sock"), dir.path().join("log"), dir.path().join("toml"));
+    std::fs::write(&config, "create.args = ['x']\nlog = '/not/used'").unwrap();
+    let listener = UnixListener::bind(&socket).unwrap();
+    let arg = |p: &PathBuf| p.to_str().unwrap().to_owned();
+    let child = Command::new(example())
+        .args(["--socket", &arg(&socket), "--log", &arg(&log), "--config", &arg(&config), "--idx", "12"])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (stream, _) = timeout(SOON, listener.accept()).await.unwrap().unwrap();
+    let mut runtime = runtime(stream).await;
+    let registered = timeout(SOON, runtime.registered.recv()).await.unwrap().unwrap();
+    assert_eq!((registered.plugin_name.as_str(), registered.plugin_idx.as_str()), ("adjust", "12"));
+    let plugin = runtime.end.plugin();
+    plugin.configure(SOON, &configure("")).await.unwrap();
+    let answer = plugin.create_container(SOON, &CreateContainerRequest::new()).await.unwrap();
+    assert_eq!(answer.adjust.args, ["x"], "an empty configuration leaves that of the file");
+    assert_eq!(std::fs::read_to_string(&log).unwrap().lines().count(), 2);
+    drop(runtime);
+    assert!(exit(child).await.status.success());
+
+    let nobody = Command::new(example()).args(["--socket", "/nowhere"]).output().unwrap();
+    let text = String::from_utf8_lossy(&nobody.stderr).into_owned();
+    assert_eq!(text, "adjust: no NRI socket answers: /nowhere: No such file or directory (os error 2)\n");
+}

@@ -1,0 +1,439 @@
+//! The SDK against the runtime's end of a real session.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod common;
+
+use common::*;
+use nri_plugin::{
+    Adjustment, CallError, Changes, Creation, EventMask, Plugin, Reply, RuntimeInfo, Session, SetResources,
+    Stub, StubError, Update, async_trait, eviction, proto::*,
+};
+use nri_wire::RuntimeEnd;
+use std::{
+    error::Error,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+use tokio::{
+    io::AsyncWriteExt,
+    net::{UnixListener, UnixStream},
+};
+
+/// Notes what it hears; refuses whatever has the id "bad".
+#[derive(Default)]
+struct Recorder {
+    heard: Mutex<Vec<String>>,
+}
+
+impl Recorder {
+    fn note(&self, what: &str, id: &str) -> Reply<()> {
+        self.heard.lock().unwrap().push(format!("{what} {id}"));
+        if id == "bad" { Err("not this one".into()) } else { Ok(()) }
+    }
+
+    fn heard(&self) -> Vec<String> {
+        std::mem::take(&mut self.heard.lock().unwrap())
+    }
+}
+
+#[async_trait]
+impl Plugin for Recorder {
+    fn events(&self) -> EventMask {
+        EventMask::from_iter([Event::CREATE_CONTAINER, Event::REMOVE_CONTAINER])
+    }
+    async fn configure(&self, _: &Session, config: &str) -> Reply<()> {
+        self.note("configure", config)
+    }
+    async fn synchronize(
+        &self,
+        _: &Session,
+        pods: Vec<PodSandbox>,
+        containers: Vec<Container>,
+    ) -> Reply<Vec<ContainerUpdate>> {
+        let ids = |mut all: Vec<String>| {
+            all.sort();
+            all.join(",")
+        };
+        let pods = ids(pods.into_iter().map(|p| p.id).collect());
+        let containers = ids(containers.into_iter().map(|c| c.id).collect());
+        self.note("synchronize", &format!("{pods};{containers}"))?;
+        Ok(vec![Update::new("synced").into()])
+    }
+    async fn shutdown(&self, _: &Session) {
+        self.note("shutdown", "").ok();
+    }
+    async fn run_pod_sandbox(&self, _: &Session, pod: PodSandbox) -> Reply<()> {
+        self.note("run pod", &pod.id)
+    }
+    async fn update_pod_sandbox(
+        &self,
+        _: &Session,
+        pod: PodSandbox,
+        overhead: LinuxResources,
+        resources: LinuxResources,
+    ) -> Reply<()> {
+        assert_eq!((overhead.pids.limit, resources.pids.limit), (1, 2));
+        self.note("update pod", &pod.id)
+    }
+    async fn post_update_pod_sandbox(&self, _: &Session, pod: PodSandbox) -> Reply<()> {
+        self.note("post-update pod", &pod.id)
+    }
+    async fn stop_pod_sandbox(&self, _: &Session, pod: PodSandbox) -> Reply<()> {
+        self.note("stop pod", &pod.id)
+    }
+    async fn remove_pod_sandbox(&self, _: &Session, pod: PodSandbox) -> Reply<()> {
+        self.note("remove pod", &pod.id)
+    }
+    async fn create_container(&self, session: &Session, pod: PodSandbox, c: Container) -> Reply<Creation> {
+        self.note("create", &format!("{}/{}", pod.id, c.id))?;
+        let mut update = Update::new("other");
+        update.set_pids_limit(5).set_memory_limit(6);
+        let failed = session.update_containers(vec![update.into()], vec![eviction("third", "full")]).await?;
+        let mut adjustment = Adjustment::new();
+        adjustment.add_env("FAILED", &failed[0].container_id);
+        Ok(Creation {
+            adjustment,
+            updates: vec![Update::new("u").into()],
+            evictions: vec![eviction("e", "why")],
+        })
+    }
+    async fn post_create_container(&self, _: &Session, pod: PodSandbox, c: Container) -> Reply<()> {
+        self.note("post-create", &format!("{}/{}", pod.id, c.id))
+    }
+    async fn start_container(&self, _: &Session, pod: PodSandbox, c: Container) -> Reply<()> {
+        self.note("start", &format!("{}/{}", pod.id, c.id))
+    }
+    async fn post_start_container(&self, _: &Session, pod: PodSandbox, c: Container) -> Reply<()> {
+        self.note("post-start", &format!("{}/{}", pod.id, c.id))
+    }
+    async fn update_container(
+        &self,
+        _: &Session,
+        pod: PodSandbox,
+        c: Container,
+        resources: LinuxResources,
+    ) -> Reply<Changes> {
+        self.note("update", &format!("{}/{} {}", pod.id, c.id, resources.pids.limit))?;
+        let mut update = Update::new(c.id);
+        update.set_cpu_shares(7).set_ignore_failure(true);
+        Ok(update.into())
+    }
+    async fn post_update_container(&self, _: &Session, pod: PodSandbox, c: Container) -> Reply<()> {
+        self.note("post-update", &format!("{}/{}", pod.id, c.id))
+    }
+    async fn stop_container(
+        &self,
+        _: &Session,
+        pod: PodSandbox,
+        c: Container,
+    ) -> Reply<Vec<ContainerUpdate>> {
+        self.note("stop", &format!("{}/{}", pod.id, c.id))?;
+        Ok(vec![Update::new("freed").into()])
+    }
+    async fn remove_container(&self, _: &Session, pod: PodSandbox, c: Container) -> Reply<()> {
+        self.note("remove", &format!("{}/{}", pod.id, c.id))
+    }
+    async fn validate_container_adjustment(
+        &self,
+        _: &Session,
+        request: ValidateContainerAdjustmentRequest,
+    ) -> Reply<()> {
+        self.note("validate", &request.container.id)
+    }
+}
+
+struct Pair {
+    runtime: TestEnd,
+    stub: Stub,
+    plugin: Arc<Recorder>,
+}
+
+async fn connected() -> Pair {
+    let (a, b) = UnixStream::pair().unwrap();
+    let runtime = runtime(a).await;
+    let plugin = Arc::new(Recorder::default());
+    let stub = Stub::shared(plugin.clone()).name("rec").index("07").stream(b).connect().await.unwrap();
+    Pair { runtime, stub, plugin }
+}
+
+fn configure(config: &str) -> ConfigureRequest {
+    ConfigureRequest {
+        config: config.into(),
+        runtime_name: "r".into(),
+        runtime_version: "1".into(),
+        registration_timeout: 5000,
+        request_timeout: 2000,
+        NRI_version: "v0.12.3".into(),
+        ..Default::default()
+    }
+}
+
+#[tokio::test]
+async fn registration_and_configuration() {
+    let mut p = connected().await;
+    let registered = p.runtime.registered.recv().await.unwrap();
+    assert_eq!((registered.plugin_name.as_str(), registered.plugin_idx.as_str()), ("rec", "07"));
+    assert_eq!(registered.NRI_version, "v0.12.3");
+    assert_eq!(p.stub.session().runtime(), None);
+    let answer = p.runtime.end.plugin().configure(SOON, &configure("text")).await.unwrap();
+    assert_eq!(answer.events, 1 << 3 | 1 << 10);
+    assert_eq!(p.plugin.heard(), ["configure text"]);
+    let expect = RuntimeInfo {
+        name: "r".into(),
+        version: "1".into(),
+        nri_version: "v0.12.3".into(),
+        registration_timeout: Duration::from_secs(5),
+        request_timeout: Duration::from_secs(2),
+    };
+    assert_eq!(p.stub.session().runtime(), Some(&expect));
+}
+
+#[tokio::test]
+async fn a_split_synchronization_arrives_whole() {
+    let p = connected().await;
+    let part = |pods: &[&str], containers: &[&str], more| SynchronizeRequest {
+        pods: pods.iter().map(|id| pod(id)).collect(),
+        containers: containers.iter().map(|id| container(id)).collect(),
+        more,
+        ..Default::default()
+    };
+    // Twice, as after the first nothing may be left over.
+    for _ in 0..2 {
+        for (request, more, updates) in [
+            (part(&["p1", "p2"], &["a"], true), true, 0),
+            (part(&[], &["b", "c"], true), true, 0),
+            (part(&["p3"], &["d"], false), false, 1),
+        ] {
+            let answer = p.runtime.end.plugin().synchronize(SOON, &request).await.unwrap();
+            assert_eq!((answer.more, answer.update.len()), (more, updates));
+        }
+        assert_eq!(p.plugin.heard(), ["synchronize p1,p2,p3;a,b,c,d"]);
+    }
+}
+
+macro_rules! event {
+    ($request:ident) => {{
+        let mut request = $request::new();
+        request.pod = Some(pod("p")).into();
+        request.container = Some(container("c")).into();
+        request
+    }};
+}
+
+/// The calls of today and the one of old runtimes reach the same methods.
+#[tokio::test]
+async fn events_in_both_forms() {
+    let p = connected().await;
+    let plugin = p.runtime.end.plugin();
+    macro_rules! pods {
+        ($($call:ident $request:ident)*) => {$(
+            plugin.$call(SOON, &$request { pod: Some(pod("p")).into(), ..Default::default() }).await.unwrap();
+        )*};
+    }
+    pods! {
+        run_pod_sandbox RunPodSandboxRequest
+        post_update_pod_sandbox PostUpdatePodSandboxRequest
+        stop_pod_sandbox StopPodSandboxRequest
+        remove_pod_sandbox RemovePodSandboxRequest
+    }
+    plugin.post_create_container(SOON, &event!(PostCreateContainerRequest)).await.unwrap();
+    plugin.start_container(SOON, &event!(StartContainerRequest)).await.unwrap();
+    plugin.post_start_container(SOON, &event!(PostStartContainerRequest)).await.unwrap();
+    plugin.post_update_container(SOON, &event!(PostUpdateContainerRequest)).await.unwrap();
+    plugin.remove_container(SOON, &event!(RemoveContainerRequest)).await.unwrap();
+    let expect = [
+        "run pod p",
+        "post-update pod p",
+        "stop pod p",
+        "remove pod p",
+        "post-create p/c",
+        "start p/c",
+        "post-start p/c",
+        "post-update p/c",
+        "remove p/c",
+    ];
+    assert_eq!(p.plugin.heard(), expect);
+
+    for event in [
+        Event::RUN_POD_SANDBOX,
+        Event::POST_UPDATE_POD_SANDBOX,
+        Event::STOP_POD_SANDBOX,
+        Event::REMOVE_POD_SANDBOX,
+        Event::POST_CREATE_CONTAINER,
+        Event::START_CONTAINER,
+        Event::POST_START_CONTAINER,
+        Event::POST_UPDATE_CONTAINER,
+        Event::REMOVE_CONTAINER,
+    ] {
+        let mut change = event!(StateChangeEvent);
+        change.event = event.into();
+        plugin.state_change(SOON, &change).await.unwrap();
+    }
+    assert_eq!(p.plugin.heard(), expect);
+
+    // An event of the future is no failure, and nothing at all.
+    let mut unknown = event!(StateChangeEvent);
+    unknown.event = protobuf::EnumOrUnknown::from_i32(99);
+    plugin.state_change(SOON, &unknown).await.unwrap();
+    assert_eq!(p.plugin.heard(), [""; 0]);
+}
+
+#[tokio::test]
+async fn requests_with_answers() {
+    let mut p = connected().await;
+    let plugin = p.runtime.end.plugin();
+
+    let answer = plugin.create_container(SOON, &event!(CreateContainerRequest)).await.unwrap();
+    assert_eq!(answer.adjust.env[0].value, "other", "the failed update came back within the handler");
+    assert_eq!((answer.update[0].container_id.as_str(), answer.evict[0].reason.as_str()), ("u", "why"));
+    let asked = p.runtime.asked.recv().await.unwrap();
+    assert_eq!(asked.update[0].linux.resources.memory.limit.value, 6);
+    assert_eq!((asked.update[0].linux.resources.pids.limit, asked.evict[0].reason.as_str()), (5, "full"));
+
+    let resources = |limit| {
+        let pids = LinuxPids { limit, ..Default::default() };
+        Some(LinuxResources { pids: Some(pids).into(), ..Default::default() }).into()
+    };
+    let mut update = event!(UpdateContainerRequest);
+    update.linux_resources = resources(3);
+    let answer = plugin.update_container(SOON, &update).await.unwrap();
+    assert_eq!(answer.update[0].linux.resources.cpu.shares.value, 7);
+    assert!(answer.update[0].ignore_failure && answer.evict.is_empty());
+
+    let answer = plugin.stop_container(SOON, &event!(StopContainerRequest)).await.unwrap();
+    assert_eq!(answer.update[0].container_id, "freed");
+
+    let mut update = UpdatePodSandboxRequest { pod: Some(pod("p")).into(), ..Default::default() };
+    (update.overhead_linux_resources, update.linux_resources) = (resources(1), resources(2));
+    plugin.update_pod_sandbox(SOON, &update).await.unwrap();
+
+    let mut validate = event!(ValidateContainerAdjustmentRequest);
+    assert!(!plugin.validate_container_adjustment(SOON, &validate).await.unwrap().reject);
+    validate.container = Some(container("bad")).into();
+    let answer = plugin.validate_container_adjustment(SOON, &validate).await.unwrap();
+    assert_eq!((answer.reject, answer.reason.as_str()), (true, "not this one"));
+
+    plugin.shutdown(SOON, &Empty::new()).await.unwrap();
+    let expect =
+        ["create p/c", "update p/c 3", "stop p/c", "update pod p", "validate c", "validate bad", "shutdown "];
+    assert_eq!(p.plugin.heard(), expect);
+}
+
+#[tokio::test]
+async fn a_failure_tells_its_text() {
+    let p = connected().await;
+    let mut request = RunPodSandboxRequest { pod: Some(pod("bad")).into(), ..Default::default() };
+    let error = p.runtime.end.plugin().run_pod_sandbox(SOON, &request).await.unwrap_err();
+    assert!(
+        matches!(&error, CallError::Status { code: 2, message } if message == "not this one"),
+        "{error:?}"
+    );
+    request.pod = None.into(); // a runtime that sends nothing is no reason to fall over
+    p.runtime.end.plugin().run_pod_sandbox(SOON, &request).await.unwrap();
+    assert_eq!(p.plugin.heard(), ["run pod bad", "run pod "]);
+}
+
+#[tokio::test]
+async fn updates_at_any_time() {
+    let mut p = connected().await;
+    let session = p.stub.session().clone();
+    let failed = session.update_containers(vec![Update::new("x").into()], vec![]).await.unwrap();
+    assert_eq!(failed[0].container_id, "x");
+    assert_eq!(p.runtime.asked.recv().await.unwrap().update.len(), 1);
+    p.stub.stop().await;
+    let error = session.update_containers(vec![], vec![]).await.unwrap_err();
+    assert!(matches!(error, CallError::Closed(Some(_))), "{error:?}");
+}
+
+#[tokio::test]
+async fn run_tells_how_it_ended() {
+    let p = connected().await;
+    drop(p.runtime);
+    p.stub.run().await.unwrap();
+
+    let p = connected().await;
+    let run = tokio::spawn(p.stub.run());
+    let error = p.runtime.end.plugin().configure(SOON, &configure("bad")).await.unwrap_err();
+    assert!(error.to_string().contains("not this one"));
+    drop(p.runtime);
+    let error = run.await.unwrap().unwrap_err();
+    assert_eq!(error.to_string(), "plugin 07-rec refused its configuration: not this one");
+
+    // A peer that answers the registration and then talks nonsense.
+    let (a, b) = UnixStream::pair().unwrap();
+    let trunk = nri_wire::Trunk::new(a);
+    let mut conn = trunk.open(nri_wire::ConnId::RUNTIME).unwrap();
+    let stub = Stub::builder(Recorder::default()).name("rec").index("07").stream(b);
+    let answering = async {
+        let mut header = [0; 10];
+        tokio::io::AsyncReadExt::read_exact(&mut conn, &mut header).await.unwrap();
+        let stream = &header[4..8];
+        conn.write_all(&[&[0, 0, 0, 0], stream, &[2, 0]].concat()).await.unwrap();
+    };
+    let (stub, ()) = tokio::join!(stub.connect(), answering);
+    let stub = stub.unwrap();
+    conn.write_all(b"0123456789").await.unwrap();
+    let error = stub.run().await.unwrap_err();
+    assert!(matches!(error, StubError::Session { .. }), "{error:?}");
+    let source = error.source().unwrap().to_string();
+    assert!(source.contains("broke ttrpc"), "{source}");
+}
+
+#[tokio::test]
+async fn registration_fails() {
+    async fn check(name: &str, expect: impl Fn(&CallError) -> bool) {
+        let (a, b) = UnixStream::pair().unwrap();
+        let _runtime = runtime(a).await;
+        let builder = Stub::builder(Recorder::default()).name(name).index("07").stream(b);
+        let Err(error) = builder.registration_timeout(Duration::from_millis(20)).connect().await else {
+            panic!("{name}: registered")
+        };
+        assert!(matches!(&error, StubError::Register { source, .. } if expect(source)), "{name}: {error:?}");
+    }
+    check("unwanted", |e| matches!(e, CallError::Status { message, .. } if message == "not you")).await;
+    check("ignored", |e| matches!(e, CallError::Timeout(_))).await;
+
+    let (a, b) = UnixStream::pair().unwrap();
+    drop(a);
+    let Err(error) = Stub::builder(Recorder::default()).name("p").index("07").stream(b).connect().await
+    else {
+        panic!("registered")
+    };
+    assert!(matches!(error, StubError::Register { source: CallError::Closed(_), .. } | StubError::Wire(_)));
+}
+
+#[tokio::test]
+async fn the_first_socket_that_answers() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    drop(UnixListener::bind(path("dead")).unwrap());
+    let listener = UnixListener::bind(path("live")).unwrap();
+    let serve = async {
+        let (stream, _) = listener.accept().await.unwrap();
+        runtime(stream).await
+    };
+    let builder = || Stub::builder(Recorder::default()).name("p").index("07");
+    let builder = |names: &[&str]| names.iter().fold(builder(), |b, n| b.socket_path(path(n)));
+    let (stub, _runtime) = tokio::join!(builder(&["missing", "dead", "live"]).connect(), serve);
+    stub.unwrap();
+
+    let Err(error) = builder(&["missing", "dead"]).connect().await else { panic!("connected") };
+    let text = error.to_string();
+    assert!(text.contains("missing: No such file") && text.contains("dead: Connection refused"), "{text}");
+}
+
+/// A plugin may be connected again, and is then configured again.
+#[tokio::test]
+async fn reconnecting() {
+    let plugin = Arc::new(Recorder::default());
+    for n in 0..2 {
+        let (a, b) = UnixStream::pair().unwrap();
+        let runtime = runtime(a).await;
+        let stub = Stub::shared(plugin.clone()).name("p").index("07").stream(b).connect().await.unwrap();
+        runtime.end.plugin().configure(SOON, &configure(&n.to_string())).await.unwrap();
+        RuntimeEnd::close(&runtime.end);
+        stub.run().await.unwrap();
+    }
+    assert_eq!(plugin.heard(), ["configure 0", "configure 1"]);
+}
