@@ -2,4 +2,5 @@
 
 #![deny(unsafe_code)]
 
+pub mod fake_runtime;
 pub mod vectors;

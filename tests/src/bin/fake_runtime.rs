@@ -1,0 +1,212 @@
+//! A low-level runtime that does nothing but write down how it was called, and then what its script says.
+//!
+//! Its script is the JSON file `<argv[0]>.script.json`, or the one that `FAKE_RUNTIME_SCRIPT` names; each call appends lines to
+//! `<argv[0]>.calls.jsonl`. See `nri_tests::fake_runtime` for the reading side, and for what a script may say.
+//!
+//! It has no Rust start-up code, which would hide closed stdio and the disposition of SIGPIPE.
+#![no_main]
+#![allow(unsafe_code)] // the entry has to be named
+
+use nix::sys::{
+    signal::{SigSet, Signal, kill},
+    signalfd::{SfdFlags, SignalFd},
+};
+use nix::unistd::{Pid, getpgrp, getpid, getppid, getsid};
+use nri_control::OsText;
+use serde_json::{Map, Value, json};
+use std::{
+    ffi::{OsStr, OsString},
+    fs,
+    io::{self, Read, Write},
+    os::unix::ffi::{OsStrExt, OsStringExt},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::{Duration, Instant},
+};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+/// A call with this verb is the process of a container.
+const PROCESS: &str = "fake-container-process";
+
+#[unsafe(no_mangle)]
+extern "C" fn main() -> i32 {
+    let own = own_state();
+    let argv = split(&fs::read("/proc/self/cmdline").unwrap_or_default());
+    let files = Files(argv.first().map(PathBuf::from).unwrap_or_default());
+    if argv.get(1).is_some_and(|a| a == PROCESS) {
+        // Lives until it is killed.
+        loop {
+            std::thread::park();
+        }
+    }
+    let script = files.script();
+    match act(&files, &script, &argv, own) {
+        Ok(code) => code,
+        Err(e) => {
+            let _ = writeln!(io::stderr(), "fake runtime: {e}");
+            99
+        }
+    }
+}
+
+struct Files(PathBuf);
+
+impl Files {
+    fn named(&self, end: &str) -> PathBuf {
+        let mut path = self.0.clone().into_os_string();
+        path.push(end);
+        path.into()
+    }
+
+    fn script(&self) -> Value {
+        let path =
+            std::env::var_os("FAKE_RUNTIME_SCRIPT").map_or_else(|| self.named(".script.json"), PathBuf::from);
+        fs::read(path).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or(Value::Null)
+    }
+
+    fn append(&self, line: &Value) -> io::Result<()> {
+        let mut file = fs::OpenOptions::new().append(true).create(true).open(self.named(".calls.jsonl"))?;
+        file.write_all(format!("{line}\n").as_bytes())
+    }
+
+    fn process(&self, id: &OsStr) -> PathBuf {
+        self.named(".processes").join(id)
+    }
+}
+
+/// How this process is, before it opens anything.
+fn own_state() -> Map<String, Value> {
+    let mut fds = Map::new();
+    for number in 0..64 {
+        // No directory is read, since that would be one more descriptor.
+        if let Ok(target) = fs::read_link(format!("/proc/self/fd/{number}")) {
+            fds.insert(number.to_string(), json!(OsText::from(&target)));
+        }
+    }
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let field =
+        |name: &str| status.lines().find_map(|l| l.strip_prefix(name)).map(str::trim).map(str::to_owned);
+    let environment = split(&fs::read("/proc/self/environ").unwrap_or_default());
+    let Value::Object(own) = json!({
+        "pid": getpid().as_raw(),
+        "ppid": getppid().as_raw(),
+        "pgid": getpgrp().as_raw(),
+        "sid": getsid(None).map_or(0, Pid::as_raw),
+        "env": environment.into_iter().map(OsText).collect::<Vec<_>>(),
+        "cwd": std::env::current_dir().ok().map(|d| OsText::from(&d)),
+        "umask": field("Umask:"),
+        "blocked": field("SigBlk:"),
+        "ignored": field("SigIgn:"),
+        "parent_death_signal": rustix::process::parent_process_death_signal().ok().flatten().map(|s| s.as_raw()),
+        "fds": fds,
+    }) else {
+        unreachable!("it is an object")
+    };
+    own
+}
+
+fn act(files: &Files, script: &Value, argv: &[OsString], own: Map<String, Value>) -> io::Result<i32> {
+    let words: Vec<&str> = argv.iter().skip(1).filter_map(|a| a.to_str()).collect();
+    let verb = words.iter().find(|w| script.get(**w).is_some()).copied();
+    let step = &script[verb.unwrap_or("*")];
+    let mut call = json!({
+        "call": verb,
+        "argv": argv.iter().map(OsText::from).collect::<Vec<_>>(),
+        "own": own,
+    });
+    if step["stdin"] == true {
+        let mut text = Vec::new();
+        io::stdin().read_to_end(&mut text)?;
+        call["stdin"] = json!(OsText(OsString::from_vec(text)));
+    }
+    let caught = if step["catch"] == true { Some(catch()?) } else { None };
+    if step["process"] == true {
+        start_process(files, argv)?;
+    }
+    if let Some(text) = step["pid_file"].as_str() {
+        write_pid_file(argv, text)?;
+    }
+    files.append(&call)?;
+    if let Some(path) = step["until"].as_str() {
+        wait_for(files, Path::new(path), caught.as_ref())?;
+    }
+    if step["end_process"] == true {
+        end_process(files, argv)?;
+    }
+    io::stdout().write_all(step["stdout"].as_str().unwrap_or_default().as_bytes())?;
+    io::stdout().flush()?;
+    io::stderr().write_all(step["stderr"].as_str().unwrap_or_default().as_bytes())?;
+    if let Some(signal) = step["signal"].as_i64().and_then(|n| Signal::try_from(n as i32).ok()) {
+        kill(getpid(), signal)?;
+    }
+    Ok(step["exit"].as_i64().unwrap_or(0) as i32)
+}
+
+fn catch() -> io::Result<SignalFd> {
+    let all = SigSet::all();
+    all.thread_block()?;
+    Ok(SignalFd::with_flags(&all, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?)
+}
+
+fn wait_for(files: &Files, path: &Path, caught: Option<&SignalFd>) -> io::Result<()> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        while let Some(info) = caught.and_then(|c| c.read_signal().ok().flatten()) {
+            files
+                .append(&json!({"signal": info.ssi_signo, "code": info.ssi_code, "sender": info.ssi_pid}))?;
+        }
+        if path.exists() {
+            return Ok(());
+        }
+        if Instant::now() > deadline {
+            return Err(io::Error::other(format!("{} did not appear", path.display())));
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn write_pid_file(argv: &[OsString], text: &str) -> io::Result<()> {
+    let value = argv.iter().enumerate().find_map(|(i, a)| match a.as_bytes() {
+        b"--pid-file" => argv.get(i + 1).cloned(),
+        bytes => bytes.strip_prefix(b"--pid-file=").map(|v| OsStr::from_bytes(v).to_owned()),
+    });
+    value.map_or(Ok(()), |path| fs::write(path, text))
+}
+
+/// Starts what `create` is about, and leaves its process id where `end_process` and `--pid-file` readers find it.
+fn start_process(files: &Files, argv: &[OsString]) -> io::Result<()> {
+    let id = argv.last().cloned().unwrap_or_default();
+    let child = Command::new(&files.0)
+        .arg(PROCESS)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .env_clear()
+        .spawn()?;
+    let pid = child.id().to_string();
+    fs::create_dir_all(files.named(".processes"))?;
+    fs::write(files.process(&id), &pid)?;
+    write_pid_file(argv, &pid)
+}
+
+fn end_process(files: &Files, argv: &[OsString]) -> io::Result<()> {
+    for id in argv {
+        if id.as_bytes().contains(&b'/') {
+            continue;
+        }
+        let Ok(text) = fs::read_to_string(files.process(id)) else { continue };
+        fs::remove_file(files.process(id))?;
+        if let Ok(pid) = text.parse() {
+            let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+        }
+    }
+    Ok(())
+}
+
+fn split(bytes: &[u8]) -> Vec<OsString> {
+    let bytes = bytes.strip_suffix(b"\0").unwrap_or(bytes);
+    if bytes.is_empty() {
+        return Vec::new();
+    }
+    bytes.split(|b| *b == 0).map(|part| OsString::from_vec(part.to_vec())).collect()
+}

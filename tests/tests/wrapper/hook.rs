@@ -1,0 +1,92 @@
+//! The hook.
+
+use crate::lab::{Act, Lab, Server, stderr};
+use nri_config::{BYPASS_ENV, BYPASS_FILE};
+use nri_control::{CONTROL_SOCKET, Hook, HookKind, Reply, Request};
+use nri_tests::fake_runtime::program;
+use std::{
+    io::Write,
+    process::{Command, Output, Stdio},
+};
+
+const STATE: &str =
+    "{\"ociVersion\":\"1.2.0\",\"id\":\"c\",\"status\":\"creating\",\"pid\":1,\"bundle\":\"/b\"}";
+
+fn hook(lab: &Lab, kind: &str, input: &[u8], prepare: impl FnOnce(&mut Command)) -> Output {
+    let socket = lab.path("state").join(CONTROL_SOCKET);
+    let mut command = Command::new(program("nri-oci-hook"));
+    command.arg("--socket").arg(socket).args(["--record", "key", kind]).env_clear();
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    prepare(&mut command);
+    let mut child = command.spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let input = input.to_vec();
+    let writer = std::thread::spawn(move || stdin.write_all(&input));
+    let output = child.wait_with_output().unwrap();
+    let _ = writer.join();
+    output
+}
+
+const KINDS: [(&str, HookKind); 3] = [
+    ("createRuntime", HookKind::CreateRuntime),
+    ("poststart", HookKind::Poststart),
+    ("poststop", HookKind::Poststop),
+];
+
+#[test]
+fn nrid_is_told() {
+    let lab = Lab::new();
+    for (name, kind) in KINDS {
+        let server = Server::start(&lab, |_| Reply::Done);
+        let output = hook(&lab, name, STATE.as_bytes(), |_| {});
+        assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
+        let expected =
+            Request::Hook(Box::new(Hook { kind, record: "key".to_owned(), state: STATE.to_owned() }));
+        assert_eq!(server.heard(), [(expected, 0)]);
+    }
+}
+
+/// Exit code and what was said, per kind: only `createRuntime` fails.
+fn check_trouble(lab: &Lab, input: &[u8], parts: &[&str]) {
+    for (name, kind) in KINDS {
+        let output = hook(lab, name, input, |_| {});
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(i32::from(kind == HookKind::CreateRuntime)), "{name}: {said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+        for part in parts {
+            assert!(said.contains(part), "{name}: {part:?} in {said}");
+        }
+    }
+}
+
+#[test]
+fn refused() {
+    let lab = Lab::new();
+    let _server = Server::refusing(&lab, "plugin 10-a: no");
+    check_trouble(&lab, STATE.as_bytes(), &["plugin 10-a: no"]);
+}
+
+#[test]
+fn nrid_is_gone() {
+    let lab = Lab::new();
+    check_trouble(
+        &lab,
+        STATE.as_bytes(),
+        &["cannot connect to nrid", "nrictl start", &format!("{BYPASS_ENV}=1"), BYPASS_FILE],
+    );
+    let output = hook(&lab, "createRuntime", STATE.as_bytes(), |c| {
+        c.env(BYPASS_ENV, "1");
+    });
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let _server = Server::start(&lab, |_| Act::HangUp);
+    check_trouble(&lab, STATE.as_bytes(), &["closed the connection"]);
+}
+
+#[test]
+fn bad_states() {
+    let lab = Lab::new();
+    let server = Server::start(&lab, |_| Reply::Done);
+    check_trouble(&lab, &vec![b' '; (4 << 20) + 1], &["larger than"]);
+    check_trouble(&lab, b"\xff", &["stdin"]);
+    assert_eq!(server.heard(), []);
+}

@@ -1,0 +1,173 @@
+//! Signals while the real runtime runs as a child.
+
+use crate::lab::{Lab, Running, Server, always};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use nri_tests::fake_runtime::PATIENCE;
+use serde_json::{Value, json};
+use std::{
+    fs,
+    io::{Read, Write},
+    os::{fd::OwnedFd, unix::process::ExitStatusExt},
+    path::Path,
+    process::Command,
+    time::Instant,
+};
+
+const SI_USER: i64 = 0;
+const SI_KERNEL: i64 = 0x80;
+
+/// A `create` whose runtime notes signals until the file `go` exists, then exits with 7.
+fn held(lab: &Lab, make: impl FnOnce(&Lab) -> Command) -> Running {
+    lab.fake.script(&always(json!({"catch": true, "until": lab.path("go"), "exit": 7}))).unwrap();
+    let running = Running::start(&mut make(lab));
+    lab.fake.wait("the call", |notes| !notes.is_empty());
+    running
+}
+
+fn create(lab: &Lab) -> Command {
+    lab.command(&["create", "--bundle", "bundle", "id"])
+}
+
+fn noted(notes: &[Value], signal: Signal) -> Vec<&Value> {
+    notes.iter().filter(|n| n["signal"] == signal as i32).collect()
+}
+
+fn wait_until(what: &str, condition: impl Fn() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !condition() {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+/// State letter of a process; none if it is gone.
+fn state(pid: i64) -> Option<char> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit(") ").next()?.chars().next()
+}
+
+#[test]
+fn a_signal_to_the_wrapper_alone_reaches_the_child() {
+    let lab = Lab::new();
+    let server = Server::proceeding(&lab);
+    let mut wrapper = held(&lab, create);
+    for signal in
+        [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGUSR1, Signal::SIGQUIT, Signal::SIGCONT]
+    {
+        wrapper.signal(signal);
+        let notes = lab.fake.wait(signal.as_str(), |notes| !noted(notes, signal).is_empty());
+        assert_eq!(noted(&notes, signal)[0]["sender"], wrapper.pid(), "{signal}");
+        assert_eq!(noted(&notes, signal)[0]["code"], SI_USER, "{signal}");
+    }
+    fs::write(lab.path("go"), "").unwrap();
+    assert_eq!(wrapper.0.wait().unwrap().code(), Some(7));
+    assert_eq!(server.finished().unwrap().exit, nri_control::Exit::Code(7));
+}
+
+#[test]
+fn ctrl_c_reaches_the_child_once() {
+    let lab = Lab::new();
+    let _server = Server::proceeding(&lab);
+    let (master, terminal) = terminal();
+    let mut wrapper = held(&lab, |lab| {
+        let mut setsid = lab.command_of(Path::new("/usr/bin/setsid"), &["--ctty"]);
+        setsid.arg(lab.wrapper()).args(["create", "--bundle", "bundle", "id"]);
+        setsid.stdin(terminal.try_clone().unwrap()).stdout(terminal.try_clone().unwrap()).stderr(terminal);
+        setsid
+    });
+    let mut master = fs::File::from(master);
+    for (key, signal) in [(b"\x03", Signal::SIGINT), (b"\x1c", Signal::SIGQUIT)] {
+        master.write_all(key).unwrap();
+        lab.fake.wait(signal.as_str(), |notes| !noted(notes, signal).is_empty());
+    }
+    // What the wrapper would have passed on a second time had come before this.
+    wrapper.signal(Signal::SIGUSR2);
+    let notes = lab.fake.wait("the marker", |notes| !noted(notes, Signal::SIGUSR2).is_empty());
+    for signal in [Signal::SIGINT, Signal::SIGQUIT] {
+        let came: Vec<_> = noted(&notes, signal).iter().map(|n| n["code"].as_i64().unwrap()).collect();
+        assert_eq!(came, [SI_KERNEL], "{signal}");
+    }
+    fs::write(lab.path("go"), "").unwrap();
+    assert_eq!(wrapper.0.wait().unwrap().code(), Some(7));
+}
+
+fn terminal() -> (OwnedFd, fs::File) {
+    use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let name = ptsname(&master, Vec::new()).unwrap();
+    let terminal = fs::OpenOptions::new().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+    (master, terminal)
+}
+
+#[test]
+fn a_child_that_dies_by_a_signal_takes_the_wrapper_along() {
+    let lab = Lab::new();
+    let _server = Server::proceeding(&lab);
+    lab.fake.script(&always(json!({"until": lab.path("go")}))).unwrap();
+    let mut wrapper = Running::start(&mut create(&lab));
+    lab.fake.wait("the call", |notes| !notes.is_empty());
+    wrapper.signal(Signal::SIGTERM);
+    assert_eq!(wrapper.0.wait().unwrap().signal(), Some(Signal::SIGTERM as i32));
+}
+
+#[test]
+fn killing_the_wrapper_kills_the_child() {
+    let lab = Lab::new();
+    let server = Server::proceeding(&lab);
+    let wrapper = held(&lab, create);
+    let child = lab.fake.calls()[0]["own"]["pid"].as_i64().unwrap();
+    assert_ne!(child, i64::from(wrapper.pid()));
+    wrapper.signal(Signal::SIGKILL);
+    wait_until("the child is gone", || matches!(state(child), None | Some('Z' | 'X')));
+    assert_eq!(server.finished(), None);
+}
+
+#[test]
+fn stopping_and_continuing() {
+    let lab = Lab::new();
+    let _server = Server::proceeding(&lab);
+    let mut wrapper = held(&lab, create);
+    let child = lab.fake.calls()[0]["own"]["pid"].as_i64().unwrap();
+    kill(Pid::from_raw(child as i32), Signal::SIGSTOP).unwrap();
+    wait_until("the wrapper stops with its child", || state(wrapper.pid().into()) == Some('T'));
+    wrapper.signal(Signal::SIGCONT);
+    wait_until("the child continues with the wrapper", || state(child) != Some('T'));
+    fs::write(lab.path("go"), "").unwrap();
+    assert_eq!(wrapper.0.wait().unwrap().code(), Some(7));
+}
+
+#[test]
+fn before_the_child_signals_act_on_the_wrapper() {
+    let lab = Lab::new();
+    let (asked, go) = (lab.path("asked"), lab.path("go"));
+    let asking = asked.clone();
+    let _server = Server::start(&lab, move |_| {
+        fs::write(&asking, "").unwrap();
+        wait_until("the test goes on", || go.exists());
+        crate::lab::Act::HangUp
+    });
+    let mut wrapper = Running::start(&mut create(&lab));
+    wait_until("nrid is asked", || asked.exists());
+    wrapper.signal(Signal::SIGTERM);
+    assert_eq!(wrapper.0.wait().unwrap().signal(), Some(Signal::SIGTERM as i32));
+    fs::write(lab.path("go"), "").unwrap();
+    lab.check_not_called();
+}
+
+#[test]
+fn output_is_complete_when_the_wrapper_ends() {
+    let lab = Lab::new();
+    let _server = Server::proceeding(&lab);
+    let much = "x".repeat(300_000);
+    lab.fake.script(&always(json!({"stdout": much}))).unwrap();
+    let mut wrapper = Running::start(create(&lab).stdout(std::process::Stdio::piped()));
+    let mut got = String::new();
+    wrapper.0.stdout.take().unwrap().read_to_string(&mut got).unwrap();
+    assert_eq!(got.len(), much.len());
+    assert_eq!(wrapper.0.wait().unwrap().code(), Some(0));
+}

@@ -1,0 +1,284 @@
+//! The real runtime notices no difference: called directly or through the wrapper, as `execve` or as a child.
+
+use crate::lab::{Lab, Server, always, argv, stderr};
+use nri_control::Exit;
+use serde_json::{Value, json};
+use std::{
+    ffi::OsStr,
+    os::unix::ffi::OsStrExt,
+    process::{Command, Output, Stdio},
+};
+
+/// One verb that is exec'ed without asking, one that is after asking, and those that run as a child.
+const VERBS: [&str; 6] = ["state", "run", "create", "start", "update", "delete"];
+
+/// Calls the fake runtime directly and through the wrapper, each made by `make`, and returns both results.
+fn both(lab: &Lab, make: impl Fn(&std::path::Path) -> Command) -> [(Output, Value); 2] {
+    [lab.fake.path.clone(), lab.wrapper()].map(|program| {
+        lab.fake.forget();
+        let output = make(&program).output().unwrap();
+        let mut calls = lab.fake.calls();
+        assert_eq!(calls.len(), 1, "{program:?}: {}", stderr(&output));
+        (output, calls.remove(0))
+    })
+}
+
+/// What both must have in common. A child differs in its ids and dies with the wrapper, nothing else.
+fn check_same(lab: &Lab, what: &str, make: impl Fn(&std::path::Path) -> Command) {
+    let [(direct_output, direct), (wrapped_output, wrapped)] = both(lab, make);
+    assert_eq!(wrapped["argv"], direct["argv"], "{what}");
+    for key in ["env", "cwd", "umask", "fds", "blocked", "ignored"] {
+        // Two runs have two pipes: which one it is does not matter, whether it is one does.
+        assert_eq!(kinds(&wrapped["own"][key]), kinds(&direct["own"][key]), "{key} of {what}");
+    }
+    assert_eq!(wrapped["stdin"], direct["stdin"], "{what}");
+    assert_eq!(wrapped_output.status, direct_output.status, "{what}");
+    assert_eq!(wrapped_output.stdout, direct_output.stdout, "{what}");
+    assert_eq!(wrapped_output.stderr, direct_output.stderr, "{what}");
+}
+
+fn kinds(value: &Value) -> Value {
+    match value {
+        Value::String(text) if text.starts_with("pipe:[") => "pipe".into(),
+        Value::String(text) if text.starts_with("socket:[") => "socket".into(),
+        Value::Object(map) => {
+            map.iter().map(|(k, v)| (k.clone(), kinds(v))).collect::<serde_json::Map<_, _>>().into()
+        }
+        other => other.clone(),
+    }
+}
+
+fn line(verb: &str) -> Vec<&str> {
+    match verb {
+        "create" | "run" => vec!["--root", "/r", verb, "--bundle", "bundle", "id"],
+        _ => vec!["--root=/r", "--debug", verb, "id"],
+    }
+}
+
+#[test]
+fn argv_and_environment() {
+    let lab = Lab::new();
+    let _server = Server::proceeding(&lab);
+    for verb in VERBS {
+        check_same(&lab, verb, |program| {
+            let mut command = lab.command_of(program, &line(verb));
+            command.env("EMPTY", "").env("ODD", OsStr::from_bytes(b"\xff\xfe=\n")).env("LISTEN_FDS", "2");
+            command
+        });
+    }
+}
+
+#[test]
+fn argv_byte_for_byte() {
+    let lab = Lab::new();
+    let _server = Server::proceeding(&lab);
+    let odd = OsStr::from_bytes(b"--console-socket=/\xff\xfe \n'\"");
+    for arguments in [
+        vec![OsStr::new("create"), odd, OsStr::new("-b=bundle"), OsStr::new("id")],
+        vec![
+            OsStr::new("-log"),
+            OsStr::from_bytes(b"/nowhere/\x80"),
+            OsStr::new("create"),
+            OsStr::new("-bundle"),
+            OsStr::new("bundle"),
+            OsStr::new("id"),
+        ],
+        vec![
+            OsStr::new("--"),
+            OsStr::new("create"),
+            OsStr::new("--bundle=bundle"),
+            OsStr::new("--"),
+            OsStr::new("id"),
+        ],
+        vec![
+            OsStr::new("create"),
+            OsStr::new("--unknown=\u{fc}"),
+            OsStr::new("--bundle=bundle"),
+            OsStr::new("id"),
+        ],
+        vec![OsStr::new("frobnicate"), OsStr::new(""), odd],
+        vec![OsStr::new("--frobnicate")],
+        vec![OsStr::new("create")],
+        vec![],
+    ] {
+        check_same(&lab, &format!("{arguments:?}"), |program| {
+            let mut command = lab.command_of(program, &[]);
+            command.args(&arguments);
+            command
+        });
+    }
+}
+
+#[test]
+fn our_own_options_are_taken_out() {
+    let lab = Lab::new();
+    let _server = Server::proceeding(&lab);
+    let (runtime, config) = (lab.text("bin/runc"), lab.text("config.toml"));
+    let config_option = format!("--nri-config={config}");
+    let output = lab.run(&[
+        "--debug",
+        "--nri-runtime",
+        &runtime,
+        &config_option,
+        "--root",
+        "/r",
+        "create",
+        "-b",
+        "bundle",
+        "--nri-config",
+        "id",
+    ]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(
+        argv(&lab.fake.calls()[0])[1..],
+        ["--debug", "--root", "/r", "create", "-b", "bundle", "--nri-config", "id"]
+    );
+}
+
+#[test]
+fn process_state() {
+    let lab = Lab::new();
+    let _server = Server::proceeding(&lab);
+    for name in ["a", "b"] {
+        std::fs::write(lab.path(name), name).unwrap();
+    }
+    for preparation in [
+        "umask 0027",
+        "umask 0; cd /",
+        "exec 3<a 4>b 7<a 9<>b",
+        "exec 0<&-",
+        "exec 0<&- 1>&- 2>&-",
+        "exec 2>&- 5<a",
+        "trap '' PIPE",
+        "trap '' CHLD HUP",
+    ] {
+        for verb in VERBS {
+            let bundle = lab.text("bundle");
+            let arguments =
+                line(verb).into_iter().map(|a| if a == "bundle" { &bundle } else { a }).collect::<Vec<_>>();
+            check_same(&lab, &format!("{verb} after {preparation}"), |program| {
+                lab.through_shell(program, preparation, &arguments)
+            });
+        }
+    }
+}
+
+#[test]
+fn blocked_signals() {
+    let lab = Lab::new();
+    let _server = Server::proceeding(&lab);
+    for verb in VERBS {
+        check_same(&lab, verb, |program| {
+            let mut env = lab.command_of(
+                "/usr/bin/env".as_ref(),
+                &["--block-signal=USR1", "--block-signal=TERM", "--ignore-signal=PIPE"],
+            );
+            env.arg(program).args(line(verb));
+            env
+        });
+    }
+}
+
+#[test]
+fn ends_as_the_real_runtime_ends() {
+    let lab = Lab::new();
+    for step in [
+        json!({"exit": 0}),
+        json!({"exit": 1, "stderr": "it failed\n"}),
+        json!({"exit": 127}),
+        json!({"exit": 255, "stdout": "some\noutput"}),
+        json!({"signal": 9}),
+        json!({"signal": 15}),
+        json!({"signal": 6}),
+        json!({"signal": 13}),
+    ] {
+        lab.fake.script(&always(step.clone())).unwrap();
+        for verb in VERBS {
+            let server = Server::proceeding(&lab);
+            check_same(&lab, &format!("{step} of {verb}"), |program| lab.command_of(program, &line(verb)));
+            let expected = match (verb, &step["signal"], &step["exit"]) {
+                ("state" | "run", ..) => None,
+                (_, Value::Number(signal), _) => Some(Exit::Signal(signal.as_i64().unwrap() as i32)),
+                (.., code) => Some(Exit::Code(code.as_i64().unwrap() as i32)),
+            };
+            assert_eq!(server.finished().map(|f| f.exit), expected, "{step} of {verb}");
+        }
+    }
+}
+
+#[test]
+fn exit_code_survives_an_ignored_sigchld() {
+    let lab = Lab::new();
+    let _server = Server::proceeding(&lab);
+    lab.fake.script(&always(json!({"exit": 3}))).unwrap();
+    let output = lab.through_shell(&lab.wrapper(), "trap '' CHLD", &["start", "id"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+}
+
+#[test]
+fn stdin_is_passed_on() {
+    let lab = Lab::new();
+    let _server = Server::proceeding(&lab);
+    lab.fake.script(&always(json!({"stdin": true}))).unwrap();
+    std::fs::write(lab.path("input"), b"some \xff input\n").unwrap();
+    for verb in VERBS {
+        check_same(&lab, verb, |program| {
+            let mut command = lab.command_of(program, &line(verb));
+            command.stdin(std::fs::File::open(lab.path("input")).unwrap());
+            command
+        });
+    }
+}
+
+#[test]
+fn process_group_and_descent() {
+    let lab = Lab::new();
+    let _server = Server::proceeding(&lab);
+    for (verb, is_child) in [("state", false), ("run", false), ("create", true), ("delete", true)] {
+        lab.fake.forget();
+        let mut child = lab.command(&line(verb)).stdout(Stdio::null()).spawn().unwrap();
+        let pid = i64::from(child.id());
+        assert!(child.wait().unwrap().success());
+        let own = lab.fake.calls()[0]["own"].clone();
+        let us = i64::from(nix::unistd::getpgrp().as_raw());
+        assert_eq!(own["pgid"], us, "{verb}");
+        assert_eq!(own[if is_child { "ppid" } else { "pid" }], pid, "{verb}");
+        assert_eq!(own["parent_death_signal"], if is_child { json!(9) } else { Value::Null }, "{verb}");
+    }
+}
+
+#[test]
+fn listen_pid_means_the_real_runtime() {
+    let lab = Lab::new();
+    let _server = Server::proceeding(&lab);
+    for (verb, preparation, is_ours) in [
+        ("state", "export LISTEN_FDS=1 LISTEN_PID=$$", true),
+        ("create", "export LISTEN_FDS=1 LISTEN_PID=$$", true),
+        ("create", "export LISTEN_FDS=1 LISTEN_PID=1", false),
+    ] {
+        lab.fake.forget();
+        let output = lab.through_shell(&lab.wrapper(), preparation, &line(verb)).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        let own = &lab.fake.calls()[0]["own"];
+        let listen =
+            own["env"].as_array().unwrap().iter().find_map(|v| v.as_str()?.strip_prefix("LISTEN_PID="));
+        let expected = if is_ours { own["pid"].to_string() } else { "1".to_owned() };
+        assert_eq!(listen, Some(expected.as_str()), "{verb} {preparation}");
+    }
+}
+
+#[test]
+fn empty_environment() {
+    let lab = Lab::new();
+    let runtime = lab.text("bin/runc");
+    check_same(&lab, "no variable at all", |program| {
+        let own = program == lab.wrapper();
+        let mut command = lab.command_of(program, &[]);
+        command.env_clear();
+        if own {
+            command.args(["--nri-runtime", &runtime]);
+        }
+        command.args(["kill", "id", "9"]);
+        command
+    });
+}
