@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/containerd/nri/pkg/api"
 	"github.com/containerd/nri/pkg/stub"
 )
 
@@ -47,7 +48,7 @@ func run(idx, name, socket, log, config string) error {
 	if err := p.journal.open(log); err != nil {
 		return err
 	}
-	opts := []stub.Option{stub.WithOnClose(func() { p.journal.write(entry{Event: "Closed"}); os.Exit(0) })}
+	opts := []stub.Option{stub.WithOnClose(func() { p.journal.write(entry{Event: "Closed"}) })}
 	if idx != "" {
 		opts = append(opts, stub.WithPluginIdx(idx))
 	}
@@ -62,10 +63,17 @@ func run(idx, name, socket, log, config string) error {
 		return err
 	}
 	p.stub = s
-	go p.commands()
-	if err := s.Run(context.Background()); err != nil {
+	told := make(chan struct{})
+	go func() { p.commands(); close(told) }()
+	err = s.Start(context.Background())
+	if err != nil {
 		p.journal.write(entry{Event: "Failed", Error: err.Error()})
 		return err
+	}
+	s.Wait()
+	if os.Getenv(api.PluginSocketEnvVar) == "" {
+		// Nobody's child: it stays until its stdin ends, so that a test can tell whether somebody killed it.
+		<-told
 	}
 	return nil
 }

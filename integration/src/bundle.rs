@@ -1,0 +1,100 @@
+//! Bundles, as an engine would make them.
+
+use crate::{call, script};
+use serde_json::Value;
+use std::{
+    ffi::OsString,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// A bundle, or one that is to be made: the options are those of `bundle.sh`.
+#[derive(Debug)]
+pub struct Bundle {
+    parent: PathBuf,
+    dir: PathBuf,
+    options: Vec<OsString>,
+    arguments: Vec<OsString>,
+}
+
+impl Bundle {
+    /// A bundle for container `id`, to be made below `parent`.
+    pub fn new(parent: &Path, id: &str) -> Self {
+        Self { parent: parent.to_owned(), dir: parent.join(id), options: Vec::new(), arguments: Vec::new() }
+    }
+
+    /// The content of `linux.resources`.
+    pub fn resources(self, json: &str) -> Self {
+        self.option("--resources", json)
+    }
+
+    /// One more variable, `NAME=value`.
+    pub fn env(self, variable: &str) -> Self {
+        self.option("--env", variable)
+    }
+
+    /// One more annotation, `name=value`.
+    pub fn annotation(self, annotation: &str) -> Self {
+        self.option("--annotation", annotation)
+    }
+
+    /// With a terminal.
+    pub fn terminal(mut self) -> Self {
+        self.options.push("--terminal".into());
+        self
+    }
+
+    /// What the container runs; by default the probe.
+    pub fn arguments(mut self, arguments: &[&str]) -> Self {
+        self.arguments = arguments.iter().map(Into::into).collect();
+        self
+    }
+
+    fn option(mut self, name: &str, value: &str) -> Self {
+        self.options.extend([name.into(), value.into()]);
+        self
+    }
+
+    /// Makes it.
+    ///
+    /// # Panics
+    /// It cannot be made.
+    #[must_use]
+    pub fn make(self) -> Self {
+        let mut command = Command::new(script("bundle.sh"));
+        command.arg(&self.dir).args(&self.options);
+        if !self.arguments.is_empty() {
+            command.arg("--").args(&self.arguments);
+        }
+        call::run(command, &self.parent).success();
+        self
+    }
+
+    /// Its directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Its `config.json`.
+    pub fn config(&self) -> PathBuf {
+        self.dir.join("config.json")
+    }
+
+    /// Content of `config.json`.
+    pub fn bytes(&self) -> Vec<u8> {
+        fs::read(self.config()).unwrap_or_else(|e| panic!("{}: {e}", self.config().display()))
+    }
+
+    /// `config.json`, parsed.
+    pub fn document(&self) -> Value {
+        serde_json::from_slice(&self.bytes()).unwrap_or_else(|e| panic!("{}: {e}", self.config().display()))
+    }
+
+    /// Changes `config.json`, as an engine would before the first call.
+    pub fn edit(&self, change: impl FnOnce(&mut Value)) {
+        let mut document = self.document();
+        change(&mut document);
+        fs::write(self.config(), document.to_string()).expect("the bundle is ours");
+    }
+}

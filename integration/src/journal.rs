@@ -1,0 +1,64 @@
+//! What plugins say that they heard: a file of JSON lines.
+
+use crate::wait_until;
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// A plugin's journal.
+#[derive(Debug, Clone)]
+pub struct Journal(PathBuf);
+
+impl Journal {
+    /// The one in this file, which may not be there yet.
+    pub fn new(path: &Path) -> Self {
+        Self(path.to_owned())
+    }
+
+    /// Its file.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// All entries so far. A last line that is not complete yet does not count.
+    pub fn entries(&self) -> Vec<Value> {
+        let text = std::fs::read_to_string(&self.0).unwrap_or_default();
+        let complete = text.rsplit_once('\n').map_or("", |(lines, _)| lines);
+        let parse = |line: &str| {
+            serde_json::from_str(line).unwrap_or_else(|e| panic!("{}: {e}: {line}", self.0.display()))
+        };
+        complete.lines().filter(|line| !line.is_empty()).map(parse).collect()
+    }
+
+    /// The names of the events about a container or its pod (which has the same id here), in the order heard.
+    pub fn events(&self, id: &str) -> Vec<String> {
+        self.about(id).iter().map(|e| event(e).to_owned()).collect()
+    }
+
+    /// The entries about a container or its pod.
+    pub fn about(&self, id: &str) -> Vec<Value> {
+        self.entries().into_iter().filter(|e| is_about(e, id)).collect()
+    }
+
+    /// Waits for an event of a container, and returns its entry.
+    pub fn wait_for(&self, name: &str, id: &str) -> Value {
+        wait_until(format_args!("{name} of {id} in {:?}", self.0), || {
+            self.about(id).into_iter().find(|e| event(e) == name)
+        })
+    }
+
+    /// Waits for an event that is about no container.
+    pub fn wait_for_own(&self, name: &str) -> Value {
+        wait_until(format_args!("{name} in {:?}", self.0), || {
+            self.entries().into_iter().find(|e| event(e) == name)
+        })
+    }
+}
+
+/// The Go plugin says `container_id` and `pod_id`, the example of the SDK `container` and `pod`.
+fn is_about(entry: &Value, id: &str) -> bool {
+    ["container_id", "pod_id", "container", "pod"].iter().any(|key| entry[key] == id)
+}
+
+fn event(entry: &Value) -> &str {
+    entry["event"].as_str().unwrap_or_default()
+}

@@ -1,0 +1,37 @@
+//! Harness of the tests with real runtimes and real plugins. The programs are seen from outside only, as an engine, a plugin and an
+//! administrator see them: command lines, sockets, files, processes, cgroups.
+//!
+//! Each test has a [`Node`] of its own: configuration, state directory, plugins, runtime root, bundles; so tests run side by side. What a machine
+//! cannot do is a skip, which is printed, counted and, where `CI=true`, a failure ([`skip`]). Nothing sleeps for
+//! something: [`wait_until`] waits for it. Start from [`Node`] and [`for_each_runtime`].
+
+#![forbid(unsafe_code)]
+
+mod bundle;
+mod call;
+mod enter;
+mod journal;
+mod node;
+mod plugins;
+mod process;
+mod programs;
+mod runtime;
+mod seen;
+mod skip;
+mod terminal;
+mod tree;
+mod wait;
+
+pub use bundle::Bundle;
+pub use call::{Ended, run};
+pub use journal::Journal;
+pub use node::Node;
+pub use plugins::{External, Program, go};
+pub use process::Process;
+pub use programs::{find_program, script};
+pub use runtime::{Runtime, cpusets, for_each_runtime, hugepages, is_root, runtimes, unified_cgroups};
+pub use seen::Seen;
+pub use skip::skip;
+pub use terminal::Terminal;
+pub use tree::{cgroups_of, digest_tree};
+pub use wait::{PATIENCE, wait_until};

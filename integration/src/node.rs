@@ -1,0 +1,220 @@
+//! A machine of its own for each test: configuration, state directory, plugins, the runtime's root, bundles.
+
+use crate::{
+    Bundle, Ended, External, Journal, Process, Program, Runtime, call, cgroups_of, enter, programs,
+    unified_cgroups,
+};
+use serde_json::Value;
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::PathBuf,
+    process::Command,
+    sync::atomic::{AtomicU32, Ordering},
+};
+use tempfile::TempDir;
+
+/// Directories of one test, and what runs in them. When it is dropped, containers are deleted and `nrid` is stopped.
+#[derive(Debug)]
+pub struct Node {
+    dir: TempDir,
+    runtime: Runtime,
+    prefix: String,
+}
+
+impl Node {
+    /// A new one, in which nothing runs.
+    pub fn new(runtime: &Runtime) -> Self {
+        static NODES: AtomicU32 = AtomicU32::new(0);
+        let n = NODES.fetch_add(1, Ordering::Relaxed);
+        // A short path: names of sockets have 107 bytes.
+        let dir = tempfile::Builder::new().prefix("nri-").tempdir().expect("a temporary directory");
+        let node = Self { dir, runtime: runtime.clone(), prefix: format!("nri{}x{n}", std::process::id()) };
+        for name in ["plugins", "conf.d", "bundles", "calls"] {
+            fs::create_dir(node.path(name)).expect("our directory");
+        }
+        node.configure("");
+        node
+    }
+
+    /// Writes the configuration, with these lines in front of the places.
+    pub fn configure(&self, more: &str) {
+        // Many tests run at once on few cores; a plugin that is slow for that reason is not what they are about.
+        let patient =
+            if more.contains("plugin_request_timeout") { "" } else { "plugin_request_timeout = '20s'\n" };
+        let text = format!(
+            "{patient}{more}\nstate_dir = {:?}\nplugin_path = {:?}\nplugin_config_path = {:?}\n",
+            self.state_dir(),
+            self.path("plugins"),
+            self.path("conf.d")
+        );
+        fs::write(self.config(), text).expect("our directory");
+    }
+
+    /// A path in its directory.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Its configuration file.
+    pub fn config(&self) -> PathBuf {
+        self.path("config.toml")
+    }
+
+    /// The state directory of its `nrid`.
+    pub fn state_dir(&self) -> PathBuf {
+        self.path("s")
+    }
+
+    /// `--root` of the runtime.
+    pub fn root(&self) -> PathBuf {
+        self.path("root")
+    }
+
+    /// The runtime.
+    pub fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    /// A container id that nobody else uses. All of one node have [`Node::prefix`] in common.
+    pub fn id(&self, name: &str) -> String {
+        format!("{}-{name}", self.prefix)
+    }
+
+    /// What all ids of this node begin with.
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// A bundle, to be made, for a container id.
+    pub fn bundle(&self, id: &str) -> Bundle {
+        Bundle::new(&self.path("bundles"), id)
+    }
+
+    /// A call of the wrapper, up to the runtime's global options.
+    pub fn wrapper(&self) -> Command {
+        let mut command = enter::command(programs::ours("nri-container-runtime"));
+        command.arg("--nri-config").arg(self.config()).arg("--nri-runtime").arg(&self.runtime.path);
+        command.arg("--root").arg(self.root());
+        command
+    }
+
+    /// Calls the wrapper.
+    pub fn call(&self, arguments: &[&str]) -> Ended {
+        let mut command = self.wrapper();
+        command.args(arguments);
+        self.run(command)
+    }
+
+    /// `create --bundle B ID`
+    pub fn create(&self, bundle: &Bundle, id: &str) -> Ended {
+        let mut command = self.wrapper();
+        command.args(["create", "--bundle"]).arg(bundle.dir()).arg(id);
+        self.run(command)
+    }
+
+    /// Runs any command, keeping its output in this node.
+    pub fn run(&self, command: Command) -> Ended {
+        call::run(command, &self.path("calls"))
+    }
+
+    /// Calls the bare runtime.
+    pub fn bare(&self, arguments: &[&str]) -> Ended {
+        let mut command = self.runtime.command(&self.root());
+        command.args(arguments);
+        self.run(command)
+    }
+
+    /// What the runtime says of a container; none if it does not know it.
+    pub fn state(&self, id: &str) -> Option<Value> {
+        let state = self.bare(&["state", id]);
+        if state.code == Some(0) { serde_json::from_str(&state.out()).ok() } else { None }
+    }
+
+    /// Calls `nrictl`.
+    pub fn ctl(&self, arguments: &[&str]) -> Ended {
+        let mut command = enter::command(programs::ours("nrictl"));
+        command.arg("--config").arg(self.config()).args(arguments);
+        self.run(command)
+    }
+
+    /// `nrictl status --json`, if an `nrid` runs.
+    pub fn status(&self) -> Option<Value> {
+        let value: Value =
+            serde_json::from_str(&self.ctl(&["status", "--json"]).out()).expect("nrictl prints JSON");
+        (value["running"] == true).then(|| value["status"].clone())
+    }
+
+    /// The `nrid` that runs, if one does.
+    pub fn nrid(&self) -> Option<Process> {
+        let pid = self.status()?["pid"].as_u64().expect("a pid");
+        Some(Process(u32::try_from(pid).expect("a pid")))
+    }
+
+    /// All `nrid` processes of this node's state directory, as the kernel shows them.
+    pub fn nrids(&self) -> Vec<Process> {
+        let program = programs::ours("nrid");
+        let dir = self.state_dir().into_os_string().into_encoded_bytes();
+        let mine = |p: &Process| {
+            let line = fs::read(format!("/proc/{}/cmdline", p.0)).unwrap_or_default();
+            p.program().is_some_and(|exe| exe == program) && line.split(|b| *b == 0).any(|a| a == dir)
+        };
+        Process::all().into_iter().filter(mine).collect()
+    }
+
+    /// Reads a file of a container's cgroup from outside; its names on cgroup v1 (controller, file) and v2.
+    pub fn cgroup_file(&self, id: &str, controller: &str, v1: &str, v2: &str) -> String {
+        let below = |dir: &str, file: &str| format!("/sys/fs/cgroup/{dir}nri-integration/{id}/{file}");
+        let file = if unified_cgroups() { below("", v2) } else { below(&format!("{controller}/"), v1) };
+        fs::read_to_string(&file).unwrap_or_else(|e| panic!("{file}: {e}")).trim_end().to_owned()
+    }
+
+    /// The log of `nrid`.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.state_dir().join("nrid.log")).unwrap_or_default()
+    }
+
+    /// Installs a plugin that `nrid` is to launch, as `NN-name`.
+    pub fn launch(&self, name: &str, program: &Program, config: &str) -> Journal {
+        let journal = self.path(&format!("{name}.journal"));
+        fs::write(self.path("conf.d").join(format!("{name}.conf")), program.configuration(config, &journal))
+            .expect("our directory");
+        symlink(program.path(), self.path("plugins").join(name)).expect("our directory");
+        Journal::new(&journal)
+    }
+
+    /// Starts a plugin that connects by itself, to the `nrid` that runs, and waits until it is synchronized.
+    pub fn connect(&self, name: &str, program: &Program, config: &str) -> External {
+        External::start(program, name, config, &self.state_dir().join("nri.sock"), self.dir.path())
+    }
+
+    fn containers(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.root()).into_iter().flatten();
+        entries
+            .filter_map(|e| e.ok()?.file_name().into_string().ok())
+            .filter(|n| n.starts_with(&self.prefix))
+            .collect()
+    }
+
+    fn clean_up(&self) {
+        for id in self.containers() {
+            self.bare(&["delete", "--force", &id]);
+        }
+        self.ctl(&["stop"]);
+        // What tests made by hand, and what a runtime that was killed left.
+        for cgroup in cgroups_of(&self.prefix).iter().rev() {
+            let _ = fs::remove_dir(cgroup);
+        }
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = self.log();
+            let tail: Vec<_> = log.lines().rev().take(30).collect();
+            eprintln!("-- end of nrid.log:\n{}", tail.into_iter().rev().collect::<Vec<_>>().join("\n"));
+        }
+        self.clean_up();
+    }
+}

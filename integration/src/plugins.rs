@@ -1,0 +1,134 @@
+//! Plugins: the example of the Rust SDK, and the Go plugin on upstream's stub.
+
+use crate::{Journal, call, programs, skip, wait_until};
+use serde_json::Value;
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    sync::OnceLock,
+};
+
+/// A plugin's program, with the language of its configuration.
+#[derive(Debug, Clone)]
+pub enum Program {
+    /// `src/plugin/examples/adjust.rs`; TOML.
+    Adjust,
+    /// `integration/plugins/go`; JSON.
+    Go(PathBuf),
+}
+
+/// The Go plugin, built where that has not happened; a skip if there is no Go.
+///
+/// # Panics
+/// It does not build.
+pub fn go(test: &str) -> Option<Program> {
+    static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let built = BUILT.get_or_init(|| {
+        let dir = programs::target_dir().join("integration");
+        std::fs::create_dir_all(&dir).expect("target can be written to");
+        let mut build = Command::new(programs::script("plugins/build.sh"));
+        // CI makes it fail; we say so ourselves.
+        build.arg(&dir).env_remove("CI");
+        let logs = tempfile::tempdir().expect("a temporary directory");
+        let said = call::run(build, logs.path()).success().out();
+        (!said.starts_with("skipped")).then(|| dir.join("gostub"))
+    });
+    if built.is_none() {
+        skip(test, "no go toolchain");
+    }
+    built.clone().map(Program::Go)
+}
+
+impl Program {
+    /// Where it is.
+    pub fn path(&self) -> PathBuf {
+        match self {
+            Self::Adjust => programs::ours("examples/adjust"),
+            Self::Go(path) => path.clone(),
+        }
+    }
+
+    /// A configuration with the place of the journal added.
+    pub(crate) fn configuration(&self, config: &str, journal: &Path) -> String {
+        match self {
+            Self::Adjust => format!("log = {journal:?}\n{config}"),
+            Self::Go(_) => {
+                let mut value: Value =
+                    serde_json::from_str(config).unwrap_or_else(|e| panic!("{e}: {config}"));
+                value["log"] = journal.to_str().expect("our paths are UTF-8").into();
+                value.to_string()
+            }
+        }
+    }
+}
+
+/// A plugin that runs by itself and has connected to a socket. It ends with this value.
+#[derive(Debug)]
+pub struct External {
+    child: Child,
+    /// What it heard.
+    pub journal: Journal,
+    err: PathBuf,
+}
+
+impl External {
+    /// Starts it, and waits until it is synchronized.
+    pub(crate) fn start(program: &Program, name: &str, config: &str, socket: &Path, dir: &Path) -> Self {
+        let (index, base) = name.split_once('-').expect("NN-name");
+        let log = dir.join(format!("{name}.journal"));
+        let file = dir.join(format!("{name}.external.conf"));
+        std::fs::write(&file, program.configuration(config, &log)).expect("our directory");
+        let mut command = Command::new(program.path());
+        command.args(["--idx", index, "--name", base, "--socket"]).arg(socket);
+        command.arg("--config").arg(&file).arg("--log").arg(&log).stdin(Stdio::piped());
+        let (_, err) = call::redirect(&mut command, dir);
+        let mut child = command.spawn().unwrap_or_else(|e| panic!("{command:?}: {e}"));
+        let journal = Journal::new(&log);
+        wait_until(format_args!("{name} to be synchronized"), || {
+            if let Ok(Some(status)) = child.try_wait() {
+                panic!("{name}: {status}: {}", std::fs::read_to_string(&err).unwrap_or_default());
+            }
+            journal.entries().iter().any(|e| e["event"] == "Synchronize").then_some(())
+        });
+        Self { child, journal, err }
+    }
+
+    /// Whether it still runs.
+    pub fn runs(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Waits until it has ended by itself, and returns how.
+    pub fn ended(&mut self) -> ExitStatus {
+        let child = &mut self.child;
+        wait_until("the end of a plugin", || child.try_wait().expect("our child"))
+    }
+
+    /// What it said to stderr.
+    pub fn err(&self) -> String {
+        std::fs::read_to_string(&self.err).unwrap_or_default()
+    }
+
+    /// Gives the Go plugin a command (see its `main.go`).
+    pub fn tell(&mut self, command: &Value) {
+        let stdin = self.child.stdin.as_mut().expect("it was piped");
+        writeln!(stdin, "{command}").expect("the plugin reads");
+    }
+
+    /// Ends it.
+    pub fn stop(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for External {
+    fn drop(&mut self) {
+        self.end();
+    }
+}

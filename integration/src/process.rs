@@ -1,0 +1,62 @@
+//! What the kernel says of a process.
+
+use std::{fs, path::PathBuf};
+
+/// A process, by its id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Process(pub u32);
+
+impl Process {
+    /// Whether it is there and not a zombie.
+    pub fn is_alive(self) -> bool {
+        self.stat(2).is_some_and(|state| state != "Z" && state != "X")
+    }
+
+    /// Its session.
+    pub fn session(self) -> Option<u32> {
+        self.stat(5)?.parse().ok()
+    }
+
+    /// Its parent.
+    pub fn parent(self) -> Option<u32> {
+        self.stat(3)?.parse().ok()
+    }
+
+    /// What its open descriptors are.
+    pub fn files(self) -> Vec<PathBuf> {
+        fs::read_dir(format!("/proc/{}/fd", self.0))
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| fs::read_link(entry.ok()?.path()).ok())
+            .collect()
+    }
+
+    /// `/proc/PID/cgroup`
+    pub fn cgroups(self) -> String {
+        fs::read_to_string(format!("/proc/{}/cgroup", self.0)).unwrap_or_default()
+    }
+
+    /// The program that it runs.
+    pub fn program(self) -> Option<PathBuf> {
+        fs::read_link(format!("/proc/{}/exe", self.0)).ok()
+    }
+
+    /// Sends a signal.
+    pub fn signal(self, signal: rustix::process::Signal) {
+        let pid = i32::try_from(self.0).ok().and_then(rustix::process::Pid::from_raw).expect("a process id");
+        rustix::process::kill_process(pid, signal).unwrap_or_else(|e| panic!("kill {}: {e}", self.0));
+    }
+
+    /// All processes.
+    pub fn all() -> Vec<Self> {
+        let name = |entry: fs::DirEntry| entry.file_name().to_str()?.parse().ok();
+        fs::read_dir("/proc").into_iter().flatten().filter_map(|e| name(e.ok()?)).map(Self).collect()
+    }
+
+    /// Field of `/proc/PID/stat`, counted from 0, from the third one on (the second is a name that may hold anything).
+    fn stat(self, field: usize) -> Option<String> {
+        let text = fs::read_to_string(format!("/proc/{}/stat", self.0)).ok()?;
+        let (_, rest) = text.rsplit_once(") ")?;
+        rest.split(' ').nth(field - 2).map(str::to_owned)
+    }
+}

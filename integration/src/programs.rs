@@ -1,0 +1,43 @@
+//! Where programs are: ours, those of the machine, and the scripts of this folder.
+
+use std::path::{Path, PathBuf};
+
+/// A script of this folder.
+pub fn script(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+/// A program of the machine, in PATH or where administrators' programs are.
+pub fn find_program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let more =
+        ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/local/bin", "/usr/bin", "/bin", "/usr/local/go/bin"];
+    std::env::split_paths(&path)
+        .chain(more.map(PathBuf::from))
+        .map(|dir| dir.join(name))
+        .find(|file| file.is_file())
+}
+
+/// The directory of what was built with this test: `target/debug`, say.
+pub(crate) fn build_dir() -> PathBuf {
+    let test = std::env::current_exe().expect("the test has a path");
+    let dir = test.parent().expect("it is in a directory");
+    let dir = if dir.ends_with("deps") { dir.parent().expect("deps is in a directory") } else { dir };
+    dir.to_owned()
+}
+
+/// `target`
+pub(crate) fn target_dir() -> PathBuf {
+    build_dir().parent().expect("the build is in target").to_owned()
+}
+
+/// A program of the workspace.
+pub(crate) fn ours(name: &str) -> PathBuf {
+    let file = build_dir().join(name);
+    assert!(
+        file.is_file(),
+        "{} is missing: these tests run what `cargo build --workspace --bins --examples` builds",
+        file.display()
+    );
+    file
+}

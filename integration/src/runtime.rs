@@ -1,0 +1,106 @@
+//! The real runtimes of this machine, and what they can do here.
+
+use crate::{Bundle, Seen, call, enter, find_program, skip};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+    sync::OnceLock,
+};
+
+/// A real runtime.
+#[derive(Debug, Clone)]
+pub struct Runtime {
+    /// `runc`, `crun`
+    pub name: &'static str,
+    /// Where it is.
+    pub path: PathBuf,
+}
+
+impl Runtime {
+    /// A call of the bare runtime.
+    pub fn command(&self, root: &Path) -> Command {
+        let mut command = enter::command(&self.path);
+        command.arg("--root").arg(root);
+        command
+    }
+}
+
+/// Whether we are root, without which no runtime of this machine works as these tests use it.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Whether this machine has cgroup v2 only.
+pub fn unified_cgroups() -> bool {
+    Path::new("/sys/fs/cgroup/cgroup.controllers").exists()
+}
+
+/// Whether containers can be limited in their huge pages of 2 MiB.
+pub fn hugepages() -> bool {
+    static THERE: OnceLock<bool> = OnceLock::new();
+    *THERE.get_or_init(|| {
+        let mut test = enter::command("sh");
+        test.args(["-c", "test -e /sys/fs/cgroup/hugetlb/hugetlb.2MB.usage_in_bytes || { grep -qw hugetlb /sys/fs/cgroup/cgroup.controllers && test -e /sys/kernel/mm/hugepages/hugepages-2048kB; }"]);
+        is_root() && test.stderr(std::process::Stdio::null()).status().is_ok_and(|s| s.success())
+    })
+}
+
+/// Whether containers can be bound to CPUs.
+pub fn cpusets() -> bool {
+    let v2 = std::fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default();
+    !unified_cgroups() || v2.split_whitespace().any(|c| c == "cpuset")
+}
+
+/// A runtime that cannot run a container here, and why.
+pub type Unfit = (&'static str, String);
+
+/// The runtimes that can run a container here, tried once, and the reasons of those that cannot.
+pub fn runtimes() -> &'static (Vec<Runtime>, Vec<Unfit>) {
+    static FOUND: OnceLock<(Vec<Runtime>, Vec<Unfit>)> = OnceLock::new();
+    FOUND.get_or_init(|| {
+        let (mut good, mut bad) = (Vec::new(), Vec::new());
+        for name in ["runc", "crun"] {
+            match try_out(name) {
+                Ok(runtime) => good.push(runtime),
+                Err(reason) => bad.push((name, reason)),
+            }
+        }
+        (good, bad)
+    })
+}
+
+/// Runs `test` with each runtime; what cannot run is skipped.
+pub fn for_each_runtime(name: &str, test: impl Fn(&Runtime)) {
+    let (good, bad) = runtimes();
+    for (runtime, reason) in bad {
+        skip(&format!("{name} ({runtime})"), reason);
+    }
+    for runtime in good {
+        test(runtime);
+    }
+}
+
+/// Runs the probe with the bare runtime: a check that does not hold there says nothing about us.
+fn try_out(name: &'static str) -> Result<Runtime, String> {
+    if !is_root() {
+        return Err("not root".to_owned());
+    }
+    let path = find_program(name).ok_or_else(|| format!("no {name}; integration/setup.sh installs it"))?;
+    if find_program("busybox").is_none() {
+        return Err("no busybox; integration/setup.sh installs it".to_owned());
+    }
+    let dir = tempfile::Builder::new().prefix("nri-try-").tempdir().map_err(|e| e.to_string())?;
+    let id = format!("try-{name}-{}", std::process::id());
+    let bundle = Bundle::new(dir.path(), &id).resources(r#"{"pids": {"limit": 33}}"#).make();
+    let runtime = Runtime { name, path };
+    let mut command = runtime.command(&dir.path().join("root"));
+    command.args(["run", "--bundle"]).arg(bundle.dir()).arg(&id);
+    let ended = call::run(command, dir.path());
+    match Seen::parse(&ended.out()).get("pids.max") {
+        Some("33") => Ok(runtime),
+        _ => Err(format!(
+            "{name} cannot run a container here: {}",
+            ended.err().lines().last().unwrap_or("it said nothing")
+        )),
+    }
+}

@@ -1,0 +1,64 @@
+//! The checks of these tests hold on the bare runtime: else they would say nothing about us.
+
+use nri_integration::*;
+
+#[test]
+fn a_probe_tells_what_the_container_sees() {
+    for_each_runtime("bare probe", |runtime| {
+        let node = Node::new(runtime);
+        let id = node.id("c");
+        let bundle = node
+            .bundle(&id)
+            .resources(r#"{"memory": {"limit": 67108864}, "cpu": {"shares": 512, "quota": 50000, "period": 100000}, "pids": {"limit": 50}}"#)
+            .env("A=b c")
+            .annotation("example.org/a=b")
+            .make();
+        let seen = |verbs: &[&str]| {
+            let mut out = String::new();
+            for verb in verbs {
+                let mut command = runtime.command(&node.root());
+                command.arg(verb);
+                if *verb != "start" {
+                    command.arg("--bundle").arg(bundle.dir());
+                }
+                command.arg(&id);
+                let ended = node.run(command).success();
+                out.push_str(&wait_until("the probe's output", || {
+                    let out = ended.out();
+                    (verbs.len() == 2 || out.contains("device./dev/zero")).then_some(out)
+                }));
+            }
+            Seen::parse(&out)
+        };
+        seen(&["run"]).check(&[
+            ("args.0", "/probe"),
+            ("env.A", "b c"),
+            ("memory.limit_in_bytes|memory.max", "67108864"),
+            ("cpu.shares|cpu.weight", "512|20|59"),
+            ("cpu.cfs_quota_us|cpu.max", "50000|50000 100000"),
+            ("pids.max", "50"),
+        ]);
+        assert!(!node.root().join(&id).exists(), "a container that ran in the foreground is deleted");
+    });
+}
+
+#[test]
+fn a_container_lives_on_after_create() {
+    for_each_runtime("bare create", |runtime| {
+        let node = Node::new(runtime);
+        let id = node.id("c");
+        let bundle = node.bundle(&id).arguments(&["/probe", "wait"]).make();
+        let mut create = runtime.command(&node.root());
+        create.args(["create", "--bundle"]).arg(bundle.dir()).arg(&id);
+        let created = node.run(create).success();
+        assert_eq!(node.state(&id).unwrap()["status"], "created");
+        node.bare(&["start", &id]).success();
+        wait_until("the probe", || created.out().contains("ready=1").then_some(()));
+        assert_eq!(node.state(&id).unwrap()["status"], "running");
+        node.bare(&["kill", &id, "TERM"]).success();
+        wait_until("the end", || (node.state(&id).unwrap()["status"] == "stopped").then_some(()));
+        node.bare(&["delete", &id]).success();
+        assert!(node.state(&id).is_none());
+        assert_eq!(cgroups_of(&id), Vec::<std::path::PathBuf>::new());
+    });
+}

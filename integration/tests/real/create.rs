@@ -1,0 +1,81 @@
+//! Around `create`: what stays untouched, and what is undone.
+
+use crate::{FROM_STOP, life};
+use nri_integration::*;
+use serde_json::json;
+
+#[test]
+fn without_plugins_nothing_is_touched_and_a_later_plugin_learns_of_the_container() {
+    for_each_runtime("untouched", |runtime| {
+        let node = Node::new(runtime);
+        let id = node.id("c");
+        let bundle = node.bundle(&id).arguments(&["/probe", "wait"]).make();
+        let before = (bundle.bytes(), std::fs::metadata(bundle.config()).unwrap());
+        let created = node.create(&bundle, &id).success();
+        node.call(&["start", &id]).success();
+        wait_until("the probe", || created.out().contains("ready=1").then_some(()));
+        let after = (bundle.bytes(), std::fs::metadata(bundle.config()).unwrap());
+        assert_eq!(after.0, before.0);
+        assert_eq!(after.1.modified().unwrap(), before.1.modified().unwrap());
+        let plugin = node.connect("30-late", &Program::Adjust, "");
+        let heard = plugin.journal.wait_for("Synchronize", &id);
+        assert_eq!(heard["event"], "Synchronize");
+        node.call(&["kill", &id, "KILL"]).success();
+        plugin.journal.wait_for("StopContainer", &id);
+        node.call(&["delete", &id]).success();
+        plugin.journal.wait_for("RemovePodSandbox", &id);
+        let heard: Vec<_> = plugin.journal.events(&id).into_iter().filter(|e| e != "Synchronize").collect();
+        assert_eq!(heard, FROM_STOP);
+    });
+}
+
+#[test]
+fn an_adjusted_creation_that_the_runtime_refuses_is_undone() {
+    for_each_runtime("failed create", |runtime| {
+        let node = Node::new(runtime);
+        let journal = node.launch("10-adjust", &Program::Adjust, "[create.resources]\npids = 77\n");
+        let id = node.id("c");
+        let bundle = node.bundle(&id).make();
+        bundle.edit(|config| {
+            let mounts = config["mounts"].as_array_mut().unwrap();
+            mounts.push(json!({"destination": "/x", "type": "bind", "source": "/nonexistent/source", "options": ["bind"]}));
+        });
+        let original = bundle.bytes();
+        let refused = node.create(&bundle, &id);
+        assert_eq!(refused.code, Some(1), "{}", refused.err());
+        assert!(refused.err().contains("/nonexistent/source"), "the runtime's own words: {}", refused.err());
+        journal.wait_for("RemovePodSandbox", &id);
+        assert_eq!(journal.events(&id), [&["RunPodSandbox", "CreateContainer"], &FROM_STOP[..]].concat());
+        assert_eq!(bundle.bytes(), original);
+        assert!(node.state(&id).is_none());
+        assert_eq!(node.status().unwrap()["containers"], 0);
+
+        // What is undone can be done.
+        bundle.edit(|config| drop(config["mounts"].as_array_mut().unwrap().pop()));
+        node.create(&bundle, &id).success();
+        assert_eq!(node.cgroup_file(&id, "pids", "pids.max", "pids.max"), "77");
+        // As engines do after any failure, and for ids that nobody knows.
+        node.call(&["delete", "--force", &id]).success();
+        node.call(&["delete", "--force", &id]).success();
+    });
+}
+
+#[test]
+fn a_life_in_order() {
+    for_each_runtime("life", |runtime| {
+        let node = Node::new(runtime);
+        let journal = node.launch("10-adjust", &Program::Adjust, "");
+        let id = node.id("c");
+        let bundle = node.bundle(&id).arguments(&["/probe", "wait"]).make();
+        let created = node.create(&bundle, &id).success();
+        node.call(&["start", &id]).success();
+        wait_until("the probe", || created.out().contains("ready=1").then_some(()));
+        let refused = node.call(&["delete", &id]);
+        assert_ne!(refused.code, Some(0), "a running container is not deleted");
+        node.call(&["kill", &id, "TERM"]).success();
+        journal.wait_for("StopContainer", &id);
+        node.call(&["delete", &id]).success();
+        journal.wait_for("RemovePodSandbox", &id);
+        assert_eq!(journal.events(&id), life(&[]));
+    });
+}

@@ -1,0 +1,139 @@
+//! A plugin on upstream's Go stub.
+
+use crate::{TO_START, life};
+use nri_integration::*;
+use serde_json::{Value, json};
+
+/// Pids limit 66, one more variable, and a name.
+fn adjusting() -> Value {
+    json!({"rules": [{"adjust": {
+        "env": [{"key": "GO", "value": "was here"}],
+        "annotations": {"example.org/go": "yes"},
+        "linux": {"resources": {"memory": {"limit": 100663296}, "pids": {"limit": 66}}},
+        "rlimits": [{"type": "RLIMIT_NOFILE", "hard": 1024, "soft": 512}]
+    }}]})
+}
+
+#[test]
+fn hears_a_life_in_order_and_adjusts() {
+    let Some(go) = go("go plugin") else { return };
+    for_each_runtime("go plugin", |runtime| {
+        let node = Node::new(runtime);
+        let old = node.id("old");
+        node.create(&node.bundle(&old).make(), &old).success();
+        let plugin = node.connect("10-go", &go, &adjusting().to_string());
+        let synchronized = plugin.journal.wait_for_own("Synchronize");
+        assert_eq!(synchronized["containers"], json!([old]));
+        assert_eq!(synchronized["pods"], json!([old]));
+
+        let id = node.id("c");
+        let bundle =
+            node.bundle(&id).resources(r#"{"pids": {"limit": 50}}"#).arguments(&["/probe", "wait"]).make();
+        let created = node.create(&bundle, &id).success();
+        node.call(&["start", &id]).success();
+        wait_until("the probe", || created.out().contains("ready=1").then_some(()));
+        Seen::parse(&created.out()).check(&[
+            ("env.GO", "was here"),
+            ("pids.max", "66"),
+            ("memory.limit_in_bytes|memory.max", "100663296"),
+            ("rlimit.nofile", "512 1024"),
+        ]);
+        let resources = node.path("resources.json");
+        std::fs::write(&resources, r#"{"pids": {"limit": 55}}"#).unwrap();
+        node.call(&["update", "--resources", resources.to_str().unwrap(), &id]).success();
+        assert_eq!(node.cgroup_file(&id, "pids", "pids.max", "pids.max"), "55");
+        assert_eq!(
+            node.cgroup_file(&id, "memory", "memory.limit_in_bytes", "memory.max"),
+            "100663296",
+            "what a plugin owns and nobody changed stays"
+        );
+        node.call(&["kill", &id, "TERM"]).success();
+        plugin.journal.wait_for("StopContainer", &id);
+        node.call(&["delete", &id]).success();
+        plugin.journal.wait_for("RemovePodSandbox", &id);
+        assert_eq!(plugin.journal.events(&id), life(&["UpdateContainer", "PostUpdateContainer"]));
+
+        let asked = plugin.journal.wait_for("CreateContainer", &id);
+        assert_eq!(asked["container"]["linux"]["resources"]["pids"]["limit"], "50", "as the engine wrote it");
+        assert_eq!(plugin.journal.wait_for("UpdateContainer", &id)["resources"]["pids"]["limit"], "55");
+        let started = plugin.journal.wait_for("PostStartContainer", &id);
+        assert!(started["pid"].as_u64().is_some_and(|pid| pid > 1), "{started}");
+    });
+}
+
+#[test]
+fn is_launched_and_configured() {
+    let Some(go) = go("go plugin, launched") else { return };
+    for_each_runtime("go plugin, launched", |runtime| {
+        let node = Node::new(runtime);
+        let journal = node.launch("10-go", &go, &adjusting().to_string());
+        let id = node.id("c");
+        let created = node.create(&node.bundle(&id).arguments(&["/probe", "wait"]).make(), &id).success();
+        node.call(&["start", &id]).success();
+        wait_until("the probe", || created.out().contains("ready=1").then_some(()));
+        Seen::parse(&created.out()).check(&[("env.GO", "was here"), ("pids.max", "66")]);
+        assert!(journal.wait_for_own("Configure")["config"].as_str().unwrap().contains("was here"));
+        journal.wait_for("PostStartContainer", &id);
+        assert_eq!(journal.events(&id), TO_START);
+    });
+}
+
+#[test]
+fn updates_others_from_a_creation_and_by_itself() {
+    let Some(go) = go("go plugin, updates") else { return };
+    for_each_runtime("go plugin, updates", |runtime| {
+        let node = Node::new(runtime);
+        let (first, second) = (node.id("first"), node.id("second"));
+        let pids = |id: &str| node.cgroup_file(id, "pids", "pids.max", "pids.max");
+        let update = |id: &str, limit: u64| json!({"containerId": id, "linux": {"resources": {"pids": {"limit": limit}}}});
+        node.ctl(&["start"]).success();
+        let config = json!({"rules": [{"id": second, "updates": [update(&first, 41)]}]});
+        let mut plugin = node.connect("10-go", &go, &config.to_string());
+        let resources = r#"{"pids": {"limit": 50}}"#;
+        node.create(&node.bundle(&first).resources(resources).make(), &first).success();
+        assert_eq!(pids(&first), "50");
+        node.create(&node.bundle(&second).resources(resources).make(), &second).success();
+        assert_eq!((pids(&first).as_str(), pids(&second).as_str()), ("41", "50"));
+
+        plugin.tell(&json!({"update": [update(&second, 42), update("nobody", 43)]}));
+        let done = plugin.journal.wait_for_own("UpdateContainers");
+        assert_eq!(pids(&second), "42");
+        assert_eq!(done["failed"], json!(["nobody"]), "{done}");
+    });
+}
+
+#[test]
+fn that_misbehaves_breaks_only_itself() {
+    let Some(go) = go("go plugin, misbehaving") else { return };
+    for_each_runtime("go plugin, misbehaving", |runtime| {
+        // (what it does, whether the creation goes on)
+        for (name, rule, goes_on) in [
+            ("exits", json!({"exit": 3}), true),
+            ("sleeps", json!({"sleep": 60}), true),
+            ("refuses", json!({"error": "not today"}), false),
+        ] {
+            let node = Node::new(runtime);
+            if name == "sleeps" {
+                node.configure("plugin_request_timeout = '500ms'");
+            }
+            node.launch("10-bad", &go, &json!({"rules": [rule]}).to_string());
+            node.launch("20-good", &go, &adjusting().to_string());
+            let id = node.id(name);
+            let bundle = node.bundle(&id).make();
+            let original = bundle.bytes();
+            let created = node.create(&bundle, &id);
+            if goes_on {
+                created.success();
+                assert_eq!(node.cgroup_file(&id, "pids", "pids.max", "pids.max"), "66", "{name}");
+            } else {
+                let line = created.refusal();
+                assert!(
+                    line.contains("10-bad") && line.contains("not today") && line.contains(&id),
+                    "{line}"
+                );
+                assert_eq!(bundle.bytes(), original);
+                assert!(node.state(&id).is_none());
+            }
+        }
+    });
+}

@@ -1,0 +1,23 @@
+//! Real containers on real runtimes, adjusted and followed by real plugins through the wrapper. One program, so that it is linked once
+//! and its tests share what is expensive to find out.
+
+mod bare;
+mod create;
+mod go;
+mod refusals;
+mod resident;
+mod run;
+mod terminal;
+mod values;
+mod wrappers_at_once;
+
+/// What a plugin hears of a container with a pod of its own, from the beginning to the start.
+const TO_START: [&str; 5] =
+    ["RunPodSandbox", "CreateContainer", "PostCreateContainer", "StartContainer", "PostStartContainer"];
+/// From the end of its process on.
+const FROM_STOP: [&str; 4] = ["StopContainer", "StopPodSandbox", "RemoveContainer", "RemovePodSandbox"];
+
+/// The events of a whole life, with others between.
+fn life(between: &[&'static str]) -> Vec<&'static str> {
+    [&TO_START[..], between, &FROM_STOP[..]].concat()
+}

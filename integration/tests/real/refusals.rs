@@ -1,0 +1,172 @@
+//! Bad input: one line that names the thing, exit code 1, and nothing has changed.
+
+use nri_integration::*;
+use std::{fs, process::Command};
+
+/// A node with a plugin that would change something, a bundle, and the digest of the bundle.
+struct Case {
+    node: Node,
+    bundle: Bundle,
+    id: String,
+    journal: Journal,
+}
+
+impl Case {
+    fn new(runtime: &Runtime) -> Self {
+        let node = Node::new(runtime);
+        let journal = node.launch("10-adjust", &Program::Adjust, "[create.resources]\npids = 77\n");
+        let id = node.id("c");
+        let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
+        Self { node, bundle, id, journal }
+    }
+
+    fn create(&self) -> Command {
+        let mut command = self.node.wrapper();
+        command.args(["create", "--bundle"]).arg(self.bundle.dir()).arg(&self.id);
+        command
+    }
+
+    /// The call is refused, the line names all of `named`, and bundle, cgroups, runtime and plugins know nothing of it.
+    fn check(&self, command: Command, named: &[&str]) {
+        let before = digest_tree(self.bundle.dir());
+        let shown = format!("{command:?}");
+        let line = self.node.run(command).refusal();
+        for word in named {
+            assert!(line.contains(word), "{shown}: {word:?} is not named: {line}");
+        }
+        assert_eq!(digest_tree(self.bundle.dir()), before, "{shown}: the bundle has changed");
+        assert_eq!(cgroups_of(self.node.prefix()), Vec::<std::path::PathBuf>::new(), "{shown}");
+        assert!(self.node.state(&self.id).is_none(), "{shown}");
+        assert_eq!(self.journal.about(&self.id), Vec::<serde_json::Value>::new(), "{shown}");
+    }
+
+    /// Besides, a running `nrid` has no record of it.
+    fn check_no_record(&self) {
+        if let Some(status) = self.node.status() {
+            assert_eq!((&status["containers"], &status["pods"]), (&0.into(), &0.into()));
+        }
+    }
+}
+
+#[test]
+fn config_json() {
+    for_each_runtime("bad config.json", |runtime| {
+        let case = Case::new(runtime);
+        let file = case.bundle.config();
+        let path = file.to_str().unwrap();
+        let text = fs::read(&file).unwrap();
+        fs::remove_file(&file).unwrap();
+        case.check(case.create(), &[path]);
+        for broken in ["", "{", "[]", "{\"process\": 1}", "\u{0}"] {
+            fs::write(&file, broken).unwrap();
+            case.check(case.create(), &[path]);
+        }
+        case.check_no_record();
+        fs::write(&file, text).unwrap();
+        case.node.run(case.create()).success();
+    });
+}
+
+#[test]
+fn no_such_bundle() {
+    for_each_runtime("no bundle", |runtime| {
+        let case = Case::new(runtime);
+        let mut command = case.node.wrapper();
+        command.args(["create", "--bundle", "/nonexistent/bundle", &case.id]);
+        case.check(command, &["/nonexistent/bundle"]);
+        case.check_no_record();
+    });
+}
+
+#[test]
+fn container_ids() {
+    for_each_runtime("bad ids", |runtime| {
+        let case = Case::new(runtime);
+        for id in ["../x", "a/b", "..", ""] {
+            let mut command = case.node.wrapper();
+            command.args(["create", "--bundle"]).arg(case.bundle.dir()).arg(id);
+            case.check(command, &["container id", id]);
+        }
+        case.check_no_record();
+    });
+}
+
+#[test]
+fn no_real_runtime() {
+    for_each_runtime("no runtime", |runtime| {
+        let case = Case::new(runtime);
+        let wrapper = case.node.wrapper();
+        // The last word for `--nri-runtime` is another one.
+        let mut command = Command::new(wrapper.get_program());
+        for argument in wrapper.get_args() {
+            command.arg(if argument == runtime.path { "/nonexistent/runtime".as_ref() } else { argument });
+        }
+        command.args(["create", "--bundle"]).arg(case.bundle.dir()).arg(&case.id);
+        case.check(command, &["/nonexistent/runtime"]);
+        assert_eq!(case.node.nrid(), None, "nothing was started");
+    });
+}
+
+#[test]
+fn configuration() {
+    for_each_runtime("bad configuration", |runtime| {
+        let case = Case::new(runtime);
+        let config = case.node.config();
+        let path = config.to_str().unwrap();
+        let good = fs::read_to_string(&config).unwrap();
+        fs::write(&config, format!("{good}\ncolour = 1\n")).unwrap();
+        case.check(case.create(), &[path, "line", "colour"]);
+        fs::remove_file(&config).unwrap();
+        case.check(case.create(), &[path]);
+        fs::create_dir(&config).unwrap();
+        case.check(case.create(), &[path]);
+        // Verbs without an event do not need it.
+        let state = case.node.call(&["state", &case.id]);
+        assert!(!state.err().contains(path), "{}", state.err());
+        fs::remove_dir(&config).unwrap();
+        fs::write(&config, good).unwrap();
+        case.node.run(case.create()).success();
+    });
+}
+
+#[test]
+fn nrid_that_cannot_start() {
+    for_each_runtime("nrid cannot start", |runtime| {
+        let case = Case::new(runtime);
+        let state = case.node.state_dir();
+        fs::write(&state, "in the way").unwrap();
+        case.check(case.create(), &["nrid", state.to_str().unwrap()]);
+        fs::remove_file(&state).unwrap();
+        case.node.run(case.create()).success();
+    });
+}
+
+#[test]
+fn an_id_that_exists() {
+    for_each_runtime("existing id", |runtime| {
+        let case = Case::new(runtime);
+        case.node.run(case.create()).success();
+        let heard = case.journal.wait_for("PostCreateContainer", &case.id);
+        let (before, events) = (digest_tree(case.bundle.dir()), case.journal.events(&case.id));
+        let other = case.node.bundle(&case.node.id("other")).make();
+        let other_before = digest_tree(other.dir());
+        for bundle in [&case.bundle, &other] {
+            let mut again = case.node.wrapper();
+            again.args(["create", "--bundle"]).arg(bundle.dir()).arg(&case.id);
+            let refused = case.node.run(again);
+            assert_eq!(refused.code, Some(1));
+            assert!(refused.err().contains("exist"), "the runtime's own words: {}", refused.err());
+        }
+        assert_eq!(digest_tree(case.bundle.dir()), before);
+        assert_eq!(digest_tree(other.dir()), other_before);
+        assert_eq!(case.node.state(&case.id).unwrap()["status"], "created");
+        // A later event is proof that none was still to come.
+        case.node.call(&["start", &case.id]).success();
+        case.journal.wait_for("PostStartContainer", &case.id);
+        assert_eq!(
+            case.journal.events(&case.id),
+            [events, vec!["StartContainer".into(), "PostStartContainer".into()]].concat()
+        );
+        assert_eq!(heard["event"], "PostCreateContainer");
+    });
+}

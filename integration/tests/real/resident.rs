@@ -1,0 +1,135 @@
+//! `nrid` as a process: nobody's child, nobody's guest, and a clean end.
+
+use nri_integration::*;
+use rustix::process::Signal;
+use std::{fs, path::Path, process::Command};
+
+/// A caller as engines are: in a cgroup of its own, with descriptors that it did not mark, its own session, and a runtime that is to die
+/// with it.
+fn caller(node: &Node, then: &str) -> Command {
+    let wrapper = node.wrapper();
+    let words: Vec<_> = [wrapper.get_program()]
+        .into_iter()
+        .chain(wrapper.get_args())
+        .map(|w| format!("'{}'", w.to_str().unwrap()))
+        .collect();
+    let script = format!(
+        r#"
+for root in /sys/fs/cgroup /sys/fs/cgroup/*; do
+  case $root in */cpuset) continue ;; esac
+  [ -e "$root/cgroup.procs" ] || continue
+  mkdir -p "$root/nri-integration/{caller}" && echo $$ > "$root/nri-integration/{caller}/cgroup.procs"
+done
+for n in $(seq 3 20); do eval "exec $n<>{file}"; done
+call() {{ setpriv --pdeathsig KILL {words} "$@"; }}
+{then}
+"#,
+        caller = node.id("caller"),
+        file = node.path("inherited").display(),
+        words = words.join(" ")
+    );
+    let mut command = Command::new("setsid");
+    command.args(["--wait", "bash", "-c", &script]).current_dir(node.path("bundles"));
+    command
+}
+
+#[test]
+fn is_independent_of_who_started_it() {
+    for_each_runtime("independence", |runtime| {
+        let node = Node::new(runtime);
+        node.launch("10-adjust", &Program::Adjust, "");
+        fs::write(node.path("inherited"), "").unwrap();
+        let id = node.id("c");
+        let bundle = node.bundle(&id).make();
+        let pid = node.path("caller.pid");
+        // It stays, so that it can be killed.
+        let then = format!(
+            "call create --bundle '{}' {id} || exit 1; echo $$ > '{pid}.new'; mv '{pid}.new' '{pid}'; read -r _ < /dev/fd/3; sleep 1000",
+            bundle.dir().display(),
+            pid = pid.display()
+        );
+        let mut child = caller(&node, &then).spawn().unwrap();
+        let caller = wait_until("the caller's create", || {
+            assert!(matches!(child.try_wait(), Ok(None)), "the caller failed");
+            fs::read_to_string(&pid).ok()?.trim().parse().ok().map(Process)
+        });
+        let nrid = node.nrid().expect("it was started");
+        let plugin =
+            Process(u32::try_from(node.status().unwrap()["plugins"][0]["pid"].as_u64().unwrap()).unwrap());
+        for process in [nrid, plugin] {
+            let files = process.files();
+            assert!(!files.iter().any(|f| f.starts_with(node.path("inherited"))), "{files:?}");
+            assert!(!files.iter().any(|f| f.starts_with(node.path("calls"))), "{files:?}");
+            let cgroups = process.cgroups();
+            assert!(!cgroups.contains(&node.id("caller")), "{cgroups}");
+            assert_ne!(process.session(), caller.session());
+        }
+        assert_eq!(fs::read_link(format!("/proc/{}/cwd", nrid.0)).unwrap(), Path::new("/"));
+        assert_ne!(nrid.parent(), Some(caller.0));
+        caller.signal(Signal::KILL);
+        child.wait().unwrap();
+        wait_until("the caller's end", || (!caller.is_alive()).then_some(()));
+        assert_eq!(node.nrid(), Some(nrid), "it survives who started it");
+        assert!(plugin.is_alive());
+        node.call(&["delete", "--force", &id]).success();
+    });
+}
+
+#[test]
+fn sigterm_ends_it_and_what_it_launched_but_nobody_else() {
+    for_each_runtime("SIGTERM", |runtime| {
+        let node = Node::new(runtime);
+        let launched = node.launch("10-launched", &Program::Adjust, "[create.resources]\npids = 77\n");
+        let id = node.id("c");
+        let bundle = node.bundle(&id).arguments(&["/probe", "wait"]).make();
+        let original = bundle.bytes();
+        let created = node.create(&bundle, &id).success();
+        node.call(&["start", &id]).success();
+        wait_until("the probe", || created.out().contains("ready=1").then_some(()));
+        let mut external = node.connect("20-external", &Program::Adjust, "");
+        let status = node.status().unwrap();
+        let plugins = status["plugins"].as_array().unwrap();
+        assert_eq!(plugins.len(), 2, "{status}");
+        let of_launched = plugins.iter().find(|p| p["launched"] == true).unwrap()["pid"].as_u64().unwrap();
+        let of_launched = Process(u32::try_from(of_launched).unwrap());
+        assert!(of_launched.is_alive());
+        let nrid = node.nrid().unwrap();
+        nrid.signal(Signal::TERM);
+        wait_until("the end of nrid", || (!nrid.is_alive()).then_some(()));
+        wait_until("the end of the launched plugin", || (!of_launched.is_alive()).then_some(()));
+        // The example leaves when its connection does; had it been killed, there would be a signal.
+        assert!(external.ended().code().is_some());
+        assert!(!node.state_dir().join("control.sock").exists());
+        assert_eq!(node.state(&id).unwrap()["status"], "running");
+
+        // The next verb with an event, of a container that it has on record, finds everything again.
+        let again = node.id("again");
+        node.create(&node.bundle(&again).make(), &again).success();
+        assert_ne!(node.nrid(), Some(nrid));
+        wait_until("the launched plugin to be synchronized with it", || {
+            let heard = launched.events(&id);
+            heard.iter().any(|e| e == "Synchronize").then_some(())
+        });
+        node.call(&["kill", &id, "TERM"]).success();
+        launched.wait_for("StopContainer", &id);
+        node.call(&["delete", &id]).success();
+        launched.wait_for("RemovePodSandbox", &id);
+        assert_eq!(bundle.bytes(), original);
+    });
+}
+
+#[test]
+fn started_and_stopped_by_hand() {
+    for_each_runtime("nrictl", |runtime| {
+        let node = Node::new(runtime);
+        assert_eq!(node.ctl(&["status"]).code, Some(3));
+        node.ctl(&["stop"]).success();
+        node.ctl(&["start"]).success();
+        let nrid = node.nrid().unwrap();
+        node.ctl(&["start"]).success();
+        assert_eq!(node.nrids(), [nrid]);
+        node.ctl(&["stop"]).success();
+        assert!(!nrid.is_alive(), "stop returns when it is gone");
+        assert_eq!(node.ctl(&["status"]).code, Some(3));
+    });
+}

@@ -1,0 +1,70 @@
+//! `run`: the wrapper is gone before the container lives.
+
+use crate::life;
+use nri_integration::*;
+use std::process::Command;
+
+fn run(node: &Node, options: &[&str], bundle: &Bundle, id: &str) -> Command {
+    let mut command = node.wrapper();
+    command.arg("run").args(options).arg("--bundle").arg(bundle.dir()).arg(id);
+    command
+}
+
+#[test]
+fn in_the_foreground_all_events_arrive_and_the_exit_code_passes() {
+    for_each_runtime("run", |runtime| {
+        let node = Node::new(runtime);
+        let journal = node.launch("10-adjust", &Program::Adjust, "[create]\nenv = { set = { A = 'b' } }\n");
+        let id = node.id("c");
+        let bundle = node.bundle(&id).arguments(&["/bin/sh", "-c", "echo A=$A; exit 7"]).make();
+        let original = bundle.bytes();
+        for _ in 0..2 {
+            // The same bundle and id again, as by hand.
+            let ended = node.run(run(&node, &[], &bundle, &id));
+            assert_eq!((ended.code, ended.out().trim()), (Some(7), "A=b"), "{}", ended.err());
+        }
+        let twice = [life(&[]), life(&[])].concat();
+        wait_until("both lives to end", || (journal.events(&id).len() >= twice.len()).then_some(()));
+        assert_eq!(journal.events(&id), twice);
+        assert_eq!(bundle.bytes(), original);
+        assert_eq!(node.status().unwrap()["containers"], 0);
+    });
+}
+
+#[test]
+fn detached_and_deleted() {
+    for_each_runtime("run --detach", |runtime| {
+        let node = Node::new(runtime);
+        let journal = node.launch("10-adjust", &Program::Adjust, "");
+        let id = node.id("c");
+        let bundle = node.bundle(&id).arguments(&["/probe", "wait"]).make();
+        let original = bundle.bytes();
+        let ran = node.run(run(&node, &["--detach"], &bundle, &id)).success();
+        wait_until("the probe", || ran.out().contains("ready=1").then_some(()));
+        node.call(&["kill", &id, "TERM"]).success();
+        journal.wait_for("StopContainer", &id);
+        node.call(&["delete", &id]).success();
+        journal.wait_for("RemovePodSandbox", &id);
+        assert_eq!(journal.events(&id), life(&[]));
+        assert_eq!(bundle.bytes(), original);
+    });
+}
+
+#[test]
+fn that_the_runtime_refuses_is_undone() {
+    for_each_runtime("failed run", |runtime| {
+        let node = Node::new(runtime);
+        let journal = node.launch("10-adjust", &Program::Adjust, "[create.resources]\npids = 77\n");
+        let id = node.id("c");
+        let bundle = node.bundle(&id).arguments(&["/nonexistent/program"]).make();
+        let original = bundle.bytes();
+        let ended = node.run(run(&node, &[], &bundle, &id));
+        assert!(ended.code.is_some_and(|c| c != 0), "{ended:?}");
+        assert!(ended.err().contains("/nonexistent/program"), "{}", ended.err());
+        // The wrapper is gone by then: nrid notices by itself, or at the delete that engines send.
+        node.call(&["delete", "--force", &id]);
+        journal.wait_for("RemovePodSandbox", &id);
+        assert_eq!(bundle.bytes(), original);
+        assert_eq!(node.status().unwrap()["containers"], 0);
+    });
+}

@@ -1,0 +1,166 @@
+//! The values that a container reads inside are the merged ones.
+
+use nri_integration::*;
+use std::fs;
+
+const MIB: u64 = 1 << 20;
+
+/// What the engine asks for.
+fn asked() -> String {
+    let cpuset = if cpusets() { r#", "cpus": "0", "mems": "0""# } else { "" };
+    let hugepages =
+        if hugepages() { r#", "hugepageLimits": [{"pageSize": "2MB", "limit": 4194304}]"# } else { "" };
+    format!(
+        r#"{{"memory": {{"limit": {}}}, "cpu": {{"shares": 512, "quota": 50000, "period": 100000{cpuset}}}, "pids": {{"limit": 50}}{hugepages}}}"#,
+        64 * MIB
+    )
+}
+
+/// A CPU that the engine did not ask for, where there is one.
+fn other_cpu() -> &'static str {
+    if std::thread::available_parallelism().is_ok_and(|n| n.get() > 1) { "1" } else { "0" }
+}
+
+fn bundle(node: &Node, id: &str, arguments: &[&str]) -> Bundle {
+    node.bundle(id)
+        .resources(&asked())
+        .env("CHANGED=by the engine")
+        .env("REMOVED=by the engine")
+        .env("KEPT=by the engine")
+        .annotation("example.org/kept=by the engine")
+        .annotation("example.org/removed=by the engine")
+        .arguments(arguments)
+        .make()
+}
+
+/// Two launched plugins that share the fields among them.
+fn install(node: &Node) {
+    fs::create_dir(node.path("shared")).unwrap();
+    node.launch(
+        "10-adjust",
+        &Program::Adjust,
+        &format!(
+            r#"
+[create]
+env = {{ set = {{ CHANGED = "by 10", ADDED = "by 10" }}, remove = ["REMOVED"] }}
+annotations = {{ set = {{ "example.org/added" = "by 10" }}, remove = ["example.org/removed"] }}
+[[create.mounts]]
+destination = "/from-10"
+source = {:?}
+type = "bind"
+options = ["bind", "ro", "nosuid"]
+[[create.devices]]
+path = "/dev/from-10"
+type = "c"
+major = 1
+minor = 3
+mode = 0o640
+[[create.rlimits]]
+type = "RLIMIT_NOFILE"
+hard = 1024
+soft = 512
+[create.resources]
+memory = {}
+pids = 77
+"#,
+            node.path("shared"),
+            96 * MIB
+        ),
+    );
+    let cpuset = if cpusets() { format!("cpus = '{}'", other_cpu()) } else { String::new() };
+    let hugepages = if hugepages() { "hugepages = { '2MB' = 8388608 }" } else { "" };
+    let unified = if unified_cgroups() { "unified = { 'memory.high' = '83886080' }" } else { "" };
+    node.launch(
+        "20-more",
+        &Program::Adjust,
+        &format!(
+            r#"
+[create]
+args = ["/probe", "wait", "from 20"]
+[[create.hooks]]
+stage = "create_runtime"
+path = "/bin/sh"
+args = ["sh", "-c", "cat > {}"]
+[create.resources]
+shares = 1024
+quota = 25000
+{cpuset}
+{hugepages}
+{unified}
+"#,
+            node.path("hooked").display()
+        ),
+    );
+}
+
+fn check(node: &Node, id: &str, output: &str) {
+    let seen = Seen::parse(output);
+    seen.check(&[
+        ("args.0", "/probe"),
+        ("args.1", "wait"),
+        ("args.2", "from 20"),
+        ("env.CHANGED", "by 10"),
+        ("env.ADDED", "by 10"),
+        ("env.KEPT", "by the engine"),
+        ("memory.limit_in_bytes|memory.max", "100663296"),
+        ("pids.max", "77"),
+        ("cpu.shares|cpu.weight", "1024|39|100"),
+        ("cpu.cfs_quota_us|cpu.max", "25000|25000 100000"),
+        ("rlimit.nofile", "512 1024"),
+        ("device./dev/from-10", "c 1:3 640"),
+    ]);
+    assert_eq!(seen.get("env.REMOVED"), None);
+    let mount = seen.get("mount./from-10").expect("the mount is there");
+    assert!(mount.contains("ro,nosuid"), "{mount}");
+    if cpusets() {
+        seen.check(&[("cpuset.cpus", other_cpu()), ("cpuset.mems", "0")]);
+    }
+    if hugepages() {
+        seen.check(&[("hugetlb.2MB.limit_in_bytes|hugetlb.2MB.max", "8388608")]);
+    }
+    if unified_cgroups() {
+        seen.check(&[("memory.high", "83886080")]);
+    }
+    let hooked = fs::read_to_string(node.path("hooked")).expect("the hook ran");
+    assert!(hooked.contains(id), "a hook is given the state: {hooked}");
+    let annotations = &node.state(id).unwrap()["annotations"];
+    assert_eq!(annotations["example.org/added"], "by 10");
+    assert_eq!(annotations["example.org/kept"], "by the engine");
+    assert_eq!(annotations.get("example.org/removed"), None);
+}
+
+#[test]
+fn after_create_and_start() {
+    for_each_runtime("values after create", |runtime| {
+        let node = Node::new(runtime);
+        install(&node);
+        let id = node.id("c");
+        let bundle = bundle(&node, &id, &["/probe", "wait", "from the engine"]);
+        let original = bundle.bytes();
+        let created = node.create(&bundle, &id).success();
+        assert_ne!(bundle.bytes(), original);
+        node.call(&["start", &id]).success();
+        wait_until("the probe", || created.out().contains("ready=1").then_some(()));
+        check(&node, &id, &created.out());
+        node.call(&["delete", "--force", &id]).success();
+        assert_eq!(bundle.bytes(), original, "the engine's document is back after delete");
+    });
+}
+
+#[test]
+fn after_run() {
+    for_each_runtime("values after run", |runtime| {
+        let node = Node::new(runtime);
+        install(&node);
+        let id = node.id("c");
+        let bundle = bundle(&node, &id, &["/probe", "wait", "from the engine"]);
+        let original = bundle.bytes();
+        let mut run = node.wrapper();
+        run.args(["run", "--detach", "--bundle"]).arg(bundle.dir()).arg(&id);
+        let ran = node.run(run).success();
+        wait_until("the probe", || ran.out().contains("ready=1").then_some(()));
+        check(&node, &id, &ran.out());
+        node.call(&["delete", "--force", &id]).success();
+        assert_eq!(bundle.bytes(), original, "the engine's document is back after delete");
+    });
+}

@@ -1,0 +1,41 @@
+//! Many wrappers at the same time, and no `nrid` yet.
+
+use nri_integration::*;
+use std::thread;
+
+const MANY: usize = 50;
+
+#[test]
+fn start_one_nrid() {
+    for_each_runtime("50 wrappers", |runtime| {
+        let node = Node::new(runtime);
+        let journal = node.launch("10-adjust", &Program::Adjust, "[create.resources]\npids = 77\n");
+        let made: Vec<_> = (0..MANY)
+            .map(|n| {
+                let id = node.id(&n.to_string());
+                (node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make(), id)
+            })
+            .collect();
+        assert_eq!(node.nrid(), None);
+        thread::scope(|scope| {
+            let calls: Vec<_> =
+                made.iter().map(|(bundle, id)| scope.spawn(|| node.create(bundle, id))).collect();
+            for call in calls {
+                call.join().unwrap().success();
+            }
+        });
+        let nrid = node.nrid().expect("one was started");
+        assert_eq!(node.nrids(), [nrid]);
+        assert_eq!(node.status().unwrap()["containers"], MANY);
+        for (_, id) in &made {
+            assert_eq!(node.state(id).unwrap()["status"], "created");
+            assert_eq!(node.cgroup_file(id, "pids", "pids.max", "pids.max"), "77");
+            let heard = journal.events(id);
+            assert_eq!(heard.iter().filter(|e| *e == "CreateContainer").count(), 1, "{heard:?}");
+        }
+        for (_, id) in &made {
+            node.call(&["delete", "--force", id]).success();
+        }
+        assert_eq!(node.status().unwrap()["containers"], 0);
+    });
+}
