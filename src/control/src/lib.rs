@@ -10,12 +10,14 @@
 mod client;
 mod frame;
 mod launch;
+mod marker;
 mod message;
 mod text;
 
 pub use client::{Client, ClientError};
 pub use frame::{FrameError, MAX_FDS, MAX_FRAME, receive, send};
 pub use launch::{LaunchError, Launcher, READY};
+pub use marker::{EXEC_DIR, ExecChanges, ExecContainer, ExecMarker, ExecRlimit, ExecVariable};
 pub use message::{
     Begin, Exit, Finished, Hook, HookKind, PROTOCOL, PluginStatus, Reply, Request, Status, Substitute, Verb,
     Versioned,

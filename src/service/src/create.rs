@@ -2,8 +2,9 @@
 
 use crate::{
     bundle::{Bundle, digest},
-    host,
+    exec_marker, host,
     inject::{self, HookCall},
+    life::now,
     record::{BundleRecord, Key, Phase, PodRecord, Record, original_of},
     registry::Container,
     runtime::LowLevelRuntime,
@@ -14,12 +15,7 @@ use nri_control::{Begin, Verb};
 use nri_engine::{Clues, Identity, Role, identify};
 use nri_merge::CreateOutcome;
 use nri_spec::{ApplyContext, ContainerInfo, Document};
-use std::{
-    os::fd::OwnedFd,
-    path::Path,
-    sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::{os::fd::OwnedFd, path::Path, sync::Arc};
 
 /// How a creation goes on.
 #[derive(Debug)]
@@ -129,23 +125,26 @@ impl Service {
 
     /// A sandbox container is no container to plugins: its pod is told when it starts.
     fn create_sandbox(&self, draft: Draft) -> Result<Creation, Refusal> {
+        let container = draft.container_message(&self.nri_id(&draft.key))?;
+        let record = draft.record(container, None);
         self.registry.set_pod(PodRecord {
-            sandbox: draft.pod_message(),
+            sandbox: draft.pod_with(&record.container),
             real: true,
             told_run: false,
             told_stop: false,
         });
-        let record = draft.record(draft.container_message(&self.nri_id(&draft.key))?, None);
         let id = draft.key.id.clone();
         self.registry.insert(record).map(Creation::Proceed).map_err(|e| Refusal::of(&id, e))
     }
 
     /// Tells of a pod that begins with this container; returns its id if it is new.
     async fn enter_pod(&self, draft: &Draft) -> Result<Option<String>, Refusal> {
-        let mut sandbox = draft.pod_message();
-        if draft.identity.role == Role::Alone {
-            sandbox.id = self.nri_id(&draft.key);
-        }
+        let sandbox = if draft.identity.role == Role::Alone {
+            let nri_id = self.nri_id(&draft.key);
+            proto::PodSandbox { id: nri_id.clone(), ..draft.pod_with(&draft.container_message(&nri_id)?) }
+        } else {
+            draft.pod_message()
+        };
         // Two containers of one pod may be its first at the same time.
         let _lane = self.lane(&Key::of_pod(&sandbox.id)).await;
         if self.registry.pod(&sandbox.id).is_some() {
@@ -204,20 +203,28 @@ impl Service {
         record.owners = outcome.owners.owners.get(&record.container.id).cloned().unwrap_or_default();
         record.in_force = document.resources().cloned().unwrap_or_else(|| serde_json::json!({}));
         let container = self.registry.insert(record).map_err(|e| refuse(&e))?;
-        let failed = self.keeper.set_all(outcome.updates, "plugins").await;
-        if let Some(first) = failed.iter().find(|f| !f.update.ignore_failure) {
-            self.registry.remove(&draft.key);
-            return Err(Refusal::of(
-                &id,
-                format!("update of container {:?}: {}", first.update.container_id, first.error),
-            ));
+        let performed = async {
+            let failed = self.keeper.set_all(outcome.updates, "plugins").await;
+            if let Some(first) = failed.iter().find(|f| !f.update.ignore_failure) {
+                let (other, error) = (&first.update.container_id, &first.error);
+                return Err(Refusal::of(&id, format!("update of container {other:?}: {error}")));
+            }
+            let exec = exec_marker::changes(&draft.document, &document);
+            exec_marker::set(&self.settings.state_dir, &draft.key.id, &draft.key.root, Some(exec))
+                .map_err(|e| refuse(&e))?;
+            if rewrite {
+                draft.bundle.replace(&bytes, &draft.found).map_err(|e| refuse(&e))?;
+            }
+            self.keeper.evict_all(outcome.evictions);
+            Ok(())
+        };
+        match performed.await {
+            Ok(()) => Ok(container),
+            Err(refusal) => {
+                self.forget(&draft.key);
+                Err(refusal)
+            }
         }
-        self.keeper.evict_all(outcome.evictions);
-        if rewrite && let Err(error) = draft.bundle.replace(&bytes, &draft.found) {
-            self.registry.remove(&draft.key);
-            return Err(refuse(&error));
-        }
-        Ok(container)
     }
 
     /// The document as agreed.
@@ -277,8 +284,18 @@ impl Draft {
         }
     }
 
+    /// The pod, with what is its holder's: namespaces and cgroup.
+    fn pod_with(&self, holder: &proto::Container) -> proto::PodSandbox {
+        let mut pod = self.pod_message();
+        if let (Some(pod), Some(holder)) = (pod.linux.as_mut(), holder.linux.as_ref()) {
+            pod.namespaces.clone_from(&holder.namespaces);
+            pod.cgroups_path.clone_from(&holder.cgroups_path);
+            pod.resources.clone_from(&holder.resources);
+        }
+        pod
+    }
+
     fn container_message(&self, nri_id: &str) -> Result<proto::Container, Refusal> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let info = ContainerInfo {
             id: nri_id.to_owned(),
             pod_sandbox_id: if self.identity.role == Role::Alone {
@@ -289,7 +306,7 @@ impl Draft {
             name: self.identity.name.clone(),
             labels: self.identity.labels.clone().into_iter().collect(),
             state: proto::ContainerState::CONTAINER_CREATED,
-            created_at: i64::try_from(now.as_nanos()).unwrap_or(i64::MAX),
+            created_at: now(),
             ..ContainerInfo::default()
         };
         nri_spec::to_container(&self.document, &info)

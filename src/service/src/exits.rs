@@ -23,6 +23,22 @@ impl Process {
         crate::sys::wait_readable(fd).ok().map(Self)
     }
 
+    /// How it ended, if the kernel tells: from Linux 6.15 on, after its parent has reaped it. A `wait` status.
+    pub fn wait_status(&self) -> Option<i32> {
+        crate::sys::pidfd_exit_status(self.0.get_ref())
+    }
+
+    /// As [`Process::wait_status`], with a little time for the parent to reap it. It has ended.
+    pub async fn reaped_status(&self) -> Option<i32> {
+        for _ in 0..10 {
+            if let Some(status) = self.wait_status() {
+                return Some(status);
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        None
+    }
+
     /// Waits until it has ended.
     pub async fn ended(&self) {
         // An error would mean that the runtime of our tasks is gone.
@@ -37,7 +53,11 @@ impl Service {
         let Some(pid) = record.pid else { return };
         // The pidfd first, then the check that the process is still the same: so it cannot be another one's.
         let process = Process::open(pid)
-            .filter(|_| record.start_time.is_some() && start_time(pid) == record.start_time);
+            .filter(|_| record.start_time.is_some() && start_time(pid) == record.start_time)
+            .map(Arc::new);
+        if let Some(process) = &process {
+            container.set_process(process.clone());
+        }
         let (service, container) = (self.clone(), container.clone());
         tokio::spawn(async move {
             if let Some(process) = process {

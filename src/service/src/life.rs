@@ -4,14 +4,18 @@
 
 use crate::{
     bundle::Bundle,
-    record::{Phase, PodRecord, Record, start_time},
+    exec_marker,
+    record::{Key, Phase, PodRecord, Record, start_time},
     registry::Container,
     runtime::State,
     service::Service,
 };
 use nri_adaptation::{AdaptError, StopOutcome};
 use nri_api::proto::{self, PodSandbox};
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 /// Builds a request that carries a pod and a container.
 macro_rules! about {
@@ -37,13 +41,29 @@ impl Record {
         }
         match state.status.as_str() {
             "created" if self.phase == Phase::Creating => self.phase = Phase::Created,
-            "running" | "paused" if self.phase < Phase::Running => self.phase = Phase::Running,
+            "running" | "paused" => self.note_running(),
             _ => {}
         }
     }
 
-    /// Takes over that the first process has ended.
-    pub fn note_stopped(&mut self) {
+    /// Takes over that the first process runs.
+    pub fn note_running(&mut self) {
+        if self.phase < Phase::Running {
+            self.phase = Phase::Running;
+            self.container.started_at = now();
+        }
+    }
+
+    /// Takes over that the first process has ended, with its wait status where it is known.
+    pub fn note_stopped(&mut self, status: Option<i32>) {
+        self.container.finished_at = now();
+        if let Some(status) = status {
+            // As a shell tells it.
+            let signal = status & 0x7f;
+            self.container.exit_code = if signal == 0 { (status >> 8) & 0xff } else { 128 + signal };
+            let reason = if status == 0 { "Completed" } else { "Error" };
+            self.container.status_reason = reason.to_owned();
+        }
         self.phase = Phase::Stopped;
         self.pid = None;
         self.start_time = None;
@@ -78,6 +98,7 @@ impl Service {
             }
         });
         self.watch(container);
+        self.note_pod_process(&record);
         if record.sandbox {
             return;
         }
@@ -91,6 +112,7 @@ impl Service {
     /// A plugin refuses.
     pub async fn starting(&self, container: &Container) -> Result<(), AdaptError> {
         let record = container.record();
+        self.note_pod_addresses(&record).await;
         if record.sandbox {
             return self.run_sandbox(&record).await;
         }
@@ -100,7 +122,7 @@ impl Service {
 
     /// The container has started.
     pub async fn running(&self, container: &Container) {
-        let record = self.registry.change(container, |r| r.phase = r.phase.max(Phase::Running));
+        let record = self.registry.change(container, Record::note_running);
         if !record.sandbox {
             let (pod, message) = self.registry.messages(container);
             drop(self.adaptation.post_start_container(about!(PostStartContainerRequest, pod, message)));
@@ -113,16 +135,21 @@ impl Service {
         if record.phase == Phase::Stopped {
             return;
         }
+        let status = match container.process() {
+            Some(process) => process.reaped_status().await,
+            None => None,
+        };
         let stopped = || {
-            self.registry.change(container, Record::note_stopped);
+            self.registry.change(container, |r| r.note_stopped(status));
         };
         if record.sandbox {
             stopped();
             return self.stop_pod(&record.pod_id).await;
         }
-        let (pod, mut message) = self.registry.messages(container);
-        message.state = proto::ContainerState::CONTAINER_STOPPED.into();
-        self.tell_stopped(pod, message, stopped).await;
+        let (pod, _) = self.registry.messages(container);
+        let mut gone = record.clone();
+        gone.note_stopped(status);
+        self.tell_stopped(pod, gone.message(), stopped).await;
         self.stop_made_pod(&record).await;
     }
 
@@ -150,13 +177,21 @@ impl Service {
         let record = container.record();
         restore_document(&record);
         if record.sandbox {
-            self.registry.remove(&record.key);
+            self.forget(&record.key);
             return self.remove_pod(&record.pod_id).await;
         }
         let (pod, message) = self.registry.messages(container);
         let request = about!(RemoveContainerRequest, pod, message);
-        self.adaptation.remove_container(request, async || self.registry.remove(&record.key)).await;
+        self.adaptation.remove_container(request, async || self.forget(&record.key)).await;
         self.leave_pod(&record.pod_id).await;
+    }
+
+    /// Drops all that is kept of a container.
+    pub fn forget(&self, key: &Key) {
+        self.registry.remove(key);
+        if let Err(error) = exec_marker::set(&self.settings.state_dir, &key.id, &key.root, None) {
+            tracing::warn!(%error, container = key.id, "marker for exec");
+        }
     }
 
     /// A creation that plugins were asked for does not come about.
@@ -188,9 +223,34 @@ impl Service {
         told
     }
 
+    /// The pod's record, if this container is the one that holds the pod's namespaces.
+    fn pod_of_holder(&self, record: &Record) -> Option<PodRecord> {
+        let holds = record.sandbox || record.pod_id == record.container.id;
+        self.registry.pod(&record.pod_id).filter(|_| holds)
+    }
+
+    fn note_pod_process(&self, record: &Record) {
+        let Some(mut pod) = self.pod_of_holder(record) else { return };
+        pod.sandbox.pid = record.pid.and_then(|p| u32::try_from(p).ok()).unwrap_or(0);
+        self.registry.set_pod(pod);
+    }
+
+    /// Engines have connected the network by the time of the start.
+    async fn note_pod_addresses(&self, record: &Record) {
+        let Some((pod, pid)) = self.pod_of_holder(record).zip(record.pid) else { return };
+        let separate = record.container.linux.namespaces.iter().any(|n| n.type_ == "network");
+        if !separate || !pod.sandbox.ips.is_empty() {
+            return;
+        }
+        let ips = crate::network::addresses(pid).await;
+        if let Some(mut pod) = self.registry.pod(&record.pod_id).filter(|_| !ips.is_empty()) {
+            pod.sandbox.ips = ips;
+            self.registry.set_pod(pod);
+        }
+    }
+
     async fn run_sandbox(&self, record: &Record) -> Result<(), AdaptError> {
         let Some(mut pod) = self.registry.pod(&record.pod_id).filter(|p| !p.told_run) else { return Ok(()) };
-        pod.sandbox.pid = record.pid.and_then(|p| u32::try_from(p).ok()).unwrap_or(0);
         pod.told_run = true;
         self.run_pod(pod).await
     }
@@ -244,4 +304,10 @@ pub fn restore_document(record: &Record) {
     if ours && let Err(error) = bundle.replace(original.as_bytes(), &found) {
         tracing::warn!(%error, "cannot give the engine its document back");
     }
+}
+
+/// Nanoseconds since the epoch.
+pub(crate) fn now() -> i64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(now.as_nanos()).unwrap_or(i64::MAX)
 }

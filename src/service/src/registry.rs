@@ -4,6 +4,7 @@
 //! records themselves are behind plain mutexes that are never held over anything that waits.
 
 use crate::{
+    exits::Process,
     record::{Key, PodRecord, Record},
     store::{Store, StoreError},
 };
@@ -27,6 +28,7 @@ pub struct Container {
     /// Held while its resources are being set, so that one setting follows the other.
     pub setting: Arc<AsyncMutex<()>>,
     deleting: AtomicBool,
+    process: Mutex<Option<Arc<Process>>>,
 }
 
 /// All that is known.
@@ -49,6 +51,7 @@ impl Container {
             record: Mutex::new(record),
             setting: Arc::default(),
             deleting: AtomicBool::new(false),
+            process: Mutex::default(),
         })
     }
 
@@ -60,6 +63,16 @@ impl Container {
     /// Its key.
     pub fn key(&self) -> Key {
         lock(&self.record).key.clone()
+    }
+
+    /// Its first process, once it is watched.
+    pub fn process(&self) -> Option<Arc<Process>> {
+        lock(&self.process).clone()
+    }
+
+    /// Takes its first process.
+    pub fn set_process(&self, process: Arc<Process>) {
+        *lock(&self.process) = Some(process);
     }
 
     /// Whether a `delete` of it is under way.

@@ -3,7 +3,7 @@
 use crate::{
     keeper::Keeper,
     lock,
-    record::{Phase, Record},
+    record::Phase,
     registry::Registry,
     server,
     service::Service,
@@ -159,7 +159,7 @@ async fn recall(registry: &Registry) {
         {
             record = registry.change(&container, |r| r.note_state(&state));
             if state.status == "stopped" || record.process_is_gone() {
-                registry.change(&container, Record::note_stopped);
+                registry.change(&container, |r| r.note_stopped(None));
             }
         }
     }

@@ -42,6 +42,7 @@ impl Store {
                 Err(source) => Err(StoreError { path, source }),
             }
         };
+        make(nri_control::EXEC_DIR)?;
         Ok(Self { containers: make("containers")?, pods: make("pods")? })
     }
 
@@ -87,6 +88,14 @@ impl Store {
 }
 
 fn write(path: &Path, value: &impl Serialize) -> Result<(), StoreError> {
+    write_json(path, value).map_err(|source| StoreError { path: path.to_owned(), source })
+}
+
+/// Replaces a JSON file atomically.
+///
+/// # Errors
+/// Anything on the way; then the old file still stands and no other is left.
+pub fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> {
     let temporary = path.with_extension("new");
     let written = serde_json::to_vec(value).map_err(io::Error::from).and_then(|bytes| {
         let mut file =
@@ -94,10 +103,7 @@ fn write(path: &Path, value: &impl Serialize) -> Result<(), StoreError> {
         io::Write::write_all(&mut file, &bytes)?;
         fs::rename(&temporary, path)
     });
-    written.map_err(|source| {
-        let _ = fs::remove_file(&temporary);
-        StoreError { path: path.to_owned(), source }
-    })
+    written.inspect_err(|_| drop(fs::remove_file(&temporary)))
 }
 
 fn read_all<T: DeserializeOwned>(dir: &Path) -> (Vec<T>, Vec<StoreError>) {
