@@ -10,7 +10,10 @@ mod model;
 mod places;
 
 pub use duration::{InvalidDuration, parse_duration};
-pub use model::{Config, LogSettings, NamedRuntime, OnFailure, PluginPolicy, RuntimeSettings, Unreachable};
+pub use model::{
+    CdiSettings, ClassSettings, Config, LogSettings, NamedRuntime, OnFailure, PluginPolicy, RuntimeSettings,
+    Unreachable,
+};
 pub use places::{
     BYPASS_ENV, BYPASS_FILE, CONFIG_ENV, CONFIG_FILE, DEFAULT_RUNTIMES, LIBEXEC_DIR, Owner, RUNTIME_ENV,
     SEARCH_PATH, state_dir,
@@ -84,5 +87,21 @@ mod tests {
         assert_eq!(config.plugin_request_timeout.as_secs(), 3);
         assert_eq!(config.plugin_registration_timeout.as_millis(), 250);
         assert!(config.disable_connections);
+    }
+
+    #[test]
+    fn sections_of_classes_and_devices() {
+        let config = Config::parse(
+            "[blockio]\nconfig_file = '/b.yaml'\n[rdt]\nconfig-file = '/r'\n[cdi]\nspec-dirs = ['/a', '/b']\n",
+        )
+        .unwrap();
+        assert_eq!(config.blockio.config_file, Some("/b.yaml".into()));
+        assert_eq!(config.rdt.config_file, Some("/r".into()));
+        assert_eq!(config.cdi.spec_dirs, ["/a", "/b"].map(std::path::PathBuf::from));
+        assert_eq!(
+            Config::default().cdi.spec_dirs,
+            ["/etc/cdi", "/var/run/cdi"].map(std::path::PathBuf::from)
+        );
+        assert_eq!(Config::default().rdt.config_file, None);
     }
 }

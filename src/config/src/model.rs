@@ -42,6 +42,12 @@ pub struct Config {
     pub plugin: Vec<PluginPolicy>,
     /// The log of `nrid`.
     pub log: LogSettings,
+    /// Block I/O classes.
+    pub blockio: ClassSettings,
+    /// RDT classes.
+    pub rdt: ClassSettings,
+    /// Devices of the container device interface.
+    pub cdi: CdiSettings,
 }
 
 /// What `create` does when `nrid` cannot be reached or does not answer in time.
@@ -117,6 +123,24 @@ pub struct LogSettings {
     pub file: Option<PathBuf>,
 }
 
+/// `[blockio]`, `[rdt]`
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ClassSettings {
+    /// The classes, in goresctrl's format, YAML or JSON. It is read whenever a plugin names a class.
+    #[serde(alias = "config-file")]
+    pub config_file: Option<PathBuf>,
+}
+
+/// `[cdi]`
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CdiSettings {
+    /// Directories of specification files; where two define a device, that of the later directory counts.
+    #[serde(alias = "spec-dirs")]
+    pub spec_dirs: Vec<PathBuf>,
+}
+
 fn one() -> u32 {
     1
 }
@@ -124,6 +148,12 @@ fn one() -> u32 {
 impl Default for LogSettings {
     fn default() -> Self {
         Self { level: "info".to_owned(), file: None }
+    }
+}
+
+impl Default for CdiSettings {
+    fn default() -> Self {
+        Self { spec_dirs: vec!["/etc/cdi".into(), "/var/run/cdi".into()] }
     }
 }
 
@@ -143,6 +173,9 @@ impl Default for Config {
             runtime: RuntimeSettings::default(),
             plugin: Vec::new(),
             log: LogSettings::default(),
+            blockio: ClassSettings::default(),
+            rdt: ClassSettings::default(),
+            cdi: CdiSettings::default(),
         }
     }
 }
