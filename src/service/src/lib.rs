@@ -10,12 +10,15 @@
 //! | `keeper`, `setting` | what plugins see and change at any time |
 //! | `record`, `registry`, `store` | what is known, in memory and on disk |
 //! | `bundle`, `inject`, `runtime`, `host` | the bundle, our hook, the real runtime, the host |
+//! | `cdi`, `classes`, `capabilities`, `structured` | what an adjustment needs of the host: devices and classes by name, what the runtime can do |
 //! | `start`, `settings`, `background`, `lock`, `log` | the process |
 
 #![deny(unsafe_code)]
 
 pub mod background;
 pub mod bundle;
+pub mod cdi;
+pub mod chain;
 pub mod channel;
 pub mod create;
 pub mod exec_marker;
@@ -38,6 +41,7 @@ pub mod settings;
 pub mod start;
 pub mod status;
 pub mod store;
+pub mod structured;
 mod sys;
 pub mod update;
 pub mod update_args;
