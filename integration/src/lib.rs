@@ -29,7 +29,7 @@ pub use node::Node;
 pub use plugins::{External, Program, go};
 pub use process::Process;
 pub use programs::{find_program, script};
-pub use runtime::{Runtime, cpusets, for_each_runtime, hugepages, is_root, runtimes, unified_cgroups};
+pub use runtime::{Runtime, Unfit, cpusets, for_each_runtime, hugepages, is_root, runtimes, unified_cgroups};
 pub use seen::Seen;
 pub use skip::skip;
 pub use terminal::Terminal;
