@@ -2,13 +2,14 @@
 
 use crate::{
     bundle::{Bundle, digest},
-    exec_marker, host,
+    cdi, classes, exec_marker, host,
     inject::{self, HookCall},
     life::now,
     record::{BundleRecord, Key, Phase, PodRecord, Record, original_of},
     registry::Container,
     runtime::LowLevelRuntime,
     service::{Refusal, Service},
+    shown::shown,
 };
 use nri_api::proto::{self, CreateContainerRequest};
 use nri_control::{Begin, Verb};
@@ -43,6 +44,8 @@ struct Draft {
 /// A document as it is to be written.
 struct Layout {
     document: Document,
+    /// As plugins see it from now on.
+    container: proto::Container,
     changed: bool,
     hooked: bool,
 }
@@ -194,10 +197,10 @@ impl Service {
         for ignored in &outcome.ignored {
             tracing::warn!(plugin = %ignored.plugin, container = ignored.container, what = ignored.what, "has no meaning, left out");
         }
-        let Layout { document, changed, hooked } = self.lay_out(&draft, &outcome)?;
+        let Layout { document, container, changed, hooked } = self.lay_out(&draft, &outcome)?;
         let bytes = if changed { document.to_bytes() } else { draft.original_bytes().to_vec() };
         let rewrite = bytes != draft.found.bytes;
-        let mut record = draft.record(outcome.container, changed.then_some(&bytes));
+        let mut record = draft.record(container, changed.then_some(&bytes));
         record.pod_id = pod_id;
         record.hooked = hooked;
         record.owners = outcome.owners.owners.get(&record.container.id).cloned().unwrap_or_default();
@@ -230,11 +233,32 @@ impl Service {
     /// The document as agreed.
     fn lay_out(&self, draft: &Draft, outcome: &CreateOutcome) -> Result<Layout, Refusal> {
         let refuse = |e: &dyn std::fmt::Display| Refusal::of(&draft.key.id, e);
+        let (config, adjust) = (&self.settings.config, &outcome.adjust);
+        let sources = classes::Sources {
+            blockio: &config.blockio,
+            rdt: &config.rdt,
+            resctrl: Path::new(classes::RESCTRL),
+        };
+        let classes = classes::Resolved::of(&adjust.linux.resources, &sources).map_err(|e| refuse(&e))?;
+        let devices = match adjust.CDI_devices.as_slice() {
+            [] => cdi::Devices::default(),
+            _ => cdi::Devices::read(&config.cdi.spec_dirs),
+        };
+        for broken in devices.broken() {
+            tracing::warn!(broken, "CDI specification left out");
+        }
         let mut document = draft.document.clone();
         let propagation = host::propagation();
-        let context =
-            ApplyContext { propagation: &propagation, device: &host::device, ..ApplyContext::default() };
-        let applied = nri_spec::apply(&mut document, &outcome.adjust, &context).map_err(|e| refuse(&e))?;
+        let context = ApplyContext {
+            blockio: &|_| classes.blockio.clone(),
+            rdt: &|_| classes.rdt.clone(),
+            cdi: &devices,
+            propagation: &propagation,
+            device: &host::device,
+        };
+        let applied =
+            nri_spec::apply(&mut document, adjust, &context).map_err(|e| refuse(&devices.explain(&e)))?;
+        let container = shown(&outcome.container, &adjust.CDI_devices, &document).map_err(|e| refuse(&e))?;
         let hooked = match &draft.hook {
             Some(call) if draft.wants_hooks() && !self.adaptation.plugins().is_empty() => {
                 inject::inject(&mut document, call).map_err(|e| refuse(&e))?;
@@ -242,7 +266,7 @@ impl Service {
             }
             _ => false,
         };
-        Ok(Layout { document, changed: applied.changed || hooked, hooked })
+        Ok(Layout { document, container, changed: applied.changed || hooked, hooked })
     }
 
     /// The id that plugins know: the runtime's, unless another root has a container of the same id.

@@ -10,7 +10,7 @@
 //! | `keeper`, `setting` | what plugins see and change at any time |
 //! | `record`, `registry`, `store` | what is known, in memory and on disk |
 //! | `bundle`, `inject`, `runtime`, `host` | the bundle, our hook, the real runtime, the host |
-//! | `cdi`, `classes`, `capabilities`, `structured` | what an adjustment needs of the host: devices and classes by name, what the runtime can do |
+//! | `cdi`, `classes`, `shown`, `structured` | what an adjustment needs of the host: devices and classes by name |
 //! | `start`, `settings`, `background`, `lock`, `log` | the process |
 
 #![deny(unsafe_code)]
@@ -20,6 +20,7 @@ pub mod bundle;
 pub mod cdi;
 pub mod chain;
 pub mod channel;
+pub mod classes;
 pub mod create;
 pub mod exec_marker;
 pub mod exits;
@@ -38,6 +39,7 @@ pub mod server;
 pub mod service;
 pub mod setting;
 pub mod settings;
+pub mod shown;
 pub mod start;
 pub mod status;
 pub mod store;

@@ -1,0 +1,94 @@
+//! Which disks of the host the patterns of a block I/O class stand for.
+
+use nri_spec::blockio::Devices;
+use std::{cell::RefCell, os::unix::fs::FileTypeExt, os::unix::fs::MetadataExt, path::Path};
+
+/// A pattern that is none.
+#[derive(Debug, thiserror::Error)]
+#[error("device pattern {pattern:?} is not valid: {why}")]
+pub struct InvalidPattern {
+    /// The pattern.
+    pub pattern: String,
+    /// What is wrong with it.
+    pub why: &'static str,
+}
+
+/// The block devices of this host, partitions left out: the kernel limits whole disks.
+#[derive(Debug, Default)]
+pub struct Disks {
+    wrong: RefCell<Option<InvalidPattern>>,
+}
+
+impl Disks {
+    /// The first pattern that was none.
+    pub fn into_error(self) -> Option<InvalidPattern> {
+        self.wrong.into_inner()
+    }
+}
+
+impl Devices for Disks {
+    fn matching(&self, pattern: &str) -> Vec<(i64, i64)> {
+        let paths = match glob::glob(pattern) {
+            Ok(paths) => paths,
+            Err(error) => {
+                let wrong = InvalidPattern { pattern: pattern.to_owned(), why: error.msg };
+                self.wrong.borrow_mut().get_or_insert(wrong);
+                return Vec::new();
+            }
+        };
+        let mut disks: Vec<_> = paths.flatten().filter_map(|path| disk(&path)).collect();
+        disks.sort_unstable();
+        disks.dedup();
+        if disks.is_empty() {
+            // A class may well list the names of disks of several kinds of machines.
+            tracing::warn!(pattern, "no disk of this host matches the pattern of a block I/O class");
+        }
+        disks
+    }
+}
+
+/// Number of the disk at a path, symbolic links followed.
+fn disk(path: &Path) -> Option<(i64, i64)> {
+    let meta = std::fs::metadata(path).ok().filter(|m| m.file_type().is_block_device())?;
+    let (major, minor) = (rustix::fs::major(meta.rdev()), rustix::fs::minor(meta.rdev()));
+    let is_partition = Path::new(&format!("/sys/dev/block/{major}:{minor}/partition")).exists();
+    (!is_partition).then(|| (major.into(), minor.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_disks_match() {
+        let disks = Disks::default();
+        // Devices that are no blocks, files, and what is not there.
+        assert_eq!(disks.matching("/dev/nul[k-m]"), []);
+        assert_eq!(disks.matching("/etc/pass*"), []);
+        assert_eq!(disks.matching("/nowhere/*"), []);
+        assert!(disks.into_error().is_none());
+    }
+
+    /// Whatever disks this machine has are the ones that `/sys/block` has.
+    #[test]
+    fn disks_are_those_of_the_kernel() {
+        let number = |entry: std::fs::DirEntry| {
+            let text = std::fs::read_to_string(entry.path().join("dev")).ok()?;
+            let (major, minor) = text.trim().split_once(':')?;
+            let node = Path::new("/dev").join(entry.file_name()).exists();
+            node.then(|| (major.parse().unwrap(), minor.parse().unwrap()))
+        };
+        let entries = std::fs::read_dir("/sys/block").into_iter().flatten();
+        let mut known: Vec<(i64, i64)> = entries.filter_map(|e| number(e.unwrap())).collect();
+        known.sort_unstable();
+        let found = Disks::default().matching("/dev/*");
+        assert!(known.iter().all(|d| found.contains(d)), "{known:?} in {found:?}");
+    }
+
+    #[test]
+    fn a_wrong_pattern_is_told() {
+        let disks = Disks::default();
+        assert_eq!(disks.matching("/dev/["), []);
+        assert_eq!(disks.into_error().unwrap().pattern, "/dev/[");
+    }
+}
