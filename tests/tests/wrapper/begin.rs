@@ -169,6 +169,22 @@ fn substituted_arguments_and_stdin() {
 }
 
 #[test]
+fn stdin_is_substituted_even_if_it_was_closed() {
+    let lab = Lab::new();
+    lab.fake.script(&always(json!({"stdin": true}))).unwrap();
+    let _server = Server::start(&lab, |request| match request {
+        Request::Begin(_) => Reply::Proceed(Substitute { arguments: None, stdin: Some("{}".to_owned()) }),
+        _ => Reply::Done,
+    });
+    for verb in ["update", "run"] {
+        lab.fake.forget();
+        let output = lab.through_shell(&lab.wrapper(), "exec 0<&-", &[verb, "id"]).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert_eq!(lab.fake.calls()[0]["stdin"], "{}");
+    }
+}
+
+#[test]
 fn a_verb_that_nrid_fails_afterwards() {
     let lab = Lab::new();
     let script = |request: &Request| match request {

@@ -80,8 +80,12 @@ fn ctrl_c_reaches_the_child_once() {
     });
     let mut master = fs::File::from(master);
     for (key, signal) in [(b"\x03", Signal::SIGINT), (b"\x1c", Signal::SIGQUIT)] {
+        // The wrapper is held up until the child has noted the key, as two pending signals of a kind would become one.
+        wrapper.signal(Signal::SIGSTOP);
+        wait_until("the wrapper is stopped", || state(wrapper.pid().into()) == Some('T'));
         master.write_all(key).unwrap();
         lab.fake.wait(signal.as_str(), |notes| !noted(notes, signal).is_empty());
+        wrapper.signal(Signal::SIGCONT);
     }
     // What the wrapper would have passed on a second time had come before this.
     wrapper.signal(Signal::SIGUSR2);
