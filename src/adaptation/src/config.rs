@@ -54,7 +54,7 @@ pub enum OnFailure {
     /// Goes on without it, as upstream does.
     #[default]
     Ignore,
-    /// Fails.
+    /// Fails. Once the plugin is gone requests know nothing of it any more; it takes [`PluginPolicy::required`] to fail those too.
     Fail,
 }
 

@@ -1,0 +1,98 @@
+//! Plays the life of a container to plugins: `host PLUGIN_DIR [SOCKET]`.
+//!
+//! Launches the plugins of the directory; with a socket it then waits for one that connects. What the plugins want is printed, not done.
+
+use async_trait::async_trait;
+use nri_adaptation::{Adaptation, Config, Host, Origin, PluginState, PluginStatus, Snapshot};
+use nri_api::PluginId;
+use nri_api::proto::*;
+use std::error::Error;
+use std::io::Write;
+use std::sync::Arc;
+use tokio::net::UnixListener;
+use tokio::sync::Notify;
+
+/// Keeps one pod with one container, and tells when a plugin has connected.
+#[derive(Default)]
+struct Printer {
+    connected: Notify,
+}
+
+fn say(what: impl std::fmt::Display) {
+    // Nobody to tell if that fails.
+    let _ = writeln!(std::io::stdout(), "{what}");
+}
+
+#[async_trait]
+impl Host for Printer {
+    async fn snapshot(&self) -> Snapshot {
+        Snapshot { pods: vec![pod()], containers: vec![container("c0")] }
+    }
+    async fn update_containers(
+        &self,
+        plugin: &PluginId,
+        updates: Vec<ContainerUpdate>,
+        evictions: Vec<ContainerEviction>,
+    ) -> Vec<ContainerUpdate> {
+        say(format_args!("{plugin} asks for {updates:?} {evictions:?}"));
+        Vec::new()
+    }
+    fn plugin_changed(&self, status: &PluginStatus) {
+        say(format_args!("{status:?}"));
+        if status.state == PluginState::Active && status.origin == Origin::External {
+            self.connected.notify_one();
+        }
+    }
+}
+
+fn pod() -> PodSandbox {
+    PodSandbox { id: "p".into(), name: "pod".into(), namespace: "default".into(), ..Default::default() }
+}
+
+fn container(id: &str) -> Container {
+    Container { id: id.into(), pod_sandbox_id: "p".into(), name: id.into(), ..Default::default() }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let mut args = std::env::args_os().skip(1);
+    let plugin_path = args.next().ok_or("usage: host PLUGIN_DIR [SOCKET]")?.into();
+    let host = Arc::new(Printer::default());
+    let (nri, outcomes) =
+        Adaptation::start(Config { plugin_path, ..Config::default() }, host.clone()).await?;
+    for outcome in outcomes {
+        say(format_args!("{}: {:?}", outcome.path.display(), outcome.result));
+    }
+    if let Some(socket) = args.next() {
+        nri.serve(UnixListener::bind(socket)?)?;
+        host.connected.notified().await;
+    }
+
+    macro_rules! about {
+        (pod $request:ident) => {
+            $request { pod: Some(pod()).into(), ..Default::default() }
+        };
+        ($request:ident) => {
+            $request {
+                pod: Some(pod()).into(),
+                container: Some(container("c1")).into(),
+                ..Default::default()
+            }
+        };
+    }
+    nri.run_pod_sandbox(about!(pod RunPodSandboxRequest), async || ()).await?;
+    let created = nri.create_container(about!(CreateContainerRequest), async |outcome| outcome).await;
+    match created {
+        Ok(outcome) => say(format_args!("c1 is adjusted: {}\nowners: {}", outcome.adjust, outcome.owners)),
+        Err(e) => say(format_args!("c1 is not created: {e}")),
+    }
+    nri.post_create_container(about!(PostCreateContainerRequest));
+    nri.start_container(about!(StartContainerRequest), async || ()).await?;
+    nri.post_start_container(about!(PostStartContainerRequest));
+    nri.stop_container(about!(StopContainerRequest), async |outcome| say(format_args!("{outcome:?}"))).await;
+    nri.remove_container(about!(RemoveContainerRequest), async || ()).await;
+    nri.stop_pod_sandbox(about!(pod StopPodSandboxRequest), async || ()).await;
+    nri.remove_pod_sandbox(about!(pod RemovePodSandboxRequest), async || ()).await;
+    nri.shutdown().await;
+    Ok(())
+}
