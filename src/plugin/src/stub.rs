@@ -2,9 +2,9 @@
 
 use crate::{Plugin, Session, StubError, launched::Launched, served::Served};
 use nri_api::{NRI_VERSION, PluginId, proto::RegisterPluginRequest};
-use nri_wire::{Closed, PluginEnd};
+use nri_wire::PluginEnd;
 use std::{
-    env, io,
+    env,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -69,12 +69,6 @@ impl Stub {
         }
         match reason {
             r if r.is_clean() => Ok(()),
-            // The runtime closed while it still owed or was owed something: for a plugin that is an end like others.
-            Closed::Io(e)
-                if matches!(e.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) =>
-            {
-                Ok(())
-            }
             source => Err(StubError::Session { plugin, source }),
         }
     }

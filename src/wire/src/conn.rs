@@ -41,7 +41,7 @@ impl AsyncRead for Conn {
         if buf.remaining() == 0 {
             return Poll::Ready(Ok(()));
         }
-        self.trunk.poll_read(self.id, cx, buf)
+        self.trunk.shared().poll_read(self.id, cx, buf)
     }
 }
 
@@ -50,7 +50,7 @@ impl AsyncWrite for Conn {
         if data.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        self.trunk.poll_write(self.id, cx, data)
+        self.trunk.shared().poll_write(self.id, cx, data)
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -64,6 +64,6 @@ impl AsyncWrite for Conn {
 
 impl Drop for Conn {
     fn drop(&mut self) {
-        self.trunk.drop_conn(self.id);
+        self.trunk.shared().drop_conn(self.id);
     }
 }

@@ -18,6 +18,7 @@ mod frame;
 mod guard;
 mod message;
 mod service;
+mod shared;
 mod size;
 mod trunk;
 
@@ -38,8 +39,8 @@ pub use message::{Message, MessageError, MessageKind, Messages};
 pub use size::{PLUGIN_SERVICE, RUNTIME_SERVICE, fits, max_message, message_size, request_size};
 pub use trunk::{Limits, Trunk};
 
-/// The services as traits, to be implemented by who serves them: [`Runtime`](service::Runtime) by a runtime,
-/// [`Plugin`](service::Plugin) by a plugin. A method that is not implemented answers `UNIMPLEMENTED`.
+/// The services as traits, to be implemented by who serves them: [`Runtime`] by a runtime, [`Plugin`] by a plugin.
+/// A method that is not implemented answers `UNIMPLEMENTED`.
 pub use service::{Context, Plugin, Runtime, status};
 
 /// The ttrpc library, whose result and error types the service traits use.

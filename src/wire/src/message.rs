@@ -1,7 +1,7 @@
 //! Where ttrpc messages begin and end in a byte stream, and whether they may be there.
 //!
 //! Pure. Reads only the 10-byte headers: 4 bytes length, 4 bytes stream id, type, flags; big endian. The ttrpc library
-//! parses messages itself; this is what the [guard](crate::guard) around it sees.
+//! parses messages itself; this is what the guard around it sees.
 
 use nri_api::MAX_MESSAGE;
 

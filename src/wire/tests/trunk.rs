@@ -98,6 +98,29 @@ async fn either_end_closes() {
     assert!(matches!(b.flush().await, Err(WireError::Closed(Closed::Peer))));
 }
 
+/// A peer that answers and goes without reading what comes meanwhile: its answer counts.
+#[tokio::test]
+async fn last_words_are_heard() {
+    for unread in [1, 10, 1_000_000] {
+        let (a, mut b) = UnixStream::pair().unwrap();
+        let a = Trunk::new(a);
+        let (mut read, mut write) = tokio::io::split(a.open(id(1)).unwrap());
+        write.write_all(&vec![0; unread]).await.unwrap();
+        let mut last = BytesMut::new();
+        encode(id(1), &bytes(0, 100_000), &mut last);
+        b.read_u8().await.unwrap(); // the writer is at it
+        b.write_all(&last).await.unwrap();
+        drop(b);
+        while write.write_all(&[0]).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+        assert!(matches!(a.closed().await, Closed::Peer));
+        let mut got = Vec::new();
+        read.read_to_end(&mut got).await.unwrap();
+        assert!(got == bytes(0, 100_000), "{} bytes after {unread} unread", got.len());
+    }
+}
+
 #[tokio::test]
 async fn dropping_all_handles_closes() {
     let (a, b) = pair();
