@@ -2,6 +2,7 @@
 
 use crate::{FrameError, PROTOCOL, Reply, Request, Versioned, frame};
 use std::{
+    io,
     os::{fd::BorrowedFd, unix::net::UnixStream},
     path::Path,
     time::Duration,
@@ -33,7 +34,8 @@ impl Client {
     /// # Errors
     /// Nobody listens there.
     pub fn connect(socket: &Path) -> Result<Self, ClientError> {
-        UnixStream::connect(socket).map(|stream| Self { stream }).map_err(ClientError::Connect)
+        let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", socket.display()));
+        UnixStream::connect(socket).map(|stream| Self { stream }).map_err(|e| ClientError::Connect(named(e)))
     }
 
     /// Limits the time that each answer may take; none waits for as long as the connection lasts.

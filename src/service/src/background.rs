@@ -1,13 +1,12 @@
 //! Becoming independent of whoever started us: a wrapper that lives for one verb, in a container's or pod's cgroup, with the engine's pipes
 //! in its descriptors.
 //!
-//! `nrid --background` runs twice. The first process makes every inherited descriptor close-on-exec, opens a session, starts the second and ends, so that the
-//! second is nobody's child. The second leaves the cgroup and goes on. What keeps a single `nrid` is the lock in [`crate::lock`].
+//! `nrid --background` runs twice. The first process makes every inherited descriptor close-on-exec, starts the second and ends, so that the
+//! second is nobody's child. The second opens a session, leaves the cgroup and goes on. What keeps a single `nrid` is the lock in [`crate::lock`].
 
 use rustix::process::{Signal, setsid};
 use std::{
     fs, io,
-    os::unix::process::CommandExt,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
@@ -21,8 +20,6 @@ pub const STAY: &str = "--stay";
 /// The second process cannot be started.
 pub fn start_second() -> io::Result<()> {
     crate::sys::close_on_exec_from(3)?;
-    // A group leader cannot open a session; but then its group is its own already.
-    let _ = setsid();
     let arguments = std::env::args_os().skip(1).map(|a| if a == "--background" { STAY.into() } else { a });
     Command::new(std::env::current_exe()?)
         .args(arguments)
@@ -31,7 +28,6 @@ pub fn start_second() -> io::Result<()> {
         .stdin(Stdio::null())
         .stderr(Stdio::null())
         .current_dir("/")
-        .process_group(0)
         .spawn()?;
     Ok(())
 }
@@ -41,7 +37,7 @@ const KEPT: [&str; 5] = ["PATH", "XDG_RUNTIME_DIR", "HOME", nri_config::CONFIG_E
 
 /// The second process: what it inherited and must not keep.
 pub fn settle() {
-    // The session of the first process is ours; its own one keeps us from terminals and from signals to its group.
+    // Away from the starter's terminal and from signals to its group. It cannot fail: the first process leads our group, not we.
     let _ = setsid();
     let _ = rustix::process::set_parent_process_death_signal(None::<Signal>);
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
