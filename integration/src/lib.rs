@@ -31,7 +31,7 @@ pub use process::Process;
 pub use programs::{find_program, script};
 pub use runtime::{Runtime, Unfit, cpusets, for_each_runtime, hugepages, is_root, runtimes, unified_cgroups};
 pub use seen::Seen;
-pub use skip::skip;
+pub use skip::{limitation, skip};
 pub use terminal::Terminal;
 pub use tree::{cgroups_of, digest_tree};
 pub use wait::{PATIENCE, wait_until};

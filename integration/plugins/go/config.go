@@ -15,7 +15,7 @@ import (
 type config struct {
 	// Log is the journal's file, where no flag gives one (a launched plugin has no flags).
 	Log string
-	// Events to subscribe to, as upstream's ParseEventMask takes them; none: all but validation.
+	// Events to subscribe to, as upstream's ParseEventMask takes them; none: all.
 	Events []string
 	// Rules: each one that matches adds what it says.
 	Rules []rule
@@ -66,12 +66,7 @@ func parse(text string) (*config, error) {
 }
 
 func (c *config) mask() (api.EventMask, error) {
-	if len(c.Events) > 0 {
-		return api.ParseEventMask(c.Events...)
-	}
-	mask := api.ValidEvents
-	mask.Clear(api.Event_VALIDATE_CONTAINER_ADJUSTMENT)
-	return mask, nil
+	return api.ParseEventMask(c.Events...)
 }
 
 func (r *rule) matches(event string, c *api.Container) bool {

@@ -1,6 +1,6 @@
 //! Around `create`: what stays untouched, and what is undone.
 
-use crate::{FROM_STOP, life};
+use crate::{FROM_STOP, TO_START, life};
 use nri_integration::*;
 use serde_json::json;
 
@@ -45,7 +45,7 @@ fn an_adjusted_creation_that_the_runtime_refuses_is_undone() {
         assert_eq!(refused.code, Some(1), "{}", refused.err());
         assert!(refused.err().contains("/nonexistent/source"), "the runtime's own words: {}", refused.err());
         journal.wait_for("RemovePodSandbox", &id);
-        assert_eq!(journal.events(&id), [&["RunPodSandbox", "CreateContainer"], &FROM_STOP[..]].concat());
+        assert_eq!(journal.events(&id), [&TO_START[..3], &FROM_STOP[..]].concat());
         assert_eq!(bundle.bytes(), original);
         assert!(node.state(&id).is_none());
         assert_eq!(node.status().unwrap()["containers"], 0);

@@ -9,7 +9,7 @@ fn adjusting() -> Value {
     json!({"rules": [{"adjust": {
         "env": [{"key": "GO", "value": "was here"}],
         "annotations": {"example.org/go": "yes"},
-        "linux": {"resources": {"memory": {"limit": 100663296}, "pids": {"limit": 66}}},
+        "linux": {"resources": {"memory": {"limit": {"value": 100663296}}, "pids": {"limit": 66}}},
         "rlimits": [{"type": "RLIMIT_NOFILE", "hard": 1024, "soft": 512}]
     }}]})
 }
@@ -116,7 +116,9 @@ fn that_misbehaves_breaks_only_itself() {
             if name == "sleeps" {
                 node.configure("plugin_request_timeout = '500ms'");
             }
-            node.launch("10-bad", &go, &json!({"rules": [rule]}).to_string());
+            // It is no validator: a creation does not go on without one of those.
+            let events = ["CreateContainer", "PostCreateContainer"];
+            node.launch("10-bad", &go, &json!({"events": events, "rules": [rule]}).to_string());
             node.launch("20-good", &go, &adjusting().to_string());
             let id = node.id(name);
             let bundle = node.bundle(&id).make();

@@ -12,8 +12,14 @@ mod values;
 mod wrappers_at_once;
 
 /// What a plugin hears of a container with a pod of its own, from the beginning to the start.
-const TO_START: [&str; 5] =
-    ["RunPodSandbox", "CreateContainer", "PostCreateContainer", "StartContainer", "PostStartContainer"];
+const TO_START: [&str; 6] = [
+    "RunPodSandbox",
+    "CreateContainer",
+    "ValidateContainerAdjustment",
+    "PostCreateContainer",
+    "StartContainer",
+    "PostStartContainer",
+];
 /// From the end of its process on.
 const FROM_STOP: [&str; 4] = ["StopContainer", "StopPodSandbox", "RemoveContainer", "RemovePodSandbox"];
 
