@@ -180,6 +180,24 @@ async fn post_events_wait_for_nobody_but_keep_their_place() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn post_events_are_in_the_one_order_too() {
+    let (rig, gate) = (Rig::new().await, Gate::new());
+    let _a = rig.plugin("10-a", &[], Slow("c1", gate.clone())).await;
+    let _b = rig.plugin("20-b", &[CREATE_CONTAINER, POST_CREATE_CONTAINER], Quiet).await;
+    let first = rig.creating("c1");
+    rig.log.wait("10-a create_container c1").await;
+    let request =
+        PostCreateContainerRequest { container: Some(container("c0")).into(), ..Default::default() };
+    let delivery = rig.adaptation.post_create_container(request);
+    settle().await;
+    assert_eq!(rig.log.of("20-b"), ["synchronize "], "c1 has not come by yet");
+    gate.open();
+    delivery.await;
+    assert_eq!(rig.log.of("20-b"), ["synchronize ", "create_container c1", "post_create_container c0"]);
+    first.await.unwrap().unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_request_that_is_given_up_keeps_its_plugin_busy_and_nobody_else() {
     let (rig, gate) = (Rig::new().await, Gate::new());
     let _a = rig.plugin("10-a", &[CREATE_CONTAINER], Slow("c1", gate.clone())).await;
