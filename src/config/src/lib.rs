@@ -12,7 +12,7 @@ mod places;
 pub use duration::{InvalidDuration, parse_duration};
 pub use model::{
     CdiSettings, ClassSettings, Config, LogSettings, NamedRuntime, OnFailure, PluginPolicy, RuntimeSettings,
-    Unreachable,
+    Unreachable, ValidatorSettings,
 };
 pub use places::{
     BYPASS_ENV, BYPASS_FILE, CONFIG_ENV, CONFIG_FILE, DEFAULT_RUNTIMES, LIBEXEC_DIR, Owner, RUNTIME_ENV,

@@ -40,6 +40,9 @@ pub struct Config {
     pub runtime: RuntimeSettings,
     /// Policies by plugin.
     pub plugin: Vec<PluginPolicy>,
+    /// Rules on what plugins may adjust.
+    #[serde(alias = "default-validator")]
+    pub default_validator: ValidatorSettings,
     /// The log of `nrid`.
     pub log: LogSettings,
     /// Block I/O classes.
@@ -113,6 +116,38 @@ pub struct PluginPolicy {
     pub consecutive_timeouts: u32,
 }
 
+/// `[default_validator]`, with upstream's keys.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ValidatorSettings {
+    /// Without it the others have no effect, nor has the annotation `required-plugins.noderesource.dev` of pods.
+    pub enable: bool,
+    /// Refuse OCI hooks.
+    #[serde(alias = "reject-oci-hook-adjustment")]
+    pub reject_oci_hook_adjustment: bool,
+    /// Refuse a seccomp policy in place of the runtime's default profile.
+    #[serde(alias = "reject-runtime-default-seccomp-adjustment")]
+    pub reject_runtime_default_seccomp_adjustment: bool,
+    /// Refuse a seccomp policy for unconfined containers.
+    #[serde(alias = "reject-unconfined-seccomp-adjustment")]
+    pub reject_unconfined_seccomp_adjustment: bool,
+    /// Refuse a seccomp policy in place of a profile of the container's own.
+    #[serde(alias = "reject-custom-seccomp-adjustment")]
+    pub reject_custom_seccomp_adjustment: bool,
+    /// Refuse changes of namespaces.
+    #[serde(alias = "reject-namespace-adjustment")]
+    pub reject_namespace_adjustment: bool,
+    /// Refuse sysctls.
+    #[serde(alias = "reject-sysctl-adjustment")]
+    pub reject_sysctl_adjustment: bool,
+    /// Plugins that must have been asked about every container: names, or `NN-name`.
+    #[serde(alias = "required-plugins")]
+    pub required_plugins: Vec<String>,
+    /// Annotation of a pod that lets required plugins be missing.
+    #[serde(alias = "tolerate-missing-plugins-annotation")]
+    pub tolerate_missing_plugins_annotation: Option<String>,
+}
+
 /// `[log]`
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -172,6 +207,7 @@ impl Default for Config {
             unreachable: Unreachable::default(),
             runtime: RuntimeSettings::default(),
             plugin: Vec::new(),
+            default_validator: ValidatorSettings::default(),
             log: LogSettings::default(),
             blockio: ClassSettings::default(),
             rdt: ClassSettings::default(),

@@ -10,7 +10,7 @@ use crate::{
     settings::Settings,
     store::{Store, StoreError},
 };
-use nri_adaptation::{AdaptError, Adaptation, Config, OnFailure, PluginPolicy};
+use nri_adaptation::{AdaptError, Adaptation, Config, DefaultValidatorConfig, OnFailure, PluginPolicy};
 use std::{
     fs, io,
     os::{fd::OwnedFd, unix::fs::DirBuilderExt},
@@ -186,7 +186,21 @@ fn adaptation_config(settings: &Settings) -> Config {
         request_timeout: config.plugin_request_timeout,
         runtime_version: env!("CARGO_PKG_VERSION").to_owned(),
         policies: config.plugin.iter().map(policy).collect(),
+        default_validator: config.default_validator.enable.then(|| validator(&config.default_validator)),
         ..Config::default()
+    }
+}
+
+fn validator(rules: &nri_config::ValidatorSettings) -> DefaultValidatorConfig {
+    DefaultValidatorConfig {
+        reject_oci_hook_adjustment: rules.reject_oci_hook_adjustment,
+        reject_runtime_default_seccomp_adjustment: rules.reject_runtime_default_seccomp_adjustment,
+        reject_unconfined_seccomp_adjustment: rules.reject_unconfined_seccomp_adjustment,
+        reject_custom_seccomp_adjustment: rules.reject_custom_seccomp_adjustment,
+        reject_namespace_adjustment: rules.reject_namespace_adjustment,
+        reject_sysctl_adjustment: rules.reject_sysctl_adjustment,
+        required_plugins: rules.required_plugins.clone(),
+        tolerate_missing_plugins_annotation: rules.tolerate_missing_plugins_annotation.clone(),
     }
 }
 
