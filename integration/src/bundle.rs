@@ -24,6 +24,11 @@ impl Bundle {
         Self { parent: parent.to_owned(), dir: parent.join(id), options: Vec::new(), arguments: Vec::new() }
     }
 
+    /// Its `cgroupsPath`.
+    pub fn cgroup(self, path: &str) -> Self {
+        self.option("--cgroup", path)
+    }
+
     /// The content of `linux.resources`.
     pub fn resources(self, json: &str) -> Self {
         self.option("--resources", json)

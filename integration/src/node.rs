@@ -76,7 +76,7 @@ impl Node {
         &self.runtime
     }
 
-    /// A container id that nobody else uses. All of one node have [`Node::prefix`] in common.
+    /// A container id that nobody else uses. All of one node, and its cgroups, have [`Node::prefix`] in common.
     pub fn id(&self, name: &str) -> String {
         format!("{}-{name}", self.prefix)
     }
@@ -88,7 +88,7 @@ impl Node {
 
     /// A bundle, to be made, for a container id.
     pub fn bundle(&self, id: &str) -> Bundle {
-        Bundle::new(&self.path("bundles"), id)
+        Bundle::new(&self.path("bundles"), id).cgroup(&format!("/{}/{id}", self.prefix))
     }
 
     /// A call of the wrapper, up to the runtime's global options.
@@ -164,7 +164,7 @@ impl Node {
 
     /// Reads a file of a container's cgroup from outside; its names on cgroup v1 (controller, file) and v2.
     pub fn cgroup_file(&self, id: &str, controller: &str, v1: &str, v2: &str) -> String {
-        let below = |dir: &str, file: &str| format!("/sys/fs/cgroup/{dir}nri-integration/{id}/{file}");
+        let below = |dir: &str, file: &str| format!("/sys/fs/cgroup/{dir}{}/{id}/{file}", self.prefix);
         let file = if unified_cgroups() { below("", v2) } else { below(&format!("{controller}/"), v1) };
         fs::read_to_string(&file).unwrap_or_else(|e| panic!("{file}: {e}")).trim_end().to_owned()
     }
@@ -196,7 +196,8 @@ impl Node {
             .collect()
     }
 
-    fn clean_up(&self) {
+    /// Ends all that runs here.
+    pub fn clean_up(&self) {
         for id in self.containers() {
             self.bare(&["delete", "--force", &id]);
         }

@@ -22,7 +22,8 @@ pub fn find_program(name: &str) -> Option<PathBuf> {
 pub(crate) fn build_dir() -> PathBuf {
     let test = std::env::current_exe().expect("the test has a path");
     let dir = test.parent().expect("it is in a directory");
-    let dir = if dir.ends_with("deps") { dir.parent().expect("deps is in a directory") } else { dir };
+    let below = dir.ends_with("deps") || dir.ends_with("examples");
+    let dir = if below { dir.parent().expect("it is in a directory") } else { dir };
     dir.to_owned()
 }
 

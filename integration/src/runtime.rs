@@ -91,7 +91,8 @@ fn try_out(name: &'static str) -> Result<Runtime, String> {
     }
     let dir = tempfile::Builder::new().prefix("nri-try-").tempdir().map_err(|e| e.to_string())?;
     let id = format!("try-{name}-{}", std::process::id());
-    let bundle = Bundle::new(dir.path(), &id).resources(r#"{"pids": {"limit": 33}}"#).make();
+    let bundle =
+        Bundle::new(dir.path(), &id).cgroup(&format!("/{id}")).resources(r#"{"pids": {"limit": 33}}"#).make();
     let runtime = Runtime { name, path };
     let mut command = runtime.command(&dir.path().join("root"));
     command.args(["run", "--bundle"]).arg(bundle.dir()).arg(&id);

@@ -18,12 +18,13 @@ fn caller(node: &Node, then: &str) -> Command {
 for root in /sys/fs/cgroup /sys/fs/cgroup/*; do
   case $root in */cpuset) continue ;; esac
   [ -e "$root/cgroup.procs" ] || continue
-  mkdir -p "$root/nri-integration/{caller}" && echo $$ > "$root/nri-integration/{caller}/cgroup.procs"
+  mkdir -p "$root/{prefix}/{caller}" && echo $$ > "$root/{prefix}/{caller}/cgroup.procs"
 done
 for n in $(seq 3 20); do eval "exec $n<>{file}"; done
 call() {{ setpriv --pdeathsig KILL {words} "$@"; }}
 {then}
 "#,
+        prefix = node.prefix(),
         caller = node.id("caller"),
         file = node.path("inherited").display(),
         words = words.join(" ")

@@ -1,0 +1,74 @@
+//! What is printed, and whether all of it was good.
+
+use std::{
+    cell::Cell,
+    io::{IsTerminal, stdout},
+    process::ExitCode,
+};
+
+/// A line of the table.
+#[derive(Debug)]
+pub(crate) struct Row {
+    /// As the heads of the columns.
+    pub(crate) cells: Vec<String>,
+    /// Whether the container sees what was agreed on.
+    pub(crate) fits: bool,
+}
+
+/// The output.
+#[derive(Debug)]
+pub(crate) struct Page {
+    colour: bool,
+    bad: Cell<usize>,
+    good: Cell<usize>,
+}
+
+impl Page {
+    pub(crate) fn new() -> Self {
+        let wanted = std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+        Self { colour: wanted && stdout().is_terminal(), bad: Cell::new(0), good: Cell::new(0) }
+    }
+
+    /// A heading.
+    pub(crate) fn section(&self, title: &str) {
+        println!("\n{}", self.paint("1", title));
+    }
+
+    /// Aligned columns, each line with its mark.
+    pub(crate) fn table(&self, heads: &[&str], rows: &[Row]) {
+        let width = |n: usize| {
+            rows.iter().map(|r| r.cells[n].chars().count()).chain([heads[n].len()]).max().unwrap_or(0)
+        };
+        let widths: Vec<_> = (0..heads.len()).map(width).collect();
+        let line = |cells: &mut dyn Iterator<Item = &str>| {
+            let padded: Vec<_> = cells.zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+            format!("  {}", padded.join("  "))
+        };
+        println!("{}", self.paint("2", line(&mut heads.iter().copied()).trim_end()));
+        for row in rows {
+            println!("{}  {}", line(&mut row.cells.iter().map(String::as_str)), self.mark(row.fits));
+        }
+    }
+
+    /// A fact, with its mark.
+    pub(crate) fn result(&self, what: &str, text: &str, good: bool) {
+        println!("  {what}: {text}  {}", self.mark(good));
+    }
+
+    fn mark(&self, good: bool) -> String {
+        let count = if good { &self.good } else { &self.bad };
+        count.set(count.get() + 1);
+        if good { self.paint("32", "ok") } else { self.paint("31", "DIFFERS") }
+    }
+
+    fn paint(&self, code: &str, text: &str) -> String {
+        if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+
+    /// The last line, and the exit code.
+    pub(crate) fn end(&self) -> ExitCode {
+        let (good, bad) = (self.good.get(), self.bad.get());
+        println!("\n{good} ok, {bad} different");
+        if bad == 0 && good > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    }
+}

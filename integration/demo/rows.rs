@@ -1,0 +1,173 @@
+//! The table: each setting in the words of the engine, of the plugins and of the container.
+
+use crate::{lines::Row, setting::Setting};
+use nri_integration::{Node, Seen, cpusets, hugepages, unified_cgroups};
+use serde_json::Value;
+use toml::Value as Toml;
+
+/// Everything that is compared.
+pub(crate) fn all(node: &Node, setting: &Setting, id: &str, asked: &Value, seen: &Seen) -> Vec<Row> {
+    let see = |names: &str| names.split('|').find_map(|n| seen.get(n)).unwrap_or("-").to_owned();
+    let resource = |pointer: &str| text(asked.pointer(&format!("/linux/resources/{pointer}")));
+    let row = |label: &str, asked: String, conf: &dyn Fn(&Toml) -> Option<String>, sees: String| {
+        let by = setting.plugins.each_ref().map(|plugin| plugin.get("create").and_then(conf));
+        Draft { label: label.to_owned(), asked, by, sees }
+    };
+    let at = |path: &'static str| move |create: &Toml| value(create, path).map(plain);
+    let mut rows = Vec::new();
+    if cpusets() {
+        let cpus = row("cpuset.cpus", resource("cpu/cpus"), &at("resources.cpus"), see("cpuset.cpus"));
+        rows.push(cpus.same());
+        rows.push(row("cpuset.mems", resource("cpu/mems"), &at("resources.mems"), see("cpuset.mems")).same());
+    }
+    let shares = row("cpu shares", resource("cpu/shares"), &at("resources.shares"), see("cpu.shares"));
+    rows.push(if unified_cgroups() { shares.weight(&see("cpu.weight")) } else { shares.same() });
+    let quota = see("cpu.cfs_quota_us|cpu.max");
+    let quota = quota.split(' ').next().unwrap_or_default().to_owned();
+    rows.push(row("cpu quota", resource("cpu/quota"), &at("resources.quota"), quota).same());
+    let memory = see("memory.limit_in_bytes|memory.max");
+    rows.push(row("memory limit", resource("memory/limit"), &at("resources.memory"), memory).same());
+    rows.push(row("pids limit", resource("pids/limit"), &at("resources.pids"), see("pids.max")).same());
+    if hugepages() {
+        let limit = |create: &Toml| value(create, "resources.hugepages")?.get("2MB").map(plain);
+        let sees = see("hugetlb.2MB.limit_in_bytes|hugetlb.2MB.max");
+        rows.push(row("hugepages 2MB", resource("hugepageLimits/0/limit"), &limit, sees).same());
+    }
+    if unified_cgroups() {
+        let high = |create: &Toml| value(create, "resources.unified")?.get("memory.high").map(plain);
+        rows.push(
+            row("unified memory.high", resource("unified/memory.high"), &high, see("memory.high")).same(),
+        );
+    }
+    for name in ["CHANGED", "ADDED", "REMOVED", "KEPT"] {
+        let env = asked["process"]["env"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let prefix = format!("{name}=");
+        let asked = env.filter_map(|e| e.strip_prefix(&prefix)).next().unwrap_or("-").to_owned();
+        let conf = move |create: &Toml| {
+            let removed = value(create, "env.remove").and_then(Toml::as_array);
+            let removed = removed.is_some_and(|list| list.iter().any(|n| n.as_str() == Some(name)));
+            if removed { Some("-".to_owned()) } else { value(create, "env.set")?.get(name).map(plain) }
+        };
+        rows.push(row(&format!("env {name}"), asked, &conf, see(&format!("env.{name}"))).same());
+    }
+    rows.push(
+        row("args", words(&asked["process"]["args"]), &|c| value(c, "args").map(list), arguments(seen))
+            .same(),
+    );
+    let rlimit = |c: &Toml| {
+        let r = value(c, "rlimits")?.get(0)?;
+        Some(format!("{} {}", plain(r.get("soft")?), plain(r.get("hard")?)))
+    };
+    rows.push(row("rlimit nofile", "-".to_owned(), &rlimit, see("rlimit.nofile")).same());
+    let device = |c: &Toml| {
+        let d = value(c, "devices")?.get(0)?;
+        let mode = d.get("mode")?.as_integer()?;
+        Some(format!(
+            "{} {}:{} {mode:o}",
+            plain(d.get("type")?),
+            plain(d.get("major")?),
+            plain(d.get("minor")?)
+        ))
+    };
+    rows.push(row("device /dev/extra", "-".to_owned(), &device, see("device./dev/extra")).same());
+    let mount = |c: &Toml| Some(list(value(c, "mounts")?.get(0)?.get("options")?));
+    rows.push(row("mount /data", "-".to_owned(), &mount, see("mount./data")).mounted());
+    let state = node.state(id).unwrap_or_default();
+    let annotation = |c: &Toml| value(c, "annotations.set")?.get("example.org/by").map(plain);
+    let (asked, sees) = (
+        text(asked.pointer("/annotations/example.org~1by")),
+        text(state.pointer("/annotations/example.org~1by")),
+    );
+    rows.push(row("annotation (state)", asked, &annotation, sees).same());
+    let hook = |c: &Toml| value(c, "hooks")?.get(0)?.get("stage").map(plain);
+    let ran = std::fs::read_to_string(node.path("hooked")).unwrap_or_default().contains(id);
+    rows.push(row("hook", "-".to_owned(), &hook, if ran { "it ran" } else { "-" }.to_owned()).hooked());
+    rows
+}
+
+struct Draft {
+    label: String,
+    asked: String,
+    by: [Option<String>; 2],
+    sees: String,
+}
+
+impl Draft {
+    /// What the last plugin to set it says, or else the engine.
+    fn agreed(&self) -> &str {
+        self.by.iter().rev().flatten().next().unwrap_or(&self.asked)
+    }
+
+    /// The container sees that very text.
+    fn same(self) -> Row {
+        let fits = self.sees == self.agreed();
+        self.row(fits)
+    }
+
+    /// It sees shares as a weight, by either of the two formulas that runtimes have had.
+    fn weight(mut self, weight: &str) -> Row {
+        let shares: f64 = self.agreed().parse().unwrap_or(0.0);
+        let first = 1 + ((shares - 2.0) * 9999.0 / 262_142.0) as u64;
+        let l = shares.log2();
+        let second = 10f64.powf((l * l + 125.0 * l) / 612.0 - 7.0 / 34.0).ceil() as u64;
+        let fits = [first, second].iter().any(|w| w.to_string() == weight);
+        self.sees = format!("weight {weight}");
+        self.row(fits)
+    }
+
+    /// It is mounted, with every option; `bind` is not one that shows.
+    fn mounted(mut self) -> Row {
+        let shown: Vec<_> = self.sees.split([' ', ',']).collect();
+        let wanted: Vec<_> = self.agreed().split(' ').filter(|o| *o != "bind").collect();
+        let fits = wanted.iter().all(|o| shown.contains(o));
+        if fits {
+            self.sees = wanted.join(" ");
+        }
+        self.row(fits)
+    }
+
+    /// It has had its effect.
+    fn hooked(self) -> Row {
+        let fits = self.sees != "-";
+        self.row(fits)
+    }
+
+    fn row(self, fits: bool) -> Row {
+        let [first, second] = self
+            .by
+            .map(|by| by.map_or_else(String::new, |b| if b == "-" { "removed".to_owned() } else { b }));
+        Row { cells: vec![self.label, self.asked, first, second, self.sees], fits }
+    }
+}
+
+fn value<'a>(create: &'a Toml, path: &str) -> Option<&'a Toml> {
+    path.split('.').try_fold(create, |value, name| value.get(name))
+}
+
+fn plain(value: &Toml) -> String {
+    match value {
+        Toml::String(text) => text.clone(),
+        Toml::Integer(number) => number.to_string(),
+        other => format!("{other:?}"),
+    }
+}
+
+fn list(value: &Toml) -> String {
+    value.as_array().into_iter().flatten().map(plain).collect::<Vec<_>>().join(" ")
+}
+
+fn text(value: Option<&Value>) -> String {
+    match value {
+        None => "-".to_owned(),
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+    }
+}
+
+fn words(value: &Value) -> String {
+    value.as_array().into_iter().flatten().map(|v| text(Some(v))).collect::<Vec<_>>().join(" ")
+}
+
+fn arguments(seen: &Seen) -> String {
+    (0..).map_while(|n| seen.get(&format!("args.{n}"))).collect::<Vec<_>>().join(" ")
+}

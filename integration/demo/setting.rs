@@ -1,0 +1,85 @@
+//! What the engine asks for, and how the plugins are configured.
+
+use nri_integration::{Bundle, Journal, Node, Program, cpusets, hugepages, unified_cgroups};
+use std::fs;
+
+/// The plugins of a node.
+#[derive(Debug)]
+pub(crate) struct Setting {
+    /// Configurations, in the order of the plugins.
+    pub(crate) plugins: [toml::Table; 2],
+    /// What the first one hears.
+    pub(crate) journal: Journal,
+}
+
+/// The bundle, as the engine writes it.
+pub(crate) fn bundle(node: &Node, id: &str) -> Bundle {
+    let cpuset = if cpusets() { r#", "cpus": "0", "mems": "0""# } else { "" };
+    let hugepages =
+        if hugepages() { r#", "hugepageLimits": [{"pageSize": "2MB", "limit": 4194304}]"# } else { "" };
+    let cpu = format!(r#"{{"shares": 512, "quota": 50000, "period": 100000{cpuset}}}"#);
+    node.bundle(id)
+        .resources(&format!(
+            r#"{{"memory": {{"limit": 67108864}}, "cpu": {cpu}, "pids": {{"limit": 50}}{hugepages}}}"#
+        ))
+        .env("CHANGED=engine")
+        .env("REMOVED=engine")
+        .env("KEPT=engine")
+        .annotation("example.org/by=engine")
+        .arguments(&["/probe", "wait", "engine"])
+        .make()
+}
+
+/// Two instances of the SDK's example plugin, each with some of the settings.
+pub(crate) fn install(node: &Node) -> Setting {
+    let (shared, mark) = (node.path("shared"), node.path("hooked"));
+    fs::create_dir(&shared).expect("the directory is ours");
+    let first = format!(
+        r#"[create]
+env = {{ set = {{ CHANGED = "10-adjust", ADDED = "10-adjust" }}, remove = ["REMOVED"] }}
+[[create.mounts]]
+destination = "/data"
+source = {shared:?}
+type = "bind"
+options = ["bind", "ro", "nosuid"]
+[[create.devices]]
+path = "/dev/extra"
+type = "c"
+major = 1
+minor = 3
+mode = 0o640
+[[create.rlimits]]
+type = "RLIMIT_NOFILE"
+soft = 512
+hard = 1024
+[create.resources]
+memory = 100663296
+pids = 77
+"#
+    );
+    let other = if std::thread::available_parallelism().is_ok_and(|n| n.get() > 1) { "1" } else { "0" };
+    let cpuset = if cpusets() { format!("cpus = '{other}'") } else { String::new() };
+    let hugepages = if hugepages() { "hugepages = { '2MB' = 8388608 }" } else { "" };
+    let unified = if unified_cgroups() { "unified = { 'memory.high' = '83886080' }" } else { "" };
+    let second = format!(
+        r#"[create]
+args = ["/probe", "wait", "20-more"]
+annotations = {{ set = {{ "example.org/by" = "20-more" }} }}
+[[create.hooks]]
+stage = "create_runtime"
+path = "/bin/sh"
+args = ["sh", "-c", "cat > {}"]
+[create.resources]
+shares = 1024
+quota = 25000
+{cpuset}
+{hugepages}
+{unified}
+"#,
+        mark.display()
+    );
+    let journal = node.launch("10-adjust", &Program::Adjust, &first);
+    node.launch("20-more", &Program::Adjust, &second);
+    let parse = |text: &str| text.parse().expect("the configuration is TOML");
+    Setting { plugins: [parse(&first), parse(&second)], journal }
+}
