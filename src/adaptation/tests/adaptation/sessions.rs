@@ -9,6 +9,7 @@ use nri_api::{EventMask, MAX_MESSAGE, NRI_VERSION};
 use nri_wire::{RuntimeClient, ttrpc};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio::io::AsyncWriteExt;
 use tokio::net::{UnixListener, UnixStream};
 
 #[tokio::test(start_paused = true)]
@@ -58,6 +59,20 @@ async fn who_goes_before_it_registers() {
     peer.end.close();
     let error = connecting.await.unwrap().unwrap_err();
     assert_eq!(error.to_string(), "went away before it registered: closed by the peer");
+}
+
+#[tokio::test(start_paused = true)]
+async fn garbage_ends_its_own_connection_only() {
+    let rig = Rig::new().await;
+    let _good = rig.plugin("10-a", &[], Quiet).await;
+    for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0; 64], &[0xff; 64]] {
+        let (ours, mut theirs) = tokio::io::duplex(64 << 10);
+        theirs.write_all(garbage).await.unwrap();
+        let error = rig.adaptation.connect(ours, None).await.unwrap_err();
+        assert_eq!(error.to_string(), "went away before it registered: the peer broke the frame format");
+    }
+    rig.create("c").await.unwrap();
+    assert_eq!(rig.names(), ["10-a"]);
 }
 
 /// Answers `Configure` with these bits, and keeps what it was told.
