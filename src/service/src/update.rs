@@ -8,7 +8,7 @@ use crate::{
     setting::{refuse_unsettable, update_document},
     update_args,
 };
-use nri_adaptation::UpdateOutcome;
+use nri_adaptation::{AdaptError, UpdateOutcome};
 use nri_api::proto::{self, UpdateContainerRequest};
 use nri_control::{Begin, OsText, Substitute};
 use nri_spec::{changed, merge_resources, overlay, resources_to_nri};
@@ -57,18 +57,18 @@ impl Service {
         };
         let requested = resources_to_nri(&request).map_err(|e| refuse(&format!("update: {e}")))?;
         let (pod, message) = self.registry.messages(&container);
+        if record.sandbox {
+            let turn = self.agree_on_pod(&container, pod, requested).await.map_err(|e| refuse(&e))?;
+            let in_force = merged(&record.in_force, &request);
+            let (owners, substitute) = (record.owners, Substitute::default());
+            return Ok(Some(Update { container, asked, in_force, owners, _turn: turn, substitute }));
+        }
         let event = UpdateContainerRequest {
             pod: Some(pod).into(),
             container: Some(message).into(),
             linux_resources: Some(requested).into(),
             ..Default::default()
         };
-        if record.sandbox {
-            let turn = container.setting.clone().lock_owned().await;
-            let in_force = merged(&record.in_force, &request);
-            let (owners, substitute) = (record.owners, Substitute::default());
-            return Ok(Some(Update { container, asked, in_force, owners, _turn: turn, substitute }));
-        }
         let id = record.container.id.clone();
         let agreed = self
             .adaptation
@@ -92,6 +92,21 @@ impl Service {
         let substitute =
             if ours { substitute(&in_force, arguments.others, &key.id) } else { Substitute::default() };
         Ok(Some(Update { container, asked, in_force, owners, _turn: turn, substitute }))
+    }
+
+    /// Plugins cannot change the update of a pod, only refuse it.
+    async fn agree_on_pod(
+        &self,
+        sandbox: &Container,
+        pod: proto::PodSandbox,
+        requested: proto::LinuxResources,
+    ) -> Result<OwnedMutexGuard<()>, AdaptError> {
+        let request = proto::UpdatePodSandboxRequest {
+            pod: Some(pod).into(),
+            linux_resources: Some(requested).into(),
+            ..Default::default()
+        };
+        self.adaptation.update_pod_sandbox(request, || sandbox.setting.clone().lock_owned()).await
     }
 
     /// Runs at the commit station: updates of other containers are made, and the turn at this one is taken.
@@ -121,9 +136,17 @@ impl Service {
             r.asked = asked;
             r.owners = owners;
         });
-        if !record.sandbox {
-            let (pod, message) = self.registry.messages(&container);
-            // It takes its place now; nobody waits for it.
+        if let Some(mut pod) = self.registry.pod(&record.pod_id).filter(|_| record.sandbox) {
+            let resources = record.container.linux.resources.clone();
+            pod.sandbox.linux.mut_or_insert_default().resources = resources;
+            self.registry.set_pod(pod);
+        }
+        let (pod, message) = self.registry.messages(&container);
+        // They take their places now; nobody waits for them.
+        if record.sandbox {
+            let request = proto::PostUpdatePodSandboxRequest { pod: Some(pod).into(), ..Default::default() };
+            drop(self.adaptation.post_update_pod_sandbox(request));
+        } else {
             drop(self.adaptation.post_update_container(about!(PostUpdateContainerRequest, pod, message)));
         }
     }
