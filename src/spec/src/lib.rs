@@ -3,6 +3,7 @@
 //! Start from [`Document`], then [`to_container`] (what a plugin sees) and [`apply`] (what a plugin asked for).
 //! For `update` there are [`resources_to_nri`], [`merge_resources`], [`changed`] and [`overlay`]. [`cdi::Registry`] and
 //! [`blockio::Classes`], [`rdt_class::Classes`] turn configuration that somebody else has read into what [`ApplyContext`] asks for.
+//! [`capability::check`] tells what of an adjustment the real runtime cannot do.
 //!
 //! * **Lossless.** A document is untyped JSON with its key order and the text of its numbers. What an adjustment does not name is the
 //!   same before and after, unknown fields included; `null` is never written. A value that is set to what it already is keeps its text.
@@ -23,6 +24,7 @@ mod annotations;
 mod apply;
 mod args;
 pub mod blockio;
+pub mod capability;
 pub mod cdi;
 mod cgroups_path;
 mod container;

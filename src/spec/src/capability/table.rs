@@ -1,0 +1,226 @@
+//! The table: features, and what each runtime needs for them.
+
+use super::{Host, Kind, Runtime, Version};
+use std::fmt;
+
+/// Something that a document can ask for, and not every runtime can do everywhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs)] // the names say it; `asked` says where in a document they are
+pub enum Feature {
+    Scheduler,
+    IoPriority,
+    MemoryPolicy,
+    NetDevices,
+    TimeNamespace,
+    Rdt,
+    RdtSchemata,
+    RdtMonitoring,
+    SeccompFlags,
+    SeccompWaitKillable,
+    SeccompListener,
+    MountIdmap,
+    MountIdmapRecursive,
+    MountRecursiveAttributes,
+    MountNoSymfollow,
+    MountNoSymfollowRecursive,
+    MountCopyUp,
+    MountCopySymlink,
+    MountNoFollow,
+    Memory,
+    KernelMemory,
+    KernelTcpMemory,
+    Swappiness,
+    DisableOomKiller,
+    UseHierarchy,
+    FlatHierarchy,
+    Cpu,
+    Realtime,
+    Cpuset,
+    Pids,
+    Hugepages,
+    BlockIo,
+    BlockIoWeight,
+    BlockIoWeightDevice,
+    Unified,
+}
+
+/// What a runtime, or the host it is on, lacks for a feature.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Lack {
+    /// No version has it.
+    Never,
+    /// It came later.
+    Since(Version),
+    /// It works with the other version of cgroups only.
+    Cgroup {
+        /// Whether containers are in version 2.
+        v2: bool,
+    },
+    /// The host does not have this controller.
+    Controller(&'static str),
+    /// The block I/O controller has none of these files here.
+    WeightFiles(&'static [&'static str]),
+    /// Resctrl is not mounted.
+    Resctrl,
+    /// Kernels from this one on have it no more.
+    Kernel(u32, u32),
+}
+
+/// What a feature needs.
+#[derive(Clone, Copy)]
+enum Need {
+    Never,
+    Since(Version),
+    V1,
+    V2,
+    Controller(&'static str),
+    /// One of these, where containers are in the version of cgroups that is named first.
+    WeightFiles(bool, &'static [&'static str]),
+    Resctrl,
+    KernelBefore(u32, u32),
+}
+
+type Needs = &'static [Need];
+
+use Need::{Controller, KernelBefore, Never, Resctrl, Since, V1, V2, WeightFiles};
+
+const fn since(major: u32, minor: u32, patch: u32) -> Need {
+    Since(Version::new(major, minor, patch))
+}
+
+const fn candidate(major: u32, minor: u32, patch: u32, number: u32) -> Need {
+    Since(Version::candidate(major, minor, patch, number))
+}
+
+const WEIGHTS_V1: Need = WeightFiles(false, &["blkio.weight", "blkio.bfq.weight"]);
+const WEIGHTS_V2: Need = WeightFiles(true, &["io.weight", "io.bfq.weight"]);
+/// Before 1.8.2 crun does not know the names that BFQ has for them.
+const NO_BFQ_V1: Need = WeightFiles(false, &["blkio.weight"]);
+/// runc and crun write the weight of a device to no other file, and runc goes on without.
+const BFQ_V2: Need = WeightFiles(true, &["io.bfq.weight"]);
+
+/// Feature, and what runc, crun and youki need for it. Measured where not marked: *s* is read in the source, because no host that it could be run on
+/// was there, or no such version.
+#[rustfmt::skip]
+const ROWS: &[(Feature, Needs, Needs, Needs)] = &[
+    // Before, all of them ignore it. (crun, youki: s)
+    (Feature::Scheduler, &[candidate(1, 2, 0, 1)], &[since(1, 8, 5)], &[since(0, 3, 2)]),
+    (Feature::IoPriority, &[candidate(1, 2, 0, 1)], &[since(1, 8, 6)], &[since(0, 2, 0)]),
+    (Feature::MemoryPolicy, &[candidate(1, 4, 0, 2)], &[since(1, 24, 0)], &[since(0, 6, 0)]),
+    (Feature::NetDevices, &[candidate(1, 4, 0, 1)], &[since(1, 22, 0)], &[since(0, 6, 0)]),
+    // Before, runc says that the namespace does not exist, and crun that a socket is broken.
+    (Feature::TimeNamespace, &[candidate(1, 2, 0, 1)], &[since(1, 8, 4)], &[since(0, 7, 0)]),
+    // Before 1.4 runc ignores a closID where resctrl is not mounted; crun before 1.10 ignores all of it. (s)
+    (Feature::Rdt, &[Resctrl], &[since(1, 10, 0), Resctrl], &[since(0, 1, 0), Resctrl]),
+    (Feature::RdtSchemata, &[candidate(1, 4, 0, 2)], &[since(1, 22, 0)], &[since(0, 7, 0)]),
+    (Feature::RdtMonitoring, &[candidate(1, 4, 0, 2)], &[since(1, 24, 0)], &[since(0, 7, 0)]),
+    (Feature::SeccompFlags, &[candidate(1, 2, 0, 1)], &[], &[]),
+    (Feature::SeccompWaitKillable, &[candidate(1, 5, 0, 2)], &[since(1, 6, 0)], &[since(0, 6, 0)]),
+    (Feature::SeccompListener, &[candidate(1, 1, 0, 1)], &[since(0, 19, 0)], &[]),
+    // Before, runc ignores it; crun before 1.9 ignores the recursive one; youki refuses.
+    (Feature::MountIdmap, &[candidate(1, 2, 0, 1)], &[since(1, 4, 0)], &[since(0, 7, 0)]),
+    (Feature::MountIdmapRecursive, &[candidate(1, 2, 0, 1)], &[since(1, 9, 0)], &[since(0, 7, 0)]),
+    (Feature::MountRecursiveAttributes, &[candidate(1, 1, 0, 1)], &[since(1, 4, 0)], &[]),
+    // crun ignores it.
+    (Feature::MountNoSymfollow, &[candidate(1, 1, 0, 1)], &[Never], &[Never]),
+    (Feature::MountNoSymfollowRecursive, &[candidate(1, 1, 0, 1)], &[Never], &[]),
+    (Feature::MountCopyUp, &[], &[], &[Never]),
+    (Feature::MountCopySymlink, &[Never], &[since(1, 10, 0)], &[Never]),
+    (Feature::MountNoFollow, &[Never], &[since(1, 22, 0)], &[Never]),
+    (Feature::Memory, &[Controller("memory")], &[Controller("memory")], &[Controller("memory")]),
+    // runc ignores it with a warning; where crun and youki write it, kernels have ignored it for long.
+    (Feature::KernelMemory, &[Never], &[V1, KernelBefore(5, 16)], &[V1, KernelBefore(5, 16)]),
+    (Feature::KernelTcpMemory, &[Never], &[V1], &[V1]),
+    // With cgroup v2 runc and youki ignore these, crun refuses them.
+    (Feature::Swappiness, &[V1], &[V1], &[V1]),
+    (Feature::DisableOomKiller, &[V1], &[V1], &[V1]),
+    // It is always so; crun refuses to hear of it with cgroup v2.
+    (Feature::UseHierarchy, &[], &[V1], &[]),
+    (Feature::FlatHierarchy, &[Never], &[Never], &[Never]),
+    (Feature::Cpu, &[Controller("cpu")], &[Controller("cpu")], &[Controller("cpu")]),
+    // With cgroup v2 runc ignores it, crun and youki refuse it.
+    (Feature::Realtime, &[V1], &[V1], &[V1]),
+    (Feature::Cpuset, &[Controller("cpuset")], &[Controller("cpuset")], &[Controller("cpuset")]),
+    (Feature::Pids, &[Controller("pids")], &[Controller("pids")], &[Controller("pids")]),
+    (Feature::Hugepages, &[Controller("hugetlb")], &[Controller("hugetlb")], &[Controller("hugetlb")]),
+    (Feature::BlockIo, &[Controller("io")], &[Controller("io")], &[Controller("io")]),
+    (Feature::BlockIoWeight, &[WEIGHTS_V1, WEIGHTS_V2], &[WEIGHTS_V1, WEIGHTS_V2], &[WEIGHTS_V1, WEIGHTS_V2]),
+    (Feature::BlockIoWeightDevice, &[WEIGHTS_V1, BFQ_V2], &[WEIGHTS_V1, BFQ_V2], &[WEIGHTS_V1, BFQ_V2]),
+    // All refuse it with cgroup v1.
+    (Feature::Unified, &[V2], &[V2], &[V2]),
+];
+
+/// What is missing for a feature; `None` if nothing is, or nothing is known.
+pub fn lack(feature: Feature, runtime: &Runtime, host: &Host) -> Option<Lack> {
+    let kind = runtime.kind?;
+    let (_, runc, crun, youki) = ROWS.iter().find(|(f, ..)| *f == feature)?;
+    let needs = match kind {
+        Kind::Runc => runc,
+        Kind::Crun => crun,
+        Kind::Youki => youki,
+    };
+    let exception = exception(feature, runtime);
+    exception.iter().chain(*needs).find_map(|need| need.lack(runtime, host))
+}
+
+/// What only some versions need.
+fn exception(feature: Feature, runtime: &Runtime) -> Option<Need> {
+    let before = |version| runtime.version.is_some_and(|v| v < version);
+    match (feature, runtime.kind) {
+        (Feature::BlockIoWeight | Feature::BlockIoWeightDevice, Some(Kind::Crun))
+            if before(Version::new(1, 8, 2)) =>
+        {
+            Some(NO_BFQ_V1)
+        }
+        _ => None,
+    }
+}
+
+impl Need {
+    fn lack(self, runtime: &Runtime, host: &Host) -> Option<Lack> {
+        match self {
+            Never => Some(Lack::Never),
+            Since(version) => runtime.version.filter(|v| *v < version).map(|_| Lack::Since(version)),
+            V1 => host.cgroup_v2.then_some(Lack::Cgroup { v2: true }),
+            V2 => (!host.cgroup_v2).then_some(Lack::Cgroup { v2: false }),
+            Controller(name) => (!host.controllers.contains(name)).then_some(Lack::Controller(name)),
+            WeightFiles(v2, names) => (host.cgroup_v2 == v2
+                && !names.iter().any(|n| host.weight_files.contains(*n)))
+            .then_some(Lack::WeightFiles(names)),
+            Resctrl => (!host.resctrl).then_some(Lack::Resctrl),
+            KernelBefore(major, minor) => {
+                (host.kernel >= (major, minor)).then_some(Lack::Kernel(major, minor))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Lack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Never => write!(f, "no version has it"),
+            Self::Since(version) => write!(f, "it came with {version}"),
+            Self::Cgroup { v2: true } => write!(f, "there is no such thing with cgroup v2"),
+            Self::Cgroup { v2: false } => write!(f, "there is no such thing with cgroup v1"),
+            Self::Controller(name) => {
+                write!(f, "cgroups have no controller {name} on this host")
+            }
+            Self::WeightFiles(names) => write!(f, "cgroups have no {} on this host", names.join(", no ")),
+            Self::Resctrl => write!(f, "resctrl is not mounted on this host"),
+            Self::Kernel(major, minor) => write!(f, "kernels have ignored it since {major}.{minor}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A feature without a row would be passed on without a check.
+    #[test]
+    fn each_feature_has_one_row() {
+        let rows: Vec<_> = ROWS.iter().map(|(f, ..)| *f).collect();
+        assert!(rows.is_sorted_by(|a, b| a < b), "in the order of the enumeration, each once");
+        assert_eq!(rows.len(), Feature::Unified as usize + 1);
+    }
+}

@@ -1,0 +1,169 @@
+use super::*;
+use nri_api::proto::CompoundFieldOwners;
+use serde_json::{Value, json};
+
+fn owners() -> FieldOwners {
+    let mut owners = FieldOwners::new();
+    for field in [Field::LinuxSched, Field::MemSwappiness, Field::MemLimit, Field::BlockioClass] {
+        owners.simple.insert(field.value(), "10-a".to_owned());
+    }
+    for (field, key, plugin) in [
+        (Field::CdiDevices, "example.org/thing=all", "20-b"),
+        (Field::Mounts, "/m", "10-a"),
+        (Field::CgroupsUnified, "memory.high", "-30-c"),
+        (Field::HugepageLimits, "2MB", "30-c"),
+    ] {
+        let compound: &mut CompoundFieldOwners = owners.compound.entry(field.value()).or_default();
+        compound.owners.insert(key.to_owned(), plugin.to_owned());
+    }
+    owners
+}
+
+fn v1() -> Host {
+    let controllers = ["cpu", "cpuset", "memory", "pids", "io"].map(str::to_owned).into();
+    Host {
+        controllers,
+        weight_files: ["blkio.bfq.weight".to_owned()].into(),
+        kernel: (6, 1),
+        ..Host::default()
+    }
+}
+
+fn v2() -> Host {
+    Host { cgroup_v2: true, weight_files: ["io.weight".to_owned()].into(), ..v1() }
+}
+
+fn check_change(before: Value, after: Value, runtime: &str, host: &Host, expected: &str) {
+    let document = |mut value: Value| {
+        value["ociVersion"] = "1.2.0".into();
+        Document::from_value(value).unwrap()
+    };
+    let runtime = Runtime::parse(&runtime.replacen(' ', " version ", 1));
+    let found = check(&document(before), &document(after.clone()), &owners(), &runtime, host);
+    assert_eq!(found.err().map(|e| e.to_string()).unwrap_or_default(), expected, "{after}");
+}
+
+fn check_new(after: Value, runtime: &str, host: &Host, expected: &str) {
+    check_change(json!({}), after, runtime, host, expected);
+}
+
+#[test]
+fn by_version() {
+    let scheduler = json!({"process": {"scheduler": {"policy": "SCHED_BATCH"}}});
+    let beyond = "scheduler, set by plugin \"10-a\", is beyond runc 1.1.5: it came with 1.2.0-rc.1";
+    check_new(scheduler.clone(), "runc 1.1.5+ds1", &v1(), beyond);
+    for can in ["runc 1.2.0-rc.1", "runc 1.3.6", "crun 1.8.5", "youki 0.7.0", "runc unknown", "runsc 1", ""] {
+        check_new(scheduler.clone(), can, &v1(), "");
+    }
+    check_change(scheduler.clone(), scheduler.clone(), "runc 1.1.5", &v1(), "");
+    check_change(scheduler, json!({}), "runc 1.1.5", &v1(), "");
+    let time = json!({"linux": {"namespaces": [{"type": "pid"}, {"type": "time"}]}});
+    check_new(
+        time,
+        "crun 1.8.1",
+        &v2(),
+        "namespace \"time\", set by plugin \"20-b\", is beyond crun 1.8.1: it came with 1.8.4",
+    );
+}
+
+#[test]
+fn by_cgroup() {
+    let swappiness = json!({"linux": {"resources": {"memory": {"swappiness": 0, "limit": 1}}}});
+    check_new(swappiness.clone(), "runc 1.1.5", &v1(), "");
+    let beyond = "memory.swappiness, set by plugin \"10-a\", is beyond runc 1.1.5: there is no such thing with cgroup v2";
+    check_new(swappiness.clone(), "runc 1.1.5", &v2(), beyond);
+    check_change(swappiness.clone(), swappiness, "runc 1.1.5", &v2(), "");
+    let unified = json!({"linux": {"resources": {"unified": {"memory.high": "1"}}}});
+    check_new(unified.clone(), "crun 1.28", &v2(), "");
+    let beyond = "unified \"memory.high\", set by plugin \"30-c\", is beyond crun 1.28.0: there is no such thing with cgroup v1";
+    check_new(unified, "crun 1.28", &v1(), beyond);
+    let hierarchy = |flag: bool| json!({"linux": {"resources": {"memory": {"useHierarchy": flag}}}});
+    check_new(hierarchy(true), "runc 1.3.6", &v2(), "");
+    let beyond = "memory.useHierarchy, set by plugin \"20-b\", is beyond runc 1.3.6: no version has it";
+    check_new(hierarchy(false), "runc 1.3.6", &v1(), beyond);
+    let oom = |flag: bool| json!({"linux": {"resources": {"memory": {"disableOOMKiller": flag}}}});
+    check_new(oom(false), "runc 1.3.6", &v2(), "");
+}
+
+#[test]
+fn by_host() {
+    let huge = json!({"linux": {"resources": {"hugepageLimits": [{"pageSize": "2MB", "limit": 0}]}}});
+    let beyond = "hugepage limit \"2MB\", set by plugin \"30-c\", is beyond runc 1.1.5: cgroups have no controller hugetlb on this host";
+    check_new(huge.clone(), "runc 1.1.5", &v1(), beyond);
+    let mut host = v1();
+    host.controllers.insert("hugetlb".to_owned());
+    check_new(huge, "runc 1.1.5", &host, "");
+    let class = json!({"linux": {"intelRdt": {"closID": "gold", "enableMonitoring": false}}});
+    let beyond =
+        "RDT closID, set by plugin \"20-b\", is beyond runc 1.1.5: resctrl is not mounted on this host";
+    check_new(class.clone(), "runc 1.1.5", &v1(), beyond);
+    host.resctrl = true;
+    check_new(class, "runc 1.1.5", &host, "");
+    let kernel = json!({"linux": {"resources": {"memory": {"kernel": 1}}}});
+    let beyond =
+        "memory.kernel, set by plugin \"20-b\", is beyond crun 1.8.1: kernels have ignored it since 5.16";
+    check_new(kernel.clone(), "crun 1.8.1", &v1(), beyond);
+    check_new(kernel, "crun 1.8.1", &Host { kernel: (4, 18), ..v1() }, "");
+}
+
+#[test]
+fn weights_need_their_files() {
+    let weight = json!({"linux": {"resources": {"blockIO": {"weight": 80, "weightDevice": []}}}});
+    check_new(weight.clone(), "runc 1.1.5", &v1(), "");
+    check_new(weight.clone(), "runc 1.1.5", &v2(), "");
+    check_new(weight.clone(), "crun 1.8.2", &v1(), "");
+    let beyond = "blockIO.weight, set by plugin \"10-a\", is beyond crun 1.8.1: cgroups have no blkio.weight on this host";
+    check_new(weight, "crun 1.8.1", &v1(), beyond);
+    let device = json!({"linux": {"resources": {"blockIO": {"weightDevice": [{"major": 8, "minor": 0, "weight": 80}]}}}});
+    let beyond = "blockIO.weightDevice, set by plugin \"10-a\", is beyond runc 1.3.6: cgroups have no io.bfq.weight on this host";
+    check_new(device, "runc 1.3.6", &v2(), beyond);
+}
+
+#[test]
+fn options_of_mounts() {
+    let mount = |options: &[&str]| json!({"mounts": [{"destination": "/m", "options": options}]});
+    check_new(mount(&["rbind", "rro", "ro", "nosymfollow", "tmpcopyup"]), "runc 1.1.5", &v1(), "");
+    let beyond = "mount \"/m\" option \"idmap\", set by plugin \"10-a\", is beyond runc 1.1.5: it came with 1.2.0-rc.1";
+    check_new(mount(&["idmap"]), "runc 1.1.5", &v1(), beyond);
+    check_change(mount(&["idmap"]), mount(&["idmap"]), "runc 1.1.5", &v1(), "");
+    let beyond = "mount \"/m\" option \"nosymfollow\", set by plugin \"10-a\", is beyond crun 1.28.0: no version has it";
+    check_new(mount(&["nosymfollow"]), "crun 1.28", &v1(), beyond);
+}
+
+#[test]
+fn seccomp() {
+    let policy = json!({"linux": {"seccomp": {"defaultAction": "SCMP_ACT_ALLOW", "listenerPath": "/l",
+        "flags": ["SECCOMP_FILTER_FLAG_LOG", "SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV", "SECCOMP_FILTER_FLAG_NEW"]}}});
+    check_new(policy.clone(), "crun 1.28", &v1(), "");
+    let beyond = "seccomp flag SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, set by plugin \"20-b\", is beyond runc 1.3.6: it came with 1.5.0-rc.2";
+    check_new(policy, "runc 1.3.6", &v1(), beyond);
+}
+
+#[test]
+fn all_are_told_and_nobody_is_made_up() {
+    let both = json!({"process": {"ioPriority": {"class": "IOPRIO_CLASS_BE"}, "scheduler": {"policy": "SCHED_IDLE"}}});
+    let document = Document::from_value(both).unwrap();
+    let before = Document::from_value(json!({})).unwrap();
+    let runtime = Runtime::parse("crun version 1.8.1");
+    let error = check(&before, &document, &FieldOwners::new(), &runtime, &v2()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "scheduler is beyond crun 1.8.1: it came with 1.8.5; io priority is beyond crun 1.8.1: it came with 1.8.6"
+    );
+}
+
+/// Whatever stands where the features are.
+#[test]
+fn junk_is_no_request() {
+    for junk in [
+        json!(null),
+        json!(1),
+        json!("x"),
+        json!([1, null, "x"]),
+        json!({"a": [], "type": 3, "options": [1]}),
+    ] {
+        let document = json!({"process": junk, "mounts": junk, "linux": {"namespaces": junk, "netDevices": null,
+            "seccomp": junk, "intelRdt": null, "resources": {"memory": junk, "cpu": junk, "pids": junk, "blockIO": null, "unified": null}}});
+        check_new(document, "runc 1.1.5", &v1(), "");
+    }
+}
