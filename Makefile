@@ -1,7 +1,7 @@
 # What people run. Everything builds into target/; nothing outside the checkout is touched but what integration/setup.sh installs (runc, crun, busybox-static).
 CARGO ?= cargo
 
-.PHONY: help build release demo test lint vectors setup clean
+.PHONY: help build release demo test lint vectors fuzz fuzz-short setup clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -27,6 +27,12 @@ test: setup ## all tests, those with real runc and crun included
 
 vectors: ## FILES='a.jsonl b.jsonl': run merge vectors
 	$(CARGO) run -q -p nri-tests --bin vectors -- $(FILES)
+
+fuzz: ## SECONDS=600: each fuzz target for so long; stable Rust, a C++ compiler
+	tests/fuzz/run.sh $(or $(SECONDS),600)
+
+fuzz-short: ## the same, for 20 seconds each
+	tests/fuzz/run.sh $(or $(SECONDS),20)
 
 lint: ## format, clippy, documentation
 	$(CARGO) fmt --all --check

@@ -1,0 +1,70 @@
+//! Of all inputs of a target the few that together reach the most: `select CONTROL MOST TO` reads the control file of libFuzzer's `-merge=1`
+//! (which input has which features), chooses greedily, and copies the chosen to the folder `TO`, named by their number.
+//!
+//! Not what `-merge=1` itself leaves: that is every input with anything of its own, thousands of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// Larger inputs are not worth their place.
+const LARGEST: u64 = 4096;
+
+fn main() {
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    let [control, most, to] = &arguments[..] else { panic!("select CONTROL MOST TO") };
+    let mut inputs = read(&std::fs::read_to_string(control).expect("a control file"));
+    inputs.retain(|input| input.size <= LARGEST);
+    let all: BTreeSet<u32> = inputs.iter().flat_map(|i| &i.features).copied().collect();
+    let (mut reached, mut chosen) = (BTreeSet::new(), Vec::new());
+    while chosen.len() < most.parse().expect("a number") {
+        let gain = |input: &Input| input.features.difference(&reached).count();
+        // The most new features; of equal ones the smallest.
+        let best = inputs.iter().max_by_key(|i| (gain(i), std::cmp::Reverse(i.size)));
+        let Some(best) = best.filter(|best| gain(best) > 0) else { break };
+        reached.extend(&best.features);
+        chosen.push(best.path.clone());
+    }
+    let to = Path::new(to);
+    std::fs::create_dir_all(to).expect("a folder");
+    for (number, path) in chosen.iter().enumerate() {
+        std::fs::copy(path, to.join(format!("{number:02}"))).expect("copied");
+    }
+    println!(
+        "{}: {} of {} inputs, {} of {} features",
+        to.display(),
+        chosen.len(),
+        inputs.len(),
+        reached.len(),
+        all.len()
+    );
+}
+
+struct Input {
+    path: PathBuf,
+    size: u64,
+    features: BTreeSet<u32>,
+}
+
+/// Number of files, number of those of the first folder, the files, then `STARTED number size` and `FT number feature…`.
+fn read(control: &str) -> Vec<Input> {
+    let mut lines = control.lines();
+    let count: usize = lines.next().and_then(|l| l.parse().ok()).expect("a number of files");
+    lines.next();
+    let paths: Vec<PathBuf> = lines.by_ref().take(count).map(PathBuf::from).collect();
+    let (mut sizes, mut inputs) = (BTreeMap::new(), Vec::new());
+    for line in lines {
+        let words: Vec<&str> = line.split(' ').collect();
+        match &words[..] {
+            ["STARTED", number, size] => {
+                drop(sizes.insert((*number).to_owned(), size.parse().unwrap_or(u64::MAX)))
+            }
+            ["FT", number, features @ ..] => inputs.push(Input {
+                path: paths[number.parse::<usize>().expect("a number")].clone(),
+                size: sizes.get(*number).copied().unwrap_or(u64::MAX),
+                features: features.iter().filter_map(|f| f.parse().ok()).collect(),
+            }),
+            _ => {}
+        }
+    }
+    inputs
+}

@@ -1,0 +1,51 @@
+//! The control protocol: bytes of a client over a real socket, and each message in them; what is read and written again is the same.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use nri_control::{ExecMarker, FrameError, OsText, Reply, Request, Versioned, receive};
+use serde::{Serialize, de::DeserializeOwned};
+use std::{fmt::Debug, io::Write, net::Shutdown, os::unix::net::UnixStream};
+
+fuzz_target!(|data: &[u8]| {
+    let mut rest = data;
+    let (server, client) = UnixStream::pair().expect("a socket pair");
+    // Inputs are smaller than a socket's buffer.
+    (&client).write_all(data).expect("written");
+    client.shutdown(Shutdown::Write).expect("shut down");
+    loop {
+        match (receive(&server), next(&mut rest)) {
+            (Ok((payload, fds)), Some(expected)) => {
+                assert_eq!(payload, expected);
+                assert!(fds.is_empty());
+                messages(&payload);
+            }
+            (Err(FrameError::Closed | FrameError::TooLarge(_)), None) => break,
+            (received, expected) => panic!("{received:?}, expected {expected:?}"),
+        }
+    }
+    messages(data);
+});
+
+/// The payload of the next frame, unless it is too large or not whole.
+fn next<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let (length, behind) = rest.split_first_chunk::<4>()?;
+    let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
+    let (payload, behind) = behind.split_at_checked(length)?;
+    *rest = behind;
+    Some(payload)
+}
+
+fn messages(payload: &[u8]) {
+    round_trip::<Versioned<Request>>(payload);
+    round_trip::<Versioned<Reply>>(payload);
+    round_trip::<ExecMarker>(payload);
+    round_trip::<OsText>(payload);
+}
+
+fn round_trip<T: Serialize + DeserializeOwned + PartialEq + Debug>(payload: &[u8]) {
+    if let Ok(message) = serde_json::from_slice::<T>(payload) {
+        let text = serde_json::to_string(&message).expect("what was read can be written");
+        let again = serde_json::from_str::<T>(&text);
+        assert!(again.as_ref().is_ok_and(|a| *a == message), "{message:?}\n{text}\n{again:?}");
+    }
+}

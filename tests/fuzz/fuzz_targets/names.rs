@@ -1,0 +1,46 @@
+//! Small texts and numbers that others give: names of plugins, removal markers, subscriptions, and who a container is.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use nri_api::{EventMask, Marked, PluginId, proto::Field};
+use nri_engine::{Clues, Map, Role, identify};
+use nri_fuzz::Input;
+use protobuf::Enum;
+use std::path::Path;
+
+fuzz_target!(|data: &[u8]| {
+    let mut input = Input::new(data);
+    let text = input.text();
+    if let Ok(id) = PluginId::from_file_name(&text) {
+        assert_eq!(id.to_string(), *text);
+        assert!(text.is_ascii() && !text.contains('/'));
+    }
+    match Marked::parse(&text) {
+        Marked::Set(key) => assert_eq!(key, text),
+        Marked::Remove(key) => assert_eq!(format!("-{key}"), *text),
+    }
+    let bits = input.number() as i32;
+    if let Ok(mask) = EventMask::from_subscription(bits) {
+        assert!(mask.bits() == bits || bits == 0);
+        assert_eq!(mask.iter().collect::<EventMask>(), mask);
+    }
+    if let Some(field) = Field::from_i32(bits) {
+        assert_eq!(nri_api::field_kind(field).is_none(), field == Field::None);
+    }
+
+    let (id, cgroups_path, hostname, bundle) = (input.text(), input.text(), input.text(), input.text());
+    let mut annotations = Map::new();
+    while !input.is_empty() {
+        annotations.insert(input.text().into_owned(), input.text().into_owned());
+    }
+    let identity = identify(&Clues {
+        id: &id,
+        annotations: &annotations,
+        bundle: Path::new(&*bundle),
+        cgroups_path: &cgroups_path,
+        hostname: &hostname,
+    });
+    if identity.role == Role::Alone {
+        assert!(!identity.pod.id.is_empty() || id.is_empty());
+    }
+});

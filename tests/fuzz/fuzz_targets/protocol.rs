@@ -1,0 +1,28 @@
+//! Each message of the protocol: what decodes is the same when it was encoded and decoded again, on the wire and as protojson.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use nri_fuzz::{Input, proto};
+use protobuf::reflect::MessageDescriptor;
+use std::sync::LazyLock;
+
+static MESSAGES: LazyLock<Vec<MessageDescriptor>> = LazyLock::new(proto::descriptors);
+
+fuzz_target!(|data: &[u8]| {
+    let mut input = Input::new(data);
+    let descriptor = &MESSAGES[usize::from(input.byte()) % MESSAGES.len()];
+    let Ok(message) = descriptor.parse_from_bytes(input.rest()) else { return };
+    message.check_initialized_dyn().expect("proto3 requires nothing");
+    let bytes = message.write_to_bytes_dyn().expect("what decodes encodes");
+    assert_eq!(bytes.len() as u64, message.compute_size_dyn(), "{message:?}");
+    let again = descriptor.parse_from_bytes(&bytes).expect("what was encoded decodes");
+    assert!(descriptor.eq(&*message, &*again), "{message:?}\n{again:?}");
+
+    let json = protobuf_json_mapping::print_to_string(&*message).expect("any message prints");
+    let again =
+        protobuf_json_mapping::parse_dyn_from_str(descriptor, &json).expect("what was printed parses");
+    // Protojson has no place for fields that are not known.
+    if !proto::has_unknown(&*message) {
+        assert!(descriptor.eq(&*message, &*again), "{message:?}\n{json}\n{again:?}");
+    }
+});

@@ -1,0 +1,99 @@
+//! `config.json` and an adjustment: what is not adjusted stays to the byte, a refused adjustment leaves no trace, and what comes out
+//! is still a document that can be read.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use nri_api::proto::ContainerAdjustment;
+use nri_fuzz::{Input, host, json::nulls};
+use nri_spec::{ApplyContext, ContainerInfo, Document, apply, to_container};
+use protobuf::Message;
+
+fuzz_target!(|data: &[u8]| {
+    let mut input = Input::new(data);
+    let Ok(original) = Document::parse(input.part()) else { return };
+    let bytes = original.to_bytes();
+    let again = Document::parse(&bytes).expect("what was written parses");
+    assert_eq!(again.to_bytes(), bytes);
+    use_accessors(&original);
+    let readable = to_container(&original, &ContainerInfo::default()).is_ok();
+
+    let mut document = original.clone();
+    if let Ok(applied) = apply(&mut document, &ContainerAdjustment::new(), &ApplyContext::default()) {
+        assert!(!applied.changed);
+    }
+    assert_eq!(document.to_bytes(), bytes, "nothing asked, nothing changed");
+
+    let adjust: ContainerAdjustment = input.message();
+    let context = host::context();
+    let Ok(applied) = apply(&mut document, &adjust, &context) else {
+        assert_eq!(document.to_bytes(), bytes, "refused, nothing changed");
+        return;
+    };
+    let after = document.to_bytes();
+    assert_eq!(applied.changed, after != bytes, "`changed` tells the truth");
+    let parsed = Document::parse(&after).expect("the outcome parses");
+    assert_eq!(parsed.to_bytes(), after);
+    assert!(nulls(document.value()) <= nulls(original.value()), "no null is written");
+    if readable {
+        to_container(&document, &ContainerInfo::default()).expect("what could be read still can");
+    }
+    unconcerned(&original, &document, &adjust);
+    twice(document, adjust, &context);
+});
+
+fn use_accessors(document: &Document) {
+    let _ = (document.oci_version(), document.hostname(), document.rootfs_path(), document.process());
+    let _ = (document.args(), document.env(), document.cwd(), document.terminal());
+    let _ = (document.cgroups_path(), document.resources(), document.rootfs_propagation());
+    let _ = (document.annotations().count(), document.mounts().count(), document.namespaces().count());
+}
+
+/// Sections that the adjustment says nothing about are as they were, and so are all sections that it could not be about.
+fn unconcerned(before: &Document, after: &Document, adjust: &ContainerAdjustment) {
+    let ContainerAdjustment { annotations, mounts, env, hooks, linux, rlimits, CDI_devices, args, .. } =
+        adjust;
+    let cdi = !CDI_devices.is_empty();
+    let process = cdi || !env.is_empty() || !args.is_empty() || !rlimits.is_empty();
+    let in_process =
+        linux.oom_score_adj.is_some() || linux.io_priority.is_some() || linux.scheduler.is_some();
+    for (key, concerned) in [
+        ("annotations", !annotations.is_empty()),
+        ("mounts", cdi || !mounts.is_empty()),
+        ("hooks", cdi || hooks.compute_size() > 0),
+        ("process", process || in_process),
+        // `rshared` and `rslave` mounts change the propagation of the root.
+        ("linux", cdi || linux.compute_size() > 0 || !mounts.is_empty()),
+    ] {
+        if !concerned {
+            assert_eq!(text(before, key), text(after, key), "{key}");
+        }
+    }
+    let others = |document: &Document| {
+        let fields = document.value().as_object().expect("an object").iter();
+        let others = fields.filter(|(key, _)| {
+            !["annotations", "mounts", "hooks", "process", "linux"].contains(&key.as_str())
+        });
+        others.map(|(key, value)| format!("{key}: {value}")).collect::<Vec<_>>()
+    };
+    assert_eq!(others(before), others(after));
+}
+
+fn text(document: &Document, key: &str) -> Option<String> {
+    document.value().get(key).map(ToString::to_string)
+}
+
+/// All but lists that are appended to can be applied again, and changes nothing then.
+fn twice(mut document: Document, mut adjust: ContainerAdjustment, context: &ApplyContext<'_>) {
+    adjust.hooks.take();
+    adjust.CDI_devices.clear();
+    if let Some(linux) = adjust.linux.as_mut() {
+        linux.devices.clear();
+        if let Some(resources) = linux.resources.as_mut() {
+            resources.devices.clear();
+        }
+    }
+    let first = apply(&mut document, &adjust, context).map(|_| document.to_bytes());
+    let second = apply(&mut document, &adjust, context).map(|_| document.to_bytes());
+    let lossy = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
+    assert_eq!(first.as_ref().ok().map(lossy), second.as_ref().ok().map(lossy));
+}

@@ -1,0 +1,94 @@
+//! Resources on their own: differences, overlays, and the way to the protocol and back.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use nri_api::proto::LinuxResources;
+use nri_fuzz::{
+    Input, host,
+    json::{self, nulls, without_nulls},
+};
+use nri_spec::{changed, merge_blockio_class, merge_resources, overlay, resources_to_nri, same};
+use serde_json::{Value, json};
+
+fuzz_target!(|data: &[u8]| {
+    let mut input = Input::new(data);
+    let Some(old) = json::parse(input.part()) else { return };
+    let new = json::parse(input.part()).unwrap_or_else(|| json!({}));
+    differences(&old, &new);
+
+    if let Ok(read) = resources_to_nri(&old) {
+        let mut written = old.clone();
+        merge_resources(&mut written, &read);
+        assert_same(&written, &laid(&json!({}), &old), "what was read, written back, changes nothing");
+    }
+    let resources: LinuxResources = input.message();
+    let mut set = old.clone();
+    merge_resources(&mut set, &resources);
+    assert_eq!(nulls(&set), 0);
+    let once = set.to_string();
+    merge_resources(&mut set, &resources);
+    assert_eq!(set.to_string(), once, "the same again changes nothing");
+    if resources_to_nri(&old).is_ok() {
+        let read = resources_to_nri(&set).expect("what could be read still can");
+        in_force(&resources, &read);
+    }
+
+    let before = set.to_string();
+    if merge_blockio_class(&mut set, &input.text(), &host::context()).is_err() {
+        assert_eq!(set.to_string(), before, "refused, nothing changed");
+    }
+});
+
+fn differences(old: &Value, new: &Value) {
+    let nothing = json!({});
+    assert_eq!(changed(old, old), nothing, "no difference to itself");
+    let difference = changed(old, new);
+    assert_eq!(nulls(&difference), 0);
+    let (after, direct) = (laid(old, &difference), laid(old, new));
+    assert_eq!(nulls(&after), 0);
+    assert_same(&after, &direct, "the difference is enough");
+    assert_eq!(changed(&after, new), nothing, "all of it is in force");
+    assert_eq!(laid(old, &nothing).to_string(), without_nulls(old.clone()).to_string());
+    assert_eq!(laid(&after, new).to_string(), after.to_string(), "the same again changes nothing");
+}
+
+fn laid(base: &Value, top: &Value) -> Value {
+    let mut result = base.clone();
+    overlay(&mut result, top);
+    result
+}
+
+fn assert_same(one: &Value, other: &Value, what: &str) {
+    assert!(same(one, other), "{what}:\n{one}\n{other}");
+}
+
+/// What is present in the message is what is read afterwards.
+fn in_force(asked: &LinuxResources, read: &LinuxResources) {
+    macro_rules! check {
+        ($($group:ident: $($field:ident),*;)*) => {$($(
+            if asked.$group.$field.is_some() {
+                assert_eq!(asked.$group.$field, read.$group.$field);
+            }
+        )*)*};
+    }
+    check! {
+        memory: limit, reservation, swap, kernel, kernel_tcp, swappiness, disable_oom_killer, use_hierarchy;
+        cpu: shares, quota, period, realtime_runtime, realtime_period;
+    }
+    for (asked, read) in [(&asked.cpu.cpus, &read.cpu.cpus), (&asked.cpu.mems, &read.cpu.mems)] {
+        assert!(asked.is_empty() || asked == read);
+    }
+    for (name, value) in &asked.unified {
+        assert_eq!(read.unified.get(name), Some(value));
+    }
+    if asked.pids.is_some() {
+        assert_eq!(read.pids.limit, asked.pids.limit.max(-1));
+    }
+    if !asked.devices.is_empty() {
+        assert_eq!(asked.devices, read.devices);
+    }
+    for limit in &asked.hugepage_limits {
+        let last = asked.hugepage_limits.iter().rfind(|l| l.page_size == limit.page_size);
+        assert!(read.hugepage_limits.iter().any(|l| Some(l) == last), "{limit:?}");
+    }
+}

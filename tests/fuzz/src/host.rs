@@ -1,0 +1,70 @@
+//! A host made of data: some classes, devices, mounts and a CDI specification, for adjustments to ask for.
+
+use nri_spec::cdi::{Registry, SpecFile};
+use nri_spec::{ApplyContext, CdiResolver, HostDevice, HostDeviceKind, Propagation};
+use serde_json::{Value, json};
+use std::sync::LazyLock;
+
+static CDI: LazyLock<Registry> = LazyLock::new(|| {
+    let document = json!({
+        "cdiVersion": "1.1.0", "kind": "vendor.com/gpu",
+        "containerEdits": { "env": ["CDI=1", "A=cdi"], "additionalGids": [44] },
+        "devices": [
+            { "name": "0", "containerEdits": {
+                "deviceNodes": [{ "path": "/dev/null" }, { "path": "/dev/a", "type": "c", "major": 1, "minor": 9, "permissions": "none" }],
+                "mounts": [{ "hostPath": "/lib", "containerPath": "/a", "options": ["bind"], "type": "bind" }],
+                "hooks": [{ "hookName": "createContainer", "path": "/h", "args": ["h"], "env": ["H=1"], "timeout": 5 }],
+            } },
+            { "name": "1", "containerEdits": {
+                "netDevices": [{ "hostInterfaceName": "eth0", "name": "a" }],
+                "intelRdt": { "closID": "gold", "schemata": ["MB:0=50"], "enableMonitoring": true },
+            } },
+        ],
+    });
+    Registry::new([SpecFile { path: "/etc/cdi/gpu.json".into(), priority: 0, document }])
+});
+
+fn blockio(class: &str) -> Option<Value> {
+    match class {
+        "gold" => {
+            Some(json!({ "weight": 500, "throttleReadBpsDevice": [{ "major": 8, "minor": 0, "rate": 5 }] }))
+        }
+        "empty" => Some(json!({})),
+        "broken" => Some(json!([])),
+        _ => None,
+    }
+}
+
+fn rdt(class: &str) -> Option<Value> {
+    matches!(class, "gold" | "silver").then(|| json!({ "closID": class }))
+}
+
+/// `/dev/null`, a disk and a pipe.
+pub fn device(path: &str) -> Option<HostDevice> {
+    let (kind, major, minor) = match path {
+        "/dev/null" => (HostDeviceKind::Char, 1, 3),
+        "/dev/sda" => (HostDeviceKind::Block, 8, 0),
+        "/dev/pipe" => (HostDeviceKind::Fifo, 0, 0),
+        _ => return None,
+    };
+    Some(HostDevice { kind, major, minor, mode: 0o660 })
+}
+
+fn propagation(path: &str) -> Option<Propagation> {
+    match path.as_bytes() {
+        [b'/', b's', ..] => Some(Propagation::Shared),
+        [b'/', b'm', ..] => Some(Propagation::Slave),
+        [b'/', ..] => Some(Propagation::Private),
+        _ => None,
+    }
+}
+
+/// The host.
+pub fn context() -> ApplyContext<'static> {
+    context_with(&*CDI)
+}
+
+/// The host with other CDI devices.
+pub fn context_with<'a>(cdi: &'a dyn CdiResolver) -> ApplyContext<'a> {
+    ApplyContext { blockio: &blockio, rdt: &rdt, cdi, device: &device, propagation: &propagation }
+}

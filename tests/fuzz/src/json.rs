@@ -1,0 +1,37 @@
+//! What may be asked of any JSON value.
+
+use serde_json::Value;
+
+/// How many nulls there are.
+pub fn nulls(value: &Value) -> usize {
+    match value {
+        Value::Null => 1,
+        Value::Array(list) => list.iter().map(nulls).sum(),
+        Value::Object(fields) => fields.values().map(nulls).sum(),
+        _ => 0,
+    }
+}
+
+/// The same without nulls.
+pub fn without_nulls(mut value: Value) -> Value {
+    fn drop_nulls(value: &mut Value) {
+        match value {
+            Value::Object(fields) => {
+                fields.retain(|_, v| !v.is_null());
+                fields.values_mut().for_each(drop_nulls);
+            }
+            Value::Array(items) => {
+                items.retain(|v| !v.is_null());
+                items.iter_mut().for_each(drop_nulls);
+            }
+            _ => {}
+        }
+    }
+    drop_nulls(&mut value);
+    value
+}
+
+/// Reads a value as the programs do; none for what no document may be.
+pub fn parse(bytes: &[u8]) -> Option<Value> {
+    nri_spec::Document::parse(bytes).ok().map(nri_spec::Document::into_value)
+}

@@ -1,0 +1,92 @@
+//! The notation that [`Input`](crate::Input) reads, written: seeds are made of real messages with it.
+
+use crate::input::{EDGES, EDGES_FROM, END};
+use protobuf::MessageDyn;
+use protobuf::reflect::{ReflectFieldRef, ReflectValueRef};
+
+/// A part: its bytes and the end. What is in it must not hold [`END`].
+pub fn part(bytes: &[u8], out: &mut Vec<u8>) {
+    out.extend(bytes);
+    out.push(END);
+}
+
+/// A number.
+pub fn number(number: i64, out: &mut Vec<u8>) {
+    match (u8::try_from(number), EDGES.iter().position(|edge| *edge == number)) {
+        (Ok(small), _) if small < EDGES_FROM => out.push(small),
+        (_, Some(edge)) => out.push(EDGES_FROM + edge as u8),
+        _ => {
+            out.push(END);
+            out.extend(number.to_le_bytes());
+        }
+    }
+}
+
+/// A message. Fields that have their default value are left out, as on the wire; maps are sorted.
+pub fn message(message: &dyn MessageDyn, out: &mut Vec<u8>) {
+    for (field, tag) in message.descriptor_dyn().fields().zip(1..) {
+        match field.get_reflect(message) {
+            ReflectFieldRef::Optional(value) => {
+                if let Some(set) = value.value().filter(|_| field.has_field(message)) {
+                    out.push(tag);
+                    one(set, out);
+                }
+            }
+            ReflectFieldRef::Repeated(values) => values.into_iter().for_each(|entry| {
+                out.push(tag);
+                one(entry, out);
+            }),
+            ReflectFieldRef::Map(values) => {
+                let mut entries = Vec::new();
+                for (key, entry) in &values {
+                    let mut bytes = vec![tag];
+                    one(key, &mut bytes);
+                    one(entry, &mut bytes);
+                    entries.push(bytes);
+                }
+                entries.sort();
+                entries.into_iter().for_each(|bytes| out.extend(bytes));
+            }
+        }
+    }
+    out.push(0);
+}
+
+fn one(value: ReflectValueRef<'_>, out: &mut Vec<u8>) {
+    match value {
+        ReflectValueRef::I32(n) | ReflectValueRef::Enum(_, n) => number(n.into(), out),
+        ReflectValueRef::I64(n) => number(n, out),
+        ReflectValueRef::U32(n) => number(n.into(), out),
+        ReflectValueRef::U64(n) => number(n as i64, out),
+        ReflectValueRef::F32(n) => number(n as i64, out),
+        ReflectValueRef::F64(n) => number(n as i64, out),
+        ReflectValueRef::Bool(b) => out.push(b.into()),
+        ReflectValueRef::String(text) => part(text.as_bytes(), out),
+        ReflectValueRef::Bytes(bytes) => part(bytes, out),
+        ReflectValueRef::Message(inner) => message(&*inner, out),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Input;
+    use nri_api::proto::ContainerAdjustment;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let json = r#"{
+            "annotations": {"a": "1", "-b": "", "ü": "x"}, "args": ["", "sh"], "env": [{"key": "A", "value": "B"}, {}],
+            "rlimits": [{"type": "RLIMIT_NOFILE", "hard": "18446744073709551615", "soft": "1024"}],
+            "linux": {"resources": {"memory": {"limit": {"value": "-1"}}, "cpu": {"shares": {"value": "243"}, "quota": {"value": "244"}},
+                "pids": {}}, "oomScoreAdj": {"value": "-999"}, "ioPriority": {"class": "IOPRIO_CLASS_RT"}}
+        }"#;
+        let original: ContainerAdjustment = protobuf_json_mapping::parse_from_str(json).unwrap();
+        let mut bytes = Vec::new();
+        message(&original, &mut bytes);
+        number(77, &mut bytes);
+        let mut input = Input::new(&bytes);
+        assert_eq!(input.message::<ContainerAdjustment>(), original);
+        assert_eq!((input.number(), input.is_empty()), (77, true));
+    }
+}
