@@ -44,6 +44,12 @@ pub(crate) fn apply(
     Ok(())
 }
 
+/// One limit per page size: the last one given counts.
+pub(crate) fn by_size(limits: &[HugepageLimit]) -> Vec<&HugepageLimit> {
+    let is_last = |i: usize| limits[i + 1..].iter().all(|later| later.page_size != limits[i].page_size);
+    limits.iter().enumerate().filter(|(i, _)| is_last(*i)).map(|(_, limit)| limit).collect()
+}
+
 pub(crate) fn to_oci(limit: &HugepageLimit) -> Value {
     json!({ KEY: limit.page_size, "limit": limit.limit })
 }

@@ -42,11 +42,14 @@ pub fn merge_resources(base: &mut Value, resources: &LinuxResources) {
             top.insert(key.into(), fields.into());
         }
     }
-    if !resources.hugepage_limits.is_empty() {
-        top.insert(
-            hugepages::FIELD.into(),
-            resources.hugepage_limits.iter().map(hugepages::to_oci).collect(),
-        );
+    // What is in force already stays as it is: a limit without a page size reads as one of the empty size, which nobody must write.
+    let old_limits = base.as_object().and_then(|b| hugepages::read(b).ok()).unwrap_or_default();
+    let limits = hugepages::by_size(&resources.hugepage_limits);
+    let old_limits = hugepages::by_size(&old_limits);
+    let new_limits: Vec<Value> =
+        limits.into_iter().filter(|l| !old_limits.contains(l)).map(hugepages::to_oci).collect();
+    if !new_limits.is_empty() {
+        top.insert(hugepages::FIELD.into(), new_limits.into());
     }
     if !resources.unified.is_empty() {
         let sorted: BTreeMap<_, _> = resources.unified.iter().collect();

@@ -108,6 +108,17 @@ fn merges() {
             json!({ "unified": { "b": "2", "a": "3" }, "hugepageLimits": [{ "pageSize": "2MB", "limit": 9 }] }),
             json!({ "unified": { "z": "1", "a": "3", "b": "2" }, "hugepageLimits": [{ "pageSize": "2MB", "limit": 9 }] }),
         ),
+        // A limit without a page size is not made a second one, of the empty size.
+        (
+            json!({ "hugepageLimits": [{ "limit": 1 }] }),
+            json!({ "hugepageLimits": [{ "limit": 1 }] }),
+            json!({ "hugepageLimits": [{ "limit": 1 }] }),
+        ),
+        (
+            json!({ "hugepageLimits": [{ "pageSize": "2MB", "limit": 1 }, { "pageSize": "2MB", "limit": 2 }] }),
+            json!({ "hugepageLimits": [{ "pageSize": "2MB", "limit": 2 }, { "pageSize": "2MB", "limit": 1 }] }),
+            json!({ "hugepageLimits": [{ "pageSize": "2MB", "limit": 1 }] }),
+        ),
     ] {
         let mut merged = base.clone();
         merge_resources(&mut merged, &message(&resources));
