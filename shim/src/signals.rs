@@ -36,10 +36,7 @@ impl Signals {
     /// Holds all signals back from now on. SIGCHLD must not be ignored, as some callers leave it: the exit code would be lost.
     pub(crate) fn hold() -> Result<Self, Error> {
         let failed = |e: nix::Error| Error::System(e.into(), "hold signals");
-        let mut held = SigSet::all();
-        for fault in FAULTS {
-            held.remove(fault);
-        }
+        let held: SigSet = Signal::iterator().filter(|signal| !FAULTS.contains(signal)).collect();
         let child_ignored = sys::set_sigchld_ignored(false).map_err(failed)?;
         let mask = held.thread_swap_mask(SigmaskHow::SIG_BLOCK).map_err(failed)?;
         let arriving = SignalFd::with_flags(&held, SfdFlags::SFD_CLOEXEC).map_err(failed)?;
