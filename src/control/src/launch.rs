@@ -85,6 +85,10 @@ impl Launcher {
     }
 
     fn start(&self) -> Result<Client, LaunchError> {
+        // Before anything is made on the host.
+        if self.program.is_none() {
+            return Err(LaunchError::NotFound);
+        }
         let in_dir = |e: io::Error| LaunchError::StateDir(self.state_dir.clone(), e);
         make_private_dir(&self.state_dir).map_err(in_dir)?;
         let lock = rustix::fs::open(

@@ -51,6 +51,23 @@ fn an_nrid_that_does_not_start() {
 }
 
 #[test]
+fn no_nrid_at_all() {
+    let lab = Lab::new();
+    let dirs = [nri_config::LIBEXEC_DIR].into_iter().chain(nri_config::SEARCH_PATH.split(':'));
+    if let Some(dir) = dirs.into_iter().find(|dir| std::path::Path::new(dir).join("nrid").exists()) {
+        println!("skipped: nrid is installed in {dir}");
+        return;
+    }
+    std::fs::remove_dir(lab.path("state")).unwrap();
+    for verb in NEEDING {
+        check_fails(&lab.run(&[verb, "id"]), "nrid not found beside this program");
+    }
+    assert!(lab.run(&["delete", "id"]).status.success());
+    assert!(!lab.path("state").exists(), "nothing is made where nothing can be started");
+    assert_eq!(lab.fake.calls().len(), 1);
+}
+
+#[test]
 fn unreachable_may_pass() {
     let lab = Lab::new();
     nrid(&lab, json!({"stdout": "cannot read /opt/nri/plugins\n", "exit": 1}));
