@@ -198,12 +198,15 @@ impl Service {
             tracing::warn!(plugin = %ignored.plugin, container = ignored.container, what = ignored.what, "has no meaning, left out");
         }
         let Layout { document, container, changed, hooked } = self.lay_out(&draft, &outcome)?;
+        let owners = outcome.owners.owners.get(&outcome.container.id).cloned().unwrap_or_default();
+        let capable = self.keeper.check(&draft.runtime, &draft.document, &document, &owners).await;
+        capable.map_err(|e| refuse(&e))?;
         let bytes = if changed { document.to_bytes() } else { draft.original_bytes().to_vec() };
         let rewrite = bytes != draft.found.bytes;
         let mut record = draft.record(container, changed.then_some(&bytes));
         record.pod_id = pod_id;
         record.hooked = hooked;
-        record.owners = outcome.owners.owners.get(&record.container.id).cloned().unwrap_or_default();
+        record.owners = owners;
         record.in_force = document.resources().cloned().unwrap_or_else(|| serde_json::json!({}));
         let container = self.registry.insert(record).map_err(|e| refuse(&e))?;
         let performed = async {

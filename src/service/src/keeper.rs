@@ -1,6 +1,7 @@
 //! The keeper of the containers, as the adaptation knows it: what plugins are synchronized with, and what they may change at any time.
 
 use crate::{
+    capabilities::Versions,
     record::{Phase, Record},
     registry::{Container, Registry},
 };
@@ -17,6 +18,8 @@ use std::sync::Arc;
 pub struct Keeper {
     /// What is known.
     pub registry: Arc<Registry>,
+    /// The runtimes' versions.
+    pub versions: Versions,
 }
 
 #[async_trait]

@@ -6,17 +6,18 @@
 //! | file | what |
 //! |---|---|
 //! | `server`, `channel`, `status` | the control socket, from a verb's beginning to its end |
-//! | `create`, `update`, `hook`, `life`, `exits` | what verbs, hooks and exits mean to plugins |
+//! | `create`, `shown`, `update`, `hook`, `life`, `exits` | what verbs, hooks and exits mean to plugins |
 //! | `keeper`, `setting` | what plugins see and change at any time |
 //! | `record`, `registry`, `store` | what is known, in memory and on disk |
 //! | `bundle`, `inject`, `runtime`, `host` | the bundle, our hook, the real runtime, the host |
-//! | `cdi`, `classes`, `shown`, `structured` | what an adjustment needs of the host: devices and classes by name |
+//! | `cdi`, `classes`, `capabilities`, `structured` | what an adjustment needs of the host: devices and classes by name, what the runtime can do |
 //! | `start`, `settings`, `background`, `lock`, `log` | the process |
 
 #![deny(unsafe_code)]
 
 pub mod background;
 pub mod bundle;
+pub mod capabilities;
 pub mod cdi;
 pub mod chain;
 pub mod channel;

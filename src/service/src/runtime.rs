@@ -106,6 +106,15 @@ impl LowLevelRuntime {
         self.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
+    /// Asks for its version; what it prints.
+    ///
+    /// # Errors
+    /// It cannot be called, or fails.
+    pub async fn version(&self) -> Result<Vec<u8>, RuntimeError> {
+        // Globals are for containers; some runtimes make their root directory as soon as they hear of it.
+        Self { globals: Vec::new(), ..self.clone() }.call("--version", &[], None).await
+    }
+
     /// Asks for a container's state.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use crate::{
     record::Phase,
     registry::{Container, Registry},
 };
-use nri_api::proto::{ContainerEviction, ContainerUpdate, LinuxResources};
+use nri_api::proto::{ContainerEviction, ContainerUpdate, FieldOwners, LinuxResources};
 use serde_json::{Map, Value};
 use std::{sync::Arc, time::Duration};
 
@@ -68,6 +68,10 @@ impl Keeper {
         }
         let mut wanted = record.in_force.clone();
         nri_spec::merge_resources(&mut wanted, resources);
+        // Who asked is told by itself.
+        let nobody = FieldOwners::default();
+        let capable = self.check_resources(&record.runtime, &record.in_force, &wanted, &nobody).await;
+        capable.map_err(|e| e.to_string())?;
         record.runtime.update(&record.key.id, &update_document(&wanted)).await.map_err(|e| e.to_string())?;
         self.registry.note_resources(&container, wanted);
         Ok(())

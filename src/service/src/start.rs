@@ -1,6 +1,7 @@
 //! From a started process to a service that answers, and to its clean end.
 
 use crate::{
+    capabilities::Versions,
     keeper::Keeper,
     lock,
     record::Phase,
@@ -74,7 +75,7 @@ pub async fn start(settings: Settings, patience: Duration) -> Result<Running, St
     }
     let registry = Arc::new(registry);
     recall(&registry).await;
-    let keeper = Arc::new(Keeper { registry: registry.clone() });
+    let keeper = Arc::new(Keeper { registry: registry.clone(), versions: Versions::default() });
     let (listeners, plugin_sockets) = plugin_sockets(&settings)?;
     let (adaptation, outcomes) = Adaptation::start(adaptation_config(&settings), keeper.clone()).await?;
     for outcome in outcomes {

@@ -119,6 +119,13 @@ impl Service {
         let own = outcome.answer.as_ref().and_then(|a| a.linux.as_ref()).and_then(|l| l.resources.as_ref());
         if let Some(own) = own {
             refuse_unsettable_answer(own, request)?;
+            let record = container.record();
+            let before = merged(&record.in_force, request);
+            let mut after = before.clone();
+            merge_resources(&mut after, own);
+            let owners = outcome.owners.owners.get(&record.container.id).cloned().unwrap_or_default();
+            let capable = self.keeper.check_resources(&record.runtime, &before, &after, &owners).await;
+            capable.map_err(|e| e.to_string())?;
         }
         let failed = self.keeper.set_all(outcome.updates.clone(), "plugins").await;
         if let Some(first) = failed.iter().find(|f| !f.update.ignore_failure) {

@@ -44,7 +44,7 @@ impl<'a> Collected<'a> {
     }
 
     /// What stands at a path now, if it is not what stood there.
-    fn new(&self, path: &[&str]) -> Option<&'a Value> {
+    fn changed(&self, path: &[&str]) -> Option<&'a Value> {
         let now = at(self.after, path)?;
         if at(self.before, path).is_some_and(|then| same(then, now)) { None } else { Some(now) }
     }
@@ -72,7 +72,7 @@ impl<'a> Collected<'a> {
             (["process", "ioPriority"], IoPriority, "io priority", Field::IoPriority),
             (["linux", "memoryPolicy"], MemoryPolicy, "memory policy", Field::MemoryPolicy),
         ] {
-            if self.new(&path).is_some() {
+            if self.changed(&path).is_some() {
                 self.push(feature, field, &[(claim, None)]);
             }
         }
@@ -125,7 +125,7 @@ impl<'a> Collected<'a> {
             };
             self.push(feature, format!("seccomp flag {flag}"), &claims);
         }
-        if self.new(&["linux", "seccomp", "listenerPath"]).is_some_and(|path| path != "") {
+        if self.changed(&["linux", "seccomp", "listenerPath"]).is_some_and(|path| path != "") {
             self.push(Feature::SeccompListener, "seccomp listener", &claims);
         }
     }
@@ -188,7 +188,11 @@ impl<'a> Collected<'a> {
     }
 
     fn other_resources(&mut self) {
-        if self.new(&["linux", "resources", "pids", "limit"]).and_then(Value::as_i64).is_some_and(|l| l > 0) {
+        if self
+            .changed(&["linux", "resources", "pids", "limit"])
+            .and_then(Value::as_i64)
+            .is_some_and(|l| l > 0)
+        {
             self.push(Feature::Pids, "pids.limit", &[(Field::PidsLimit, None)]);
         }
         for limit in self.new_elements(&["linux", "resources", "hugepageLimits"]) {
