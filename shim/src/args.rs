@@ -209,6 +209,34 @@ mod tests {
         }
     }
 
+    /// An argument as engines, people and their mistakes make it.
+    fn argument() -> impl proptest::strategy::Strategy<Value = OsString> {
+        use proptest::prelude::*;
+        let words = "--|-|-b|--bundle|--root|--log|--log-format|-d|-rx|--resources|create|run|update|state|id|--x|--x=y|--nri|--r=|";
+        let known: Vec<&'static str> = words.split('|').collect();
+        let any = proptest::collection::vec(any::<u8>().prop_filter("no NUL", |b| *b != 0), 0..6);
+        prop_oneof![4 => proptest::sample::select(known).prop_map(OsString::from), 1 => any.prop_map(OsString::from_vec)]
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn nothing_is_lost(arguments in proptest::collection::vec(argument(), 0..8)) {
+            let scanned = scan(&arguments);
+            proptest::prop_assert_eq!(scanned.forwarded(), arguments);
+            for word in ["create", "run", "restore", "start", "update", "delete"] {
+                let verb = verb::event_verb(OsStr::new(word)).unwrap();
+                let args = crate::verb_args::read(verb, &scanned.rest);
+                if let Some(resources) = args.resources {
+                    let replaced = crate::resources::from_stdin(&scanned.rest, &resources);
+                    proptest::prop_assert_eq!(replaced.len(), scanned.rest.len());
+                    let again = crate::verb_args::read(verb, &replaced);
+                    proptest::prop_assert_eq!(again.resources.map(|r| r.value), Some("-".into()));
+                    proptest::prop_assert_eq!(again.id, args.id);
+                }
+            }
+        }
+    }
+
     #[test]
     fn bytes_are_kept() {
         let odd = OsString::from_vec(b"--log=\xff\xfe".to_vec());

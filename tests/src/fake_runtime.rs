@@ -9,6 +9,7 @@
 //! | `catch` | true | blocks all signals, and notes those that come while it waits |
 //! | `process` | true | starts a process that lives until it is killed; its id goes to `--pid-file`; the last argument is the container's id |
 //! | `pid_file` | text | writes that to `--pid-file` |
+//! | `exec` | `{"argv": [..], "env": [..]}` | becomes another program, with any environment |
 //! | `until` | path | waits until that file exists |
 //! | `end_process` | true | kills the process of the container that is named in argv |
 //! | `stdout`, `stderr` | text | writes it |

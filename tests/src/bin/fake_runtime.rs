@@ -15,7 +15,7 @@ use nix::unistd::{Pid, getpgrp, getpid, getppid, getsid};
 use nri_control::OsText;
 use serde_json::{Map, Value, json};
 use std::{
-    ffi::{OsStr, OsString},
+    ffi::{CString, OsStr, OsString},
     fs,
     io::{self, Read, Write},
     os::unix::ffi::{OsStrExt, OsStringExt},
@@ -127,6 +127,9 @@ fn act(files: &Files, script: &Value, argv: &[OsString], own: Map<String, Value>
         write_pid_file(argv, text)?;
     }
     files.append(&call)?;
+    if let Some(exec) = step.get("exec") {
+        return become_program(exec);
+    }
     if let Some(path) = step["until"].as_str() {
         wait_for(files, Path::new(path), caught.as_ref())?;
     }
@@ -140,6 +143,20 @@ fn act(files: &Files, script: &Value, argv: &[OsString], own: Map<String, Value>
         kill(getpid(), signal)?;
     }
     Ok(step["exit"].as_i64().unwrap_or(0) as i32)
+}
+
+/// With an environment that no shell and no `Command` would make.
+fn become_program(exec: &Value) -> io::Result<i32> {
+    let strings = |key: &str| -> io::Result<Vec<CString>> {
+        let given = exec[key].as_array().into_iter().flatten().filter_map(Value::as_str);
+        given.map(|s| CString::new(s).map_err(io::Error::from)).collect()
+    };
+    let argv = strings("argv")?;
+    let program = argv.first().ok_or_else(|| io::Error::other("exec without argv"))?;
+    match nix::unistd::execve(program, &argv, &strings("env")?) {
+        Ok(never) => match never {},
+        Err(e) => Err(e.into()),
+    }
 }
 
 fn catch() -> io::Result<SignalFd> {

@@ -2,6 +2,7 @@
 
 use crate::lab::{Lab, Server, always, argv, stderr};
 use nri_control::Exit;
+use nri_tests::fake_runtime::FakeRuntime;
 use serde_json::{Value, json};
 use std::{
     ffi::OsStr,
@@ -269,6 +270,28 @@ fn listen_pid_means_the_real_runtime() {
             own["env"].as_array().unwrap().iter().find_map(|v| v.as_str()?.strip_prefix("LISTEN_PID="));
         let expected = if is_ours { own["pid"].to_string() } else { "1".to_owned() };
         assert_eq!(listen, Some(expected.as_str()), "{verb} {preparation}");
+    }
+}
+
+#[test]
+fn an_environment_that_nobody_should_make() {
+    let lab = Lab::new();
+    let _server = Server::proceeding(&lab);
+    let maker = FakeRuntime::install(&lab.path("maker"), "maker").unwrap();
+    for verb in VERBS {
+        let environments = [lab.fake.path.clone(), lab.wrapper()].map(|program| {
+            lab.fake.forget();
+            let argv = [&[program.to_str().unwrap()], line(verb).as_slice()].concat();
+            let config = format!("{}={}", nri_config::CONFIG_ENV, lab.text("config.toml"));
+            let path = format!("PATH={}", lab.text("bin"));
+            let env = ["no equals sign", "A=1", &path, "A=2", "", "=x", &config];
+            maker.script(&always(json!({"exec": {"argv": argv, "env": env}}))).unwrap();
+            let output = lab.command_of(&maker.path, &[]).output().unwrap();
+            assert!(output.status.success(), "{}", stderr(&output));
+            lab.fake.calls()[0]["own"]["env"].clone()
+        });
+        assert_eq!(environments[1], environments[0], "{verb}");
+        assert_eq!(environments[0].as_array().unwrap().len(), 7);
     }
 }
 

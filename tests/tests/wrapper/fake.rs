@@ -1,0 +1,29 @@
+//! What the fake runtime itself promises to other tests.
+
+use crate::lab::Lab;
+use nri_tests::fake_runtime::PATIENCE;
+use serde_json::json;
+use std::{fs, time::Instant};
+
+#[test]
+fn a_container_has_a_process_until_it_is_ended() {
+    let lab = Lab::new();
+    lab.fake.script(&json!({"create": {"process": true}, "kill": {"end_process": true}})).unwrap();
+    let run =
+        |arguments: &[&str]| assert!(lab.command_of(&lab.fake.path, arguments).status().unwrap().success());
+    run(&["create", "--pid-file", "pid", "id"]);
+    let pid = fs::read_to_string(lab.path("pid")).unwrap();
+    let is_alive = || {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with(['R', 'S']))
+    };
+    assert!(is_alive());
+    run(&["kill", "other", "9"]);
+    assert!(is_alive());
+    run(&["kill", "id", "9"]);
+    let deadline = Instant::now() + PATIENCE;
+    while is_alive() {
+        assert!(Instant::now() < deadline);
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
