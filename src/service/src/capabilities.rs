@@ -18,9 +18,6 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// The names that a file of block I/O weights has, by version and scheduler.
-const WEIGHT_FILES: [&str; 4] = ["io.weight", "io.bfq.weight", "blkio.weight", "blkio.bfq.weight"];
-
 /// The runtimes that were asked for their versions.
 #[derive(Debug, Default)]
 pub struct Versions(Mutex<HashMap<File, Runtime>>);
@@ -129,12 +126,12 @@ fn host_of(mounts: &str, release: &str) -> Host {
     if cgroup_v2 {
         let controllers = fs::read_to_string(format!("{root}/cgroup.controllers")).unwrap_or_default();
         host.controllers = controllers.split_whitespace().map(str::to_owned).collect();
-        host.weight_files = weight_files(Path::new(root));
+        host.files = files(Path::new(root));
     } else {
         for (point, _, options) in mounts.iter().filter(|(_, kind, _)| kind == "cgroup") {
             for option in options.split(',') {
-                if option == "blkio" {
-                    host.weight_files = weight_files(Path::new(point));
+                if option == "blkio" || option == "cpu" {
+                    host.files.append(&mut files(Path::new(point)));
                 }
                 // Other options than controllers do no harm here.
                 host.controllers.insert(if option == "blkio" { "io" } else { option }.to_owned());
@@ -144,12 +141,15 @@ fn host_of(mounts: &str, release: &str) -> Host {
     host
 }
 
-/// Which of them there are, in the cgroup at the root of a hierarchy or in one below it: the root of v2 has none.
-fn weight_files(root: &Path) -> BTreeSet<String> {
+/// Which of the files there are in the cgroups of a hierarchy. The root of v2 has none; and where no cgroup below it has a controller yet, its files
+/// are not known, and taken to be there.
+fn files(root: &Path) -> BTreeSet<String> {
     let below = fs::read_dir(root).into_iter().flatten().flatten().map(|e| e.path()).filter(|p| p.is_dir());
     let dirs: Vec<PathBuf> = below.chain([root.to_owned()]).collect();
-    let is_there = |name: &&str| dirs.iter().any(|dir| dir.join(name).exists());
-    WEIGHT_FILES.into_iter().filter(is_there).map(str::to_owned).collect()
+    let has = |name: &str| dirs.iter().any(|dir| dir.join(name).exists());
+    let is_unknown = |name: &str| name.starts_with("io.") && !has("io.max");
+    let names = capability::FILES.into_iter().filter(|name| has(name) || is_unknown(name));
+    names.map(str::to_owned).collect()
 }
 
 /// Major and minor number; zeros if they are not understood, with which nothing is refused for being new.
@@ -184,6 +184,23 @@ resctrl /sys/fs/resctrl resctrl rw 0 0
         let mounts = "tmpfs /sys/fs/cgroup tmpfs rw 0 0\ncgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n";
         assert!(host_of(mounts, "5.15").cgroup_v2);
         assert!(!host_of("", "").cgroup_v2);
+    }
+
+    #[test]
+    fn files_of_controllers() {
+        let dir = tempfile::tempdir().unwrap();
+        let check = |expected: &[&str]| {
+            let found = files(dir.path());
+            assert!(found.iter().map(String::as_str).eq(expected.iter().copied()), "{found:?}");
+        };
+        check(&["io.bfq.weight", "io.weight"]);
+        let below = dir.path().join("system.slice");
+        fs::create_dir(&below).unwrap();
+        check(&["io.bfq.weight", "io.weight"]);
+        for file in ["io.max", "io.weight", "cpu.rt_period_us"] {
+            fs::write(below.join(file), "").unwrap();
+        }
+        check(&["cpu.rt_period_us", "io.weight"]);
     }
 
     #[tokio::test]

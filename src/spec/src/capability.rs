@@ -15,7 +15,7 @@ mod asked;
 mod table;
 mod version;
 
-pub use table::{Feature, Lack, lack};
+pub use table::{FILES, Feature, Lack, lack};
 pub use version::{Kind, Runtime, Version};
 
 use crate::document::Document;
@@ -31,8 +31,8 @@ pub struct Host {
     pub cgroup_v2: bool,
     /// Controllers of that version, by their names in v2: `io`, not `blkio`.
     pub controllers: BTreeSet<String>,
-    /// Names of the weight files of the block I/O controller that there are: `io.weight`, `io.bfq.weight`, `blkio.weight`, `blkio.bfq.weight`.
-    pub weight_files: BTreeSet<String>,
+    /// Which of the files of [`FILES`] its cgroups have.
+    pub files: BTreeSet<String>,
     /// Whether resctrl is mounted.
     pub resctrl: bool,
     /// Major and minor version of the kernel.

@@ -58,13 +58,17 @@ pub enum Lack {
     },
     /// The host does not have this controller.
     Controller(&'static str),
-    /// The block I/O controller has none of these files here.
-    WeightFiles(&'static [&'static str]),
+    /// Cgroups have none of these files here.
+    Files(&'static [&'static str]),
     /// Resctrl is not mounted.
     Resctrl,
     /// Kernels from this one on have it no more.
     Kernel(u32, u32),
 }
+
+/// Controllers' files that not every kernel has: for the weights of block I/O, whose names depend on its scheduler, and for realtime groups.
+pub const FILES: [&str; 5] =
+    ["blkio.weight", "blkio.bfq.weight", "cpu.rt_period_us", "io.weight", "io.bfq.weight"];
 
 /// What a feature needs.
 #[derive(Clone, Copy)]
@@ -75,14 +79,14 @@ enum Need {
     V2,
     Controller(&'static str),
     /// One of these, where containers are in the version of cgroups that is named first.
-    WeightFiles(bool, &'static [&'static str]),
+    Files(bool, &'static [&'static str]),
     Resctrl,
     KernelBefore(u32, u32),
 }
 
 type Needs = &'static [Need];
 
-use Need::{Controller, KernelBefore, Never, Resctrl, Since, V1, V2, WeightFiles};
+use Need::{Controller, Files, KernelBefore, Never, Resctrl, Since, V1, V2};
 
 const fn since(major: u32, minor: u32, patch: u32) -> Need {
     Since(Version::new(major, minor, patch))
@@ -92,12 +96,13 @@ const fn candidate(major: u32, minor: u32, patch: u32, number: u32) -> Need {
     Since(Version::candidate(major, minor, patch, number))
 }
 
-const WEIGHTS_V1: Need = WeightFiles(false, &["blkio.weight", "blkio.bfq.weight"]);
-const WEIGHTS_V2: Need = WeightFiles(true, &["io.weight", "io.bfq.weight"]);
+const REALTIME: Need = Files(false, &["cpu.rt_period_us"]);
+const WEIGHTS_V1: Need = Files(false, &["blkio.weight", "blkio.bfq.weight"]);
+const WEIGHTS_V2: Need = Files(true, &["io.weight", "io.bfq.weight"]);
 /// Before 1.8.2 crun does not know the names that BFQ has for them.
-const NO_BFQ_V1: Need = WeightFiles(false, &["blkio.weight"]);
+const NO_BFQ_V1: Need = Files(false, &["blkio.weight"]);
 /// runc and crun write the weight of a device to no other file, and runc goes on without.
-const BFQ_V2: Need = WeightFiles(true, &["io.bfq.weight"]);
+const BFQ_V2: Need = Files(true, &["io.bfq.weight"]);
 
 /// Feature, and what runc, crun and youki need for it. Measured where not marked: *s* is read in the source, because no host that it could be run on
 /// was there, or no such version.
@@ -139,7 +144,7 @@ const ROWS: &[(Feature, Needs, Needs, Needs)] = &[
     (Feature::FlatHierarchy, &[Never], &[Never], &[Never]),
     (Feature::Cpu, &[Controller("cpu")], &[Controller("cpu")], &[Controller("cpu")]),
     // With cgroup v2 runc ignores it, crun and youki refuse it.
-    (Feature::Realtime, &[V1], &[V1], &[V1]),
+    (Feature::Realtime, &[V1, REALTIME], &[V1, REALTIME], &[V1, REALTIME]),
     (Feature::Cpuset, &[Controller("cpuset")], &[Controller("cpuset")], &[Controller("cpuset")]),
     (Feature::Pids, &[Controller("pids")], &[Controller("pids")], &[Controller("pids")]),
     (Feature::Hugepages, &[Controller("hugetlb")], &[Controller("hugetlb")], &[Controller("hugetlb")]),
@@ -184,9 +189,8 @@ impl Need {
             V1 => host.cgroup_v2.then_some(Lack::Cgroup { v2: true }),
             V2 => (!host.cgroup_v2).then_some(Lack::Cgroup { v2: false }),
             Controller(name) => (!host.controllers.contains(name)).then_some(Lack::Controller(name)),
-            WeightFiles(v2, names) => (host.cgroup_v2 == v2
-                && !names.iter().any(|n| host.weight_files.contains(*n)))
-            .then_some(Lack::WeightFiles(names)),
+            Files(v2, names) => (host.cgroup_v2 == v2 && !names.iter().any(|n| host.files.contains(*n)))
+                .then_some(Lack::Files(names)),
             Resctrl => (!host.resctrl).then_some(Lack::Resctrl),
             KernelBefore(major, minor) => {
                 (host.kernel >= (major, minor)).then_some(Lack::Kernel(major, minor))
@@ -205,7 +209,7 @@ impl fmt::Display for Lack {
             Self::Controller(name) => {
                 write!(f, "cgroups have no controller {name} on this host")
             }
-            Self::WeightFiles(names) => write!(f, "cgroups have no {} on this host", names.join(", no ")),
+            Self::Files(names) => write!(f, "cgroups have no {} on this host", names.join(", no ")),
             Self::Resctrl => write!(f, "resctrl is not mounted on this host"),
             Self::Kernel(major, minor) => write!(f, "kernels have ignored it since {major}.{minor}"),
         }

@@ -21,16 +21,11 @@ fn owners() -> FieldOwners {
 
 fn v1() -> Host {
     let controllers = ["cpu", "cpuset", "memory", "pids", "io"].map(str::to_owned).into();
-    Host {
-        controllers,
-        weight_files: ["blkio.bfq.weight".to_owned()].into(),
-        kernel: (6, 1),
-        ..Host::default()
-    }
+    Host { controllers, files: ["blkio.bfq.weight".to_owned()].into(), kernel: (6, 1), ..Host::default() }
 }
 
 fn v2() -> Host {
-    Host { cgroup_v2: true, weight_files: ["io.weight".to_owned()].into(), ..v1() }
+    Host { cgroup_v2: true, files: ["io.weight".to_owned()].into(), ..v1() }
 }
 
 fn check_change(before: Value, after: Value, runtime: &str, host: &Host, expected: &str) {

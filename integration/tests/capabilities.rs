@@ -1,0 +1,198 @@
+//! The table of what runtimes can do, held against the runtimes of this machine: those that are installed, and those whose paths stand in
+//! `NRI_TEST_RUNTIMES`, separated by colons.
+//!
+//! Each field is set twice: in the document of a bare runtime, and by a plugin. Either both containers show the effect; or neither does, and the creation
+//! that the plugin changed was refused by us, naming plugin and field. A field that is ignored fails the test, and so does one that
+//! is refused without need.
+
+use nri_integration::*;
+use serde_json::{Value, json};
+use std::{fs, path::PathBuf, process::Command, sync::Arc};
+
+const PLUGIN: &str = "10-asks";
+
+struct Case {
+    name: &'static str,
+    /// What the refusal calls it.
+    field: &'static str,
+    /// What the plugin asks for.
+    adjust: Value,
+    /// The same in a document: what is put where.
+    place: Vec<&'static str>,
+    value: Value,
+    /// What the container runs.
+    probe: &'static str,
+    /// Whether its output shows the effect.
+    shows: Arc<dyn Fn(&str) -> bool + Send + Sync>,
+}
+
+fn case(name: &'static str, field: &'static str, adjust: Value, place: &[&'static str], value: Value) -> Case {
+    Case { name, field, adjust, place: place.to_vec(), value, probe: "echo ran", shows: Arc::new(|out| out.contains("ran")) }
+}
+
+impl Case {
+    fn probe(mut self, probe: &'static str, shows: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
+        (self.probe, self.shows) = (probe, Arc::new(shows));
+        self
+    }
+
+    /// The output is this line.
+    fn prints(self, probe: &'static str, line: &'static str) -> Self {
+        self.probe(probe, move |out| out.trim() == line)
+    }
+
+    /// Puts the value into a document; a list gets one more element.
+    fn edit(&self, document: &mut Value) {
+        let mut target = document;
+        for key in &self.place {
+            target = &mut target[key];
+        }
+        match (target.as_array_mut(), self.value.clone()) {
+            (Some(list), value) => list.push(value),
+            (None, value) => *target = value,
+        }
+    }
+}
+
+/// Prints the named file of the container's own cgroup, v1 or v2.
+macro_rules! cgroup {
+    ($file:literal) => {
+        concat!("cd /sys/fs/cgroup; cat ", $file, " */", $file, " 2>/dev/null | head -n 1")
+    };
+}
+
+fn cases() -> Vec<Case> {
+    let resources = |r: Value| json!({"linux": {"resources": r}});
+    let memory = |key: &str, value: Value| resources(json!({"memory": {key: {"value": value}}}));
+    let host_time = fs::read_link("/proc/self/ns/time").map(|l| l.display().to_string());
+    let seccomp = |flag: &str| {
+        json!({"defaultAction": "SCMP_ACT_ALLOW", "flags": [flag], "syscalls": [{"names": ["swapoff"], "action": "SCMP_ACT_ERRNO"}]})
+    };
+    let with_seccomp = |name: &'static str, flag: &'static str| {
+        let field = if name.ends_with("log") { "seccomp flag SECCOMP_FILTER_FLAG_LOG" } else { "seccomp flag SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV" };
+        case(name, field, json!({"linux": {"seccompPolicy": seccomp(flag)}}), &["linux", "seccomp"], seccomp(flag))
+    };
+    let mount = |option: &str| json!({"destination": "/m", "type": "bind", "source": "/proc/self", "options": ["rbind", option]});
+    let mounted = "while read -r _ d _ o _; do [ \"$d\" != /m ] || echo \"$o\"; done </proc/self/mounts";
+    let mut cases = vec![
+        case("scheduler", "scheduler", json!({"linux": {"scheduler": {"policy": "SCHED_BATCH", "nice": 5}}}), &["process", "scheduler"], json!({"policy": "SCHED_BATCH", "nice": 5}))
+            .prints("set -- $(cat /proc/self/stat); shift 18; echo $1; shift 22; echo $1", "5\n3"),
+        case("io priority", "io priority", json!({"linux": {"ioPriority": {"class": "IOPRIO_CLASS_BE", "priority": 7}}}), &["process", "ioPriority"], json!({"class": "IOPRIO_CLASS_BE", "priority": 7}))
+            .prints("ionice -p $$", "best-effort: prio 7"),
+        with_seccomp("seccomp log", "SECCOMP_FILTER_FLAG_LOG"),
+        with_seccomp("seccomp wait", "SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV"),
+        case("unified", "unified \"memory.high\"", resources(json!({"unified": {"memory.high": "61440000"}})), &["linux", "resources", "unified"], json!({"memory.high": "61440000"}))
+            .prints(cgroup!("memory.high"), "61440000"),
+        case("hugepages", "hugepage limit \"2MB\"", resources(json!({"hugepageLimits": [{"pageSize": "2MB", "limit": "4194304"}]})), &["linux", "resources", "hugepageLimits"], json!([{"pageSize": "2MB", "limit": 4_194_304}]))
+            .prints("cd /sys/fs/cgroup; cat hugetlb.2MB.max hugetlb/hugetlb.2MB.limit_in_bytes 2>/dev/null | head -n 1", "4194304"),
+        case("swappiness", "memory.swappiness", memory("swappiness", json!("17")), &["linux", "resources", "memory"], json!({"swappiness": 17}))
+            .prints(cgroup!("memory.swappiness"), "17"),
+        case("kernel memory", "memory.kernel", memory("kernel", json!("33554432")), &["linux", "resources", "memory"], json!({"kernel": 33_554_432}))
+            .prints(cgroup!("memory.kmem.limit_in_bytes"), "33554432"),
+        case("kernel tcp memory", "memory.kernelTCP", memory("kernelTcp", json!("33554432")), &["linux", "resources", "memory"], json!({"kernelTCP": 33_554_432}))
+            .prints(cgroup!("memory.kmem.tcp.limit_in_bytes"), "33554432"),
+        case("oom killer", "memory.disableOOMKiller", memory("disableOomKiller", json!(true)), &["linux", "resources", "memory"], json!({"disableOOMKiller": true}))
+            .prints(cgroup!("memory.oom_control"), "oom_kill_disable 1"),
+        case("flat hierarchy", "memory.useHierarchy", memory("useHierarchy", json!(false)), &["linux", "resources", "memory"], json!({"useHierarchy": false}))
+            .prints(cgroup!("memory.use_hierarchy"), "0"),
+        case("realtime period", "cpu.realtimePeriod", resources(json!({"cpu": {"realtimePeriod": {"value": "900000"}}})), &["linux", "resources", "cpu"], json!({"realtimePeriod": 900_000}))
+            .prints(cgroup!("cpu.rt_period_us"), "900000"),
+        case("recursive read-only", "mount \"/m\" option \"rro\"", json!({"mounts": [mount("rro")]}), &["mounts"], mount("rro"))
+            .probe(mounted, |out| out.starts_with("ro,")),
+        case("nosymfollow", "mount \"/m\" option \"nosymfollow\"", json!({"mounts": [mount("nosymfollow")]}), &["mounts"], mount("nosymfollow"))
+            .probe(mounted, |out| out.contains("nosymfollow")),
+        case("copy up", "mount \"/bin\" option \"tmpcopyup\"",
+            json!({"mounts": [{"destination": "/bin", "type": "tmpfs", "source": "tmpfs", "options": ["tmpcopyup"]}]}),
+            &["mounts"], json!({"destination": "/bin", "type": "tmpfs", "source": "tmpfs", "options": ["tmpcopyup"]})),
+    ];
+    if let Ok(host) = host_time {
+        let time = json!({"type": "time"});
+        let case = case("time namespace", "namespace \"time\"", json!({"linux": {"namespaces": [time]}}), &["linux", "namespaces"], time.clone());
+        cases.push(case.probe("readlink /proc/self/ns/time", move |out| out.starts_with("time:") && out.trim() != host));
+    }
+    if fs::exists("/proc/self/numa_maps").unwrap_or_default() {
+        let policy = json!({"mode": "MPOL_BIND", "nodes": "0"});
+        let case = case("memory policy", "memory policy", json!({"linux": {"memoryPolicy": policy}}), &["linux", "memoryPolicy"], policy.clone());
+        cases.push(case.probe("head -n 1 /proc/self/numa_maps", |out| out.contains("bind")));
+    } else {
+        skip("capabilities: memory policy", "the kernel knows no NUMA");
+    }
+    if fs::exists("/sys/fs/resctrl/schemata").unwrap_or_default() {
+        skip("capabilities: RDT without resctrl", "resctrl is mounted");
+    } else {
+        let rdt = json!({"closId": {"value": "gold"}});
+        let case = case("rdt", "RDT closID", json!({"linux": {"rdt": rdt}}), &["linux", "intelRdt"], json!({"closID": "gold"}));
+        // There is nothing that could have an effect.
+        cases.push(case.probe("true", |_| false));
+    }
+    cases
+}
+
+/// All runtimes to try, each with a name of its own.
+fn all_runtimes() -> Vec<Runtime> {
+    let more = std::env::var_os("NRI_TEST_RUNTIMES").unwrap_or_default();
+    let more = std::env::split_paths(&more).filter(|p| !p.as_os_str().is_empty()).map(|path: PathBuf| {
+        let name = if path.ends_with("crun") { "crun" } else { "runc" };
+        Runtime { name, path }
+    });
+    let mut all = runtimes().0.clone();
+    all.extend(more);
+    all
+}
+
+/// Runs a bundle to its end; its output if the container ran.
+fn shown(case: &Case, ended: &Ended) -> bool {
+    ended.code == Some(0) && (case.shows)(&ended.out())
+}
+
+#[test]
+fn what_the_table_says_is_so() {
+    let Some(go) = go("capabilities") else { return };
+    for (runtime, reason) in &runtimes().1 {
+        skip(&format!("capabilities ({runtime})"), reason);
+    }
+    for runtime in all_runtimes() {
+        let wrong = check_all(&runtime, &go, cases());
+        assert!(wrong.is_empty(), "{}:\n{}", version(&runtime), wrong.join("\n"));
+    }
+}
+
+fn version(runtime: &Runtime) -> String {
+    let out = Command::new(&runtime.path).arg("--version").output().expect("it runs");
+    String::from_utf8_lossy(&out.stdout).lines().next().unwrap_or_default().to_owned()
+}
+
+fn check_all(runtime: &Runtime, go: &Program, cases: Vec<Case>) -> Vec<String> {
+    let node = Node::new(runtime);
+    let rule = |(i, case): (usize, &Case)| json!({"id": node.id(&format!("plugin{i}")), "adjust": case.adjust});
+    let rules: Vec<_> = cases.iter().enumerate().map(rule).collect();
+    node.launch(PLUGIN, go, &json!({"rules": rules}).to_string());
+    let check = |(i, case): (usize, &Case)| {
+        let make = |id: &str| node.bundle(id).arguments(&["/bin/sh", "-c", case.probe]).make();
+        let id = node.id(&format!("bare{i}"));
+        let bundle = make(&id);
+        bundle.edit(|document| case.edit(document));
+        let bare = node.bare(&["run", "--bundle", bundle.dir().to_str().expect("UTF-8"), &id]);
+        let id = node.id(&format!("plugin{i}"));
+        let bundle = make(&id);
+        let ours = node.call(&["run", "--bundle", bundle.dir().to_str().expect("UTF-8"), &id]);
+        let (can, did) = (shown(case, &bare), shown(case, &ours));
+        let err = ours.err();
+        let refused = ours.code == Some(1)
+            && err.contains(&format!("{}, set by plugin \"{PLUGIN}\", is beyond", case.field));
+        println!("{} {}: {}", version(runtime), case.name, if can { "can" } else { "cannot" });
+        match (can, did, refused) {
+            (true, true, false) | (false, false, true) => None,
+            _ => Some(format!(
+                "{}: bare runtime {} ({}{}), adjusted by a plugin {} ({}{err})",
+                case.name,
+                if can { "can" } else { "cannot" },
+                bare.out(),
+                bare.err(),
+                if did { "does" } else { "does not" },
+                ours.out(),
+            )),
+        }
+    };
+    cases.iter().enumerate().filter_map(check).collect()
+}
