@@ -26,8 +26,22 @@ struct Case {
     shows: Arc<dyn Fn(&str) -> bool + Send + Sync>,
 }
 
-fn case(name: &'static str, field: &'static str, adjust: Value, place: &[&'static str], value: Value) -> Case {
-    Case { name, field, adjust, place: place.to_vec(), value, probe: "echo ran", shows: Arc::new(|out| out.contains("ran")) }
+fn case(
+    name: &'static str,
+    field: &'static str,
+    adjust: Value,
+    place: &[&'static str],
+    value: Value,
+) -> Case {
+    Case {
+        name,
+        field,
+        adjust,
+        place: place.to_vec(),
+        value,
+        probe: "echo ran",
+        shows: Arc::new(|out| out.contains("ran")),
+    }
 }
 
 impl Case {
@@ -65,12 +79,20 @@ fn cases() -> Vec<Case> {
     let resources = |r: Value| json!({"linux": {"resources": r}});
     let memory = |key: &str, value: Value| resources(json!({"memory": {key: {"value": value}}}));
     let host_time = fs::read_link("/proc/self/ns/time").map(|l| l.display().to_string());
-    let seccomp = |flag: &str| {
-        json!({"defaultAction": "SCMP_ACT_ALLOW", "flags": [flag], "syscalls": [{"names": ["swapoff"], "action": "SCMP_ACT_ERRNO"}]})
-    };
+    let seccomp = |flag: &str| json!({"defaultAction": "SCMP_ACT_ALLOW", "flags": [flag], "syscalls": [{"names": ["swapoff"], "action": "SCMP_ACT_ERRNO"}]});
     let with_seccomp = |name: &'static str, flag: &'static str| {
-        let field = if name.ends_with("log") { "seccomp flag SECCOMP_FILTER_FLAG_LOG" } else { "seccomp flag SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV" };
-        case(name, field, json!({"linux": {"seccompPolicy": seccomp(flag)}}), &["linux", "seccomp"], seccomp(flag))
+        let field = if name.ends_with("log") {
+            "seccomp flag SECCOMP_FILTER_FLAG_LOG"
+        } else {
+            "seccomp flag SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV"
+        };
+        case(
+            name,
+            field,
+            json!({"linux": {"seccompPolicy": seccomp(flag)}}),
+            &["linux", "seccomp"],
+            seccomp(flag),
+        )
     };
     let mount = |option: &str| json!({"destination": "/m", "type": "bind", "source": "/proc/self", "options": ["rbind", option]});
     let mounted = "while read -r _ d _ o _; do [ \"$d\" != /m ] || echo \"$o\"; done </proc/self/mounts";
@@ -107,12 +129,28 @@ fn cases() -> Vec<Case> {
     ];
     if let Ok(host) = host_time {
         let time = json!({"type": "time"});
-        let case = case("time namespace", "namespace \"time\"", json!({"linux": {"namespaces": [time]}}), &["linux", "namespaces"], time.clone());
-        cases.push(case.probe("readlink /proc/self/ns/time", move |out| out.starts_with("time:") && out.trim() != host));
+        let case = case(
+            "time namespace",
+            "namespace \"time\"",
+            json!({"linux": {"namespaces": [time]}}),
+            &["linux", "namespaces"],
+            time.clone(),
+        );
+        cases.push(
+            case.probe("readlink /proc/self/ns/time", move |out| {
+                out.starts_with("time:") && out.trim() != host
+            }),
+        );
     }
     if fs::exists("/proc/self/numa_maps").unwrap_or_default() {
         let policy = json!({"mode": "MPOL_BIND", "nodes": "0"});
-        let case = case("memory policy", "memory policy", json!({"linux": {"memoryPolicy": policy}}), &["linux", "memoryPolicy"], policy.clone());
+        let case = case(
+            "memory policy",
+            "memory policy",
+            json!({"linux": {"memoryPolicy": policy}}),
+            &["linux", "memoryPolicy"],
+            policy.clone(),
+        );
         cases.push(case.probe("head -n 1 /proc/self/numa_maps", |out| out.contains("bind")));
     } else {
         skip("capabilities: memory policy", "the kernel knows no NUMA");
@@ -121,7 +159,13 @@ fn cases() -> Vec<Case> {
         skip("capabilities: RDT without resctrl", "resctrl is mounted");
     } else {
         let rdt = json!({"closId": {"value": "gold"}});
-        let case = case("rdt", "RDT closID", json!({"linux": {"rdt": rdt}}), &["linux", "intelRdt"], json!({"closID": "gold"}));
+        let case = case(
+            "rdt",
+            "RDT closID",
+            json!({"linux": {"rdt": rdt}}),
+            &["linux", "intelRdt"],
+            json!({"closID": "gold"}),
+        );
         // There is nothing that could have an effect.
         cases.push(case.probe("true", |_| false));
     }
@@ -164,7 +208,8 @@ fn version(runtime: &Runtime) -> String {
 
 fn check_all(runtime: &Runtime, go: &Program, cases: Vec<Case>) -> Vec<String> {
     let node = Node::new(runtime);
-    let rule = |(i, case): (usize, &Case)| json!({"id": node.id(&format!("plugin{i}")), "adjust": case.adjust});
+    let rule =
+        |(i, case): (usize, &Case)| json!({"id": node.id(&format!("plugin{i}")), "adjust": case.adjust});
     let rules: Vec<_> = cases.iter().enumerate().map(rule).collect();
     node.launch(PLUGIN, go, &json!({"rules": rules}).to_string());
     let check = |(i, case): (usize, &Case)| {

@@ -1,0 +1,134 @@
+//! What an adjustment needs of the host: CDI devices and classes by name, from files that the configuration names.
+
+use nri_integration::*;
+use serde_json::{Value, json};
+use std::fs;
+
+const PLUGIN: &str = "10-asks";
+
+/// A node whose CDI directories are `cdi-a` and `cdi-b` in it, and whose class files are `blockio.yaml` and `rdt.yaml`.
+fn node(runtime: &Runtime) -> Node {
+    let node = Node::new(runtime);
+    for dir in ["cdi-a", "cdi-b", "data"] {
+        fs::create_dir(node.path(dir)).unwrap();
+    }
+    // Tables stand at the end of a file, so the places that the harness adds have to come before.
+    let places = format!(
+        "[blockio]\nconfig_file = {:?}\n[rdt]\nconfig_file = {:?}\n[cdi]\nspec_dirs = [{:?}, {:?}]\n",
+        node.path("blockio.yaml"),
+        node.path("rdt.yaml"),
+        node.path("cdi-a"),
+        node.path("cdi-b")
+    );
+    let config = fs::read_to_string(node.config()).unwrap();
+    fs::write(node.config(), config + &places).unwrap();
+    node
+}
+
+/// Runs a container that prints what it sees.
+fn run(node: &Node, name: &str, script: &str) -> Ended {
+    let id = node.id(name);
+    let bundle = node.bundle(&id).arguments(&["/bin/sh", "-c", script]).make();
+    node.call(&["run", "--bundle", bundle.dir().to_str().unwrap(), &id])
+}
+
+/// The plugin's rule for a container of this name.
+fn rule(node: &Node, name: &str, adjust: Value) -> Value {
+    json!({"id": node.id(name), "adjust": adjust})
+}
+
+#[test]
+fn cdi_devices_are_injected() {
+    let Some(go) = go("cdi") else { return };
+    for_each_runtime("cdi", |runtime| {
+        let node = node(runtime);
+        let devices = |names: &[&str]| json!({"CDIDevices": names.iter().map(|n| json!({"name": n})).collect::<Vec<_>>()});
+        let rules = [
+            rule(&node, "good", devices(&["example.org/thing=0", "example.org/thing=other"])),
+            rule(&node, "missing", devices(&["example.org/thing=none"])),
+        ];
+        let journal = node.launch(PLUGIN, &go, &json!({"rules": rules}).to_string());
+        fs::write(node.path("data/file"), "from the host").unwrap();
+        let yaml = format!(
+            "cdiVersion: 0.6.0\nkind: example.org/thing\ncontainerEdits:\n  env: [ALL=yes]\ndevices:\n- name: 0\n  containerEdits:\n    env:\n    - DEVICE=zero\n    deviceNodes:\n    - path: /dev/cdi-null\n      hostPath: /dev/null\n      fileMode: 0640\n    mounts:\n    - hostPath: {}\n      containerPath: /data\n      options: [rbind, ro]\n",
+            node.path("data").display()
+        );
+        fs::write(node.path("cdi-a/thing.yaml"), yaml).unwrap();
+        let json = json!({"cdiVersion": "0.5.0", "kind": "example.org/thing", "devices": [{"name": "other", "containerEdits": {"env": ["OTHER=1"]}}]});
+        fs::write(node.path("cdi-b/thing.json"), json.to_string()).unwrap();
+        fs::write(node.path("cdi-b/broken.yaml"), "kind: x\nkind: y\n").unwrap();
+
+        let script = "echo $ALL $DEVICE $OTHER; cat /data/file; echo; stat -c '%t:%T %a' /dev/cdi-null; echo x >/dev/cdi-null && echo written";
+        let ended = run(&node, "good", script).success();
+        assert_eq!(ended.out(), "yes zero 1\nfrom the host\n1:3 640\nwritten\n");
+        let told = journal.wait_for("PostCreateContainer", &node.id("good"));
+        let names: Vec<_> =
+            told["container"]["CDIDevices"].as_array().unwrap().iter().map(|d| &d["name"]).collect();
+        assert_eq!(names, ["example.org/thing=0", "example.org/thing=other"]);
+        let env = told["container"]["env"].as_array().unwrap();
+        assert!(env.contains(&json!("DEVICE=zero")), "{env:?}");
+
+        let line = run(&node, "missing", "true").refusal();
+        for word in ["example.org/thing=none", "broken.yaml", "line 2, column 7", &node.id("missing")] {
+            assert!(line.contains(word), "{word:?} is not named: {line}");
+        }
+        assert!(node.log().contains("broken.yaml"), "{}", node.log());
+    });
+}
+
+#[test]
+fn classes_are_resolved_and_shown() {
+    let Some(go) = go("classes") else { return };
+    let Some(disk) = disk() else { return skip("classes", "no disk") };
+    for_each_runtime("classes", |runtime| {
+        let node = node(runtime);
+        let blockio = |class: &str| json!({"linux": {"resources": {"blockioClass": {"value": class}}}});
+        let update = json!({"event": "UpdateContainer", "id": node.id("good"), "updates": [
+            {"containerId": node.id("good"), "linux": {"resources": {"blockioClass": {"value": "fast"}}}}]});
+        let rules = [
+            rule(&node, "good", blockio("slow")),
+            rule(&node, "missing", blockio("none")),
+            rule(&node, "rdt", json!({"linux": {"resources": {"rdtClass": {"value": "none"}}}})),
+            update,
+        ];
+        let journal = node.launch(PLUGIN, &go, &json!({"rules": rules}).to_string());
+        let missing = run(&node, "missing", "true").refusal();
+        assert!(
+            missing.contains("block I/O class \"none\"") && missing.contains("blockio.yaml"),
+            "{missing}"
+        );
+        fs::write(node.path("rdt.yaml"), "partitions: {p: {classes: {gold: {}}}}\n").unwrap();
+        let missing = run(&node, "rdt", "true").refusal();
+        assert!(missing.contains("unknown RDT class \"none\"") && missing.contains("gold"), "{missing}");
+
+        // It is read anew.
+        let classes =
+            format!("Classes:\n  slow:\n  - Devices: [{disk}]\n    ThrottleReadBps: 2Mi\n  fast: []\n");
+        fs::write(node.path("blockio.yaml"), classes).unwrap();
+        let id = node.id("good");
+        let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
+        node.create(&bundle, &id).success();
+        let limits = node.cgroup_file(&id, "blkio", "blkio.throttle.read_bps_device", "io.max");
+        assert!(limits.contains("2097152"), "{limits}");
+        let class = |event: &str| {
+            journal.wait_for(event, &id)["container"]["linux"]["resources"]["blockioClass"]["value"].clone()
+        };
+        assert_eq!(class("PostCreateContainer"), "slow");
+        node.call(&["start", &id]).success();
+
+        // A plugin's change of a class is refused by name; what is in force stays, and stays shown.
+        let resources = node.path("resources.json");
+        fs::write(&resources, r#"{"pids": {"limit": 55}}"#).unwrap();
+        let line = node.call(&["update", "--resources", resources.to_str().unwrap(), &id]).refusal();
+        assert!(line.contains("block I/O class"), "{line}");
+        assert_eq!(class("UpdateContainer"), "slow");
+        let limits = node.cgroup_file(&id, "blkio", "blkio.throttle.read_bps_device", "io.max");
+        assert!(limits.contains("2097152"), "{limits}");
+    });
+}
+
+/// A whole disk of this machine with a node.
+fn disk() -> Option<String> {
+    let names = fs::read_dir("/sys/block").ok()?.flatten().filter_map(|e| e.file_name().into_string().ok());
+    names.map(|name| format!("/dev/{name}")).find(|path| fs::exists(path).unwrap_or_default())
+}
