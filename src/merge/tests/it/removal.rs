@@ -145,6 +145,9 @@ fn args_with_a_leading_empty_string_replace() {
     // Alone it takes back what was set: the container keeps its own.
     check(&[(A, a), (B, take_back)], "{}", r#"{"simple": {"7": "-10-b"}}"#);
     assert_eq!(create(&[(A, a), (B, take_back)]).unwrap().container.args, ["sh"]);
+    // More of them are the same marker: the outcome has no argument that could be taken for one.
+    check(&[(A, a), (B, r#"{"args": ["", "", "y"]}"#)], r#"{"args": ["y"]}"#, r#"{"simple": {"7": "10-b"}}"#);
+    assert_eq!(create(&[(A, r#"{"args": ["", ""]}"#)]).unwrap().container.args, ["sh"]);
     refuse(&[(A, a), (B, take_back), (C, a)], "plugins \"20-c\" and \"10-b\" both tried to set Args");
 }
 
