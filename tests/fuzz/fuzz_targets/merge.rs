@@ -5,7 +5,7 @@
 use libfuzzer_sys::fuzz_target;
 use nri_api::PluginId;
 use nri_api::proto::*;
-use nri_fuzz::Input;
+use nri_fuzz::{Input, proto::json};
 use nri_merge::validator::{DefaultValidatorConfig, validate};
 use nri_merge::{CreateMerge, UpdateMerge, UpdatesMerge};
 
@@ -59,7 +59,10 @@ fn create(input: &mut Input<'_>) {
         .reply(&plugin(99), CreateContainerResponse { adjust, ..Default::default() })
         .expect("an outcome has no conflict with itself");
     let again = again.finish();
-    assert_eq!(unordered(again.adjust, again.container), unordered(outcome.adjust, outcome.container));
+    let (again, first) =
+        (unordered(again.adjust, again.container), unordered(outcome.adjust, outcome.container));
+    assert!(again.0 == first.0, "again {}\nfirst {}", json(&again.0), json(&first.0));
+    assert!(again.1 == first.1, "again {}\nfirst {}\nfor {}", json(&again.1), json(&first.1), json(&first.0));
 }
 
 /// Removals come before what is set, so that entries of lists that have a key may have another order; all other lists keep theirs.

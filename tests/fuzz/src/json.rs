@@ -31,6 +31,18 @@ pub fn without_nulls(mut value: Value) -> Value {
     value
 }
 
+/// The same without objects that have no fields.
+pub fn without_empty(mut value: Value) -> Value {
+    fn drop_empty(value: &mut Value) {
+        if let Value::Object(fields) = value {
+            fields.values_mut().for_each(drop_empty);
+            fields.retain(|_, v| !v.as_object().is_some_and(serde_json::Map::is_empty));
+        }
+    }
+    drop_empty(&mut value);
+    value
+}
+
 /// Reads a value as the programs do; none for what no document may be.
 pub fn parse(bytes: &[u8]) -> Option<Value> {
     nri_spec::Document::parse(bytes).ok().map(nri_spec::Document::into_value)

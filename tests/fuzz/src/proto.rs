@@ -24,3 +24,8 @@ pub fn has_unknown(message: &dyn MessageDyn) -> bool {
             ReflectFieldRef::Map(values) => (&values).into_iter().any(|(_, value)| within(value)),
         })
 }
+
+/// As protojson, to be shown.
+pub fn json(message: &dyn MessageDyn) -> String {
+    protobuf_json_mapping::print_to_string(message).unwrap_or_else(|e| format!("{message:?}: {e}"))
+}
