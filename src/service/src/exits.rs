@@ -28,15 +28,14 @@ impl Process {
         crate::sys::pidfd_exit_status(self.0.get_ref())
     }
 
-    /// As [`Process::wait_status`], with a little time for the parent to reap it. It has ended.
-    pub async fn reaped_status(&self) -> Option<i32> {
+    /// Waits until the parent has reaped it, so that its status is known; not for long, since some never do. It has ended.
+    async fn reaped(&self) {
         for _ in 0..10 {
-            if let Some(status) = self.wait_status() {
-                return Some(status);
+            if self.wait_status().is_some() {
+                return;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        None
     }
 
     /// Waits until it has ended.
@@ -62,6 +61,7 @@ impl Service {
         tokio::spawn(async move {
             if let Some(process) = process {
                 process.ended().await;
+                process.reaped().await;
             }
             service.exited(&container, pid).await;
         });

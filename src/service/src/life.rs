@@ -135,10 +135,7 @@ impl Service {
         if record.phase == Phase::Stopped {
             return;
         }
-        let status = match container.process() {
-            Some(process) => process.reaped_status().await,
-            None => None,
-        };
+        let status = container.process().and_then(|process| process.wait_status());
         let stopped = || {
             self.registry.change(container, |r| r.note_stopped(status));
         };

@@ -10,7 +10,7 @@ use crate::{
 };
 use nri_api::proto::{Container as ContainerMessage, PodSandbox};
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{
         Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
@@ -28,6 +28,7 @@ pub struct Container {
     /// Held while its resources are being set, so that one setting follows the other.
     pub setting: Arc<AsyncMutex<()>>,
     deleting: AtomicBool,
+    gone: AtomicBool,
     process: Mutex<Option<Arc<Process>>>,
 }
 
@@ -51,6 +52,7 @@ impl Container {
             record: Mutex::new(record),
             setting: Arc::default(),
             deleting: AtomicBool::new(false),
+            gone: AtomicBool::new(false),
             process: Mutex::default(),
         })
     }
@@ -78,6 +80,16 @@ impl Container {
     /// Whether a `delete` of it is under way.
     pub fn is_deleting(&self) -> bool {
         self.deleting.load(Ordering::SeqCst)
+    }
+
+    /// Whether the runtime has deleted it; plugins may still have to hear of it.
+    pub fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::SeqCst)
+    }
+
+    /// Says that the runtime has deleted it.
+    pub fn set_gone(&self) {
+        self.gone.store(true, Ordering::SeqCst);
     }
 
     /// Says whether a `delete` of it is under way.
@@ -213,11 +225,17 @@ impl Registry {
             .count()
     }
 
-    /// How many pods and containers (sandboxes not counted) there are.
+    /// How many pods and containers (sandboxes not counted) there are. What is deleted and only has to be told to plugins does not count.
     pub fn counts(&self) -> (usize, usize) {
         let all = self.all();
-        let containers = all.iter().filter(|c| !lock(&c.record).sandbox).count();
-        (lock(&self.inner).pods.len(), containers)
+        let (gone, there): (Vec<_>, Vec<_>) = all.iter().partition(|c| c.is_gone());
+        let pods_of = |list: &[&Arc<Container>]| -> HashSet<String> {
+            list.iter().map(|c| lock(&c.record).pod_id.clone()).collect()
+        };
+        let (ending, held) = (pods_of(&gone), pods_of(&there));
+        let pods =
+            lock(&self.inner).pods.keys().filter(|p| held.contains(*p) || !ending.contains(*p)).count();
+        (pods, there.iter().filter(|c| !lock(&c.record).sandbox).count())
     }
 
     /// What events of this container carry.

@@ -4,7 +4,8 @@ use crate::{
     channel::Channel,
     create::Creation,
     exits::Process,
-    record::Key,
+    life::restore_document,
+    record::{Key, Phase, Record},
     registry::{Container, LaneGuard},
     service::{DELETE_PATIENCE, Refusal, Service},
 };
@@ -138,13 +139,16 @@ async fn create(
         channel.send(&Reply::Done).await?;
         return Ok(None);
     }
+    // From now on it can be updated. The engine need not wait for what plugins are told; its next verb waits for the lane.
+    service.registry.change(&container, |r| r.phase = Phase::Created);
+    let reply = channel.send(&Reply::Done).await;
     let pid = match finished.and_then(|f| f.pid) {
         Some(pid) => Some(pid),
         None => record.runtime.state(&key.id).await.ok().map(|s| s.pid).filter(|pid| *pid > 0),
     };
     service.created(&container, pid).await;
     drop(lane);
-    Ok(Some(Reply::Done))
+    reply.map(|()| None)
 }
 
 async fn created(
@@ -195,9 +199,13 @@ async fn start(service: &Arc<Service>, channel: &mut Channel, key: &Key) -> Answ
         }
     };
     if started {
+        service.registry.change(&container, Record::note_running);
+    }
+    let reply = channel.send(&Reply::Done).await;
+    if started {
         service.running(&container).await;
     }
-    Ok(Some(Reply::Done))
+    reply.map(|()| None)
 }
 
 async fn update(service: &Arc<Service>, channel: &mut Channel, begin: &Begin, key: &Key) -> Answer {
@@ -231,14 +239,13 @@ async fn delete(service: &Arc<Service>, channel: &mut Channel, key: &Key) -> Ans
     if !gone {
         return Ok(Some(Reply::Done));
     }
-    let reply = channel.send(&Reply::Done);
+    // The engine may use its bundle again as soon as it has the answer, its id only with the lane.
+    restore_document(&container.record());
+    container.set_gone();
+    let reply = channel.send(&Reply::Done).await;
     match lane {
-        Some(lane) => {
-            end(service, &container, lane).await;
-            reply.await?;
-        }
+        Some(lane) => end(service, &container, lane).await,
         None => {
-            reply.await?;
             let (service, key) = (service.clone(), key.clone());
             tokio::spawn(async move {
                 let lane = service.lane(&key).await;
@@ -246,7 +253,7 @@ async fn delete(service: &Arc<Service>, channel: &mut Channel, key: &Key) -> Ans
             });
         }
     }
-    Ok(None)
+    reply.map(|()| None)
 }
 
 async fn end(service: &Service, container: &Arc<Container>, _lane: LaneGuard) {
