@@ -6,6 +6,7 @@
 #   --hooks JSON        object, the content of hooks
 #   --env K=V           one more variable; may be repeated
 #   --annotation K=V    may be repeated
+#   --root DIR          the container's root, for bundles that share one; made if it is not there (default: rootfs in the bundle)
 #   --terminal          process.terminal is true
 #   ARGS                default: /probe, which prints what the container sees (see probe.sh)
 # Plain sh: neither python nor jq is asked for.
@@ -18,7 +19,7 @@ usage() { sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0" >&2; exit 2; }
 string() { printf '%s' "$1" | sed -e 's/[\\"]/\\&/g' -e 's/	/\\t/g' -e '1s/^/"/' -e '$!s/$/\\n/' -e '$s/$/"/' | tr -d '\n'; [ -n "$1" ] || printf '""'; }
 
 [ $# -ge 1 ] || usage
-dir=$1 cgroup=/nri-integration/$(basename "$1") resources='{}' hooks='' env='"PATH=/bin", "TERM=xterm"' annotations='' terminal=false
+dir=$1 root=rootfs cgroup=/nri-integration/$(basename "$1") resources='{}' hooks='' env='"PATH=/bin", "TERM=xterm"' annotations='' terminal=false
 shift
 while [ $# -gt 0 ]; do
   case $1 in
@@ -29,6 +30,7 @@ while [ $# -gt 0 ]; do
   esac
   case $1 in
     --cgroup) cgroup=$2 ;;
+    --root) root=$2 ;;
     --resources) resources=$2 ;;
     --hooks) hooks="\"hooks\": $2," ;;
     --env) env="$env, $(string "$2")" ;;
@@ -43,15 +45,19 @@ for a in "$@"; do args="$args${args:+, }$(string "$a")"; done
 rest=$(printf '%s' "$resources" | sed -e '1s/^[[:space:]]*{[[:space:]]*//')
 [ "${rest#\}}" != "$rest" ] || rest=", $rest"
 
-busybox=$(command -v busybox) || { echo 'bundle.sh: no busybox, run setup.sh' >&2; exit 1; }
-mkdir -p "$dir/rootfs/bin"
-for d in dev proc sys tmp etc root; do mkdir -p "$dir/rootfs/$d"; done
-cp "$busybox" "$dir/rootfs/bin/busybox"
-chroot "$dir/rootfs" /bin/busybox --install -s /bin || { echo 'bundle.sh: busybox is not static, or we are not root: run setup.sh as root' >&2; exit 1; }
-cp "$here/probe.sh" "$dir/rootfs/probe"
-chmod 755 "$dir/rootfs/probe"
-echo root:x:0:0:root:/root:/bin/sh >"$dir/rootfs/etc/passwd"
-echo root:x:0: >"$dir/rootfs/etc/group"
+mkdir -p "$dir"
+case $root in /*) place=$root ;; *) place=$dir/$root ;; esac
+if [ ! -e "$place/probe" ]; then
+  busybox=$(command -v busybox) || { echo 'bundle.sh: no busybox, run setup.sh' >&2; exit 1; }
+  for d in bin dev proc sys tmp etc root; do mkdir -p "$place/$d"; done
+  cp "$busybox" "$place/bin/busybox"
+  chroot "$place" /bin/busybox --install -s /bin || { echo 'bundle.sh: busybox is not static, or we are not root: run setup.sh as root' >&2; exit 1; }
+  echo root:x:0:0:root:/root:/bin/sh >"$place/etc/passwd"
+  echo root:x:0: >"$place/etc/group"
+  cp "$here/probe.sh" "$place/probe.new"
+  chmod 755 "$place/probe.new"
+  mv "$place/probe.new" "$place/probe"
+fi
 
 caps='"CAP_AUDIT_WRITE", "CAP_KILL", "CAP_NET_BIND_SERVICE"'
 cat >"$dir/config.json" <<J
@@ -61,7 +67,7 @@ cat >"$dir/config.json" <<J
     "terminal": $terminal, "user": {"uid": 0, "gid": 0}, "args": [$args], "env": [$env], "cwd": "/",
     "capabilities": {"bounding": [$caps], "effective": [$caps], "permitted": [$caps]}, "noNewPrivileges": true
   },
-  "root": {"path": "rootfs", "readonly": true},
+  "root": {"path": $(string "$root"), "readonly": true},
   "hostname": "integration",
   "mounts": [
     {"destination": "/proc", "type": "proc", "source": "proc"},

@@ -29,6 +29,12 @@ impl Bundle {
         self.option("--cgroup", path)
     }
 
+    /// A root that bundles share, which makes them cheap.
+    pub fn root(self, dir: &Path) -> Self {
+        let dir = dir.to_str().expect("our paths are UTF-8").to_owned();
+        self.option("--root", &dir)
+    }
+
     /// The content of `linux.resources`.
     pub fn resources(self, json: &str) -> Self {
         self.option("--resources", json)

@@ -88,7 +88,8 @@ impl Node {
 
     /// A bundle, to be made, for a container id.
     pub fn bundle(&self, id: &str) -> Bundle {
-        Bundle::new(&self.path("bundles"), id).cgroup(&format!("/{}/{id}", self.prefix))
+        let cgroup = format!("/{}/{id}", self.prefix);
+        Bundle::new(&self.path("bundles"), id).root(&self.path("rootfs")).cgroup(&cgroup)
     }
 
     /// A call of the wrapper, up to the runtime's global options.

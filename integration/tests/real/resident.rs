@@ -2,7 +2,11 @@
 
 use nri_integration::*;
 use rustix::process::Signal;
-use std::{fs, path::Path, process::Command};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 /// A caller as engines are: in a cgroup of its own, with descriptors that it did not mark, its own session, and a runtime that is to die
 /// with it.
@@ -34,6 +38,19 @@ call() {{ setpriv --pdeathsig KILL {words} "$@"; }}
     command
 }
 
+/// Ends the caller that wrote this file, if the test did not come to it.
+struct EndCaller(PathBuf);
+
+impl Drop for EndCaller {
+    fn drop(&mut self) {
+        let pid = fs::read_to_string(&self.0).unwrap_or_default().trim().parse().map(Process);
+        if let Some(caller) = pid.ok().filter(|p| p.is_alive()) {
+            caller.signal(Signal::KILL);
+            wait_until("the caller's end", || (!caller.is_alive()).then_some(()));
+        }
+    }
+}
+
 #[test]
 fn is_independent_of_who_started_it() {
     for_each_runtime("independence", |runtime| {
@@ -45,10 +62,11 @@ fn is_independent_of_who_started_it() {
         let pid = node.path("caller.pid");
         // It stays, so that it can be killed.
         let then = format!(
-            "call create --bundle '{}' {id} || exit 1; echo $$ > '{pid}.new'; mv '{pid}.new' '{pid}'; read -r _ < /dev/fd/3; sleep 1000",
+            "call create --bundle '{}' {id} || exit 1; echo $$ > '{pid}.new'; mv '{pid}.new' '{pid}'; exec sleep 1000",
             bundle.dir().display(),
             pid = pid.display()
         );
+        let _end = EndCaller(pid.clone());
         let mut child = caller(&node, &then).spawn().unwrap();
         let caller = wait_until("the caller's create", || {
             assert!(matches!(child.try_wait(), Ok(None)), "the caller failed");
@@ -130,7 +148,10 @@ fn started_and_stopped_by_hand() {
         node.ctl(&["start"]).success();
         assert_eq!(node.nrids(), [nrid]);
         node.ctl(&["stop"]).success();
-        assert!(!nrid.is_alive(), "stop returns when it is gone");
+        // It has let go of everything, so that another one can start at once; that the kernel is done with it comes a moment later.
         assert_eq!(node.ctl(&["status"]).code, Some(3));
+        node.ctl(&["start"]).success();
+        assert_ne!(node.nrid(), Some(nrid));
+        wait_until("the end of the first", || (!nrid.is_alive()).then_some(()));
     });
 }

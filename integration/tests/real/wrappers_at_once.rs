@@ -33,9 +33,13 @@ fn start_one_nrid() {
             let heard = journal.events(id);
             assert_eq!(heard.iter().filter(|e| *e == "CreateContainer").count(), 1, "{heard:?}");
         }
-        for (_, id) in &made {
-            node.call(&["delete", "--force", id]).success();
-        }
+        thread::scope(|scope| {
+            let calls: Vec<_> =
+                made.iter().map(|(_, id)| scope.spawn(|| node.call(&["delete", "--force", id]))).collect();
+            for call in calls {
+                call.join().unwrap().success();
+            }
+        });
         assert_eq!(node.status().unwrap()["containers"], 0);
     });
 }
