@@ -10103,7 +10103,9 @@ impl ::protobuf::Message for LinuxScheduler {
         if self.priority != 0 {
             my_size += ::protobuf::rt::int32_size(3, self.priority);
         }
-        my_size += ::protobuf::rt::vec_packed_enum_or_unknown_size(4, &self.flags);
+        for value in &self.flags {
+            my_size += ::protobuf::rt::int32_size(4, value.value());
+        };
         if self.runtime != 0 {
             my_size += ::protobuf::rt::uint64_size(5, self.runtime);
         }
@@ -10128,7 +10130,9 @@ impl ::protobuf::Message for LinuxScheduler {
         if self.priority != 0 {
             os.write_int32(3, self.priority)?;
         }
-        os.write_repeated_packed_enum_or_unknown(4, &self.flags)?;
+        for v in &self.flags {
+            os.write_enum(4, ::protobuf::EnumOrUnknown::value(v))?;
+        };
         if self.runtime != 0 {
             os.write_uint64(5, self.runtime)?;
         }
@@ -11499,7 +11503,9 @@ impl ::protobuf::Message for LinuxMemoryPolicy {
         if !self.nodes.is_empty() {
             my_size += ::protobuf::rt::string_size(2, &self.nodes);
         }
-        my_size += ::protobuf::rt::vec_packed_enum_or_unknown_size(3, &self.flags);
+        for value in &self.flags {
+            my_size += ::protobuf::rt::int32_size(3, value.value());
+        };
         my_size += ::protobuf::rt::unknown_fields_size(self.special_fields.unknown_fields());
         self.special_fields.cached_size().set(my_size as u32);
         my_size
@@ -11512,7 +11518,9 @@ impl ::protobuf::Message for LinuxMemoryPolicy {
         if !self.nodes.is_empty() {
             os.write_string(2, &self.nodes)?;
         }
-        os.write_repeated_packed_enum_or_unknown(3, &self.flags)?;
+        for v in &self.flags {
+            os.write_enum(3, ::protobuf::EnumOrUnknown::value(v))?;
+        };
         os.write_unknown_fields(self.special_fields.unknown_fields())?;
         ::std::result::Result::Ok(())
     }
@@ -14968,185 +14976,185 @@ static file_descriptor_proto_data: &'static [u8] = b"\
     \n\x05limit\x18\x01\x20\x01(\x03R\x05limit\"f\n\x0fLinuxIOPriority\x127\
     \n\x05class\x18\x01\x20\x01(\x0e2!.nri.pkg.api.v1alpha1.IOPrioClassR\x05\
     class\x12\x1a\n\x08priority\x18\x02\x20\x01(\x05R\x08priority\"$\n\x0eLi\
-    nuxNetDevice\x12\x12\n\x04name\x18\x01\x20\x01(\tR\x04name\"\x92\x02\n\
+    nuxNetDevice\x12\x12\n\x04name\x18\x01\x20\x01(\tR\x04name\"\x96\x02\n\
     \x0eLinuxScheduler\x12B\n\x06policy\x18\x01\x20\x01(\x0e2*.nri.pkg.api.v\
     1alpha1.LinuxSchedulerPolicyR\x06policy\x12\x12\n\x04nice\x18\x02\x20\
     \x01(\x05R\x04nice\x12\x1a\n\x08priority\x18\x03\x20\x01(\x05R\x08priori\
-    ty\x12>\n\x05flags\x18\x04\x20\x03(\x0e2(.nri.pkg.api.v1alpha1.LinuxSche\
-    dulerFlagR\x05flags\x12\x18\n\x07runtime\x18\x05\x20\x01(\x04R\x07runtim\
-    e\x12\x1a\n\x08deadline\x18\x06\x20\x01(\x04R\x08deadline\x12\x16\n\x06p\
-    eriod\x18\x07\x20\x01(\x04R\x06period\"\xa6\x04\n\x13ContainerAdjustment\
-    \x12\\\n\x0bannotations\x18\x02\x20\x03(\x0b2:.nri.pkg.api.v1alpha1.Cont\
-    ainerAdjustment.AnnotationsEntryR\x0bannotations\x123\n\x06mounts\x18\
-    \x03\x20\x03(\x0b2\x1b.nri.pkg.api.v1alpha1.MountR\x06mounts\x120\n\x03e\
-    nv\x18\x04\x20\x03(\x0b2\x1e.nri.pkg.api.v1alpha1.KeyValueR\x03env\x121\
-    \n\x05hooks\x18\x05\x20\x01(\x0b2\x1b.nri.pkg.api.v1alpha1.HooksR\x05hoo\
-    ks\x12D\n\x05linux\x18\x06\x20\x01(\x0b2..nri.pkg.api.v1alpha1.LinuxCont\
-    ainerAdjustmentR\x05linux\x12;\n\x07rlimits\x18\x07\x20\x03(\x0b2!.nri.p\
-    kg.api.v1alpha1.POSIXRlimitR\x07rlimits\x12@\n\x0bCDI_devices\x18\x08\
-    \x20\x03(\x0b2\x1f.nri.pkg.api.v1alpha1.CDIDeviceR\nCDIDevices\x12\x12\n\
-    \x04args\x18\t\x20\x03(\tR\x04args\x1a>\n\x10AnnotationsEntry\x12\x10\n\
-    \x03key\x18\x01\x20\x01(\tR\x03key\x12\x14\n\x05value\x18\x02\x20\x01(\t\
-    R\x05value:\x028\x01\"\xf7\x07\n\x18LinuxContainerAdjustment\x12;\n\x07d\
-    evices\x18\x01\x20\x03(\x0b2!.nri.pkg.api.v1alpha1.LinuxDeviceR\x07devic\
-    es\x12B\n\tresources\x18\x02\x20\x01(\x0b2$.nri.pkg.api.v1alpha1.LinuxRe\
-    sourcesR\tresources\x12!\n\x0ccgroups_path\x18\x03\x20\x01(\tR\x0bcgroup\
-    sPath\x12E\n\room_score_adj\x18\x04\x20\x01(\x0b2!.nri.pkg.api.v1alpha1.\
-    OptionalIntR\x0boomScoreAdj\x12F\n\x0bio_priority\x18\x05\x20\x01(\x0b2%\
-    .nri.pkg.api.v1alpha1.LinuxIOPriorityR\nioPriority\x12I\n\x0eseccomp_pol\
-    icy\x18\x06\x20\x01(\x0b2\".nri.pkg.api.v1alpha1.LinuxSeccompR\rseccompP\
-    olicy\x12D\n\nnamespaces\x18\x07\x20\x03(\x0b2$.nri.pkg.api.v1alpha1.Lin\
-    uxNamespaceR\nnamespaces\x12R\n\x06sysctl\x18\x08\x20\x03(\x0b2:.nri.pkg\
-    .api.v1alpha1.LinuxContainerAdjustment.SysctlEntryR\x06sysctl\x12_\n\x0b\
-    net_devices\x18\t\x20\x03(\x0b2>.nri.pkg.api.v1alpha1.LinuxContainerAdju\
-    stment.NetDevicesEntryR\nnetDevices\x12B\n\tscheduler\x18\n\x20\x01(\x0b\
-    2$.nri.pkg.api.v1alpha1.LinuxSchedulerR\tscheduler\x120\n\x03rdt\x18\x0b\
-    \x20\x01(\x0b2\x1e.nri.pkg.api.v1alpha1.LinuxRdtR\x03rdt\x12L\n\rmemory_\
-    policy\x18\x0c\x20\x01(\x0b2'.nri.pkg.api.v1alpha1.LinuxMemoryPolicyR\
-    \x0cmemoryPolicy\x1a9\n\x0bSysctlEntry\x12\x10\n\x03key\x18\x01\x20\x01(\
-    \tR\x03key\x12\x14\n\x05value\x18\x02\x20\x01(\tR\x05value:\x028\x01\x1a\
-    c\n\x0fNetDevicesEntry\x12\x10\n\x03key\x18\x01\x20\x01(\tR\x03key\x12:\
-    \n\x05value\x18\x02\x20\x01(\x0b2$.nri.pkg.api.v1alpha1.LinuxNetDeviceR\
-    \x05value:\x028\x01\"\xce\x02\n\x0cLinuxSeccomp\x12%\n\x0edefault_action\
-    \x18\x01\x20\x01(\tR\rdefaultAction\x12I\n\rdefault_errno\x18\x02\x20\
-    \x01(\x0b2$.nri.pkg.api.v1alpha1.OptionalUInt32R\x0cdefaultErrno\x12$\n\
-    \rarchitectures\x18\x03\x20\x03(\tR\rarchitectures\x12\x14\n\x05flags\
-    \x18\x04\x20\x03(\tR\x05flags\x12#\n\rlistener_path\x18\x05\x20\x01(\tR\
-    \x0clistenerPath\x12+\n\x11listener_metadata\x18\x06\x20\x01(\tR\x10list\
-    enerMetadata\x12>\n\x08syscalls\x18\x07\x20\x03(\x0b2\".nri.pkg.api.v1al\
-    pha1.LinuxSyscallR\x08syscalls\"\xba\x01\n\x0cLinuxSyscall\x12\x14\n\x05\
-    names\x18\x01\x20\x03(\tR\x05names\x12\x16\n\x06action\x18\x02\x20\x01(\
-    \tR\x06action\x12A\n\terrno_ret\x18\x03\x20\x01(\x0b2$.nri.pkg.api.v1alp\
-    ha1.OptionalUInt32R\x08errnoRet\x129\n\x04args\x18\x04\x20\x03(\x0b2%.nr\
-    i.pkg.api.v1alpha1.LinuxSeccompArgR\x04args\"j\n\x0fLinuxSeccompArg\x12\
-    \x14\n\x05index\x18\x01\x20\x01(\rR\x05index\x12\x14\n\x05value\x18\x02\
-    \x20\x01(\x04R\x05value\x12\x1b\n\tvalue_two\x18\x03\x20\x01(\x04R\x08va\
-    lueTwo\x12\x0e\n\x02op\x18\x04\x20\x01(\tR\x02op\"\x93\x01\n\x11LinuxMem\
-    oryPolicy\x122\n\x04mode\x18\x01\x20\x01(\x0e2\x1e.nri.pkg.api.v1alpha1.\
-    MpolModeR\x04mode\x12\x14\n\x05nodes\x18\x02\x20\x01(\tR\x05nodes\x124\n\
-    \x05flags\x18\x03\x20\x03(\x0e2\x1e.nri.pkg.api.v1alpha1.MpolFlagR\x05fl\
-    ags\"\x9d\x01\n\x0fContainerUpdate\x12!\n\x0ccontainer_id\x18\x01\x20\
-    \x01(\tR\x0bcontainerId\x12@\n\x05linux\x18\x02\x20\x01(\x0b2*.nri.pkg.a\
-    pi.v1alpha1.LinuxContainerUpdateR\x05linux\x12%\n\x0eignore_failure\x18\
-    \x03\x20\x01(\x08R\rignoreFailure\"Z\n\x14LinuxContainerUpdate\x12B\n\tr\
-    esources\x18\x01\x20\x01(\x0b2$.nri.pkg.api.v1alpha1.LinuxResourcesR\tre\
-    sources\"N\n\x11ContainerEviction\x12!\n\x0ccontainer_id\x18\x01\x20\x01\
-    (\tR\x0bcontainerId\x12\x16\n\x06reason\x18\x02\x20\x01(\tR\x06reason\"\
-    \xfc\x01\n\x08LinuxRdt\x12=\n\x07clos_id\x18\x01\x20\x01(\x0b2$.nri.pkg.\
-    api.v1alpha1.OptionalStringR\x06closId\x12H\n\x08schemata\x18\x02\x20\
-    \x01(\x0b2,.nri.pkg.api.v1alpha1.OptionalRepeatedStringR\x08schemata\x12\
-    O\n\x11enable_monitoring\x18\x03\x20\x01(\x0b2\".nri.pkg.api.v1alpha1.Op\
-    tionalBoolR\x10enableMonitoring\x12\x16\n\x06remove\x18\x04\x20\x01(\x08\
-    R\x06remove\"2\n\x08KeyValue\x12\x10\n\x03key\x18\x01\x20\x01(\tR\x03key\
-    \x12\x14\n\x05value\x18\x02\x20\x01(\tR\x05value\"&\n\x0eOptionalString\
-    \x12\x14\n\x05value\x18\x01\x20\x01(\tR\x05value\".\n\x16OptionalRepeate\
-    dString\x12\x14\n\x05value\x18\x01\x20\x03(\tR\x05value\"#\n\x0bOptional\
-    Int\x12\x14\n\x05value\x18\x01\x20\x01(\x03R\x05value\"%\n\rOptionalInt3\
-    2\x12\x14\n\x05value\x18\x01\x20\x01(\x05R\x05value\"&\n\x0eOptionalUInt\
-    32\x12\x14\n\x05value\x18\x01\x20\x01(\rR\x05value\"%\n\rOptionalInt64\
-    \x12\x14\n\x05value\x18\x01\x20\x01(\x03R\x05value\"&\n\x0eOptionalUInt6\
-    4\x12\x14\n\x05value\x18\x01\x20\x01(\x04R\x05value\"$\n\x0cOptionalBool\
-    \x12\x14\n\x05value\x18\x01\x20\x01(\x08R\x05value\"(\n\x10OptionalFileM\
-    ode\x12\x14\n\x05value\x18\x01\x20\x01(\rR\x05value\"\x9f\x01\n\x13Compo\
-    undFieldOwners\x12M\n\x06owners\x18\x01\x20\x03(\x0b25.nri.pkg.api.v1alp\
-    ha1.CompoundFieldOwners.OwnersEntryR\x06owners\x1a9\n\x0bOwnersEntry\x12\
+    ty\x12B\n\x05flags\x18\x04\x20\x03(\x0e2(.nri.pkg.api.v1alpha1.LinuxSche\
+    dulerFlagR\x05flagsB\x02\x10\0\x12\x18\n\x07runtime\x18\x05\x20\x01(\x04\
+    R\x07runtime\x12\x1a\n\x08deadline\x18\x06\x20\x01(\x04R\x08deadline\x12\
+    \x16\n\x06period\x18\x07\x20\x01(\x04R\x06period\"\xa6\x04\n\x13Containe\
+    rAdjustment\x12\\\n\x0bannotations\x18\x02\x20\x03(\x0b2:.nri.pkg.api.v1\
+    alpha1.ContainerAdjustment.AnnotationsEntryR\x0bannotations\x123\n\x06mo\
+    unts\x18\x03\x20\x03(\x0b2\x1b.nri.pkg.api.v1alpha1.MountR\x06mounts\x12\
+    0\n\x03env\x18\x04\x20\x03(\x0b2\x1e.nri.pkg.api.v1alpha1.KeyValueR\x03e\
+    nv\x121\n\x05hooks\x18\x05\x20\x01(\x0b2\x1b.nri.pkg.api.v1alpha1.HooksR\
+    \x05hooks\x12D\n\x05linux\x18\x06\x20\x01(\x0b2..nri.pkg.api.v1alpha1.Li\
+    nuxContainerAdjustmentR\x05linux\x12;\n\x07rlimits\x18\x07\x20\x03(\x0b2\
+    !.nri.pkg.api.v1alpha1.POSIXRlimitR\x07rlimits\x12@\n\x0bCDI_devices\x18\
+    \x08\x20\x03(\x0b2\x1f.nri.pkg.api.v1alpha1.CDIDeviceR\nCDIDevices\x12\
+    \x12\n\x04args\x18\t\x20\x03(\tR\x04args\x1a>\n\x10AnnotationsEntry\x12\
     \x10\n\x03key\x18\x01\x20\x01(\tR\x03key\x12\x14\n\x05value\x18\x02\x20\
-    \x01(\tR\x05value:\x028\x01\"\xc4\x02\n\x0bFieldOwners\x12E\n\x06simple\
-    \x18\x01\x20\x03(\x0b2-.nri.pkg.api.v1alpha1.FieldOwners.SimpleEntryR\
-    \x06simple\x12K\n\x08compound\x18\x02\x20\x03(\x0b2/.nri.pkg.api.v1alpha\
-    1.FieldOwners.CompoundEntryR\x08compound\x1a9\n\x0bSimpleEntry\x12\x10\n\
-    \x03key\x18\x01\x20\x01(\x05R\x03key\x12\x14\n\x05value\x18\x02\x20\x01(\
-    \tR\x05value:\x028\x01\x1af\n\rCompoundEntry\x12\x10\n\x03key\x18\x01\
-    \x20\x01(\x05R\x03key\x12?\n\x05value\x18\x02\x20\x01(\x0b2).nri.pkg.api\
-    .v1alpha1.CompoundFieldOwnersR\x05value:\x028\x01\"\xb6\x01\n\rOwningPlu\
-    gins\x12G\n\x06owners\x18\x01\x20\x03(\x0b2/.nri.pkg.api.v1alpha1.Owning\
-    Plugins.OwnersEntryR\x06owners\x1a\\\n\x0bOwnersEntry\x12\x10\n\x03key\
-    \x18\x01\x20\x01(\tR\x03key\x127\n\x05value\x18\x02\x20\x01(\x0b2!.nri.p\
-    kg.api.v1alpha1.FieldOwnersR\x05value:\x028\x01*\xf4\x02\n\x05Event\x12\
-    \x0b\n\x07UNKNOWN\x10\0\x12\x13\n\x0fRUN_POD_SANDBOX\x10\x01\x12\x14\n\
-    \x10STOP_POD_SANDBOX\x10\x02\x12\x16\n\x12REMOVE_POD_SANDBOX\x10\x03\x12\
-    \x14\n\x10CREATE_CONTAINER\x10\x04\x12\x19\n\x15POST_CREATE_CONTAINER\
-    \x10\x05\x12\x13\n\x0fSTART_CONTAINER\x10\x06\x12\x18\n\x14POST_START_CO\
-    NTAINER\x10\x07\x12\x14\n\x10UPDATE_CONTAINER\x10\x08\x12\x19\n\x15POST_\
-    UPDATE_CONTAINER\x10\t\x12\x12\n\x0eSTOP_CONTAINER\x10\n\x12\x14\n\x10RE\
-    MOVE_CONTAINER\x10\x0b\x12\x16\n\x12UPDATE_POD_SANDBOX\x10\x0c\x12\x1b\n\
-    \x17POST_UPDATE_POD_SANDBOX\x10\r\x12!\n\x1dVALIDATE_CONTAINER_ADJUSTMEN\
-    T\x10\x0e\x12\x08\n\x04LAST\x10\x0f*\x82\x01\n\x0eContainerState\x12\x15\
-    \n\x11CONTAINER_UNKNOWN\x10\0\x12\x15\n\x11CONTAINER_CREATED\x10\x01\x12\
-    \x14\n\x10CONTAINER_PAUSED\x10\x02\x12\x15\n\x11CONTAINER_RUNNING\x10\
-    \x03\x12\x15\n\x11CONTAINER_STOPPED\x10\x04*e\n\x0bIOPrioClass\x12\x15\n\
-    \x11IOPRIO_CLASS_NONE\x10\0\x12\x13\n\x0fIOPRIO_CLASS_RT\x10\x01\x12\x13\
-    \n\x0fIOPRIO_CLASS_BE\x10\x02\x12\x15\n\x11IOPRIO_CLASS_IDLE\x10\x03*\
-    \x99\x01\n\x14LinuxSchedulerPolicy\x12\x0e\n\nSCHED_NONE\x10\0\x12\x0f\n\
-    \x0bSCHED_OTHER\x10\x01\x12\x0e\n\nSCHED_FIFO\x10\x02\x12\x0c\n\x08SCHED\
-    _RR\x10\x03\x12\x0f\n\x0bSCHED_BATCH\x10\x04\x12\r\n\tSCHED_ISO\x10\x05\
-    \x12\x0e\n\nSCHED_IDLE\x10\x06\x12\x12\n\x0eSCHED_DEADLINE\x10\x07*\xdb\
-    \x01\n\x12LinuxSchedulerFlag\x12\x1c\n\x18SCHED_FLAG_RESET_ON_FORK\x10\0\
-    \x12\x16\n\x12SCHED_FLAG_RECLAIM\x10\x01\x12\x19\n\x15SCHED_FLAG_DL_OVER\
-    RUN\x10\x02\x12\x1a\n\x16SCHED_FLAG_KEEP_POLICY\x10\x03\x12\x1a\n\x16SCH\
-    ED_FLAG_KEEP_PARAMS\x10\x04\x12\x1d\n\x19SCHED_FLAG_UTIL_CLAMP_MIN\x10\
-    \x05\x12\x1d\n\x19SCHED_FLAG_UTIL_CLAMP_MAX\x10\x06*\x9b\x01\n\x08MpolMo\
-    de\x12\x10\n\x0cMPOL_DEFAULT\x10\0\x12\x12\n\x0eMPOL_PREFERRED\x10\x01\
-    \x12\r\n\tMPOL_BIND\x10\x02\x12\x13\n\x0fMPOL_INTERLEAVE\x10\x03\x12\x0e\
-    \n\nMPOL_LOCAL\x10\x04\x12\x17\n\x13MPOL_PREFERRED_MANY\x10\x05\x12\x1c\
-    \n\x18MPOL_WEIGHTED_INTERLEAVE\x10\x06*Y\n\x08MpolFlag\x12\x17\n\x13MPOL\
-    _F_STATIC_NODES\x10\0\x12\x19\n\x15MPOL_F_RELATIVE_NODES\x10\x01\x12\x19\
-    \n\x15MPOL_F_NUMA_BALANCING\x10\x02*\xb5\x05\n\x05Field\x12\x08\n\x04Non\
-    e\x10\0\x12\x0f\n\x0bAnnotations\x10\x01\x12\n\n\x06Mounts\x10\x02\x12\
-    \x0c\n\x08OciHooks\x10\x03\x12\x0b\n\x07Devices\x10\x04\x12\x0e\n\nCdiDe\
-    vices\x10\x05\x12\x07\n\x03Env\x10\x06\x12\x08\n\x04Args\x10\x07\x12\x0c\
-    \n\x08MemLimit\x10\x08\x12\x12\n\x0eMemReservation\x10\t\x12\x10\n\x0cMe\
-    mSwapLimit\x10\n\x12\x12\n\x0eMemKernelLimit\x10\x0b\x12\x0f\n\x0bMemTCP\
-    Limit\x10\x0c\x12\x11\n\rMemSwappiness\x10\r\x12\x17\n\x13MemDisableOomK\
-    iller\x10\x0e\x12\x13\n\x0fMemUseHierarchy\x10\x0f\x12\r\n\tCPUShares\
-    \x10\x10\x12\x0c\n\x08CPUQuota\x10\x11\x12\r\n\tCPUPeriod\x10\x12\x12\
-    \x16\n\x12CPURealtimeRuntime\x10\x13\x12\x15\n\x11CPURealtimePeriod\x10\
-    \x14\x12\x0e\n\nCPUSetCPUs\x10\x15\x12\x0e\n\nCPUSetMems\x10\x16\x12\r\n\
-    \tPidsLimit\x10\x17\x12\x12\n\x0eHugepageLimits\x10\x18\x12\x10\n\x0cBlo\
-    ckioClass\x10\x19\x12\x0c\n\x08RdtClass\x10\x1a\x12\x12\n\x0eCgroupsUnif\
-    ied\x10\x1b\x12\x0f\n\x0bCgroupsPath\x10\x1c\x12\x0f\n\x0bOomScoreAdj\
-    \x10\x1d\x12\x0b\n\x07Rlimits\x10\x1e\x12\x0e\n\nIoPriority\x10\x1f\x12\
-    \x11\n\rSeccompPolicy\x10\x20\x12\r\n\tNamespace\x10!\x12\n\n\x06Sysctl\
-    \x10\"\x12\x13\n\x0fLinuxNetDevices\x10#\x12\x0e\n\nLinuxSched\x10$\x12\
-    \r\n\tRdtClosID\x10%\x12\x0f\n\x0bRdtSchemata\x10&\x12\x17\n\x13RdtEnabl\
-    eMonitoring\x10'\x12\x10\n\x0cMemoryPolicy\x10(2\xd8\x01\n\x07Runtime\
-    \x12Z\n\x0eRegisterPlugin\x12+.nri.pkg.api.v1alpha1.RegisterPluginReques\
-    t\x1a\x1b.nri.pkg.api.v1alpha1.Empty\x12q\n\x10UpdateContainers\x12-.nri\
-    .pkg.api.v1alpha1.UpdateContainersRequest\x1a..nri.pkg.api.v1alpha1.Upda\
-    teContainersResponse2\xcd\x0f\n\x06Plugin\x12\\\n\tConfigure\x12&.nri.pk\
-    g.api.v1alpha1.ConfigureRequest\x1a'.nri.pkg.api.v1alpha1.ConfigureRespo\
-    nse\x12b\n\x0bSynchronize\x12(.nri.pkg.api.v1alpha1.SynchronizeRequest\
-    \x1a).nri.pkg.api.v1alpha1.SynchronizeResponse\x12D\n\x08Shutdown\x12\
-    \x1b.nri.pkg.api.v1alpha1.Empty\x1a\x1b.nri.pkg.api.v1alpha1.Empty\x12h\
-    \n\rRunPodSandbox\x12*.nri.pkg.api.v1alpha1.RunPodSandboxRequest\x1a+.nr\
-    i.pkg.api.v1alpha1.RunPodSandboxResponse\x12q\n\x10UpdatePodSandbox\x12-\
-    .nri.pkg.api.v1alpha1.UpdatePodSandboxRequest\x1a..nri.pkg.api.v1alpha1.\
-    UpdatePodSandboxResponse\x12}\n\x14PostUpdatePodSandbox\x121.nri.pkg.api\
-    .v1alpha1.PostUpdatePodSandboxRequest\x1a2.nri.pkg.api.v1alpha1.PostUpda\
-    tePodSandboxResponse\x12k\n\x0eStopPodSandbox\x12+.nri.pkg.api.v1alpha1.\
-    StopPodSandboxRequest\x1a,.nri.pkg.api.v1alpha1.StopPodSandboxResponse\
-    \x12q\n\x10RemovePodSandbox\x12-.nri.pkg.api.v1alpha1.RemovePodSandboxRe\
-    quest\x1a..nri.pkg.api.v1alpha1.RemovePodSandboxResponse\x12n\n\x0fCreat\
-    eContainer\x12,.nri.pkg.api.v1alpha1.CreateContainerRequest\x1a-.nri.pkg\
-    .api.v1alpha1.CreateContainerResponse\x12z\n\x13PostCreateContainer\x120\
-    .nri.pkg.api.v1alpha1.PostCreateContainerRequest\x1a1.nri.pkg.api.v1alph\
-    a1.PostCreateContainerResponse\x12k\n\x0eStartContainer\x12+.nri.pkg.api\
-    .v1alpha1.StartContainerRequest\x1a,.nri.pkg.api.v1alpha1.StartContainer\
-    Response\x12w\n\x12PostStartContainer\x12/.nri.pkg.api.v1alpha1.PostStar\
-    tContainerRequest\x1a0.nri.pkg.api.v1alpha1.PostStartContainerResponse\
-    \x12n\n\x0fUpdateContainer\x12,.nri.pkg.api.v1alpha1.UpdateContainerRequ\
-    est\x1a-.nri.pkg.api.v1alpha1.UpdateContainerResponse\x12z\n\x13PostUpda\
-    teContainer\x120.nri.pkg.api.v1alpha1.PostUpdateContainerRequest\x1a1.nr\
-    i.pkg.api.v1alpha1.PostUpdateContainerResponse\x12h\n\rStopContainer\x12\
-    *.nri.pkg.api.v1alpha1.StopContainerRequest\x1a+.nri.pkg.api.v1alpha1.St\
-    opContainerResponse\x12n\n\x0fRemoveContainer\x12,.nri.pkg.api.v1alpha1.\
-    RemoveContainerRequest\x1a-.nri.pkg.api.v1alpha1.RemoveContainerResponse\
-    \x12R\n\x0bStateChange\x12&.nri.pkg.api.v1alpha1.StateChangeEvent\x1a\
-    \x1b.nri.pkg.api.v1alpha1.Empty\x12\x92\x01\n\x1bValidateContainerAdjust\
-    ment\x128.nri.pkg.api.v1alpha1.ValidateContainerAdjustmentRequest\x1a9.n\
-    ri.pkg.api.v1alpha1.ValidateContainerAdjustmentResponse2U\n\rHostFunctio\
-    ns\x12D\n\x03Log\x12\x20.nri.pkg.api.v1alpha1.LogRequest\x1a\x1b.nri.pkg\
-    .api.v1alpha1.Emptyb\x06proto3\
+    \x01(\tR\x05value:\x028\x01\"\xf7\x07\n\x18LinuxContainerAdjustment\x12;\
+    \n\x07devices\x18\x01\x20\x03(\x0b2!.nri.pkg.api.v1alpha1.LinuxDeviceR\
+    \x07devices\x12B\n\tresources\x18\x02\x20\x01(\x0b2$.nri.pkg.api.v1alpha\
+    1.LinuxResourcesR\tresources\x12!\n\x0ccgroups_path\x18\x03\x20\x01(\tR\
+    \x0bcgroupsPath\x12E\n\room_score_adj\x18\x04\x20\x01(\x0b2!.nri.pkg.api\
+    .v1alpha1.OptionalIntR\x0boomScoreAdj\x12F\n\x0bio_priority\x18\x05\x20\
+    \x01(\x0b2%.nri.pkg.api.v1alpha1.LinuxIOPriorityR\nioPriority\x12I\n\x0e\
+    seccomp_policy\x18\x06\x20\x01(\x0b2\".nri.pkg.api.v1alpha1.LinuxSeccomp\
+    R\rseccompPolicy\x12D\n\nnamespaces\x18\x07\x20\x03(\x0b2$.nri.pkg.api.v\
+    1alpha1.LinuxNamespaceR\nnamespaces\x12R\n\x06sysctl\x18\x08\x20\x03(\
+    \x0b2:.nri.pkg.api.v1alpha1.LinuxContainerAdjustment.SysctlEntryR\x06sys\
+    ctl\x12_\n\x0bnet_devices\x18\t\x20\x03(\x0b2>.nri.pkg.api.v1alpha1.Linu\
+    xContainerAdjustment.NetDevicesEntryR\nnetDevices\x12B\n\tscheduler\x18\
+    \n\x20\x01(\x0b2$.nri.pkg.api.v1alpha1.LinuxSchedulerR\tscheduler\x120\n\
+    \x03rdt\x18\x0b\x20\x01(\x0b2\x1e.nri.pkg.api.v1alpha1.LinuxRdtR\x03rdt\
+    \x12L\n\rmemory_policy\x18\x0c\x20\x01(\x0b2'.nri.pkg.api.v1alpha1.Linux\
+    MemoryPolicyR\x0cmemoryPolicy\x1a9\n\x0bSysctlEntry\x12\x10\n\x03key\x18\
+    \x01\x20\x01(\tR\x03key\x12\x14\n\x05value\x18\x02\x20\x01(\tR\x05value:\
+    \x028\x01\x1ac\n\x0fNetDevicesEntry\x12\x10\n\x03key\x18\x01\x20\x01(\tR\
+    \x03key\x12:\n\x05value\x18\x02\x20\x01(\x0b2$.nri.pkg.api.v1alpha1.Linu\
+    xNetDeviceR\x05value:\x028\x01\"\xce\x02\n\x0cLinuxSeccomp\x12%\n\x0edef\
+    ault_action\x18\x01\x20\x01(\tR\rdefaultAction\x12I\n\rdefault_errno\x18\
+    \x02\x20\x01(\x0b2$.nri.pkg.api.v1alpha1.OptionalUInt32R\x0cdefaultErrno\
+    \x12$\n\rarchitectures\x18\x03\x20\x03(\tR\rarchitectures\x12\x14\n\x05f\
+    lags\x18\x04\x20\x03(\tR\x05flags\x12#\n\rlistener_path\x18\x05\x20\x01(\
+    \tR\x0clistenerPath\x12+\n\x11listener_metadata\x18\x06\x20\x01(\tR\x10l\
+    istenerMetadata\x12>\n\x08syscalls\x18\x07\x20\x03(\x0b2\".nri.pkg.api.v\
+    1alpha1.LinuxSyscallR\x08syscalls\"\xba\x01\n\x0cLinuxSyscall\x12\x14\n\
+    \x05names\x18\x01\x20\x03(\tR\x05names\x12\x16\n\x06action\x18\x02\x20\
+    \x01(\tR\x06action\x12A\n\terrno_ret\x18\x03\x20\x01(\x0b2$.nri.pkg.api.\
+    v1alpha1.OptionalUInt32R\x08errnoRet\x129\n\x04args\x18\x04\x20\x03(\x0b\
+    2%.nri.pkg.api.v1alpha1.LinuxSeccompArgR\x04args\"j\n\x0fLinuxSeccompArg\
+    \x12\x14\n\x05index\x18\x01\x20\x01(\rR\x05index\x12\x14\n\x05value\x18\
+    \x02\x20\x01(\x04R\x05value\x12\x1b\n\tvalue_two\x18\x03\x20\x01(\x04R\
+    \x08valueTwo\x12\x0e\n\x02op\x18\x04\x20\x01(\tR\x02op\"\x97\x01\n\x11Li\
+    nuxMemoryPolicy\x122\n\x04mode\x18\x01\x20\x01(\x0e2\x1e.nri.pkg.api.v1a\
+    lpha1.MpolModeR\x04mode\x12\x14\n\x05nodes\x18\x02\x20\x01(\tR\x05nodes\
+    \x128\n\x05flags\x18\x03\x20\x03(\x0e2\x1e.nri.pkg.api.v1alpha1.MpolFlag\
+    R\x05flagsB\x02\x10\0\"\x9d\x01\n\x0fContainerUpdate\x12!\n\x0ccontainer\
+    _id\x18\x01\x20\x01(\tR\x0bcontainerId\x12@\n\x05linux\x18\x02\x20\x01(\
+    \x0b2*.nri.pkg.api.v1alpha1.LinuxContainerUpdateR\x05linux\x12%\n\x0eign\
+    ore_failure\x18\x03\x20\x01(\x08R\rignoreFailure\"Z\n\x14LinuxContainerU\
+    pdate\x12B\n\tresources\x18\x01\x20\x01(\x0b2$.nri.pkg.api.v1alpha1.Linu\
+    xResourcesR\tresources\"N\n\x11ContainerEviction\x12!\n\x0ccontainer_id\
+    \x18\x01\x20\x01(\tR\x0bcontainerId\x12\x16\n\x06reason\x18\x02\x20\x01(\
+    \tR\x06reason\"\xfc\x01\n\x08LinuxRdt\x12=\n\x07clos_id\x18\x01\x20\x01(\
+    \x0b2$.nri.pkg.api.v1alpha1.OptionalStringR\x06closId\x12H\n\x08schemata\
+    \x18\x02\x20\x01(\x0b2,.nri.pkg.api.v1alpha1.OptionalRepeatedStringR\x08\
+    schemata\x12O\n\x11enable_monitoring\x18\x03\x20\x01(\x0b2\".nri.pkg.api\
+    .v1alpha1.OptionalBoolR\x10enableMonitoring\x12\x16\n\x06remove\x18\x04\
+    \x20\x01(\x08R\x06remove\"2\n\x08KeyValue\x12\x10\n\x03key\x18\x01\x20\
+    \x01(\tR\x03key\x12\x14\n\x05value\x18\x02\x20\x01(\tR\x05value\"&\n\x0e\
+    OptionalString\x12\x14\n\x05value\x18\x01\x20\x01(\tR\x05value\".\n\x16O\
+    ptionalRepeatedString\x12\x14\n\x05value\x18\x01\x20\x03(\tR\x05value\"#\
+    \n\x0bOptionalInt\x12\x14\n\x05value\x18\x01\x20\x01(\x03R\x05value\"%\n\
+    \rOptionalInt32\x12\x14\n\x05value\x18\x01\x20\x01(\x05R\x05value\"&\n\
+    \x0eOptionalUInt32\x12\x14\n\x05value\x18\x01\x20\x01(\rR\x05value\"%\n\
+    \rOptionalInt64\x12\x14\n\x05value\x18\x01\x20\x01(\x03R\x05value\"&\n\
+    \x0eOptionalUInt64\x12\x14\n\x05value\x18\x01\x20\x01(\x04R\x05value\"$\
+    \n\x0cOptionalBool\x12\x14\n\x05value\x18\x01\x20\x01(\x08R\x05value\"(\
+    \n\x10OptionalFileMode\x12\x14\n\x05value\x18\x01\x20\x01(\rR\x05value\"\
+    \x9f\x01\n\x13CompoundFieldOwners\x12M\n\x06owners\x18\x01\x20\x03(\x0b2\
+    5.nri.pkg.api.v1alpha1.CompoundFieldOwners.OwnersEntryR\x06owners\x1a9\n\
+    \x0bOwnersEntry\x12\x10\n\x03key\x18\x01\x20\x01(\tR\x03key\x12\x14\n\
+    \x05value\x18\x02\x20\x01(\tR\x05value:\x028\x01\"\xc4\x02\n\x0bFieldOwn\
+    ers\x12E\n\x06simple\x18\x01\x20\x03(\x0b2-.nri.pkg.api.v1alpha1.FieldOw\
+    ners.SimpleEntryR\x06simple\x12K\n\x08compound\x18\x02\x20\x03(\x0b2/.nr\
+    i.pkg.api.v1alpha1.FieldOwners.CompoundEntryR\x08compound\x1a9\n\x0bSimp\
+    leEntry\x12\x10\n\x03key\x18\x01\x20\x01(\x05R\x03key\x12\x14\n\x05value\
+    \x18\x02\x20\x01(\tR\x05value:\x028\x01\x1af\n\rCompoundEntry\x12\x10\n\
+    \x03key\x18\x01\x20\x01(\x05R\x03key\x12?\n\x05value\x18\x02\x20\x01(\
+    \x0b2).nri.pkg.api.v1alpha1.CompoundFieldOwnersR\x05value:\x028\x01\"\
+    \xb6\x01\n\rOwningPlugins\x12G\n\x06owners\x18\x01\x20\x03(\x0b2/.nri.pk\
+    g.api.v1alpha1.OwningPlugins.OwnersEntryR\x06owners\x1a\\\n\x0bOwnersEnt\
+    ry\x12\x10\n\x03key\x18\x01\x20\x01(\tR\x03key\x127\n\x05value\x18\x02\
+    \x20\x01(\x0b2!.nri.pkg.api.v1alpha1.FieldOwnersR\x05value:\x028\x01*\
+    \xf4\x02\n\x05Event\x12\x0b\n\x07UNKNOWN\x10\0\x12\x13\n\x0fRUN_POD_SAND\
+    BOX\x10\x01\x12\x14\n\x10STOP_POD_SANDBOX\x10\x02\x12\x16\n\x12REMOVE_PO\
+    D_SANDBOX\x10\x03\x12\x14\n\x10CREATE_CONTAINER\x10\x04\x12\x19\n\x15POS\
+    T_CREATE_CONTAINER\x10\x05\x12\x13\n\x0fSTART_CONTAINER\x10\x06\x12\x18\
+    \n\x14POST_START_CONTAINER\x10\x07\x12\x14\n\x10UPDATE_CONTAINER\x10\x08\
+    \x12\x19\n\x15POST_UPDATE_CONTAINER\x10\t\x12\x12\n\x0eSTOP_CONTAINER\
+    \x10\n\x12\x14\n\x10REMOVE_CONTAINER\x10\x0b\x12\x16\n\x12UPDATE_POD_SAN\
+    DBOX\x10\x0c\x12\x1b\n\x17POST_UPDATE_POD_SANDBOX\x10\r\x12!\n\x1dVALIDA\
+    TE_CONTAINER_ADJUSTMENT\x10\x0e\x12\x08\n\x04LAST\x10\x0f*\x82\x01\n\x0e\
+    ContainerState\x12\x15\n\x11CONTAINER_UNKNOWN\x10\0\x12\x15\n\x11CONTAIN\
+    ER_CREATED\x10\x01\x12\x14\n\x10CONTAINER_PAUSED\x10\x02\x12\x15\n\x11CO\
+    NTAINER_RUNNING\x10\x03\x12\x15\n\x11CONTAINER_STOPPED\x10\x04*e\n\x0bIO\
+    PrioClass\x12\x15\n\x11IOPRIO_CLASS_NONE\x10\0\x12\x13\n\x0fIOPRIO_CLASS\
+    _RT\x10\x01\x12\x13\n\x0fIOPRIO_CLASS_BE\x10\x02\x12\x15\n\x11IOPRIO_CLA\
+    SS_IDLE\x10\x03*\x99\x01\n\x14LinuxSchedulerPolicy\x12\x0e\n\nSCHED_NONE\
+    \x10\0\x12\x0f\n\x0bSCHED_OTHER\x10\x01\x12\x0e\n\nSCHED_FIFO\x10\x02\
+    \x12\x0c\n\x08SCHED_RR\x10\x03\x12\x0f\n\x0bSCHED_BATCH\x10\x04\x12\r\n\
+    \tSCHED_ISO\x10\x05\x12\x0e\n\nSCHED_IDLE\x10\x06\x12\x12\n\x0eSCHED_DEA\
+    DLINE\x10\x07*\xdb\x01\n\x12LinuxSchedulerFlag\x12\x1c\n\x18SCHED_FLAG_R\
+    ESET_ON_FORK\x10\0\x12\x16\n\x12SCHED_FLAG_RECLAIM\x10\x01\x12\x19\n\x15\
+    SCHED_FLAG_DL_OVERRUN\x10\x02\x12\x1a\n\x16SCHED_FLAG_KEEP_POLICY\x10\
+    \x03\x12\x1a\n\x16SCHED_FLAG_KEEP_PARAMS\x10\x04\x12\x1d\n\x19SCHED_FLAG\
+    _UTIL_CLAMP_MIN\x10\x05\x12\x1d\n\x19SCHED_FLAG_UTIL_CLAMP_MAX\x10\x06*\
+    \x9b\x01\n\x08MpolMode\x12\x10\n\x0cMPOL_DEFAULT\x10\0\x12\x12\n\x0eMPOL\
+    _PREFERRED\x10\x01\x12\r\n\tMPOL_BIND\x10\x02\x12\x13\n\x0fMPOL_INTERLEA\
+    VE\x10\x03\x12\x0e\n\nMPOL_LOCAL\x10\x04\x12\x17\n\x13MPOL_PREFERRED_MAN\
+    Y\x10\x05\x12\x1c\n\x18MPOL_WEIGHTED_INTERLEAVE\x10\x06*Y\n\x08MpolFlag\
+    \x12\x17\n\x13MPOL_F_STATIC_NODES\x10\0\x12\x19\n\x15MPOL_F_RELATIVE_NOD\
+    ES\x10\x01\x12\x19\n\x15MPOL_F_NUMA_BALANCING\x10\x02*\xb5\x05\n\x05Fiel\
+    d\x12\x08\n\x04None\x10\0\x12\x0f\n\x0bAnnotations\x10\x01\x12\n\n\x06Mo\
+    unts\x10\x02\x12\x0c\n\x08OciHooks\x10\x03\x12\x0b\n\x07Devices\x10\x04\
+    \x12\x0e\n\nCdiDevices\x10\x05\x12\x07\n\x03Env\x10\x06\x12\x08\n\x04Arg\
+    s\x10\x07\x12\x0c\n\x08MemLimit\x10\x08\x12\x12\n\x0eMemReservation\x10\
+    \t\x12\x10\n\x0cMemSwapLimit\x10\n\x12\x12\n\x0eMemKernelLimit\x10\x0b\
+    \x12\x0f\n\x0bMemTCPLimit\x10\x0c\x12\x11\n\rMemSwappiness\x10\r\x12\x17\
+    \n\x13MemDisableOomKiller\x10\x0e\x12\x13\n\x0fMemUseHierarchy\x10\x0f\
+    \x12\r\n\tCPUShares\x10\x10\x12\x0c\n\x08CPUQuota\x10\x11\x12\r\n\tCPUPe\
+    riod\x10\x12\x12\x16\n\x12CPURealtimeRuntime\x10\x13\x12\x15\n\x11CPURea\
+    ltimePeriod\x10\x14\x12\x0e\n\nCPUSetCPUs\x10\x15\x12\x0e\n\nCPUSetMems\
+    \x10\x16\x12\r\n\tPidsLimit\x10\x17\x12\x12\n\x0eHugepageLimits\x10\x18\
+    \x12\x10\n\x0cBlockioClass\x10\x19\x12\x0c\n\x08RdtClass\x10\x1a\x12\x12\
+    \n\x0eCgroupsUnified\x10\x1b\x12\x0f\n\x0bCgroupsPath\x10\x1c\x12\x0f\n\
+    \x0bOomScoreAdj\x10\x1d\x12\x0b\n\x07Rlimits\x10\x1e\x12\x0e\n\nIoPriori\
+    ty\x10\x1f\x12\x11\n\rSeccompPolicy\x10\x20\x12\r\n\tNamespace\x10!\x12\
+    \n\n\x06Sysctl\x10\"\x12\x13\n\x0fLinuxNetDevices\x10#\x12\x0e\n\nLinuxS\
+    ched\x10$\x12\r\n\tRdtClosID\x10%\x12\x0f\n\x0bRdtSchemata\x10&\x12\x17\
+    \n\x13RdtEnableMonitoring\x10'\x12\x10\n\x0cMemoryPolicy\x10(2\xd8\x01\n\
+    \x07Runtime\x12Z\n\x0eRegisterPlugin\x12+.nri.pkg.api.v1alpha1.RegisterP\
+    luginRequest\x1a\x1b.nri.pkg.api.v1alpha1.Empty\x12q\n\x10UpdateContaine\
+    rs\x12-.nri.pkg.api.v1alpha1.UpdateContainersRequest\x1a..nri.pkg.api.v1\
+    alpha1.UpdateContainersResponse2\xcd\x0f\n\x06Plugin\x12\\\n\tConfigure\
+    \x12&.nri.pkg.api.v1alpha1.ConfigureRequest\x1a'.nri.pkg.api.v1alpha1.Co\
+    nfigureResponse\x12b\n\x0bSynchronize\x12(.nri.pkg.api.v1alpha1.Synchron\
+    izeRequest\x1a).nri.pkg.api.v1alpha1.SynchronizeResponse\x12D\n\x08Shutd\
+    own\x12\x1b.nri.pkg.api.v1alpha1.Empty\x1a\x1b.nri.pkg.api.v1alpha1.Empt\
+    y\x12h\n\rRunPodSandbox\x12*.nri.pkg.api.v1alpha1.RunPodSandboxRequest\
+    \x1a+.nri.pkg.api.v1alpha1.RunPodSandboxResponse\x12q\n\x10UpdatePodSand\
+    box\x12-.nri.pkg.api.v1alpha1.UpdatePodSandboxRequest\x1a..nri.pkg.api.v\
+    1alpha1.UpdatePodSandboxResponse\x12}\n\x14PostUpdatePodSandbox\x121.nri\
+    .pkg.api.v1alpha1.PostUpdatePodSandboxRequest\x1a2.nri.pkg.api.v1alpha1.\
+    PostUpdatePodSandboxResponse\x12k\n\x0eStopPodSandbox\x12+.nri.pkg.api.v\
+    1alpha1.StopPodSandboxRequest\x1a,.nri.pkg.api.v1alpha1.StopPodSandboxRe\
+    sponse\x12q\n\x10RemovePodSandbox\x12-.nri.pkg.api.v1alpha1.RemovePodSan\
+    dboxRequest\x1a..nri.pkg.api.v1alpha1.RemovePodSandboxResponse\x12n\n\
+    \x0fCreateContainer\x12,.nri.pkg.api.v1alpha1.CreateContainerRequest\x1a\
+    -.nri.pkg.api.v1alpha1.CreateContainerResponse\x12z\n\x13PostCreateConta\
+    iner\x120.nri.pkg.api.v1alpha1.PostCreateContainerRequest\x1a1.nri.pkg.a\
+    pi.v1alpha1.PostCreateContainerResponse\x12k\n\x0eStartContainer\x12+.nr\
+    i.pkg.api.v1alpha1.StartContainerRequest\x1a,.nri.pkg.api.v1alpha1.Start\
+    ContainerResponse\x12w\n\x12PostStartContainer\x12/.nri.pkg.api.v1alpha1\
+    .PostStartContainerRequest\x1a0.nri.pkg.api.v1alpha1.PostStartContainerR\
+    esponse\x12n\n\x0fUpdateContainer\x12,.nri.pkg.api.v1alpha1.UpdateContai\
+    nerRequest\x1a-.nri.pkg.api.v1alpha1.UpdateContainerResponse\x12z\n\x13P\
+    ostUpdateContainer\x120.nri.pkg.api.v1alpha1.PostUpdateContainerRequest\
+    \x1a1.nri.pkg.api.v1alpha1.PostUpdateContainerResponse\x12h\n\rStopConta\
+    iner\x12*.nri.pkg.api.v1alpha1.StopContainerRequest\x1a+.nri.pkg.api.v1a\
+    lpha1.StopContainerResponse\x12n\n\x0fRemoveContainer\x12,.nri.pkg.api.v\
+    1alpha1.RemoveContainerRequest\x1a-.nri.pkg.api.v1alpha1.RemoveContainer\
+    Response\x12R\n\x0bStateChange\x12&.nri.pkg.api.v1alpha1.StateChangeEven\
+    t\x1a\x1b.nri.pkg.api.v1alpha1.Empty\x12\x92\x01\n\x1bValidateContainerA\
+    djustment\x128.nri.pkg.api.v1alpha1.ValidateContainerAdjustmentRequest\
+    \x1a9.nri.pkg.api.v1alpha1.ValidateContainerAdjustmentResponse2U\n\rHost\
+    Functions\x12D\n\x03Log\x12\x20.nri.pkg.api.v1alpha1.LogRequest\x1a\x1b.\
+    nri.pkg.api.v1alpha1.Emptyb\x06proto3\
 ";
 
 /// `FileDescriptorProto` object which was a source for this generated file
