@@ -6,7 +6,7 @@ use std::{
 };
 
 /// How long anything may take before a test gives up. Generous: it is never waited for in vain but when something is wrong.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Waits until `condition` yields something.
 ///
