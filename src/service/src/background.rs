@@ -52,72 +52,12 @@ pub fn settle() {
 fn leave_cgroup() -> Vec<(PathBuf, io::Error)> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let inside = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
-    cgroup_roots(&mounts)
+    nri_cgroup::hierarchies(&mounts)
         .into_iter()
-        .filter(|root| is_below(&inside, root))
-        .filter_map(|root| {
-            let file = root.path.join("cgroup.procs");
+        .filter(|hierarchy| nri_cgroup::path_in(&inside, hierarchy).is_some_and(|path| path != "/"))
+        .filter_map(|hierarchy| {
+            let file = hierarchy.path.join("cgroup.procs");
             fs::write(&file, "0").err().map(|e| (file, e))
         })
         .collect()
-}
-
-#[derive(Debug, PartialEq, Eq)]
-struct CgroupRoot {
-    path: PathBuf,
-    /// Controllers of a v1 hierarchy; empty for v2.
-    options: Vec<String>,
-}
-
-/// The cgroup mounts in a mountinfo, those that show the hierarchy from its root.
-fn cgroup_roots(mountinfo: &str) -> Vec<CgroupRoot> {
-    let parse = |line: &str| {
-        let (left, right) = line.split_once(" - ")?;
-        let (left, right): (Vec<_>, Vec<_>) = (left.split(' ').collect(), right.split(' ').collect());
-        let (root, path, kind) = (*left.get(3)?, *left.get(4)?, *right.first()?);
-        if root != "/" {
-            return None;
-        }
-        let options = match kind {
-            "cgroup2" => Vec::new(),
-            "cgroup" => right.get(2)?.split(',').map(str::to_owned).collect(),
-            _ => return None,
-        };
-        Some(CgroupRoot { path: Path::new(path).to_owned(), options })
-    };
-    mountinfo.lines().filter_map(parse).collect()
-}
-
-/// Whether `/proc/self/cgroup` says that we are somewhere below this root.
-fn is_below(inside: &str, root: &CgroupRoot) -> bool {
-    inside.lines().any(|line| {
-        let mut parts = line.splitn(3, ':');
-        let (_, controllers, path) = (parts.next(), parts.next().unwrap_or(""), parts.next().unwrap_or("/"));
-        let same = if controllers.is_empty() {
-            root.options.is_empty()
-        } else {
-            controllers.split(',').all(|c| root.options.iter().any(|o| o == c))
-        };
-        same && path != "/"
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn roots_are_found_and_matched() {
-        let mountinfo = "\
-32 31 0:29 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu,cpuacct
-41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
-42 31 0:39 /docker/x /mnt rw - cgroup cgroup rw,memory
-43 31 0:40 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,name=systemd
-44 31 0:41 / /proc rw - proc proc rw
-";
-        let roots = cgroup_roots(mountinfo);
-        assert_eq!(roots.len(), 3);
-        let inside = "5:cpu,cpuacct:/pod/c\n1:name=systemd:/\n0::/pod/c\n";
-        assert_eq!(roots.iter().map(|r| is_below(inside, r)).collect::<Vec<_>>(), [true, true, false]);
-    }
 }
