@@ -1,7 +1,7 @@
 #!/bin/sh
 # bundle.sh DIR [OPTIONS] [-- ARGS...]
 #   Makes an OCI bundle in DIR, as an engine would: a busybox root and a config.json that runc and crun take on cgroup v1 and v2.
-#   --cgroup PATH       cgroupsPath, absolute (default /nri-integration/<name of DIR>)
+#   --cgroup PATH       cgroupsPath, absolute (default /nri-integration-<name of DIR>)
 #   --resources JSON    object, the content of linux.resources (a rule that denies all devices is put in front)
 #   --hooks JSON        object, the content of hooks
 #   --env K=V           one more variable; may be repeated
@@ -19,7 +19,7 @@ usage() { sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0" >&2; exit 2; }
 string() { printf '%s' "$1" | sed -e 's/[\\"]/\\&/g' -e 's/	/\\t/g' -e '1s/^/"/' -e '$!s/$/\\n/' -e '$s/$/"/' | tr -d '\n'; [ -n "$1" ] || printf '""'; }
 
 [ $# -ge 1 ] || usage
-dir=$1 root=rootfs cgroup=/nri-integration/$(basename "$1") resources='{}' hooks='' env='"PATH=/bin", "TERM=xterm"' annotations='' terminal=false
+dir=$1 root=rootfs cgroup=/nri-integration-$(basename "$1") resources='{}' hooks='' env='"PATH=/bin", "TERM=xterm"' annotations='' terminal=false
 shift
 while [ $# -gt 0 ]; do
   case $1 in
