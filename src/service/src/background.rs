@@ -7,7 +7,7 @@
 use rustix::process::{Signal, setsid};
 use std::{
     fs, io,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Command, Stdio},
 };
 

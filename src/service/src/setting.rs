@@ -68,6 +68,7 @@ impl Keeper {
         }
         let mut wanted = record.in_force.clone();
         nri_spec::merge_resources(&mut wanted, resources);
+        follow_swap(&record.in_force, resources.memory.swap.is_some(), &mut wanted);
         // Who asked is told by itself.
         let nobody = FieldOwners::default();
         let capable = self.check_resources(&record.runtime, &record.in_force, &wanted, &nobody).await;
@@ -149,6 +150,22 @@ pub fn refuse_unsettable(resources: &LinuxResources) -> Result<(), String> {
     }
 }
 
+/// Keeps the limit of memory and swap in step with a new memory limit where nobody gave it: it was the same, as at the creation, or the runtime would
+/// refuse a memory limit above it.
+pub fn follow_swap(before: &Value, swap_given: bool, after: &mut Value) {
+    let number = |resources: &Value, field| resources.pointer(field).and_then(Value::as_i64);
+    let (was, now) = (number(before, "/memory/limit"), number(after, "/memory/limit"));
+    let (Some(swap), Some(limit)) = (number(before, "/memory/swap").filter(|s| *s > 0), now) else { return };
+    let in_step = was == Some(swap) || limit > swap || limit < 0;
+    if !swap_given
+        && was != now
+        && in_step
+        && let Some(memory) = after.get_mut("memory").and_then(Value::as_object_mut)
+    {
+        memory.insert("swap".to_owned(), limit.into());
+    }
+}
+
 /// The part of the resources that `update` takes: all of it, since runc forgets what is left out.
 pub fn update_document(resources: &Value) -> Value {
     let mut document = Map::new();
@@ -181,6 +198,32 @@ mod tests {
             "memory": {"limit": 1, "kernel": 2, "swap": null}, "cpu": {"shares": null}, "pids": {"limit": 0}, "unified": {}
         });
         assert_eq!(update_document(&resources), json!({"memory": {"limit": 1}, "pids": {"limit": 0}}));
+    }
+
+    #[test]
+    fn swap_follows_the_limit_unless_somebody_gave_it() {
+        let memory = |limit: i64, swap: Option<i64>| {
+            let mut memory = json!({"memory": {"limit": limit}});
+            if let Some(swap) = swap {
+                memory["memory"]["swap"] = swap.into();
+            }
+            memory
+        };
+        // Before, after, whether swap was given; swap in the end.
+        for (before, after, given, swap) in [
+            (memory(10, Some(10)), memory(20, Some(10)), false, Some(20)),
+            (memory(10, Some(10)), memory(5, Some(10)), false, Some(5)),
+            (memory(10, Some(30)), memory(20, Some(30)), false, Some(30)),
+            (memory(10, Some(30)), memory(40, Some(30)), false, Some(40)),
+            (memory(10, Some(10)), memory(-1, Some(10)), false, Some(-1)),
+            (memory(10, Some(-1)), memory(20, Some(-1)), false, Some(-1)),
+            (memory(10, Some(10)), memory(20, Some(25)), true, Some(25)),
+            (memory(10, None), memory(20, None), false, None),
+        ] {
+            let mut result = after.clone();
+            follow_swap(&before, given, &mut result);
+            assert_eq!(result.pointer("/memory/swap").and_then(Value::as_i64), swap, "{before} {after}");
+        }
     }
 
     #[test]

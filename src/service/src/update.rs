@@ -5,7 +5,7 @@ use crate::{
     record::Key,
     registry::Container,
     service::{Refusal, Service},
-    setting::{refuse_unsettable, update_document},
+    setting::{follow_swap, refuse_unsettable, update_document},
     update_args,
 };
 use nri_adaptation::{AdaptError, UpdateOutcome};
@@ -81,6 +81,8 @@ impl Service {
         if outcome.touched {
             merge_resources(&mut in_force, &outcome.resources);
         }
+        let swap_given = request.pointer("/memory/swap").is_some() || outcome.resources.memory.swap.is_some();
+        follow_swap(&record.in_force, swap_given, &mut in_force);
         let mut owners = record.owners.clone();
         if let Some(new) = outcome.owners.owners.get(&id) {
             owners.simple.extend(new.simple.clone());
