@@ -12,6 +12,7 @@ mod frame;
 mod launch;
 mod marker;
 mod message;
+mod root;
 mod text;
 
 pub use client::{Client, ClientError};
@@ -22,6 +23,7 @@ pub use message::{
     Begin, Exit, Finished, Hook, HookKind, PROTOCOL, PluginStatus, Reply, Request, Status, Substitute, Verb,
     Versioned,
 };
+pub use root::resolved_root;
 pub use text::OsText;
 
 /// Name of the control socket in the state directory.

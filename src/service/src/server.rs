@@ -94,8 +94,7 @@ fn key_of(begin: &Begin) -> Key {
         &begin.environment,
         &begin.cwd,
     );
-    let root = runtime.root();
-    Key { root: std::fs::canonicalize(&root).unwrap_or(root), id: begin.id.clone() }
+    Key { root: nri_control::resolved_root(&runtime.root()), id: begin.id.clone() }
 }
 
 /// Answers «proceed» and waits for the verb's end; a caller that is gone without a word counts as not finished.
