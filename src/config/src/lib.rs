@@ -16,7 +16,7 @@ pub use model::{
 };
 pub use places::{
     BYPASS_ENV, BYPASS_FILE, CONFIG_ENV, CONFIG_FILE, DEFAULT_RUNTIMES, LIBEXEC_DIR, Owner, RUNTIME_ENV,
-    SEARCH_PATH, state_dir,
+    SEARCH_PATH, runtime_root, state_dir,
 };
 
 /// Why a configuration file is not acceptable.

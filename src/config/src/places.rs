@@ -53,6 +53,20 @@ pub fn state_dir(owner: &Owner) -> PathBuf {
     }
 }
 
+/// Where a runtime of this base name keeps its containers when it is not told by `--root`.
+///
+/// crun follows `$XDG_RUNTIME_DIR` also as root of the host (`crun: src/libcrun/status.c`); runc and youki do not
+/// (`runc: rootless_linux.go`, `youki: crates/youki/src/rootpath.rs`). For root of a user namespace runc asks `$USER`, too: "root"
+/// there, which only a namespace made by root has, is taken for a user here.
+pub fn runtime_root(runtime: &str, owner: &Owner, runtime_dir: Option<&Path>) -> PathBuf {
+    let name = ["crun", "youki"].into_iter().find(|n| runtime.contains(n)).unwrap_or("runc");
+    let follows = name == "crun" || *owner != Owner::Host;
+    match runtime_dir.filter(|dir| follows && !dir.as_os_str().is_empty()) {
+        Some(dir) => dir.join(name),
+        None => Path::new("/run").join(name),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -72,5 +86,24 @@ mod tests {
             Path::new("/run/user/1000/nri-container-runtime")
         );
         assert_eq!(dir(rootless, 0, None), Path::new("/tmp/nri-container-runtime-0"));
+    }
+
+    #[test]
+    fn roots_of_runtimes() {
+        let user = Owner::User { uid: 0, runtime_dir: None };
+        for (name, owner, xdg, expected) in [
+            ("runc", &Owner::Host, None, "/run/runc"),
+            ("runc", &Owner::Host, Some("/x"), "/run/runc"),
+            ("runc", &user, Some("/x"), "/x/runc"),
+            ("runc", &user, None, "/run/runc"),
+            ("crun-1.28", &Owner::Host, Some("/x"), "/x/crun"),
+            ("crun", &Owner::Host, Some(""), "/run/crun"),
+            ("youki", &Owner::Host, Some("/x"), "/run/youki"),
+            ("youki", &user, Some("/x"), "/x/youki"),
+            ("other", &user, None, "/run/runc"),
+        ] {
+            let root = runtime_root(name, owner, xdg.map(Path::new));
+            assert_eq!(root, Path::new(expected), "{name} {owner:?} {xdg:?}");
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Calls of the real runtime that `nrid` makes by itself: with the globals and the environment that the container was created with.
 
+use nri_config::Owner;
 use nri_control::OsText;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -184,14 +185,13 @@ impl LowLevelRuntime {
     }
 }
 
-/// Where runtimes keep their state when they are not told (engines.md: measured).
+/// Where this runtime keeps its containers when it is not told.
 fn default_root(name: &str, environment: &[OsText]) -> PathBuf {
-    let name = ["crun", "youki"].into_iter().find(|n| name.contains(n)).unwrap_or("runc");
     let xdg = environment.iter().find_map(|v| v.0.as_bytes().strip_prefix(b"XDG_RUNTIME_DIR="));
-    match xdg {
-        Some(dir) if !rustix::process::geteuid().is_root() => Path::new(OsStr::from_bytes(dir)).join(name),
-        _ => Path::new("/run").join(name),
-    }
+    let runtime_dir = xdg.map(|dir| Path::new(OsStr::from_bytes(dir)));
+    let uid_map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let owner = Owner::of(&uid_map, rustix::process::geteuid().as_raw(), runtime_dir.map(Path::to_owned));
+    nri_config::runtime_root(name, &owner, runtime_dir)
 }
 
 /// Global options without `--log` and `--log-format`: our own calls must not write into the engine's log.
