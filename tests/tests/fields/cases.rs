@@ -1,0 +1,60 @@
+//! Runs a case (document, adjustment, expected document) through the merge and onto the document, whole or without one value.
+
+use crate::places::escaped;
+use crate::spec_tests::{apply_on, message, protojson};
+use nri_api::PluginId;
+use nri_api::proto::{ContainerAdjustment, CreateContainerResponse};
+use nri_merge::CreateMerge;
+use nri_spec::{ContainerInfo, Document, to_container};
+use serde_json::Value;
+use std::path::PathBuf;
+
+/// The file of a case of the table, in the repository.
+pub(crate) fn file(case: &str) -> PathBuf {
+    let folder = if case.starts_with("fields/") { "tests/cases" } else { "src/spec/tests/cases" };
+    PathBuf::from(folder).join(format!("{case}.json"))
+}
+
+/// The document that comes out when one plugin asks for `adjust`.
+pub(crate) fn run(case: &Value, adjust: &Value) -> Result<Value, String> {
+    let document = Document::from_value(case["spec"].clone()).map_err(|e| e.to_string())?;
+    let info = ContainerInfo { id: "me".to_owned(), ..Default::default() };
+    let container = to_container(&document, &info).map_err(|e| e.to_string())?;
+    let mut merge = CreateMerge::new(Default::default(), container);
+    let adjust = Some(message::<ContainerAdjustment>(adjust)).into();
+    let reply = CreateContainerResponse { adjust, ..Default::default() };
+    merge.reply(&PluginId::from_file_name("00-p").unwrap(), reply).map_err(|e| e.to_string())?;
+    apply_on(&case["host"], &case["spec"], &protojson(&merge.finish().adjust)).map(|(after, _)| after)
+}
+
+/// Copies of an adjustment, each of which lacks the value at `leaf` once: lists and maps on the way have several.
+pub(crate) fn without(adjust: &Value, leaf: &str) -> Vec<Value> {
+    let steps: Vec<&str> = leaf.split('.').collect();
+    let mut found = Vec::new();
+    pointers(adjust, "", &steps, &mut found);
+    let cut = |pointer: String| {
+        let (parent, key) = pointer.rsplit_once('/')?;
+        let mut copy = adjust.clone();
+        copy.pointer_mut(parent)?.as_object_mut()?.shift_remove(key)?;
+        Some(copy)
+    };
+    found.into_iter().filter_map(cut).collect()
+}
+
+fn pointers(at: &Value, path: &str, steps: &[&str], found: &mut Vec<String>) {
+    let Some((step, rest)) = steps.split_first() else { return };
+    match at {
+        Value::Array(entries) => {
+            entries.iter().enumerate().for_each(|(i, e)| pointers(e, &format!("{path}/{i}"), steps, found));
+        }
+        Value::Object(entries) if *step == "[]" => entries.iter().for_each(|(key, entry)| {
+            pointers(entry, &format!("{path}/{}", escaped(key)), rest, found);
+        }),
+        Value::Object(fields) => match fields.get(*step) {
+            Some(_) if rest.is_empty() => found.push(format!("{path}/{step}")),
+            Some(inner) => pointers(inner, &format!("{path}/{step}"), rest, found),
+            None => {}
+        },
+        _ => {}
+    }
+}

@@ -1,0 +1,94 @@
+//! The field table: every adjustable field of the protocol has a handler in the merge, one in the document, an owner, and a case that
+//! goes through both and fails without it. A field that upstream adds fails here until it has all of that.
+//!
+//! `cargo test -p nri-tests --test fields -- --nocapture` prints the table. What each value of the protocol does to a document on its own is
+//! also checked by `nri-spec` without the merge.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "helpers of tests, which clippy takes for ordinary code; the table is for people"
+)]
+
+mod cases;
+mod owners;
+mod places;
+mod protocol;
+mod rules;
+#[path = "../../../src/spec/tests/common/mod.rs"]
+mod spec_tests;
+mod table;
+
+use nri_api::proto::ContainerAdjustment;
+use std::path::Path;
+use table::{Claim, ROWS, Row};
+
+fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
+#[test]
+fn every_field_has_its_handlers_and_a_case() {
+    print!("{}", printed(ROWS));
+    let problems = rules::problems(ROWS, root());
+    assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
+}
+
+/// A table that is wrong in one place is found out.
+#[test]
+fn a_wrong_table_fails() {
+    let row = |path: &str| *ROWS.iter().find(|row| row.path == path).unwrap();
+    let replaced = |path: &str, by: Row| {
+        ROWS.iter().map(|row| if row.path == path { by } else { *row }).collect::<Vec<_>>()
+    };
+    let pids = "linux.resources.pids";
+    let changed = |change: &dyn Fn(&mut Row)| {
+        let mut row = row(pids);
+        change(&mut row);
+        replaced(pids, row)
+    };
+    let check = |rows: Vec<Row>, expected: &str| {
+        let problems = rules::problems(&rows, root());
+        assert!(
+            problems.iter().any(|problem| problem.contains(expected)),
+            "{expected:?} not in {problems:?}"
+        );
+    };
+    check(ROWS.iter().copied().filter(|r| r.path != pids).collect(), "linux.resources.pids has no row");
+    check(ROWS.iter().copied().filter(|r| r.path != pids).collect(), "pids of the merge has no row");
+    check(ROWS.iter().copied().chain([row(pids)]).collect(), "a field has two rows");
+    check(changed(&|r| r.path = "linux.resources.cpu.burst"), "is not in the protocol");
+    check(changed(&|r| r.file = "nowhere"), "there is no src/merge/src/nowhere.rs");
+    check(changed(&|r| r.file = "nowhere"), "nowhere is not in the list of the document");
+    check(changed(&|r| r.file = "unified"), "src/spec/src/unified.rs never says pids");
+    check(changed(&|r| r.cases = &["fields/nowhere"]), "there is no ");
+    check(changed(&|r| r.cases = &[]), "no case uses linux.resources.pids.limit");
+    check(changed(&|r| r.cases = &["memory/all"]), "case memory/all does not use it");
+    check(changed(&|r| r.cases = &["env/bad-name"]), "env/bad-name: refused");
+    check(changed(&|r| r.places = &["/linux/resources/cpu"]), "changes /linux/resources/pids");
+}
+
+/// The table as people read it.
+fn printed(rows: &[Row]) -> String {
+    let claim = |row: &Row| match row.claim {
+        Claim::Of(field) => format!("{field:?}"),
+        Claim::Nobody => "-".to_owned(),
+        Claim::Clears(fields) => fields.iter().map(|f| format!("-{f:?}")).collect::<Vec<_>>().join(" "),
+    };
+    let head = ["field", "values", "owned as", "merge and document", "lands in", "cases"].map(str::to_owned);
+    let mut lines = vec![head];
+    lines.extend(rows.iter().map(|row| {
+        let values = protocol::leaves::<ContainerAdjustment>(row.path).len().to_string();
+        let files = format!("src/{{merge,spec}}/src/{}.rs", row.file);
+        [row.path.to_owned(), values, claim(row), files, row.places.join(" "), row.cases.join(" ")]
+    }));
+    let width =
+        |column: usize| lines.iter().map(|line| line[column].chars().count().min(48)).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..6).map(width).collect();
+    let line = |cells: &[String; 6]| {
+        let cells = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));
+        format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
+    };
+    lines.iter().map(line).collect()
+}

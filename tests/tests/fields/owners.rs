@@ -1,0 +1,97 @@
+//! The merge side: each field is set alone and must come out of the merge, seen by the next plugin where a container can tell it,
+//! and owned.
+
+use crate::protocol::{KEY, fixed, only, paths};
+use crate::table::Claim::{Clears, Nobody, Of};
+use crate::table::{ROWS, Row};
+use nri_api::proto::{Container, ContainerAdjustment, CreateContainerResponse, Field, OwningPlugins};
+use nri_api::proto::{ContainerUpdate, LinuxResources};
+use nri_api::{FieldKind, PluginId, field_kind};
+use nri_merge::{CreateMerge, UpdatesMerge};
+use protobuf::Enum;
+use std::collections::BTreeSet;
+
+/// Paths that a container as plugins see it does not tell, though they are adjusted.
+const UNSEEN: &[&str] = &["linux.memory_policy", "CDI_devices"];
+
+/// Paths of `LinuxResources` in which an update has no say.
+const NOT_IN_UPDATES: &[&str] = &["devices"];
+
+const PLUGIN: &str = "00-p";
+
+#[test]
+fn every_field_of_an_adjustment_is_merged_and_owned() {
+    let id = PluginId::from_file_name(PLUGIN).unwrap();
+    for Row { path, claim, .. } in ROWS {
+        let asked: ContainerAdjustment = only(path, &mut fixed);
+        assert_ne!(asked, ContainerAdjustment::new(), "{path}");
+        let mut before = Container { id: "me".to_owned(), ..Default::default() };
+        before.linux.mut_or_insert_default().rdt.mut_or_insert_default(); // something to remove
+        let mut merge = CreateMerge::new(Default::default(), before.clone());
+        let reply = CreateContainerResponse { adjust: Some(asked.clone()).into(), ..Default::default() };
+        merge.reply(&id, reply.clone()).unwrap();
+        let again = merge.clone().reply(&id, reply);
+        let outcome = merge.finish();
+        assert_eq!(outcome.adjust, asked, "{path}");
+        assert_eq!(outcome.container == before, UNSEEN.contains(path), "{path}: {}", outcome.container);
+        assert_eq!(outcome.ignored, [], "{path}");
+        let claimed = claims(&outcome.owners, "me");
+        let (expected, once) = match claim {
+            Nobody => (BTreeSet::new(), false),
+            Of(field) => {
+                let once = field_kind(*field) != Some(FieldKind::Accumulated);
+                ([(field.value(), PLUGIN.to_owned())].into(), once)
+            }
+            Clears(fields) => (fields.iter().map(|f| (f.value(), format!("-{PLUGIN}"))).collect(), false),
+        };
+        assert_eq!(claimed, expected, "{path}");
+        assert_eq!(again.is_err(), once, "{path}: what has an owner cannot be set twice");
+    }
+}
+
+#[test]
+fn every_field_has_an_adjustment() {
+    let adjustable: BTreeSet<i32> = ROWS
+        .iter()
+        .filter_map(|row| if let Of(field) = row.claim { Some(field.value()) } else { None })
+        .collect();
+    let fields: BTreeSet<i32> = Field::VALUES.iter().map(Enum::value).filter(|f| *f != 0).collect();
+    assert_eq!(adjustable, fields);
+}
+
+#[test]
+fn every_field_of_an_update_is_merged_and_owned_or_told() {
+    let id = PluginId::from_file_name(PLUGIN).unwrap();
+    for path in paths::<LinuxResources>() {
+        let resources: LinuxResources = only(&path, &mut fixed);
+        let mut asked = ContainerUpdate { container_id: "c".to_owned(), ..Default::default() };
+        asked.linux.mut_or_insert_default().resources = Some(resources).into();
+        let mut merge = UpdatesMerge::new();
+        merge.reply(&id, vec![asked.clone()]).unwrap();
+        let outcome = merge.finish();
+        if NOT_IN_UPDATES.contains(&path.as_str()) {
+            assert_eq!(outcome.ignored.len(), 1, "{path}");
+            continue;
+        }
+        assert_eq!(outcome.updates, [asked], "{path}");
+        assert_eq!(outcome.ignored, [], "{path}");
+        let adjusted = format!("linux.resources.{path}");
+        let expected = ROWS.iter().find_map(|row| match row.claim {
+            Of(field) if row.path == adjusted => Some((field.value(), PLUGIN.to_owned())),
+            _ => None,
+        });
+        assert_eq!(claims(&outcome.owners, "c"), expected.into_iter().collect(), "{path}");
+    }
+}
+
+/// Fields and owners of a container; keys must be the one that [`value`] gives.
+fn claims(owners: &OwningPlugins, container: &str) -> BTreeSet<(i32, String)> {
+    let fields = owners.owners.get(container).cloned().unwrap_or_default();
+    let compound = fields.compound.iter().flat_map(|(field, keys)| {
+        keys.owners.iter().map(|(key, owner)| {
+            assert_eq!(key, KEY, "{owners}");
+            (*field, owner.clone())
+        })
+    });
+    fields.simple.iter().map(|(field, owner)| (*field, owner.clone())).chain(compound).collect()
+}

@@ -1,0 +1,126 @@
+//! Walks the descriptors of the protocol, and makes messages by them.
+
+use protobuf::reflect::{FieldDescriptor, MessageDescriptor, ReflectValueBox, RuntimeFieldType, RuntimeType};
+use protobuf::{MessageDyn, MessageFull};
+use std::collections::BTreeSet;
+
+/// Messages that only group fields; all others are values of one field.
+const GROUPS: &[&str] =
+    &["Hooks", "LinuxContainerAdjustment", "LinuxResources", "LinuxMemory", "LinuxCPU", "LinuxRdt"];
+
+/// What [`fixed`] takes for any text.
+pub(crate) const KEY: &str = "key";
+
+/// Paths of all fields that can be set on their own, in the protocol's names.
+pub(crate) fn paths<M: MessageFull>() -> BTreeSet<String> {
+    fn walk(message: &MessageDescriptor, prefix: &str, found: &mut BTreeSet<String>) {
+        for field in message.fields() {
+            let path = format!("{prefix}{}", field.name());
+            match group(&field) {
+                Some(inner) => walk(&inner, &format!("{path}."), found),
+                None => assert!(found.insert(path)),
+            }
+        }
+    }
+    let mut found = BTreeSet::new();
+    walk(&M::descriptor(), "", &mut found);
+    found
+}
+
+fn group(field: &FieldDescriptor) -> Option<MessageDescriptor> {
+    match field.runtime_field_type() {
+        RuntimeFieldType::Singular(RuntimeType::Message(inner)) if GROUPS.contains(&inner.name()) => {
+            Some(inner)
+        }
+        _ => None,
+    }
+}
+
+/// Paths of all values below the field at `path`, as protojson spells them; `[]` steps into the messages of a map, lists have no step.
+/// A message that only wraps a value counts as one. None where the protocol has no such field.
+pub(crate) fn leaves<M: MessageFull>(path: &str) -> Vec<String> {
+    fn walk(field: &FieldDescriptor, prefix: &str, found: &mut Vec<String>) {
+        let path = format!("{prefix}{}", field.proto().json_name());
+        let (kind, step) = match field.runtime_field_type() {
+            RuntimeFieldType::Singular(kind) | RuntimeFieldType::Repeated(kind) => (kind, "."),
+            RuntimeFieldType::Map(_, kind) => (kind, ".[]."),
+        };
+        match kind {
+            RuntimeType::Message(inner) if !inner.name().starts_with("Optional") => {
+                inner.fields().for_each(|field| walk(&field, &format!("{path}{step}"), found));
+            }
+            _ => found.push(path),
+        }
+    }
+    let (mut message, mut prefix, mut found) = (M::descriptor(), String::new(), Vec::new());
+    let mut steps = path.split('.').peekable();
+    while let Some(field) = steps.next().and_then(|name| message.field_by_name(name)) {
+        match group(&field).filter(|_| steps.peek().is_some()) {
+            None => walk(&field, &prefix, &mut found),
+            Some(inner) => {
+                prefix = format!("{prefix}{}.", field.proto().json_name());
+                message = inner;
+            }
+        }
+    }
+    found
+}
+
+/// Chooses a value: for the path of a field (`[]` after it is the key of a map) of a type that is no message.
+pub(crate) type Choose<'a> = &'a mut dyn FnMut(&str, &RuntimeType) -> ReflectValueBox;
+
+/// A message with only the field at `path` set; a message in it has all its fields set, a list or map has one entry.
+pub(crate) fn only<M: MessageFull>(path: &str, choose: Choose<'_>) -> M {
+    let mut message = M::new();
+    set(&mut message, "", path, choose);
+    message
+}
+
+fn set(message: &mut dyn MessageDyn, prefix: &str, path: &str, choose: Choose<'_>) {
+    let (name, rest) = path.split_once('.').map_or((path, None), |(name, rest)| (name, Some(rest)));
+    let field = message.descriptor_dyn().field_by_name(name).unwrap();
+    let path = format!("{prefix}{name}");
+    if let Some(rest) = rest {
+        return set(&mut *field.mut_message(message), &format!("{path}."), rest, choose);
+    }
+    match field.runtime_field_type() {
+        RuntimeFieldType::Singular(kind) => field.set_singular_field(message, value(&path, &kind, choose)),
+        RuntimeFieldType::Repeated(kind) => field.mut_repeated(message).push(value(&path, &kind, choose)),
+        RuntimeFieldType::Map(key, kind) => {
+            let key = value(&format!("{path}[]"), &key, choose);
+            field.mut_map(message).insert(key, value(&path, &kind, choose));
+        }
+    }
+}
+
+fn value(path: &str, kind: &RuntimeType, choose: Choose<'_>) -> ReflectValueBox {
+    let RuntimeType::Message(kind) = kind else { return choose(path, kind) };
+    let mut message = kind.new_instance();
+    for field in kind.fields() {
+        set(&mut *message, &format!("{path}."), field.name(), choose);
+    }
+    ReflectValueBox::Message(message)
+}
+
+/// A value that is not the default, always the same.
+pub(crate) fn fixed(path: &str, kind: &RuntimeType) -> ReflectValueBox {
+    of_number(path, kind, 7, KEY)
+}
+
+/// The value of this type that is made of a number or of a text.
+pub(crate) fn of_number(path: &str, kind: &RuntimeType, number: u8, text: &str) -> ReflectValueBox {
+    match kind {
+        RuntimeType::I32 => ReflectValueBox::I32(number.into()),
+        RuntimeType::I64 => ReflectValueBox::I64(number.into()),
+        RuntimeType::U32 => ReflectValueBox::U32(number.into()),
+        RuntimeType::U64 => ReflectValueBox::U64(number.into()),
+        RuntimeType::Bool => ReflectValueBox::Bool(number % 2 == 1),
+        RuntimeType::String => ReflectValueBox::String(text.to_owned()),
+        RuntimeType::Enum(kind) => {
+            let others = kind.values().count().saturating_sub(1).max(1); // 0 is no value
+            let nth = kind.values().nth(1 + usize::from(number) % others).unwrap();
+            ReflectValueBox::Enum(kind.clone(), nth.value())
+        }
+        other => panic!("{path}: no value of type {other:?}"),
+    }
+}

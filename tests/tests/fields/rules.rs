@@ -1,0 +1,115 @@
+//! What has to be true of the table: every field of the protocol has a row, every row a handler on both sides and cases that use it.
+//! Rules give what is wrong as text, so that each can be shown to see it.
+
+use crate::cases::{file, run, without};
+use crate::places::{outside, places};
+use crate::protocol::{leaves, paths};
+use crate::spec_tests::{assert_valid, message, protojson, read_json};
+use crate::table::Row;
+use nri_api::proto::ContainerAdjustment;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::fs::read_to_string;
+use std::path::Path;
+
+/// All rules, in the repository at `root`.
+pub(crate) fn problems(rows: &[Row], root: &Path) -> Vec<String> {
+    let mut found = complete(rows);
+    found.extend(lists(rows, root));
+    for row in rows {
+        found.extend(handlers(row, root));
+        found.extend(used(row, rows, root));
+    }
+    found
+}
+
+/// The rows are the fields of the protocol.
+fn complete(rows: &[Row]) -> Vec<String> {
+    let protocol = paths::<ContainerAdjustment>();
+    let table: BTreeSet<String> = rows.iter().map(|row| row.path.to_owned()).collect();
+    let missing = protocol.difference(&table).map(|path| format!("{path} has no row"));
+    let unknown = table.difference(&protocol).map(|path| format!("{path} is not in the protocol"));
+    let twice = (rows.len() != table.len()).then(|| "a field has two rows".to_owned());
+    missing.chain(unknown).chain(twice).collect()
+}
+
+/// The files of the table are those that the merge and the document go through, none more and none less.
+fn lists(rows: &[Row], root: &Path) -> Vec<String> {
+    let table: BTreeSet<String> = rows.iter().map(|row| row.file.to_owned()).collect();
+    let mut merge = listed(root, "src/merge/src/merged.rs", "groups![", "");
+    assert!(merge.remove("resources"), "the list of resources is a part of the list of adjustments");
+    merge.extend(listed(root, "src/merge/src/resources.rs", "groups![", ""));
+    let spec = listed(root, "src/spec/src/apply.rs", "= [", "::apply");
+    let mut found = Vec::new();
+    for (side, list) in [("merge", merge), ("document", spec)] {
+        found.extend(table.difference(&list).map(|f| format!("{f} is not in the list of the {side}")));
+        found.extend(list.difference(&table).map(|f| format!("{f} of the {side} has no row")));
+    }
+    found
+}
+
+/// The words of the `GROUPS` of a file.
+fn listed(root: &Path, file: &str, open: &str, ending: &str) -> BTreeSet<String> {
+    let text = read_to_string(root.join(file)).unwrap();
+    let list = text.split_once("const GROUPS").and_then(|(_, rest)| rest.split_once(open)?.1.split_once(']'));
+    let words = list.unwrap().0.split(',').map(str::trim).filter(|word| !word.is_empty());
+    words.map(|word| word.strip_suffix(ending).unwrap().to_owned()).collect()
+}
+
+/// Both files of a row are there and speak of its field.
+fn handlers(row: &Row, root: &Path) -> Vec<String> {
+    let field = row.path.rsplit('.').next().unwrap_or_default();
+    let check = |side| {
+        let name = format!("src/{side}/src/{}.rs", row.file);
+        let Ok(text) = read_to_string(root.join(&name)) else {
+            return Some(format!("{}: there is no {name}", row.path));
+        };
+        let speaks = text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == field);
+        (!speaks).then(|| format!("{}: {name} never says {field}", row.path))
+    };
+    ["merge", "spec"].into_iter().filter_map(check).collect()
+}
+
+/// The cases give what they expect, change only what their rows allow, and use each value of the field: without it they fail.
+fn used(row: &Row, rows: &[Row], root: &Path) -> Vec<String> {
+    let mut unused: Vec<String> = leaves::<ContainerAdjustment>(row.path);
+    let mut found = Vec::new();
+    for name in row.cases {
+        let path = root.join(file(name));
+        if !path.is_file() {
+            found.push(format!("{}: there is no {}", row.path, path.display()));
+            continue;
+        }
+        let case = read_json(&path);
+        let adjust = protojson(&message::<ContainerAdjustment>(&case["adjust"]));
+        found.extend(wrong(&case, &adjust, rows).into_iter().map(|wrong| format!("{name}: {wrong}")));
+        let right = run(&case, &adjust).map(|after| after.to_string());
+        let needs = |leaf: &String| {
+            let mut all = without(&adjust, leaf).into_iter();
+            all.any(|less| run(&case, &less).map(|after| after.to_string()) != right)
+        };
+        let used: Vec<String> = leaves::<ContainerAdjustment>(row.path).into_iter().filter(needs).collect();
+        if used.is_empty() {
+            found.push(format!("{}: case {name} does not use it", row.path));
+        }
+        unused.retain(|leaf| !used.contains(leaf));
+    }
+    found.extend(unused.into_iter().map(|leaf| format!("{}: no case uses {leaf}", row.path)));
+    found
+}
+
+fn wrong(case: &Value, adjust: &Value, rows: &[Row]) -> Option<String> {
+    let after = match run(case, adjust) {
+        Err(error) => return Some(format!("refused: {error}")),
+        Ok(after) => after,
+    };
+    let (expected, got) = (case["expect"].to_string(), after.to_string()); // the order of keys counts
+    if got != expected {
+        return Some(format!("expected {expected}, got {got}"));
+    }
+    if case["incomplete"] != json!(true) {
+        assert_valid(&after);
+    }
+    let more = outside(&case["spec"], &after, &places(adjust, rows));
+    (!more.is_empty()).then(|| format!("changes {} as well", more.join(", ")))
+}
