@@ -1,4 +1,4 @@
-# What people run. Everything builds into target/; nothing outside the checkout is touched but what integration/setup.sh installs (runc, crun, busybox-static).
+# What people run. Everything builds into target/; nothing outside the checkout is touched but what integration/setup.sh installs (a C linker, runc, crun, busybox-static).
 CARGO ?= cargo
 
 .PHONY: help build release demo test lint vectors fuzz fuzz-short setup clean

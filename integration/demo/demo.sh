@@ -1,18 +1,18 @@
 #!/bin/sh
 # demo.sh: real containers, adjusted by real plugins, on runc and on crun; exits 1 if a container sees anything else than what was
-# agreed on. Builds what it needs, installs what is missing (see setup.sh), starts nothing by hand, leaves nothing behind. NO_COLOR is honoured.
+# agreed on. Installs what is missing (see setup.sh), builds what it needs, starts nothing by hand, leaves nothing behind. NO_COLOR is honoured.
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd -P)
 cd "$here/.."
 cargo=${CARGO:-cargo}
-echo 'building'
+if [ "$(id -u)" != 0 ]; then
+  echo 'demo.sh: the runtimes need root here, please run as root: make demo' >&2
+  exit 1
+fi
+"$here/setup.sh"
+echo 'building (the first time takes some minutes)'
 # Not optimized: that takes many times as long, and what it shows is the same. What is built is what the tests use.
 $cargo build -q -p nri-container-runtime -p nri-oci-hook -p nrid -p nrictl -p nri-plugin --bins --examples
 $cargo build -q -p nri-integration --example demo
-"$here/setup.sh"
-if [ "$(id -u)" != 0 ]; then
-  echo 'demo.sh: the runtimes need root here, please run: sudo make demo' >&2
-  exit 1
-fi
 target=${CARGO_TARGET_DIR:-target}
 exec "$here/cgroups.sh" "$target/debug/examples/demo"
