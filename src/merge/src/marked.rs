@@ -77,7 +77,9 @@ pub(crate) fn overlay_map<V: Clone + Default>(
     for key in keys.set {
         if let Some(value) = asked.get(key) {
             container.insert(key.to_owned(), value.clone());
-            adjust.remove(&removal(key));
+            if !key.is_empty() {
+                adjust.remove(&removal(key)); // that of the empty key would be the key `-`
+            }
             adjust.insert(key.to_owned(), value.clone());
         }
     }

@@ -120,6 +120,12 @@ fn a_lone_marker_is_a_key() {
         r#"{"env": [{"key": "-", "value": "v"}]}"#,
         r#"{"compound": {"6": {"owners": {"-": "00-a"}}}}"#,
     );
+    // It is not the removal of the empty key, which another plugin sets.
+    check(
+        &[(A, r#"{"annotations": {"-": "v"}}"#), (B, r#"{"annotations": {"": "w"}}"#)],
+        r#"{"annotations": {"-": "v", "": "w"}}"#,
+        r#"{"compound": {"1": {"owners": {"-": "00-a", "": "10-b"}}}}"#,
+    );
 }
 
 #[test]
