@@ -1,0 +1,36 @@
+// A plugin on upstream's stub v0.12.5: it also hears of pods' updates, and validates.
+package main
+
+import (
+	"context"
+
+	"versions/common"
+	"versions/common/modern"
+
+	"github.com/containerd/nri/pkg/api"
+	"github.com/containerd/nri/pkg/stub"
+)
+
+type handlers struct{ modern.Handlers }
+
+func main() {
+	common.Main(func(p *common.Plugin) (any, []stub.Option) {
+		h, options := modern.New(p)
+		return handlers{h}, options
+	})
+}
+
+func (h handlers) UpdatePodSandbox(_ context.Context, pod *api.PodSandbox, _, r *api.LinuxResources) error {
+	h.Hear(common.Heard("UpdatePodSandbox", pod, nil).With(r))
+	return nil
+}
+
+func (h handlers) PostUpdatePodSandbox(_ context.Context, pod *api.PodSandbox) error {
+	h.Hear(common.Heard("PostUpdatePodSandbox", pod, nil))
+	return nil
+}
+
+func (h handlers) ValidateContainerAdjustment(_ context.Context, r *api.ValidateContainerAdjustmentRequest) error {
+	h.Hear(common.Heard("ValidateContainerAdjustment", r.GetPod(), r.GetContainer()))
+	return nil
+}

@@ -1,0 +1,13 @@
+// A plugin on upstream's stub v0.9.0.
+package main
+
+import (
+	"versions/common"
+	"versions/common/modern"
+
+	"github.com/containerd/nri/pkg/stub"
+)
+
+func main() {
+	common.Main(func(p *common.Plugin) (any, []stub.Option) { return modern.New(p) })
+}
