@@ -1,0 +1,403 @@
+//! Properties of merge and document together: random adjustments, by the descriptors of the protocol, of random documents, which are real ones
+//! with parts missing and parts that nobody knows. What holds for the merge alone is in `nri-merge`.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "helpers of tests, which clippy takes for ordinary code"
+)]
+
+#[allow(dead_code, reason = "the field table's tests use the rest")]
+#[path = "fields/places.rs"]
+mod places;
+#[allow(dead_code, reason = "the field table's tests use the rest")]
+#[path = "fields/protocol.rs"]
+mod protocol;
+#[path = "../../src/spec/tests/common/mod.rs"]
+mod spec_tests;
+#[allow(dead_code, reason = "the field table's tests use the rest")]
+#[path = "fields/table.rs"]
+mod table;
+
+use nri_api::proto::{
+    ContainerAdjustment, CreateContainerResponse, LinuxContainerAdjustment, LinuxResources,
+};
+use nri_api::{FieldKind, PluginId, field_kind};
+use nri_merge::{CreateMerge, CreateOutcome};
+use nri_spec::{ApplyContext, ContainerInfo, Document, apply, to_container};
+use places::{by_name, outside, places};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::select;
+use protocol::{of_number, only};
+use serde_json::{Map, Value, json};
+use spec_tests::{apply_on, files, protojson};
+use std::collections::BTreeSet;
+use table::{Claim, Key, ROWS, Row};
+
+/// One field, set or removed by a plugin of its own.
+#[derive(Debug, Clone, Copy)]
+struct Atom {
+    row: &'static Row,
+    /// Which of the keys that [`keys`] gives.
+    key: u8,
+    number: u8,
+    remove: bool,
+}
+
+fn atom() -> impl Strategy<Value = Atom> {
+    let keyed: Vec<&Row> = ROWS.iter().filter(|row| !matches!(row.key, Key::Whole)).collect();
+    // Keyed fields more often, for there are fewer of them, and more to go wrong.
+    let row = prop_oneof![select(ROWS.iter().collect::<Vec<_>>()), select(keyed)];
+    (row, any::<u8>(), 1..9u8, any::<bool>()).prop_map(|(row, key, number, remove)| {
+        let remove = remove && matches!(row.key, Key::Map | Key::By(_));
+        Atom { row, key, number, remove }
+    })
+}
+
+/// Keys that an atom may have: what the document has, and others.
+fn keys(document: &Value, row: &Row) -> Vec<String> {
+    let new: &[&str] = match row.file {
+        "mounts" | "devices" => &["/a", "/a/b", "/c~d"],
+        "namespaces" => &["time", "user", "cgroup"],
+        "hugepages" => &["2MB", "1GB", "64KB"],
+        "rlimits" => &["RLIMIT_CORE", "RLIMIT_NOFILE", "RLIMIT_RTTIME"],
+        "cdi" => return vec!["v.com/c=a".to_owned(), "v.com/c=b".to_owned()],
+        _ => &["a", "b/c", "d"],
+    };
+    let place = row.places[0].strip_suffix("/*").and_then(|list| by_name(document).pointer(list).cloned());
+    let known = place.iter().filter_map(Value::as_object).flat_map(Map::keys);
+    let known = known.filter(|key| !key.is_empty() && !key.starts_with('-'));
+    known.cloned().chain(new.iter().map(|key| (*key).to_owned())).collect()
+}
+
+impl Atom {
+    fn name(&self, document: &Value) -> String {
+        let keys = keys(document, self.row);
+        if matches!(self.row.key, Key::Whole) {
+            String::new()
+        } else {
+            keys[usize::from(self.key) % keys.len()].clone()
+        }
+    }
+
+    fn adjust(&self, document: &Value) -> ContainerAdjustment {
+        let name = format!("{}{}", if self.remove { "-" } else { "" }, self.name(document));
+        let key = match self.row.key {
+            Key::Whole => String::new(),
+            Key::Map | Key::Names => format!("{}[]", self.row.path),
+            Key::By("pageSize") | Key::Named("pageSize") => format!("{}.page_size", self.row.path),
+            Key::By(field) | Key::Named(field) => format!("{}.{field}", self.row.path),
+        };
+        only(self.row.path, &mut |path, kind| {
+            let number = self.number.to_string();
+            let text = match path {
+                path if path == key => name.as_str(),
+                "linux.devices.type" => "c",
+                "linux.resources.blockio_class.value" | "linux.resources.rdt_class.value" => {
+                    if self.number.is_multiple_of(3) { "" } else { "fast" }
+                }
+                _ => &number,
+            };
+            of_number(path, kind, self.number, text)
+        })
+    }
+
+    /// What it claims or may claim, so that two atoms without a common one are never in each other's way.
+    fn claims(&self, document: &Value) -> BTreeSet<(i32, String)> {
+        let field = |field: &nri_api::proto::Field| (protobuf::Enum::value(field), self.name(document));
+        match &self.row.claim {
+            Claim::Of(of) if field_kind(*of) != Some(FieldKind::Accumulated) => [field(of)].into(),
+            Claim::Clears(all) => all.iter().map(field).collect(),
+            Claim::Of(_) | Claim::Nobody => BTreeSet::new(),
+        }
+    }
+}
+
+/// Something done to a real document: where, what, whether it is taken away or added.
+type Oddity = (u16, u8, bool);
+
+fn document() -> impl Strategy<Value = Value> {
+    let samples: Vec<Value> = files("../../src/spec/tests/samples", ".config.json")
+        .iter()
+        .map(|path| spec_tests::read_json(path))
+        .chain([json!({}), json!({ "process": { "cwd": "/" }, "linux": {} })])
+        .collect();
+    (select(samples), vec(any::<Oddity>(), 0..8)).prop_map(|(sample, oddities)| {
+        oddities.into_iter().fold(sample, |document, oddity| {
+            let odd = made_odd(document.clone(), oddity);
+            // What plugins cannot be told is refused before they are asked.
+            let told = to_container(&Document::from_value(odd.clone()).unwrap(), &ContainerInfo::default());
+            if told.is_ok() { odd } else { document }
+        })
+    })
+}
+
+fn made_odd(mut document: Value, (at, what, cut): Oddity) -> Value {
+    let mut objects = Vec::new();
+    find_objects(&document, "", &mut objects);
+    let object = &objects[usize::from(at) % objects.len()];
+    let fields = document.pointer_mut(object).and_then(Value::as_object_mut).unwrap();
+    if cut {
+        let key = fields.keys().nth(usize::from(what) % fields.len().max(1)).cloned();
+        key.and_then(|key| fields.shift_remove(&key));
+    } else {
+        let values =
+            [r#""x""#, "1.0", "1e3", "-0", "123456789012345678901234567890", "[]", r#"{"": [null]}"#];
+        let value = values[usize::from(what) % values.len()];
+        fields.insert(format!("x-{what}"), serde_json::from_str(value).unwrap());
+    }
+    document
+}
+
+fn find_objects(value: &Value, path: &str, found: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => {
+            found.push(path.to_owned());
+            for (key, inner) in fields {
+                find_objects(inner, &format!("{path}/{}", places::escaped(key)), found);
+            }
+        }
+        Value::Array(entries) => {
+            entries.iter().enumerate().for_each(|(i, e)| find_objects(e, &format!("{path}/{i}"), found));
+        }
+        _ => {}
+    }
+}
+
+fn host() -> Value {
+    let device = |name: &str| json!({ "name": name, "containerEdits": { "env": [format!("CDI_{name}=1")] } });
+    json!({
+        "blockio": { "fast": { "weight": 7 } },
+        "rdt": { "fast": { "closID": "fast", "l3CacheSchema": "L3:0=1" } },
+        "cdi": [{ "path": "/etc/cdi/v.json", "priority": 0, "document": {
+            "cdiVersion": "1.1.0", "kind": "v.com/c", "devices": [device("a"), device("b")],
+        } }],
+    })
+}
+
+fn plugin(number: usize) -> PluginId {
+    PluginId::from_file_name(&format!("{number:02}-p")).unwrap()
+}
+
+fn reply(adjust: ContainerAdjustment) -> CreateContainerResponse {
+    CreateContainerResponse { adjust: Some(adjust).into(), ..Default::default() }
+}
+
+fn merge(document: &Value) -> CreateMerge {
+    let info = ContainerInfo { id: "me".to_owned(), ..Default::default() };
+    let container = to_container(&Document::from_value(document.clone()).unwrap(), &info).unwrap();
+    CreateMerge::new(Default::default(), container)
+}
+
+/// The outcome of atoms whose plugins are numbered as given; a refused reply is passed over.
+fn outcome(document: &Value, atoms: &[(usize, Atom)]) -> (CreateOutcome, Vec<usize>) {
+    let (mut merge, mut refused) = (merge(document), Vec::new());
+    for (number, atom) in atoms {
+        if merge.reply(&plugin(*number), reply(atom.adjust(document))).is_err() {
+            refused.push(*number);
+        }
+    }
+    (merge.finish(), refused)
+}
+
+/// The document that an outcome makes. (`apply_on` sees to it that a refusal leaves the document as it was.)
+fn adjusted(document: &Value, outcome: &CreateOutcome) -> Result<(Value, bool), String> {
+    apply_on(&host(), document, &protojson(&outcome.adjust))
+}
+
+fn numbered(atoms: &[Atom]) -> Vec<(usize, Atom)> {
+    atoms.iter().copied().enumerate().collect()
+}
+
+/// Atoms that claim nothing that one before claims.
+fn apart(document: &Value, atoms: Vec<Atom>) -> Vec<Atom> {
+    let mut claimed = BTreeSet::new();
+    let free = |atom: &Atom| {
+        let claims = atom.claims(document);
+        let free = claimed.is_disjoint(&claims);
+        claimed.extend(claims);
+        free
+    };
+    atoms.into_iter().filter(free).collect()
+}
+
+/// A document without the order of what plugins add to lists.
+fn unordered(document: &Value) -> Value {
+    fn sort(value: &mut Value) {
+        match value {
+            Value::Array(entries) => entries.sort_by_key(Value::to_string),
+            Value::Object(fields) => fields.values_mut().for_each(sort),
+            _ => {}
+        }
+    }
+    let mut copy = by_name(document);
+    for added in ["/hooks", "/linux/resources/devices"] {
+        copy.pointer_mut(added).into_iter().for_each(sort);
+    }
+    copy
+}
+
+/// Objects in which what is the same before and after has another order after.
+fn reordered(before: &Value, after: &Value, path: &str, found: &mut Vec<String>) {
+    let (Value::Object(x), Value::Object(y)) = (before, after) else { return };
+    let same = |key: &&String| x.get(*key) == y.get(*key);
+    if x.keys().filter(same).ne(y.keys().filter(same)) && path != "/mounts" {
+        found.push(path.to_owned());
+    }
+    for (key, inner) in x {
+        y.get(key).into_iter().for_each(|other| reordered(inner, other, &format!("{path}/{key}"), found));
+    }
+}
+
+/// Replies that ask for nothing, in several ways.
+fn nothing() -> impl Strategy<Value = CreateContainerResponse> {
+    let resources = LinuxResources::new();
+    let linux = LinuxContainerAdjustment { resources: Some(resources).into(), ..Default::default() };
+    let grouped = ContainerAdjustment { linux: Some(linux).into(), ..Default::default() };
+    select(vec![CreateContainerResponse::new(), reply(ContainerAdjustment::new()), reply(grouped)])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..Default::default() })]
+
+    /// Plugins that ask for nothing leave the document's bytes as they are, and claim nothing.
+    #[test]
+    fn nothing_asked_nothing_changed(document in document(), replies in vec(nothing(), 0..4)) {
+        let bytes = document.to_string().into_bytes();
+        let mut parsed = Document::parse(&bytes).unwrap();
+        let mut merge = merge(&document);
+        for (number, reply) in replies.into_iter().enumerate() {
+            merge.reply(&plugin(number), reply).unwrap();
+        }
+        let outcome = merge.finish();
+        let applied = apply(&mut parsed, &outcome.adjust, &ApplyContext::default()).unwrap();
+        prop_assert!(!applied.changed);
+        prop_assert_eq!(parsed.to_bytes(), bytes);
+        prop_assert_eq!(outcome.owners.owners.len(), 0);
+    }
+
+    /// The order of plugins that touch different things does not matter, but for the order in lists; the order in maps never does.
+    #[test]
+    fn the_order_of_plugins_apart_does_not_matter(
+        document in document(),
+        atoms in vec(atom(), 2..8),
+        turn in 1..8usize,
+    ) {
+        let atoms = apart(&document, atoms);
+        let mut turned = numbered(&atoms);
+        let (one, refused) = outcome(&document, &turned);
+        prop_assert_eq!(refused, Vec::<usize>::new());
+        let one = adjusted(&document, &one);
+        prop_assert_eq!(&one, &adjusted(&document, &outcome(&document, &turned).0));
+        turned.rotate_left(turn % atoms.len());
+        turned[1..].reverse();
+        let other = adjusted(&document, &outcome(&document, &turned).0);
+        prop_assert_eq!(one.is_ok(), other.is_ok());
+        if let (Ok((one, _)), Ok((other, _))) = (one, other) {
+            prop_assert_eq!(unordered(&one), unordered(&other));
+        }
+    }
+
+    /// Nothing changes that no plugin asked for: no value, no order; and `changed` tells the truth.
+    #[test]
+    fn nothing_else_changes(document in document(), atoms in vec(atom(), 0..8)) {
+        let (outcome, refused) = outcome(&document, &numbered(&atoms));
+        let (after, changed) = adjusted(&document, &outcome).unwrap();
+        let (old, new) = (document.to_string(), after.to_string()); // the order of keys and the text of numbers count
+        prop_assert_eq!(changed, old != new);
+        let asked: Vec<String> = numbered(&atoms)
+            .iter()
+            .filter(|(number, _)| !refused.contains(number))
+            .flat_map(|(_, atom)| places(&protojson(&atom.adjust(&document)), ROWS))
+            .collect();
+        prop_assert_eq!(outside(&document, &after, &asked), Vec::<String>::new());
+        let mut moved = Vec::new();
+        reordered(&by_name(&document), &by_name(&after), "", &mut moved);
+        prop_assert_eq!(moved, Vec::<String>::new());
+    }
+
+    /// A plugin that is refused in the middle leaves no claim and no change: the outcome is that of the others.
+    #[test]
+    fn a_refused_plugin_leaves_nothing(document in document(), atoms in vec(atom(), 1..8), again in any::<usize>()) {
+        let mut all = numbered(&atoms);
+        let again = atoms[again % atoms.len()];
+        all.push((all.len(), again)); // conflicts, unless it is a removal or a contribution
+        all.extend(atoms.iter().rev().enumerate().map(|(i, atom)| (10 + i, *atom)));
+        let (with, refused) = outcome(&document, &all);
+        if !again.remove && matches!(again.row.claim, Claim::Of(_)) && !again.claims(&document).is_empty() {
+            prop_assert!(refused.contains(&atoms.len()));
+        }
+        all.retain(|(number, _)| !refused.contains(number));
+        let (without, none) = outcome(&document, &all);
+        prop_assert_eq!(none, Vec::<usize>::new());
+        prop_assert_eq!(&with.owners, &without.owners);
+        prop_assert_eq!(&with.adjust, &without.adjust);
+        prop_assert_eq!(adjusted(&document, &with), adjusted(&document, &without));
+    }
+
+    /// What the host cannot give refuses the whole creation, whatever else was asked: the document is as it was.
+    #[test]
+    fn a_refused_creation_changes_nothing(document in document(), atoms in vec(atom(), 0..8)) {
+        let mut outcome = outcome(&document, &numbered(&atoms)).0;
+        let missing = nri_api::proto::CDIDevice { name: "v.com/c=none".to_owned(), ..Default::default() };
+        outcome.adjust.CDI_devices.push(missing);
+        prop_assert!(adjusted(&document, &outcome).is_err());
+    }
+}
+
+/// The properties speak of something: any atom alone is taken, and changes a document that has not what it sets.
+#[test]
+fn every_field_has_an_atom_that_changes_the_document() {
+    let document = json!({ "process": { "cwd": "/" }, "linux": { "intelRdt": { "closID": "old" } } });
+    for row in ROWS {
+        let atom = Atom { row, key: 0, number: 1, remove: false };
+        let (outcome, refused) = outcome(&document, &[(0, atom)]);
+        assert_eq!(refused, Vec::<usize>::new(), "{}", row.path);
+        let (after, changed) = adjusted(&document, &outcome).unwrap();
+        assert!(changed, "{}", row.path);
+        assert_eq!(outside(&document, &after, &places(&protojson(&atom.adjust(&document)), ROWS)), [""; 0]);
+        assert_ne!(outside(&document, &after, &[]), [""; 0], "{}", row.path);
+        assert_eq!(outcome.owners.owners.is_empty(), matches!(row.claim, Claim::Nobody), "{}", row.path);
+    }
+}
+
+/// The comparison sees what it is there for: a change elsewhere, a lost entry, another order.
+#[test]
+fn a_change_elsewhere_is_seen() {
+    let before = json!({
+        "process": { "env": ["A=1", "B=2"], "args": ["x"] },
+        "hooks": { "prestart": [{ "path": "/h" }] }, "linux": { "resources": { "pids": { "limit": 1 } } },
+    });
+    let check = |place: &str, pointer: &str, value: Value, expected: &[&str]| {
+        let mut after = before.clone();
+        match after.pointer_mut(pointer) {
+            Some(at) => *at = value,
+            None => panic!("{pointer}"),
+        }
+        assert_eq!(outside(&before, &after, &[place.to_owned()]), expected, "{place} {after}");
+    };
+    check("/process/env/A", "/process/env/0", json!("A=2"), &[]);
+    check("/process/env/B", "/process/env/0", json!("A=2"), &["/process/env/A/0"]);
+    check("/process/env/A", "/process/env", json!(["A=1"]), &["/process/env/B"]);
+    check("/process/env/C", "/process/env", json!(["A=1", "B=2", "C=3"]), &[]);
+    check("/process/arg", "/process/args", json!(["y"]), &["/process/args/0"]);
+    check("/hooks/prestart/+", "/hooks/prestart", json!([{ "path": "/h" }, { "path": "/i" }]), &[]);
+    check("/hooks/prestart/+", "/hooks/prestart", json!([{ "path": "/i" }]), &["/hooks/prestart/0/path"]);
+    check("/hooks/prestart/+", "/hooks/prestart", json!([]), &["/hooks/prestart/0"]);
+    check(
+        "/linux/x/y",
+        "/linux",
+        json!({ "resources": { "pids": { "limit": 1 } }, "x": { "y": 1, "z": 2 } }),
+        &["/linux/x/z"],
+    );
+    check(
+        "/linux/x/y",
+        "/linux/resources/pids",
+        json!({ "limit": 1, "more": 1 }),
+        &["/linux/resources/pids/more"],
+    );
+    let mut moved = Vec::new();
+    reordered(&by_name(&before), &by_name(&json!({ "process": { "env": ["B=2", "A=1"] } })), "", &mut moved);
+    assert_eq!(moved, ["/process/env"]);
+}
