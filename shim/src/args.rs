@@ -53,6 +53,11 @@ impl Scanned {
         self.verb.as_deref().filter(|_| !self.informs).and_then(verb::event_verb)
     }
 
+    /// Whether it is `exec`, and will be run.
+    pub(crate) fn is_exec(&self) -> bool {
+        !self.informs && self.verb.as_deref().is_some_and(|v| v == "exec")
+    }
+
     /// The arguments for the real runtime.
     pub(crate) fn forwarded(&self) -> Vec<OsString> {
         self.globals.iter().chain(&self.verb).chain(&self.rest).cloned().collect()
@@ -212,7 +217,7 @@ mod tests {
     /// An argument as engines, people and their mistakes make it.
     fn argument() -> impl proptest::strategy::Strategy<Value = OsString> {
         use proptest::prelude::*;
-        let words = "--|-|-b|--bundle|--root|--log|--log-format|-d|-rx|--resources|create|run|update|state|id|--x|--x=y|--nri|--r=|";
+        let words = "--|-|-b|--bundle|-p|--process|-tp|-pf|exec|--root|--log|--log-format|-d|-rx|--resources|create|run|update|state|id|--x|--x=y|--nri|--r=|";
         let known: Vec<&'static str> = words.split('|').collect();
         let any = proptest::collection::vec(any::<u8>().prop_filter("no NUL", |b| *b != 0), 0..6);
         prop_oneof![4 => proptest::sample::select(known).prop_map(OsString::from), 1 => any.prop_map(OsString::from_vec)]
@@ -223,6 +228,13 @@ mod tests {
         fn nothing_is_lost(arguments in proptest::collection::vec(argument(), 0..8)) {
             let scanned = scan(&arguments);
             proptest::prop_assert_eq!(scanned.forwarded(), arguments);
+            if let Some(exec) = crate::exec_args::read(&scanned.rest) {
+                let replaced = crate::options::with_value(&scanned.rest, exec.at, b"/p");
+                let again = crate::exec_args::read(&replaced).map(|e| (e.id, e.process));
+                proptest::prop_assert_eq!(again, Some((exec.id, "/p".into())));
+                let differing = replaced.iter().zip(&scanned.rest).filter(|(a, b)| a != b).count();
+                proptest::prop_assert!(differing <= 1 && replaced.len() == scanned.rest.len());
+            }
             for word in ["create", "run", "restore", "start", "update", "delete"] {
                 let verb = verb::event_verb(OsStr::new(word)).unwrap();
                 let args = crate::verb_args::read(verb, &scanned.rest);

@@ -38,11 +38,14 @@ impl Loaded {
 
     /// The directory of sockets and locks, absolute.
     pub(crate) fn state_dir(&self, call: &Call) -> PathBuf {
-        let dir = self.config.state_dir.clone().unwrap_or_else(|| {
-            let uid_map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-            let runtime_dir = call.var("XDG_RUNTIME_DIR").map(PathBuf::from);
-            state_dir(&Owner::of(&uid_map, rustix::process::geteuid().as_raw(), runtime_dir))
-        });
+        let dir = self.config.state_dir.clone().unwrap_or_else(|| state_dir(&Self::owner(call)));
         working_dir().join(dir)
+    }
+
+    /// Whose `nrid` it is that this process would talk to.
+    pub(crate) fn owner(call: &Call) -> Owner {
+        let uid_map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+        let runtime_dir = call.var("XDG_RUNTIME_DIR").map(PathBuf::from);
+        Owner::of(&uid_map, rustix::process::geteuid().as_raw(), runtime_dir)
     }
 }

@@ -22,6 +22,12 @@ pub(crate) enum Error {
     Resources(#[source] io::Error, PathBuf),
     #[error("resources {path}: larger than {limit} bytes", path = .0.display(), limit = crate::resources::LIMIT)]
     ResourcesTooLarge(PathBuf),
+    #[error("process document {path}: {1} is not what it has to be", path = .0.display())]
+    ExecProcess(PathBuf, &'static str),
+    #[error("{path}: {0}", path = .1.display())]
+    ExecFile(#[source] io::Error, PathBuf),
+    #[error("{path}: {0}", path = .1.display())]
+    ExecJson(#[source] serde_json::Error, PathBuf),
     // The operator's.
     #[error("configuration {path}: {0}", path = .1.display())]
     ConfigRead(#[source] io::Error, PathBuf),

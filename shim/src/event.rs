@@ -12,17 +12,18 @@ use crate::{
     find_nrid::{self, NRID},
     id,
     log_line::LogLine,
+    memory,
     resources::{self, Document},
-    signals, spawn, stdin,
+    signals, spawn,
     verb::Policy,
     verb_args::{self, VerbArgs},
 };
 use nri_config::Unreachable;
 use nri_control::{Client, ClientError, Exit, Finished, Launcher, OsText, Reply, Request, Substitute, Verb};
 use std::{
-    ffi::{OsStr, OsString},
+    ffi::OsStr,
     io::ErrorKind,
-    os::fd::AsFd,
+    os::fd::{AsFd, OwnedFd},
     time::Duration,
 };
 
@@ -149,8 +150,8 @@ impl Event<'_> {
         };
         let Some(Document { content, is_spent }) = resources::read(given)? else { return Ok(None) };
         if is_spent {
-            target.stdin = Some(stdin::holding(&content)?);
-            self.set_arguments(target, resources::from_stdin(&self.scanned.rest, given));
+            target.stdin = Some(hold(&content)?);
+            target.set_rest(self.scanned, resources::from_stdin(&self.scanned.rest, given));
         }
         // What is not UTF-8 is no JSON; the real runtime says so.
         Ok(String::from_utf8(content).ok())
@@ -158,18 +159,12 @@ impl Event<'_> {
 
     fn substitute(&self, substitute: Substitute, target: &mut Target) -> Result<(), Error> {
         if let Some(arguments) = substitute.arguments {
-            self.set_arguments(target, arguments.into_iter().map(|OsText(a)| a).collect());
+            target.set_rest(self.scanned, arguments.into_iter().map(|OsText(a)| a).collect());
         }
         if let Some(text) = substitute.stdin {
-            target.stdin = Some(stdin::holding(text.as_bytes())?);
+            target.stdin = Some(hold(text.as_bytes())?);
         }
         Ok(())
-    }
-
-    /// Replaces everything behind the verb.
-    fn set_arguments(&self, target: &mut Target, rest: Vec<OsString>) {
-        target.arguments.truncate(self.scanned.globals.len() + 1);
-        target.arguments.extend(rest);
     }
 
     fn run_and_report(&self, target: &Target, args: &VerbArgs, client: &Client) -> Result<i32, Error> {
@@ -215,4 +210,9 @@ impl Event<'_> {
             .iter()
             .find_map(|dir| std::fs::read_to_string(dir.join(file)).ok()?.trim().parse().ok())
     }
+}
+
+/// Resources in place of stdin.
+fn hold(resources: &[u8]) -> Result<OwnedFd, Error> {
+    memory::holding("resources", resources).map_err(|e| Error::System(e, "hand over the resources"))
 }

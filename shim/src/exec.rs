@@ -1,6 +1,6 @@
 //! The real runtime, ready to be run in place of this process.
 
-use crate::{Error, call::Call};
+use crate::{Error, args::Scanned, call::Call};
 use std::{
     ffi::{CString, OsString},
     io,
@@ -20,11 +20,19 @@ pub(crate) struct Target {
     pub(crate) arguments: Vec<OsString>,
     /// In place of stdin.
     pub(crate) stdin: Option<OwnedFd>,
+    /// Open in the real runtime besides what it would inherit anyway.
+    pub(crate) inherited: Option<OwnedFd>,
 }
 
 impl Target {
     pub(crate) fn new(runtime: PathBuf, arguments: Vec<OsString>) -> Self {
-        Self { runtime, arguments, stdin: None }
+        Self { runtime, arguments, stdin: None, inherited: None }
+    }
+
+    /// Replaces everything behind the verb.
+    pub(crate) fn set_rest(&mut self, scanned: &Scanned, rest: Vec<OsString>) {
+        self.arguments.truncate(scanned.globals.len() + 1);
+        self.arguments.extend(rest);
     }
 
     /// Replaces this process. Returns only if that fails.
@@ -33,10 +41,15 @@ impl Target {
         Error::Exec(failed, self.runtime)
     }
 
-    /// The system call, with stdin replaced. Returns only if that fails.
+    /// The system call, with stdin replaced and descriptors handed on. Returns only if that fails.
     pub(crate) fn execve(&self, environment: &[OsString]) -> io::Error {
         if let Some(stdin) = &self.stdin
             && let Err(e) = nix::unistd::dup2_stdin(stdin)
+        {
+            return e.into();
+        }
+        if let Some(fd) = &self.inherited
+            && let Err(e) = rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::empty())
         {
             return e.into();
         }

@@ -1,8 +1,9 @@
 //! `nri-container-runtime`: stands in for a low-level OCI runtime, asks `nrid` what should change, and runs the real one.
 //!
 //! It is as if the real runtime had been called: argv, environment, working directory, descriptors, stdio, signals, exit code and
-//! `--log` are its. Verbs that carry no event are a plain `execve`. What plugins want, and how the document is rewritten, is `nrid`'s
-//! business: nothing here knows NRI. No async runtime, no argument parser: this program starts at every call of an engine.
+//! `--log` are its. Verbs that carry no event are a plain `execve`; only `exec` may get a document of its own ([`exec_verb`]). What plugins
+//! want, and how the bundle's document is rewritten, is `nrid`'s business: nothing here knows NRI. No async runtime, no argument
+//! parser: this program starts at every call of an engine.
 //!
 //! Start from [`event::handle`] (verbs with an event) and [`args::scan`] (what was typed).
 
@@ -20,16 +21,19 @@ mod config;
 mod error;
 mod event;
 mod exec;
+mod exec_args;
+mod exec_verb;
 mod find_nrid;
 mod find_runtime;
 mod id;
 mod log_line;
+mod memory;
 mod options;
+mod process;
 mod resources;
 mod search;
 mod signals;
 mod spawn;
-mod stdin;
 mod stdio;
 mod sys;
 mod timestamp;
@@ -68,7 +72,7 @@ fn attempt(call: &Call, scanned: Scanned, log: &LogLine) -> Result<i32, Error> {
     }
     let mut loaded = Loaded::read(scanned.own.config.as_deref(), call);
     let runtime = find_runtime::find(scanned.own.runtime.as_deref(), call, &loaded.config.runtime)?;
-    let target = Target::new(runtime, scanned.forwarded());
+    let mut target = Target::new(runtime, scanned.forwarded());
     match scanned.event_verb() {
         Some(verb) if !bypass::is_set(call, &loaded.config) => {
             let problem = loaded.problem.take();
@@ -78,6 +82,11 @@ fn attempt(call: &Call, scanned: Scanned, log: &LogLine) -> Result<i32, Error> {
                 target,
             )
         }
-        _ => Err(target.exec(call)),
+        _ => {
+            if scanned.is_exec() {
+                exec_verb::adapt(call, &scanned, &loaded, log, &mut target);
+            }
+            Err(target.exec(call))
+        }
     }
 }

@@ -6,7 +6,7 @@
 
 use std::{
     ffi::{OsStr, OsString},
-    os::unix::ffi::OsStrExt,
+    os::unix::ffi::{OsStrExt, OsStringExt},
 };
 
 /// An option: long name, short name (0: none), whether it takes a value.
@@ -116,6 +116,31 @@ pub(crate) const UPDATE: Table = &[
 
 pub(crate) const DELETE: Table =
     &[("force", b'f', false), ("help", b'h', false), ("regex", b'r', false), ("usage", b'?', false)];
+
+/// Up to the container's id: what follows is a command. `no-subreaper` and `console` are runc's of old.
+pub(crate) const EXEC: Table = &[
+    ("additional-gids", b'g', true),
+    ("apparmor", 0, true),
+    ("cap", b'c', true),
+    ("cgroup", 0, true),
+    ("console", 0, true),
+    ("console-socket", 0, true),
+    ("cwd", 0, true),
+    ("detach", b'd', false),
+    ("env", b'e', true),
+    ("help", b'h', false),
+    ("ignore-paused", 0, false),
+    ("no-new-privs", 0, false),
+    ("no-subreaper", 0, false),
+    ("pid-file", 0, true),
+    ("pidfd-socket", 0, true),
+    ("preserve-fds", 0, true),
+    ("process", b'p', true),
+    ("process-label", 0, true),
+    ("tty", b't', false),
+    ("usage", b'?', false),
+    ("user", b'u', true),
+];
 
 /// What stands at a place of argv.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -244,6 +269,16 @@ fn find_long(table: Table, typed: &[u8], two_dashes: bool) -> Option<&'static En
     let mut fitting = table.iter().filter(|e| e.0.as_bytes().starts_with(typed) && !e.0.starts_with("nri-"));
     let first = fitting.next()?;
     fitting.all(|e| e.0 == first.0).then_some(first)
+}
+
+/// The arguments with another value at `at`, as an item says where it stands.
+pub(crate) fn with_value(arguments: &[OsString], at: (usize, usize), value: &[u8]) -> Vec<OsString> {
+    let (place, offset) = at;
+    let mut arguments = arguments.to_vec();
+    let mut argument = arguments[place].as_bytes()[..offset].to_vec();
+    argument.extend_from_slice(value);
+    arguments[place] = OsString::from_vec(argument);
+    arguments
 }
 
 /// How Go reads the value of a flag that is on or off.

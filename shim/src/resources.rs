@@ -1,11 +1,10 @@
 //! The document of `update --resources`, which `nrid` has to see before the real runtime does.
 
-use crate::{Error, call::working_dir, verb_args::Resources};
+use crate::{Error, call::working_dir, options, verb_args::Resources};
 use std::{
     ffi::OsString,
     fs::File,
     io::{self, Read},
-    os::unix::ffi::{OsStrExt, OsStringExt},
 };
 
 /// Largest document, in bytes. A real one has some thousand; a frame of the control protocol must hold it.
@@ -47,12 +46,7 @@ pub(crate) fn read(resources: &Resources) -> Result<Option<Document>, Error> {
 
 /// The arguments with the value of `--resources` replaced by `-`.
 pub(crate) fn from_stdin(arguments: &[OsString], resources: &Resources) -> Vec<OsString> {
-    let (place, offset) = resources.at;
-    let mut arguments = arguments.to_vec();
-    let mut argument = arguments[place].as_bytes()[..offset].to_vec();
-    argument.push(b'-');
-    arguments[place] = OsString::from_vec(argument);
-    arguments
+    options::with_value(arguments, resources.at, b"-")
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //! | key | value | |
 //! |---|---|---|
 //! | `stdin` | true | reads all of stdin and notes it |
+//! | `process_document` | true | reads the file of `--process` and notes it |
 //! | `catch` | true | blocks all signals, and notes those that come while it waits |
 //! | `process` | true | starts a process that lives until it is killed; its id goes to `--pid-file`; the last argument is the container's id |
 //! | `pid_file` | text | writes that to `--pid-file` |

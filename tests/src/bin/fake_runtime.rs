@@ -119,6 +119,12 @@ fn act(files: &Files, script: &Value, argv: &[OsString], own: Map<String, Value>
         io::stdin().read_to_end(&mut text)?;
         call["stdin"] = json!(OsText(OsString::from_vec(text)));
     }
+    if step["process_document"] == true
+        && let Some(path) = option(argv, &["--process", "-p"])
+    {
+        // As text: order and numbers count.
+        call["process_document"] = json!(OsText(OsString::from_vec(fs::read(path)?)));
+    }
     let caught = if step["catch"] == true { Some(catch()?) } else { None };
     if step["process"] == true {
         start_process(files, argv)?;
@@ -183,11 +189,17 @@ fn wait_for(files: &Files, path: &Path, caught: Option<&SignalFd>) -> io::Result
 }
 
 fn write_pid_file(argv: &[OsString], text: &str) -> io::Result<()> {
-    let value = argv.iter().enumerate().find_map(|(i, a)| match a.as_bytes() {
-        b"--pid-file" => argv.get(i + 1).cloned(),
-        bytes => bytes.strip_prefix(b"--pid-file=").map(|v| OsStr::from_bytes(v).to_owned()),
-    });
-    value.map_or(Ok(()), |path| fs::write(path, text))
+    option(argv, &["--pid-file"]).map_or(Ok(()), |path| fs::write(path, text))
+}
+
+/// The value of an option that has one of these names.
+fn option(argv: &[OsString], names: &[&str]) -> Option<OsString> {
+    argv.iter().enumerate().find_map(|(i, a)| {
+        names.iter().find_map(|name| match a.as_bytes().strip_prefix(name.as_bytes())? {
+            b"" => argv.get(i + 1).cloned(),
+            rest => rest.strip_prefix(b"=").map(|v| OsStr::from_bytes(v).to_owned()),
+        })
+    })
 }
 
 /// Starts what `create` is about, and leaves its process id where `end_process` and `--pid-file` readers find it.

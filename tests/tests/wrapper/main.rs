@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)] // all of it is tests
 
 mod begin;
+mod exec;
 mod fake;
 mod finding;
 mod hook;
