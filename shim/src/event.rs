@@ -19,7 +19,9 @@ use crate::{
     verb_args::{self, VerbArgs},
 };
 use nri_config::Unreachable;
-use nri_control::{Client, ClientError, Exit, Finished, Launcher, OsText, Reply, Request, Substitute, Verb};
+use nri_control::{
+    Client, ClientError, Exit, Finished, FrameError, Launcher, OsText, Reply, Request, Substitute, Verb,
+};
 use std::{
     ffi::OsStr,
     io::ErrorKind,
@@ -85,14 +87,18 @@ pub(crate) fn handle(event: Event<'_>, problem: Option<Error>, mut target: Targe
 impl Event<'_> {
     fn ask(&self, id: &str, args: &VerbArgs, target: &mut Target) -> Result<Answer, Error> {
         let bundle = Bundle::open(self, args)?;
-        let Some(client) = self.connect()? else { return Ok(Answer::Pass) };
+        let Some(mut client) = self.connect()? else { return Ok(Answer::Pass) };
         let resources = self.resources(args, target)?;
         let begin = begin::message(self, &target.runtime, id, args, bundle.as_ref(), resources);
-        let fds: Vec<_> = bundle.iter().map(|b| b.fd.as_fd()).collect();
-        let timeout = ANSWER.max(self.loaded.config.plugin_request_timeout * 20);
-        let reply = client
-            .set_timeout(Some(timeout))
-            .and_then(|()| client.call(&Request::Begin(Box::new(begin)), &fds));
+        let request = Request::Begin(Box::new(begin));
+        let mut reply = self.begin(&client, &request, bundle.as_ref());
+        if matches!(reply, Err(ClientError::Frame(FrameError::Closed))) {
+            // An nrid that is ending closes connections that it has not come to. What it had begun without an answer is settled by
+            // the next one, which may be asked; a second time is no accident.
+            let Some(next) = self.connect()? else { return Ok(Answer::Pass) };
+            client = next;
+            reply = self.begin(&client, &request, bundle.as_ref());
+        }
         match reply {
             Ok(Reply::Proceed(substitute)) => Ok(Answer::Proceed(substitute, client)),
             Ok(Reply::Bypass) => Ok(Answer::Pass),
@@ -104,6 +110,17 @@ impl Event<'_> {
             Ok(_) => self.without_nrid(Error::Answer).map(|()| Answer::Pass),
             Err(e) => self.without_nrid(e.into()).map(|()| Answer::Pass),
         }
+    }
+
+    fn begin(
+        &self,
+        client: &Client,
+        request: &Request,
+        bundle: Option<&Bundle>,
+    ) -> Result<Reply, ClientError> {
+        let fds: Vec<_> = bundle.iter().map(|b| b.fd.as_fd()).collect();
+        client.set_timeout(Some(ANSWER.max(self.loaded.config.plugin_request_timeout * 20)))?;
+        client.call(request, &fds)
     }
 
     /// `None`: go on without.

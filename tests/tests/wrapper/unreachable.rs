@@ -125,6 +125,53 @@ fn one_that_hangs_up() {
     assert_eq!(lab.fake.calls().len(), PASSING.len());
 }
 
+/// An nrid that is ending leaves connections behind that it has not come to.
+#[test]
+fn one_that_hangs_up_is_asked_again_and_no_more() {
+    let lab = Lab::new();
+    for verb in NEEDING.into_iter().chain(PASSING) {
+        lab.fake.forget();
+        let begins = std::sync::atomic::AtomicU32::new(0);
+        let server = Server::start(&lab, move |request| match request {
+            Request::Begin(_) if begins.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 0 => {
+                Act::HangUp
+            }
+            Request::Begin(_) => Act::Answer(Reply::Proceed(Substitute::default())),
+            _ => Act::Answer(Reply::Done),
+        });
+        let output = lab.run(&[verb, "--bundle", "bundle", "id"]);
+        assert!(output.status.success(), "{verb}: {}", stderr(&output));
+        assert_eq!(stderr(&output), "", "{verb}");
+        assert_eq!(lab.fake.calls().len(), 1, "{verb}");
+        let heard = server.heard();
+        assert_eq!(heard[0], heard[1], "{verb}: the same, descriptors too");
+        assert_eq!(server.finished().is_some(), !matches!(verb, "run" | "restore"), "{verb}");
+    }
+    let server = Server::start(&lab, |_| Act::HangUp);
+    lab.run(&["create", "id"]);
+    assert_eq!(server.heard().len(), 2);
+}
+
+/// The one that ended is followed by one that has to be started.
+#[test]
+fn one_that_hangs_up_and_is_gone_is_started_anew() {
+    let lab = Lab::new();
+    let nrid = nrid(&lab, json!({"until": lab.path("go"), "stdout": "ready\n"}));
+    let socket = lab.path("state").join(nri_control::CONTROL_SOCKET);
+    let ending = Server::start(&lab, move |_| {
+        std::fs::remove_file(&socket).unwrap();
+        Act::HangUp
+    });
+    let mut wrapper = lab.command(&["create", "id"]).spawn().unwrap();
+    nrid.wait("nrid is started", |notes| !notes.is_empty());
+    assert_eq!(ending.heard().len(), 1);
+    let server = Server::proceeding(&lab);
+    std::fs::write(lab.path("go"), "").unwrap();
+    assert!(wrapper.wait().unwrap().success());
+    assert_eq!(server.heard().len(), 2);
+    assert_eq!(lab.fake.calls().len(), 1);
+}
+
 #[test]
 fn one_of_another_version_or_with_a_strange_answer() {
     let lab = Lab::new();
