@@ -1,7 +1,7 @@
 # What people run. Everything builds into target/; nothing outside the checkout is touched but what integration/setup.sh installs (a C linker, runc, crun, busybox-static).
 CARGO ?= cargo
 
-.PHONY: help build release demo test lint vectors fuzz fuzz-short setup clean
+.PHONY: help build release demo test lint bench vectors fuzz fuzz-short setup clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -33,6 +33,9 @@ fuzz: ## SECONDS=600: each fuzz target for so long; stable Rust, a C++ compiler
 
 fuzz-short: ## the same, for 20 seconds each
 	tests/fuzz/run.sh $(or $(SECONDS),20)
+
+bench: release ## lives of containers through the wrapper and the bare runtime, in turn
+	integration/bench.sh
 
 lint: ## format, clippy, documentation
 	$(CARGO) fmt --all --check
