@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use nri_adaptation::{Host, PluginStatus, Snapshot};
 use nri_api::{
     PluginId,
-    proto::{ContainerEviction, ContainerUpdate},
+    proto::{ContainerEviction, ContainerUpdate, PodSandbox},
 };
 use std::sync::Arc;
 
@@ -29,15 +29,19 @@ impl Host for Keeper {
         for container in self.registry.all() {
             self.look_at_run(&container).await;
             let record = container.record();
-            if record.phase == Phase::Stopped {
+            if record.phase == Phase::Stopped || self.is_told_later(&record) {
                 continue;
             }
             let (pod, message) = self.registry.messages(&container);
-            if !snapshot.pods.iter().any(|p| p.id == pod.id) {
-                snapshot.pods.push(pod);
-            }
+            add(&mut snapshot, pod);
             if !record.sandbox {
                 snapshot.containers.push(message);
+            }
+        }
+        // Pods that others were told of, and whose first container is still to come.
+        for pod in self.registry.pods() {
+            if pod.told_run && !pod.told_stop {
+                add(&mut snapshot, pod.sandbox);
             }
         }
         snapshot
@@ -60,7 +64,19 @@ impl Host for Keeper {
     }
 }
 
+fn add(snapshot: &mut Snapshot, pod: PodSandbox) {
+    if !snapshot.pods.iter().any(|p| p.id == pod.id) {
+        snapshot.pods.push(pod);
+    }
+}
+
 impl Keeper {
+    /// Whether this is a sandbox whose pod will be told at its start: in the snapshot, it would be told twice.
+    fn is_told_later(&self, record: &Record) -> bool {
+        let told = self.registry.pod(&record.pod_id).is_none_or(|pod| pod.told_run);
+        record.sandbox && record.phase < Phase::Running && !told
+    }
+
     /// Without our hooks nobody reports the life of a container that was made by `run`: it is looked at when somebody wants to know.
     async fn look_at_run(&self, container: &Container) {
         let record: Record = container.record();
@@ -70,5 +86,26 @@ impl Keeper {
         if let Ok(state) = record.runtime.state(&record.key.id).await {
             self.registry.change(container, |r| r.note_state(&state));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{record::PodRecord, store::Store};
+
+    #[tokio::test]
+    async fn a_pod_is_there_from_its_telling_to_its_stop() {
+        let dir = tempfile::tempdir().unwrap();
+        let (registry, _) = Registry::load(Store::open(dir.path()).unwrap());
+        for (id, told_run, told_stop) in
+            [("b", true, false), ("a", true, false), ("stopped", true, true), ("new", false, false)]
+        {
+            let sandbox = PodSandbox { id: id.to_owned(), ..Default::default() };
+            registry.set_pod(PodRecord { sandbox, real: id == "new", told_run, told_stop });
+        }
+        let keeper = Keeper { registry: Arc::new(registry), versions: Versions::default() };
+        let snapshot = keeper.snapshot().await;
+        assert_eq!(snapshot.pods.iter().map(|p| p.id.as_str()).collect::<Vec<_>>(), ["a", "b"]);
     }
 }

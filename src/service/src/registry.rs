@@ -188,6 +188,13 @@ impl Registry {
         lock(&self.inner).pods.get(id).cloned()
     }
 
+    /// All pods, in the order of their ids.
+    pub fn pods(&self) -> Vec<PodRecord> {
+        let mut all: Vec<_> = lock(&self.inner).pods.values().cloned().collect();
+        all.sort_by(|a, b| a.sandbox.id.cmp(&b.sandbox.id));
+        all
+    }
+
     /// Adds or replaces a pod.
     pub fn set_pod(&self, pod: PodRecord) {
         if let Err(error) = self.store.save_pod(&pod) {
