@@ -10,6 +10,7 @@
 mod bundle;
 mod call;
 mod enter;
+mod fake;
 mod journal;
 mod node;
 mod plugins;
@@ -20,10 +21,12 @@ mod seen;
 mod skip;
 mod terminal;
 mod tree;
+mod versions;
 mod wait;
 
 pub use bundle::Bundle;
 pub use call::{Ended, run};
+pub use fake::fake_runtime;
 pub use journal::Journal;
 pub use node::Node;
 pub use plugins::{External, Program, go};
@@ -34,4 +37,5 @@ pub use seen::Seen;
 pub use skip::{limitation, skip};
 pub use terminal::Terminal;
 pub use tree::{cgroups_of, digest_tree};
+pub use versions::{Version, versions};
 pub use wait::{PATIENCE, wait_until};

@@ -1,0 +1,151 @@
+//! A plugin of each version follows containers, adjusts them, updates others, and has one evicted.
+
+use crate::runc;
+use nri_integration::*;
+use serde_json::{Value, json};
+
+/// On SIGTERM it says so and ends: had it been killed, it would be silent.
+const SAYS_GOODBYE: &str =
+    "trap 'echo goodbye=1; exit 0' TERM; echo ready=1; while :; do sleep 1 & wait $!; done";
+const MEGA: u64 = 1 << 20;
+
+fn check(launched: bool) {
+    let Some(runtime) = runc("versions of the stub") else { return };
+    for version in versions("versions of the stub") {
+        follow(&Node::new(runtime), version, launched);
+    }
+}
+
+#[test]
+fn external() {
+    check(false);
+}
+
+#[test]
+fn launched() {
+    check(true);
+}
+
+fn memory(id: &str, limit: u64) -> Value {
+    json!({"containerId": id, "linux": {"resources": {"memory": {"limit": {"value": limit}}}}})
+}
+
+/// What this version's protocol has.
+fn adjustment(version: &Version) -> Value {
+    let mut adjust = json!({
+        "env": [{"key": "STUB", "value": version.name}],
+        "annotations": {"example.org/stub": version.name},
+        "linux": {"resources": {"memory": {"limit": {"value": 96 * MEGA}}, "cpu": {"shares": {"value": 512}}}},
+    });
+    if version.since_v0_6 {
+        adjust["rlimits"] = json!([{"type": "RLIMIT_NOFILE", "hard": 1024, "soft": 512}]);
+    }
+    if version.pids {
+        adjust["linux"]["resources"]["pids"] = json!({"limit": 66});
+    }
+    adjust
+}
+
+fn life(version: &Version) -> Vec<&'static str> {
+    let mut events = vec!["RunPodSandbox", "CreateContainer"];
+    if version.validates {
+        events.push("ValidateContainerAdjustment");
+    }
+    events.extend(["PostCreateContainer", "StartContainer", "PostStartContainer"]);
+    events.extend(["UpdateContainer", "PostUpdateContainer"]);
+    events.extend(["StopContainer", "StopPodSandbox", "RemoveContainer", "RemovePodSandbox"]);
+    events
+}
+
+fn follow(node: &Node, version: &Version, launched: bool) {
+    let (id, other) = (node.id("c"), node.id("other"));
+    let limit = |id: &str| node.cgroup_file(id, "memory", "memory.limit_in_bytes", "memory.max");
+    let config =
+        json!({"rules": [{"id": id, "adjust": adjustment(version), "updates": [memory(&other, 80 * MEGA)]}]})
+            .to_string();
+    let name = format!("10-{}", version.name);
+    let limited = r#"{"memory": {"limit": 67108864}, "pids": {"limit": 50}}"#;
+    let journal = launched.then(|| node.launch(&name, &version.program, &config));
+    node.create(&node.bundle(&other).resources(limited).make(), &other).success();
+    let mut external = (!launched).then(|| node.connect(&name, &version.program, &config));
+    let journal = journal.unwrap_or_else(|| external.as_ref().unwrap().journal.clone());
+    let synchronized = journal.wait_for_own("Synchronize");
+    if launched {
+        assert_eq!(synchronized["containers"], Value::Null, "{}", version.name);
+        assert!(journal.wait_for_own("Configure")["config"].as_str().unwrap().contains("example.org/stub"));
+    } else {
+        assert_eq!(synchronized["containers"], json!([other]), "{}", version.name);
+        assert_eq!(synchronized["pods"], json!([other]), "{}", version.name);
+    }
+
+    let bundle = node.bundle(&id).resources(limited).arguments(&["/probe", "wait"]).make();
+    let created = node.create(&bundle, &id).success();
+    assert_eq!(limit(&other), (80 * MEGA).to_string(), "{}: updated from the creation", version.name);
+    assert_eq!(bundle.document()["annotations"]["example.org/stub"], version.name);
+    node.call(&["start", &id]).success();
+    wait_until("the probe", || created.out().contains("ready=1").then_some(()));
+    let seen = Seen::parse(&created.out());
+    seen.check(&[("env.STUB", version.name), ("memory.limit_in_bytes|memory.max", "100663296")]);
+    seen.check(&[
+        ("cpu.shares|cpu.weight", "512|20|59"),
+        ("pids.max", if version.pids { "66" } else { "50" }),
+    ]);
+    if version.since_v0_6 {
+        seen.check(&[("rlimit.nofile", "512 1024")]);
+    }
+
+    let resources = node.path("resources.json");
+    std::fs::write(&resources, r#"{"pids": {"limit": 55}}"#).unwrap();
+    node.call(&["update", "--resources", resources.to_str().unwrap(), &id]).success();
+    node.call(&["kill", &id, "TERM"]).success();
+    journal.wait_for("StopContainer", &id);
+    node.call(&["delete", &id]).success();
+    journal.wait_for("RemovePodSandbox", &id);
+    assert_eq!(journal.events(&id), life(version), "{}", version.name);
+    let updated = journal.wait_for("UpdateContainer", &id);
+    if version.pids {
+        assert_eq!(updated["resources"]["pids"]["limit"], "55", "{}", version.name);
+    }
+    let started = journal.wait_for("PostStartContainer", &id);
+    assert!(started["pid"].as_u64().is_some_and(|pid| pid > 1), "{started}");
+
+    if let Some(plugin) = &mut external {
+        by_itself(node, version, plugin, &other);
+    }
+}
+
+/// What a plugin asks for when nobody asked it.
+fn by_itself(node: &Node, version: &Version, plugin: &mut External, other: &str) {
+    plugin.tell(&json!({"update": [memory(other, 70 * MEGA), memory("nobody", 70 * MEGA)]}));
+    let done = plugin.journal.wait_for_own("UpdateContainers");
+    assert_eq!(done["failed"], json!(["nobody"]), "{}: {done}", version.name);
+    assert_eq!(done["error"], Value::Null, "{}: {done}", version.name);
+    let now = node.cgroup_file(other, "memory", "memory.limit_in_bytes", "memory.max");
+    assert_eq!(now, (70 * MEGA).to_string(), "{}", version.name);
+
+    let id = node.id("evicted");
+    let created =
+        node.create(&node.bundle(&id).arguments(&["/bin/sh", "-c", SAYS_GOODBYE]).make(), &id).success();
+    node.call(&["start", &id]).success();
+    wait_until("the container", || created.out().contains("ready=1").then_some(()));
+    plugin.tell(&json!({"evict": [{"containerId": id, "reason": "a test"}]}));
+    if version.since_v0_6 {
+        assert_eq!(plugin.journal.wait_for_own("Evict")["error"], Value::Null, "{}", version.name);
+        plugin.journal.wait_for("StopContainer", &id);
+        assert!(
+            created.out().contains("goodbye=1"),
+            "{}: SIGTERM came first: {}",
+            version.name,
+            created.out()
+        );
+        assert_eq!(node.state(&id).unwrap()["status"], "stopped");
+        let log = node.log();
+        assert!(
+            log.lines().any(|l| l.contains("evicted") && l.contains(&id) && l.contains("a test")),
+            "{log}"
+        );
+    } else {
+        // The protocol has it, but the stub no way to it.
+        plugin.journal.wait_for_own("BadCommand");
+    }
+}

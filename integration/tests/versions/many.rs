@@ -1,0 +1,111 @@
+//! Three pods and 500 containers: a state of less than a message, and of more. Stubs from v0.7 on put the latter together; older ones are
+//! refused by name, and disturb nobody.
+
+use crate::named;
+use nri_integration::*;
+use serde_json::{Value, json};
+use std::{collections::BTreeSet, fs, thread};
+
+const PODS: usize = 3;
+const SMALL: usize = 450;
+const LARGE: usize = 50;
+/// So that the large ones are more than 4 MiB together, and the small ones much less.
+const SIZES: [usize; 2] = [1000, 100_000];
+
+fn create(node: &Node, id: &str, sandbox: &str, size: usize) {
+    let kind = if id == sandbox { "sandbox" } else { "container" };
+    let document = json!({
+        "ociVersion": "1.0.2",
+        "process": {"args": ["true"], "cwd": "/", "env": [format!("FILL={}", "e".repeat(size / 2))]},
+        "root": {"path": "rootfs"},
+        "annotations": {
+            "io.kubernetes.cri.container-type": kind,
+            "io.kubernetes.cri.sandbox-id": sandbox,
+            "example.org/fill": "a".repeat(size / 2),
+        },
+        "linux": {},
+    });
+    let bundle = node.path("bundles").join(id);
+    fs::create_dir(&bundle).unwrap();
+    fs::write(bundle.join("config.json"), document.to_string()).unwrap();
+    node.call(&["create", "--bundle", bundle.to_str().unwrap(), id]).success();
+}
+
+/// Creates containers of all pods; four at once, as an engine might.
+fn create_all(node: &Node, ids: &[String], pods: &[String], size: usize) {
+    thread::scope(|scope| {
+        for part in ids.chunks(ids.len().div_ceil(4)) {
+            scope.spawn(move || {
+                for (n, id) in part.iter().enumerate() {
+                    create(node, id, &pods[n % pods.len()], size);
+                }
+            });
+        }
+    });
+}
+
+fn set(list: &Value) -> BTreeSet<String> {
+    let texts = list.as_array().map(Vec::as_slice).unwrap_or_default();
+    let found: BTreeSet<_> = texts.iter().map(|t| t.as_str().unwrap().to_owned()).collect();
+    assert_eq!(found.len(), texts.len(), "each once");
+    found
+}
+
+#[test]
+fn states_below_and_above_a_message() {
+    if versions("500 containers").is_empty() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let node = Node::new(&fake_runtime(dir.path()));
+    node.ctl(&["start"]).success();
+    let pods: Vec<_> = (0..PODS).map(|n| node.id(&format!("pod{n}"))).collect();
+    for pod in &pods {
+        create(&node, pod, pod, SIZES[0]);
+        node.call(&["start", pod]).success();
+    }
+    let ids: Vec<_> = (0..SMALL + LARGE).map(|n| node.id(&n.to_string())).collect();
+    create_all(&node, &ids[..SMALL], &pods, SIZES[0]);
+    let check = |version: &Version, plugin: &External, known: &[String]| {
+        let told = plugin.journal.wait_for_own("Synchronize");
+        assert!(set(&told["pods"]).iter().eq(pods.iter()), "{}: {}", version.name, told["pods"]);
+        let expected: BTreeSet<_> = known.iter().cloned().collect();
+        assert_eq!(set(&told["containers"]), expected, "{}", version.name);
+    };
+    for (version, name) in named("below") {
+        check(version, &node.connect(&name, &version.program, "{}"), &ids[..SMALL]);
+    }
+
+    create_all(&node, &ids[SMALL..], &pods, SIZES[1]);
+    let (mut taken, mut refused) = (Vec::new(), Vec::new());
+    for (version, name) in named("above") {
+        let plugin = node.connect(&name, &version.program, "{}");
+        if version.splits {
+            check(version, &plugin, &ids);
+            taken.push((version, name, plugin));
+        } else {
+            plugin.journal.wait_for_own("Closed");
+            wait_until(format_args!("the reason in the log for {name}"), || {
+                let reason = |l: &str| l.contains(&name) && l.contains("too old to put them together");
+                node.log().lines().any(reason).then_some(())
+            });
+            refused.push((name, plugin));
+        }
+    }
+    let active: BTreeSet<_> = wait_until("the plugins to be active", || {
+        let status = node.status().unwrap();
+        let plugins = status["plugins"].as_array().unwrap().clone();
+        let active = plugins.iter().filter(|p| p["state"] == "active");
+        let names: BTreeSet<_> = active.map(|p| p["name"].as_str().unwrap().to_owned()).collect();
+        (names.len() == taken.len()).then_some(names)
+    });
+    assert_eq!(active, taken.iter().map(|(_, name, _)| name.clone()).collect());
+    let last = node.id("last");
+    create(&node, &last, &pods[0], SIZES[0]);
+    for (_, _, plugin) in &taken {
+        plugin.journal.wait_for("CreateContainer", &last);
+    }
+    for (name, plugin) in &refused {
+        assert_eq!(plugin.journal.events(&last), [""; 0], "{name} is no plugin");
+    }
+}
