@@ -2,6 +2,7 @@
 //! and its tests share what is expensive to find out.
 
 mod bare;
+mod collisions;
 mod create;
 mod go;
 mod refusals;

@@ -187,6 +187,13 @@ async fn run(
 async fn start(service: &Arc<Service>, channel: &mut Channel, key: &Key) -> Answer {
     let _lane = service.lane(key).await;
     let Some(container) = service.registry.get(key) else { return Ok(Some(Reply::Bypass)) };
+    if container.record().process_is_gone() {
+        service.stop_if_owed(&container).await;
+    }
+    // The runtime refuses it; plugins have heard of the start, or of the end already.
+    if container.record().phase >= Phase::Running {
+        return Ok(Some(Reply::Bypass));
+    }
     if let Err(error) = service.starting(&container).await {
         return Ok(Some(refused(Refusal::of(&key.id, error))));
     }
