@@ -30,6 +30,8 @@ pub enum Creation {
 /// A creation while it is being prepared.
 struct Draft {
     key: Key,
+    /// The id that plugins know.
+    nri_id: String,
     verb: Verb,
     runtime: LowLevelRuntime,
     bundle: Bundle,
@@ -72,7 +74,9 @@ impl Service {
         } else if runtime.has(&key.id) {
             return Ok(Creation::Bypass);
         }
-        let draft = self.draft(begin, key, runtime, dir).map_err(|e| Refusal::of(&key.id, e))?;
+        // Until there is a record.
+        let claim = self.claims.claim(&self.registry, key);
+        let draft = self.draft(begin, key, claim.id(), runtime, dir).map_err(|e| Refusal::of(&key.id, e))?;
         if draft.identity.role == Role::Sandbox {
             return self.create_sandbox(draft);
         }
@@ -90,6 +94,7 @@ impl Service {
         &self,
         begin: &Begin,
         key: &Key,
+        nri_id: &str,
         runtime: LowLevelRuntime,
         dir: OwnedFd,
     ) -> Result<Draft, Box<dyn std::error::Error>> {
@@ -115,6 +120,7 @@ impl Service {
         });
         Ok(Draft {
             key: key.clone(),
+            nri_id: nri_id.to_owned(),
             verb: begin.verb,
             runtime,
             bundle,
@@ -128,7 +134,7 @@ impl Service {
 
     /// A sandbox container is no container to plugins: its pod is told when it starts.
     fn create_sandbox(&self, draft: Draft) -> Result<Creation, Refusal> {
-        let container = draft.container_message(&self.nri_id(&draft.key))?;
+        let container = draft.container_message()?;
         let record = draft.record(container, None);
         self.registry.set_pod(PodRecord {
             sandbox: draft.pod_with(&record.container),
@@ -143,8 +149,7 @@ impl Service {
     /// Tells of a pod that begins with this container; returns its id if it is new.
     async fn enter_pod(&self, draft: &Draft) -> Result<Option<String>, Refusal> {
         let sandbox = if draft.identity.role == Role::Alone {
-            let nri_id = self.nri_id(&draft.key);
-            proto::PodSandbox { id: nri_id.clone(), ..draft.pod_with(&draft.container_message(&nri_id)?) }
+            proto::PodSandbox { id: draft.nri_id.clone(), ..draft.pod_with(&draft.container_message()?) }
         } else {
             draft.pod_message()
         };
@@ -162,9 +167,8 @@ impl Service {
     /// Asks the plugins, and makes what they agreed on real.
     async fn ask(&self, draft: Draft) -> Result<Arc<Container>, Refusal> {
         let id = draft.key.id.clone();
-        let nri_id = self.nri_id(&draft.key);
-        let container = draft.container_message(&nri_id)?;
-        let pod_id = if draft.identity.role == Role::Alone { nri_id } else { draft.identity.pod.id.clone() };
+        let container = draft.container_message()?;
+        let pod_id = draft.pod_id().to_owned();
         let pod = self.registry.pod(&pod_id).map(|p| p.sandbox).unwrap_or_else(|| draft.pod_message());
         let request = CreateContainerRequest {
             pod: Some(pod.clone()).into(),
@@ -271,16 +275,6 @@ impl Service {
         };
         Ok(Layout { document, container, changed: applied.changed || hooked, hooked })
     }
-
-    /// The id that plugins know: the runtime's, unless another root has a container of the same id.
-    fn nri_id(&self, key: &Key) -> String {
-        let taken = self.registry.by_nri_id(&key.id).is_some_and(|other| other.key() != *key);
-        if taken {
-            format!("{}-{}", key.id, &digest(key.root.as_os_str().as_encoded_bytes())[..8])
-        } else {
-            key.id.clone()
-        }
-    }
 }
 
 impl Draft {
@@ -322,14 +316,15 @@ impl Draft {
         pod
     }
 
-    fn container_message(&self, nri_id: &str) -> Result<proto::Container, Refusal> {
+    /// A container that is alone is a pod of its own.
+    fn pod_id(&self) -> &str {
+        if self.identity.role == Role::Alone { &self.nri_id } else { &self.identity.pod.id }
+    }
+
+    fn container_message(&self) -> Result<proto::Container, Refusal> {
         let info = ContainerInfo {
-            id: nri_id.to_owned(),
-            pod_sandbox_id: if self.identity.role == Role::Alone {
-                nri_id.to_owned()
-            } else {
-                self.identity.pod.id.clone()
-            },
+            id: self.nri_id.clone(),
+            pod_sandbox_id: self.pod_id().to_owned(),
             name: self.identity.name.clone(),
             labels: self.identity.labels.clone().into_iter().collect(),
             state: proto::ContainerState::CONTAINER_CREATED,

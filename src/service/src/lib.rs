@@ -8,7 +8,7 @@
 //! | `server`, `channel`, `status` | the control socket, from a verb's beginning to its end |
 //! | `create`, `shown`, `update`, `hook`, `life`, `exits` | what verbs, hooks and exits mean to plugins |
 //! | `keeper`, `setting` | what plugins see and change at any time |
-//! | `record`, `registry`, `store` | what is known, in memory and on disk |
+//! | `record`, `registry`, `claims`, `store` | what is known, in memory and on disk |
 //! | `bundle`, `inject`, `runtime`, `host` | the bundle, our hook, the real runtime, the host |
 //! | `cdi`, `classes`, `capabilities`, `structured` | what an adjustment needs of the host: devices and classes by name, what the runtime can do |
 //! | `start`, `settings`, `background`, `lock`, `log` | the process |
@@ -21,6 +21,7 @@ pub mod capabilities;
 pub mod cdi;
 pub mod chain;
 pub mod channel;
+pub mod claims;
 pub mod classes;
 pub mod create;
 pub mod exec_marker;

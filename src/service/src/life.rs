@@ -172,6 +172,7 @@ impl Service {
     pub async fn finish(&self, container: &Container) {
         self.stop_if_owed(container).await;
         let record = container.record();
+        let _claim = self.claims.keep(&record.container.id, &record.key);
         restore_document(&record);
         if record.sandbox {
             self.forget(&record.key);

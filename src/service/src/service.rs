@@ -1,6 +1,7 @@
 //! The service: what all requests share. What each of them does stands in the file of its name.
 
 use crate::{
+    claims::Claims,
     keeper::Keeper,
     record::Key,
     registry::{LaneGuard, Registry},
@@ -23,6 +24,8 @@ pub struct Service {
     pub settings: Settings,
     /// What it knows.
     pub registry: Arc<Registry>,
+    /// The ids of creations that are under way.
+    pub claims: Claims,
     /// Who sets resources.
     pub keeper: Arc<Keeper>,
     /// The plugins.

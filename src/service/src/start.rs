@@ -2,6 +2,7 @@
 
 use crate::{
     capabilities::Versions,
+    claims::Claims,
     keeper::Keeper,
     lock,
     record::Phase,
@@ -89,6 +90,7 @@ pub async fn start(settings: Settings, patience: Duration) -> Result<Running, St
     let service = Arc::new(Service {
         settings,
         registry,
+        claims: Claims::default(),
         keeper,
         adaptation,
         started: Instant::now(),
