@@ -20,3 +20,39 @@ fn a_start_out_of_turn_is_not_told() {
         assert_eq!(journal.events(&id), life(&[]));
     });
 }
+
+#[test]
+fn one_bundle_for_several_containers_at_once() {
+    for_each_runtime("shared bundle", |runtime| {
+        let node = Node::new(runtime);
+        let config = |value: &str| {
+            format!("[filter]\nname = {value:?}\n[create]\noom_score_adj = 1{}\n", &value[value.len() - 1..])
+        };
+        let ids: Vec<_> = (0..4).map(|n| node.id(&n.to_string())).collect();
+        for (n, id) in ids.iter().enumerate() {
+            node.launch(&format!("1{n}-adjust"), &Program::Adjust, &config(id));
+        }
+        let bundle = node.bundle(&node.id("b")).arguments(&["/bin/sleep", "1000"]).make();
+        // Otherwise all would be in one cgroup.
+        bundle.edit(|document| drop(document["linux"].as_object_mut().unwrap().remove("cgroupsPath")));
+        let original = bundle.bytes();
+        for _ in 0..3 {
+            std::thread::scope(|scope| {
+                for id in &ids {
+                    scope.spawn(|| node.create(&bundle, id).success());
+                }
+            });
+            for (n, id) in ids.iter().enumerate() {
+                let pid = &node.state(id).unwrap()["pid"];
+                let file = format!("/proc/{pid}/oom_score_adj");
+                assert_eq!(std::fs::read_to_string(file).unwrap().trim(), format!("1{n}"), "{id}");
+            }
+            std::thread::scope(|scope| {
+                for id in &ids {
+                    scope.spawn(|| node.call(&["delete", "--force", id]).success());
+                }
+            });
+            assert_eq!(bundle.bytes(), original);
+        }
+    });
+}

@@ -6,7 +6,7 @@ use crate::{
     inject::{self, HookCall},
     life::now,
     record::{BundleRecord, Key, Phase, PodRecord, Record, original_of},
-    registry::Container,
+    registry::{Container, LaneGuard},
     runtime::LowLevelRuntime,
     service::{Refusal, Service},
     shown::shown,
@@ -21,8 +21,8 @@ use std::{os::fd::OwnedFd, path::Path, sync::Arc};
 /// How a creation goes on.
 #[derive(Debug)]
 pub enum Creation {
-    /// The runtime is to be called; the container is known.
-    Proceed(Arc<Container>),
+    /// The runtime is to be called; the container is known. Until the runtime has read the bundle nobody else writes there.
+    Proceed(Arc<Container>, LaneGuard),
     /// The runtime is to be called as if we were not there: it has the id, and will refuse it.
     Bypass,
 }
@@ -76,9 +76,15 @@ impl Service {
         }
         // Until there is a record.
         let claim = self.claims.claim(&self.registry, key);
-        let draft = self.draft(begin, key, claim.id(), runtime, dir).map_err(|e| Refusal::of(&key.id, e))?;
+        let refuse = |e: &dyn std::fmt::Display| Refusal::of(&key.id, e);
+        let path = begin.bundle.as_ref().map_or(Path::new("."), |b| b.as_path());
+        let bundle =
+            Bundle::new(dir, path, begin.config.as_ref().map(|c| c.as_path())).map_err(|e| refuse(&e))?;
+        // Another container may be created from the same bundle, with other adjustments.
+        let turn = self.lane(&Key::of_bundle(bundle.identity().map_err(|e| refuse(&e))?)).await;
+        let draft = self.draft(begin, key, claim.id(), runtime, bundle).map_err(|e| refuse(&e))?;
         if draft.identity.role == Role::Sandbox {
-            return self.create_sandbox(draft);
+            return self.create_sandbox(draft).map(|container| Creation::Proceed(container, turn));
         }
         let new_pod = self.enter_pod(&draft).await?;
         let created = self.ask(draft).await;
@@ -87,7 +93,7 @@ impl Service {
         {
             self.leave_pod(&pod).await;
         }
-        created.map(Creation::Proceed)
+        created.map(|container| Creation::Proceed(container, turn))
     }
 
     fn draft(
@@ -96,10 +102,8 @@ impl Service {
         key: &Key,
         nri_id: &str,
         runtime: LowLevelRuntime,
-        dir: OwnedFd,
+        bundle: Bundle,
     ) -> Result<Draft, Box<dyn std::error::Error>> {
-        let path = begin.bundle.as_ref().map_or(Path::new("."), |b| b.as_path());
-        let bundle = Bundle::new(dir, path, begin.config.as_ref().map(|c| c.as_path()))?;
         let found = bundle.read()?;
         let records: Vec<_> = self.registry.all().iter().map(|c| c.record().bundle).collect();
         let original = original_of(records.iter(), bundle.identity()?, &bundle.name(), &found.bytes);
@@ -133,7 +137,7 @@ impl Service {
     }
 
     /// A sandbox container is no container to plugins: its pod is told when it starts.
-    fn create_sandbox(&self, draft: Draft) -> Result<Creation, Refusal> {
+    fn create_sandbox(&self, draft: Draft) -> Result<Arc<Container>, Refusal> {
         let container = draft.container_message()?;
         let record = draft.record(container, None);
         self.registry.set_pod(PodRecord {
@@ -143,7 +147,7 @@ impl Service {
             told_stop: false,
         });
         let id = draft.key.id.clone();
-        self.registry.insert(record).map(Creation::Proceed).map_err(|e| Refusal::of(&id, e))
+        self.registry.insert(record).map_err(|e| Refusal::of(&id, e))
     }
 
     /// Tells of a pod that begins with this container; returns its id if it is new.

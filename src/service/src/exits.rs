@@ -2,7 +2,7 @@
 
 use crate::{
     record::{Phase, Record, start_time},
-    registry::Container,
+    registry::{Container, LaneGuard},
     service::Service,
 };
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -87,11 +87,23 @@ impl Service {
     }
 
     /// Follows the process that was the wrapper and is the runtime's `run` now, and settles what it leaves.
-    pub fn follow_run(self: &Arc<Self>, container: &Arc<Container>, caller: Option<Process>) {
+    pub fn follow_run(
+        self: &Arc<Self>,
+        container: &Arc<Container>,
+        caller: Option<Process>,
+        bundle: LaneGuard,
+    ) {
         let (service, container) = (self.clone(), container.clone());
         tokio::spawn(async move {
             if let Some(process) = caller {
+                tokio::select! {
+                    () = process.ended() => {}
+                    () = read_by_runtime(&container) => {}
+                }
+                drop(bundle);
                 process.ended().await;
+            } else {
+                drop(bundle);
             }
             let key = container.key();
             let _lane = service.lane(&key).await;
@@ -123,6 +135,14 @@ impl Service {
         if state.status == "stopped" || container.record().process_is_gone() {
             self.stop_if_owed(container).await;
         }
+    }
+}
+
+/// A runtime has read its document when it begins to keep a state.
+async fn read_by_runtime(container: &Container) {
+    let record = container.record();
+    while !record.runtime.has(&record.key.id) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 

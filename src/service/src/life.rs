@@ -8,7 +8,7 @@ use crate::{
     record::{Key, Phase, PodRecord, Record, start_time},
     registry::Container,
     runtime::State,
-    service::Service,
+    service::{DELETE_PATIENCE, Service},
 };
 use nri_adaptation::{AdaptError, StopOutcome};
 use nri_api::proto::{self, PodSandbox};
@@ -173,7 +173,7 @@ impl Service {
         self.stop_if_owed(container).await;
         let record = container.record();
         let _claim = self.claims.keep(&record.container.id, &record.key);
-        restore_document(&record);
+        self.give_back(&record).await;
         if record.sandbox {
             self.forget(&record.key);
             return self.remove_pod(&record.pod_id).await;
@@ -182,6 +182,19 @@ impl Service {
         let request = about!(RemoveContainerRequest, pod, message);
         self.adaptation.remove_container(request, async || self.forget(&record.key)).await;
         self.leave_pod(&record.pod_id).await;
+    }
+
+    /// Gives the engine its document back, unless another container has the same one from us: then it comes back with the last of them.
+    /// The caller must not have the bundle's turn.
+    pub async fn give_back(&self, record: &Record) {
+        if record.bundle.written.is_none() {
+            return;
+        }
+        let turn = self.lane_within(&Key::of_bundle(record.bundle.identity), DELETE_PATIENCE).await;
+        // Whoever has the turn for so long knows the original from this record, and gives it back in the end.
+        if turn.is_some() && !self.registry.shares_document(record) {
+            restore_document(record);
+        }
     }
 
     /// Drops all that is kept of a container.

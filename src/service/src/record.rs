@@ -21,6 +21,11 @@ impl Key {
         Self { root: "pod".into(), id: id.to_owned() }
     }
 
+    /// The lane of a bundle, by device and inode of its directory.
+    pub fn of_bundle(identity: (u64, u64)) -> Self {
+        Self { root: "bundle".into(), id: format!("{}:{}", identity.0, identity.1) }
+    }
+
     /// Name of the record's file, and what the hook is told.
     pub fn file_name(&self) -> String {
         let mut text = self.root.as_os_str().as_encoded_bytes().to_vec();

@@ -177,6 +177,17 @@ impl Registry {
         record.clone()
     }
 
+    /// Whether another container was made from what we wrote into this one's bundle.
+    pub fn shares_document(&self, record: &Record) -> bool {
+        let same = |other: &Record| {
+            other.key != record.key
+                && other.bundle.identity == record.bundle.identity
+                && other.bundle.name == record.bundle.name
+                && other.bundle.written == record.bundle.written
+        };
+        record.bundle.written.is_some() && self.all().iter().any(|c| same(&lock(&c.record)))
+    }
+
     /// Forgets a container.
     pub fn remove(&self, key: &Key) {
         lock(&self.inner).containers.remove(key);

@@ -4,7 +4,6 @@ use crate::{
     channel::Channel,
     create::Creation,
     exits::Process,
-    life::restore_document,
     record::{Key, Phase, Record},
     registry::{Container, LaneGuard},
     service::{DELETE_PATIENCE, Refusal, Service},
@@ -120,8 +119,8 @@ async fn create(
     fds: Vec<OwnedFd>,
 ) -> Answer {
     let lane = service.lane(key).await;
-    let container = match created(service, begin, key, fds).await {
-        Ok(Creation::Proceed(container)) => container,
+    let (container, turn) = match created(service, begin, key, fds).await {
+        Ok(Creation::Proceed(container, turn)) => (container, turn),
         Ok(Creation::Bypass) => return Ok(Some(Reply::Bypass)),
         Err(refusal) => return Ok(Some(refused(refusal))),
     };
@@ -132,6 +131,7 @@ async fn create(
         // The wrapper was killed, its runtime with it: what is there counts.
         None => record.runtime.state(&key.id).await.is_ok(),
     };
+    drop(turn);
     if !made {
         // The engine may look at its bundle as soon as it hears of the failure.
         service.finish(&container).await;
@@ -173,8 +173,8 @@ async fn run(
     // Opened while the peer waits for us, so it is the right process.
     let caller = channel.peer_pid().and_then(Process::open);
     let reply = match created(service, begin, key, fds).await {
-        Ok(Creation::Proceed(container)) => {
-            service.follow_run(&container, caller);
+        Ok(Creation::Proceed(container, turn)) => {
+            service.follow_run(&container, caller, turn);
             Reply::Proceed(Substitute::default())
         }
         Ok(Creation::Bypass) => Reply::Bypass,
@@ -243,7 +243,7 @@ async fn delete(service: &Arc<Service>, channel: &mut Channel, key: &Key) -> Ans
         return Ok(Some(Reply::Done));
     }
     // The engine may use its bundle again as soon as it has the answer, its id only with the lane.
-    restore_document(&container.record());
+    service.give_back(&container.record()).await;
     container.set_gone();
     let reply = channel.send(&Reply::Done).await;
     match lane {

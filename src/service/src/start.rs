@@ -153,7 +153,9 @@ async fn recall(registry: &Registry) {
     for container in registry.all() {
         let mut record = container.record();
         if !record.runtime.has(&record.key.id) {
-            crate::life::restore_document(&record);
+            if !registry.shares_document(&record) {
+                crate::life::restore_document(&record);
+            }
             registry.remove(&record.key);
             continue;
         }
