@@ -4,6 +4,7 @@
 mod bare;
 mod collisions;
 mod create;
+mod exec;
 mod go;
 mod refusals;
 mod resident;

@@ -1,0 +1,192 @@
+//! `exec`: its processes have the variables and rlimits that plugins gave the container.
+
+use nri_integration::*;
+use serde_json::{Value, json};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+const ADJUSTMENT: &str = r#"
+[create]
+env = { set = { CHANGED = "by 10", ADDED = "by 10" }, remove = ["REMOVED"] }
+[[create.rlimits]]
+type = "RLIMIT_NOFILE"
+hard = 1024
+soft = 512
+[[create.rlimits]]
+type = "RLIMIT_CORE"
+hard = 4096
+soft = 2048
+"#;
+/// As `ulimit` of the probe shows them, in blocks of 512 bytes.
+const ADJUSTED: [(&str, &str); 5] = [
+    ("env.CHANGED", "by 10"),
+    ("env.ADDED", "by 10"),
+    ("env.KEPT", "by the engine"),
+    ("rlimit.nofile", "512 1024"),
+    ("rlimit.core", "4 8"),
+];
+
+/// A container that waits, and what its engine wrote as its process.
+struct Running {
+    node: Node,
+    id: String,
+    process: Value,
+}
+
+impl Running {
+    fn start(runtime: &Runtime) -> Self {
+        let node = Node::new(runtime);
+        node.launch("10-adjust", &Program::Adjust, ADJUSTMENT);
+        let id = node.id("c");
+        let bundle = node.bundle(&id).arguments(&["/probe", "wait"]);
+        let bundle =
+            bundle.env("CHANGED=by the engine").env("REMOVED=by the engine").env("KEPT=by the engine").make();
+        bundle.edit(|config| {
+            config["process"]["rlimits"] = json!([{"type": "RLIMIT_NOFILE", "hard": 300, "soft": 200}]);
+        });
+        let process = bundle.document()["process"].clone();
+        let created = node.create(&bundle, &id).success();
+        node.call(&["start", &id]).success();
+        wait_until("the probe", || created.out().contains("ready=1").then_some(()));
+        Seen::parse(&created.out()).check(&ADJUSTED);
+        Self { node, id, process }
+    }
+
+    /// A process document as engines make it: the container's own process, with another command.
+    fn document(&self, arguments: &[&str], edit: impl FnOnce(&mut Value)) -> PathBuf {
+        let mut process = self.process.clone();
+        process["args"] = json!(arguments);
+        edit(&mut process);
+        let path = self.node.path("process.json");
+        fs::write(&path, process.to_string()).unwrap();
+        path
+    }
+
+    /// `exec` in the foreground by the wrapper, or by the bare runtime.
+    fn exec(&self, mut command: Command, document: &Path) -> String {
+        command.args(["exec", "--process"]).arg(document).arg(&self.id);
+        self.node.run(command).success().out()
+    }
+
+    fn bare(&self) -> Command {
+        self.node.runtime().command(&self.node.root())
+    }
+}
+
+#[test]
+fn as_containerd_calls_it() {
+    for_each_runtime("exec", |runtime| {
+        let container = Running::start(runtime);
+        let document = container.document(&["/probe", "wait"], |_| {});
+        let before = fs::read(&document).unwrap();
+        let pid_file = container.node.path("exec.pid");
+        let mut command = container.node.wrapper();
+        command.arg("exec").arg("--process").arg(&document).args(["--detach", "--pid-file"]);
+        let ended = container.node.run({
+            command.arg(&pid_file).arg(&container.id);
+            command
+        });
+        let ended = ended.success();
+        assert_eq!(fs::read(&document).unwrap(), before);
+        // As soon as the runtime has ended.
+        fs::remove_file(&document).unwrap();
+        wait_until("the probe", || ended.out().contains("ready=1").then_some(()));
+        let seen = Seen::parse(&ended.out());
+        seen.check(&ADJUSTED);
+        assert_eq!(seen.get("env.REMOVED"), None);
+        let process = Process(fs::read_to_string(&pid_file).unwrap().trim().parse().unwrap());
+        assert!(process.is_alive());
+        let memory = |file: &PathBuf| file.to_string_lossy().contains("memfd");
+        assert!(!process.files().iter().any(memory), "{:?}", process.files());
+    });
+}
+
+#[test]
+fn the_bare_runtime_does_not_know_and_what_the_exec_was_given_stays() {
+    for_each_runtime("exec by hand", |runtime| {
+        let container = Running::start(runtime);
+        let document = container.document(&["/probe"], |_| {});
+        let bare = Seen::parse(&container.exec(container.bare(), &document));
+        bare.check(&[("env.CHANGED|env.REMOVED", "by the engine"), ("rlimit.nofile", "200 300")]);
+        assert_eq!(bare.get("env.ADDED"), None);
+
+        let document = container.document(&["/probe"], |process| {
+            let env = process["env"].as_array_mut().unwrap();
+            env.retain(|e| !e.as_str().unwrap().starts_with("CHANGED="));
+            env.extend(["CHANGED=by the exec", "ADDED=by the exec", "OWN=1"].map(Value::from));
+            process["rlimits"] = json!([{"type": "RLIMIT_NOFILE", "hard": 100, "soft": 50}]);
+        });
+        let seen = Seen::parse(&container.exec(container.node.wrapper(), &document));
+        seen.check(&[
+            ("env.CHANGED", "by the exec"),
+            ("env.ADDED", "by the exec"),
+            ("env.OWN", "1"),
+            ("env.KEPT", "by the engine"),
+            ("rlimit.nofile", "50 100"),
+            ("rlimit.core", "4 8"),
+        ]);
+        assert_eq!(seen.get("env.REMOVED"), None);
+    });
+}
+
+/// Without a document the runtime takes the process from the container's own, which is adjusted.
+#[test]
+fn without_a_document() {
+    for_each_runtime("exec without a document", |runtime| {
+        let container = Running::start(runtime);
+        let exec = ["exec", &container.id, "/probe"];
+        let seen = Seen::parse(&container.node.call(&exec).success().out());
+        let (env, rlimits) = ADJUSTED.split_at(3);
+        seen.check(env);
+        assert_eq!(seen.get("env.REMOVED"), None);
+        if runtime.name == "crun" {
+            limitation("rlimits of exec without a document (crun)", "crun takes them from a document only");
+            assert_eq!(seen, Seen::parse(&container.node.bare(&exec).success().out()));
+        } else {
+            seen.check(rlimits);
+        }
+    });
+}
+
+#[test]
+fn no_descriptor_of_ours_gets_into_the_container() {
+    for_each_runtime("exec and descriptors", |runtime| {
+        let container = Running::start(runtime);
+        let script =
+            "for f in /proc/$$/fd/*; do echo \"fd.${f##*/}=$(readlink $f)\"; done; echo env.ADDED=$ADDED";
+        let document = container.document(&["/bin/sh", "-c", script], |_| {});
+        for preserved in ["0", "2"] {
+            let [bare, ours] = [container.bare(), container.node.wrapper()].map(|inner| {
+                let mut shell = Command::new("sh");
+                let open = "exec 3</dev/null 4</dev/zero 5</dev/null; exec \"$@\"";
+                shell.args(["-c", open, "sh"]).arg(inner.get_program()).args(inner.get_args());
+                shell
+                    .args(["exec", "--preserve-fds", preserved, "--process"])
+                    .arg(&document)
+                    .arg(&container.id);
+                Seen::parse(&container.node.run(shell).success().out())
+            });
+            assert_eq!(bare.get("env.ADDED"), Some(""));
+            assert_eq!(ours.get("env.ADDED"), Some("by 10"));
+            let numbers =
+                |seen: &Seen| seen.0.keys().filter(|k| k.starts_with("fd.")).cloned().collect::<Vec<_>>();
+            assert_eq!(numbers(&ours), numbers(&bare));
+            assert_eq!(ours.get("fd.4"), (preserved == "2").then_some("/dev/zero"));
+            assert!(!ours.0.values().any(|v| v.contains("memfd")), "{ours:?}");
+        }
+    });
+}
+
+#[test]
+fn nothing_is_left_after_the_container() {
+    for_each_runtime("exec marker", |runtime| {
+        let container = Running::start(runtime);
+        let marker = container.node.state_dir().join("exec").join(format!("{}.json", container.id));
+        assert!(marker.is_file());
+        container.node.call(&["delete", "--force", &container.id]).success();
+        wait_until("the end of the marker", || (!marker.exists()).then_some(()));
+    });
+}
