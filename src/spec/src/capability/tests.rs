@@ -1,3 +1,5 @@
+//! What the table answers: by version, cgroup and host, and for every field.
+
 use super::*;
 use nri_api::proto::CompoundFieldOwners;
 use serde_json::{Value, json};

@@ -1,0 +1,175 @@
+//! Crates use each other only as `src/ARCHITECTURE.md` says, and the small programs link nothing large.
+
+use crate::clean;
+use crate::source::{root, sources};
+use std::collections::{BTreeMap, BTreeSet};
+use toml::{Table, Value};
+
+type Edges = BTreeMap<String, BTreeSet<String>>;
+
+/// Crates that are no part of the product, and why they may use anything.
+const FREE: &[(&str, &str)] = &[
+    ("nri-tests", "tests across crates"),
+    ("nri-integration", "tests on real runtimes"),
+    ("nri-fuzz", "fuzz targets"),
+];
+
+/// What must not be linked by whom, however indirectly.
+const NEVER: &[(&str, &[&str])] = &[
+    ("nri-container-runtime", &["tokio", "ttrpc", "protobuf", "nri-merge", "nri-spec"]),
+    ("nri-oci-hook", &["tokio", "ttrpc", "protobuf", "nri-merge", "nri-spec"]),
+    ("nri-merge", &["nri-spec", "tokio"]),
+    ("nri-spec", &["nri-merge", "tokio"]),
+];
+
+/// Who may use what, by the tables of programs and crates; `everything else` says nothing.
+fn allowed(architecture: &str) -> Edges {
+    let rows: Vec<(&str, Vec<String>)> = architecture
+        .lines()
+        .filter_map(|line| {
+            let cells: Vec<&str> = line.strip_prefix("| `")?.split('|').map(str::trim).collect();
+            let name = cells.first()?.trim_end_matches('`');
+            let uses = cells.get(3)?.replace('`', "");
+            Some((
+                name,
+                uses.split(',').map(|word| word.trim().to_owned()).filter(|w| !w.is_empty()).collect(),
+            ))
+        })
+        .collect();
+    let full = |short: &str| if short.starts_with("nri") { short.to_owned() } else { format!("nri-{short}") };
+    let all: BTreeSet<String> = rows.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let mut found = Edges::new();
+    for (name, uses) in rows {
+        let uses = match uses.first().map(String::as_str) {
+            Some("everything else") => continue,
+            Some(first) if first.starts_with("all but ") => {
+                let but = full(first.trim_start_matches("all but "));
+                all.iter().filter(|other| **other != but && **other != name).cloned().collect()
+            }
+            _ => uses.iter().map(|short| full(short)).collect(),
+        };
+        found.insert(name.to_owned(), uses);
+    }
+    found
+}
+
+/// What a manifest uses in any way, by the crates' own names.
+fn used(manifest: &Table) -> BTreeSet<String> {
+    fn collect(tables: &Table, found: &mut BTreeSet<String>) {
+        for kind in ["dependencies", "dev-dependencies", "build-dependencies"] {
+            for (name, how) in tables.get(kind).and_then(Value::as_table).into_iter().flatten() {
+                let renamed = how.get("package").and_then(Value::as_str);
+                found.insert(renamed.unwrap_or(name).to_owned());
+            }
+        }
+        for platform in tables.get("target").and_then(Value::as_table).into_iter().flatten() {
+            platform.1.as_table().into_iter().for_each(|tables| collect(tables, found));
+        }
+    }
+    let mut found = BTreeSet::new();
+    collect(manifest, &mut found);
+    found
+}
+
+/// Edges between our crates that the tables do not have.
+fn unknown(allowed: &Edges, manifests: &[Table]) -> Vec<String> {
+    let name = |manifest: &Table| Some(manifest.get("package")?.get("name")?.as_str()?.to_owned());
+    let ours: BTreeSet<String> = manifests.iter().filter_map(name).collect();
+    let mut found = Vec::new();
+    for manifest in manifests {
+        let Some(name) = name(manifest).filter(|name| !FREE.iter().any(|(free, _)| free == name)) else {
+            continue;
+        };
+        let Some(may) = allowed.get(&name) else {
+            found.push(format!("{name} has no row"));
+            continue;
+        };
+        let does: BTreeSet<String> = used(manifest).intersection(&ours).cloned().collect();
+        found.extend(does.difference(may).map(|other| format!("{name} uses {other}")));
+    }
+    let gone = allowed.keys().filter(|name| !ours.contains(*name));
+    found.extend(gone.map(|name| format!("{name} has a row and is not there")));
+    found
+}
+
+/// What is linked and must not be. `Cargo.lock` counts dependencies of tests too, so that this is stricter than it need be.
+fn linked(lock: &Table) -> Vec<String> {
+    let mut edges = Edges::new();
+    for package in lock.get("package").and_then(Value::as_array).into_iter().flatten() {
+        let name = package.get("name").and_then(Value::as_str).unwrap_or_default();
+        let uses = package.get("dependencies").and_then(Value::as_array).into_iter().flatten();
+        let uses = uses.filter_map(|other| other.as_str()?.split(' ').next()); // without version
+        edges.entry(name.to_owned()).or_default().extend(uses.map(str::to_owned));
+    }
+    let mut found = Vec::new();
+    for (name, never) in NEVER {
+        let (mut reached, mut next) = (BTreeSet::new(), vec![(*name).to_owned()]);
+        while let Some(one) = next.pop() {
+            if reached.insert(one.clone()) {
+                next.extend(edges.get(&one).into_iter().flatten().cloned());
+            }
+        }
+        if !edges.contains_key(*name) {
+            found.push(format!("{name} is not there"));
+        }
+        found.extend(never.iter().filter(|n| reached.contains(**n)).map(|n| format!("{name} links {n}")));
+    }
+    found
+}
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap()
+}
+
+#[test]
+fn crates_use_each_other_as_the_architecture_says() {
+    let tables = "| program | folder | lives | links |\n|---|---|---|---|\n| `nri-p` | `p` | x | `nri-a`, `nri-b` |\n\
+                  | `nrid` | `d` | x | everything else |\n\n| crate | folder | what | uses | I/O |\n| `nri-a` | `a` | x | | none |\n\
+                  | `nri-b` | `b` | x | a | none |\n| `nrid` | `d` | x | all but b | yes |\n";
+    let known = allowed(tables);
+    let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+    assert_eq!(known["nri-p"], set(&["nri-a", "nri-b"]));
+    assert_eq!((&known["nri-a"], &known["nri-b"]), (&set(&[]), &set(&["nri-a"])));
+    assert_eq!(known["nrid"], set(&["nri-a", "nri-p"]));
+    let check = |a: &str, b: &str, expected: &[&str]| {
+        let manifest = |name: &str, rest: &str| {
+            format!("[package]\nname = \"{name}\"\n{rest}").parse::<Table>().unwrap()
+        };
+        let rest = ["nri-p", "nrid", "nri-tests"].map(|name| manifest(name, ""));
+        let all: Vec<Table> = [manifest("nri-a", a), manifest("nri-b", b)].into_iter().chain(rest).collect();
+        assert_eq!(unknown(&known, &all), expected);
+    };
+    check("", "[dependencies]\nnri-a.workspace = true\nserde = \"1\"", &[]);
+    check("[dependencies]\nnri-b.workspace = true", "", &["nri-a uses nri-b"]);
+    check("[dev-dependencies]\nother = { package = \"nri-b\" }", "", &["nri-a uses nri-b"]);
+    check("[target.'cfg(unix)'.dependencies]\nnrid = {}", "", &["nri-a uses nrid"]);
+    let tests = "[package]\nname = \"nri-c\"".parse::<Table>().unwrap();
+    let missing =
+        ["nri-c has no row", "nri-a has a row and is not there", "nri-b has a row and is not there"];
+    assert_eq!(unknown(&known, &[tests])[..3], missing);
+
+    let manifests: Vec<Table> =
+        sources(&["Cargo.toml"]).iter().map(|source| source.text.parse().unwrap()).collect();
+    let known = allowed(&read("src/ARCHITECTURE.md"));
+    assert!(known.len() >= 13, "{known:?}");
+    assert!(!known["nri-merge"].contains("nri-spec") && !known["nri-spec"].contains("nri-merge"));
+    clean(unknown(&known, &manifests));
+}
+
+#[test]
+fn the_small_programs_link_nothing_large() {
+    let package =
+        |name: &str, uses: &str| format!("[[package]]\nname = \"{name}\"\ndependencies = [{uses}]\n");
+    let all = NEVER.iter().map(|(name, _)| package(name, "\"nri-control\"")).collect::<String>();
+    let lock = |uses: &str| {
+        format!("{all}{}{}", package("nri-control", uses), package("a", "\"tokio 1.2.3\"")).parse().unwrap()
+    };
+    assert_eq!(linked(&lock("\"libc\"")), [""; 0]);
+    assert_eq!(
+        linked(&lock("\"a 1.0.0\""))[..2],
+        ["nri-container-runtime links tokio", "nri-oci-hook links tokio"]
+    );
+    assert_eq!(linked(&Table::new()).len(), NEVER.len());
+
+    clean(linked(&read("Cargo.lock").parse().unwrap()));
+}

@@ -1,0 +1,151 @@
+//! The repository's files, and a file's code without comments and strings.
+
+use std::fs::{read_dir, read_to_string};
+use std::path::Path;
+use std::sync::LazyLock;
+
+/// A text file.
+pub(crate) struct Source {
+    /// In the repository, with `/`.
+    pub(crate) path: String,
+    pub(crate) text: String,
+    /// The text with comments and the insides of strings blank; lines stay where they are. Only for Rust.
+    pub(crate) code: String,
+}
+
+impl Source {
+    pub(crate) fn new(path: &str, text: &str) -> Self {
+        let code = if path.ends_with(".rs") { code(text) } else { String::new() };
+        Self { path: path.to_owned(), text: text.to_owned(), code }
+    }
+
+    /// Whether it lies below one of these folders.
+    pub(crate) fn below(&self, folders: &[&str]) -> bool {
+        folders.iter().any(|folder| self.path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/')))
+    }
+
+    pub(crate) fn generated(&self) -> bool {
+        self.path.contains("/generated/")
+    }
+}
+
+pub(crate) fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
+/// Folders without sources: built, or found by the fuzzer.
+const NOT_OURS: &[&str] = &["target", "build", "corpus"];
+
+/// All files with one of these endings, sorted.
+pub(crate) fn sources(endings: &[&str]) -> Vec<Source> {
+    fn walk(folder: &Path, path: &str, endings: &[&str], found: &mut Vec<Source>) {
+        for entry in read_dir(folder).unwrap() {
+            let entry = entry.unwrap();
+            let name = entry.file_name().into_string().unwrap();
+            let path = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
+            let kind = entry.file_type().unwrap();
+            if kind.is_dir() && !name.starts_with('.') && !NOT_OURS.contains(&name.as_str()) {
+                walk(&entry.path(), &path, endings, found);
+            } else if kind.is_file() && endings.iter().any(|ending| name.ends_with(ending)) {
+                // Others may be at work: a file that is gone by now is not there.
+                found.extend(read_to_string(entry.path()).ok().map(|text| Source::new(&path, &text)));
+            }
+        }
+    }
+    let mut found = Vec::new();
+    walk(root(), "", endings, &mut found);
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    assert!(!found.is_empty(), "no files {endings:?}");
+    found
+}
+
+/// All Rust sources, read once.
+pub(crate) fn rust() -> &'static [Source] {
+    static ALL: LazyLock<Vec<Source>> = LazyLock::new(|| sources(&[".rs"]));
+    &ALL
+}
+
+/// Blanks comments and the insides of strings.
+fn code(text: &str) -> String {
+    let chars: Vec<char> = text.chars().collect();
+    let at = |i: usize| chars.get(i).copied().unwrap_or('\0');
+    let mut code = String::with_capacity(text.len());
+    let mut i = 0;
+    while i < chars.len() {
+        let word_before = i > 0 && (at(i - 1).is_alphanumeric() || at(i - 1) == '_');
+        let end = match at(i) {
+            '/' if at(i + 1) == '/' => (i..chars.len()).find(|&j| at(j) == '\n').unwrap_or(chars.len()),
+            '/' if at(i + 1) == '*' => end_of_comment(&chars, i),
+            '"' => end_of_string(&chars, i),
+            'r' if !word_before || (at(i - 1) == 'b' || at(i - 1) == 'c') => {
+                end_of_raw(&chars, i).unwrap_or(i)
+            }
+            '\'' if at(i + 1) == '\\' => {
+                (i + 3..chars.len()).find(|&j| at(j) == '\'').map_or(chars.len(), |j| j + 1)
+            }
+            '\'' if at(i + 2) == '\'' => i + 3,
+            _ => i,
+        };
+        if end == i {
+            code.push(at(i));
+            i += 1;
+        } else {
+            code.extend((i..end).map(|j| if at(j) == '\n' { '\n' } else { ' ' }));
+            i = end;
+        }
+    }
+    code
+}
+
+/// Comments nest.
+fn end_of_comment(chars: &[char], start: usize) -> usize {
+    let (mut i, mut depth) = (start, 0);
+    while i < chars.len() {
+        match chars[i..].get(..2) {
+            Some(['/', '*']) => (depth, i) = (depth + 1, i + 2),
+            Some(['*', '/']) => (depth, i) = (depth - 1, i + 2),
+            _ => i += 1,
+        }
+        if depth == 0 {
+            return i;
+        }
+    }
+    i
+}
+
+fn end_of_string(chars: &[char], start: usize) -> usize {
+    let mut i = start + 1;
+    while i < chars.len() && chars[i] != '"' {
+        i += if chars[i] == '\\' { 2 } else { 1 };
+    }
+    (i + 1).min(chars.len())
+}
+
+/// `r"…"`, `r#"…"#`, and so on; not `r#word`.
+fn end_of_raw(chars: &[char], start: usize) -> Option<usize> {
+    let hashes = chars[start + 1..].iter().take_while(|c| **c == '#').count();
+    let open = start + 1 + hashes;
+    if chars.get(open) != Some(&'"') {
+        return None;
+    }
+    let closes = |i: &usize| {
+        chars[*i] == '"' && chars[i + 1..].iter().take(hashes).filter(|c| **c == '#').count() == hashes
+    };
+    Some((open + 1..chars.len()).find(closes).map_or(chars.len(), |i| i + 1 + hashes))
+}
+
+#[test]
+fn comments_and_strings_are_no_code() {
+    let check = |text: &str, expected: &str| {
+        let found = code(text);
+        assert_eq!(found.split_whitespace().collect::<Vec<_>>().join(" "), expected, "{text}");
+        assert_eq!(found.lines().count(), text.lines().count(), "{text}");
+    };
+    check("a // b\nc", "a c");
+    check("a /* b /* c */ d */ e", "a e");
+    check(r#"f("x\" // y", z)"#, "f( , z)");
+    check(r##"f(r#"a " b"#, br"c", r#type)"##, "f( , b , r#type)");
+    check(r"g('\'', '/', '\u{2f}', &'a str, b'\\')", "g( , , , &'a str, b )");
+    check("h('\"'); // x", "h( );");
+    check("i(\"a\nb\")\nj", "i( ) j");
+}

@@ -1,0 +1,127 @@
+//! What every file has or has not: documentation, a bearable length, reasons, marks of generated code, no loose ends.
+
+use crate::source::{Source, root, rust, sources};
+use crate::{check, clean};
+
+/// Words of loose ends; put together here, so that this file is not one.
+const LOOSE: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("X", "XX"), concat!("HA", "CK")];
+
+const LONGEST: usize = 500;
+
+/// Longer files, and why.
+const LONG: &[(&str, &str)] =
+    &[("src/plugin/examples/adjust.rs", "an example is one file, to be read and copied as a whole")];
+
+fn undocumented(source: &Source) -> Vec<String> {
+    let docs = source.text.lines().position(|line| line.starts_with("//!"));
+    let before: String = source.code.lines().take(docs.unwrap_or(0)).map(str::trim).collect();
+    let first = docs.is_some() && (before.is_empty() || (before.starts_with("#![") && before.ends_with(']')));
+    if first || source.generated() {
+        vec![]
+    } else {
+        vec![format!("{}: does not begin with //!", source.path)]
+    }
+}
+
+fn loose(source: &Source) -> Vec<String> {
+    let mut found = Vec::new();
+    for (number, line) in source.text.lines().enumerate() {
+        let mut words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
+        found.extend(
+            words.find(|word| LOOSE.contains(word)).map(|w| format!("{}:{}: {w}", source.path, number + 1)),
+        );
+    }
+    found
+}
+
+fn ignored(source: &Source) -> Vec<String> {
+    let mut found = Vec::new();
+    for (number, line) in source.code.lines().enumerate() {
+        let attribute = line.trim_start().starts_with("#[");
+        let mut after = line.match_indices("ignore").map(|(at, word)| line[at + word.len()..].trim_start());
+        if attribute && after.any(|after| after.starts_with(']') || after.starts_with(')')) {
+            found.push(format!("{}:{}: ignored without a reason", source.path, number + 1));
+        }
+    }
+    found
+}
+
+fn long(source: &Source) -> Vec<String> {
+    let lines = source.text.lines().count();
+    let listed = LONG.iter().any(|(path, _)| *path == source.path);
+    if source.generated() || listed == (lines > LONGEST) {
+        vec![]
+    } else if listed {
+        vec![format!("{}: needs not be listed as long", source.path)]
+    } else {
+        vec![format!("{}: {lines} lines", source.path)]
+    }
+}
+
+fn unmarked(source: &Source) -> Vec<String> {
+    let marked =
+        source.text.lines().take(5).any(|line| line.starts_with("//") && line.contains("@generated"));
+    match (source.generated(), marked) {
+        (true, false) => vec![format!("{}: generated, and does not say so", source.path)],
+        (false, true) => vec![format!("{}: generated, but not in a folder of that name", source.path)],
+        _ => vec![],
+    }
+}
+
+fn license(text: &str) -> bool {
+    ["Apache License", "Version 2.0, January 2004", "END OF TERMS AND CONDITIONS"]
+        .iter()
+        .all(|part| text.contains(part))
+}
+
+#[test]
+fn every_module_says_what_it_is_for() {
+    check(undocumented, "a.rs", "//! What.\n\nfn f() {}", &[]);
+    check(undocumented, "a.rs", "// why\n#![no_main]\n\n//! What.\n", &[]);
+    check(undocumented, "a.rs", "use b;\n", &["a.rs: does not begin with //!"]);
+    check(undocumented, "a.rs", "use b;\nmod c {\n//! What.\n}", &["a.rs: does not begin with //!"]);
+    check(undocumented, "a.rs", "", &["a.rs: does not begin with //!"]);
+    clean(rust().iter().flat_map(undocumented).collect());
+}
+
+#[test]
+fn there_are_no_loose_ends() {
+    check(loose, "a.sh", &format!("x\n# {}: later", LOOSE[0]), &[&format!("a.sh:2: {}", LOOSE[0])]);
+    check(loose, "a.sh", "mktemp /tmp/XXXXXX # todo", &[]);
+    let all = sources(&[
+        ".rs", ".toml", ".sh", ".md", ".proto", ".go", ".py", ".yaml", ".service", ".socket", "Makefile",
+    ]);
+    clean(all.iter().filter(|source| !source.generated()).flat_map(loose).collect());
+}
+
+#[test]
+fn ignored_tests_say_why() {
+    check(ignored, "a.rs", "#[test]\n#[ignore]\nfn f() {}", &["a.rs:2: ignored without a reason"]);
+    check(ignored, "a.rs", "#[cfg_attr(x, ignore)]", &["a.rs:1: ignored without a reason"]);
+    check(ignored, "a.rs", "#[ignore = \"b\"]\n// #[ignore]\n#[serde(skip)] x.ignore()", &[]);
+    clean(rust().iter().flat_map(ignored).collect());
+}
+
+#[test]
+fn files_can_be_read() {
+    let lines = |count: usize| "x\n".repeat(count);
+    check(long, "a.rs", &lines(500), &[]);
+    check(long, "a.rs", &lines(501), &["a.rs: 501 lines"]);
+    check(long, "a/generated/b.rs", &lines(501), &[]);
+    check(long, LONG[0].0, &lines(500), &["src/plugin/examples/adjust.rs: needs not be listed as long"]);
+    clean(sources(&[".rs", ".sh"]).iter().flat_map(long).collect());
+}
+
+#[test]
+fn generated_code_says_so() {
+    check(unmarked, "a/generated/b.rs", "// x\n// @generated\n", &[]);
+    check(unmarked, "a/generated/b.rs", "// x\n", &["a/generated/b.rs: generated, and does not say so"]);
+    check(unmarked, "a/b.rs", "// @generated\n", &["a/b.rs: generated, but not in a folder of that name"]);
+    clean(rust().iter().flat_map(unmarked).collect());
+}
+
+#[test]
+fn there_is_a_license() {
+    assert!(!license("Apache License") && !license(""));
+    assert!(license(&std::fs::read_to_string(root().join("LICENSE")).unwrap()));
+}

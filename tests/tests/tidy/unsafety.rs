@@ -1,0 +1,64 @@
+//! Unsafe code only in the listed modules, and a reason with each use.
+
+use crate::source::{Source, rust};
+use crate::{check, clean};
+
+/// Modules that may, each of a program.
+const MAY: &[&str] = &["shim/src/sys.rs", "src/service/src/sys.rs", "tests/src/bin/fake_runtime.rs"];
+
+fn unreasoned(source: &Source) -> Vec<String> {
+    let text: Vec<&str> = source.text.lines().collect();
+    let mut found = Vec::new();
+    for (number, line) in source.code.lines().enumerate() {
+        for (at, _) in line.match_indices("unsafe") {
+            let around = |c: char| c.is_alphanumeric() || c == '_';
+            let after = &line[at + "unsafe".len()..];
+            if line[..at].ends_with(around) || after.starts_with(around) {
+                continue; // a part of another word
+            }
+            let here = format!("{}:{}", source.path, number + 1);
+            if !MAY.contains(&source.path.as_str()) {
+                found.push(format!("{here}: unsafe code outside of the listed modules"));
+            }
+            // An attribute asserts a name of a symbol; what there is to say is said once for the module.
+            let attribute = after.trim_start().starts_with('(');
+            let wanted = if after.trim_start().starts_with("fn") { "# Safety" } else { "SAFETY: " };
+            let above = text[..number].iter().rev().map(|above| above.trim());
+            let mut above = above.take_while(|above| above.starts_with("//") || above.starts_with("#["));
+            if !attribute && !above.any(|above| above.contains(wanted)) {
+                found.push(format!("{here}: no {wanted}"));
+            }
+        }
+    }
+    let allows = source.code.contains("allow(unsafe_code");
+    if allows && !MAY.contains(&source.path.as_str()) && !source.generated() {
+        found.push(format!("{}: allows unsafe code", source.path));
+    }
+    found
+}
+
+#[test]
+fn unsafe_code_is_listed_and_reasoned() {
+    let (may, other) = (MAY[0], "src/merge/src/lib.rs");
+    check(unreasoned, may, "// SAFETY: a\n// b\nlet x = unsafe { f() };", &[]);
+    check(unreasoned, may, "/// # Safety\n/// a\n#[cfg(x)]\nunsafe fn f() {}", &[]);
+    check(unreasoned, may, "#[unsafe(no_mangle)] // unsafe { }\n#![forbid(unsafe_code)]", &[]);
+    check(unreasoned, may, "let x = unsafe { f() };", &["shim/src/sys.rs:1: no SAFETY: "]);
+    check(unreasoned, may, "// SAFETY: a\n\nunsafe { f() }", &["shim/src/sys.rs:3: no SAFETY: "]);
+    check(unreasoned, may, "/// a\nunsafe fn f() {}", &["shim/src/sys.rs:2: no # Safety"]);
+    check(
+        unreasoned,
+        other,
+        "#![allow(unsafe_code)]\n// SAFETY: a\nunsafe { f() }",
+        &[
+            "src/merge/src/lib.rs:3: unsafe code outside of the listed modules",
+            "src/merge/src/lib.rs: allows unsafe code",
+        ],
+    );
+
+    for module in MAY {
+        let uses = |source: &Source| source.path == *module && source.code.contains("allow(unsafe_code");
+        assert!(rust().iter().any(uses), "{module} needs not be listed");
+    }
+    clean(rust().iter().flat_map(unreasoned).collect());
+}
