@@ -39,7 +39,7 @@ impl Loaded {
     /// The directory of sockets and locks, absolute.
     pub(crate) fn state_dir(&self, call: &Call) -> PathBuf {
         let dir = self.config.state_dir.clone().unwrap_or_else(|| state_dir(&Self::owner(call)));
-        working_dir().join(dir)
+        if dir.is_absolute() { dir } else { working_dir().join(dir) }
     }
 
     /// Whose `nrid` it is that this process would talk to.

@@ -52,6 +52,7 @@ fn attempt(
     id: &str,
     target: &mut Target,
 ) -> Result<(), Error> {
+    // Up to here and for most containers this costs a look at one file, and at the user namespace where no state directory is configured.
     let state_dir = loaded.state_dir(call);
     let Some(marker) = read_marker(&state_dir, id)? else { return Ok(()) };
     if bypass::is_set(call, &loaded.config) {

@@ -190,3 +190,35 @@ fn nothing_is_left_after_the_container() {
         wait_until("the end of the marker", || (!marker.exists()).then_some(()));
     });
 }
+
+/// The first container after a boot comes before the runtime's root, and engines name that by a link (`/var/run`).
+#[test]
+fn a_root_behind_a_link_that_is_not_there_yet() {
+    for_each_runtime("root behind a link", |runtime| {
+        let node = Node::new(runtime);
+        let journal = node.launch("10-adjust", &Program::Adjust, ADJUSTMENT);
+        std::os::unix::fs::symlink(".", node.path("link")).unwrap();
+        let id = node.id("c");
+        let bundle = node.bundle(&id).arguments(&["/probe", "wait"]).make();
+        let document = node.path("process.json");
+        let mut process = bundle.document()["process"].clone();
+        process["args"] = json!(["/probe"]);
+        fs::write(&document, process.to_string()).unwrap();
+        let call = |arguments: &[&str]| {
+            let mut command = node.wrapper();
+            command.arg("--root").arg(node.path("link/root")).args(arguments);
+            node.run(command).success()
+        };
+        assert!(!node.root().exists());
+        call(&["create", "--bundle", bundle.dir().to_str().unwrap(), &id]);
+        call(&["start", &id]);
+        journal.wait_for("PostStartContainer", &id);
+        for by_link in [true, false] {
+            let exec = ["exec", "--process", document.to_str().unwrap(), &id];
+            let ended = if by_link { call(&exec) } else { node.call(&exec).success() };
+            Seen::parse(&ended.out()).check(&[("env.ADDED", "by 10")]);
+        }
+        call(&["delete", "--force", &id]);
+        journal.wait_for("RemoveContainer", &id);
+    });
+}
