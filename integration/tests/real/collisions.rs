@@ -56,3 +56,25 @@ fn one_bundle_for_several_containers_at_once() {
         }
     });
 }
+
+#[test]
+fn a_container_deleted_while_no_nrid_runs_leaves_nothing() {
+    for_each_runtime("deleted without nrid", |runtime| {
+        let node = Node::new(runtime);
+        node.launch("10-adjust", &Program::Adjust, "[create.env]\nset = { A = \"b\" }\n");
+        let id = node.id("c");
+        let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
+        let original = bundle.bytes();
+        node.create(&bundle, &id).success();
+        let kept = || {
+            let of = |dir: &str| std::fs::read_dir(node.state_dir().join(dir)).unwrap().count();
+            ["containers", "pods", "exec"].map(of)
+        };
+        assert_eq!(kept(), [1, 1, 1]);
+        node.ctl(&["stop"]).success();
+        node.call(&["delete", "--force", &id]).success();
+        node.ctl(&["start"]).success();
+        assert_eq!(kept(), [0, 0, 0]);
+        assert_eq!(bundle.bytes(), original);
+    });
+}

@@ -1,6 +1,7 @@
 //! What `exec` has to know: the environment and rlimits that a container's document got beyond what its engine wrote. Engines make the process of an
 //! `exec` from their own document, so the wrapper lays these into it. No marker, no work for the wrapper.
 
+use crate::record::Key;
 use nri_control::{ExecChanges, ExecMarker, ExecRlimit, ExecVariable};
 use nri_spec::Document;
 use serde_json::Value;
@@ -42,6 +43,13 @@ fn rlimit_changes(original: &Document, adjusted: &Document) -> Vec<ExecRlimit> {
             value: new.clone(),
         })
         .collect()
+}
+
+/// Removes a container's part of the marker file.
+pub fn forget(state_dir: &std::path::Path, key: &Key) {
+    if let Err(error) = set(state_dir, &key.id, &key.root, None) {
+        tracing::warn!(%error, container = key.id, "marker for exec");
+    }
 }
 
 /// Writes, replaces or removes a container's part of the marker file.

@@ -199,10 +199,9 @@ impl Service {
 
     /// Drops all that is kept of a container.
     pub fn forget(&self, key: &Key) {
+        // The record last: it is what a successor finds.
+        exec_marker::forget(&self.settings.state_dir, key);
         self.registry.remove(key);
-        if let Err(error) = exec_marker::set(&self.settings.state_dir, &key.id, &key.root, None) {
-            tracing::warn!(%error, container = key.id, "marker for exec");
-        }
     }
 
     /// A creation that plugins were asked for does not come about.

@@ -75,7 +75,7 @@ pub async fn start(settings: Settings, patience: Duration) -> Result<Running, St
         tracing::error!(%error, "left out; remove the file if its container is gone");
     }
     let registry = Arc::new(registry);
-    recall(&registry).await;
+    recall(&registry, &dir).await;
     let keeper = Arc::new(Keeper { registry: registry.clone(), versions: Versions::default() });
     let (listeners, plugin_sockets) = plugin_sockets(&settings)?;
     let (adaptation, outcomes) = Adaptation::start(adaptation_config(&settings), keeper.clone()).await?;
@@ -149,13 +149,14 @@ async fn take_lock(dir: &Path, patience: Duration) -> Result<OwnedFd, StartError
 }
 
 /// Brings records up to date with what happened while no `nrid` ran. No plugin is there yet, so nobody is told.
-async fn recall(registry: &Registry) {
+async fn recall(registry: &Registry, dir: &Path) {
     for container in registry.all() {
         let mut record = container.record();
         if !record.runtime.has(&record.key.id) {
             if !registry.shares_document(&record) {
                 crate::life::restore_document(&record);
             }
+            crate::exec_marker::forget(dir, &record.key);
             registry.remove(&record.key);
             continue;
         }
