@@ -78,3 +78,22 @@ fn a_container_deleted_while_no_nrid_runs_leaves_nothing() {
         assert_eq!(bundle.bytes(), original);
     });
 }
+
+#[test]
+fn a_run_that_fails_at_once_has_its_document_back() {
+    for_each_runtime("failed run", |runtime| {
+        let node = Node::new(runtime);
+        let journal = node.launch("10-adjust", &Program::Adjust, "[create.resources]\ncpus = \"zero\"\n");
+        for n in 0..5 {
+            let id = node.id(&n.to_string());
+            let bundle = node.bundle(&id).make();
+            let original = bundle.bytes();
+            let mut run = node.wrapper();
+            run.args(["run", "--bundle"]).arg(bundle.dir()).arg(&id);
+            assert_ne!(node.run(run).code, Some(0));
+            journal.wait_for("RemovePodSandbox", &id);
+            assert_eq!(bundle.bytes(), original);
+            assert!(!node.log().contains("has the turn"), "{}", node.log());
+        }
+    });
+}

@@ -141,7 +141,7 @@ impl Service {
 /// A runtime has read its document when it begins to keep a state.
 async fn read_by_runtime(container: &Container) {
     let record = container.record();
-    while !record.runtime.has(&record.key.id) {
+    while !container.is_document_read() && !record.runtime.has(&record.key.id) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

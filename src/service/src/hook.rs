@@ -19,6 +19,8 @@ impl Service {
                 HookKind::Poststart | HookKind::Poststop => Ok(()),
             };
         };
+        // Hooks stand in it. The last one may run when a state that was there for a moment only is gone already.
+        container.set_document_read();
         if container.is_deleting() {
             // The wrapper that runs `delete` holds the lane and reports.
             return Ok(());

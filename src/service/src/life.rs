@@ -192,7 +192,12 @@ impl Service {
         }
         let turn = self.lane_within(&Key::of_bundle(record.bundle.identity), DELETE_PATIENCE).await;
         // Whoever has the turn for so long knows the original from this record, and gives it back in the end.
-        if turn.is_some() && !self.registry.shares_document(record) {
+        if turn.is_none() {
+            tracing::warn!(
+                container = record.key.id,
+                "somebody else has the turn at the bundle for long: its document stays"
+            );
+        } else if !self.registry.shares_document(record) {
             restore_document(record);
         }
     }

@@ -29,6 +29,7 @@ pub struct Container {
     pub setting: Arc<AsyncMutex<()>>,
     deleting: AtomicBool,
     gone: AtomicBool,
+    document_read: AtomicBool,
     process: Mutex<Option<Arc<Process>>>,
 }
 
@@ -53,6 +54,7 @@ impl Container {
             setting: Arc::default(),
             deleting: AtomicBool::new(false),
             gone: AtomicBool::new(false),
+            document_read: AtomicBool::new(false),
             process: Mutex::default(),
         })
     }
@@ -85,6 +87,16 @@ impl Container {
     /// Whether the runtime has deleted it; plugins may still have to hear of it.
     pub fn is_gone(&self) -> bool {
         self.gone.load(Ordering::SeqCst)
+    }
+
+    /// Whether the runtime is known to have read its document.
+    pub fn is_document_read(&self) -> bool {
+        self.document_read.load(Ordering::SeqCst)
+    }
+
+    /// Says that the runtime has read its document.
+    pub fn set_document_read(&self) {
+        self.document_read.store(true, Ordering::SeqCst);
     }
 
     /// Says that the runtime has deleted it.
