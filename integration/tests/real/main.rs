@@ -10,6 +10,7 @@ mod refusals;
 mod resident;
 mod run;
 mod terminal;
+mod told;
 mod values;
 mod wrappers_at_once;
 

@@ -27,8 +27,7 @@ pub enum InjectError {
     Name(PathBuf),
 }
 
-/// Adds the hook: first among `createRuntime` and `poststart`, so that plugins hear of the container before their own hooks run; last among
-/// `poststop`.
+/// Adds the hook: last among `createRuntime`, when engines' hooks have set up the network, and among `poststop`; first among `poststart`.
 ///
 /// # Errors
 /// `hooks` of the document is not an object of lists. Then it is unchanged.
@@ -49,7 +48,7 @@ pub fn inject(document: &mut Document, call: &HookCall) -> Result<(), InjectErro
             *list = json!([]);
         }
         let list = list.as_array_mut().ok_or(InjectError::NotAList(name))?;
-        if kind == HookKind::Poststop { list.push(hook) } else { list.insert(0, hook) }
+        if kind == HookKind::Poststart { list.insert(0, hook) } else { list.push(hook) }
     }
     if let Value::Object(document) = document.value_mut() {
         document.insert("hooks".to_owned(), hooks);
@@ -74,13 +73,13 @@ mod tests {
     }
 
     #[test]
-    fn plugins_hear_first_and_last() {
+    fn after_what_sets_up_and_what_tears_down() {
         let theirs = json!({"path": "/theirs"});
         let mut document =
             Document::from_value(json!({"ociVersion": "1.0.2", "hooks": {"createRuntime": [theirs], "poststop": [theirs], "other": 1}})).unwrap();
         inject(&mut document, &call()).unwrap();
         let hooks = &document.value()["hooks"];
-        assert_eq!(hooks["createRuntime"][1], theirs);
+        assert_eq!(hooks["createRuntime"][0], theirs);
         assert_eq!(hooks["poststop"][0], theirs);
         assert_eq!(hooks["poststart"][0]["args"][5], "poststart");
         assert_eq!(hooks["other"], 1);

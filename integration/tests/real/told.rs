@@ -1,0 +1,66 @@
+//! What plugins are told of a container and its pod, beyond what the document holds.
+
+use nri_integration::*;
+use serde_json::{Value, json};
+
+/// As an engine's network hook: gives the container an address, from outside, before it starts.
+const NETWORK_HOOK: &str = "PATH=/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin
+pid=$(tr -d ' \n' | sed -n 's/.*\"pid\":\\([0-9]*\\).*/\\1/p')
+nsenter -t $pid -n busybox ip addr add 10.9.8.7/24 dev lo";
+
+fn number(value: &Value) -> u64 {
+    value.as_str().map_or_else(|| value.as_u64(), |s| s.parse().ok()).unwrap_or(0)
+}
+
+/// Linux tells the exit code through a pidfd from 6.15 on.
+fn kernel_tells_exit_codes() -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse::<u32>().ok());
+    (numbers.next(), numbers.next()) >= (Some(6), Some(15))
+}
+
+#[test]
+fn addresses_namespaces_times_and_exit_code() {
+    let Some(go) = go("what plugins are told") else { return };
+    for_each_runtime("what plugins are told", |runtime| {
+        let node = Node::new(runtime);
+        node.ctl(&["start"]).success();
+        let plugin = node.connect("10-go", &go, "{}");
+        plugin.journal.wait_for_own("Synchronize");
+        let id = node.id("c");
+        let bundle = node.bundle(&id).arguments(&["/bin/sh", "-c", "exit 7"]).make();
+        bundle.edit(|document| {
+            document["hooks"] =
+                json!({"createRuntime": [{"path": "/bin/sh", "args": ["sh", "-c", NETWORK_HOOK]}]});
+            document["process"]["user"] = json!({"uid": 5, "gid": 6, "additionalGids": [7]});
+        });
+        let ended = node.call(&["run", "--bundle", bundle.dir().to_str().unwrap(), &id]);
+        assert_eq!(ended.code, Some(7), "{}", ended.err());
+        plugin.journal.wait_for("RemovePodSandbox", &id);
+
+        let asked = plugin.journal.wait_for("CreateContainer", &id);
+        assert_eq!(asked["container"]["user"], json!({"uid": 5, "gid": 6, "additionalGids": [7]}));
+        assert!(number(&asked["container"]["createdAt"]) > 0);
+        assert_eq!(number(&asked["container"]["startedAt"]), 0);
+        let kinds: Vec<_> =
+            asked["pod"]["linux"]["namespaces"].as_array().unwrap().iter().map(|n| &n["type"]).collect();
+        assert!(kinds.contains(&&json!("network")), "{kinds:?}");
+
+        let starts = plugin.journal.wait_for("StartContainer", &id);
+        assert_eq!(starts["pod"]["ips"], json!(["10.9.8.7"]), "read inside the network namespace");
+        assert!(
+            number(&starts["pod"]["pid"]) > 1 && starts["pod"]["pid"] == starts["container"]["pid"],
+            "{starts}"
+        );
+
+        let stopped = &plugin.journal.wait_for("StopContainer", &id)["container"];
+        let times = ["createdAt", "startedAt", "finishedAt"].map(|t| number(&stopped[t]));
+        assert!(times[0] > 0 && times.is_sorted(), "{times:?}");
+        assert_eq!(stopped["state"], "CONTAINER_STOPPED");
+        if kernel_tells_exit_codes() {
+            assert_eq!((&stopped["exitCode"], &stopped["statusReason"]), (&json!(7), &json!("Error")));
+        } else {
+            limitation("what plugins are told", "exit codes: a kernel before 6.15 does not tell them");
+        }
+    });
+}
