@@ -2,7 +2,9 @@
 
 use crate::{
     bundle::{Bundle, digest},
-    cdi, classes, exec_marker, host,
+    cdi,
+    chain::chain,
+    classes, exec_marker, host,
     inject::{self, HookCall},
     life::now,
     record::{BundleRecord, Key, Phase, PodRecord, Record, original_of},
@@ -108,7 +110,8 @@ impl Service {
         let records: Vec<_> = self.registry.all().iter().map(|c| c.record().bundle).collect();
         let original = original_of(records.iter(), bundle.identity()?, &bundle.name(), &found.bytes);
         let text = original.as_ref().map_or(found.bytes.as_slice(), |o| o.as_bytes());
-        let document = Document::parse(text).map_err(|e| format!("{}: {e}", bundle.file().display()))?;
+        let document =
+            Document::parse(text).map_err(|e| format!("{}: {}", bundle.file().display(), chain(&e)))?;
         let annotations = document.annotations().map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
         let identity = identify(&Clues {
             id: &key.id,
