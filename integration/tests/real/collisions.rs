@@ -97,3 +97,17 @@ fn a_run_that_fails_at_once_has_its_document_back() {
         }
     });
 }
+
+#[test]
+fn an_update_with_null_changes_nothing() {
+    for_each_runtime("null update", |runtime| {
+        let node = Node::new(runtime);
+        node.launch("10-adjust", &Program::Adjust, "[create.resources]\npids = 77\n");
+        let id = node.id("c");
+        node.create(&node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make(), &id).success();
+        let file = node.path("null.json");
+        std::fs::write(&file, "null").unwrap();
+        node.call(&["update", "--resources", file.to_str().unwrap(), &id]).success();
+        assert_eq!(node.cgroup_file(&id, "pids", "pids.max", "pids.max"), "77");
+    });
+}

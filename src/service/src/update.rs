@@ -44,8 +44,12 @@ impl Service {
         let record = container.record();
         let (request, asked) = match &begin.resources {
             Some(text) => {
-                let document: Value =
+                let mut document: Value =
                     serde_json::from_str(text).map_err(|e| refuse(&format!("update: resources: {e}")))?;
+                if document.is_null() {
+                    // To the runtimes an empty one.
+                    document = Value::Object(Default::default());
+                }
                 if !document.is_object() {
                     return Err(refuse(&"update: resources: not an object"));
                 }
