@@ -160,7 +160,16 @@ async fn recall(registry: &Registry, dir: &Path) {
             registry.remove(&record.key);
             continue;
         }
+        if record.process_is_gone() {
+            if record.phase != Phase::Stopped {
+                registry.change(&container, |r| r.note_stopped(None));
+            }
+            continue;
+        }
+        // A running process whose id is known has nothing new to tell; asking for each would take longer than starters wait.
+        let known = record.phase == Phase::Running && record.pid.is_some();
         if record.phase != Phase::Stopped
+            && !known
             && let Ok(state) = record.runtime.state(&record.key.id).await
         {
             record = registry.change(&container, |r| r.note_state(&state));
