@@ -135,7 +135,7 @@ impl Bundle {
     /// # Errors
     /// Anything on the way; then the old document still stands and no other file is left.
     pub fn replace(&self, bytes: &[u8], like: &Found) -> Result<(), BundleError> {
-        let temporary = OsString::from(format!(".{}.nri-{}", self.name(), std::process::id()));
+        let temporary = self.temporary();
         let written = self.write_new(&temporary, bytes, like).and_then(|()| {
             rustix::fs::renameat(&self.dir, &temporary, &self.dir, &self.name).map_err(io::Error::from)
         });
@@ -145,14 +145,23 @@ impl Bundle {
         })
     }
 
+    /// Removes the new file that a killed predecessor had no time to put in place.
+    pub fn sweep(&self) {
+        let _ = rustix::fs::unlinkat(&self.dir, self.temporary(), AtFlags::empty());
+    }
+
+    /// One name for all: whoever has the bundle's turn writes alone.
+    fn temporary(&self) -> OsString {
+        OsString::from(format!(".{}.nri", self.name()))
+    }
+
     fn write_new(&self, name: &OsString, bytes: &[u8], like: &Found) -> io::Result<()> {
         // A link cannot be replaced by what it points to without changing the bundle in a way that the engine may not expect.
         let now = rustix::fs::statat(&self.dir, &self.name, AtFlags::SYMLINK_NOFOLLOW)?;
         if rustix::fs::FileType::from_raw_mode(now.st_mode) != rustix::fs::FileType::RegularFile {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a symbolic link"));
         }
-        // One that a killed predecessor left.
-        let _ = rustix::fs::unlinkat(&self.dir, name, AtFlags::empty());
+        self.sweep();
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(&self.dir, name, flags, Mode::RUSR | Mode::WUSR)?;
         let (uid, gid) = (Uid::from_raw(like.meta.uid()), Gid::from_raw(like.meta.gid()));
@@ -189,6 +198,15 @@ mod tests {
         bundle.replace(b"new", &found).unwrap();
         assert_eq!(fs::read(&file).unwrap(), b"new");
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o7777, 0o640);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_a_killed_predecessor_left_is_swept() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("config.json"), "old").unwrap();
+        fs::write(dir.path().join(".config.json.nri"), "half").unwrap();
+        bundle(dir.path()).sweep();
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 

@@ -313,6 +313,7 @@ pub fn restore_document(record: &Record) {
     let (Some(original), Some(written)) = (&record.bundle.original, &record.bundle.written) else { return };
     // Most engines have removed the bundle by now, or will.
     let Ok(bundle) = Bundle::open(&record.bundle.dir, &record.bundle.name) else { return };
+    bundle.sweep();
     let Ok(found) = bundle.read() else { return };
     let ours = bundle.identity().is_ok_and(|i| i == record.bundle.identity)
         && crate::bundle::digest(&found.bytes) == *written;
