@@ -56,7 +56,7 @@ fn read(control: &str) -> Vec<Input> {
         let words: Vec<&str> = line.split(' ').collect();
         match &words[..] {
             ["STARTED", number, size] => {
-                drop(sizes.insert((*number).to_owned(), size.parse().unwrap_or(u64::MAX)))
+                sizes.insert((*number).to_owned(), size.parse().unwrap_or(u64::MAX));
             }
             ["FT", number, features @ ..] => inputs.push(Input {
                 path: paths[number.parse::<usize>().expect("a number")].clone(),
