@@ -22,8 +22,7 @@ demo: ## a real container, adjusted by real plugins, on runc and on crun
 test: setup ## all tests, those with real runc and crun included
 	integration/plugins/build.sh
 	$(CARGO) build --workspace --all-targets
-	$(CARGO) test --workspace --no-fail-fast
-	integration/skipped.sh
+	$(CARGO) test --workspace --no-fail-fast; passed=$$?; integration/skipped.sh; exit $$passed
 
 vectors: ## FILES='a.jsonl b.jsonl': run merge vectors
 	$(CARGO) run -q -p nri-tests --bin vectors -- $(FILES)

@@ -152,7 +152,8 @@ impl Node {
         Some(Process(u32::try_from(pid).expect("a pid")))
     }
 
-    /// All `nrid` processes of this node's state directory, as the kernel shows them.
+    /// All `nrid` processes of this node's state directory, as the kernel shows them; not the copies of one that it makes to start a runtime, which
+    /// look like it for a moment.
     pub fn nrids(&self) -> Vec<Process> {
         let program = programs::ours("nrid");
         let dir = self.state_dir().into_os_string().into_encoded_bytes();
@@ -160,7 +161,9 @@ impl Node {
             let line = fs::read(format!("/proc/{}/cmdline", p.0)).unwrap_or_default();
             p.program().is_some_and(|exe| exe == program) && line.split(|b| *b == 0).any(|a| a == dir)
         };
-        Process::all().into_iter().filter(mine).collect()
+        let all: Vec<Process> = Process::all().into_iter().filter(mine).collect();
+        let copy = |p: &Process| p.parent().is_some_and(|parent| all.iter().any(|other| other.0 == parent));
+        all.iter().copied().filter(|p| !copy(p)).collect()
     }
 
     /// Reads a file of a container's cgroup from outside; its names on cgroup v1 (controller, file) and v2.
