@@ -12,7 +12,7 @@ const ADJUSTMENT: &str = r#"
 [create]
 env = { set = { CHANGED = "by 10", ADDED = "by 10" }, remove = ["REMOVED"] }
 [[create.rlimits]]
-type = "RLIMIT_NOFILE"
+type = "RLIMIT_NPROC"
 hard = 1024
 soft = 512
 [[create.rlimits]]
@@ -25,7 +25,7 @@ const ADJUSTED: [(&str, &str); 5] = [
     ("env.CHANGED", "by 10"),
     ("env.ADDED", "by 10"),
     ("env.KEPT", "by the engine"),
-    ("rlimit.nofile", "512 1024"),
+    ("rlimit.nproc", "512 1024"),
     ("rlimit.core", "4 8"),
 ];
 
@@ -45,7 +45,7 @@ impl Running {
         let bundle =
             bundle.env("CHANGED=by the engine").env("REMOVED=by the engine").env("KEPT=by the engine").make();
         bundle.edit(|config| {
-            config["process"]["rlimits"] = json!([{"type": "RLIMIT_NOFILE", "hard": 300, "soft": 200}]);
+            config["process"]["rlimits"] = json!([{"type": "RLIMIT_NPROC", "hard": 300, "soft": 200}]);
         });
         let process = bundle.document()["process"].clone();
         let created = node.create(&bundle, &id).success();
@@ -110,14 +110,14 @@ fn the_bare_runtime_does_not_know_and_what_the_exec_was_given_stays() {
         let container = Running::start(runtime);
         let document = container.document(&["/probe"], |_| {});
         let bare = Seen::parse(&container.exec(container.bare(), &document));
-        bare.check(&[("env.CHANGED|env.REMOVED", "by the engine"), ("rlimit.nofile", "200 300")]);
+        bare.check(&[("env.CHANGED|env.REMOVED", "by the engine"), ("rlimit.nproc", "200 300")]);
         assert_eq!(bare.get("env.ADDED"), None);
 
         let document = container.document(&["/probe"], |process| {
             let env = process["env"].as_array_mut().unwrap();
             env.retain(|e| !e.as_str().unwrap().starts_with("CHANGED="));
             env.extend(["CHANGED=by the exec", "ADDED=by the exec", "OWN=1"].map(Value::from));
-            process["rlimits"] = json!([{"type": "RLIMIT_NOFILE", "hard": 100, "soft": 50}]);
+            process["rlimits"] = json!([{"type": "RLIMIT_NPROC", "hard": 100, "soft": 50}]);
         });
         let seen = Seen::parse(&container.exec(container.node.wrapper(), &document));
         seen.check(&[
@@ -125,7 +125,7 @@ fn the_bare_runtime_does_not_know_and_what_the_exec_was_given_stays() {
             ("env.ADDED", "by the exec"),
             ("env.OWN", "1"),
             ("env.KEPT", "by the engine"),
-            ("rlimit.nofile", "50 100"),
+            ("rlimit.nproc", "50 100"),
             ("rlimit.core", "4 8"),
         ]);
         assert_eq!(seen.get("env.REMOVED"), None);
