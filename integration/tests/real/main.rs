@@ -11,6 +11,7 @@ mod resident;
 mod run;
 mod terminal;
 mod told;
+mod validator;
 mod values;
 mod wrappers_at_once;
 

@@ -1,0 +1,50 @@
+//! The built-in validator, as the configuration sets it.
+
+use nri_integration::*;
+
+const HOOK: &str = "[[create.hooks]]\nstage = \"poststop\"\npath = \"/bin/true\"\n";
+const NAME: &str = "required-plugins.noderesource.dev";
+
+/// What the creation of a container with this annotation says, under these rules and with a plugin `10-adjust` that injects a hook.
+fn refusal(runtime: &Runtime, rules: &str, annotation: &str) -> Option<String> {
+    let node = Node::new(runtime);
+    node.configure(&format!("default_validator = {{ enable = true, {rules} }}"));
+    let journal = node.launch("10-adjust", &Program::Adjust, HOOK);
+    let id = node.id("c");
+    let mut bundle = node.bundle(&id).arguments(&["/bin/true"]);
+    if !annotation.is_empty() {
+        bundle = bundle.annotation(annotation);
+    }
+    let bundle = bundle.make();
+    let before = digest_tree(bundle.dir());
+    let ended = node.create(&bundle, &id);
+    if ended.code == Some(0) {
+        return None;
+    }
+    assert_eq!(digest_tree(bundle.dir()), before, "the bundle has changed");
+    assert!(node.state(&id).is_none());
+    journal.wait_for("RemoveContainer", &id);
+    Some(ended.refusal())
+}
+
+#[test]
+fn rules_are_kept() {
+    for_each_runtime("default validator", |runtime| {
+        let refused = |rules: &str, annotation: &str, words: &[&str]| {
+            let line = refusal(runtime, rules, annotation);
+            let line = line.unwrap_or_else(|| panic!("{rules} {annotation}: not refused"));
+            assert!(words.iter().all(|w| line.contains(w)), "{rules} {annotation}: {line}");
+        };
+        let accepted = |rules: &str, annotation: &str| assert_eq!(refusal(runtime, rules, annotation), None);
+        accepted("", "");
+        refused("reject_oci_hook_adjustment = true", "", &["10-adjust", "OCI hook"]);
+        accepted("required_plugins = ['10-adjust', 'adjust']", "");
+        refused("required_plugins = ['missing']", "", &["missing", "not present"]);
+        refused("", &format!("{NAME}=[ \"missing\" ]"), &["missing", "not present"]);
+        accepted("", &format!("{NAME}=[ \"adjust\" ]"));
+        let tolerate =
+            "required_plugins = ['missing'], tolerate_missing_plugins_annotation = 'example.org/tolerate'";
+        accepted(tolerate, "example.org/tolerate=true");
+        refused(tolerate, "example.org/tolerate=false", &["missing"]);
+    });
+}
