@@ -85,7 +85,7 @@ pub struct Begin {
     pub runtime: OsText,
     /// `--root`, made absolute; none where it was not given.
     pub root: Option<OsText>,
-    /// Global options, as given (before the verb, without argv[0] and without our own).
+    /// Global options, as given (before the verb, without `argv[0]` and without our own).
     pub globals: Vec<OsText>,
     /// Everything behind the verb, as given.
     pub arguments: Vec<OsText>,
