@@ -2,6 +2,7 @@
 # Builds the fuzz targets and runs each for some time, from its committed corpus on.
 #   run.sh SECONDS [TARGET…]      new inputs are kept in target/fuzz/corpus, findings in target/fuzz/artifacts
 #   run.sh build                  only builds
+# SEED=N: the same inputs in the same order each time, for CI: a change is judged by what it changes, not by luck.
 # Needs stable Rust and a C++ compiler (for libFuzzer). Reproduce a finding: target/fuzz/HOST/release/TARGET FILE
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -32,7 +33,7 @@ run() {
   mkdir -p "$work/corpus/$target" "$work/artifacts/$target" "$work/logs"
   local log=$work/logs/$target.log status=0
   "$bin/$target" "$work/corpus/$target" "corpus/$target" -dict="dictionaries/$dictionary.dict" -artifact_prefix="$work/artifacts/$target/" \
-    -max_total_time="$seconds" -max_len=8192 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 -verbosity=1 >"$log" 2>&1 || status=$?
+    ${SEED:+-seed="$SEED"} -max_total_time="$seconds" -max_len=8192 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 -verbosity=1 >"$log" 2>&1 || status=$?
   local runs first last
   runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
   first=$(sed -n 's/.*INITED cov: \([0-9]*\).*/\1/p' "$log")
