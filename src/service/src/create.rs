@@ -88,11 +88,12 @@ impl Service {
         if draft.identity.role == Role::Sandbox {
             return self.create_sandbox(draft).map(|container| Creation::Proceed(container, turn));
         }
-        let new_pod = self.enter_pod(&draft).await?;
+        let pod = draft.pod_id().to_owned();
+        let entering = self.registry.enter(&pod);
+        self.enter_pod(&draft).await?;
         let created = self.ask(draft).await;
-        if created.is_err()
-            && let Some(pod) = new_pod
-        {
+        drop(entering);
+        if created.is_err() {
             self.leave_pod(&pod).await;
         }
         created.map(|container| Creation::Proceed(container, turn))
@@ -146,6 +147,7 @@ impl Service {
         self.registry.set_pod(PodRecord {
             sandbox: draft.pod_with(&record.container),
             real: true,
+            shared: false,
             told_run: false,
             told_stop: false,
         });
@@ -153,9 +155,10 @@ impl Service {
         self.registry.insert(record).map_err(|e| Refusal::of(&id, e))
     }
 
-    /// Tells of a pod that begins with this container; returns its id if it is new.
-    async fn enter_pod(&self, draft: &Draft) -> Result<Option<String>, Refusal> {
-        let sandbox = if draft.identity.role == Role::Alone {
+    /// Tells of a pod that begins with this container.
+    async fn enter_pod(&self, draft: &Draft) -> Result<(), Refusal> {
+        let alone = draft.identity.role == Role::Alone;
+        let sandbox = if alone {
             proto::PodSandbox { id: draft.nri_id.clone(), ..draft.pod_with(&draft.container_message()?) }
         } else {
             draft.pod_message()
@@ -163,12 +166,10 @@ impl Service {
         // Two containers of one pod may be its first at the same time.
         let _lane = self.lane(&Key::of_pod(&sandbox.id)).await;
         if self.registry.pod(&sandbox.id).is_some() {
-            return Ok(None);
+            return Ok(());
         }
-        let id = sandbox.id.clone();
-        let pod = PodRecord { sandbox, real: false, told_run: true, told_stop: false };
-        self.run_pod(pod).await.map_err(|e| Refusal::of(&draft.key.id, e))?;
-        Ok(Some(id))
+        let pod = PodRecord { sandbox, real: false, shared: !alone, told_run: true, told_stop: false };
+        self.run_pod(pod).await.map_err(|e| Refusal::of(&draft.key.id, e))
     }
 
     /// Asks the plugins, and makes what they agreed on real.

@@ -102,7 +102,7 @@ mod tests {
             [("b", true, false), ("a", true, false), ("stopped", true, true), ("new", false, false)]
         {
             let sandbox = PodSandbox { id: id.to_owned(), ..Default::default() };
-            registry.set_pod(PodRecord { sandbox, real: id == "new", told_run, told_stop });
+            registry.set_pod(PodRecord { sandbox, real: id == "new", shared: false, told_run, told_stop });
         }
         let keeper = Keeper { registry: Arc::new(registry), versions: Versions::default() };
         let snapshot = keeper.snapshot().await;

@@ -245,9 +245,10 @@ impl Service {
     }
 
     fn note_pod_process(&self, record: &Record) {
-        let Some(mut pod) = self.pod_of_holder(record) else { return };
-        pod.sandbox.pid = record.pid.and_then(|p| u32::try_from(p).ok()).unwrap_or(0);
-        self.registry.set_pod(pod);
+        if self.pod_of_holder(record).is_some() {
+            let pid = record.pid.and_then(|p| u32::try_from(p).ok()).unwrap_or(0);
+            self.registry.change_pod(&record.pod_id, |pod| pod.sandbox.pid = pid);
+        }
     }
 
     /// Engines have connected the network by the time of the start.
@@ -258,9 +259,8 @@ impl Service {
             return;
         }
         let ips = crate::network::addresses(pid).await;
-        if let Some(mut pod) = self.registry.pod(&record.pod_id).filter(|_| !ips.is_empty()) {
-            pod.sandbox.ips = ips;
-            self.registry.set_pod(pod);
+        if !ips.is_empty() {
+            self.registry.change_pod(&record.pod_id, |pod| pod.sandbox.ips = ips);
         }
     }
 
@@ -271,20 +271,17 @@ impl Service {
     }
 
     async fn stop_pod(&self, id: &str) {
-        let Some(mut pod) = self.registry.pod(id).filter(|p| p.told_run && !p.told_stop) else { return };
-        pod.told_stop = true;
-        let request = about_pod!(StopPodSandboxRequest, pod.sandbox.clone());
-        self.adaptation.stop_pod_sandbox(request, async || self.registry.set_pod(pod)).await;
+        let Some(pod) = self.registry.pod(id).filter(|p| p.told_run && !p.told_stop) else { return };
+        let request = about_pod!(StopPodSandboxRequest, pod.sandbox);
+        let stopped = async || {
+            self.registry.change_pod(id, |pod| pod.told_stop = true);
+        };
+        self.adaptation.stop_pod_sandbox(request, stopped).await;
     }
 
-    /// A pod that was made up stops with the last of its containers.
+    /// A pod that was made up for one container stops with it. One that several share goes on: another container may enter it.
     async fn stop_made_pod(&self, record: &Record) {
-        let made = self.registry.pod(&record.pod_id).is_some_and(|p| !p.real);
-        let alive = |c: &Arc<Container>| {
-            let other = c.record();
-            other.pod_id == record.pod_id && other.key != record.key && other.phase != Phase::Stopped
-        };
-        if made && !self.registry.all().iter().any(alive) {
+        if self.registry.pod(&record.pod_id).is_some_and(|p| !p.real && !p.shared) {
             self.stop_pod(&record.pod_id).await;
         }
     }
@@ -300,9 +297,10 @@ impl Service {
         }
     }
 
-    /// Ends a pod that was made up if it has no container left.
+    /// Ends a pod that was made up if it has no container left. The pod's lane is the last that anybody takes.
     pub async fn leave_pod(&self, id: &str) {
-        if self.registry.pod(id).is_some_and(|p| !p.real) && self.registry.members(id) == 0 {
+        let _lane = self.lane(&Key::of_pod(id)).await;
+        if self.registry.pod(id).is_some_and(|p| !p.real) && self.registry.is_deserted(id) {
             self.remove_pod(id).await;
         }
     }

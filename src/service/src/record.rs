@@ -166,6 +166,9 @@ pub struct PodRecord {
     pub sandbox: proto::PodSandbox,
     /// Whether it has a sandbox container; otherwise it ends with its last container.
     pub real: bool,
+    /// Whether several containers may be in it although it has no sandbox container.
+    #[serde(default)]
+    pub shared: bool,
     /// Plugins have heard RunPodSandbox.
     pub told_run: bool,
     /// Plugins have heard StopPodSandbox.

@@ -38,12 +38,32 @@ pub struct Container {
 pub struct Registry {
     store: Store,
     inner: Mutex<Inner>,
+    pods: Mutex<HashMap<String, PodRecord>>,
+    entering: Mutex<HashMap<String, usize>>,
+}
+
+/// A creation that is about to add a container to a pod; the pod has to stay meanwhile.
+#[derive(Debug)]
+pub struct Entering {
+    registry: Arc<Registry>,
+    pod: String,
+}
+
+impl Drop for Entering {
+    fn drop(&mut self) {
+        let mut entering = lock(&self.registry.entering);
+        if let Some(n) = entering.get_mut(&self.pod) {
+            *n -= 1;
+            if *n == 0 {
+                entering.remove(&self.pod);
+            }
+        }
+    }
 }
 
 #[derive(Debug, Default)]
 struct Inner {
     containers: HashMap<Key, Arc<Container>>,
-    pods: HashMap<String, PodRecord>,
     lanes: HashMap<Key, Weak<AsyncMutex<()>>>,
 }
 
@@ -118,10 +138,10 @@ impl Registry {
         broken.extend(broken_pods);
         let inner = Inner {
             containers: containers.into_iter().map(|r| (r.key.clone(), Container::new(r))).collect(),
-            pods: pods.into_iter().map(|p| (p.sandbox.id.clone(), p)).collect(),
             lanes: HashMap::new(),
         };
-        (Self { store, inner: Mutex::new(inner) }, broken)
+        let pods = pods.into_iter().map(|p| (p.sandbox.id.clone(), p)).collect();
+        (Self { store, inner: Mutex::new(inner), pods: Mutex::new(pods), entering: Mutex::default() }, broken)
     }
 
     /// The lane of a container, known or not.
@@ -208,40 +228,66 @@ impl Registry {
 
     /// A pod.
     pub fn pod(&self, id: &str) -> Option<PodRecord> {
-        lock(&self.inner).pods.get(id).cloned()
+        lock(&self.pods).get(id).cloned()
     }
 
     /// All pods, in the order of their ids.
     pub fn pods(&self) -> Vec<PodRecord> {
-        let mut all: Vec<_> = lock(&self.inner).pods.values().cloned().collect();
+        let mut all: Vec<_> = lock(&self.pods).values().cloned().collect();
         all.sort_by(|a, b| a.sandbox.id.cmp(&b.sandbox.id));
         all
     }
 
     /// Adds or replaces a pod.
     pub fn set_pod(&self, pod: PodRecord) {
-        if let Err(error) = self.store.save_pod(&pod) {
+        let mut pods = lock(&self.pods);
+        self.save_pod(&pod);
+        pods.insert(pod.sandbox.id.clone(), pod);
+    }
+
+    /// Changes a pod, if there is one; returns what it has become.
+    pub fn change_pod(&self, id: &str, change: impl FnOnce(&mut PodRecord)) -> Option<PodRecord> {
+        let mut pods = lock(&self.pods);
+        let pod = pods.get_mut(id)?;
+        change(pod);
+        self.save_pod(pod);
+        Some(pod.clone())
+    }
+
+    /// Written under the lock, so that an older state does not overwrite a newer one.
+    fn save_pod(&self, pod: &PodRecord) {
+        if let Err(error) = self.store.save_pod(pod) {
             tracing::error!(%error, pod = pod.sandbox.id, "cannot keep the record");
         }
-        lock(&self.inner).pods.insert(pod.sandbox.id.clone(), pod);
     }
 
     /// Forgets a pod.
     pub fn remove_pod(&self, id: &str) {
-        lock(&self.inner).pods.remove(id);
+        let mut pods = lock(&self.pods);
+        pods.remove(id);
         self.store.remove_pod(id);
     }
 
     /// Forgets the pods that were made up and have no container.
     pub fn remove_empty_pods(&self) {
-        let pods: Vec<_> = lock(&self.inner).pods.values().map(|p| (p.sandbox.id.clone(), p.real)).collect();
-        for (id, real) in pods {
+        for PodRecord { sandbox: PodSandbox { id, .. }, real, .. } in self.pods() {
             let empty = self.members(&id) == 0;
             let has_sandbox = self.all().iter().any(|c| c.record().sandbox && c.record().pod_id == id);
             if empty && !(real && has_sandbox) {
                 self.remove_pod(&id);
             }
         }
+    }
+
+    /// Says that a container is about to be added to a pod.
+    pub fn enter(self: &Arc<Self>, pod: &str) -> Entering {
+        *lock(&self.entering).entry(pod.to_owned()).or_default() += 1;
+        Entering { registry: self.clone(), pod: pod.to_owned() }
+    }
+
+    /// Whether a pod has no container, and none that is about to be added. The caller has the pod's lane.
+    pub fn is_deserted(&self, pod: &str) -> bool {
+        !lock(&self.entering).contains_key(pod) && self.members(pod) == 0
     }
 
     /// How many containers a pod has, its sandbox not counted.
@@ -264,7 +310,7 @@ impl Registry {
         };
         let (ending, held) = (pods_of(&gone), pods_of(&there));
         let pods =
-            lock(&self.inner).pods.keys().filter(|p| held.contains(*p) || !ending.contains(*p)).count();
+            lock(&self.pods).keys().filter(|p| held.contains(*p) || !ending.contains(*p)).count();
         (pods, there.iter().filter(|c| !lock(&c.record).sandbox).count())
     }
 
