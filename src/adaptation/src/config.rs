@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Settings of an [`Adaptation`](crate::Adaptation).
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Directory of the plugins to launch.
+    /// Directory of the plugins to launch. One that is missing, or an empty path: none are.
     pub plugin_path: PathBuf,
     /// Directory of the launched plugins' configuration files.
     pub plugin_config_path: PathBuf,

@@ -11,12 +11,12 @@ mod places;
 
 pub use duration::{InvalidDuration, parse_duration};
 pub use model::{
-    CdiSettings, ClassSettings, Config, LogSettings, NamedRuntime, OnFailure, PluginPolicy, RuntimeSettings,
-    Unreachable, ValidatorSettings,
+    CdiSettings, ClassSettings, Config, EngineSettings, InCharge, LogSettings, NamedRuntime, OnFailure,
+    PluginPolicy, RuntimeSettings, Unreachable, ValidatorSettings,
 };
 pub use places::{
-    BYPASS_ENV, BYPASS_FILE, CONFIG_ENV, CONFIG_FILE, DEFAULT_RUNTIMES, LIBEXEC_DIR, Owner, RUNTIME_ENV,
-    SEARCH_PATH, runtime_root, state_dir,
+    BYPASS_ENV, BYPASS_FILE, CONFIG_ENV, CONFIG_FILE, DEFAULT_RUNTIMES, LIBEXEC_DIR, Owner, PLUGIN_DIR,
+    PLUGIN_SOCKET, RUNTIME_ENV, SEARCH_PATH, runtime_root, state_dir,
 };
 
 /// Why a configuration file is not acceptable.
@@ -83,10 +83,21 @@ mod tests {
             "plugin-path = '/p'\nplugin-request-timeout = 3\nplugin_registration_timeout = '250ms'\ndisable-connections = true\n",
         )
         .unwrap();
-        assert_eq!(config.plugin_path.to_str(), Some("/p"));
+        assert_eq!(config.plugin_path, Some("/p".into()));
         assert_eq!(config.plugin_request_timeout.as_secs(), 3);
         assert_eq!(config.plugin_registration_timeout.as_millis(), 250);
         assert!(config.disable_connections);
+    }
+
+    #[test]
+    fn who_is_in_charge_of_an_engines_containers() {
+        let config = Config::parse("[engines]\ncontainerd = 'ours'\ncrio = 'engine'\n").unwrap();
+        let (ours, engine, auto) = (InCharge::Ours, InCharge::Engine, InCharge::Auto);
+        assert_eq!(config.engines, EngineSettings { containerd: ours, crio: engine, docker: auto });
+        check(
+            "[engines]\ncontainerd = 'both'\n",
+            "line 2, column 14: unknown variant `both`, expected one of `auto`, `engine`, `ours`",
+        );
     }
 
     #[test]

@@ -13,9 +13,9 @@ pub struct Config {
     /// No external plugin may connect.
     #[serde(alias = "disable-connections")]
     pub disable_connections: bool,
-    /// Directory of the plugins that are launched.
+    /// Directory of the plugins that are launched. Default: [`crate::PLUGIN_DIR`], unless an engine's own NRI is live, whose directory that is.
     #[serde(alias = "plugin-path")]
-    pub plugin_path: PathBuf,
+    pub plugin_path: Option<PathBuf>,
     /// Directory of their configuration drop-ins.
     #[serde(alias = "plugin-config-path")]
     pub plugin_config_path: PathBuf,
@@ -25,7 +25,8 @@ pub struct Config {
     /// How long a plugin may take to answer a request.
     #[serde(alias = "plugin-request-timeout", deserialize_with = "duration::deserialize")]
     pub plugin_request_timeout: Duration,
-    /// A further socket for external plugins, beside `nri.sock` in the state directory.
+    /// A further socket for external plugins, beside `nri.sock` in the state directory; empty: none. Default: [`crate::PLUGIN_SOCKET`]
+    /// where no engine with NRI of its own is installed.
     #[serde(alias = "socket-path")]
     pub socket_path: Option<PathBuf>,
     /// Where `nrid` keeps its sockets, locks and records. Default: see [`crate::state_dir`].
@@ -38,6 +39,8 @@ pub struct Config {
     pub unreachable: Unreachable,
     /// The real runtime.
     pub runtime: RuntimeSettings,
+    /// Who adapts the containers of engines that have NRI of their own.
+    pub engines: EngineSettings,
     /// Policies by plugin.
     pub plugin: Vec<PluginPolicy>,
     /// Rules on what plugins may adjust.
@@ -62,6 +65,31 @@ pub enum Unreachable {
     Fail,
     /// The container is created as the engine wrote it.
     Pass,
+}
+
+/// `[engines]`: whose NRI adapts the containers that an engine's own could adapt.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct EngineSettings {
+    /// Containers of containerd's CRI.
+    pub containerd: InCharge,
+    /// Containers of CRI-O.
+    pub crio: InCharge,
+    /// Containers of Docker.
+    pub docker: InCharge,
+}
+
+/// Whose NRI adapts an engine's containers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum InCharge {
+    /// The engine's while it is on, else ours.
+    #[default]
+    Auto,
+    /// The engine's: its containers pass through unchanged.
+    Engine,
+    /// Ours, whatever the engine does.
+    Ours,
 }
 
 /// `[runtime]`
@@ -197,7 +225,7 @@ impl Default for Config {
         Self {
             disable: false,
             disable_connections: false,
-            plugin_path: "/opt/nri/plugins".into(),
+            plugin_path: None,
             plugin_config_path: "/etc/nri/conf.d".into(),
             plugin_registration_timeout: Duration::from_secs(5),
             plugin_request_timeout: Duration::from_secs(2),
@@ -206,6 +234,7 @@ impl Default for Config {
             start_timeout: Duration::from_secs(20),
             unreachable: Unreachable::default(),
             runtime: RuntimeSettings::default(),
+            engines: EngineSettings::default(),
             plugin: Vec::new(),
             default_validator: ValidatorSettings::default(),
             log: LogSettings::default(),

@@ -14,6 +14,10 @@ pub const BYPASS_ENV: &str = "NRI_CONTAINER_RUNTIME_BYPASS";
 pub const BYPASS_FILE: &str = "/etc/nri-container-runtime/bypass";
 /// Where `nrid` and the hook are, when they are not beside the wrapper.
 pub const LIBEXEC_DIR: &str = "/usr/libexec/nri-container-runtime";
+/// The plugins' directory that all NRI runtimes share.
+pub const PLUGIN_DIR: &str = "/opt/nri/plugins";
+/// The socket that NRI plugins look for.
+pub const PLUGIN_SOCKET: &str = "/var/run/nri/nri.sock";
 /// Real runtimes to try, in order.
 pub const DEFAULT_RUNTIMES: [&str; 3] = ["runc", "crun", "youki"];
 /// Searched after PATH, which engines may leave unset.

@@ -120,6 +120,11 @@ impl Service {
             bundle: bundle.dir(),
             cgroups_path: document.cgroups_path().unwrap_or_default(),
             hostname: document.hostname().unwrap_or_default(),
+            args: &[],
+            root: Path::new(""),
+            mounts: &[],
+            runtime_root: None,
+            environment: &nri_engine::Map::new(),
         });
         let hook = begin.hook.as_ref().map(|program| HookCall {
             program: program.as_path().to_owned(),

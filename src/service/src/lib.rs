@@ -41,6 +41,7 @@ pub mod server;
 pub mod service;
 pub mod setting;
 pub mod settings;
+pub mod sharing;
 pub mod shown;
 pub mod start;
 pub mod status;

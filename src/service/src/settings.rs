@@ -53,4 +53,9 @@ impl Settings {
             state.map(Path::to_owned).or_else(|| config.state_dir.clone()).unwrap_or_else(default_dir);
         Ok(Self { config, file, state_dir })
     }
+
+    /// Whether this is the `nrid` of the host, and not one that was put elsewhere.
+    pub fn is_default_state_dir(&self) -> bool {
+        self.state_dir == state_dir(&Owner::Host)
+    }
 }

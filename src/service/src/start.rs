@@ -10,6 +10,7 @@ use crate::{
     server,
     service::Service,
     settings::Settings,
+    sharing,
     store::{Store, StoreError},
 };
 use nri_adaptation::{AdaptError, Adaptation, Config, DefaultValidatorConfig, OnFailure, PluginPolicy};
@@ -194,7 +195,7 @@ fn adaptation_config(settings: &Settings) -> Config {
         consecutive_timeouts: p.consecutive_timeouts,
     };
     Config {
-        plugin_path: config.plugin_path.clone(),
+        plugin_path: sharing::plugin_dir(settings).unwrap_or_default(),
         plugin_config_path: config.plugin_config_path.clone(),
         disable_connections: config.disable_connections,
         registration_timeout: config.plugin_registration_timeout,
@@ -226,15 +227,17 @@ fn plugin_sockets(settings: &Settings) -> Result<(Vec<UnixListener>, Vec<PathBuf
     }
     let ours = settings.state_dir.join(PLUGIN_SOCKET);
     let (mut listeners, mut paths) = (vec![bind(&ours)?], vec![ours]);
-    if let Some(path) = &settings.config.socket_path {
-        if std::os::unix::net::UnixStream::connect(path).is_ok() {
-            tracing::warn!(socket = %path.display(), "somebody else listens there: left alone");
+    if let Some(path) = &sharing::plugin_socket(settings) {
+        if let Some(pid) = sharing::listener(path) {
+            let whose = sharing::process_name(pid);
+            tracing::warn!(socket = %path.display(), "{whose} listens there: left alone");
         } else {
             if let Some(parent) = path.parent() {
                 let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(parent);
                 made.map_err(|e| StartError::Socket(path.clone(), e))?;
             }
             listeners.push(bind(path)?);
+            tokio::spawn(sharing::watch_socket(path.clone()));
             paths.push(path.clone());
         }
     }
