@@ -15,20 +15,24 @@ pub(crate) fn identify(clues: &Clues<'_>) -> Option<Identity> {
     let own =
         |(k, v): (&String, &String)| (!k.starts_with("io.kubernetes.cri.")).then(|| (k.clone(), v.clone()));
     Some(Identity {
-        engine: Engine::Cri,
+        engine: Engine::Containerd,
         role,
         pod: Pod {
             id: sandbox_id.clone(),
+            sandbox: sandbox_id.clone(),
             name: get("sandbox-name"),
             uid: get("sandbox-uid"),
             namespace: get("sandbox-namespace"),
             labels: Map::new(),
             annotations: clues.annotations.iter().filter_map(own).collect(),
             cgroup_parent: cgroup_parent(clues.cgroups_path),
+            runtime_handler: String::new(),
         },
         name: get("container-name"),
         labels: Map::new(),
+        annotations: Map::new(),
         image: get("image-name"),
+        source: None,
     })
 }
 
@@ -55,6 +59,11 @@ mod tests {
             bundle: Path::new("/b"),
             cgroups_path: "/k/p/c1",
             hostname: "",
+            args: &[],
+            root: Path::new(""),
+            mounts: &[],
+            runtime_root: None,
+            environment: &Map::new(),
         };
         let identity = identify(&clues).unwrap();
         assert_eq!((identity.role, identity.name.as_str()), (Role::Member, "nginx"));

@@ -16,6 +16,8 @@ pub(crate) fn identify(clues: &Clues<'_>) -> Identity {
         },
         name: clues.id.to_owned(),
         labels: Map::new(),
+        annotations: Map::new(),
         image: String::new(),
+        source: None,
     }
 }
