@@ -1,23 +1,21 @@
 //! `create`, `run`, `restore`: plugins are asked, and the bundle is made what they agreed on.
 
 use crate::{
-    bundle::{Bundle, digest},
-    cdi,
-    chain::chain,
-    classes, exec_marker, host,
-    inject::{self, HookCall},
-    life::now,
-    record::{BundleRecord, Key, Phase, PodRecord, Record, original_of},
+    bundle::Bundle,
+    cdi, classes,
+    draft::Draft,
+    exec_marker, host, inject,
+    record::{Key, PodRecord},
     registry::{Container, LaneGuard},
     runtime::LowLevelRuntime,
     service::{Refusal, Service},
     shown::shown,
 };
 use nri_api::proto::{self, CreateContainerRequest};
-use nri_control::{Begin, Verb};
-use nri_engine::{Clues, Identity, Role, identify};
+use nri_control::Begin;
+use nri_engine::Role;
 use nri_merge::CreateOutcome;
-use nri_spec::{ApplyContext, ContainerInfo, Document};
+use nri_spec::{ApplyContext, Document};
 use std::{os::fd::OwnedFd, path::Path, sync::Arc};
 
 /// How a creation goes on.
@@ -27,22 +25,6 @@ pub enum Creation {
     Proceed(Arc<Container>, LaneGuard),
     /// The runtime is to be called as if we were not there: it has the id, and will refuse it.
     Bypass,
-}
-
-/// A creation while it is being prepared.
-struct Draft {
-    key: Key,
-    /// The id that plugins know.
-    nri_id: String,
-    verb: Verb,
-    runtime: LowLevelRuntime,
-    bundle: Bundle,
-    found: crate::bundle::Found,
-    document: Document,
-    /// What the document's text was before us, if it is one that we wrote.
-    original: Option<String>,
-    identity: Identity,
-    hook: Option<HookCall>,
 }
 
 /// A document as it is to be written.
@@ -84,7 +66,7 @@ impl Service {
             Bundle::new(dir, path, begin.config.as_ref().map(|c| c.as_path())).map_err(|e| refuse(&e))?;
         // Another container may be created from the same bundle, with other adjustments.
         let turn = self.lane(&Key::of_bundle(bundle.identity().map_err(|e| refuse(&e))?)).await;
-        let draft = self.draft(begin, key, claim.id(), runtime, bundle).map_err(|e| refuse(&e))?;
+        let draft = self.draft(begin, key, claim.id(), runtime, bundle).await?;
         if draft.identity.role == Role::Sandbox {
             return self.create_sandbox(draft).map(|container| Creation::Proceed(container, turn));
         }
@@ -97,52 +79,6 @@ impl Service {
             self.leave_pod(&pod).await;
         }
         created.map(|container| Creation::Proceed(container, turn))
-    }
-
-    fn draft(
-        &self,
-        begin: &Begin,
-        key: &Key,
-        nri_id: &str,
-        runtime: LowLevelRuntime,
-        bundle: Bundle,
-    ) -> Result<Draft, Box<dyn std::error::Error>> {
-        let found = bundle.read()?;
-        let records: Vec<_> = self.registry.all().iter().map(|c| c.record().bundle).collect();
-        let original = original_of(records.iter(), bundle.identity()?, &bundle.name(), &found.bytes);
-        let text = original.as_ref().map_or(found.bytes.as_slice(), |o| o.as_bytes());
-        let document =
-            Document::parse(text).map_err(|e| format!("{}: {}", bundle.file().display(), chain(&e)))?;
-        let annotations = document.annotations().map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
-        let identity = identify(&Clues {
-            id: &key.id,
-            annotations: &annotations,
-            bundle: bundle.dir(),
-            cgroups_path: document.cgroups_path().unwrap_or_default(),
-            hostname: document.hostname().unwrap_or_default(),
-            args: &[],
-            root: Path::new(""),
-            mounts: &[],
-            runtime_root: None,
-            environment: &nri_engine::Map::new(),
-        });
-        let hook = begin.hook.as_ref().map(|program| HookCall {
-            program: program.as_path().to_owned(),
-            socket: self.settings.state_dir.join(nri_control::CONTROL_SOCKET),
-            record: key.file_name(),
-        });
-        Ok(Draft {
-            key: key.clone(),
-            nri_id: nri_id.to_owned(),
-            verb: begin.verb,
-            runtime,
-            bundle,
-            found,
-            document,
-            original,
-            identity,
-            hook,
-        })
     }
 
     /// A sandbox container is no container to plugins: its pod is told when it starts.
@@ -287,91 +223,5 @@ impl Service {
             _ => false,
         };
         Ok(Layout { document, container, changed: applied.changed || hooked, hooked })
-    }
-}
-
-impl Draft {
-    /// `run` and `restore` report through hooks what `create` and `start` report by themselves.
-    fn wants_hooks(&self) -> bool {
-        matches!(self.verb, Verb::Run | Verb::Restore)
-    }
-
-    fn original_bytes(&self) -> &[u8] {
-        self.original.as_ref().map_or(self.found.bytes.as_slice(), |o| o.as_bytes())
-    }
-
-    fn pod_message(&self) -> proto::PodSandbox {
-        let pod = &self.identity.pod;
-        proto::PodSandbox {
-            id: pod.id.clone(),
-            name: pod.name.clone(),
-            uid: pod.uid.clone(),
-            namespace: pod.namespace.clone(),
-            labels: pod.labels.clone().into_iter().collect(),
-            annotations: pod.annotations.clone().into_iter().collect(),
-            linux: Some(proto::LinuxPodSandbox {
-                cgroup_parent: pod.cgroup_parent.clone(),
-                ..Default::default()
-            })
-            .into(),
-            ..Default::default()
-        }
-    }
-
-    /// The pod, with what is its holder's: namespaces and cgroup.
-    fn pod_with(&self, holder: &proto::Container) -> proto::PodSandbox {
-        let mut pod = self.pod_message();
-        if let (Some(pod), Some(holder)) = (pod.linux.as_mut(), holder.linux.as_ref()) {
-            pod.namespaces.clone_from(&holder.namespaces);
-            pod.cgroups_path.clone_from(&holder.cgroups_path);
-            pod.resources.clone_from(&holder.resources);
-        }
-        pod
-    }
-
-    /// A container that is alone is a pod of its own.
-    fn pod_id(&self) -> &str {
-        if self.identity.role == Role::Alone { &self.nri_id } else { &self.identity.pod.id }
-    }
-
-    fn container_message(&self) -> Result<proto::Container, Refusal> {
-        let info = ContainerInfo {
-            id: self.nri_id.clone(),
-            pod_sandbox_id: self.pod_id().to_owned(),
-            name: self.identity.name.clone(),
-            labels: self.identity.labels.clone().into_iter().collect(),
-            state: proto::ContainerState::CONTAINER_CREATED,
-            created_at: now(),
-            ..ContainerInfo::default()
-        };
-        nri_spec::to_container(&self.document, &info)
-            .map_err(|e| Refusal::of(&self.key.id, format!("{}: {e}", self.bundle.file().display())))
-    }
-
-    fn record(&self, container: proto::Container, written: Option<&Vec<u8>>) -> Record {
-        let original = || String::from_utf8_lossy(self.original_bytes()).into_owned();
-        let asked = self.document.resources().cloned().unwrap_or_else(|| serde_json::json!({}));
-        Record {
-            key: self.key.clone(),
-            pod_id: self.identity.pod.id.clone(),
-            sandbox: self.identity.role == Role::Sandbox,
-            runtime: self.runtime.clone(),
-            bundle: BundleRecord {
-                dir: self.bundle.dir().to_owned(),
-                name: self.bundle.name(),
-                identity: self.bundle.identity().unwrap_or_default(),
-                original: written.map(|_| original()),
-                written: written.map(|bytes| digest(bytes)),
-            },
-            container,
-            owners: proto::FieldOwners::default(),
-            in_force: asked.clone(),
-            asked,
-            phase: Phase::Creating,
-            pid: None,
-            start_time: None,
-            by_run: self.wants_hooks(),
-            hooked: false,
-        }
     }
 }

@@ -309,8 +309,7 @@ impl Registry {
             list.iter().map(|c| lock(&c.record).pod_id.clone()).collect()
         };
         let (ending, held) = (pods_of(&gone), pods_of(&there));
-        let pods =
-            lock(&self.pods).keys().filter(|p| held.contains(*p) || !ending.contains(*p)).count();
+        let pods = lock(&self.pods).keys().filter(|p| held.contains(*p) || !ending.contains(*p)).count();
         (pods, there.iter().filter(|c| !lock(&c.record).sandbox).count())
     }
 

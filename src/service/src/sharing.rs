@@ -72,7 +72,7 @@ pub async fn watch_socket(path: PathBuf) {
 
 fn engine_installed() -> bool {
     let installed = |name: &&str| SEARCH_PATH.split(':').any(|dir| Path::new(dir).join(name).exists());
-    ENGINES_WITH_NRI.iter().any(|name| installed(&name))
+    ENGINES_WITH_NRI.iter().any(|name| installed(name))
 }
 
 #[cfg(test)]

@@ -1,0 +1,150 @@
+//! Unary gRPC calls over a unix socket: what is asked of containerd. A root service opens no TCP and links no TLS.
+//!
+//! The framing is `h2`'s; what gRPC puts on top for one call and one answer is five bytes and two headers.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use h2::client;
+use http::{HeaderValue, Method, Request, Version, header};
+use std::{
+    io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+use tokio::{net::UnixStream, time::timeout};
+
+/// An answer that is longer is not read: a container's description has some kilobytes.
+const MAX_ANSWER: usize = 4 << 20;
+
+/// Why a call has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum GrpcError {
+    /// Nobody listens.
+    #[error("{0}: {1}")]
+    Connect(PathBuf, #[source] io::Error),
+    /// The peer does not speak HTTP/2, or ended it.
+    #[error("{0}: {1}")]
+    Http2(PathBuf, #[source] h2::Error),
+    /// The call cannot be written down.
+    #[error("not a call: {0}")]
+    Call(#[from] http::Error),
+    /// The peer says no.
+    #[error("{method}: {message} (status {status})")]
+    Status {
+        /// The method.
+        method: &'static str,
+        /// gRPC's code.
+        status: String,
+        /// What it says.
+        message: String,
+    },
+    /// The answer is no gRPC message, or too long.
+    #[error("{0}: the answer is not understood")]
+    Answer(&'static str),
+    /// No answer within the time given.
+    #[error("{0}: no answer within {1:?}")]
+    Late(PathBuf, Duration),
+}
+
+/// Calls `method`, such as `/package.Service/Method`, with further `headers`; the answer's message.
+///
+/// # Errors
+/// See [`GrpcError`].
+pub async fn call(
+    socket: &Path,
+    method: &'static str,
+    headers: &[(&'static str, &str)],
+    message: &[u8],
+    patience: Duration,
+) -> Result<Bytes, GrpcError> {
+    let called = timeout(patience, exchange(socket, method, headers, message)).await;
+    called.unwrap_or_else(|_| Err(GrpcError::Late(socket.to_owned(), patience)))
+}
+
+async fn exchange(
+    socket: &Path,
+    method: &'static str,
+    headers: &[(&'static str, &str)],
+    message: &[u8],
+) -> Result<Bytes, GrpcError> {
+    let http2 = |e| GrpcError::Http2(socket.to_owned(), e);
+    let stream = UnixStream::connect(socket).await.map_err(|e| GrpcError::Connect(socket.to_owned(), e))?;
+    let (sender, connection) = client::handshake(stream).await.map_err(http2)?;
+    let exchange = async {
+        let mut sender = sender.ready().await.map_err(http2)?;
+        let (response, mut body) = sender.send_request(request(method, headers)?, false).map_err(http2)?;
+        body.send_data(framed(message), true).map_err(http2)?;
+        let (head, body) = response.await.map_err(http2)?.into_parts();
+        // An answer without a message has its status at once.
+        if head.headers.contains_key("grpc-status") {
+            check(method, Some(&head.headers))?;
+        }
+        read(method, body, http2).await
+    };
+    tokio::select! {
+        answer = exchange => answer,
+        // It ends only with an error or with the exchange.
+        ended = connection => Err(match ended {
+            Err(e) => http2(e),
+            Ok(()) => GrpcError::Answer(method),
+        }),
+    }
+}
+
+fn request(method: &str, headers: &[(&'static str, &str)]) -> Result<Request<()>, GrpcError> {
+    let mut request = Request::builder()
+        .method(Method::POST)
+        .version(Version::HTTP_2)
+        // The authority of a unix socket means nothing.
+        .uri(format!("http://localhost{method}"))
+        .header(header::CONTENT_TYPE, "application/grpc")
+        .header(header::TE, "trailers");
+    for (name, value) in headers {
+        request = request.header(*name, HeaderValue::from_str(value).map_err(http::Error::from)?);
+    }
+    Ok(request.body(())?)
+}
+
+/// Not compressed, and its length.
+fn framed(message: &[u8]) -> Bytes {
+    let mut frame = BytesMut::with_capacity(message.len() + 5);
+    frame.put_u8(0);
+    frame.put_u32(u32::try_from(message.len()).unwrap_or(u32::MAX));
+    frame.put_slice(message);
+    frame.freeze()
+}
+
+async fn read(
+    method: &'static str,
+    mut body: h2::RecvStream,
+    http2: impl Fn(h2::Error) -> GrpcError,
+) -> Result<Bytes, GrpcError> {
+    let mut answer = BytesMut::new();
+    while let Some(part) = body.data().await {
+        let part = part.map_err(&http2)?;
+        body.flow_control().release_capacity(part.len()).map_err(&http2)?;
+        answer.put_slice(&part);
+        if answer.len() > MAX_ANSWER {
+            return Err(GrpcError::Answer(method));
+        }
+    }
+    check(method, body.trailers().await.map_err(&http2)?.as_ref())?;
+    match answer.first_chunk::<5>() {
+        Some([0, length @ ..]) if u32::from_be_bytes(*length) as usize == answer.len() - 5 => {
+            Ok(answer.split_off(5).freeze())
+        }
+        _ => Err(GrpcError::Answer(method)),
+    }
+}
+
+fn check(method: &'static str, trailers: Option<&http::HeaderMap>) -> Result<(), GrpcError> {
+    let text = |name| trailers.and_then(|t| t.get(name)).map(|v| String::from_utf8_lossy(v.as_bytes()));
+    match text("grpc-status") {
+        Some(status) if status == "0" => Ok(()),
+        Some(status) => Err(GrpcError::Status {
+            method,
+            status: status.into_owned(),
+            message: text("grpc-message").unwrap_or_default().into_owned(),
+        }),
+        None => Err(GrpcError::Answer(method)),
+    }
+}
