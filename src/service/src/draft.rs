@@ -200,6 +200,7 @@ impl Draft {
             key: self.key.clone(),
             pod_id: self.identity.pod.id.clone(),
             sandbox: self.identity.role == Role::Sandbox,
+            engine: self.identity.engine.name().to_owned(),
             runtime: self.runtime.clone(),
             bundle: BundleRecord {
                 dir: self.bundle.dir().to_owned(),

@@ -2,6 +2,7 @@
 
 use crate::{bundle::digest, runtime::LowLevelRuntime};
 use nri_api::proto::{self, ContainerState, FieldOwners};
+use nri_engine::Engine;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -73,6 +74,9 @@ pub struct Record {
     pub pod_id: String,
     /// Whether it is its pod's sandbox: plugins hear of it as of a pod.
     pub sandbox: bool,
+    /// Name of its engine ([`Engine::name`]); empty in records of an `nrid` that did not keep it.
+    #[serde(default)]
+    pub engine: String,
     /// How to call its runtime.
     pub runtime: LowLevelRuntime,
     /// Its bundle.
@@ -111,6 +115,11 @@ impl Record {
         .into();
         container.pid = self.pid.and_then(|p| u32::try_from(p).ok()).unwrap_or(0);
         container
+    }
+
+    /// Whether dockerd made it.
+    pub fn is_dockers(&self) -> bool {
+        [Engine::Docker, Engine::CriDockerd].iter().any(|e| e.name() == self.engine)
     }
 
     /// Whether plugins own any resource, so that an update has to be laid out anew.

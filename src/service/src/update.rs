@@ -1,5 +1,7 @@
 //! `update`: what the engine asks for goes to the plugins, and what is in force with it goes to the runtime.
 
+mod not_given;
+
 use crate::{
     life::about,
     record::Key,
@@ -50,8 +52,11 @@ impl Service {
                     // To the runtimes an empty one.
                     document = Value::Object(Default::default());
                 }
-                if !document.is_object() {
+                let Some(fields) = document.as_object_mut() else {
                     return Err(refuse(&"update: resources: not an object"));
+                };
+                if record.is_dockers() {
+                    not_given::drop_zeros_of_docker(fields);
                 }
                 // Engines that send the whole document ask for what differs from the last one.
                 let request = changed(&record.asked, &document);

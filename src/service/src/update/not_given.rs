@@ -1,0 +1,72 @@
+//! Zeros of Docker up to 23: its update names every field, and what the user did not give is 0 (moby, `daemon/update_linux.go`,
+//! `toContainerdResources`). Newer ones leave those fields out; none of them means anything by a zero there.
+//!
+//! Taken at their word, they would replace what plugins set by "no limit", in our records if not in the kernel. Zeros of other engines are
+//! what they say, and so is any other field of Docker's: what it clears, it clears by -1.
+
+use serde_json::{Map, Value};
+
+/// Where a zero of Docker means that nothing was given.
+const FIELDS: [(&str, &[&str]); 3] = [
+    ("memory", &["limit", "reservation", "kernel"]),
+    ("cpu", &["shares", "quota", "period"]),
+    ("blockIO", &["weight"]),
+];
+
+/// Takes out what Docker did not give; groups in which nothing is left go, too.
+pub(super) fn drop_zeros_of_docker(resources: &mut Map<String, Value>) {
+    for (name, fields) in FIELDS {
+        let Some(group) = resources.get_mut(name).and_then(Value::as_object_mut) else { continue };
+        let before = group.len();
+        group.retain(|field, value| !(fields.contains(&field.as_str()) && value.as_i64() == Some(0)));
+        if group.is_empty() && before > 0 {
+            resources.shift_remove(name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn check(given: Value, left: Value) {
+        let Value::Object(mut map) = given.clone() else { unreachable!() };
+        drop_zeros_of_docker(&mut map);
+        assert_eq!(Value::Object(map), left, "{given}");
+    }
+
+    #[test]
+    fn what_docker_20_10_sends() {
+        // docker update --memory 48m --memory-swap 96m --cpus 0.2
+        check(
+            json!({
+                "memory": {"limit": 50331648, "reservation": 0, "swap": 100663296, "kernel": 0},
+                "cpu": {"shares": 0, "quota": 20000, "period": 100000},
+                "blockIO": {"weight": 0}
+            }),
+            json!({
+                "memory": {"limit": 50331648, "swap": 100663296},
+                "cpu": {"quota": 20000, "period": 100000}
+            }),
+        );
+        // docker update --pids-limit -1
+        check(
+            json!({
+                "memory": {"limit": 0, "reservation": 0, "kernel": 0},
+                "cpu": {"shares": 0, "quota": 0, "period": 0},
+                "pids": {"limit": -1},
+                "blockIO": {"weight": 0}
+            }),
+            json!({"pids": {"limit": -1}}),
+        );
+    }
+
+    #[test]
+    fn other_zeros_and_other_fields_are_given() {
+        let given = json!({
+            "memory": {"swap": 0, "limit": "0"}, "cpu": {"idle": 0, "cpus": "0"}, "pids": {"limit": 0}, "blockIO": {}, "unified": {}
+        });
+        check(given.clone(), given);
+    }
+}
