@@ -11,10 +11,11 @@
 //! | `record`, `registry`, `claims`, `store` | what is known, in memory and on disk |
 //! | `bundle`, `inject`, `runtime`, `host` | the bundle, our hook, the real runtime, the host |
 //! | `cdi`, `classes`, `capabilities`, `structured` | what an adjustment needs of the host: devices and classes by name, what the runtime can do |
-//! | `start`, `settings`, `background`, `lock`, `log` | the process |
+//! | `start`, `settings`, `activation`, `background`, `sockets`, `lock`, `log` | the process |
 
 #![deny(unsafe_code)]
 
+pub mod activation;
 pub mod background;
 pub mod bundle;
 pub mod capabilities;
@@ -47,6 +48,7 @@ pub mod setting;
 pub mod settings;
 pub mod sharing;
 pub mod shown;
+pub mod sockets;
 pub mod start;
 pub mod status;
 pub mod store;

@@ -1,7 +1,7 @@
 //! `nrid`: the resident NRI core. Nobody has to start it: the first wrapper does.
 
 use clap::Parser;
-use nrid::{background, log, settings::Settings, start};
+use nrid::{activation::Activation, background, log, settings::Settings, start};
 use std::{
     io::Write,
     path::{Path, PathBuf},
@@ -28,9 +28,14 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
+    // Before anything else has a descriptor or a thread.
+    let activation = Activation::take();
     let arguments = Arguments::parse();
-    let done =
-        if arguments.background { background::start_second().map_err(Into::into) } else { run(&arguments) };
+    let done = if arguments.background {
+        background::start_second().map_err(Into::into)
+    } else {
+        activation.map_err(Into::into).and_then(|activation| run(&arguments, activation))
+    };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -47,7 +52,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
+fn run(arguments: &Arguments, mut activation: Activation) -> Result<(), Box<dyn std::error::Error>> {
     let settings = Settings::load(arguments.config.as_deref(), arguments.state_dir.as_deref())?;
     if arguments.stay {
         // The log's place must exist before the log.
@@ -61,11 +66,20 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn std::error::Error>> {
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
-        // Whoever starts us in the background has seen that nobody answers, so the lock's holder is ending.
-        let patience = if arguments.stay { settings.config.start_timeout } else { Duration::ZERO };
-        let running = start::start(settings, patience).await?;
+        // Whoever starts us in the background has seen that nobody answers, and systemd has the sockets: the lock's holder is ending.
+        let patient = arguments.stay || !activation.sockets.is_empty();
+        let patience = if patient { settings.config.start_timeout } else { Duration::ZERO };
+        let notify = activation.notify.take();
+        let running = match start::start(settings, activation, patience).await {
+            // systemd began to listen meanwhile: our starter can connect, and the nrid that answers is started by that.
+            Err(start::StartError::Answered(_)) if arguments.stay => return Ok(say_ready()?),
+            other => other?,
+        };
         if arguments.stay {
             say_ready()?;
+        }
+        if let Some(Err(error)) = notify.map(|notify| notify.ready()) {
+            tracing::warn!(%error, "systemd does not hear that we are ready");
         }
         running.serve().await?;
         Ok(())

@@ -9,7 +9,7 @@ use crate::{
     service::{DELETE_PATIENCE, Refusal, Service},
 };
 use nri_control::{Begin, Exit, Finished, FrameError, Reply, Request, Substitute, Verb};
-use std::{os::fd::OwnedFd, path::PathBuf, sync::Arc};
+use std::{os::fd::OwnedFd, sync::Arc};
 use tokio::net::UnixListener;
 
 /// Accepts connections until the service is stopped.
@@ -264,9 +264,4 @@ async fn end(service: &Service, container: &Arc<Container>, _lane: LaneGuard) {
     if known.is_some_and(|known| Arc::ptr_eq(&known, container)) {
         service.finish(container).await;
     }
-}
-
-/// The control socket's path.
-pub fn socket(service: &Service) -> PathBuf {
-    service.settings.state_dir.join(nri_control::CONTROL_SOCKET)
 }

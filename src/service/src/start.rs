@@ -1,6 +1,7 @@
 //! From a started process to a service that answers, and to its clean end.
 
 use crate::{
+    activation::Activation,
     capabilities::Versions,
     claims::Claims,
     keeper::Keeper,
@@ -11,6 +12,7 @@ use crate::{
     service::Service,
     settings::Settings,
     sharing,
+    sockets::{self, Socket},
     store::{Store, StoreError},
 };
 use nri_adaptation::{AdaptError, Adaptation, Config, DefaultValidatorConfig, OnFailure, PluginPolicy};
@@ -27,8 +29,6 @@ use tokio::{
     sync::watch,
 };
 
-/// Name of the plugins' socket in the state directory.
-pub const PLUGIN_SOCKET: &str = "nri.sock";
 /// How long a clean end waits for verbs that are under way.
 const DRAIN: Duration = Duration::from_secs(5);
 
@@ -38,6 +38,19 @@ pub enum StartError {
     /// Another one runs.
     #[error("nrid runs already for {0}")]
     Runs(PathBuf),
+    /// Whoever listens there starts it when it is needed.
+    #[error(
+        "somebody listens on {0} already; if it is systemd, start nri-container-runtime.service in place of this"
+    )]
+    Answered(PathBuf),
+    /// A socket unit that is for another state directory.
+    #[error("the control socket that was passed is {passed}, and callers look for {control}")]
+    Elsewhere {
+        /// As the unit says.
+        passed: PathBuf,
+        /// As the configuration says.
+        control: PathBuf,
+    },
     /// The state directory cannot be used.
     #[error("state directory {0}: {1}")]
     StateDir(PathBuf, #[source] io::Error),
@@ -59,18 +72,30 @@ pub enum StartError {
 pub struct Running {
     service: Arc<Service>,
     listener: UnixListener,
+    control: Socket,
+    plugin_sockets: Vec<Socket>,
     _lock: OwnedFd,
 }
 
-/// Brings the service up: lock, records, plugins, sockets, in this order. An `nrid` that is ending gets `patience` for it.
+/// Brings the service up: lock, records, plugins, sockets, in this order. An `nrid` that is ending gets `patience` for it. Sockets that were passed
+/// are used and stay; the others are made.
 ///
 /// # Errors
 /// See [`StartError`]; what was begun is undone.
-pub async fn start(settings: Settings, patience: Duration) -> Result<Running, StartError> {
+pub async fn start(
+    settings: Settings,
+    mut activation: Activation,
+    patience: Duration,
+) -> Result<Running, StartError> {
     let dir = settings.state_dir.clone();
     let in_dir = |e| StartError::StateDir(dir.clone(), e);
     fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir).map_err(in_dir)?;
     let lock = take_lock(&dir, patience).await?;
+    let control = dir.join(nri_control::CONTROL_SOCKET);
+    // No other nrid runs, so it is systemd; its sockets must not be removed.
+    if !sockets::passes(&activation, &control) && sharing::listener(&control).is_some() {
+        return Err(StartError::Answered(control));
+    }
     let (registry, broken) = Registry::load(Store::open(&dir)?);
     for error in broken {
         tracing::error!(%error, "left out; remove the file if its container is gone");
@@ -78,14 +103,16 @@ pub async fn start(settings: Settings, patience: Duration) -> Result<Running, St
     let registry = Arc::new(registry);
     recall(&registry, &dir).await;
     let keeper = Arc::new(Keeper { registry: registry.clone(), versions: Versions::default() });
-    let (listeners, plugin_sockets) = plugin_sockets(&settings)?;
-    let (adaptation, outcomes) = Adaptation::start(adaptation_config(&settings), keeper.clone()).await?;
+    // Before we listen on the shared socket ourselves, which tells whose the shared plugins are.
+    let config = adaptation_config(&settings, &activation);
+    let plugin_sockets = sockets::plugins(&settings, &mut activation)?;
+    let (adaptation, outcomes) = Adaptation::start(config, keeper.clone()).await?;
     for outcome in outcomes {
         if let Err(error) = outcome.result {
             tracing::error!(plugin = %outcome.path.display(), %error, "not launched");
         }
     }
-    for listener in listeners {
+    for listener in plugin_sockets.listeners {
         adaptation.serve(listener)?;
     }
     let service = Arc::new(Service {
@@ -95,14 +122,14 @@ pub async fn start(settings: Settings, patience: Duration) -> Result<Running, St
         keeper,
         adaptation,
         started: Instant::now(),
-        plugin_sockets,
+        plugin_sockets: plugin_sockets.sockets.iter().map(|s| s.path.clone()).collect(),
         stopping: watch::channel(false).0,
     });
     for container in service.registry.all() {
         service.watch(&container);
     }
-    let listener = bind(&server::socket(&service))?;
-    Ok(Running { service, listener, _lock: lock })
+    let (listener, control) = sockets::ours(&control, &mut activation)?;
+    Ok(Running { service, listener, control, plugin_sockets: plugin_sockets.sockets, _lock: lock })
 }
 
 impl Running {
@@ -124,15 +151,15 @@ impl Running {
         service.stop();
         tracing::info!("ending");
         // New callers start a new nrid once the lock is free.
-        let _ = fs::remove_file(server::socket(&service));
+        self.control.remove();
         let _ = serving.await;
         let deadline = Instant::now() + DRAIN;
         while service.registry.is_busy() && Instant::now() < deadline {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         service.adaptation.shutdown().await;
-        for socket in &service.plugin_sockets {
-            let _ = fs::remove_file(socket);
+        for socket in &self.plugin_sockets {
+            socket.remove();
         }
         Ok(())
     }
@@ -182,8 +209,14 @@ async fn recall(registry: &Registry, dir: &Path) {
     registry.remove_empty_pods();
 }
 
-fn adaptation_config(settings: &Settings) -> Config {
+fn adaptation_config(settings: &Settings, activation: &Activation) -> Config {
     let config = &settings.config;
+    let plugin_dir = if sockets::passes(activation, Path::new(nri_config::PLUGIN_SOCKET)) {
+        // systemd listens there, for us.
+        Some(config.plugin_path.clone().unwrap_or_else(|| nri_config::PLUGIN_DIR.into()))
+    } else {
+        sharing::plugin_dir(settings)
+    };
     let policy = |p: &nri_config::PluginPolicy| PluginPolicy {
         plugin: p.pattern.clone(),
         on_failure: match p.on_failure {
@@ -195,7 +228,7 @@ fn adaptation_config(settings: &Settings) -> Config {
         consecutive_timeouts: p.consecutive_timeouts,
     };
     Config {
-        plugin_path: sharing::plugin_dir(settings).unwrap_or_default(),
+        plugin_path: plugin_dir.unwrap_or_default(),
         plugin_config_path: config.plugin_config_path.clone(),
         disable_connections: config.disable_connections,
         registration_timeout: config.plugin_registration_timeout,
@@ -218,41 +251,4 @@ fn validator(rules: &nri_config::ValidatorSettings) -> DefaultValidatorConfig {
         required_plugins: rules.required_plugins.clone(),
         tolerate_missing_plugins_annotation: rules.tolerate_missing_plugins_annotation.clone(),
     }
-}
-
-/// The sockets for external plugins: ours, and the configured one unless somebody else listens there.
-fn plugin_sockets(settings: &Settings) -> Result<(Vec<UnixListener>, Vec<PathBuf>), StartError> {
-    if settings.config.disable_connections {
-        return Ok((Vec::new(), Vec::new()));
-    }
-    let ours = settings.state_dir.join(PLUGIN_SOCKET);
-    let (mut listeners, mut paths) = (vec![bind(&ours)?], vec![ours]);
-    if let Some(path) = &sharing::plugin_socket(settings) {
-        if let Some(pid) = sharing::listener(path) {
-            let whose = sharing::process_name(pid);
-            tracing::warn!(socket = %path.display(), "{whose} listens there: left alone");
-        } else {
-            if let Some(parent) = path.parent() {
-                let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(parent);
-                made.map_err(|e| StartError::Socket(path.clone(), e))?;
-            }
-            listeners.push(bind(path)?);
-            tokio::spawn(sharing::watch_socket(path.clone()));
-            paths.push(path.clone());
-        }
-    }
-    Ok((listeners, paths))
-}
-
-/// Makes a socket that only its owner may use, in place of a dead one.
-fn bind(path: &Path) -> Result<UnixListener, StartError> {
-    let failed = |e| StartError::Socket(path.to_owned(), e);
-    match fs::remove_file(path) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(failed(e)),
-        _ => {}
-    }
-    let listener = UnixListener::bind(path).map_err(failed)?;
-    let owner_only = std::os::unix::fs::PermissionsExt::from_mode(0o600);
-    fs::set_permissions(path, owner_only).map_err(failed)?;
-    Ok(listener)
 }

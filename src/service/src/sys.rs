@@ -3,7 +3,7 @@
 
 use std::{
     io,
-    os::fd::{AsRawFd, OwnedFd},
+    os::fd::{AsRawFd, FromRawFd, OwnedFd},
 };
 use tokio::io::{Interest, unix::AsyncFd};
 
@@ -15,6 +15,29 @@ pub(crate) fn close_on_exec_from(first: u32) -> io::Result<()> {
     // SAFETY: with CLOSE_RANGE_CLOEXEC the call only sets a flag; no descriptor is closed or changes its meaning.
     let rc = unsafe { libc::close_range(first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC as i32) };
     if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Takes a descriptor that whoever started us passed, and makes it close-on-exec. Only for [`crate::activation`], at the start of the process.
+///
+/// # Errors
+/// There is no such descriptor.
+pub(crate) fn take_descriptor(number: u32) -> io::Result<OwnedFd> {
+    let number = i32::try_from(number).map_err(|_| io::ErrorKind::InvalidInput)?;
+    // SAFETY: the call sets a flag of a descriptor, or fails where there is none.
+    if unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it is open, as was just seen, and nobody else owns it: nothing in this process has opened a descriptor yet, and each number is
+    // taken once.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// Removes variables from the environment. Only at the start of the process.
+pub(crate) fn remove_variables(names: &[&str]) {
+    for name in names {
+        // SAFETY: there is no other thread yet that could read the environment.
+        unsafe { std::env::remove_var(name) };
+    }
 }
 
 /// Registers a descriptor for waiting until it is readable.

@@ -1,0 +1,147 @@
+//! The sockets that we listen on: made by us, or passed to us by systemd, which goes on listening when we end.
+
+use crate::{activation::Activation, settings::Settings, sharing, start::StartError};
+use std::{
+    fs, io,
+    os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt},
+    path::{Path, PathBuf},
+};
+use tokio::net::UnixListener;
+
+/// Name of the plugins' socket in the state directory.
+pub const PLUGIN_SOCKET: &str = "nri.sock";
+
+/// A socket that we listen on.
+#[derive(Debug)]
+pub struct Socket {
+    /// Its path.
+    pub path: PathBuf,
+    /// Which file we made there; none if it was passed.
+    made: Option<(u64, u64)>,
+}
+
+impl Socket {
+    /// Removes the file, if it is still the one that we made.
+    pub fn remove(&self) {
+        if self.made.is_some() && identity(&self.path) == self.made {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// The sockets for plugins.
+#[derive(Debug, Default)]
+pub struct PluginSockets {
+    /// To be served.
+    pub listeners: Vec<UnixListener>,
+    /// What they are, in the same order.
+    pub sockets: Vec<Socket>,
+}
+
+/// Whether this socket was passed.
+pub fn passes(activation: &Activation, path: &Path) -> bool {
+    activation.sockets.iter().any(|(passed, _)| same(passed, path))
+}
+
+/// A socket in our own directory.
+///
+/// # Errors
+/// It cannot be made.
+pub fn ours(path: &Path, activation: &mut Activation) -> Result<(UnixListener, Socket), StartError> {
+    match take(activation, path)? {
+        Some(passed) => Ok(passed),
+        None => bind(path),
+    }
+}
+
+/// The sockets for external plugins: ours, the one that NRI runtimes share unless somebody else listens there, and all others that were passed.
+///
+/// # Errors
+/// One cannot be made, or a control socket of another state directory was passed.
+pub fn plugins(settings: &Settings, activation: &mut Activation) -> Result<PluginSockets, StartError> {
+    let mut found = PluginSockets::default();
+    let disabled = settings.config.disable_connections;
+    if !disabled {
+        found.add(ours(&settings.state_dir.join(PLUGIN_SOCKET), activation)?);
+        if let Some(path) = sharing::plugin_socket(settings)
+            && let Some(shared) = shared(path, activation)?
+        {
+            found.add(shared);
+        }
+    }
+    let control = settings.state_dir.join(nri_control::CONTROL_SOCKET);
+    let rest: Vec<_> = activation.sockets.iter().map(|(path, _)| path.clone()).collect();
+    for path in rest.into_iter().filter(|path| !same(path, &control)) {
+        if path.file_name() == control.file_name() {
+            return Err(StartError::Elsewhere { passed: path, control });
+        }
+        match take(activation, &path)? {
+            // Plugins can connect all the same, and are not to wait for an answer.
+            Some((listener, _)) if disabled => drop(tokio::spawn(refuse(listener))),
+            Some(passed) => found.add(passed),
+            None => {}
+        }
+    }
+    Ok(found)
+}
+
+impl PluginSockets {
+    fn add(&mut self, (listener, socket): (UnixListener, Socket)) {
+        self.listeners.push(listener);
+        self.sockets.push(socket);
+    }
+}
+
+fn shared(path: PathBuf, activation: &mut Activation) -> Result<Option<(UnixListener, Socket)>, StartError> {
+    if !passes(activation, &path) {
+        if let Some(pid) = sharing::listener(&path) {
+            let whose = sharing::process_name(pid);
+            tracing::warn!(socket = %path.display(), "{whose} listens there: left alone");
+            return Ok(None);
+        }
+        if let Some(parent) = path.parent() {
+            let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(parent);
+            made.map_err(|e| StartError::Socket(path.clone(), e))?;
+        }
+    }
+    let socket = ours(&path, activation)?;
+    tokio::spawn(sharing::watch_socket(path));
+    Ok(Some(socket))
+}
+
+/// Takes the socket of this path from those that were passed.
+fn take(activation: &mut Activation, path: &Path) -> Result<Option<(UnixListener, Socket)>, StartError> {
+    let Some(at) = activation.sockets.iter().position(|(passed, _)| same(passed, path)) else {
+        return Ok(None);
+    };
+    let (path, listener) = activation.sockets.remove(at);
+    let listener = listener.set_nonblocking(true).and_then(|()| UnixListener::from_std(listener));
+    let listener = listener.map_err(|e| StartError::Socket(path.clone(), e))?;
+    Ok(Some((listener, Socket { path, made: None })))
+}
+
+/// Whether both are one file; `/var/run` is a link to `/run`.
+fn same(a: &Path, b: &Path) -> bool {
+    a == b || identity(a).is_some_and(|a| Some(a) == identity(b))
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    fs::symlink_metadata(path).ok().map(|m| (m.dev(), m.ino()))
+}
+
+/// Makes a socket that only its owner may use, in place of a dead one.
+fn bind(path: &Path) -> Result<(UnixListener, Socket), StartError> {
+    let failed = |e| StartError::Socket(path.to_owned(), e);
+    match fs::remove_file(path) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(failed(e)),
+        _ => {}
+    }
+    let listener = UnixListener::bind(path).map_err(failed)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(failed)?;
+    Ok((listener, Socket { path: path.to_owned(), made: identity(path) }))
+}
+
+/// Closes each connection.
+async fn refuse(listener: UnixListener) {
+    while listener.accept().await.is_ok() {}
+}

@@ -1,0 +1,292 @@
+//! `nrid` as systemd starts it: with sockets that it listens on, which stay when `nrid` ends.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "helpers of tests, which clippy takes for ordinary code"
+)]
+
+use command_fds::{CommandFdExt, FdMapping};
+use nri_control::{Client, Reply, Request, Status};
+use std::{
+    fs,
+    io::Read,
+    os::{
+        fd::AsFd,
+        unix::{
+            fs::{MetadataExt, PermissionsExt},
+            net::{UnixDatagram, UnixListener, UnixStream},
+        },
+    },
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    time::{Duration, Instant},
+};
+use tempfile::TempDir;
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What systemd does: it listens in the state directory, and passes the sockets on.
+struct Unit {
+    dir: TempDir,
+    sockets: Vec<(PathBuf, UnixListener)>,
+}
+
+impl Unit {
+    fn new(names: &[&str], config: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("s")).unwrap();
+        fs::create_dir(dir.path().join("plugins")).unwrap();
+        // The shared socket is the machine's.
+        let places = format!(
+            "plugin_path = {:?}\nsocket_path = \"\"\nstart_timeout = 20\n",
+            dir.path().join("plugins")
+        );
+        fs::write(dir.path().join("config.toml"), places + config).unwrap();
+        let listen = |name: &&str| {
+            let path = dir.path().join("s").join(name);
+            let listener = UnixListener::bind(&path).unwrap();
+            (path, listener)
+        };
+        let sockets = names.iter().map(listen).collect();
+        Self { dir, sockets }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join("s").join(name)
+    }
+
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    fn arguments(&self) -> Vec<PathBuf> {
+        vec!["--config".into(), self.dir.path().join("config.toml"), "--state-dir".into(), self.path("")]
+    }
+
+    /// `nrid` in a process that execs it, as systemd does: the process id is the one that it says.
+    fn activated(&self, pid: &str, count: usize) -> Command {
+        let mut command = self.command("sh");
+        let script = format!("LISTEN_PID={pid} LISTEN_FDS={count} LISTEN_FDNAMES=a:b exec \"$0\" \"$@\"");
+        command.arg("-c").arg(script).arg(env!("CARGO_BIN_EXE_nrid")).args(self.arguments());
+        let map = |(n, (_, listener)): (usize, &(PathBuf, UnixListener))| FdMapping {
+            parent_fd: listener.as_fd().try_clone_to_owned().unwrap(),
+            child_fd: 3 + i32::try_from(n).unwrap(),
+        };
+        command.fd_mappings(self.sockets.iter().enumerate().map(map).collect()).unwrap();
+        command
+    }
+
+    /// `nrid` as nobody but a person would start it.
+    fn by_hand(&self, more: &[&str]) -> Command {
+        let mut command = self.command(env!("CARGO_BIN_EXE_nrid"));
+        command.args(more).args(self.arguments());
+        command
+    }
+
+    fn status(&self) -> Box<Status> {
+        let client = Client::connect(&self.path("control.sock")).unwrap();
+        client.set_timeout(Some(PATIENCE)).unwrap();
+        match client.call(&Request::Status, &[]).unwrap() {
+            Reply::Status(status) => status,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn stop(&self) {
+        let client = Client::connect(&self.path("control.sock")).unwrap();
+        client.set_timeout(Some(PATIENCE)).unwrap();
+        client.call(&Request::Stop, &[]).unwrap();
+        assert!(client.wait_closed());
+    }
+
+    fn identities(&self) -> Vec<u64> {
+        self.sockets.iter().map(|(path, _)| fs::metadata(path).unwrap().ino()).collect()
+    }
+}
+
+/// A program that does not outlive its test.
+struct Program(Child);
+
+impl Program {
+    fn start(mut command: Command) -> Self {
+        Self(command.spawn().unwrap())
+    }
+
+    fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Its end, and what it said.
+    fn ended(mut self) -> (ExitStatus, String) {
+        let status = wait_until("its end", || self.0.try_wait().unwrap());
+        let mut said = String::new();
+        self.0.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+        self.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        (status, said)
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn wait_until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = condition() {
+            return found;
+        }
+        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn passed_sockets_are_served_and_stay() {
+    let unit = Unit::new(&["control.sock", "nri.sock", "more.sock"], "");
+    let before = unit.identities();
+    for _ in 0..2 {
+        // They connect before it runs, and wait.
+        let early = Client::connect(&unit.path("control.sock")).unwrap();
+        let plugin = UnixStream::connect(unit.path("nri.sock")).unwrap();
+        let child = Program::start(unit.activated("$$", 3));
+        early.set_timeout(Some(PATIENCE)).unwrap();
+        let Reply::Status(status) = early.call(&Request::Status, &[]).unwrap() else { panic!() };
+        assert_eq!(status.pid, child.id());
+        let sockets: Vec<_> = status.sockets.iter().map(|s| s.as_path().to_owned()).collect();
+        assert_eq!(sockets, [unit.path("nri.sock"), unit.path("more.sock")]);
+        wait_until("the plugin that connected early", || {
+            unit.status().plugins.iter().any(|p| p.pid == Some(std::process::id())).then_some(())
+        });
+        drop(plugin);
+        unit.stop();
+        let (status, said) = child.ended();
+        assert!(status.success(), "{said}");
+        assert_eq!(unit.identities(), before, "its end removes what it did not make");
+        assert!(!said.contains("warn") && !said.contains("WARN"), "{said}");
+    }
+}
+
+#[test]
+fn what_it_starts_inherits_nothing_of_it() {
+    let unit = Unit::new(&["control.sock", "nri.sock"], "plugin_registration_timeout = '60s'\n");
+    let (plugin, seen) = (unit.dir.path().join("plugins/10-look"), unit.dir.path().join("seen"));
+    let script = format!(
+        "#!/bin/sh\n(env; readlink /proc/$$/fd/*) >'{seen}.new'\nmv '{seen}.new' '{seen}'\n",
+        seen = seen.display()
+    );
+    fs::write(&plugin, script).unwrap();
+    fs::set_permissions(&plugin, fs::Permissions::from_mode(0o755)).unwrap();
+    let notify = UnixDatagram::bind(unit.dir.path().join("notify")).unwrap();
+    let mut command = unit.activated("$$", 2);
+    command.env("NOTIFY_SOCKET", unit.dir.path().join("notify"));
+    let child = Program::start(command);
+    let seen = wait_until("the plugin", || fs::read_to_string(&seen).ok());
+    let link = |n: u32| fs::read_link(format!("/proc/{}/fd/{n}", child.id())).unwrap();
+    for n in [3, 4] {
+        let socket = link(n).to_str().unwrap().to_owned();
+        assert!(socket.starts_with("socket:["), "{socket}");
+        assert!(!seen.contains(&socket), "{socket} is in {seen}");
+    }
+    assert!(seen.contains("NRI_PLUGIN_SOCKET=3") && seen.contains("socket:["), "{seen}");
+    assert!(!seen.contains("LISTEN_") && !seen.contains("NOTIFY_"), "{seen}");
+
+    notify.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut word = [0; 64];
+    let n = notify.recv(&mut word).unwrap();
+    assert_eq!(&word[..n], b"READY=1");
+    unit.status();
+    unit.stop();
+    child.ended();
+}
+
+#[test]
+fn sockets_that_systemd_holds_are_left_to_it() {
+    let unit = Unit::new(&["control.sock", "nri.sock"], "");
+    let before = unit.identities();
+    // A starter that found nobody listening a moment ago is told that it can connect now.
+    let (status, said) = Program::start(unit.by_hand(&["--background"])).ended();
+    assert!(status.success());
+    assert_eq!(said, "ready\n");
+    let (status, said) = Program::start(unit.by_hand(&[])).ended();
+    assert_eq!(status.code(), Some(1));
+    assert!(
+        said.contains("control.sock already") && said.contains("nri-container-runtime.service"),
+        "{said}"
+    );
+    assert_eq!(unit.identities(), before);
+    // What systemd starts at that waits for the lock of a starter that is about to end.
+    let child = Program::start(unit.activated("$$", 2));
+    assert_eq!(unit.status().pid, child.id());
+    unit.stop();
+    child.ended();
+}
+
+#[test]
+fn descriptors_for_somebody_else_are_not_touched() {
+    let unit = Unit::new(&["other.sock"], "");
+    let child = Program::start(unit.activated("1", 1));
+    wait_until("nrid", || unit.path("control.sock").exists().then_some(()));
+    let sockets: Vec<_> = unit.status().sockets.iter().map(|s| s.as_path().to_owned()).collect();
+    assert_eq!(sockets, [unit.path("nri.sock")]);
+    unit.stop();
+    assert!(child.ended().0.success());
+    assert!(!unit.path("nri.sock").exists() && !unit.path("control.sock").exists(), "it made these");
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let check = |unit: &Unit, count: usize, words: &[&str]| {
+        let (status, said) = Program::start(unit.activated("$$", count)).ended();
+        assert_eq!(status.code(), Some(1), "{said}");
+        assert!(words.iter().all(|word| said.contains(word)), "{said}");
+    };
+    let unit = Unit::new(&["nri.sock"], "");
+    check(&unit, 2, &["descriptor 4 of LISTEN_FDS"]);
+    check(&unit, 1000, &["LISTEN_FDS=\"1000\""]);
+
+    let mut unit = Unit::new(&[], "");
+    let elsewhere = unit.dir.path().join("control.sock");
+    unit.sockets.push((elsewhere.clone(), UnixListener::bind(&elsewhere).unwrap()));
+    check(&unit, 1, &[elsewhere.to_str().unwrap(), unit.path("control.sock").to_str().unwrap()]);
+
+    let mut unit = Unit::new(&[], "");
+    let datagrams = UnixDatagram::bind(unit.path("nri.sock")).unwrap();
+    unit.sockets.push((unit.path("nri.sock"), std::os::fd::OwnedFd::from(datagrams).into()));
+    check(&unit, 1, &["descriptor 3 of LISTEN_FDS is no unix stream socket"]);
+}
+
+#[test]
+fn plugins_that_may_not_connect_are_not_kept_waiting() {
+    let unit = Unit::new(&["control.sock", "nri.sock"], "disable_connections = true\n");
+    let child = Program::start(unit.activated("$$", 2));
+    assert!(unit.status().sockets.is_empty());
+    let mut plugin = UnixStream::connect(unit.path("nri.sock")).unwrap();
+    plugin.set_read_timeout(Some(PATIENCE)).unwrap();
+    assert_eq!(plugin.read(&mut [0]).unwrap(), 0);
+    unit.stop();
+    child.ended();
+}
+
+#[test]
+fn a_path_that_somebody_else_took_is_theirs() {
+    let unit = Unit::new(&[], "");
+    let child = Program::start(unit.by_hand(&[]));
+    let theirs = |path: &Path| {
+        wait_until("nrid", || path.exists().then_some(()));
+        fs::remove_file(path).unwrap();
+        UnixListener::bind(path).unwrap()
+    };
+    wait_until("nrid", || unit.path("control.sock").exists().then_some(()));
+    let _listener = theirs(&unit.path("nri.sock"));
+    unit.stop();
+    assert!(child.ended().0.success());
+    assert!(unit.path("nri.sock").exists());
+    assert!(!unit.path("control.sock").exists());
+}
