@@ -10,6 +10,7 @@ use std::{path::Path, time::Duration};
 
 /// A container waits for this long at most to have its labels.
 const PATIENCE: Duration = Duration::from_millis(500);
+const VERSION: &str = "/containerd.services.version.v1.Version/Version";
 const GET: &str = "/containerd.services.containers.v1.Containers/Get";
 
 /// Why there is no metadata.
@@ -31,6 +32,22 @@ pub async fn container(socket: &Path, namespace: &str, id: &str) -> Result<Metad
     let headers = [("containerd-namespace", namespace)];
     let answer = grpc::call(socket, GET, &headers, &with_text(1, id)?, PATIENCE).await?;
     Ok(metadata(&answer)?)
+}
+
+/// Its version, such as `v2.1.9` (packagers write `1.7.24~ds1`, too).
+///
+/// # Errors
+/// See [`ContainerdError`].
+pub async fn version(socket: &Path) -> Result<String, ContainerdError> {
+    let answer = grpc::call(socket, VERSION, &[], &[], PATIENCE).await?;
+    let mut version = String::new();
+    fields(&answer, |field, value| {
+        if field == 1 {
+            version = text(&value);
+        }
+        Ok(())
+    })?;
+    Ok(version)
 }
 
 /// A message with one string.

@@ -67,6 +67,10 @@ impl Service {
         // Another container may be created from the same bundle, with other adjustments.
         let turn = self.lane(&Key::of_bundle(bundle.identity().map_err(|e| refuse(&e))?)).await;
         let draft = self.draft(begin, key, claim.id(), runtime, bundle).await?;
+        if !self.engine_nri.is_ours(&self.settings.config.engines, &draft.identity).await {
+            tracing::info!(container = key.id, engine = %draft.identity.engine, "its engine's own NRI is in charge");
+            return Ok(Creation::Bypass);
+        }
         if draft.identity.role == Role::Sandbox {
             return self.create_sandbox(draft).map(|container| Creation::Proceed(container, turn));
         }

@@ -2,6 +2,7 @@
 
 use crate::{
     claims::Claims,
+    engine_nri::EngineNri,
     keeper::Keeper,
     record::Key,
     registry::{LaneGuard, Registry},
@@ -26,6 +27,8 @@ pub struct Service {
     pub registry: Arc<Registry>,
     /// The ids of creations that are under way.
     pub claims: Claims,
+    /// Engines whose own NRI is on.
+    pub engine_nri: EngineNri,
     /// Who sets resources.
     pub keeper: Arc<Keeper>,
     /// The plugins.

@@ -2,9 +2,9 @@
 
 use crate::settings::Settings;
 use nri_config::{PLUGIN_DIR, PLUGIN_SOCKET, SEARCH_PATH};
-use rustix::net::sockopt::socket_peercred;
+use nri_host::{describe, listener};
 use std::{
-    os::unix::{fs::MetadataExt, net::UnixStream},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -14,18 +14,6 @@ const LOOK_AT_SOCKET: Duration = Duration::from_secs(10);
 
 /// Engines that have NRI of their own in their recent versions, and listen on the shared socket then.
 const ENGINES_WITH_NRI: [&str; 2] = ["containerd", "crio"];
-
-/// Whose process listens on a unix socket, if any does.
-pub fn listener(socket: &Path) -> Option<i32> {
-    let stream = UnixStream::connect(socket).ok()?;
-    socket_peercred(&stream).ok().map(|peer| peer.pid.as_raw_nonzero().get())
-}
-
-/// What a process is called, for people.
-pub fn process_name(pid: i32) -> String {
-    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    format!("process {pid} ({})", name.trim_end())
-}
 
 /// The directory of the plugins to launch; none while another NRI runtime is live that launches those of the shared one.
 pub fn plugin_dir(settings: &Settings) -> Option<PathBuf> {
@@ -38,7 +26,7 @@ pub fn plugin_dir(settings: &Settings) -> Option<PathBuf> {
             directory = PLUGIN_DIR,
             socket = PLUGIN_SOCKET,
             "{} is an NRI runtime, too, and the shared plugins are its own: none is launched here; set plugin_path to launch some",
-            process_name(pid)
+            describe(pid)
         );
     }
     owner.is_none().then(|| PLUGIN_DIR.into())
@@ -61,7 +49,7 @@ pub async fn watch_socket(path: PathBuf) {
         tokio::time::sleep(LOOK_AT_SOCKET).await;
     }
     let now = match listener(&path) {
-        Some(pid) => format!("{} listens there now", process_name(pid)),
+        Some(pid) => format!("{} listens there now", describe(pid)),
         None => "nobody listens there now".to_owned(),
     };
     tracing::error!(
@@ -72,22 +60,5 @@ pub async fn watch_socket(path: PathBuf) {
 
 fn engine_installed() -> bool {
     let installed = |name: &&str| SEARCH_PATH.split(':').any(|dir| Path::new(dir).join(name).exists());
-    ENGINES_WITH_NRI.iter().any(|name| installed(name))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::os::unix::net::UnixListener;
-
-    #[test]
-    fn a_live_socket_has_an_owner_and_a_dead_one_has_none() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("s");
-        assert_eq!(listener(&path), None);
-        let bound = UnixListener::bind(&path).unwrap();
-        assert_eq!(listener(&path), Some(std::process::id() as i32));
-        drop(bound);
-        assert_eq!(listener(&path), None);
-    }
+    ENGINES_WITH_NRI.iter().any(installed)
 }

@@ -94,8 +94,8 @@ impl PluginSockets {
 
 fn shared(path: PathBuf, activation: &mut Activation) -> Result<Option<(UnixListener, Socket)>, StartError> {
     if !passes(activation, &path) {
-        if let Some(pid) = sharing::listener(&path) {
-            let whose = sharing::process_name(pid);
+        if let Some(pid) = nri_host::listener(&path) {
+            let whose = nri_host::describe(pid);
             tracing::warn!(socket = %path.display(), "{whose} listens there: left alone");
             return Ok(None);
         }

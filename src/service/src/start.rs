@@ -4,6 +4,7 @@ use crate::{
     activation::Activation,
     capabilities::Versions,
     claims::Claims,
+    engine_nri::EngineNri,
     keeper::Keeper,
     lock,
     record::Phase,
@@ -93,7 +94,7 @@ pub async fn start(
     let lock = take_lock(&dir, patience).await?;
     let control = dir.join(nri_control::CONTROL_SOCKET);
     // No other nrid runs, so it is systemd; its sockets must not be removed.
-    if !sockets::passes(&activation, &control) && sharing::listener(&control).is_some() {
+    if !sockets::passes(&activation, &control) && nri_host::listener(&control).is_some() {
         return Err(StartError::Answered(control));
     }
     let (registry, broken) = Registry::load(Store::open(&dir)?);
@@ -119,6 +120,7 @@ pub async fn start(
         settings,
         registry,
         claims: Claims::default(),
+        engine_nri: EngineNri::default(),
         keeper,
         adaptation,
         started: Instant::now(),

@@ -1,0 +1,182 @@
+//! Whether the NRI of a running containerd is on.
+//!
+//! Its API does not tell: the NRI plugin is listed as loaded in either case (seen with 1.7 and 2.1). What tells is that its process listens on the
+//! NRI socket; where it was told not to listen, its configuration.
+
+use glob::glob;
+use nri_config::PLUGIN_SOCKET;
+use procfs::process::Process;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+use toml::{Table, Value};
+
+const DEFAULT_FILE: &str = "/etc/containerd/config.toml";
+/// Files that import one another do not keep us.
+const MAX_FILES: usize = 64;
+
+/// What could be found out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OwnNri {
+    /// It is on.
+    On,
+    /// It is off.
+    Off,
+    /// As by default: on since 2.0, off before. See [`on_by_default`].
+    ByVersion,
+}
+
+/// Whether the NRI of the containerd that runs as this process is on.
+pub fn own_nri(pid: i32) -> OwnNri {
+    let config = read(pid);
+    if crate::listening(pid).is_ok_and(|paths| paths.contains(&config.socket_path)) {
+        return OwnNri::On;
+    }
+    // It would listen if it were on.
+    if !config.disable_connections {
+        return OwnNri::Off;
+    }
+    match config.disable {
+        Some(true) => OwnNri::Off,
+        Some(false) => OwnNri::On,
+        None => OwnNri::ByVersion,
+    }
+}
+
+/// Whether NRI is on in this version, such as `v2.1.9` or `1.7.24~ds1`, unless the configuration says otherwise.
+pub fn on_by_default(version: &str) -> bool {
+    let major = version.trim_start_matches('v').split('.').next().unwrap_or_default();
+    major.parse::<u32>().is_ok_and(|major| major >= 2)
+}
+
+/// The NRI plugin's settings. Keys of version 2 and 3 of the file (`containerd: internal/nri/config.go`); version 1 had no NRI of this kind.
+#[derive(Debug, PartialEq, Eq)]
+struct NriConfig {
+    /// None where nothing is said: it depends on the version.
+    disable: Option<bool>,
+    disable_connections: bool,
+    socket_path: PathBuf,
+}
+
+impl Default for NriConfig {
+    fn default() -> Self {
+        Self { disable: None, disable_connections: false, socket_path: PLUGIN_SOCKET.into() }
+    }
+}
+
+/// Reads it; what cannot be read or parsed counts as not said.
+fn read(pid: i32) -> NriConfig {
+    let mut config = NriConfig::default();
+    let Ok(arguments) = Process::new(pid).and_then(|p| p.cmdline()) else { return config };
+    let file = config_file(&arguments).unwrap_or_else(|| DEFAULT_FILE.into());
+    // As the process sees it.
+    let root = PathBuf::from(format!("/proc/{pid}/root"));
+    take_file(&mut config, &root, &file, &mut 0);
+    config
+}
+
+/// `--config FILE`, as containerd's command line takes it.
+fn config_file(arguments: &[String]) -> Option<PathBuf> {
+    let mut arguments = arguments.iter().skip(1);
+    while let Some(argument) = arguments.next() {
+        let name = argument.trim_start_matches('-');
+        if name == argument {
+            continue;
+        }
+        match name.split_once('=') {
+            Some(("config" | "c", file)) => return Some(file.into()),
+            None if name == "config" || name == "c" => return arguments.next().map(PathBuf::from),
+            _ => {}
+        }
+    }
+    None
+}
+
+fn take_file(config: &mut NriConfig, root: &Path, file: &Path, read: &mut usize) {
+    *read += 1;
+    let below = |path: &Path| root.join(path.strip_prefix("/").unwrap_or(path));
+    let Ok(text) = fs::read_to_string(below(file)) else { return };
+    let Ok(table) = text.parse::<Table>() else { return };
+    take_table(config, &table);
+    // What is imported comes later, and counts.
+    for import in
+        table.get("imports").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+    {
+        let pattern = file.parent().unwrap_or(Path::new("/")).join(import);
+        let Ok(found) = glob(&below(&pattern).to_string_lossy()) else { continue };
+        for import in found.flatten() {
+            if *read < MAX_FILES
+                && let Ok(import) = import.strip_prefix(root)
+            {
+                take_file(config, root, &Path::new("/").join(import), read);
+            }
+        }
+    }
+}
+
+fn take_table(config: &mut NriConfig, table: &Table) {
+    let Some(nri) = table.get("plugins").and_then(|p| p.get("io.containerd.nri.v1.nri")) else { return };
+    if let Some(disable) = nri.get("disable").and_then(Value::as_bool) {
+        config.disable = Some(disable);
+    }
+    if let Some(disable) = nri.get("disable_connections").and_then(Value::as_bool) {
+        config.disable_connections = disable;
+    }
+    if let Some(path) = nri.get("socket_path").and_then(Value::as_str) {
+        config.socket_path = path.into();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions() {
+        for (version, on) in
+            [("v2.1.9", true), ("2.0.0-rc.1", true), ("1.7.24~ds1", false), ("v1.6.20", false), ("", false)]
+        {
+            assert_eq!(on_by_default(version), on, "{version}");
+        }
+    }
+
+    #[test]
+    fn files_are_named_in_every_way() {
+        for (line, expected) in [
+            ("containerd -c /a.toml", Some("/a.toml")),
+            ("containerd --log-level debug --config=/a.toml", Some("/a.toml")),
+            ("containerd --config /a.toml", Some("/a.toml")),
+            ("containerd -config /a.toml", Some("/a.toml")),
+            ("containerd", None),
+            ("containerd config", None),
+            ("containerd -c", None),
+        ] {
+            let arguments: Vec<_> = line.split(' ').map(str::to_owned).collect();
+            assert_eq!(config_file(&arguments), expected.map(PathBuf::from), "{line}");
+        }
+    }
+
+    #[test]
+    fn imports_come_after_the_file_and_circles_end() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("conf.d")).unwrap();
+        let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
+        let section = "[plugins.'io.containerd.nri.v1.nri']\n";
+        write(
+            "main.toml",
+            &format!("imports = ['conf.d/*.toml']\n{section}disable = true\nsocket_path = '/main.sock'\n"),
+        );
+        write("conf.d/a.toml", &format!("imports = ['/main.toml']\n{section}disable = false\n"));
+        write("conf.d/b.toml", "this is no TOML");
+        let mut config = NriConfig::default();
+        take_file(&mut config, dir.path(), Path::new("/main.toml"), &mut 0);
+        assert_eq!(
+            config,
+            NriConfig { disable: Some(false), disable_connections: false, socket_path: "/main.sock".into() }
+        );
+        let mut untouched = NriConfig::default();
+        take_file(&mut untouched, dir.path(), Path::new("/missing.toml"), &mut 0);
+        assert_eq!(untouched, NriConfig::default());
+    }
+}

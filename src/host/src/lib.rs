@@ -1,0 +1,73 @@
+//! What runs on a host besides us: who listens on a socket, and whether an engine's own NRI is on.
+//!
+//! `nrid` decides by it who adapts a container, `nrictl` tells people. All of it is read anew at each call, and blocks.
+
+#![forbid(unsafe_code)]
+
+pub mod containerd;
+
+use procfs::{
+    net::UnixState,
+    process::{FDTarget, Process},
+};
+use rustix::net::sockopt::socket_peercred;
+use std::{
+    collections::HashSet,
+    fs,
+    os::unix::net::UnixStream,
+    path::{Path, PathBuf},
+};
+
+/// Whose process listens on a unix socket, if any does.
+pub fn listener(socket: &Path) -> Option<i32> {
+    let stream = UnixStream::connect(socket).ok()?;
+    socket_peercred(&stream).ok().map(|peer| peer.pid.as_raw_nonzero().get())
+}
+
+/// What a process is called; empty when it is gone.
+pub fn command_name(pid: i32) -> String {
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    name.trim_end().to_owned()
+}
+
+/// A process, for people.
+pub fn describe(pid: i32) -> String {
+    format!("process {pid} ({})", command_name(pid))
+}
+
+/// Paths of the unix sockets on which a process listens.
+///
+/// # Errors
+/// The process is gone, or may not be looked at.
+pub fn listening(pid: i32) -> procfs::ProcResult<HashSet<PathBuf>> {
+    let process = Process::new(pid)?;
+    let inode = |fd: procfs::process::FDInfo| match fd.target {
+        FDTarget::Socket(inode) => Some(inode),
+        _ => None,
+    };
+    let inodes: HashSet<u64> = process.fd()?.flatten().filter_map(inode).collect();
+    let own = process.unix()?.into_iter().filter(|s| inodes.contains(&s.inode));
+    // The accepted ones have the path, too.
+    Ok(own.filter(|s| s.state == UnixState::UNCONNECTED).filter_map(|s| s.path).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn a_live_socket_has_an_owner_and_a_dead_one_has_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let own = std::process::id() as i32;
+        assert_eq!(listener(&path), None);
+        assert!(!listening(own).unwrap().contains(&path));
+        let bound = UnixListener::bind(&path).unwrap();
+        assert_eq!(listener(&path), Some(own));
+        assert!(listening(own).unwrap().contains(&path));
+        drop(bound);
+        assert_eq!(listener(&path), None);
+        assert!(!listening(own).unwrap().contains(&path));
+    }
+}
