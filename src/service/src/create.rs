@@ -4,6 +4,7 @@ use crate::{
     bundle::Bundle,
     cdi, classes,
     draft::Draft,
+    engine_nri::Maker,
     exec_marker, host, inject,
     record::{Key, PodRecord},
     registry::{Container, LaneGuard},
@@ -67,7 +68,7 @@ impl Service {
         // Another container may be created from the same bundle, with other adjustments.
         let turn = self.lane(&Key::of_bundle(bundle.identity().map_err(|e| refuse(&e))?)).await;
         let draft = self.draft(begin, key, claim.id(), runtime, bundle).await?;
-        if !self.engine_nri.is_ours(&self.settings.config.engines, &draft.identity).await {
+        if !self.engine_nri.is_ours(&self.settings.config.engines, &Maker::of(&draft.identity)).await {
             tracing::info!(container = key.id, engine = %draft.identity.engine, "its engine's own NRI is in charge");
             return Ok(Creation::Bypass);
         }

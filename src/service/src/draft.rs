@@ -3,6 +3,7 @@
 use crate::{
     bundle::{Bundle, Found, digest},
     chain::chain,
+    engine_nri::Maker,
     inject::HookCall,
     life::now,
     names,
@@ -200,7 +201,7 @@ impl Draft {
             key: self.key.clone(),
             pod_id: self.identity.pod.id.clone(),
             sandbox: self.identity.role == Role::Sandbox,
-            engine: self.identity.engine.name().to_owned(),
+            maker: Maker::of(&self.identity),
             runtime: self.runtime.clone(),
             bundle: BundleRecord {
                 dir: self.bundle.dir().to_owned(),

@@ -6,9 +6,10 @@ use crate::{containerd, record};
 use nri_config::{EngineSettings, InCharge, PLUGIN_SOCKET};
 use nri_engine::{Engine, Identity, Source};
 use nri_host::containerd::{OwnNri, on_by_default, own_nri};
+use serde::{Deserialize, Serialize};
 use std::{
     collections::HashMap,
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
 };
 use tokio::task::spawn_blocking;
@@ -16,25 +17,55 @@ use tokio::task::spawn_blocking;
 /// The namespace of containerd in which its CRI has its containers; its NRI sees no others.
 const CRI_NAMESPACE: &str = "k8s.io";
 
+/// Which engine made a container, as far as it matters after its creation.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Maker {
+    /// The engine's name; empty in records of versions that did not tell engines apart.
+    pub engine: String,
+    /// API socket of the containerd whose CRI made it.
+    #[serde(default)]
+    pub cri: Option<PathBuf>,
+}
+
+impl Maker {
+    /// As the identity says.
+    pub fn of(identity: &Identity) -> Self {
+        let cri = match &identity.source {
+            Some(Source::Containerd { socket, namespace }) if namespace == CRI_NAMESPACE => {
+                Some(socket.clone())
+            }
+            _ => None,
+        };
+        Self { engine: identity.engine.name().to_owned(), cri }
+    }
+
+    /// Whether dockerd made it.
+    pub fn is_docker(&self) -> bool {
+        [Engine::Docker, Engine::CriDockerd].iter().any(|e| e.name() == self.engine)
+    }
+}
+
 /// What was found out. An engine's process that is another one was started anew, perhaps with another configuration.
 #[derive(Debug, Default)]
 pub struct EngineNri(Mutex<HashMap<(i32, u64), bool>>);
 
 impl EngineNri {
-    /// Whether we adapt this container.
-    pub async fn is_ours(&self, settings: &EngineSettings, identity: &Identity) -> bool {
-        let theirs = match identity.engine {
-            Engine::Containerd => match (settings.containerd, &identity.source) {
+    /// Whether we adapt this container, and not its engine.
+    pub async fn is_ours(&self, settings: &EngineSettings, maker: &Maker) -> bool {
+        let is = |engine: Engine| maker.engine == engine.name();
+        let theirs = if is(Engine::Containerd) {
+            match (settings.containerd, &maker.cri) {
                 (InCharge::Ours, _) => false,
                 (InCharge::Engine, _) => true,
-                (InCharge::Auto, Some(Source::Containerd { socket, namespace })) => {
-                    namespace == CRI_NAMESPACE && self.containerd(socket).await
-                }
-                (InCharge::Auto, _) => false,
-            },
-            Engine::CriO => asked(settings.crio, || listens("crio")),
-            Engine::Docker | Engine::CriDockerd => asked(settings.docker, || listens("dockerd")),
-            _ => false,
+                (InCharge::Auto, Some(socket)) => self.containerd(socket).await,
+                (InCharge::Auto, None) => false,
+            }
+        } else if is(Engine::CriO) {
+            asked(settings.crio, || listens("crio"))
+        } else if is(Engine::Docker) || is(Engine::CriDockerd) {
+            asked(settings.docker, || listens("dockerd"))
+        } else {
+            false
         };
         !theirs
     }

@@ -1,8 +1,7 @@
 //! What is known of one container, and kept on disk so that a restart of `nrid` does not forget it.
 
-use crate::{bundle::digest, runtime::LowLevelRuntime};
+use crate::{bundle::digest, engine_nri::Maker, runtime::LowLevelRuntime};
 use nri_api::proto::{self, ContainerState, FieldOwners};
-use nri_engine::Engine;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -74,9 +73,9 @@ pub struct Record {
     pub pod_id: String,
     /// Whether it is its pod's sandbox: plugins hear of it as of a pod.
     pub sandbox: bool,
-    /// Name of its engine ([`Engine::name`]); empty in records of an `nrid` that did not keep it.
+    /// Which engine made it.
     #[serde(default)]
-    pub engine: String,
+    pub maker: Maker,
     /// How to call its runtime.
     pub runtime: LowLevelRuntime,
     /// Its bundle.
@@ -115,11 +114,6 @@ impl Record {
         .into();
         container.pid = self.pid.and_then(|p| u32::try_from(p).ok()).unwrap_or(0);
         container
-    }
-
-    /// Whether dockerd made it.
-    pub fn is_dockers(&self) -> bool {
-        [Engine::Docker, Engine::CriDockerd].iter().any(|e| e.name() == self.engine)
     }
 
     /// Whether plugins own any resource, so that an update has to be laid out anew.

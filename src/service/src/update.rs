@@ -28,6 +28,8 @@ pub struct Update {
     in_force: Value,
     /// What becomes the owners' after it.
     owners: proto::FieldOwners,
+    /// Whether plugins have heard of it.
+    told: bool,
     /// No other update of the container comes in between.
     _turn: OwnedMutexGuard<()>,
     /// How the runtime is to be called.
@@ -55,7 +57,7 @@ impl Service {
                 let Some(fields) = document.as_object_mut() else {
                     return Err(refuse(&"update: resources: not an object"));
                 };
-                if record.is_dockers() {
+                if record.maker.is_docker() {
                     not_given::drop_zeros_of_docker(fields);
                 }
                 // Engines that send the whole document ask for what differs from the last one.
@@ -70,7 +72,27 @@ impl Service {
             let turn = self.agree_on_pod(&container, pod, requested).await.map_err(|e| refuse(&e))?;
             let in_force = merged(&record.in_force, &request);
             let (owners, substitute) = (record.owners, Substitute::default());
-            return Ok(Some(Update { container, asked, in_force, owners, _turn: turn, substitute }));
+            return Ok(Some(Update {
+                container,
+                asked,
+                in_force,
+                owners,
+                told: true,
+                _turn: turn,
+                substitute,
+            }));
+        }
+        if !self.engine_nri.is_ours(&self.settings.config.engines, &record.maker).await {
+            // Its engine's NRI was switched on after it was created: what our plugins set stays, but they have no say any more.
+            let _turn = container.setting.clone().lock_owned().await;
+            let record = container.record();
+            let mut in_force = merged(&record.in_force, &request);
+            follow_swap(&record.in_force, request.pointer("/memory/swap").is_some(), &mut in_force);
+            let ours = record.has_owned_resources() || record.in_force != record.asked;
+            let substitute =
+                if ours { substitute(&in_force, arguments.others, &key.id) } else { Substitute::default() };
+            let owners = record.owners;
+            return Ok(Some(Update { container, asked, in_force, owners, told: false, _turn, substitute }));
         }
         let event = UpdateContainerRequest {
             pod: Some(pod).into(),
@@ -102,7 +124,7 @@ impl Service {
         let ours = outcome.touched || record.has_owned_resources() || record.in_force != record.asked;
         let substitute =
             if ours { substitute(&in_force, arguments.others, &key.id) } else { Substitute::default() };
-        Ok(Some(Update { container, asked, in_force, owners, _turn: turn, substitute }))
+        Ok(Some(Update { container, asked, in_force, owners, told: true, _turn: turn, substitute }))
     }
 
     /// Plugins cannot change the update of a pod, only refuse it.
@@ -148,16 +170,20 @@ impl Service {
 
     /// The runtime has made the update.
     pub async fn updated(&self, update: Update) {
-        let Update { container, asked, in_force, owners, .. } = update;
+        let Update { container, asked, in_force, owners, told, .. } = update;
         self.registry.note_resources(&container, in_force);
         let record = self.registry.change(&container, |r| {
             r.asked = asked;
             r.owners = owners;
         });
-        if let Some(mut pod) = self.registry.pod(&record.pod_id).filter(|_| record.sandbox) {
+        if record.sandbox {
             let resources = record.container.linux.resources.clone();
-            pod.sandbox.linux.mut_or_insert_default().resources = resources;
-            self.registry.set_pod(pod);
+            self.registry.change_pod(&record.pod_id, |pod| {
+                pod.sandbox.linux.mut_or_insert_default().resources = resources;
+            });
+        }
+        if !told {
+            return;
         }
         let (pod, message) = self.registry.messages(&container);
         // They take their places now; nobody waits for them.
