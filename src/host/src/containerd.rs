@@ -4,7 +4,7 @@
 //! NRI socket; where it was told not to listen, its configuration.
 
 use glob::glob;
-use nri_config::PLUGIN_SOCKET;
+use nri_config::{PLUGIN_DIR, PLUGIN_SOCKET};
 use procfs::process::Process;
 use std::{
     fs,
@@ -29,18 +29,35 @@ pub enum OwnNri {
 
 /// Whether the NRI of the containerd that runs as this process is on.
 pub fn own_nri(pid: i32) -> OwnNri {
-    let config = read(pid);
-    if crate::listening(pid).is_ok_and(|paths| paths.contains(&config.socket_path)) {
-        return OwnNri::On;
+    NriConfig::of(pid).is_on(pid)
+}
+
+impl NriConfig {
+    /// Whether it is on in the process that it was read of.
+    pub fn is_on(&self, pid: i32) -> OwnNri {
+        if crate::listening(pid).is_ok_and(|paths| paths.contains(&self.socket_path)) {
+            return OwnNri::On;
+        }
+        // It would listen if it were on.
+        if !self.disable_connections {
+            return OwnNri::Off;
+        }
+        match self.disable {
+            Some(true) => OwnNri::Off,
+            Some(false) => OwnNri::On,
+            None => OwnNri::ByVersion,
+        }
     }
-    // It would listen if it were on.
-    if !config.disable_connections {
-        return OwnNri::Off;
-    }
-    match config.disable {
-        Some(true) => OwnNri::Off,
-        Some(false) => OwnNri::On,
-        None => OwnNri::ByVersion,
+
+    /// Reads it; what cannot be read or parsed counts as not said.
+    pub fn of(pid: i32) -> Self {
+        let mut config = Self::default();
+        let Ok(arguments) = Process::new(pid).and_then(|p| p.cmdline()) else { return config };
+        let file = config_file(&arguments).unwrap_or_else(|| DEFAULT_FILE.into());
+        // As the process sees it.
+        let root = PathBuf::from(format!("/proc/{pid}/root"));
+        take_file(&mut config, &root, &file, &mut 0);
+        config
     }
 }
 
@@ -52,28 +69,26 @@ pub fn on_by_default(version: &str) -> bool {
 
 /// The NRI plugin's settings. Keys of version 2 and 3 of the file (`containerd: internal/nri/config.go`); version 1 had no NRI of this kind.
 #[derive(Debug, PartialEq, Eq)]
-struct NriConfig {
+pub struct NriConfig {
     /// None where nothing is said: it depends on the version.
-    disable: Option<bool>,
-    disable_connections: bool,
-    socket_path: PathBuf,
+    pub disable: Option<bool>,
+    /// It is on without a socket.
+    pub disable_connections: bool,
+    /// Where it listens.
+    pub socket_path: PathBuf,
+    /// The plugins that it launches.
+    pub plugin_path: PathBuf,
 }
 
 impl Default for NriConfig {
     fn default() -> Self {
-        Self { disable: None, disable_connections: false, socket_path: PLUGIN_SOCKET.into() }
+        Self {
+            disable: None,
+            disable_connections: false,
+            socket_path: PLUGIN_SOCKET.into(),
+            plugin_path: PLUGIN_DIR.into(),
+        }
     }
-}
-
-/// Reads it; what cannot be read or parsed counts as not said.
-fn read(pid: i32) -> NriConfig {
-    let mut config = NriConfig::default();
-    let Ok(arguments) = Process::new(pid).and_then(|p| p.cmdline()) else { return config };
-    let file = config_file(&arguments).unwrap_or_else(|| DEFAULT_FILE.into());
-    // As the process sees it.
-    let root = PathBuf::from(format!("/proc/{pid}/root"));
-    take_file(&mut config, &root, &file, &mut 0);
-    config
 }
 
 /// `--config FILE`, as containerd's command line takes it.
@@ -126,6 +141,9 @@ fn take_table(config: &mut NriConfig, table: &Table) {
     if let Some(path) = nri.get("socket_path").and_then(Value::as_str) {
         config.socket_path = path.into();
     }
+    if let Some(path) = nri.get("plugin_path").and_then(Value::as_str) {
+        config.plugin_path = path.into();
+    }
 }
 
 #[cfg(test)]
@@ -173,7 +191,7 @@ mod tests {
         take_file(&mut config, dir.path(), Path::new("/main.toml"), &mut 0);
         assert_eq!(
             config,
-            NriConfig { disable: Some(false), disable_connections: false, socket_path: "/main.sock".into() }
+            NriConfig { disable: Some(false), socket_path: "/main.sock".into(), ..NriConfig::default() }
         );
         let mut untouched = NriConfig::default();
         take_file(&mut untouched, dir.path(), Path::new("/missing.toml"), &mut 0);

@@ -5,6 +5,9 @@
 #![forbid(unsafe_code)]
 
 pub mod containerd;
+mod engine;
+
+pub use engine::{NriState, RunningEngine, launcher_of, running_engines};
 
 use procfs::{
     net::UnixState,
@@ -16,6 +19,7 @@ use std::{
     fs,
     os::unix::net::UnixStream,
     path::{Path, PathBuf},
+    process::{Command, Stdio},
 };
 
 /// Whose process listens on a unix socket, if any does.
@@ -28,6 +32,18 @@ pub fn listener(socket: &Path) -> Option<i32> {
 pub fn command_name(pid: i32) -> String {
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     name.trim_end().to_owned()
+}
+
+/// What a process says to `--version`: the program's file is run. The first word that looks like one.
+pub fn version_of(pid: i32) -> Option<String> {
+    let program = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
+    let said =
+        Command::new(program).arg("--version").stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    let is_version = |word: &&str| {
+        word.trim_start_matches('v').starts_with(|c: char| c.is_ascii_digit()) && word.contains('.')
+    };
+    said.split_whitespace().find(is_version).map(|word| word.trim_end_matches(',').to_owned())
 }
 
 /// A process, for people.

@@ -20,16 +20,14 @@ pub fn plugin_dir(settings: &Settings) -> Option<PathBuf> {
     if let Some(dir) = &settings.config.plugin_path {
         return Some(dir.clone());
     }
-    let owner = listener(Path::new(PLUGIN_SOCKET));
-    if let Some(pid) = owner {
-        tracing::warn!(
-            directory = PLUGIN_DIR,
-            socket = PLUGIN_SOCKET,
-            "{} is an NRI runtime, too, and the shared plugins are its own: none is launched here; set plugin_path to launch some",
-            describe(pid)
-        );
-    }
-    owner.is_none().then(|| PLUGIN_DIR.into())
+    let dir = PathBuf::from(PLUGIN_DIR);
+    let Some(pid) = nri_host::launcher_of(&dir) else { return Some(dir) };
+    tracing::warn!(
+        directory = PLUGIN_DIR,
+        "{} has NRI of its own, which launches the shared plugins: none is launched here; set plugin_path to launch some",
+        describe(pid)
+    );
+    None
 }
 
 /// The socket for plugins beside our own. Whether somebody else listens there is not looked at.
