@@ -1,5 +1,6 @@
 //! `nrictl`: administration of nri-container-runtime.
 
+mod doctor;
 mod place;
 mod status;
 
@@ -31,6 +32,13 @@ enum Command {
     Start,
     /// End nrid cleanly, its launched plugins with it. Containers and external plugins go on.
     Stop,
+    /// Look whether this installation can work, which plugin socket is whose, and who is in charge of which engine's containers. Exit code 4
+    /// if there is a problem.
+    Doctor {
+        /// For programs.
+        #[arg(long)]
+        json: bool,
+    },
     /// Show nrid, its plugins, and how much it knows. Exit code 3 if it does not run.
     Status {
         /// For programs.
@@ -70,17 +78,20 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
-    let place = Place::find(arguments.config.as_deref(), arguments.state_dir.as_deref())?;
+    let place = Place::find(arguments.config.as_deref(), arguments.state_dir.as_deref());
     match &arguments.command {
+        // It has to say what is wrong with the configuration, too.
+        Command::Doctor { json } => doctor(&place, *json),
         Command::Start => {
-            place.launcher.connect_or_start()?;
+            place?.launcher.connect_or_start()?;
             Ok(ExitCode::SUCCESS)
         }
-        Command::Stop => match connect(&place)? {
+        Command::Stop => match connect(&place?)? {
             Some(client) => stop(&client),
             None => Ok(ExitCode::SUCCESS),
         },
         Command::Status { json } => {
+            let place = place?;
             let status = match connect(&place)? {
                 Some(client) => Some(ask_status(&client)?),
                 None => None,
@@ -89,6 +100,14 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
             Ok(if status.is_some() { ExitCode::SUCCESS } else { ExitCode::from(3) })
         }
     }
+}
+
+fn doctor(place: &Result<Place, PlaceError>, json: bool) -> Result<ExitCode, CtlError> {
+    let client = place.as_ref().ok().map(connect).transpose()?.flatten();
+    let status = client.as_ref().map(ask_status).transpose()?;
+    let report = doctor::examine(place, status.as_deref());
+    report.print(json)?;
+    Ok(if report.has_problem() { ExitCode::from(4) } else { ExitCode::SUCCESS })
 }
 
 /// The running nrid, if there is one.

@@ -12,6 +12,10 @@ use std::{
 pub(crate) struct Place {
     /// How to reach it.
     pub(crate) launcher: Launcher,
+    /// The configuration.
+    pub(crate) config: Config,
+    /// The file that it came from; none where there was none.
+    pub(crate) file: Option<PathBuf>,
 }
 
 /// The configuration cannot be used.
@@ -34,9 +38,9 @@ impl Place {
         let by_environment = std::env::var_os(CONFIG_ENV).filter(|v| !v.is_empty()).map(PathBuf::from);
         let named = named.map(Path::to_owned).or(by_environment);
         let path = named.clone().unwrap_or_else(|| CONFIG_FILE.into());
-        let config = match std::fs::read_to_string(&path) {
-            Ok(text) => Config::parse(&text).map_err(|e| PlaceError::Parse(path.clone(), e))?,
-            Err(e) if e.kind() == io::ErrorKind::NotFound && named.is_none() => Config::default(),
+        let (config, file) = match std::fs::read_to_string(&path) {
+            Ok(text) => (Config::parse(&text).map_err(|e| PlaceError::Parse(path.clone(), e))?, Some(path)),
+            Err(e) if e.kind() == io::ErrorKind::NotFound && named.is_none() => (Config::default(), None),
             Err(e) => return Err(PlaceError::Read(path, e)),
         };
         let default_dir = || {
@@ -46,11 +50,14 @@ impl Place {
         };
         let launcher = Launcher {
             program: find_nrid(),
-            state_dir: state.map(Path::to_owned).or(config.state_dir).unwrap_or_else(default_dir),
+            state_dir: state
+                .map(Path::to_owned)
+                .or_else(|| config.state_dir.clone())
+                .unwrap_or_else(default_dir),
             config: named,
             timeout: config.start_timeout,
         };
-        Ok(Self { launcher })
+        Ok(Self { launcher, config, file })
     }
 }
 
