@@ -1,7 +1,7 @@
 //! Environment variables, owned by name.
 //!
 //! The container that later plugins see is what the specification will be: a name that exists keeps its place, a new
-//! one goes to the end. An entry without `=` counts as a name without a value.
+//! one goes to the end. An entry without `=` is no variable and stays.
 
 use crate::marked::{Keys, removal};
 use crate::owners::Claims;
@@ -18,7 +18,7 @@ pub(crate) fn apply(asked: &ContainerAdjustment, merged: &mut Merged) {
     merged.adjust.env.retain(|e| !keys.touch_marked(&e.key));
     for name in &keys.removed {
         merged.adjust.env.push(KeyValue { key: removal(name), ..Default::default() });
-        merged.container.env.retain(|e| name_of(e) != *name);
+        merged.container.env.retain(|e| name_of(e) != Some(name));
     }
     for variable in asked.env.iter().filter(|e| matches!(Marked::parse(&e.key), Marked::Set(_))) {
         merged.adjust.env.push(variable.clone());
@@ -31,7 +31,7 @@ fn set(env: &mut Vec<String>, variable: &KeyValue) {
     let entry = format!("{}={}", variable.key, variable.value);
     let mut found = false;
     env.retain_mut(|present| {
-        if name_of(present) != variable.key {
+        if name_of(present) != Some(&variable.key) {
             return true;
         }
         let first = !std::mem::replace(&mut found, true);
@@ -45,8 +45,8 @@ fn set(env: &mut Vec<String>, variable: &KeyValue) {
     }
 }
 
-fn name_of(entry: &str) -> &str {
-    entry.split_once('=').map_or(entry, |(name, _)| name)
+fn name_of(entry: &str) -> Option<&str> {
+    entry.split_once('=').map(|(name, _)| name)
 }
 
 fn keys(asked: &ContainerAdjustment) -> Keys<'_> {

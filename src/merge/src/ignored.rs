@@ -1,5 +1,5 @@
-//! What a reply asks for and gets no effect: fields that this version of the protocol does not know, and rules of the
-//! device cgroup in an update, which has no say in them. Upstream drops both without a word; here they are reported.
+//! What a reply asks for and gets no effect: fields that this version of the protocol does not know, rules of the device cgroup in an
+//! update, which has no say in them, and a memory limit of 0. Upstream drops them without a word; here they are reported.
 
 use nri_api::proto::{ContainerAdjustment, ContainerUpdate};
 use protobuf::MessageDyn;
@@ -8,6 +8,9 @@ use protobuf::reflect::{ReflectFieldRef, ReflectValueRef};
 /// Paths of what has no effect in an adjustment.
 pub(crate) fn in_adjustment(asked: &ContainerAdjustment) -> Vec<String> {
     let mut found = Vec::new();
+    if asked.linux.resources.memory.limit.as_ref().is_some_and(|limit| limit.value == 0) {
+        found.push("adjust.linux.resources.memory.limit: 0 is no limit".to_owned());
+    }
     unknown(asked, "adjust", &mut found);
     found
 }

@@ -39,7 +39,7 @@ fn the_next_plugin_sees_what_will_be() {
     check(r#"{"annotations": {"b": "1", "c": "1"}}"#, r#"{"annotations": {"a": "0", "b": "1", "c": "1"}}"#);
     check(
         r#"{"env": [{"key": "N", "value": "1"}, {"key": "BARE"}, {"key": "PATH", "value": "a=b"}]}"#,
-        r#"{"env": ["PATH=a=b", "BARE=", "X=0", "N=1"]}"#,
+        r#"{"env": ["PATH=a=b", "BARE", "X=0", "N=1", "BARE="]}"#,
     );
     check(
         r#"{"mounts": [{"destination": "/data", "source": "/new"}, {"destination": "/data/"}]}"#,
@@ -179,7 +179,9 @@ fn a_reply_updates_and_evicts_others() {
 #[test]
 fn what_has_no_effect_is_told() {
     use protobuf::Message;
-    let mut reply = adjusting(r#"{"mounts": [{"destination": "/m"}], "linux": {"netDevices": {"e": {}}}}"#);
+    let mut reply = adjusting(
+        r#"{"mounts": [{"destination": "/m"}], "linux": {"netDevices": {"e": {}}, "resources": {"memory": {"limit": {}}}}}"#,
+    );
     let adjust = reply.adjust.mut_or_insert_default();
     adjust.mut_unknown_fields().add_varint(99, 1);
     adjust.mounts[0].mut_unknown_fields().add_varint(98, 1);
@@ -192,6 +194,7 @@ fn what_has_no_effect_is_told() {
     let ignored: Vec<_> = merge.finish().ignored.into_iter().map(|i| (i.container, i.what)).collect();
     let expected = [
         ("c", "update.linux.resources.devices"),
+        ("me", "adjust.linux.resources.memory.limit: 0 is no limit"),
         ("me", "adjust.99"),
         ("me", "adjust.mounts.98"),
         ("me", "adjust.linux.net_devices.97"),

@@ -103,7 +103,7 @@ fn later_plugins_see_the_container_without_what_was_removed() {
     let mut expected = original.clone();
     expected.annotations.remove("a");
     expected.mounts.remove(0);
-    expected.env = vec!["X=0".to_owned()];
+    expected.env = vec!["BARE".to_owned(), "X=0".to_owned()];
     let linux = expected.linux.mut_or_insert_default();
     linux.devices.clear();
     linux.sysctl.clear();
