@@ -1,0 +1,69 @@
+#!/bin/sh
+# buildkit.sh: BuildKit with the wrapper as its OCI runtime. Its steps are `run`, not `create`: the wrapper becomes the real runtime, and hooks
+# in the document tell the rest.
+. "$(dirname "$0")/lib.sh"
+PATH=$ENGINES:$PATH
+need buildkitd buildctl "${REAL:-runc}" busybox
+echo "BuildKit $(buildkitd --version | cut -d' ' -f3), $("${REAL:-runc}" --version | head -1)"
+image "$WORK/layout"
+mkdir -p "$WORK/context"
+background buildkitd --addr "unix://$WORK/buildkitd.sock" --root "$WORK/data" --containerd-worker=false --oci-worker-net=host \
+  --oci-worker-snapshotter=native --oci-worker-binary="$RUNTIME" --otel-socket-path "$WORK/otel.sock"
+within 20 buildctl --addr "unix://$WORK/buildkitd.sock" debug workers || { tail -5 "$LOG"; ok 'buildkitd starts' false; exit; }
+
+# build [ARGS...]: builds the context; what it says is in $WORK/said. A program, so that a signal to it reaches buildctl.
+cat >"$WORK/bin/build" <<B
+#!/bin/sh
+exec buildctl --addr "unix://$WORK/buildkitd.sock" build --progress=plain --no-cache --frontend dockerfile.v0 --local "context=$WORK/context" \\
+  --local "dockerfile=$WORK/context" --oci-layout "base=$WORK/layout" --opt "context:base=oci-layout://base@$(cat "$WORK/layout/digest")" "\$@" >"$WORK/said" 2>&1
+B
+chmod 755 "$WORK/bin/build"
+PATH=$WORK/bin:$PATH
+
+three() { [ "$(heard | tr ' ' '\n' | grep -c RemovePodSandbox)" = 3 ] && [ "$(heard | wc -w)" = 30 ]; }
+step='RunPodSandbox CreateContainer ValidateContainerAdjustment PostCreateContainer StartContainer PostStartContainer'
+end='StopContainer StopPodSandbox RemoveContainer RemovePodSandbox'
+
+# shellcheck disable=SC2016 # the step's shell expands it
+printf 'FROM base\nRUN echo "from $ADDED" >/made && grep ^Max.open /proc/self/limits >>/made\nRUN --network=none cat /made\n' >"$WORK/context/Dockerfile"
+plugins '[create.env.set]
+ADDED = "10-adjust"
+[[create.rlimits]]
+type = "RLIMIT_NOFILE"
+soft = 321
+hard = 654
+'
+ok 'two steps succeed' build --output "type=local,dest=$WORK/made"
+ok 'the result has what a plugin set' holds "$(cat "$WORK/made/made")" 'from 10-adjust'
+ok 'a limit of a plugin holds' holds "$(tr -s ' ' <"$WORK/made/made")" 'open files 321 654'
+ok 'each step is run and deleted' same 'run delete run delete' "$(calls)"
+ok 'each step is a whole life' hears 10 "$step $end $step $end"
+
+forget
+printf 'FROM base\nRUN exit 17\n' >"$WORK/context/Dockerfile"
+ok 'a step that fails, fails the build' not build
+ok 'its exit code arrives' holds "$(cat "$WORK/said")" 'exit code: 17'
+ok 'its life is whole' hears 10 "$step $end"
+
+forget
+printf 'FROM base\nRUN echo begun && sleep 60\n' >"$WORK/context/Dockerfile"
+build & pid=$!
+ok 'a long step begins' within 20 grep -q ' begun$' "$WORK/said"
+kill -TERM $pid
+ok 'cancelled, it ends at once' hears 10 "$step $end"
+wait $pid
+ok 'cancelled by kill' same 'run kill delete' "$(calls)"
+
+forget
+printf 'FROM base AS a\nRUN sleep 1 && echo a >/a\nFROM base AS b\nRUN sleep 1 && echo b >/b\nFROM base AS c\nRUN sleep 1 && echo c >/c\nFROM base\nCOPY --from=a /a /\nCOPY --from=b /b /\nCOPY --from=c /c /\n' >"$WORK/context/Dockerfile"
+ok 'three steps at once' build --output "type=local,dest=$WORK/three"
+ok 'all three were made' same abc "$(cat "$WORK/three/a" "$WORK/three/b" "$WORK/three/c" | tr -d '\n')"
+ok 'three whole lives' within 10 three
+
+forget
+plugins '' '{"Rules": [{"Error": "no builds on this node"}]}'
+printf 'FROM base\nRUN echo ran >&2\n' >"$WORK/context/Dockerfile"
+ok 'a build that a plugin refuses fails' not build
+ok 'and says why' holds "$(cat "$WORK/said")" 'no builds on this node'
+ok 'the step did not run' not grep -q ' ran$' "$WORK/said"
+ok 'its life ends' hears 10 'RunPodSandbox CreateContainer StopContainer RemoveContainer StopPodSandbox RemovePodSandbox'

@@ -1,0 +1,24 @@
+#!/bin/sh
+# run.sh [ENGINE...]: runs engines that build.sh made with the wrapper as their OCI runtime, real plugins connected: buildkit, nerdctl, crio,
+# or only those that are named. Prints a line `ok` or `FAILED` for each check and exits 1 where one failed. Each engine has its state in
+# a folder of its own and is gone afterwards. As root, with the programs and examples of the workspace built (or PROGRAMS=DIR with them).
+#   KEEP=1      leaves the folder of an engine where a check failed
+#   RECORD=DIR  keeps each engine's command lines and config.json files
+#   REAL=crun   another runtime below the wrapper (runc)
+set -u
+here=$(cd "$(dirname "$0")" && pwd -P)
+top=$(cd "$here/../../.." && pwd -P)
+[ "$(id -u)" = 0 ] || { echo 'run.sh: engines need root' >&2; exit 2; }
+PROGRAMS=${PROGRAMS:-${CARGO_TARGET_DIR:-$top/target}/debug}
+ENGINES=${ENGINES:-${CARGO_TARGET_DIR:-$top/target}/engines-extra}
+export PROGRAMS ENGINES
+for program in nri-container-runtime nri-oci-hook nrid nrictl examples/adjust; do
+  [ -x "$PROGRAMS/$program" ] || { echo "run.sh: no $PROGRAMS/$program, please build the workspace and its examples" >&2; exit 2; }
+done
+[ $# -gt 0 ] || set -- buildkit nerdctl crio
+bad=0
+for engine in "$@"; do
+  echo "== $engine"
+  "$here/$engine.sh" || bad=1
+done
+exit $bad
