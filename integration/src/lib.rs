@@ -9,6 +9,7 @@
 
 mod bundle;
 mod call;
+pub mod engines;
 mod enter;
 mod fake;
 mod journal;

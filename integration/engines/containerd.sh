@@ -1,0 +1,79 @@
+#!/bin/bash
+# containerd.sh start DIR SUITE RUNTIME [--nri]   starts that suite's containerd with everything private below DIR, and imports the images
+# containerd.sh halt DIR                          ends containerd alone, as an upgrade does: containers live on
+# containerd.sh resume DIR                        starts it again
+# containerd.sh stop DIR                          ends its containers and itself, unmounts, deletes its state
+#   RUNTIME (absolute) is what the default CRI handler runs; with ctr: ctr --address DIR/sock run --runc-binary RUNTIME ...
+#   DIR/sock is its socket, DIR/log its log, DIR/pid its process. --nri: containerd's own NRI is on, its socket and plugins below DIR; else
+#   it is off. Its CRI gives pods' and containers' annotations to the runtime, as nodes with NRI plugins are set up.
+#   Not private: /run/containerd/runc/NAMESPACE (state of runc), /run/containerd/s (sockets of shims, whose names are hashed from DIR).
+. "$(dirname "$0")/lib.sh"
+[ $# -ge 2 ] || usage
+D=$2
+
+version() { "$BIN/$1/containerd" --version | sed -n 's/.* v\{0,1\}\([0-9]*\)\.\([0-9]*\)\..*/\1.\2/p'; }
+
+config() { # SUITE RUNTIME NRI
+  local cri=io.containerd.grpc.v1.cri file=2 v
+  v=$(version "$1")
+  case $v in 1.*) ;; *) file=3 cri=io.containerd.cri.v1.runtime ;; esac
+  printf 'version = %s\nroot = "%s"\nstate = "%s"\n' "$file" "$D/root" "$D/state"
+  printf 'disabled_plugins = ["io.containerd.internal.v1.opt"]\n[grpc]\n  address = "%s"\n' "$D/sock"
+  [ $file = 2 ] || printf "[plugins.'io.containerd.cri.v1.images'.pinned_images]\n  sandbox = \"localhost/pause:local\"\n"
+  # Where root may not lower an oom_score_adj, no sandbox could start without the first of these.
+  printf "[plugins.'%s']\n  restrict_oom_score_adj = true\n" $cri
+  [ $file = 3 ] || printf '  sandbox_image = "localhost/pause:local"\n'
+  printf "[plugins.'%s'.containerd]\n  default_runtime_name = \"nri\"\n[plugins.'%s'.containerd.runtimes.nri]\n" $cri $cri
+  # A star does not match a key with a slash.
+  printf '  runtime_type = "io.containerd.runc.v2"\n  pod_annotations = ["*", "*/*"]\n  container_annotations = ["*", "*/*"]\n'
+  printf "  [plugins.'%s'.containerd.runtimes.nri.options]\n    BinaryName = \"%s\"\n" $cri "$2"
+  [ "$v" = 1.6 ] || printf "[plugins.'io.containerd.nri.v1.nri']\n  disable = %s\n  socket_path = \"%s\"\n  plugin_path = \"%s\"\n  plugin_config_path = \"%s\"\n" \
+    "$([ -n "$3" ] && echo false || echo true)" "$D/nri.sock" "$D/nri/plugins" "$D/nri/conf.d"
+}
+
+# ctr ARGS...: bounded, since a containerd that hangs must not hang a test
+ctr() { timeout 20 "$BIN/$(cat "$D/suite")/ctr" --address "$D/sock" "$@"; }
+
+resume() {
+  local s
+  s=$(cat "$D/suite")
+  daemon "$s" "$D/pid" "$D/log" "$BIN/$s/containerd" -c "$D/config.toml"
+  wait_for 20 ctr version || die "containerd did not start: $(tail -3 "$D/log")"
+}
+
+# What names our socket: its shims.
+shims() { grep -lzxF -- "$D/sock" /proc/[0-9]*/cmdline 2>/dev/null | cut -d/ -f3; }
+
+# Whatever is left of a container whose shim is gone.
+leftover() { # STATE-DIRECTORY
+  local id namespace
+  id=$(basename "$1") namespace=$(basename "$(dirname "$1")")
+  "$BIN/$(cat "$D/suite")/runc" --root "/run/containerd/runc/$namespace" delete --force "$id"
+}
+
+stop() {
+  local p t
+  [ -s "$D/suite" ] || return 0
+  stop_pid "$D/pid"
+  for p in $(shims); do kill -9 "$p"; done
+  for t in "$D"/state/io.containerd.runtime.v2.task/*/*; do [ ! -d "$t" ] || leftover "$t"; done >/dev/null 2>&1
+  umount_below "$D"
+  rm -rf "$D/state" "$D/root" "$D"/*sock* "$D/suite"
+}
+
+case $1 in
+  start)
+    [ $# -ge 4 ] || usage
+    suite "$3"
+    [ -x "$4" ] || die "$4 is not executable"
+    mkdir -p "$D/nri/plugins" "$D/nri/conf.d"
+    echo "$3" >"$D/suite"
+    config "$3" "$4" "${5:-}" >"$D/config.toml"
+    resume
+    for n in default k8s.io; do ctr -n $n images import "$IMAGES/oci.tar" >/dev/null || die "images were not imported: $(tail -3 "$D/log")"; done
+    ;;
+  halt) stop_pid "$D/pid" ;;
+  resume) resume ;;
+  stop) stop ;;
+  *) usage ;;
+esac

@@ -1,0 +1,121 @@
+//! containerd, with its clients `ctr` and (for the container runtime interface) `cri`.
+
+use super::{
+    Host, Suite,
+    suite::{cri_client, engine_script},
+};
+use crate::{Ended, skip};
+use serde_json::Value;
+use std::{ops::Deref, path::PathBuf, process::Command};
+
+/// A containerd of a test's own, and its host. When it is dropped, its containers are deleted and it is stopped.
+#[derive(Debug)]
+pub struct Containerd {
+    host: Host,
+}
+
+impl Deref for Containerd {
+    type Target = Host;
+
+    fn deref(&self) -> &Host {
+        &self.host
+    }
+}
+
+impl Containerd {
+    /// Starts it, its own NRI off; images are there.
+    pub fn start(suite: &Suite) -> Self {
+        Self::start_with(suite, &[])
+    }
+
+    /// Starts it with options of `containerd.sh`: `--nri` lets its own NRI be on.
+    pub fn start_with(suite: &Suite, options: &[&str]) -> Self {
+        let new = Self { host: Host::new(suite) };
+        let mut command = new.script("start");
+        command.arg(&suite.name).arg(new.launcher()).args(options);
+        new.run(command).success();
+        new
+    }
+
+    /// Ends containerd alone, as an upgrade does.
+    pub fn halt(&self) {
+        self.run(self.script("halt")).success();
+    }
+
+    /// Starts it again.
+    pub fn resume(&self) {
+        self.run(self.script("resume")).success();
+    }
+
+    /// Its directory.
+    pub fn dir(&self) -> PathBuf {
+        self.path("containerd")
+    }
+
+    /// Its log.
+    pub fn engine_log(&self) -> String {
+        std::fs::read_to_string(self.dir().join("log")).unwrap_or_default()
+    }
+
+    /// A call of `ctr`, to be made.
+    pub fn ctr_command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.command("ctr");
+        command.arg("--address").arg(self.dir().join("sock")).args(arguments);
+        command
+    }
+
+    /// Calls `ctr`.
+    pub fn ctr(&self, arguments: &[&str]) -> Ended {
+        self.run(self.ctr_command(arguments))
+    }
+
+    /// Calls a method of the container runtime interface.
+    ///
+    /// # Panics
+    /// It does not answer with a success.
+    #[track_caller]
+    pub fn cri(&self, method: &str, request: &Value) -> Value {
+        let answer = self.try_cri(method, request).success().out();
+        serde_json::from_str(&answer).unwrap_or_else(|e| panic!("{method}: {e}: {answer}"))
+    }
+
+    /// The same; it may fail.
+    pub fn try_cri(&self, method: &str, request: &Value) -> Ended {
+        let client = cri_client().expect("tests of the interface ask first whether there is a client");
+        let mut command = self.enter(&client);
+        command.arg(self.dir().join("sock")).arg(method).arg(request.to_string());
+        self.run(command)
+    }
+
+    /// Whether there is a client of the container runtime interface; a skip, if not.
+    pub fn has_cri(test: &str) -> bool {
+        let there = cri_client().is_some();
+        if !there {
+            skip(
+                test,
+                "no client of the container runtime interface; integration/engines/setup.sh builds it with Go",
+            );
+        }
+        there
+    }
+
+    fn script(&self, verb: &str) -> Command {
+        let mut command = self.enter(&engine_script("containerd.sh"));
+        command.arg(verb).arg(self.dir());
+        command
+    }
+}
+
+impl Drop for Containerd {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = self.engine_log();
+            let tail: Vec<_> = log.lines().rev().take(10).collect();
+            eprintln!(
+                "-- end of containerd's log:\n{}",
+                tail.into_iter().rev().collect::<Vec<_>>().join("\n")
+            );
+        }
+        self.run(self.script("stop"));
+    }
+}

@@ -1,0 +1,83 @@
+//! Which engines are installed.
+
+use crate::{find_program, is_root, script, skip};
+use std::path::{Path, PathBuf};
+
+/// All that `engines/setup.sh` installs.
+const ALL: [&str; 3] = ["bookworm", "trixie", "sid"];
+
+/// Engines, and their runtimes, of one Debian suite.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Suite {
+    /// `trixie`, say.
+    pub name: String,
+}
+
+impl Suite {
+    /// A program of this suite: `containerd`, `podman`, `runc` …
+    pub fn program(&self, name: &str) -> PathBuf {
+        directory().join("bin").join(&self.name).join(name)
+    }
+
+    /// Its version of a program, `1.7` of `containerd github.com/containerd/containerd 1.7.24~ds1 …`, as numbers that compare.
+    ///
+    /// # Panics
+    /// The program does not tell it.
+    pub fn version(&self, program: &str) -> (u32, u32) {
+        let said = std::process::Command::new(self.program(program)).arg("--version").output();
+        let text =
+            String::from_utf8_lossy(&said.unwrap_or_else(|e| panic!("{program}: {e}")).stdout).into_owned();
+        let numbers = |word: &str| {
+            let mut parts = word.trim_start_matches('v').split(['.', ',', '~', '+']).map(|n| n.parse().ok());
+            Some((parts.next()??, parts.next()??))
+        };
+        text.split_whitespace().find_map(numbers).unwrap_or_else(|| panic!("no version in: {text}"))
+    }
+}
+
+/// Where engines are installed.
+pub(super) fn directory() -> PathBuf {
+    std::env::var_os("NRI_ENGINES").map_or_else(|| PathBuf::from("/var/tmp/nri-engines"), PathBuf::from)
+}
+
+/// The client of the container runtime interface, if it could be built.
+pub(super) fn cri_client() -> Option<PathBuf> {
+    Some(directory().join("bin/cri")).filter(|p| p.is_file())
+}
+
+/// A script of `engines/`.
+pub(super) fn engine_script(name: &str) -> PathBuf {
+    script(&Path::new("engines").join(name).to_string_lossy())
+}
+
+/// The suites to test: those that are installed, or, of `NRI_ENGINE_SUITES`, all.
+pub fn suites() -> Vec<Suite> {
+    let named = std::env::var("NRI_ENGINE_SUITES").unwrap_or_default();
+    let named: Vec<&str> = named.split([' ', ',']).filter(|s| !s.is_empty()).collect();
+    let all = if named.is_empty() { ALL.to_vec() } else { named.clone() };
+    let all = all.into_iter().map(|name| Suite { name: name.to_owned() });
+    all.filter(|suite| !named.is_empty() || suite.program("runc").exists()).collect()
+}
+
+/// Runs `test` with each suite. What is not installed is a skip; one that `NRI_ENGINE_SUITES` names must be there.
+///
+/// # Panics
+/// A suite that is named is not installed.
+pub fn for_each_suite(name: &str, program: &str, test: impl Fn(&Suite)) {
+    if !is_root() {
+        return skip(name, "not root");
+    }
+    if find_program("busybox").is_none() {
+        return skip(name, "no busybox; integration/setup.sh installs it");
+    }
+    let suites = suites();
+    if suites.is_empty() {
+        return skip(name, "no engines; integration/engines/setup.sh installs them");
+    }
+    for suite in suites {
+        let file = suite.program(program);
+        assert!(file.exists(), "{} is missing; integration/engines/setup.sh installs it", file.display());
+        eprintln!("-- {name}: {}", suite.name);
+        test(&suite);
+    }
+}
