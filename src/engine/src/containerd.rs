@@ -1,8 +1,15 @@
-//! containerd by its API: labels, and what its CRI keeps of containers and sandboxes.
+//! containerd: its CRI by annotations, other clients by the bundle, `<state>/io.containerd.runtime.v2.task/<namespace>/<id>`. Labels, and
+//! what CRI was asked for, are known to its API only.
+//! Sources: containerd, `internal/cri/labels/labels.go`, `internal/cri/store/{container,sandbox}/metadata.go`, `pkg/shim/shim.go`.
 
-use crate::{Identity, Map, Unreadable, unreadable};
+use crate::{Clues, Engine, Identity, Map, Role, Source, Unreadable, cri, nerdctl, paths, unreadable};
 use serde::Deserialize;
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+const SOCKET: &str = "/run/containerd/containerd.sock";
 
 /// What containerd knows of a container (`Containers.Get`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -21,9 +28,10 @@ const CONTAINER: &str = "io.cri-containerd.container.metadata";
 const SANDBOX: &str = "io.cri-containerd.sandbox.metadata";
 
 /// The envelope of both extensions.
-#[derive(Deserialize)]
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "PascalCase", default)]
 struct Versioned {
-    #[serde(rename = "Metadata")]
+    version: String,
     metadata: Kept,
 }
 
@@ -51,9 +59,62 @@ struct Names {
     namespace: Option<String>,
 }
 
+/// A container of CRI.
+pub(crate) fn identify_cri(clues: &Clues<'_>) -> Option<Identity> {
+    let mut identity = cri::identify(Engine::Containerd, clues, || None)?;
+    identity.source = source(clues, "k8s.io");
+    Some(identity)
+}
+
+/// A container of some other client.
+pub(crate) fn identify_task(clues: &Clues<'_>) -> Option<Identity> {
+    task(clues)?;
+    let mut identity = Identity::alone(Engine::Ctr, clues);
+    identity.source = source(clues, "default");
+    Some(identity)
+}
+
+/// State folder and namespace of a bundle that a shim made.
+fn task(clues: &Clues<'_>) -> Option<(PathBuf, String)> {
+    match paths::components(clues.bundle)?.as_slice() {
+        [state @ .., plugin, namespace, id]
+            if *id == clues.id && plugin.starts_with("io.containerd.runtime.") =>
+        {
+            Some((paths::absolute(state), (*namespace).to_owned()))
+        }
+        _ => None,
+    }
+}
+
+/// Where containerd is asked, if it is one that called the runtime.
+pub(crate) fn source(clues: &Clues<'_>, namespace: &str) -> Option<Source> {
+    let variable = |key: &str| clues.environment.get(key).map(String::as_str).filter(|v| !v.is_empty());
+    let grpc = variable("GRPC_ADDRESS").and_then(socket);
+    let told = grpc.or_else(|| socket(variable("TTRPC_ADDRESS")?.strip_suffix(".ttrpc")?));
+    let (state, in_bundle) = task(clues).unzip();
+    if told.is_none() && state.is_none() {
+        return None;
+    }
+    let of_root = || clues.runtime_root.and_then(Path::file_name).and_then(|n| n.to_str());
+    let namespace = in_bundle
+        .or_else(|| variable("NAMESPACE").or_else(of_root).map(str::to_owned))
+        .unwrap_or_else(|| namespace.to_owned());
+    let in_state = || state.filter(|s| s.components().count() > 1).map(|s| s.join("containerd.sock"));
+    let socket = told.or_else(in_state).unwrap_or_else(|| SOCKET.into());
+    Some(Source::Containerd { socket, namespace })
+}
+
+fn socket(address: &str) -> Option<PathBuf> {
+    paths::checked(address.strip_prefix("unix://").unwrap_or(address))
+}
+
 fn kept(metadata: &Metadata, extension: &'static str) -> Result<Option<Kept>, Unreadable> {
     let Some(bytes) = metadata.extensions.get(extension) else { return Ok(None) };
-    unreadable::parse::<Versioned>(extension, bytes, unreadable::ONE).map(|v| Some(v.metadata))
+    let Versioned { version, metadata } = unreadable::parse(extension, bytes, unreadable::ONE)?;
+    if version != "v1" {
+        return Err(Unreadable::Version { what: extension, found: version });
+    }
+    Ok(Some(metadata))
 }
 
 /// Adds what containerd knows of the container and, for a member of a pod, of its sandbox.
@@ -65,43 +126,57 @@ pub fn complete(
     own: &Metadata,
     sandbox: Option<&Metadata>,
 ) -> Result<(), Unreadable> {
-    let container = kept(own, CONTAINER)?;
-    let pod = match sandbox {
-        Some(sandbox) => kept(sandbox, SANDBOX)?,
-        None => kept(own, SANDBOX)?,
+    if identity.role == Role::Alone {
+        complete_alone(identity, own);
+        return Ok(());
+    }
+    let (container, sandbox) = match identity.role {
+        Role::Sandbox => (None, Some(own)),
+        _ => (kept(own, CONTAINER)?, sandbox),
     };
-    if !own.image.is_empty() && identity.image.is_empty() {
+    let pod = sandbox.map(|s| kept(s, SANDBOX)).transpose()?.flatten();
+    if identity.image.is_empty() {
         identity.image.clone_from(&own.image);
     }
-    match container {
-        Some(container) => {
-            let config = container.config.unwrap_or_default();
-            if let Some(name) = config.metadata.and_then(|m| m.name).filter(|n| !n.is_empty()) {
-                identity.name = name;
-            }
-            identity.labels = config.labels.unwrap_or_default();
-            identity.annotations = config.annotations.unwrap_or_default();
-        }
-        None if pod.is_none() => identity.labels.clone_from(&own.labels),
-        None => {}
+    identity.labels.clone_from(&own.labels);
+    if let Some(Config { metadata, labels, annotations }) = container.and_then(|c| c.config) {
+        set(&mut identity.name, metadata.and_then(|m| m.name));
+        identity.labels.extend(labels.unwrap_or_default());
+        identity.annotations = annotations.unwrap_or_default();
     }
-    if let Some(kept) = pod {
-        if let Some(handler) = kept.runtime_handler {
-            identity.pod.runtime_handler = handler;
-        }
-        let config = kept.config.unwrap_or_default();
-        let names = config.metadata.unwrap_or_default();
-        for (to, from) in [
-            (&mut identity.pod.name, names.name),
-            (&mut identity.pod.uid, names.uid),
-            (&mut identity.pod.namespace, names.namespace),
-        ] {
-            if let Some(from) = from.filter(|f| !f.is_empty()) {
-                *to = from;
-            }
-        }
-        identity.pod.labels = config.labels.unwrap_or_default();
-        identity.pod.annotations = config.annotations.unwrap_or_default();
+    if let (Some(kept), Some(sandbox)) = (pod, sandbox) {
+        let pod = &mut identity.pod;
+        set(&mut pod.runtime_handler, kept.runtime_handler);
+        let Config { metadata, labels, annotations } = kept.config.unwrap_or_default();
+        let names = metadata.unwrap_or_default();
+        set(&mut pod.name, names.name);
+        set(&mut pod.uid, names.uid);
+        set(&mut pod.namespace, names.namespace);
+        pod.labels.clone_from(&sandbox.labels);
+        pod.labels.extend(labels.unwrap_or_default());
+        pod.annotations = annotations.unwrap_or_default();
     }
     Ok(())
+}
+
+/// A client of its own: its labels, and nerdctl's name if the document has not told it.
+fn complete_alone(identity: &mut Identity, own: &Metadata) {
+    identity.labels.clone_from(&own.labels);
+    identity.image.clone_from(&own.image);
+    identity.pod.labels.clone_from(&own.labels);
+    identity.pod.runtime_handler.clone_from(&own.runtime);
+    if let Some(name) =
+        own.labels.get(nerdctl::NAME).filter(|n| identity.engine == Engine::Ctr && !n.is_empty())
+    {
+        identity.engine = Engine::Nerdctl;
+        identity.name.clone_from(name);
+        identity.pod.name.clone_from(name);
+    }
+}
+
+/// Sets what is there.
+fn set(to: &mut String, from: Option<String>) {
+    if let Some(from) = from.filter(|f| !f.is_empty()) {
+        *to = from;
+    }
 }

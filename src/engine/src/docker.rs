@@ -1,15 +1,21 @@
-//! Docker, and cri-dockerd, which is Docker with labels.
+//! Docker: names, labels and image are in files of dockerd, `<data-root>/containers/<id>/{config.v2,hostconfig}.json`, which are there
+//! before the container is created. The data root is known by mounts of files in that folder, and by the place of the root file system,
+//! which all storage drivers keep three levels below it.
+//! Sources: moby, `daemon/oci_linux.go`, `daemon/container/container.go`, `daemon/snapshotter/mount.go`.
 
-use crate::{Engine, Identity, Map, Role, Unreadable, unreadable};
+use crate::{Clues, Engine, Identity, Map, Source, Unreadable, cri_dockerd, paths, unreadable};
 use serde::Deserialize;
+use std::path::PathBuf;
+
+/// Files that dockerd makes for each container and mounts into it.
+const MOUNTED: [&str; 3] = ["resolv.conf", "hostname", "hosts"];
 
 /// What is used of `config.v2.json`.
-#[derive(Deserialize)]
+#[derive(Deserialize, Default)]
 #[serde(rename_all = "PascalCase", default)]
-#[derive(Default)]
 struct ConfigV2 {
     #[serde(rename = "ID")]
-    id: String,
+    id: Option<String>,
     name: Option<String>,
     config: Option<Config>,
 }
@@ -29,6 +35,48 @@ struct HostConfig {
     runtime: Option<String>,
 }
 
+/// A bundle in containerd's namespace `moby`, or dockerd's files among the mounts.
+pub(crate) fn identify(clues: &Clues<'_>) -> Option<Identity> {
+    if !paths::is_component(clues.id) {
+        return None;
+    }
+    let bundle = paths::components(clues.bundle).unwrap_or_default();
+    let mut dirs = mounted(clues);
+    if dirs.is_empty() && !bundle.ends_with(&["moby", clues.id]) {
+        return None;
+    }
+    if let Some(dir) = beside_root(clues) {
+        paths::add(&mut dirs, dir);
+    }
+    let mut identity = Identity::alone(Engine::Docker, clues);
+    identity.source = (!dirs.is_empty()).then_some(Source::Docker { dirs });
+    Some(identity)
+}
+
+/// The folders `containers/<id>` of which files are mounted.
+fn mounted(clues: &Clues<'_>) -> Vec<PathBuf> {
+    let mut dirs = Vec::new();
+    for mount in clues.mounts {
+        match paths::components(mount).as_deref() {
+            Some([root @ .., "containers", id, file]) if *id == clues.id && MOUNTED.contains(file) => {
+                paths::add(&mut dirs, paths::absolute(root).join("containers").join(id));
+            }
+            _ => {}
+        }
+    }
+    dirs
+}
+
+/// The folder by the data root: `<data-root>/overlay2/<x>/merged`, `<data-root>/rootfs/<snapshotter>/<id>`, and so on.
+fn beside_root(clues: &Clues<'_>) -> Option<PathBuf> {
+    match paths::components(clues.root)?.as_slice() {
+        [data_root @ .., _, _, _] if !data_root.is_empty() => {
+            Some(paths::absolute(data_root).join("containers").join(clues.id))
+        }
+        _ => None,
+    }
+}
+
 /// Adds what dockerd's files of this container say.
 ///
 /// # Errors
@@ -40,49 +88,30 @@ pub fn complete(
     hostconfig: Option<&[u8]>,
 ) -> Result<(), Unreadable> {
     let own: ConfigV2 = unreadable::parse("config.v2.json", config_v2, unreadable::ONE)?;
-    if own.id != id {
-        return Err(Unreadable::Other { what: "config.v2.json", found: own.id });
+    if own.id.as_deref() != Some(id) {
+        return Err(Unreadable::Other { what: "config.v2.json", found: own.id.unwrap_or_default() });
     }
     let host: HostConfig = match hostconfig {
         Some(bytes) => unreadable::parse("hostconfig.json", bytes, unreadable::ONE)?,
         None => HostConfig::default(),
     };
     let config = own.config.unwrap_or_default();
-    let mut labels = config.labels.unwrap_or_default();
+    identity.image = config.image.unwrap_or_default();
+    identity.labels = config.labels.unwrap_or_default();
     identity.annotations = host.annotations.unwrap_or_default();
-    if let Some(handler) = host.runtime {
-        identity.pod.runtime_handler = handler;
+    identity.pod.runtime_handler = host.runtime.unwrap_or_default();
+    let name = own.name.unwrap_or_default();
+    let name = name.strip_prefix('/').unwrap_or(&name);
+    if cri_dockerd::complete(identity, id, name) {
+        return Ok(());
     }
-    if let Some(image) = config.image.filter(|i| !i.is_empty()) {
-        identity.image = image;
+    if !name.is_empty() {
+        identity.name = name.to_owned();
+        identity.pod.name = name.to_owned();
     }
-    if let Some(name) = own.name.filter(|n| !n.is_empty()) {
-        identity.name = name.trim_start_matches('/').to_owned();
-        identity.pod.name.clone_from(&identity.name);
+    identity.pod.labels.clone_from(&identity.labels);
+    for (key, value) in &identity.annotations {
+        identity.pod.annotations.entry(key.clone()).or_insert_with(|| value.clone());
     }
-    let role = match labels.get("io.kubernetes.docker.type").map(String::as_str) {
-        Some("podsandbox") => Some((Role::Sandbox, id.to_owned())),
-        Some("container") => labels.get("io.kubernetes.sandbox.id").map(|s| (Role::Member, s.clone())),
-        _ => None,
-    };
-    if let Some((role, sandbox)) = role {
-        identity.engine = Engine::CriDockerd;
-        identity.role = role;
-        identity.pod.id.clone_from(&sandbox);
-        identity.pod.sandbox = sandbox;
-        let take = |key: &str| labels.get(key).cloned().unwrap_or_default();
-        identity.pod.name = take("io.kubernetes.pod.name");
-        identity.pod.namespace = take("io.kubernetes.pod.namespace");
-        identity.pod.uid = take("io.kubernetes.pod.uid");
-        identity.name = take("io.kubernetes.container.name");
-        let annotations: Vec<String> =
-            labels.keys().filter(|k| k.starts_with("annotation.")).cloned().collect();
-        for key in annotations {
-            if let Some(value) = labels.remove(&key) {
-                identity.annotations.insert(key.trim_start_matches("annotation.").to_owned(), value);
-            }
-        }
-    }
-    identity.labels = labels;
     Ok(())
 }

@@ -4,12 +4,26 @@
 //! fails, since a container must not fail because its name could not be found. Where an engine keeps more elsewhere (Docker's files,
 //! containerd's API, Podman's lists), the [`Identity`] names the [`Source`]; whoever reads it hands the bytes to the `complete` function of
 //! [`docker`], [`containerd`] or [`podman`], and an error of those is a reason to log, no more.
+//!
+//! * **Who decides.** A sandbox is no container to plugins: nothing is asked about it. Therefore no annotation, label or argument that an image
+//!   could bring makes one; there is always something besides that only the engine sets (the id, the bundle, the cgroup, the name).
+//! * **Made-up pods.** A container that is alone is a pod of its own, with its names, labels and annotations.
+//! * **Bounds.** JSON inside of JSON is parsed up to a size, and `serde_json` bounds its depth. Paths are built from absolute ones without
+//!   `..`, by engines' fixed layouts, for ids that are one ordinary component.
 
 #![forbid(unsafe_code)]
 
+mod buildkit;
+mod cgroup;
 pub mod containerd;
 mod cri;
+mod cri_dockerd;
+mod cri_o;
 pub mod docker;
+mod isulad;
+mod kubernetes;
+mod nerdctl;
+mod paths;
 mod plain;
 pub mod podman;
 mod unreadable;
@@ -48,6 +62,18 @@ pub struct Clues<'a> {
     pub runtime_root: Option<&'a Path>,
     /// Environment of the runtime's call.
     pub environment: &'a Map,
+}
+
+impl<'a> Clues<'a> {
+    /// An annotation that is there and not empty.
+    fn annotation(&self, key: &str) -> Option<&'a str> {
+        self.annotations.get(key).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// The annotations whose keys pass.
+    fn annotations_if(&self, pass: impl Fn(&str) -> bool) -> Map {
+        self.annotations.iter().filter(|(k, _)| pass(k)).map(|(k, v)| (k.clone(), v.clone())).collect()
+    }
 }
 
 /// The engines that are told apart.
@@ -106,7 +132,8 @@ pub enum Role {
     Sandbox,
     /// It is in a pod that has a sandbox container.
     Member,
-    /// It is in a pod that has none: the pod is made up, begins with the first of its containers and ends with the last.
+    /// It is in a pod that has none, or need not have one: unless the sandbox is known, the pod is made up, begins with the first of its
+    /// containers and ends with the last.
     Shared,
     /// The pod is made up, and begins and ends with this container.
     Alone,
@@ -147,16 +174,38 @@ pub struct Identity {
     pub role: Role,
     /// The pod.
     pub pod: Pod,
-    /// The container's name.
+    /// The container's name; its id where the engine keeps the name elsewhere.
     pub name: String,
     /// The container's labels.
     pub labels: Map,
-    /// Annotations of the container that its document does not have.
+    /// Annotations that the engine keeps of the container; its document may have some of them too, and others.
     pub annotations: Map,
     /// Name of its image.
     pub image: String,
     /// Where more is known.
     pub source: Option<Source>,
+}
+
+impl Identity {
+    /// A container that is a pod of its own; what has no name yet is called by its id.
+    fn alone(engine: Engine, clues: &Clues<'_>) -> Self {
+        Self {
+            engine,
+            role: Role::Alone,
+            pod: Pod {
+                id: clues.id.to_owned(),
+                name: clues.id.to_owned(),
+                annotations: clues.annotations.clone(),
+                cgroup_parent: cgroup::parent(clues.cgroups_path),
+                ..Pod::default()
+            },
+            name: clues.id.to_owned(),
+            labels: Map::new(),
+            annotations: Map::new(),
+            image: String::new(),
+            source: None,
+        }
+    }
 }
 
 /// Where an engine keeps what its document does not say.
@@ -182,32 +231,16 @@ pub enum Source {
 }
 
 /// Decides who a container is.
+///
+/// Engines that are known by paths and cgroups come before those that are known by annotations, which users of the former may set.
 pub fn identify(clues: &Clues<'_>) -> Identity {
-    cri::identify(clues).unwrap_or_else(|| plain::identify(clues))
-}
-
-/// What stands above the last component of a cgroupfs path, or the slice of a systemd one.
-fn cgroup_parent(cgroups_path: &str) -> String {
-    match cgroups_path.split(':').collect::<Vec<_>>().as_slice() {
-        [slice, _prefix, _name] => (*slice).to_owned(),
-        _ => Path::new(cgroups_path).parent().map(|p| p.to_string_lossy().into_owned()).unwrap_or_default(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parents_of_cgroup_paths() {
-        for (path, parent) in [
-            ("/a/b/c", "/a/b"),
-            ("/c", "/"),
-            ("", ""),
-            ("system.slice:docker:c", "system.slice"),
-            (":cri:c", ""),
-        ] {
-            assert_eq!(cgroup_parent(path), parent, "{path}");
-        }
-    }
+    docker::identify(clues)
+        .or_else(|| podman::identify(clues))
+        .or_else(|| cri_o::identify(clues))
+        .or_else(|| isulad::identify(clues))
+        .or_else(|| containerd::identify_cri(clues))
+        .or_else(|| nerdctl::identify(clues))
+        .or_else(|| buildkit::identify(clues))
+        .or_else(|| containerd::identify_task(clues))
+        .unwrap_or_else(|| plain::identify(clues))
 }

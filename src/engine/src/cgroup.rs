@@ -1,0 +1,75 @@
+//! The two forms of `linux.cgroupsPath`: a path below the hierarchy, and systemd's `slice:prefix:name`.
+
+use std::path::{Component, Path};
+
+/// `linux.cgroupsPath`, taken apart.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum CgroupsPath<'a> {
+    /// For systemd: the unit is `prefix-name.scope` in the slice.
+    Systemd { slice: &'a str, prefix: &'a str, name: &'a str },
+    /// A path.
+    Path(&'a Path),
+}
+
+impl<'a> CgroupsPath<'a> {
+    pub(crate) fn of(text: &'a str) -> Self {
+        match text.split(':').collect::<Vec<_>>().as_slice() {
+            &[slice, prefix, name] => Self::Systemd { slice, prefix, name },
+            _ => Self::Path(Path::new(text)),
+        }
+    }
+
+    /// The last two components of a path, the parent's first; nothing of systemd's form.
+    pub(crate) fn last_two(&self) -> Option<(&'a str, &'a str)> {
+        let Self::Path(path) = self else { return None };
+        let mut components = path.components().rev();
+        let mut next = || match components.next() {
+            Some(Component::Normal(name)) => name.to_str(),
+            _ => None,
+        };
+        let last = next()?;
+        Some((next()?, last))
+    }
+}
+
+/// What stands above the last component of a path, or the slice.
+pub(crate) fn parent(cgroups_path: &str) -> String {
+    match CgroupsPath::of(cgroups_path) {
+        CgroupsPath::Systemd { slice, .. } => slice.to_owned(),
+        CgroupsPath::Path(path) => {
+            path.parent().map(|p| p.to_string_lossy().into_owned()).unwrap_or_default()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parents() {
+        for (path, expected) in [
+            ("/a/b/c", "/a/b"),
+            ("/c", "/"),
+            ("", ""),
+            ("system.slice:docker:c", "system.slice"),
+            (":cri:c", ""),
+        ] {
+            assert_eq!(parent(path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn last_two_components() {
+        for (path, expected) in [
+            ("/a/b/c", Some(("b", "c"))),
+            ("b/c/", Some(("b", "c"))),
+            ("/c", None),
+            ("/b/../c", None),
+            ("s:b:c", None),
+            ("", None),
+        ] {
+            assert_eq!(CgroupsPath::of(path).last_two(), expected, "{path}");
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! cri-dockerd (and dockershim before it): Kubernetes on Docker. Everything is in Docker's labels; annotations of CRI are labels with a prefix.
+//!
+//! An image brings labels too. What it cannot bring is the container's name, so that only containers with kubelet's names are taken for what
+//! their labels say.
+//! Sources: cri-dockerd, `core/docker_service.go`, `core/helpers.go`, `core/naming.go`.
+
+use crate::{Engine, Identity, Map, Pod, Role, kubernetes};
+
+const TYPE: &str = "io.kubernetes.docker.type";
+const SANDBOX_ID: &str = "io.kubernetes.sandbox.id";
+const LOG_PATH: &str = "io.kubernetes.container.logpath";
+const ANNOTATION: &str = "annotation.";
+
+/// Makes an identity of Docker one of a pod's, if labels and name say so.
+pub(crate) fn complete(identity: &mut Identity, id: &str, name: &str) -> bool {
+    let Some(names) = kubernetes::of_container(name) else { return false };
+    let label = |key: &str| identity.labels.get(key).filter(|v| !v.is_empty()).cloned();
+    let (role, sandbox) = match (label(TYPE).as_deref(), label(SANDBOX_ID)) {
+        (Some("podsandbox"), _) if names.container == kubernetes::SANDBOX => (Role::Sandbox, id.to_owned()),
+        (Some("container"), Some(sandbox)) if sandbox != id => (Role::Member, sandbox),
+        _ => return false,
+    };
+    let own = |key: &str| {
+        [TYPE, SANDBOX_ID, LOG_PATH].contains(&key)
+            || (role == Role::Sandbox && key == kubernetes::CONTAINER_NAME)
+    };
+    let all = std::mem::take(&mut identity.labels);
+    for (key, value) in all.into_iter().filter(|(key, _)| !own(key)) {
+        match key.strip_prefix(ANNOTATION) {
+            Some(key) => identity.annotations.insert(key.to_owned(), value),
+            None => identity.labels.insert(key, value),
+        };
+    }
+    identity.engine = Engine::CriDockerd;
+    identity.role = role;
+    identity.name = names.container.to_owned();
+    let of_pod = |map: &Map| if role == Role::Sandbox { map.clone() } else { Map::new() };
+    identity.pod = Pod {
+        id: sandbox.clone(),
+        sandbox,
+        labels: of_pod(&identity.labels),
+        annotations: of_pod(&identity.annotations),
+        cgroup_parent: std::mem::take(&mut identity.pod.cgroup_parent),
+        runtime_handler: std::mem::take(&mut identity.pod.runtime_handler),
+        ..Pod::default()
+    };
+    kubernetes::name_pod(&mut identity.pod, Some(&names), &identity.labels);
+    true
+}

@@ -1,0 +1,30 @@
+//! iSulad: bundles are `<graph>/engines/<runtime>/<id>`, systemd's cgroups `<slice>:isulad:<id>`. Its CRI writes containerd's keys, but a
+//! sandbox's own id only on the others; names and labels of containers without CRI are nowhere in the document.
+//! Sources: iSulad, `src/daemon/config/isulad_config.c`, `src/daemon/entry/cri/`, `src/daemon/modules/spec/specs.c`.
+
+use crate::{Clues, Engine, Identity, Role, cgroup::CgroupsPath, cri, paths};
+
+/// What iSulad itself keeps with a sandbox.
+const CHECKPOINT: &str = "cri.sandbox.isulad.checkpoint";
+
+pub(crate) fn identify(clues: &Clues<'_>) -> Option<Identity> {
+    let bundle = paths::components(clues.bundle).unwrap_or_default();
+    let runtime = match bundle.as_slice() {
+        [.., "engines", runtime, id] if *id == clues.id => Some((*runtime).to_owned()),
+        _ => None,
+    };
+    let by_cgroup = || {
+        matches!(CgroupsPath::of(clues.cgroups_path),
+            CgroupsPath::Systemd { prefix: "isulad", name, .. } if name == clues.id)
+    };
+    if runtime.is_none() && !by_cgroup() {
+        return None;
+    }
+    let mut identity = cri::identify(Engine::Isulad, clues, || Some(clues.id.to_owned()))
+        .unwrap_or_else(|| Identity::alone(Engine::Isulad, clues));
+    if identity.role != Role::Alone {
+        identity.pod.annotations.remove(CHECKPOINT);
+    }
+    identity.pod.runtime_handler = runtime.unwrap_or_default();
+    Some(identity)
+}

@@ -1,0 +1,69 @@
+//! Names that kubelet's runtimes give to containers: `k8s_<container>_<pod>_<namespace>_<uid>_<attempt>`, and CRI-O to sandboxes, without
+//! the container. Parts that are names of Kubernetes have no underscore.
+//! Sources: cri-dockerd, `core/naming.go`; CRI-O, `internal/lib/sandbox/builder.go`.
+
+use crate::{Map, Pod};
+
+/// Keys that kubelet puts into the labels of containers and sandboxes.
+pub(crate) const POD_NAME: &str = "io.kubernetes.pod.name";
+pub(crate) const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
+pub(crate) const POD_UID: &str = "io.kubernetes.pod.uid";
+pub(crate) const CONTAINER_NAME: &str = "io.kubernetes.container.name";
+
+/// What kubelet calls a sandbox's container.
+pub(crate) const SANDBOX: &str = "POD";
+
+/// What a name says of a container and its pod.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Names<'a> {
+    pub(crate) container: &'a str,
+    pub(crate) pod: &'a str,
+    pub(crate) namespace: &'a str,
+    pub(crate) uid: &'a str,
+}
+
+/// Takes the name of a container apart. It may have a random part at its end, given when the name was taken.
+pub(crate) fn of_container(name: &str) -> Option<Names<'_>> {
+    match name.split('_').collect::<Vec<_>>().as_slice() {
+        &["k8s", container, pod, namespace, uid, _] | &["k8s", container, pod, namespace, uid, _, _] => {
+            Some(Names { container, pod, namespace, uid })
+        }
+        _ => None,
+    }
+}
+
+/// Takes the name of a sandbox apart. What is not Kubernetes' may have underscores in the pod's name.
+pub(crate) fn of_sandbox(name: &str) -> Option<Names<'_>> {
+    match name.strip_prefix("k8s_")?.rsplitn(4, '_').collect::<Vec<_>>().as_slice() {
+        &[_, uid, namespace, pod] => Some(Names { container: "", pod, namespace, uid }),
+        _ => None,
+    }
+}
+
+/// Names the pod by the engine's own name of it, else by the labels that kubelet gave.
+pub(crate) fn name_pod(pod: &mut Pod, names: Option<&Names<'_>>, labels: &Map) {
+    let choose = |named: Option<&str>, key: &str| {
+        named.map(str::to_owned).or_else(|| labels.get(key).cloned()).unwrap_or_default()
+    };
+    pod.name = choose(names.map(|n| n.pod), POD_NAME);
+    pod.namespace = choose(names.map(|n| n.namespace), POD_NAMESPACE);
+    pod.uid = choose(names.map(|n| n.uid), POD_UID);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        let web = Names { container: "nginx", pod: "web", namespace: "default", uid: "u-1" };
+        assert_eq!(of_container("k8s_nginx_web_default_u-1_0").as_ref(), Some(&web));
+        assert_eq!(of_container("k8s_nginx_web_default_u-1_0_1a2b3c4d").as_ref(), Some(&web));
+        assert_eq!(of_sandbox("k8s_web_default_u-1_0"), Some(Names { container: "", ..web }));
+        for name in ["", "web", "k8s_web", "x_nginx_web_default_u-1_0", "k8s_a_b_c_d_e_f_g"] {
+            assert_eq!(of_container(name), None, "{name}");
+        }
+        assert_eq!(of_sandbox("k8s_my_web_default_u-1_0").unwrap().pod, "my_web");
+        assert_eq!((of_sandbox("k8s_default_u-1_0"), of_sandbox("web_default_u-1_0_0")), (None, None));
+    }
+}

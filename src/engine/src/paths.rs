@@ -1,0 +1,65 @@
+//! Paths in the layouts of engines. Only absolute paths without `..` are taken apart, and only for ids that are one ordinary component,
+//! so that nothing that is built here leads out of where it began.
+
+use std::path::{Component, Path, PathBuf};
+
+/// Longest id that is looked for in paths; engines' have 64 characters, and file systems end at 255.
+const LONGEST_ID: usize = 255;
+
+/// Whether an id is one ordinary component of a path, of the characters that runtimes allow.
+pub(crate) fn is_component(id: &str) -> bool {
+    let allowed = |b: u8| b.is_ascii_alphanumeric() || b"_+-.".contains(&b);
+    !id.is_empty() && id.len() <= LONGEST_ID && id.bytes().all(allowed) && id != "." && id != ".."
+}
+
+/// The ordinary components of an absolute path; nothing if it is relative, has `..` or is not UTF-8.
+pub(crate) fn components(path: &Path) -> Option<Vec<&str>> {
+    let mut components = path.components();
+    if components.next() != Some(Component::RootDir) {
+        return None;
+    }
+    components.map(|c| if let Component::Normal(name) = c { name.to_str() } else { None }).collect()
+}
+
+/// The absolute path of components.
+pub(crate) fn absolute(components: &[&str]) -> PathBuf {
+    Path::new("/").join(components.iter().collect::<PathBuf>())
+}
+
+/// An absolute path without `..`, from text.
+pub(crate) fn checked(text: &str) -> Option<PathBuf> {
+    components(Path::new(text)).filter(|c| !c.is_empty()).map(|c| absolute(&c))
+}
+
+/// Adds a path once.
+pub(crate) fn add(paths: &mut Vec<PathBuf>, path: PathBuf) {
+    if !paths.contains(&path) {
+        paths.push(path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids() {
+        for id in ["c1", "a.b_c-d+e", &"f".repeat(64)] {
+            assert!(is_component(id), "{id}");
+        }
+        for id in ["", ".", "..", "a/b", "a\0b", "a b", "ü", &"f".repeat(256)] {
+            assert!(!is_component(id), "{id}");
+        }
+    }
+
+    #[test]
+    fn only_absolute_paths_without_parents() {
+        assert_eq!(components(Path::new("/a//./b/")), Some(vec!["a", "b"]));
+        assert_eq!(components(Path::new("/")), Some(vec![]));
+        for path in ["a/b", "", "/a/../b", "../a"] {
+            assert_eq!(components(Path::new(path)), None, "{path}");
+        }
+        assert_eq!(checked("/a//b"), Some("/a/b".into()));
+        assert_eq!((checked("/"), checked("a")), (None, None));
+    }
+}

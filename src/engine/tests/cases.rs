@@ -1,0 +1,95 @@
+//! Who a container is, by the documents and calls that engines make: a file per case in `tests/samples`, recorded where it says so.
+//!
+//! A case holds what the runtime was given (`config` is the document without all that does not matter here: processes, capabilities,
+//! limits, namespaces, file systems of the kernel), what the engine keeps elsewhere, and the whole identity before (`identity`) and after
+//! (`completed`) that was read. `NRI_REGENERATE=1` writes both anew; read the difference.
+
+#![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests may fail as tests do
+
+mod common;
+
+use common::{Case, cases, shown};
+use nri_engine::{Role, Source};
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+#[test]
+fn identities() {
+    let mut engines = BTreeSet::new();
+    for case in cases() {
+        let (identity, completed) = (case.identity(), case.completed());
+        engines.insert(identity.engine.name());
+        let seen = [("identity", Some(shown(&identity))), ("completed", completed.as_ref().map(shown))];
+        if std::env::var_os("NRI_REGENERATE").is_some() {
+            case.write(&seen);
+            continue;
+        }
+        for (key, seen) in seen {
+            assert_eq!(
+                seen.unwrap_or(Value::Null),
+                case.value[key],
+                "{}, {key}: {}",
+                case.name,
+                case.value["about"]
+            );
+        }
+    }
+    let all = ["buildkit", "containerd", "cri-o", "ctr", "docker", "isulad", "nerdctl", "plain", "podman"];
+    assert_eq!(engines, BTreeSet::from(all));
+}
+
+/// Cases of the containers of one pod of Podman: the infra container first.
+#[test]
+fn infra_containers_and_members_agree_on_the_pod() {
+    for (infra, member) in [
+        ("podman-4.3.1-infra", "podman-4.3.1-member"),
+        ("podman-5.4.2-infra", "podman-5.4.2-member"),
+        ("podman-5.8.6-infra", "podman-5.8.6-member"),
+        ("podman-pod-infra-named", "podman-pod-member-both"),
+        ("podman-pod-infra-named", "podman-pod-member-elsewhere"),
+        ("podman-pod-infra-without-cgroup", "podman-pod-member-without-cgroup"),
+        ("podman-pod-infra-other-name", "podman-pod-member-other-parent"),
+        ("podman-systemd-infra", "podman-systemd-member"),
+        ("podman-systemd-infra", "podman-rootless-member"),
+        ("podman-without-cgroups-infra", "podman-without-cgroups-member"),
+    ] {
+        let (infra, member) = (Case::named(infra), Case::named(member));
+        for (first, second) in [
+            (infra.identity(), member.identity()),
+            (infra.completed().unwrap_or(infra.identity()), member.completed().unwrap_or(member.identity())),
+        ] {
+            let name = &member.name;
+            assert_eq!(second.role, Role::Member, "{name}");
+            assert_eq!(second.pod.sandbox, infra.id(), "{name}");
+            // By the pod's id, or by that of the container that is the sandbox.
+            let agree = second.pod.id == first.pod.id || second.pod.id == infra.id();
+            assert!(agree, "{name}: {} and {}", first.pod.id, second.pod.id);
+        }
+    }
+}
+
+/// A service that opens what is named here may not be led elsewhere by what users write.
+#[test]
+fn sources_are_where_engines_keep_them() {
+    for case in cases() {
+        let id = case.id();
+        match case.identity().source {
+            Some(Source::Docker { dirs }) => {
+                assert!(!dirs.is_empty(), "{}", case.name);
+                for dir in &dirs {
+                    assert!(dir.ends_with(format!("containers/{id}")), "{}: {}", case.name, dir.display());
+                    assert!(!dir.starts_with("/evil"), "{}: {}", case.name, dir.display());
+                }
+            }
+            Some(Source::Podman { lists }) => {
+                let mut files = lists.iter().map(|l| l.file_name().unwrap().to_str().unwrap());
+                let known = ["containers.json", "volatile-containers.json"];
+                assert!(files.all(|f| known.contains(&f)), "{}", case.name);
+            }
+            Some(Source::Containerd { socket, namespace }) => {
+                assert!(socket.is_absolute() && !namespace.is_empty(), "{}", case.name);
+            }
+            None => {}
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! Nothing panics, whatever is in a document or in an engine's files; what cannot be read changes nothing; nothing leads elsewhere.
+
+#![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests may fail as tests do
+
+mod common;
+
+use common::{Case, cases};
+use nri_engine::{Clues, Identity, Map, Role, Source, Unreadable, containerd, docker, identify, podman};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use std::path::{Component, Path, PathBuf};
+use std::sync::LazyLock;
+
+static CASES: LazyLock<Vec<Case>> = LazyLock::new(cases);
+
+/// JSON that takes the stack of a parser without a bound of its depth.
+fn deep() -> String {
+    "[".repeat(200_000) + &"]".repeat(200_000)
+}
+
+#[track_caller]
+fn unchanged(name: &str, complete: impl FnOnce(&mut Identity) -> Result<(), Unreadable>, expected: &str) {
+    let before = Case::named(name).identity();
+    let mut identity = before.clone();
+    let error = complete(&mut identity).unwrap_err();
+    assert!(error.to_string().starts_with(expected), "{error}");
+    assert_eq!(identity, before);
+}
+
+#[test]
+fn what_docker_did_not_write() {
+    let case = Case::named("docker-28.5.2");
+    let good = case.value["docker"]["config.v2"].to_string().into_bytes();
+    let check = |id: &str, config: &[u8], host: Option<&[u8]>, expected: &str| {
+        unchanged(&case.name, |identity| docker::complete(identity, id, config, host), expected);
+    };
+    check(case.id(), b"", None, "config.v2.json");
+    check(case.id(), b"{}", None, "config.v2.json is that of container \"\"");
+    check(case.id(), b"null", None, "config.v2.json");
+    check(case.id(), deep().as_bytes(), None, "config.v2.json");
+    check(case.id(), format!("{{\"ID\":{}}}", deep()).as_bytes(), None, "config.v2.json");
+    check(case.id(), &vec![b' '; (4 << 20) + 1], None, "config.v2.json has 4194305 bytes, more than 4194304");
+    check("other", &good, None, "config.v2.json is that of container \"b58d898a");
+    check(case.id(), &good, Some(b"{\"Runtime\":1}"), "hostconfig.json");
+    check(case.id(), &good, Some(deep().as_bytes()), "hostconfig.json");
+}
+
+#[test]
+fn what_podman_did_not_write() {
+    let name = "podman-pod-infra-without-cgroup";
+    let id = Case::named(name).id().to_owned();
+    let check = |list: &str, expected: &str| {
+        unchanged(name, |identity| podman::complete(identity, &id, list.as_bytes()).map(drop), expected);
+    };
+    check("", "list of containers");
+    check("{}", "list of containers");
+    check("[{}]", "list of containers");
+    check(&deep(), "list of containers");
+    check(&" ".repeat((16 << 20) + 1), "list of containers has 16777217 bytes");
+    check(&json!([{ "id": id, "metadata": "{" }]).to_string(), "metadata of a container");
+    check(&json!([{ "id": id, "metadata": deep() }]).to_string(), "metadata of a container");
+    let mut identity = Case::named(name).identity();
+    let before = identity.clone();
+    assert!(!podman::complete(&mut identity, &id, b"[]").unwrap());
+    assert_eq!(identity, before);
+    // An entry without metadata has a name still.
+    let list = json!([{ "id": id, "names": ["web", "other"], "metadata": "" }]).to_string();
+    assert!(podman::complete(&mut identity, &id, list.as_bytes()).unwrap());
+    assert_eq!((identity.name.as_str(), identity.role), ("web", Role::Alone));
+}
+
+#[test]
+fn what_containerd_did_not_write() {
+    let check = |name: &str, extension: &str, bytes: String, expected: &str| {
+        let extensions = [(extension.to_owned(), bytes.into_bytes())].into();
+        let own = containerd::Metadata {
+            extensions,
+            labels: [("a".into(), "b".into())].into(),
+            ..Default::default()
+        };
+        let sandbox = Some(&own).filter(|_| extension == "io.cri-containerd.sandbox.metadata");
+        unchanged(name, |identity| containerd::complete(identity, &own, sandbox), expected);
+    };
+    for (name, extension) in [
+        ("containerd-2.1.9-member", "io.cri-containerd.container.metadata"),
+        ("containerd-2.1.9-member", "io.cri-containerd.sandbox.metadata"),
+        ("containerd-2.1.9-sandbox", "io.cri-containerd.sandbox.metadata"),
+    ] {
+        check(name, extension, String::new(), extension);
+        check(name, extension, deep(), extension);
+        check(
+            name,
+            extension,
+            json!({ "Version": "v1", "Metadata": { "Config": 7 } }).to_string(),
+            extension,
+        );
+        let other = json!({ "Version": "v2", "Metadata": {} }).to_string();
+        check(name, extension, other, &format!("{extension} has version \"v2\""));
+    }
+}
+
+/// An annotation that is no JSON, too deep, or too large is as if it were not there.
+#[test]
+fn hostile_annotations() {
+    let case = Case::named("cri-o-shared");
+    let without = |key: &str, value: &str| {
+        let mut value_of = Case::named("cri-o-shared");
+        value_of.value["config"]["annotations"][key] = json!(value);
+        value_of.identity()
+    };
+    let good = case.identity();
+    for bad in ["", "{", "7", "{\"a\":1}", &deep(), &format!("{{\"a\":\"{}\"}}", "a".repeat(1 << 20))] {
+        let identity = without("io.kubernetes.cri-o.Labels", bad);
+        assert_eq!((identity.labels, identity.pod.name), (Map::new(), good.pod.name.clone()));
+        let identity = without("io.kubernetes.cri-o.Metadata", bad);
+        assert_eq!(identity.name, if bad == "{\"a\":1}" { "nginx" } else { good.name.as_str() });
+    }
+}
+
+/// Paths that a service may open lie where the document's do, without `..`.
+fn bounded(path: &Path) -> bool {
+    path.is_absolute() && !path.components().any(|c| c == Component::ParentDir)
+}
+
+fn check(identity: &Identity, id: &str) {
+    match identity.role {
+        Role::Alone => assert_eq!((identity.pod.id.as_str(), identity.pod.sandbox.as_str()), (id, "")),
+        Role::Sandbox => assert_eq!(identity.pod.sandbox, id),
+        Role::Shared => assert!(!identity.pod.id.is_empty() && identity.pod.sandbox.is_empty()),
+        Role::Member => assert!(!identity.pod.id.is_empty() && identity.pod.sandbox != id),
+    }
+    match &identity.source {
+        Some(Source::Docker { dirs }) => {
+            assert!(dirs.iter().all(|d| bounded(d) && d.ends_with(Path::new("containers").join(id))));
+        }
+        Some(Source::Podman { lists }) => assert!(lists.iter().all(|l| bounded(l))),
+        Some(Source::Containerd { socket, .. }) => assert!(bounded(socket)),
+        None => {}
+    }
+}
+
+/// Words that engines know, and others.
+fn word() -> impl Strategy<Value = String> {
+    prop_oneof![
+        prop::sample::select(vec![
+            "",
+            "..",
+            ".",
+            "c1",
+            "moby",
+            "containers",
+            "hosts",
+            "userdata",
+            "overlay-containers",
+            "engines",
+            "executor",
+            "io.containerd.runtime.v2.task",
+            "buildkit",
+            "libpod-c1",
+            "libpod",
+            "isulad",
+            "rootfs",
+            "merged",
+        ])
+        .prop_map(str::to_owned),
+        "[a-z0-9.:_/\\\\\u{e9}-]{0,6}",
+        "[0-9a-f]{64}",
+    ]
+}
+
+fn path() -> impl Strategy<Value = String> {
+    (any::<bool>(), prop::collection::vec(word(), 0..6))
+        .prop_map(|(absolute, words)| format!("{}{}", if absolute { "/" } else { "" }, words.join("/")))
+}
+
+fn annotations() -> impl Strategy<Value = Map> {
+    let key = prop::sample::select(vec![
+        "io.container.manager",
+        "io.kubernetes.cri.container-type",
+        "io.kubernetes.cri.sandbox-id",
+        "io.kubernetes.cri-o.ContainerType",
+        "io.kubernetes.cri-o.SandboxID",
+        "io.kubernetes.cri-o.SandboxName",
+        "io.kubernetes.cri-o.Labels",
+        "io.kubernetes.cri-o.Annotations",
+        "io.kubernetes.cri-o.Metadata",
+        "io.podman.annotations.autoremove",
+        "nerdctl/name",
+        "x",
+    ]);
+    let known = vec![
+        "libpod",
+        "cri-o",
+        "sandbox",
+        "container",
+        "c1",
+        "{}",
+        "null",
+        "{\"name\":\"n\"}",
+        "k8s_a_b_c_0",
+        "TRUE",
+    ];
+    let value = prop_oneof![prop::sample::select(known).prop_map(str::to_owned), ".{0,8}", word()];
+    prop::collection::btree_map(key.prop_map(str::to_owned), value, 0..8)
+}
+
+/// Puts junk into a value at a place that `steps` lead to.
+fn spoil(value: &mut Value, steps: &[usize], junk: Value) {
+    let Some((step, rest)) = steps.split_first() else {
+        *value = junk;
+        return;
+    };
+    match value {
+        Value::Object(fields) if !fields.is_empty() => {
+            let index = step % fields.len();
+            spoil(fields.values_mut().nth(index).unwrap(), rest, junk);
+        }
+        Value::Array(items) if !items.is_empty() => {
+            let index = step % items.len();
+            spoil(&mut items[index], rest, junk);
+        }
+        other => *other = junk,
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_clues(
+        id in prop_oneof![3 => Just("c1".to_owned()), 1 => word()], annotations in annotations(), cgroups_path in prop_oneof![path(), "[a-z.-]{0,6}:[a-z]{0,6}:c1"],
+        (bundle, root, runtime_root) in (path(), path(), path()), mounts in prop::collection::vec(path(), 0..4),
+        environment in prop::collection::btree_map(prop::sample::select(vec!["GRPC_ADDRESS", "TTRPC_ADDRESS", "NAMESPACE"]).prop_map(str::to_owned), path(), 0..3),
+        bytes in prop::collection::vec(any::<u8>(), 0..64),
+    ) {
+        let mounts: Vec<PathBuf> = mounts.into_iter().map(PathBuf::from).collect();
+        let mut identity = identify(&Clues {
+            id: &id, annotations: &annotations, args: &[], bundle: Path::new(&bundle), cgroups_path: &cgroups_path, hostname: &root,
+            root: Path::new(&root), mounts: &mounts, runtime_root: Some(Path::new(&runtime_root)), environment: &environment,
+        });
+        check(&identity, &id);
+        let before = identity.clone();
+        if podman::complete(&mut identity, &id, &bytes).is_err() && docker::complete(&mut identity, &id, &bytes, None).is_err() {
+            prop_assert_eq!(&identity, &before);
+        }
+    }
+
+    #[test]
+    fn spoiled_cases(case in any::<prop::sample::Index>(), steps in prop::collection::vec(any::<usize>(), 1..8), junk in prop_oneof![
+        Just(Value::Null), any::<i64>().prop_map(Value::from), ".{0,8}".prop_map(Value::from), Just(json!([])), Just(json!({ "a": "b" })),
+    ]) {
+        let mut spoiled = Case::named(&case.get(&CASES).name);
+        let id = spoiled.id().to_owned();
+        for key in ["config", "docker", "podman", "containerd"] {
+            if let Some(part) = spoiled.value.get_mut(key) {
+                spoil(part, &steps, junk.clone());
+            }
+        }
+        check(&spoiled.identity(), &id);
+        if let Ok(identity) = spoiled.try_completed() {
+            check(&identity, &id);
+        }
+    }
+}
