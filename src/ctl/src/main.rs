@@ -1,6 +1,7 @@
 //! `nrictl`: administration of nri-container-runtime.
 
 mod doctor;
+mod install;
 mod place;
 mod status;
 
@@ -39,6 +40,10 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Put the wrapper into an engine's configuration. What was there stays, and `uninstall` brings it back.
+    Install(install::Install),
+    /// Take the wrapper out of an engine's configuration.
+    Uninstall(install::Uninstall),
     /// Show nrid, its plugins, and how much it knows. Exit code 3 if it does not run.
     Status {
         /// For programs.
@@ -61,6 +66,8 @@ enum CtlError {
     Answer(Box<Reply>),
     #[error("nrid did not end within {STOP_PATIENCE:?}")]
     StillThere,
+    #[error(transparent)]
+    Install(#[from] install::InstallError),
     #[error("output: {0}")]
     Output(#[from] std::io::Error),
 }
@@ -72,7 +79,10 @@ fn main() -> ExitCode {
         Err(error) => {
             // Nowhere else to tell.
             let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("nrictl: {error}\n"));
-            ExitCode::FAILURE
+            match error {
+                CtlError::Install(error) => error.code(),
+                _ => ExitCode::FAILURE,
+            }
         }
     }
 }
@@ -82,6 +92,13 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
     match &arguments.command {
         // It has to say what is wrong with the configuration, too.
         Command::Doctor { json } => doctor(&place, *json),
+        // These need neither nrid nor a configuration that can be read.
+        Command::Install(install) => {
+            install.run(arguments.config.as_deref()).map(|()| ExitCode::SUCCESS).map_err(Into::into)
+        }
+        Command::Uninstall(uninstall) => {
+            uninstall.run(arguments.config.as_deref()).map(|()| ExitCode::SUCCESS).map_err(Into::into)
+        }
         Command::Start => {
             place?.launcher.connect_or_start()?;
             Ok(ExitCode::SUCCESS)

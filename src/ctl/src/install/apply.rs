@@ -1,0 +1,152 @@
+//! Makes a plan real: every file is whole at every moment, and all of them change or none.
+//!
+//! All new contents are written beside their places first. Only then is the first one renamed; what fails after that is undone.
+
+use super::{
+    error::InstallError,
+    plan::{Content, Step},
+    root::Root,
+};
+use std::{
+    fs::{self, File, Permissions},
+    io::{self, Write},
+    os::unix::fs::{MetadataExt, PermissionsExt, fchown, symlink},
+    path::{Path, PathBuf},
+};
+use tempfile::{Builder, NamedTempFile};
+
+/// Mode of a file that was not there before.
+const NEW_FILE: u32 = 0o644;
+
+struct Prepared<'a> {
+    step: &'a Step,
+    /// Where it is for us.
+    place: PathBuf,
+    /// The new file, beside its place.
+    file: Option<NamedTempFile>,
+}
+
+/// Performs all steps, or none.
+///
+/// # Errors
+/// Something cannot be written, or is not any more what the plan was made for.
+pub(crate) fn apply(root: &Root, steps: &[Step]) -> Result<(), InstallError> {
+    let mut made = Vec::new();
+    let prepared: Result<Vec<Prepared<'_>>, InstallError> =
+        steps.iter().map(|step| prepare(root, step, &mut made)).collect();
+    let result = prepared.and_then(|prepared| perform(root, prepared));
+    if result.is_err() {
+        // Only directories that are empty again go.
+        made.iter().rev().for_each(|dir| drop(fs::remove_dir(dir)));
+    }
+    result
+}
+
+fn prepare<'a>(root: &Root, step: &'a Step, made: &mut Vec<PathBuf>) -> Result<Prepared<'a>, InstallError> {
+    let wrong = |e| InstallError::Write(step.path.clone(), e);
+    let place = match (&step.before, &step.after) {
+        (Content::Link(_), _) | (_, Content::Link(_)) => root.place(&step.path),
+        _ => root.real(&step.path),
+    };
+    let place = place.map_err(wrong)?;
+    let parent = place.parent().unwrap_or(Path::new("/"));
+    let file = match &step.after {
+        Content::Nothing => {
+            // Whether it can be removed is known only by trying; that the directory can be written to is not.
+            rustix::fs::access(parent, rustix::fs::Access::WRITE_OK).map_err(|e| wrong(e.into()))?;
+            None
+        }
+        Content::Link(_) => {
+            make_dirs(parent, made).map_err(wrong)?;
+            rustix::fs::access(parent, rustix::fs::Access::WRITE_OK).map_err(|e| wrong(e.into()))?;
+            None
+        }
+        Content::Bytes(bytes) => {
+            make_dirs(parent, made).map_err(wrong)?;
+            let like = step.like.as_ref().map(|path| root.real(path)).transpose().map_err(wrong)?;
+            Some(beside(parent, bytes, like.as_deref().unwrap_or(&place)).map_err(wrong)?)
+        }
+    };
+    Ok(Prepared { step, place, file })
+}
+
+fn make_dirs(dir: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
+    if dir.is_dir() {
+        return Ok(());
+    }
+    if let Some(parent) = dir.parent() {
+        make_dirs(parent, made)?;
+    }
+    fs::create_dir(dir)?;
+    made.push(dir.to_owned());
+    Ok(())
+}
+
+/// A file in `dir` with these bytes, as if it were `like`.
+fn beside(dir: &Path, bytes: &[u8], like: &Path) -> io::Result<NamedTempFile> {
+    let mut file = Builder::new().prefix(".nri-").tempfile_in(dir)?;
+    file.write_all(bytes)?;
+    match fs::metadata(like) {
+        Ok(meta) => {
+            let own = file.as_file().metadata()?;
+            if (own.uid(), own.gid()) != (meta.uid(), meta.gid()) {
+                fchown(file.as_file(), Some(meta.uid()), Some(meta.gid()))?;
+            }
+            file.as_file().set_permissions(Permissions::from_mode(meta.mode() & 0o7777))?;
+        }
+        Err(_) => file.as_file().set_permissions(Permissions::from_mode(NEW_FILE))?,
+    }
+    file.as_file().sync_all()?;
+    Ok(file)
+}
+
+fn perform(root: &Root, prepared: Vec<Prepared<'_>>) -> Result<(), InstallError> {
+    for Prepared { step, place, .. } in &prepared {
+        if there(place) != step.before {
+            return Err(InstallError::Raced(step.path.clone()));
+        }
+    }
+    let mut done: Vec<&Step> = Vec::new();
+    for Prepared { step, place, file } in prepared {
+        match put(&place, &step.after, file) {
+            Ok(()) => done.push(step),
+            Err(error) => {
+                let undone: Vec<String> = done.iter().rev().filter_map(|step| undo(root, step)).collect();
+                return Err(match undone.as_slice() {
+                    [] => InstallError::Write(step.path.clone(), error),
+                    left => InstallError::HalfWritten(step.path.clone(), error, left.join("; ")),
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+fn there(place: &Path) -> Content {
+    match fs::read_link(place) {
+        Ok(target) => Content::Link(target),
+        Err(_) => fs::read(place).map_or(Content::Nothing, Content::Bytes),
+    }
+}
+
+fn put(place: &Path, after: &Content, file: Option<NamedTempFile>) -> io::Result<()> {
+    match (after, file) {
+        (Content::Bytes(_), Some(file)) => drop(file.persist(place).map_err(|e| e.error)?),
+        (Content::Bytes(bytes), None) => {
+            let parent = place.parent().unwrap_or(Path::new("/"));
+            beside(parent, bytes, place)?.persist(place).map_err(|e| e.error)?;
+        }
+        (Content::Link(target), _) => symlink(target, place)?,
+        (Content::Nothing, _) => fs::remove_file(place)?,
+    }
+    // The new name is on the disk before the next file changes.
+    place.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
+}
+
+/// Puts back what was there; says what could not be.
+fn undo(root: &Root, step: &Step) -> Option<String> {
+    let link = matches!(step.before, Content::Link(_)) || matches!(step.after, Content::Link(_));
+    let place = if link { root.place(&step.path) } else { root.real(&step.path) };
+    let result = place.and_then(|place| put(&place, &step.before, None));
+    result.err().map(|e| format!("{}: {e}", step.path.display()))
+}

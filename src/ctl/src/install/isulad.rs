@@ -1,0 +1,26 @@
+//! iSulad: its `daemon.json` has runtimes as Docker's has (`iSulad: docs/manual/runc_config_zh.md`).
+//!
+//! Names of runtimes that it knows by itself cannot be redirected: `runc` is always the program of that name
+//! (`iSulad: src/daemon/modules/runtime/isula/isula_rt_ops.c`).
+
+use super::{
+    docker,
+    engine::{Asked, Needs},
+    error::InstallError,
+};
+use std::path::Path;
+
+/// The usual file.
+pub(crate) const FILE: &str = "/etc/isulad/daemon.json";
+
+/// What iSulad needs.
+pub(crate) fn needs(asked: &Asked<'_>) -> Result<Needs, InstallError> {
+    let schema = docker::schema(asked.file.unwrap_or(Path::new(FILE)));
+    let name = asked.runtimes.first().map_or("", |runtime| &runtime.name);
+    let usage = vec![
+        format!("isula run --rm --runtime {name} IMAGE"),
+        format!("Kubernetes: a RuntimeClass with handler: {name}"),
+    ];
+    let targets = vec![docker::target(asked, &schema)];
+    Ok(Needs { targets, usage, ..Needs::default() })
+}

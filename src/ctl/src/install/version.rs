@@ -1,0 +1,65 @@
+//! An engine's version, where it can be asked.
+
+use super::{engine::Engine, root::Root};
+use nri_config::SEARCH_PATH;
+use std::{path::Path, process::Command, str::FromStr};
+
+/// Major and minor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Version {
+    pub(crate) major: u32,
+    pub(crate) minor: u32,
+}
+
+/// No version.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no version, such as 1.7 or 2.1.9")]
+pub(crate) struct NoVersion;
+
+impl FromStr for Version {
+    type Err = NoVersion;
+
+    fn from_str(text: &str) -> Result<Self, NoVersion> {
+        let mut numbers = text.trim_start_matches('v').split(['.', '~', '-', '+']).map(str::parse);
+        match (numbers.next(), numbers.next()) {
+            (Some(Ok(major)), Some(Ok(minor))) => Ok(Self { major, minor }),
+            _ => Err(NoVersion),
+        }
+    }
+}
+
+/// Asks the engine's program. An image's programs are not run.
+pub(crate) fn ask(root: &Root, engine: Engine) -> Option<Version> {
+    if !root.is_machine() {
+        return None;
+    }
+    let path = SEARCH_PATH
+        .split(':')
+        .map(|dir| Path::new(dir).join(engine.program()))
+        .find(|p| root.is_program(p))?;
+    let output = Command::new(path).arg("--version").output().ok()?;
+    parse(&String::from_utf8_lossy(&output.stdout))
+}
+
+/// The first word that is a version with a dot: `containerd github.com/containerd/containerd v1.7.24 …`.
+fn parse(output: &str) -> Option<Version> {
+    output.split([' ', '\n', ',']).find_map(|word| word.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_engines() {
+        let check = |output: &str, expected: Option<(u32, u32)>| {
+            assert_eq!(parse(output).map(|v| (v.major, v.minor)), expected, "{output}");
+        };
+        check("containerd github.com/containerd/containerd 1.6.20~ds1 1.6.20~ds1-1+deb12u2", Some((1, 6)));
+        check("containerd github.com/containerd/containerd/v2 v2.1.9 5fd4c4d1", Some((2, 1)));
+        check("Docker version 28.5.2, build ecc6942", Some((28, 5)));
+        check("podman version 5.4.2", Some((5, 4)));
+        check("crio version 1.30.0\nGitCommit: x", Some((1, 30)));
+        check("what", None);
+    }
+}

@@ -1,0 +1,158 @@
+//! An image: a directory with a wrapper and configuration files, and what is in it at a moment.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::{MetadataExt, PermissionsExt},
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+pub(crate) const WRAPPER: &str = "/usr/local/bin/nri-container-runtime";
+pub(crate) const CRUN: &str = "/usr/bin/crun";
+pub(crate) const CONFIG: &str = "/etc/nri-container-runtime/config.toml";
+pub(crate) const MANIFEST: &str = "/etc/nri-container-runtime/installed.json";
+
+/// Everything below a directory: mode, owner and contents by path.
+pub(crate) type Snapshot = BTreeMap<PathBuf, (u32, u32, Vec<u8>)>;
+
+pub(crate) struct Image {
+    dir: tempfile::TempDir,
+}
+
+/// What a command did.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Image {
+    /// With a wrapper and a crun.
+    pub(crate) fn new() -> Self {
+        let image = Self { dir: tempfile::tempdir().unwrap() };
+        for program in [WRAPPER, CRUN] {
+            image.write(program, b"#!/bin/sh\n");
+            fs::set_permissions(image.at(program), fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        fs::create_dir_all(image.at("/etc")).unwrap();
+        image
+    }
+
+    /// With one file more.
+    pub(crate) fn with(path: &str, contents: &str) -> Self {
+        let image = Self::new();
+        image.write(path, contents.as_bytes());
+        image
+    }
+
+    /// Where a path is for us.
+    pub(crate) fn at(&self, path: &str) -> PathBuf {
+        self.dir.path().join(path.trim_start_matches('/'))
+    }
+
+    pub(crate) fn write(&self, path: &str, contents: &[u8]) {
+        fs::create_dir_all(self.at(path).parent().unwrap()).unwrap();
+        fs::write(self.at(path), contents).unwrap();
+    }
+
+    pub(crate) fn read(&self, path: &str) -> String {
+        fs::read_to_string(self.at(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
+    }
+
+    /// Replaces the only occurrence of a text in a file, as somebody with an editor does.
+    pub(crate) fn edit(&self, path: &str, from: &str, to: &str) {
+        let text = self.read(path);
+        assert_eq!(text.matches(from).count(), 1, "{from:?} in {text}");
+        self.write(path, text.replace(from, to).as_bytes());
+    }
+
+    pub(crate) fn exists(&self, path: &str) -> bool {
+        self.at(path).symlink_metadata().is_ok()
+    }
+
+    /// Runs nrictl on it.
+    pub(crate) fn run(&self, arguments: &str) -> Said {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_nrictl"));
+        command.args(arguments.split_whitespace()).arg("--root").arg(self.dir.path());
+        command.env_remove("NRI_CONTAINER_RUNTIME_CONFIG");
+        Said::from(command.output().unwrap())
+    }
+
+    /// Runs it, and it must do.
+    #[track_caller]
+    pub(crate) fn done(&self, arguments: &str) -> String {
+        let said = self.run(arguments);
+        assert_eq!(said.code, 0, "{arguments}: {said:?}");
+        said.out
+    }
+
+    /// Runs it, and it must refuse without a change; what it says.
+    #[track_caller]
+    pub(crate) fn refused(&self, arguments: &str) -> String {
+        let before = self.snapshot();
+        let said = self.run(arguments);
+        assert_eq!(said.code, 4, "{arguments}: {said:?}");
+        assert_eq!(self.snapshot(), before, "{arguments}");
+        said.err
+    }
+
+    /// Everything that is in it.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        fn walk(top: &Path, dir: &Path, found: &mut Snapshot) {
+            for entry in fs::read_dir(dir).unwrap() {
+                let path = entry.unwrap().path();
+                let meta = path.symlink_metadata().unwrap();
+                let contents = match &meta {
+                    m if m.is_symlink() => {
+                        fs::read_link(&path).unwrap().into_os_string().into_encoded_bytes()
+                    }
+                    m if m.is_file() => fs::read(&path).unwrap(),
+                    _ => Vec::new(),
+                };
+                found.insert(path.strip_prefix(top).unwrap().to_owned(), (meta.mode(), meta.uid(), contents));
+                if meta.is_dir() {
+                    walk(top, &path, found);
+                }
+            }
+        }
+        let mut found = Snapshot::new();
+        walk(self.dir.path(), self.dir.path(), &mut found);
+        found
+    }
+}
+
+impl From<Output> for Said {
+    fn from(output: Output) -> Self {
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        Self { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+    }
+}
+
+/// What holds for every engine and every file: a dry run changes nothing, a second installation changes nothing, and
+/// uninstalling brings everything back, byte by byte. `check` looks at what was installed.
+#[track_caller]
+pub(crate) fn comes_and_goes(image: &Image, engine: &str, options: &str, check: impl Fn(&Image)) {
+    let before = image.snapshot();
+    let install = format!("install {engine} {options}");
+    let shown = image.done(&format!("{install} --dry-run"));
+    assert!(shown.contains("would be"), "{shown}");
+    assert_eq!(image.snapshot(), before, "a dry run");
+    image.done(&install);
+    let installed = image.snapshot();
+    assert_ne!(installed, before);
+    check(image);
+    let said = image.done(&install);
+    assert!(said.contains("nothing to do"), "{said}");
+    assert_eq!(image.snapshot(), installed, "installed twice");
+    // Without --default and without the further runtimes less is asked than there is.
+    let said = image.done(&format!("install {engine}"));
+    assert!(said.contains("nothing to do"), "{said}");
+    image.done(&format!("uninstall {engine} --dry-run"));
+    assert_eq!(image.snapshot(), installed, "a dry run");
+    image.done(&format!("uninstall {engine}"));
+    assert_eq!(image.snapshot(), before, "uninstalled");
+    let said = image.done(&format!("uninstall {engine}"));
+    assert!(said.contains("nothing to do"), "{said}");
+}

@@ -1,0 +1,11 @@
+//! `nrictl install` and `uninstall` on images: directories with the configuration files of real-world machines.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "helpers of tests, which clippy takes for ordinary code"
+)]
+
+mod docker;
+mod image;
