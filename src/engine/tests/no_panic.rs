@@ -204,6 +204,21 @@ fn annotations() -> impl Strategy<Value = Map> {
     prop::collection::btree_map(key.prop_map(str::to_owned), value, 0..8)
 }
 
+fn environment() -> impl Strategy<Value = Map> {
+    let key = prop::sample::select(vec!["GRPC_ADDRESS", "TTRPC_ADDRESS", "NAMESPACE"]);
+    prop::collection::btree_map(key.prop_map(str::to_owned), path(), 0..3)
+}
+
+fn junk() -> impl Strategy<Value = Value> {
+    prop_oneof![
+        Just(Value::Null),
+        any::<i64>().prop_map(Value::from),
+        ".{0,8}".prop_map(Value::from),
+        Just(json!([])),
+        Just(json!({ "a": "b" })),
+    ]
+}
+
 /// Puts junk into a value at a place that `steps` lead to.
 fn spoil(value: &mut Value, steps: &[usize], junk: Value) {
     let Some((step, rest)) = steps.split_first() else {
@@ -228,27 +243,42 @@ proptest! {
 
     #[test]
     fn any_clues(
-        id in prop_oneof![3 => Just("c1".to_owned()), 1 => word()], annotations in annotations(), cgroups_path in prop_oneof![path(), "[a-z.-]{0,6}:[a-z]{0,6}:c1"],
-        (bundle, root, runtime_root) in (path(), path(), path()), mounts in prop::collection::vec(path(), 0..4),
-        environment in prop::collection::btree_map(prop::sample::select(vec!["GRPC_ADDRESS", "TTRPC_ADDRESS", "NAMESPACE"]).prop_map(str::to_owned), path(), 0..3),
+        id in prop_oneof![3 => Just("c1".to_owned()), 1 => word()],
+        annotations in annotations(),
+        cgroups_path in prop_oneof![path(), "[a-z.-]{0,6}:[a-z]{0,6}:c1"],
+        (bundle, root, runtime_root) in (path(), path(), path()),
+        mounts in prop::collection::vec(path(), 0..4),
+        environment in environment(),
         bytes in prop::collection::vec(any::<u8>(), 0..64),
     ) {
         let mounts: Vec<PathBuf> = mounts.into_iter().map(PathBuf::from).collect();
         let mut identity = identify(&Clues {
-            id: &id, annotations: &annotations, args: &[], bundle: Path::new(&bundle), cgroups_path: &cgroups_path, hostname: &root,
-            root: Path::new(&root), mounts: &mounts, runtime_root: Some(Path::new(&runtime_root)), environment: &environment,
+            id: &id,
+            annotations: &annotations,
+            args: &[],
+            bundle: Path::new(&bundle),
+            cgroups_path: &cgroups_path,
+            hostname: &root,
+            root: Path::new(&root),
+            mounts: &mounts,
+            runtime_root: Some(Path::new(&runtime_root)),
+            environment: &environment,
         });
         check(&identity, &id);
         let before = identity.clone();
-        if podman::complete(&mut identity, &id, &bytes).is_err() && docker::complete(&mut identity, &id, &bytes, None).is_err() {
+        let podman = podman::complete(&mut identity, &id, &bytes);
+        let docker = docker::complete(&mut identity, &id, &bytes, None);
+        if podman.is_err() && docker.is_err() {
             prop_assert_eq!(&identity, &before);
         }
     }
 
     #[test]
-    fn spoiled_cases(case in any::<prop::sample::Index>(), steps in prop::collection::vec(any::<usize>(), 1..8), junk in prop_oneof![
-        Just(Value::Null), any::<i64>().prop_map(Value::from), ".{0,8}".prop_map(Value::from), Just(json!([])), Just(json!({ "a": "b" })),
-    ]) {
+    fn spoiled_cases(
+        case in any::<prop::sample::Index>(),
+        steps in prop::collection::vec(any::<usize>(), 1..8),
+        junk in junk(),
+    ) {
         let mut spoiled = Case::named(&case.get(&CASES).name);
         let id = spoiled.id().to_owned();
         for key in ["config", "docker", "podman", "containerd"] {
