@@ -1,12 +1,31 @@
-//! Control groups: which hierarchies there are, and where a process is in them.
+//! Control groups: which hierarchies there are, where a container is in them, and which files hold what its resources ask for.
 //!
-//! Pure: it reads the texts that the kernel gives, the caller reads the files. Setting resources beyond what the runtimes' `update` can is to come here; until
-//! then such a wish of a plugin is refused by name (`nrid`, `setting.rs`). Start from [`hierarchies`].
+//! Pure: it reads the texts that the kernel gives and says what is to be written and what is to be found; the caller reads and writes the files.
+//! Start from [`hierarchies`], then [`Place::of_process`] or [`Place::of_path`], then [`settings`].
 
 #![forbid(unsafe_code)]
 
+mod blkio;
+mod controller;
+mod cpu;
+mod cpuset;
+mod devices;
+mod expect;
 mod hierarchy;
+mod hugetlb;
 mod membership;
+mod memory;
+mod pids;
+mod place;
+mod setting;
+mod systemd;
+mod unified;
+mod weight;
 
+pub use controller::Controller;
+pub use expect::Expect;
 pub use hierarchy::{Hierarchy, Kind, hierarchies};
 pub use membership::path_in;
+pub use place::Place;
+pub use setting::{Plan, Setting, settings};
+pub use systemd::scope_path;

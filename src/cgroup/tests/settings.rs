@@ -1,0 +1,213 @@
+//! Resources and the files that they become, in both versions and the hybrid of both.
+
+#![allow(clippy::unwrap_used)]
+
+use nri_cgroup::{Place, Plan, hierarchies, settings};
+use serde_json::{Value, json};
+use std::path::Path;
+
+const V1: &str = "\
+1 0 0:1 / /cpu rw - cgroup cgroup rw,cpu,cpuacct
+2 0 0:2 / /cpuset rw - cgroup cgroup rw,cpuset
+3 0 0:3 / /memory rw - cgroup cgroup rw,memory
+4 0 0:4 / /pids rw - cgroup cgroup rw,pids
+5 0 0:5 / /blkio rw - cgroup cgroup rw,blkio
+6 0 0:6 / /devices rw - cgroup cgroup rw,devices
+";
+const V2: &str = "1 0 0:1 / /2 rw - cgroup2 cgroup2 rw\n";
+
+fn plan(mounts: &str, resources: &Value) -> Plan {
+    settings(resources, &Place::of_path(&hierarchies(mounts), Path::new("/c")))
+}
+
+/// One line a setting: field, files, what is written, what is expected; then the fields that have no file.
+fn shown(mounts: &str, resources: &Value) -> Vec<String> {
+    let plan = plan(mounts, resources);
+    let line = |s: &nri_cgroup::Setting| {
+        let files: Vec<_> = s.files.iter().map(|f| f.to_str().unwrap()).collect();
+        let optional = if s.optional { "?" } else { "" };
+        format!("{} {}{optional} <- {} = {}", s.field, files.join("|"), s.write.join(";"), s.expect)
+    };
+    let nowhere = plan.nowhere.iter().map(|f| format!("{f} nowhere"));
+    plan.settings.iter().map(line).chain(nowhere).collect()
+}
+
+#[track_caller]
+fn check(resources: Value, v1: &[&str], v2: &[&str]) {
+    assert_eq!(shown(V1, &resources), v1, "version 1: {resources}");
+    assert_eq!(shown(V2, &resources), v2, "version 2: {resources}");
+}
+
+#[test]
+fn cpu() {
+    check(
+        json!({"cpu": {"shares": 512, "quota": 20000, "period": 50000, "burst": 0, "idle": 0}}),
+        &[
+            "cpu.shares /cpu/c/cpu.shares <- 512 = 512",
+            "cpu.period /cpu/c/cpu.cfs_period_us <- 50000 = 50000",
+            "cpu.quota /cpu/c/cpu.cfs_quota_us <- 20000 = 20000",
+            "cpu.burst /cpu/c/cpu.cfs_burst_us <- 0 = 0",
+            "cpu.idle /cpu/c/cpu.idle <- 0 = 0",
+        ],
+        &[
+            "cpu.shares /2/c/cpu.weight <- 59 = 59 or 20",
+            "cpu.quota /2/c/cpu.max <- 20000 50000 = 20000 50000",
+            "cpu.burst /2/c/cpu.max.burst <- 0 = 0",
+            "cpu.idle /2/c/cpu.idle <- 0 = 0",
+        ],
+    );
+    // No limit; a period without a quota; what is idle has no weight; realtime is of version 1.
+    check(
+        json!({"cpu": {"quota": -1, "shares": 1024, "idle": 1, "realtimeRuntime": 5, "realtimePeriod": 9}}),
+        &[
+            "cpu.shares /cpu/c/cpu.shares <- 1024 = 1024",
+            "cpu.quota /cpu/c/cpu.cfs_quota_us <- -1 = -1",
+            "cpu.idle /cpu/c/cpu.idle <- 1 = 1",
+            "cpu.realtimePeriod /cpu/c/cpu.rt_period_us <- 9 = 9",
+            "cpu.realtimeRuntime /cpu/c/cpu.rt_runtime_us <- 5 = 5",
+        ],
+        &[
+            "cpu.quota /2/c/cpu.max <- max 100000 = max 100000",
+            "cpu.idle /2/c/cpu.idle <- 1 = 1",
+            "cpu.realtimePeriod nowhere",
+            "cpu.realtimeRuntime nowhere",
+        ],
+    );
+    check(
+        json!({"cpu": {"cpus": "0-1", "mems": "0"}}),
+        &["cpu.cpus /cpuset/c/cpuset.cpus <- 0-1 = 0-1", "cpu.mems /cpuset/c/cpuset.mems <- 0 = 0"],
+        &["cpu.cpus /2/c/cpuset.cpus <- 0-1 = 0-1", "cpu.mems /2/c/cpuset.mems <- 0 = 0"],
+    );
+}
+
+#[test]
+fn memory() {
+    check(
+        json!({"memory": {"limit": 8192, "swap": 12288, "reservation": 4096, "swappiness": 0, "disableOOMKiller": true}}),
+        &[
+            "memory.limit /memory/c/memory.limit_in_bytes <- 8192 = 8192",
+            "memory.swap /memory/c/memory.memsw.limit_in_bytes <- 12288 = 12288",
+            "memory.reservation /memory/c/memory.soft_limit_in_bytes <- 4096 = 4096",
+            "memory.swappiness /memory/c/memory.swappiness <- 0 = 0",
+            "memory.disableOOMKiller /memory/c/memory.oom_control <- 1 = oom_kill_disable 1",
+        ],
+        &[
+            "memory.limit /2/c/memory.max <- 8192 = 8192",
+            "memory.swap /2/c/memory.swap.max <- 4096 = 4096",
+            "memory.reservation /2/c/memory.low <- 4096 = 4096",
+            "memory.swappiness nowhere",
+        ],
+    );
+    check(
+        json!({"memory": {"limit": -1, "swap": -1, "kernel": 7}}),
+        &[
+            "memory.limit /memory/c/memory.limit_in_bytes <- -1 = no limit",
+            "memory.swap /memory/c/memory.memsw.limit_in_bytes <- -1 = no limit",
+            "memory.kernel nowhere",
+        ],
+        &[
+            "memory.limit /2/c/memory.max <- max = no limit",
+            "memory.swap /2/c/memory.swap.max <- max = no limit",
+            "memory.kernel nowhere",
+        ],
+    );
+}
+
+#[test]
+fn pids_and_huge_pages() {
+    // This version 1 has no hugetlb.
+    check(
+        json!({"pids": {"limit": -1}, "hugepageLimits": [{"pageSize": "2MB", "limit": 4194304}, {"pageSize": "../x", "limit": 1}]}),
+        &[
+            "pids.limit /pids/c/pids.max <- max = max",
+            "hugepageLimits.2MB nowhere",
+            "hugepageLimits.../x nowhere",
+        ],
+        &[
+            "pids.limit /2/c/pids.max <- max = max",
+            "hugepageLimits.2MB /2/c/hugetlb.2MB.max <- 4194304 = 4194304",
+            "hugepageLimits.2MB /2/c/hugetlb.2MB.rsvd.max? <- 4194304 = 4194304",
+            "hugepageLimits.../x nowhere",
+        ],
+    );
+    // In a hybrid a controller may be the only one of version 2.
+    let hybrid = format!("{V1}{V2}");
+    let resources = json!({"hugepageLimits": [{"pageSize": "2MB", "limit": 3145728}], "pids": {"limit": 9}});
+    assert_eq!(
+        shown(&hybrid, &resources),
+        [
+            "pids.limit /pids/c/pids.max <- 9 = 9",
+            "hugepageLimits.2MB /2/c/hugetlb.2MB.max <- 3145728 = 2097152 or 3145728",
+            "hugepageLimits.2MB /2/c/hugetlb.2MB.rsvd.max? <- 3145728 = 2097152 or 3145728",
+        ]
+    );
+}
+
+#[test]
+fn block_io() {
+    let device = |rate: u64| json!([{"major": 8, "minor": 0, "rate": rate}]);
+    check(
+        json!({"blockIO": {
+            "weight": 500, "leafWeight": 300, "weightDevice": [{"major": 8, "minor": 16, "weight": 200}],
+            "throttleReadBpsDevice": device(1024), "throttleWriteIOPSDevice": device(0)
+        }}),
+        &[
+            "blockIO.weight /blkio/c/blkio.bfq.weight|/blkio/c/blkio.weight <- 500 = 500",
+            "blockIO.leafWeight /blkio/c/blkio.leaf_weight <- 300 = 300",
+            "blockIO.weightDevice /blkio/c/blkio.bfq.weight_device|/blkio/c/blkio.weight_device <- 8:16 200 = 8:16 200",
+            "blockIO.throttleReadBpsDevice /blkio/c/blkio.throttle.read_bps_device <- 8:0 1024 = 8:0 1024",
+            "blockIO.throttleWriteIOPSDevice /blkio/c/blkio.throttle.write_iops_device <- 8:0 0 = 8:0 ",
+        ],
+        &[
+            "blockIO.weight /2/c/io.bfq.weight|/2/c/io.weight <- 500 = default 500 or 4950",
+            "blockIO.weightDevice /2/c/io.bfq.weight|/2/c/io.weight <- 8:16 200 = 8:16 200",
+            "blockIO.throttleReadBpsDevice /2/c/io.max <- 8:0 rbps=1024 = 8:0 rbps=1024",
+            "blockIO.throttleWriteIOPSDevice /2/c/io.max <- 8:0 wiops=max = 8:0 wiops=max",
+            "blockIO.leafWeight nowhere",
+        ],
+    );
+}
+
+#[test]
+fn unified_and_devices() {
+    check(
+        json!({"unified": {"memory.high": "4096", "cpu.max": "10 100\n", "../x": "1", "io.max": "8:0 rbps=5 wbps=6", "cgroup.kill": "1"}}),
+        &[
+            "unified.memory.high nowhere",
+            "unified.cpu.max nowhere",
+            "unified.../x nowhere",
+            "unified.io.max nowhere",
+            "unified.cgroup.kill nowhere",
+        ],
+        &[
+            "unified.memory.high /2/c/memory.high <- 4096 = 4096",
+            "unified.cpu.max /2/c/cpu.max <- 10 100 = 10 100",
+            "unified.io.max /2/c/io.max <- 8:0 rbps=5 wbps=6 = 8:0 rbps=5",
+            "unified.io.max /2/c/io.max <-  = 8:0 wbps=6",
+            "unified.../x nowhere",
+            "unified.cgroup.kill nowhere",
+        ],
+    );
+    // Rules for all devices are not in the list as they were written; of several for one the last counts.
+    check(
+        json!({"devices": [
+            {"allow": false, "access": "rwm"},
+            {"allow": true, "type": "c", "major": 1, "minor": 3, "access": "rw"},
+            {"allow": true, "type": "c", "major": 1, "minor": 5, "access": "r"},
+            {"allow": false, "type": "c", "major": 1, "minor": 5, "access": "rwm"},
+            {"allow": true, "type": "b", "major": 8, "access": "m"}
+        ]}),
+        &["devices /devices/c/devices.list <-  = c 1:3 rw", "devices /devices/c/devices.list <-  = b 8:* m"],
+        &[],
+    );
+}
+
+#[test]
+fn nothing_is_asked_by_nulls_zeros_and_wrong_types() {
+    let resources = json!({
+        "cpu": {"shares": 0, "quota": null, "cpus": "", "mems": null}, "memory": {"limit": 0, "swap": null},
+        "pids": {"limit": 0}, "hugepageLimits": null, "blockIO": {"weight": 0, "weightDevice": null}, "unified": null,
+        "devices": "x"
+    });
+    check(resources, &[], &[]);
+}
