@@ -27,8 +27,17 @@ config() { # SUITE RUNTIME NRI
   # A star does not match a key with a slash.
   printf '  runtime_type = "io.containerd.runc.v2"\n  pod_annotations = ["*", "*/*"]\n  container_annotations = ["*", "*/*"]\n'
   printf "  [plugins.'%s'.containerd.runtimes.nri.options]\n    BinaryName = \"%s\"\n" $cri "$2"
+  printf "[plugins.'%s'.cni]\n  bin_dir = \"%s\"\n  conf_dir = \"%s\"\n" $cri "$D/cni/bin" "$D/cni/net.d"
   [ "$v" = 1.6 ] || printf "[plugins.'io.containerd.nri.v1.nri']\n  disable = %s\n  socket_path = \"%s\"\n  plugin_path = \"%s\"\n  plugin_config_path = \"%s\"\n" \
     "$([ -n "$3" ] && echo false || echo true)" "$D/nri.sock" "$D/nri/plugins" "$D/nri/conf.d"
+}
+
+# network: pods that do not use the host's get an address from cni.sh
+network() {
+  mkdir -p "$D/cni/bin" "$D/cni/net.d"
+  ln -sfn "$HERE/cni.sh" "$D/cni/bin/nri-test"
+  ln -sfn "$HERE/cni.sh" "$D/cni/bin/loopback"
+  echo '{"cniVersion":"0.4.0","name":"nri-test","plugins":[{"type":"nri-test"}]}' >"$D/cni/net.d/10-nri-test.conflist"
 }
 
 # ctr ARGS...: bounded, since a containerd that hangs must not hang a test
@@ -69,6 +78,7 @@ case $1 in
     mkdir -p "$D/nri/plugins" "$D/nri/conf.d"
     echo "$3" >"$D/suite"
     config "$3" "$4" "${5:-}" >"$D/config.toml"
+    network
     resume
     for n in default k8s.io; do ctr -n $n images import "$IMAGES/oci.tar" >/dev/null || die "images were not imported: $(tail -3 "$D/log")"; done
     ;;

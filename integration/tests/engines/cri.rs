@@ -1,15 +1,164 @@
-//! containerd, called through the container runtime interface, as a kubelet does.
+//! containerd through the container runtime interface, called as a kubelet calls it.
 
-use nri_integration::engines::*;
-use serde_json::json;
+mod errors;
+mod update;
+
+use nri_integration::{engines::*, *};
+use serde_json::{Value, json};
+
+const IMAGE: &str = "localhost/busybox:local";
+
+/// A pod.
+pub(crate) struct Pod<'a> {
+    containerd: &'a Containerd,
+    config: Value,
+    pub(crate) id: String,
+}
+
+impl<'a> Pod<'a> {
+    /// Runs a pod of this name, with an address of its own.
+    pub(crate) fn run(containerd: &'a Containerd, name: &str) -> Self {
+        let config = json!({
+            "metadata": {"name": name, "uid": format!("uid-{name}"), "namespace": "team", "attempt": 0},
+            "hostname": name,
+            "log_directory": containerd.path("logs"),
+            "labels": {"tier": "front"},
+            "annotations": {"example.org/pod": "of the pod"},
+            "linux": {
+                "cgroup_parent": format!("/{}/{name}", containerd.prefix()),
+                "security_context": {"namespace_options": {"network": 0, "pid": 1, "ipc": 0}}
+            }
+        });
+        let answer = containerd.cri("RunPodSandbox", &json!({"config": config}));
+        let id = answer["pod_sandbox_id"].as_str().expect("an id").to_owned();
+        Self { containerd, config, id }
+    }
+
+    /// Creates a container of this name; `linux.resources` are these.
+    pub(crate) fn create(&self, name: &str, resources: &Value, command: &[&str]) -> String {
+        let mut resources = resources.clone();
+        // Root may not lower it everywhere.
+        resources["oom_score_adj"] = json!(1000);
+        let config = json!({
+            "metadata": {"name": name, "attempt": 0},
+            "image": {"image": IMAGE},
+            "command": command,
+            "labels": {"role": name},
+            "annotations": {"example.org/container": format!("of {name}")},
+            "envs": [{"key": "OWN", "value": "1"}],
+            "log_path": format!("{name}.log"),
+            "linux": {
+                "resources": resources,
+                "security_context": {"namespace_options": {"network": 0, "pid": 1, "ipc": 0}}
+            }
+        });
+        let request = json!({"pod_sandbox_id": self.id, "config": config, "sandbox_config": self.config});
+        let answer = self.containerd.cri("CreateContainer", &request);
+        answer["container_id"].as_str().expect("an id").to_owned()
+    }
+
+    /// Creates and starts a container.
+    pub(crate) fn start(&self, name: &str, resources: &Value, command: &[&str]) -> String {
+        let id = self.create(name, resources, command);
+        self.containerd.cri("StartContainer", &json!({"container_id": id}));
+        id
+    }
+
+    /// Stops and removes it.
+    pub(crate) fn remove(self) {
+        self.containerd.cri("StopPodSandbox", &json!({"pod_sandbox_id": self.id}));
+        self.containerd.cri("RemovePodSandbox", &json!({"pod_sandbox_id": self.id}));
+    }
+}
+
+/// Stops and removes a container.
+pub(crate) fn remove(containerd: &Containerd, id: &str) {
+    containerd.cri("StopContainer", &json!({"container_id": id, "timeout": 5}));
+    containerd.cri("RemoveContainer", &json!({"container_id": id}));
+}
+
+/// A command that ends at once when it is told to.
+pub(crate) const WAIT: [&str; 3] = ["/bin/sh", "-c", "trap 'exit 3' TERM; while :; do sleep 0.1; done"];
+
+/// The process of a container, as containerd tells it.
+pub(crate) fn pid(containerd: &Containerd, id: &str) -> u32 {
+    let status = containerd.cri("ContainerStatus", &json!({"container_id": id, "verbose": true}));
+    let info = status["info"]["info"].as_str().expect("verbose information");
+    let info: Value = serde_json::from_str(info).expect("JSON");
+    u32::try_from(info["pid"].as_u64().expect("a pid")).expect("a pid")
+}
+
+/// What a plugin hears of a container in a pod.
+pub(crate) fn member(between: &[&'static str]) -> Vec<&'static str> {
+    [&crate::TO_START[1..], between, &["StopContainer", "RemoveContainer"]].concat()
+}
 
 #[test]
-fn versions() {
-    if !Containerd::has_cri("cri version") {
+fn a_pod_with_two_containers_is_followed() {
+    if !Containerd::has_cri("cri pod") {
         return;
     }
-    for_each_suite("cri version", "containerd", |suite| {
+    for_each_suite("cri pod", "containerd", |suite| {
         let containerd = Containerd::start(suite);
-        assert_eq!(containerd.cri("Version", &json!({}))["runtime_name"], "containerd");
+        let journal =
+            containerd.launch("10-adjust", &Program::Adjust, "[create]\nenv = { set = { A = 'b' } }\n");
+        containerd.ctl(&["start"]).success();
+        let go = go("cri pod, told").map(|go| containerd.connect("05-go", &go, "{}"));
+        let pod = Pod::run(&containerd, "web");
+        let first = pod.start("one", &json!({"memory_limit_in_bytes": 67_108_864}), &WAIT);
+        let second = pod.start("two", &json!({}), &WAIT);
+        let look = containerd.look(pid(&containerd, &first));
+        assert_eq!((look.env("A").as_deref(), look.env("OWN").as_deref()), (Some("b"), Some("1")));
+        let exec = json!({"container_id": second, "cmd": ["/bin/sh", "-c", "echo A=$A; exit 9"]});
+        let executed = containerd.cri("ExecSync", &exec);
+        assert_eq!(executed["exit_code"], 9);
+        let pod_id = pod.id.clone();
+
+        remove(&containerd, &first);
+        journal.wait_for("RemoveContainer", &first);
+        assert_eq!(journal.events(&first), member(&[]));
+        // The pod takes the second one with it.
+        pod.remove();
+        journal.wait_for("RemovePodSandbox", &pod_id);
+        assert_eq!(journal.events(&second), member(&[]));
+        let of_pod: Vec<_> = journal.events(&pod_id).into_iter().filter(|e| e.contains("Pod")).collect();
+        assert_eq!(of_pod, ["RunPodSandbox", "StopPodSandbox", "RemovePodSandbox"]);
+        assert_eq!(journal.events(&pod_id).first().unwrap(), "RunPodSandbox");
+        assert_eq!(containerd.status().unwrap()["containers"], 0);
+
+        let Some(go) = go else { return };
+        go.journal.wait_for("RemovePodSandbox", &pod_id);
+        check_pod(&go.journal, &pod_id);
+        for (id, name) in [(&first, "one"), (&second, "two")] {
+            check_container(&go.journal, &pod_id, id, name);
+        }
+        let limit = &go.journal.wait_for("CreateContainer", &first)["container"]["linux"]["resources"];
+        assert_eq!(limit["memory"]["limit"]["value"], "67108864");
     });
+}
+
+fn check_pod(journal: &Journal, id: &str) {
+    let pod = &journal.wait_for("RunPodSandbox", id)["pod"];
+    for (key, value) in [("name", "web"), ("uid", "uid-web"), ("namespace", "team")] {
+        assert_eq!(pod[key], value, "{key} of {pod}");
+    }
+    assert_eq!(pod["labels"]["tier"], "front", "{pod}");
+    assert_eq!(pod["annotations"]["example.org/pod"], "of the pod", "{pod}");
+    assert_eq!(pod["ips"], json!(["10.9.8.7"]), "{pod}");
+    let parent = pod["linux"]["cgroupParent"].as_str().unwrap_or_default();
+    assert!(parent.ends_with("/web"), "{pod}");
+    assert!(pod["pid"].as_u64().is_some_and(|pid| pid > 1), "{pod}");
+}
+
+fn check_container(journal: &Journal, pod: &str, id: &str, name: &str) {
+    let asked = journal.wait_for("CreateContainer", id);
+    let container = &asked["container"];
+    assert_eq!((&asked["pod"]["id"], &container["podSandboxId"]), (&json!(pod), &json!(pod)));
+    assert_eq!(asked["pod"]["labels"]["tier"], "front", "{}", asked["pod"]);
+    assert_eq!((&container["id"], &container["name"]), (&json!(id), &json!(name)));
+    assert_eq!(container["labels"]["role"], name, "{container}");
+    assert_eq!(container["annotations"]["example.org/container"], format!("of {name}"), "{container}");
+    assert!(container["env"].to_string().contains("OWN=1"), "{container}");
+    let stopped = &journal.wait_for("StopContainer", id)["container"];
+    assert_eq!(stopped["state"], "CONTAINER_STOPPED");
 }

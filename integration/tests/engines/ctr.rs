@@ -1,25 +1,113 @@
-//! containerd, called by `ctr`.
+//! `ctr`, containerd's own client: what a person at a shell does with it.
 
+mod errors;
+mod life;
+
+use crate::life;
 use nri_integration::{engines::*, *};
 
-const IMAGE: &str = "localhost/busybox:local";
+pub(crate) const IMAGE: &str = "localhost/busybox:local";
+/// One more variable.
+pub(crate) const A_IS_B: &str = "[create]\nenv = { set = { A = 'b' } }\n";
 
-/// `ctr run`, with the wrapper.
-fn run(containerd: &Containerd, options: &[&str], id: &str, command: &[&str]) -> Ended {
+/// The command line of `ctr run` with this runtime.
+fn line<'a>(runtime: &'a str, options: &[&'a str], id: &'a str, command: &[&'a str]) -> Vec<&'a str> {
+    [&["run", "--runc-binary", runtime, "--net-host"], options, &[IMAGE, id], command].concat()
+}
+
+/// `ctr run` with the wrapper.
+pub(crate) fn run(containerd: &Containerd, options: &[&str], id: &str, command: &[&str]) -> Ended {
     let launcher = containerd.launcher();
-    let runtime = ["run", "--runc-binary", launcher.to_str().unwrap(), "--net-host"];
-    containerd.ctr(&[&runtime, options, &[IMAGE, id], command].concat())
+    containerd.ctr(&line(launcher.to_str().unwrap(), options, id, command))
+}
+
+/// `ctr run` with the bare runtime.
+pub(crate) fn run_bare(containerd: &Containerd, options: &[&str], id: &str, command: &[&str]) -> Ended {
+    let runc = containerd.runtime().path.clone();
+    containerd.ctr(&line(runc.to_str().unwrap(), options, id, command))
+}
+
+/// The process of a container, as containerd tells it.
+pub(crate) fn pid(containerd: &Containerd, id: &str) -> u32 {
+    let tasks = containerd.ctr(&["tasks", "ls"]).success().out();
+    let pid = tasks.lines().find_map(|line| line.strip_prefix(id)?.split_whitespace().next()?.parse().ok());
+    pid.unwrap_or_else(|| panic!("{id} is not in: {tasks}"))
+}
+
+/// Ends a container's process; waits until plugins have heard of it, then lets containerd delete the task.
+pub(crate) fn end(containerd: &Containerd, journal: &Journal, id: &str) {
+    let process = containerd.look(pid(containerd, id));
+    let stops = || journal.events(id).iter().filter(|e| *e == "StopContainer").count();
+    let before = stops();
+    containerd.ctr(&["tasks", "kill", "--signal", "SIGKILL", id]).success();
+    process.wait_for_end();
+    wait_until("StopContainer without a call of the runtime", || (stops() > before).then_some(()));
+    delete_task(containerd, id);
+}
+
+/// Deletes a task as soon as containerd takes it for stopped.
+pub(crate) fn delete_task(containerd: &Containerd, id: &str) {
+    wait_until(format_args!("containerd to delete {id}"), || {
+        (containerd.ctr(&["tasks", "delete", id]).code == Some(0)
+            || !containerd.ctr(&["tasks", "ls", "--quiet"]).out().lines().any(|l| l == id))
+        .then_some(())
+    });
 }
 
 #[test]
-fn run_and_remove() {
+fn run_in_the_foreground_and_remove() {
     for_each_suite("ctr run --rm", "containerd", |suite| {
         let containerd = Containerd::start(suite);
-        let journal =
-            containerd.launch("10-adjust", &Program::Adjust, "[create]\nenv = { set = { A = 'b' } }\n");
+        let journal = containerd.launch("10-adjust", &Program::Adjust, A_IS_B);
         let id = containerd.id("c");
-        let ended = run(&containerd, &["--rm"], &id, &["/bin/sh", "-c", "echo A=$A; exit 7"]);
+        let ended = run(&containerd, &["--rm"], &id, &["/bin/sh", "-c", "echo A=$A; echo oops >&2; exit 7"]);
         assert_eq!((ended.code, ended.out().trim()), (Some(7), "A=b"), "{}", ended.err());
+        assert!(ended.err().contains("oops"), "{}", ended.err());
         journal.wait_for("RemovePodSandbox", &id);
+        assert_eq!(journal.events(&id), life(&[]));
+        assert_eq!(containerd.status().unwrap()["containers"], 0);
+        assert_eq!(containerd.ctr(&["containers", "ls", "--quiet"]).out(), "");
+    });
+}
+
+#[test]
+fn a_terminal_is_one() {
+    for_each_suite("ctr run --tty", "containerd", |suite| {
+        let containerd = Containerd::start(suite);
+        let journal = containerd.launch("10-adjust", &Program::Adjust, A_IS_B);
+        let id = containerd.id("c");
+        let launcher = containerd.launcher();
+        let script = "echo \"A=$A on $(tty).\"; read -r answer; echo \"got $answer.\"; exit 7";
+        let command = line(launcher.to_str().unwrap(), &["--rm", "--tty"], &id, &["/bin/sh", "-c", script]);
+        let terminal = Terminal::run(&containerd.ctr_command(&command));
+        terminal.wait_for("A=b on /dev/");
+        terminal.write("yes\r");
+        terminal.wait_for("got yes.");
+        assert_eq!(terminal.end(), Some(7));
+        journal.wait_for("RemovePodSandbox", &id);
+        assert_eq!(journal.events(&id), life(&[]));
+    });
+}
+
+#[test]
+fn exec_sees_what_plugins_added() {
+    for_each_suite("ctr tasks exec", "containerd", |suite| {
+        let containerd = Containerd::start(suite);
+        let journal = containerd.launch("10-adjust", &Program::Adjust, A_IS_B);
+        let id = containerd.id("c");
+        run(&containerd, &["--detach"], &id, &["/bin/sleep", "1000"]).success();
+        let exec = |name: &str, script: &str| {
+            containerd.ctr(&["tasks", "exec", "--exec-id", name, &id, "/bin/sh", "-c", script])
+        };
+        let ended = exec("e1", "echo A=$A");
+        assert_eq!((ended.code, ended.out().trim()), (Some(0), "A=b"), "{}", ended.err());
+        assert_eq!(exec("e2", "exit 9").code, Some(9));
+        let command = ["tasks", "exec", "--exec-id", "e3", "--tty", &id, "/bin/sh", "-c", "tty; exit 8"];
+        let terminal = Terminal::run(&containerd.ctr_command(&command));
+        terminal.wait_for("/dev/");
+        assert_eq!(terminal.end(), Some(8));
+        end(&containerd, &journal, &id);
+        journal.wait_for("RemovePodSandbox", &id);
+        assert_eq!(journal.events(&id), life(&[]), "exec is no event");
     });
 }

@@ -1,0 +1,59 @@
+//! What a user of `ctr` is told when something fails.
+
+use super::{A_IS_B, run, run_bare};
+use crate::life;
+use nri_integration::{engines::*, *};
+use serde_json::json;
+
+#[test]
+fn a_command_that_is_not_there_fails_as_with_the_bare_runtime() {
+    for_each_suite("ctr run of nothing", "containerd", |suite| {
+        let containerd = Containerd::start(suite);
+        let journal = containerd.launch("10-adjust", &Program::Adjust, A_IS_B);
+        let (ours, bare) = (containerd.id("c"), containerd.id("b"));
+        let wrapped = run(&containerd, &["--detach"], &ours, &["/nonexistent/program"]);
+        let without = run_bare(&containerd, &["--detach"], &bare, &["/nonexistent/program"]);
+        assert!(wrapped.err().contains("/nonexistent/program"), "{}", wrapped.err());
+        assert_eq!(wrapped.err().replace(&ours, "ID"), without.err().replace(&bare, "ID"));
+        assert_eq!(wrapped.code, without.code);
+        journal.wait_for("RemovePodSandbox", &ours);
+        assert_eq!(containerd.status().unwrap()["containers"], 0, "nrid keeps no record of it");
+        let heard = journal.events(&ours);
+        assert_eq!(heard[..3], life(&[])[..3]);
+        assert_eq!(heard[heard.len() - 4..], crate::FROM_STOP);
+    });
+}
+
+#[test]
+fn a_refusal_reaches_the_user() {
+    let Some(go) = go("ctr refusal") else { return };
+    for_each_suite("ctr refusal", "containerd", |suite| {
+        let containerd = Containerd::start(suite);
+        let config = json!({"rules": [{"error": "not today"}]});
+        containerd.launch("10-strict", &go, &config.to_string());
+        let id = containerd.id("c");
+        let refused = run(&containerd, &["--detach"], &id, &["/bin/sleep", "1000"]);
+        assert_eq!(refused.code, Some(1));
+        for part in ["10-strict", "not today", &id] {
+            assert!(refused.err().contains(part), "{part:?} is not in: {}", refused.err());
+        }
+        assert_eq!(containerd.ctr(&["tasks", "ls", "--quiet"]).out(), "");
+        assert_eq!(containerd.status().unwrap()["containers"], 0);
+    });
+}
+
+#[test]
+fn a_conflict_names_both_plugins_and_the_field() {
+    for_each_suite("ctr conflict", "containerd", |suite| {
+        let containerd = Containerd::start(suite);
+        containerd.launch("10-one", &Program::Adjust, "[create.resources]\nmemory = 67108864\n");
+        containerd.launch("20-other", &Program::Adjust, "[create.resources]\nmemory = 50331648\n");
+        let id = containerd.id("c");
+        let refused = run(&containerd, &["--detach"], &id, &["/bin/sleep", "1000"]);
+        assert_eq!(refused.code, Some(1));
+        for part in ["one", "other", "MemLimit"] {
+            assert!(refused.err().contains(part), "{part:?} is not in: {}", refused.err());
+        }
+        assert_eq!(containerd.ctr(&["tasks", "ls", "--quiet"]).out(), "");
+    });
+}

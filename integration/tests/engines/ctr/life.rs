@@ -1,0 +1,112 @@
+//! The life of a container that `ctr` starts, as plugins hear it and as the kernel sees it.
+
+use super::{delete_task, end, pid, run};
+use crate::life;
+use nri_integration::{engines::*, *};
+use serde_json::{Value, json};
+
+/// What the kernel and the container can tell afterwards.
+fn adjusting(node: &Node) -> String {
+    let data = node.path("data");
+    std::fs::create_dir_all(&data).unwrap();
+    std::fs::write(data.join("file"), "from a plugin\n").unwrap();
+    format!(
+        "[create]
+env = {{ set = {{ A = 'b' }} }}
+[[create.mounts]]
+destination = '/data'
+source = {data:?}
+type = 'bind'
+options = ['rbind', 'ro']
+[[create.rlimits]]
+type = 'RLIMIT_NOFILE'
+hard = 1024
+soft = 512
+[create.resources]
+memory = 67108864
+pids = 66
+{}",
+        if cpusets() { "cpus = '0'\nmems = '0'\n" } else { "" }
+    )
+}
+
+fn object(value: &Value) -> Vec<(String, Value)> {
+    value.as_object().into_iter().flatten().map(|(k, v)| (k.clone(), v.clone())).collect()
+}
+
+#[test]
+fn adjusted_and_followed() {
+    for_each_suite("ctr life", "containerd", |suite| {
+        let containerd = Containerd::start(suite);
+        let journal = containerd.launch("10-adjust", &Program::Adjust, &adjusting(&containerd));
+        containerd.ctl(&["start"]).success();
+        let go = go("ctr life, told").map(|go| containerd.connect("05-go", &go, "{}"));
+        let id = containerd.id("c");
+        let limits = ["--memory-limit", "50331648", "--label", "app=web", "--env", "OWN=1"];
+        let options = [&["--detach"], &limits[..]].concat();
+        run(&containerd, &options, &id, &["/bin/sleep", "1000"]).success();
+
+        let look = containerd.look(pid(&containerd, &id));
+        assert_eq!(look.env("A").as_deref(), Some("b"));
+        assert_eq!(look.env("OWN").as_deref(), Some("1"));
+        assert_eq!(look.rlimit("Max open files"), Some(("512".to_owned(), "1024".to_owned())));
+        let mount = look.mount("/data").expect("the plugin's mount");
+        assert!(mount.contains("ro"), "{mount}");
+        assert_eq!(look.limit("memory", "memory.limit_in_bytes", "memory.max"), "67108864");
+        assert_eq!(look.limit("pids", "pids.max", "pids.max"), "66");
+        if cpusets() {
+            assert_eq!(look.limit("cpuset", "cpuset.cpus", "cpuset.cpus"), "0");
+        }
+        let inside = containerd.ctr(&["tasks", "exec", "--exec-id", "e", &id, "/bin/cat", "/data/file"]);
+        assert_eq!(inside.success().out(), "from a plugin\n");
+        containerd.ctr(&["tasks", "pause", &id]).success();
+        containerd.ctr(&["tasks", "resume", &id]).success();
+
+        end(&containerd, &journal, &id);
+        journal.wait_for("RemovePodSandbox", &id);
+        assert_eq!(journal.events(&id), life(&[]));
+        containerd.ctr(&["containers", "delete", &id]).success();
+
+        let Some(go) = go else { return };
+        go.journal.wait_for("RemovePodSandbox", &id);
+        assert_eq!(go.journal.events(&id), life(&[]));
+        let asked = go.journal.wait_for("CreateContainer", &id);
+        let (container, pod) = (&asked["container"], &asked["pod"]);
+        assert_eq!((&container["id"], &pod["id"]), (&json!(id), &json!(id)));
+        let memory = &container["linux"]["resources"]["memory"]["limit"]["value"];
+        assert_eq!(memory, "50331648", "as the engine wrote it");
+        for labels in [&container["labels"], &pod["labels"]] {
+            assert!(object(labels).contains(&("app".to_owned(), json!("web"))), "{labels}");
+        }
+        assert!(container["args"].to_string().contains("/bin/sleep"), "{container}");
+        let started = go.journal.wait_for("PostStartContainer", &id);
+        assert_eq!(started["pid"], look.0.0);
+        let stopped = go.journal.wait_for("StopContainer", &id);
+        assert_eq!(stopped["container"]["state"], "CONTAINER_STOPPED");
+    });
+}
+
+#[test]
+fn exits_by_itself_and_starts_again() {
+    for_each_suite("ctr restart", "containerd", |suite| {
+        let containerd = Containerd::start(suite);
+        let journal = containerd.launch("10-adjust", &Program::Adjust, &adjusting(&containerd));
+        let id = containerd.id("c");
+        run(&containerd, &["--detach"], &id, &["/bin/sh", "-c", "echo A=$A; exec sleep 0.5"]).success();
+        // Without any call of the runtime.
+        journal.wait_for("StopPodSandbox", &id);
+        assert_eq!(journal.events(&id)[crate::TO_START.len()..], ["StopContainer", "StopPodSandbox"]);
+        delete_task(&containerd, &id);
+        journal.wait_for("RemovePodSandbox", &id);
+        // The same container, a new task: containerd writes a new bundle.
+        containerd.ctr(&["tasks", "start", "--detach", &id]).success();
+        let twice = [life(&[]), life(&[])].concat();
+        wait_until("the second end", || {
+            (journal.events(&id).iter().filter(|e| *e == "StopContainer").count() == 2).then_some(())
+        });
+        delete_task(&containerd, &id);
+        wait_until("the second removal", || (journal.events(&id).len() >= twice.len()).then_some(()));
+        assert_eq!(journal.events(&id), twice);
+        assert_eq!(containerd.status().unwrap()["containers"], 0);
+    });
+}
