@@ -46,8 +46,6 @@ pub struct Clues<'a> {
     pub id: &'a str,
     /// Annotations of the OCI document.
     pub annotations: &'a Map,
-    /// `process.args`
-    pub args: &'a [String],
     /// Bundle directory.
     pub bundle: &'a Path,
     /// `linux.cgroupsPath`

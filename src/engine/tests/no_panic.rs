@@ -255,7 +255,6 @@ proptest! {
         let mut identity = identify(&Clues {
             id: &id,
             annotations: &annotations,
-            args: &[],
             bundle: Path::new(&bundle),
             cgroups_path: &cgroups_path,
             hostname: &root,

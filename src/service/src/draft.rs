@@ -97,12 +97,10 @@ impl Service {
 
 fn identity(begin: &Begin, key: &Key, bundle: &Bundle, document: &Document) -> Identity {
     let annotations = document.annotations().map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
-    let args: Vec<_> = document.args().into_iter().map(str::to_owned).collect();
     let mounts: Vec<_> = document.mounts().filter_map(|m| m.source).map(PathBuf::from).collect();
     identify(&Clues {
         id: &key.id,
         annotations: &annotations,
-        args: &args,
         bundle: bundle.dir(),
         cgroups_path: document.cgroups_path().unwrap_or_default(),
         hostname: document.hostname().unwrap_or_default(),

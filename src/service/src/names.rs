@@ -59,13 +59,23 @@ async fn from_docker(identity: &mut Identity, id: &str, dirs: &[PathBuf]) -> Res
 }
 
 async fn from_podman(identity: &mut Identity, id: &str, lists: &[PathBuf]) -> Result<(), NoNames> {
+    let mut broken = Ok(());
     for list in lists {
-        let Some(text) = read(list).await? else { continue };
-        if podman::complete(identity, id, &text).map_err(|e| NoNames::Parse(list.clone(), e))? {
-            break;
+        // One that cannot be read must not hide the next.
+        let found = match read(list).await {
+            Ok(Some(text)) => {
+                podman::complete(identity, id, &text).map_err(|e| NoNames::Parse(list.clone(), e))
+            }
+            Ok(None) => Ok(false),
+            Err(error) => Err(error),
+        };
+        match found {
+            Ok(true) => return Ok(()),
+            Ok(false) => {}
+            Err(error) => broken = Err(error),
         }
     }
-    Ok(())
+    broken
 }
 
 async fn from_containerd(

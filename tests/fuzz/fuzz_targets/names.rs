@@ -6,7 +6,7 @@ use nri_api::{EventMask, Marked, PluginId, proto::Field};
 use nri_engine::{Clues, Map, Role, identify};
 use nri_fuzz::Input;
 use protobuf::Enum;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 fuzz_target!(|data: &[u8]| {
     let mut input = Input::new(data);
@@ -29,18 +29,34 @@ fuzz_target!(|data: &[u8]| {
     }
 
     let (id, cgroups_path, hostname, bundle) = (input.text(), input.text(), input.text(), input.text());
+    let (root, runtime_root, mount) = (input.text(), input.text(), input.text());
+    let (list, metadata, extension) = (input.part().to_vec(), input.part().to_vec(), input.part().to_vec());
     let mut annotations = Map::new();
     while !input.is_empty() {
         annotations.insert(input.text().into_owned(), input.text().into_owned());
     }
-    let identity = identify(&Clues {
+    let mut identity = identify(&Clues {
         id: &id,
         annotations: &annotations,
         bundle: Path::new(&*bundle),
         cgroups_path: &cgroups_path,
         hostname: &hostname,
+        root: Path::new(&*root),
+        mounts: &[PathBuf::from(&*mount)],
+        runtime_root: Some(Path::new(&*runtime_root)),
+        environment: &annotations,
     });
     if identity.role == Role::Alone {
         assert!(!identity.pod.id.is_empty() || id.is_empty());
     }
+    // What engines keep elsewhere may be anything, too.
+    let _ = nri_engine::podman::complete(&mut identity, &id, &list);
+    let _ = nri_engine::docker::complete(&mut identity, &id, &metadata, Some(&list));
+    let kinds = ["io.cri-containerd.container.metadata", "io.cri-containerd.sandbox.metadata"];
+    let kept = nri_engine::containerd::Metadata {
+        extensions: kinds.map(|kind| (kind.to_owned(), extension.clone())).into(),
+        labels: annotations.clone(),
+        ..Default::default()
+    };
+    let _ = nri_engine::containerd::complete(&mut identity, &kept, Some(&kept));
 });

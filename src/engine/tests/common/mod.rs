@@ -51,7 +51,6 @@ impl Case {
         identify(&Clues {
             id: self.id(),
             annotations: &map(&config["annotations"]),
-            args: &[],
             bundle: Path::new(&text(&self.value["bundle"])),
             cgroups_path: &text(&config["linux"]["cgroupsPath"]),
             hostname: &text(&config["hostname"]),
