@@ -31,7 +31,7 @@ for name in "$@"; do
       ;;
     crio)
       build -ldflags '-s -w' -o "$out/" -tags containers_image_openpgp,containers_image_ostree_stub,exclude_graphdriver_btrfs \
-        github.com/cri-o/cri-o/cmd/crio ./cri
+        github.com/cri-o/cri-o/cmd/crio github.com/cri-o/cri-o/test/copyimg ./cri
       # It pins the namespaces of pods; CRI-O brings it in C.
       source=$(go list -m -f '{{.Dir}}' github.com/cri-o/cri-o)/pinns/src
       ${CC:-cc} -std=c99 -O2 -w -o "$out/pinns" "$source"/*.c

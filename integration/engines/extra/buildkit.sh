@@ -3,8 +3,8 @@
 # in the document tell the rest.
 . "$(dirname "$0")/lib.sh"
 PATH=$ENGINES:$PATH
-need buildkitd buildctl "${REAL:-runc}" busybox
-echo "BuildKit $(buildkitd --version | cut -d' ' -f3), $("${REAL:-runc}" --version | head -1)"
+need buildkitd buildctl busybox
+echo "BuildKit $(buildkitd --version | cut -d' ' -f3), $("$REAL" --version | head -1)"
 image "$WORK/layout"
 mkdir -p "$WORK/context"
 background buildkitd --addr "unix://$WORK/buildkitd.sock" --root "$WORK/data" --containerd-worker=false --oci-worker-net=host \
