@@ -85,9 +85,15 @@ impl Look {
     ///
     /// # Panics
     /// It cannot be read.
+    #[track_caller]
     pub fn limit(self, controller: &str, v1: &str, v2: &str) -> String {
+        self.try_limit(controller, v1, v2).unwrap_or_else(|| panic!("no {controller} limit {v1} or {v2}"))
+    }
+
+    /// The same; none if the kernel has no such file.
+    pub fn try_limit(self, controller: &str, v1: &str, v2: &str) -> Option<String> {
         let file = self.cgroup(controller).join(if unified_cgroups() { v2 } else { v1 });
-        fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display())).trim_end().to_owned()
+        Some(fs::read_to_string(&file).ok()?.trim_end().to_owned())
     }
 
     /// The directory of its cgroup.

@@ -5,9 +5,11 @@
 //! are given as their runtime, and what is needed to look at containers from outside. Start from [`for_each_suite`].
 
 mod containerd;
+mod docker;
 mod host;
 mod suite;
 
 pub use containerd::Containerd;
+pub use docker::Docker;
 pub use host::{Host, Look};
 pub use suite::{Suite, for_each_suite, suites};

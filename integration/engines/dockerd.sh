@@ -1,0 +1,81 @@
+#!/bin/bash
+# dockerd.sh start DIR SUITE        starts that suite's dockerd with everything private below DIR, and loads the images
+# dockerd.sh halt DIR [SIGNAL]      ends dockerd alone, with SIGNAL (default TERM): containers go on if daemon.json has "live-restore": true
+# dockerd.sh resume DIR             starts it again
+# dockerd.sh reload DIR             it reads daemon.json again
+# dockerd.sh client DIR ARGS...      calls docker
+# dockerd.sh stop DIR               removes its containers, ends it, deletes its state
+#   DIR/daemon.json is its configuration; what says where things are is given as arguments. DIR/sock is its socket, DIR/log its log. It is in network
+#   and mount namespaces of its own: its bridge and its mounts are not the machine's, and go with it. Its containerd is its own, too.
+. "$(dirname "$0")/lib.sh"
+[ $# -ge 2 ] || usage
+D=$2
+
+# alive PID: and no zombie, as which some init processes keep it for a while
+alive() { grep -q '^State:[[:space:]][^ZX]' "/proc/$1/status" 2>/dev/null; }
+dead() { ! alive "$1"; }
+runs() { [ -s "$D/$1" ] && alive "$(cat "$D/$1")"; }
+
+# docker ARGS...: bounded, since a dockerd that hangs must not hang a test
+docker() { DOCKER_CONFIG=$D/client timeout 20 "$BIN/$(cat "$D/suite")/docker" -H "unix://$D/sock" "$@"; }
+
+# The namespaces, held by a process that does nothing, since dockerd comes and goes.
+hold() {
+  # shellcheck disable=SC2016 # expanded there
+  setsid unshare -n -m --propagation private sh -c 'ip link set lo up; echo $$ >"$1.new"; mv "$1.new" "$1"; exec sleep infinity' sh "$D/holder" >>"$D/log" 2>&1 </dev/null &
+  wait_for 5 runs holder || die "no namespaces: $(tail -3 "$D/log")"
+}
+
+resume() {
+  local s
+  s=$(cat "$D/suite")
+  daemon "$s" "$D/starter" "$D/log" nsenter -n -m -t "$(cat "$D/holder")" -- "$BIN/$s/dockerd" --config-file "$D/daemon.json" --data-root "$D/data" \
+    --exec-root "$D/exec" --pidfile "$D/pid" -H "unix://$D/sock" --storage-driver overlay2 --iptables=false --ip6tables=false
+  wait_for 30 docker version || die "dockerd did not start: $(tail -3 "$D/log")"
+}
+
+# Its containerd ends with it. A killed one leaves pid files, which the next one would take for those of a running one while there are zombies.
+halt() { # SIGNAL
+  local p all=() f
+  runs pid || return 0
+  for f in pid exec/containerd/containerd.pid; do [ ! -s "$D/$f" ] || all+=("$(cat "$D/$f")"); done
+  kill -s "$1" "${all[0]}"
+  for p in "${all[@]}"; do wait_for 30 dead "$p" || die "dockerd does not end"; done
+  rm -f "$D/pid" "$D/exec/containerd/containerd.pid"
+}
+
+# What names our containerd's socket: its shims.
+shims() { grep -lzxF -- "$D/exec/containerd/containerd.sock" /proc/[0-9]*/cmdline 2>/dev/null | cut -d/ -f3; }
+
+stop() {
+  local p t
+  [ -s "$D/suite" ] || return 0
+  if runs pid; then docker ps -aq | xargs -r "$0" client "$D" rm -f; fi >/dev/null 2>&1
+  halt TERM
+  # Whatever is left of a container that dockerd has lost (20.10 does, when its start fails).
+  for p in $(shims); do kill -9 "$p" 2>/dev/null; done
+  for t in "$D"/exec/runtime-runc/moby/*; do
+    [ ! -d "$t" ] || "$BIN/$(cat "$D/suite")/runc" --root "$D/exec/runtime-runc/moby" delete --force "$(basename "$t")"
+  done >/dev/null 2>&1
+  ! runs holder || kill "$(cat "$D/holder")"
+  rm -rf "$D/data" "$D/exec" "$D/sock" "$D/client" "$D/holder" "$D/starter" "$D/suite"
+}
+
+case $1 in
+  start)
+    [ $# -ge 3 ] || usage
+    suite "$3"
+    mkdir -p "$D/client"
+    echo "$3" >"$D/suite"
+    [ -e "$D/daemon.json" ] || echo '{}' >"$D/daemon.json"
+    hold
+    resume
+    docker load -q -i "$IMAGES/docker-archive.tar" >/dev/null || die "images were not loaded: $(tail -3 "$D/log")"
+    ;;
+  halt) halt "${3:-TERM}" ;;
+  resume) resume ;;
+  reload) kill -s HUP "$(cat "$D/pid")" ;;
+  stop) stop ;;
+  client) shift 2; docker "$@" ;;
+  *) usage ;;
+esac

@@ -1,0 +1,132 @@
+//! dockerd, and its client.
+
+use super::{
+    Host, Look, Suite,
+    suite::{directory, engine_script},
+};
+use crate::{Ended, Process};
+use serde_json::{Value, json};
+use std::{
+    fs,
+    ops::Deref,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// A dockerd of a test's own, and its host. When it is dropped, its containers are removed and it is stopped.
+#[derive(Debug)]
+pub struct Docker {
+    host: Host,
+}
+
+impl Deref for Docker {
+    type Target = Host;
+    fn deref(&self) -> &Host {
+        &self.host
+    }
+}
+
+impl Docker {
+    /// Starts it, with the wrapper as its default runtime `nri`; the suite's own is `runc`, as everywhere. Containers live on without it.
+    pub fn start(suite: &Suite) -> Self {
+        Self::start_with(suite, |host| {
+            let runtimes = json!({"nri": {"path": host.launcher()}});
+            json!({"runtimes": runtimes, "default-runtime": "nri", "live-restore": true})
+        })
+    }
+
+    /// Starts it with a `daemon.json`.
+    pub fn start_with(suite: &Suite, configuration: impl FnOnce(&Host) -> Value) -> Self {
+        let new = Self { host: Host::new(suite) };
+        fs::create_dir(new.dir()).expect("our directory");
+        fs::write(new.daemon_json(), configuration(&new.host).to_string()).expect("our directory");
+        let mut command = new.script("start");
+        command.arg(&suite.name);
+        new.run(command).success();
+        new
+    }
+
+    /// Its configuration.
+    pub fn daemon_json(&self) -> PathBuf {
+        self.dir().join("daemon.json")
+    }
+
+    /// Lets it read its configuration again.
+    pub fn reload(&self) {
+        self.run(self.script("reload")).success();
+    }
+
+    /// Ends dockerd alone, by this signal.
+    pub fn halt(&self, signal: &str) {
+        let mut command = self.script("halt");
+        command.arg(signal);
+        self.run(command).success();
+    }
+
+    /// Starts it again.
+    pub fn resume(&self) {
+        self.run(self.script("resume")).success();
+    }
+
+    /// A call of `docker`, to be made.
+    pub fn client(&self, arguments: &[&str]) -> Command {
+        let mut command = self.command("docker");
+        command.env("DOCKER_CONFIG", self.dir().join("client"));
+        command.arg("-H").arg(format!("unix://{}", self.dir().join("sock").display())).args(arguments);
+        command
+    }
+
+    /// Calls `docker`.
+    pub fn docker(&self, arguments: &[&str]) -> Ended {
+        self.run(self.client(arguments))
+    }
+
+    /// Calls `docker`; its stdout without the last line feed.
+    ///
+    /// # Panics
+    /// It fails.
+    #[track_caller]
+    pub fn out(&self, arguments: &[&str]) -> String {
+        self.docker(arguments).success().out().trim_end().to_owned()
+    }
+
+    /// `docker run --detach` with a name; returns the id.
+    #[track_caller]
+    pub fn run_detached(&self, name: &str, arguments: &[&str]) -> String {
+        self.out(&[&["run", "--detach", "--name", name], arguments].concat())
+    }
+
+    /// What the kernel says of a running container's first process.
+    #[track_caller]
+    pub fn look_at(&self, container: &str) -> Look {
+        let pid = self.out(&["inspect", "--format", "{{.State.Pid}}", container]);
+        Look(Process(pid.parse().unwrap_or_else(|e| panic!("{container}: {e}: {pid}"))))
+    }
+
+    /// Archive of the image `localhost/busybox:local`, for `docker load`.
+    pub fn archive(&self) -> PathBuf {
+        directory().join("img/docker-archive.tar")
+    }
+
+    /// Its directory.
+    pub fn dir(&self) -> PathBuf {
+        self.path("docker")
+    }
+
+    fn script(&self, verb: &str) -> Command {
+        let mut command = self.enter(Path::new(&engine_script("dockerd.sh")));
+        command.arg(verb).arg(self.dir());
+        command
+    }
+}
+
+impl Drop for Docker {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = fs::read_to_string(self.dir().join("log")).unwrap_or_default();
+            let tail: Vec<_> = log.lines().rev().take(10).collect();
+            eprintln!("-- end of dockerd's log:\n{}", tail.into_iter().rev().collect::<Vec<_>>().join("\n"));
+        }
+        self.run(self.script("stop"));
+    }
+}

@@ -1,0 +1,55 @@
+//! dockerd itself: its start, its restart while containers run, its configuration.
+
+use super::*;
+use crate::{TO_START, life};
+
+#[test]
+fn it_learns_the_real_runtimes_version_and_features() {
+    for_each("docker info", |suite, _| {
+        let docker = Docker::start(suite);
+        let ours = docker.out(&["info", "--format", "{{.DefaultRuntime}} {{.RuncCommit.ID}}"]);
+        let version = docker.out(&["version"]);
+        let features = "{{json (index .Runtimes \"nri\").Status}} {{json (index .Runtimes \"runc\").Status}}";
+        let told = docker.docker(&["info", "--format", features]);
+        drop(docker);
+        let bare = Docker::start_with(suite, |_| json!({}));
+        let expected = bare.out(&["info", "--format", "{{.RuncCommit.ID}}"]);
+        assert_eq!(ours, format!("nri {expected}"));
+        assert_eq!(version, bare.out(&["version"]).replace(" runc:\n", " nri:\n"));
+        if suite.version("dockerd") >= (25, 0) {
+            let told = told.success().out();
+            let (ours, theirs) = told.trim().split_once("} {").expect("two objects");
+            assert_eq!(ours.trim_start_matches('{'), theirs.trim_end_matches('}'), "features");
+            assert!(ours.contains("ociVersionMax"), "{ours}");
+        }
+    });
+}
+
+#[test]
+fn containers_live_on_while_it_is_restarted() {
+    for_each("docker, live restore", |suite, go| {
+        for signal in ["TERM", "KILL"] {
+            let adjusted = Adjusted::start(suite, go, &adjustment());
+            let (docker, journal) = (&adjusted.docker, &adjusted.plugin.journal);
+            let stays = docker.run_detached("stays", &[&["--network=none", IMAGE], &WAIT[..]].concat());
+            let ends = docker.run_detached("ends", &["--network=none", IMAGE, "sleep", "600"]);
+            let (look, ending) = (docker.look_at("stays"), docker.look_at("ends"));
+            docker.halt(signal);
+            assert!(look.0.is_alive());
+            assert_eq!(journal.events(&stays), TO_START);
+            // The end of a container is told while there is no dockerd.
+            ending.0.signal(rustix::process::Signal::KILL);
+            journal.wait_for("StopPodSandbox", &ends);
+            docker.resume();
+            assert_eq!(docker.look_at("stays").0, look.0);
+            assert_eq!(docker.out(&["exec", "stays", "sh", "-c", "echo $NRI"]), "here");
+            docker.out(&["update", "--cpus", "0.5", "stays"]);
+            assert_eq!(look.limit("cpuset", "cpuset.cpus", "cpuset.cpus"), "0");
+            docker.out(&["stop", "stays"]);
+            docker.out(&["rm", "stays", "ends"]);
+            let updated = ["UpdateContainer", "PostUpdateContainer"];
+            assert_eq!(adjusted.lives(&stays, 1), life(&updated), "{signal}");
+            assert_eq!(adjusted.lives(&ends, 1), life(&[]), "{signal}");
+        }
+    });
+}
