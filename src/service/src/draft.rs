@@ -215,6 +215,7 @@ impl Draft {
             phase: Phase::Creating,
             pid: None,
             start_time: None,
+            cgroups: None,
             by_run: self.wants_hooks(),
             hooked: false,
         }

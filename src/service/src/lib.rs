@@ -20,6 +20,7 @@ pub mod background;
 pub mod bundle;
 pub mod capabilities;
 pub mod cdi;
+pub mod cgroups;
 pub mod chain;
 pub mod channel;
 pub mod claims;

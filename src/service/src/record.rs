@@ -96,6 +96,9 @@ pub struct Record {
     pub pid: Option<i32>,
     /// Its start time in clock ticks, against reuse of the pid.
     pub start_time: Option<u64>,
+    /// `/proc/PID/cgroup` of the first process when the container was created; none before it is known.
+    #[serde(default)]
+    pub cgroups: Option<String>,
     /// Made by `run` or `restore`, so that hooks report its life.
     pub by_run: bool,
     /// Whether our hooks are in its document.

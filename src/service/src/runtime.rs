@@ -97,6 +97,19 @@ impl LowLevelRuntime {
         }
     }
 
+    /// Whether systemd makes the control groups: `--systemd-cgroup`, or crun's `--cgroup-manager systemd`.
+    pub fn uses_systemd(&self) -> bool {
+        let mut before: &[u8] = b"";
+        self.globals.iter().any(|global| {
+            let text = global.0.as_bytes();
+            let manager = std::mem::replace(&mut before, text);
+            let is_manager = |name: &[u8]| matches!(name, b"--cgroup-manager" | b"-cgroup-manager");
+            matches!(text, b"--systemd-cgroup" | b"-systemd-cgroup" | b"--systemd-cgroup=true" | b"-s")
+                || matches!(text, b"--cgroup-manager=systemd" | b"-cgroup-manager=systemd")
+                || (text == b"systemd" && is_manager(manager))
+        })
+    }
+
     /// Whether the runtime has a container of this id, without asking it.
     pub fn has(&self, id: &str) -> bool {
         self.root().join(id).symlink_metadata().is_ok()
