@@ -138,6 +138,8 @@ finish() {
   "$PROGRAMS/nrictl" --config "$WORK/config.toml" stop >/dev/null 2>&1
   ok 'no nrid is left' within 5 not "$PROGRAMS/nrictl" --config "$WORK/config.toml" status
   ok 'no record is left' same "" "$(find "$WORK/nri/containers" "$WORK/nri/pods" "$WORK/nri/exec" -type f 2>/dev/null)"
+  find /sys/fs/cgroup -depth -type d \( -name nri-extra -o -path '*/nri-extra/*' -o -name buildkit \) -exec rmdir {} + 2>/dev/null
+  ok 'no cgroup is left' same '' "$(find /sys/fs/cgroup -type d -path '*/nri-extra/*' 2>/dev/null)"
   [ $failed -eq 0 ] || [ -z "${KEEP:-}" ] || { echo "kept: $WORK"; exit $failed; }
   cut -d' ' -f5 /proc/self/mountinfo | grep "^$WORK/" | sort -r | while read -r place; do umount -l "$place"; done
   rm -rf "$WORK"
