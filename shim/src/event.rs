@@ -20,12 +20,14 @@ use crate::{
 };
 use nri_config::Unreachable;
 use nri_control::{
-    Client, ClientError, Exit, Finished, FrameError, Launcher, OsText, Reply, Request, Substitute, Verb,
+    Client, ClientError, Exit, Finished, FrameError, Launcher, OsText, RECORDS_DIR, Reply, Request,
+    Substitute, Verb,
 };
 use std::{
     ffi::OsStr,
     io::ErrorKind,
     os::fd::{AsFd, OwnedFd},
+    path::Path,
     time::Duration,
 };
 
@@ -132,7 +134,8 @@ impl Event<'_> {
             config: self.loaded.named.clone(),
             timeout: self.loaded.config.start_timeout,
         };
-        if self.verb.needs_nrid() {
+        // An update as the engine sends it would undo what plugins set.
+        if self.verb.needs_nrid() || (self.verb == Verb::Update && has_records(&launcher.state_dir)) {
             launcher.program = find_nrid::find(NRID, self.call);
             return match launcher.connect_or_start() {
                 Ok(client) => Ok(Some(client)),
@@ -141,7 +144,7 @@ impl Event<'_> {
         }
         match launcher.connect() {
             Ok(client) => Ok(Some(client)),
-            // No nrid, no record: nothing is lost by not telling.
+            // No nrid, no record: nothing is lost by not telling. What is deleted meanwhile, the next nrid notices.
             Err(ClientError::Connect(e))
                 if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) =>
             {
@@ -227,6 +230,11 @@ impl Event<'_> {
             .iter()
             .find_map(|dir| std::fs::read_to_string(dir.join(file)).ok()?.trim().parse().ok())
     }
+}
+
+/// Whether an `nrid` has kept records here, of which the next one knows.
+fn has_records(state_dir: &Path) -> bool {
+    std::fs::read_dir(state_dir.join(RECORDS_DIR)).is_ok_and(|mut entries| entries.next().is_some())
 }
 
 /// Resources in place of stdin.

@@ -49,8 +49,8 @@ pub(crate) fn is_known(word: &OsStr) -> bool {
 pub(crate) trait Policy {
     /// Has a bundle whose document may be rewritten.
     fn has_bundle(self) -> bool;
-    /// Starts `nrid`, and obeys the key `unreachable` when that fails. The others concern what a running `nrid` knows:
-    /// where none runs nothing is recorded, and they pass.
+    /// Starts `nrid`, and obeys the key `unreachable` when that fails. The others concern what an `nrid` knows: where none runs and
+    /// none has kept records they pass.
     fn needs_nrid(self) -> bool;
     /// Replaces this process: a hook reports what follows.
     fn execs(self) -> bool;

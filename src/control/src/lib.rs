@@ -30,5 +30,7 @@ pub use text::OsText;
 pub const CONTROL_SOCKET: &str = "control.sock";
 /// Name of the lock that a starter of `nrid` holds.
 pub const START_LOCK: &str = "start.lock";
+/// Directory of the records of containers in the state directory, a file each. It is empty when there is nothing to know.
+pub const RECORDS_DIR: &str = "containers";
 /// Name of the lock that `nrid` holds while it lives.
 pub const LIFE_LOCK: &str = "nrid.lock";

@@ -43,7 +43,7 @@ impl Store {
             }
         };
         make(nri_control::EXEC_DIR)?;
-        Ok(Self { containers: make("containers")?, pods: make("pods")? })
+        Ok(Self { containers: make(nri_control::RECORDS_DIR)?, pods: make("pods")? })
     }
 
     /// Keeps a container.

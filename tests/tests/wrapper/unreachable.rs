@@ -50,6 +50,32 @@ fn an_nrid_that_does_not_start() {
     assert_eq!(nrid.calls().len(), 0);
 }
 
+/// Engines send all resources again (containerd's CRI, Podman 5): what plugins set would be gone.
+#[test]
+fn an_update_starts_an_nrid_where_one_has_kept_records() {
+    let lab = Lab::new();
+    let nrid = nrid(&lab, json!({"stdout": "cannot read /opt/nri/plugins\n", "exit": 1}));
+    let records = lab.path("state").join(nri_control::RECORDS_DIR);
+    std::fs::create_dir(&records).unwrap();
+    let call = |verb: &str| {
+        nrid.forget();
+        let output = lab.run(&[verb, "id"]);
+        assert!(output.status.success());
+        (nrid.calls().len(), stderr(&output))
+    };
+    assert_eq!(call("update"), (0, String::new()));
+    std::fs::write(records.join("x.json"), "{}").unwrap();
+    let (started, said) = call("update");
+    assert_eq!(started, 1);
+    assert!(
+        said.contains("continuing without NRI: nrid did not start: cannot read /opt/nri/plugins"),
+        "{said}"
+    );
+    // The next nrid finds out by itself what was deleted.
+    assert_eq!(call("delete"), (0, String::new()));
+    assert_eq!(lab.fake.calls().len(), 3);
+}
+
 #[test]
 fn no_nrid_at_all() {
     let lab = Lab::new();
