@@ -4,9 +4,9 @@ use super::{
     Host, Suite,
     suite::{cri_client, engine_script},
 };
-use crate::{Ended, skip};
+use crate::{Ended, Journal, Program, skip};
 use serde_json::Value;
-use std::{ops::Deref, path::PathBuf, process::Command};
+use std::{fs, ops::Deref, os::unix::fs::symlink, path::PathBuf, process::Command};
 
 /// A containerd of a test's own, and its host. When it is dropped, its containers are deleted and it is stopped.
 #[derive(Debug)]
@@ -25,16 +25,39 @@ impl Deref for Containerd {
 impl Containerd {
     /// Starts it, its own NRI off; images are there.
     pub fn start(suite: &Suite) -> Self {
-        Self::start_with(suite, &[])
+        let new = Self { host: Host::new(suite) };
+        new.begin(&[]);
+        new
     }
 
-    /// Starts it with options of `containerd.sh`: `--nri` lets its own NRI be on.
-    pub fn start_with(suite: &Suite, options: &[&str]) -> Self {
+    /// Starts it with its own NRI on and with this plugin, which it launches; returns what that hears.
+    pub fn start_with_nri(suite: &Suite, name: &str, program: &Program, config: &str) -> (Self, Journal) {
         let new = Self { host: Host::new(suite) };
-        let mut command = new.script("start");
-        command.arg(&suite.name).arg(new.launcher()).args(options);
-        new.run(command).success();
-        new
+        let nri = new.dir().join("nri");
+        for dir in ["plugins", "conf.d"] {
+            fs::create_dir_all(nri.join(dir)).expect("our directory");
+        }
+        let journal = new.path("of-the-engine.journal");
+        let config = program.configuration(config, &journal);
+        fs::write(nri.join("conf.d").join(format!("{name}.conf")), config).expect("our directory");
+        symlink(program.path(), nri.join("plugins").join(name)).expect("our directory");
+        new.begin(&["--nri"]);
+        (new, Journal::new(&journal))
+    }
+
+    fn begin(&self, options: &[&str]) {
+        let mut command = self.script("start");
+        command.arg(&self.suite().name).arg(self.launcher()).args(options);
+        self.run(command).success();
+    }
+
+    /// Switches its own NRI on or off; it has to be started again to know.
+    pub fn switch_nri(&self, on: bool) {
+        let file = self.dir().join("config.toml");
+        let text = fs::read_to_string(&file).expect("containerd.sh wrote it");
+        let line = |on: bool| format!("[plugins.'io.containerd.nri.v1.nri']\n  disable = {}\n", !on);
+        assert!(text.contains(&line(!on)), "{text}");
+        fs::write(&file, text.replace(&line(!on), &line(on))).expect("our directory");
     }
 
     /// Ends containerd alone, as an upgrade does.
@@ -54,7 +77,7 @@ impl Containerd {
 
     /// Its log.
     pub fn engine_log(&self) -> String {
-        std::fs::read_to_string(self.dir().join("log")).unwrap_or_default()
+        fs::read_to_string(self.dir().join("log")).unwrap_or_default()
     }
 
     /// A call of `ctr`, to be made.

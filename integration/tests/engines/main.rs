@@ -5,7 +5,9 @@
 mod cri;
 mod ctr;
 mod docker;
+mod own_nri;
 mod podman;
+mod restart;
 
 /// What a plugin hears of a container with a pod of its own, from the beginning to the start.
 const TO_START: [&str; 6] = [

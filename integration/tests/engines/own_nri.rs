@@ -1,0 +1,134 @@
+//! containerd's own NRI and ours are never both in charge of one container.
+
+use crate::{
+    cri::{Pod, WAIT, member, pid, remove},
+    ctr::run,
+    life,
+};
+use nri_integration::{engines::*, *};
+use serde_json::json;
+
+const THEIRS: &str = "[create]\nenv = { set = { THEIRS = '1' } }\n";
+const OURS: &str = "[create]\nenv = { set = { OURS = '1' } }\n";
+
+/// Runs `test` with the suites whose containerd has NRI.
+fn for_each_with_nri(name: &str, test: impl Fn(&Suite)) {
+    if !Containerd::has_cri(name) {
+        return;
+    }
+    for_each_suite(name, "containerd", |suite| {
+        if suite.version("containerd") < (1, 7) {
+            return limitation(name, "containerd before 1.7 has no NRI of its own");
+        }
+        test(suite);
+    });
+}
+
+/// Who adjusted a container: by the variables that it has.
+fn adjusted(containerd: &Containerd, pid: u32) -> (bool, bool) {
+    let look = containerd.look(pid);
+    (look.env("THEIRS").is_some(), look.env("OURS").is_some())
+}
+
+#[test]
+fn while_it_is_on_pods_are_its() {
+    for_each_with_nri("containerd's NRI on", |suite| {
+        let (containerd, theirs) = Containerd::start_with_nri(suite, "10-adjust", &Program::Adjust, THEIRS);
+        let ours = containerd.launch("10-adjust", &Program::Adjust, OURS);
+        let pod = Pod::run(&containerd, "web");
+        let id = pod.start("one", &json!({}), &WAIT);
+        assert_eq!(adjusted(&containerd, pid(&containerd, &id)), (true, false));
+        let request = json!({"container_id": id, "linux": {"cpu_shares": 512}});
+        containerd.cri("UpdateContainerResources", &request);
+        remove(&containerd, &id);
+        theirs.wait_for("RemoveContainer", &id);
+        assert!(theirs.events(&id).contains(&"CreateContainer".to_owned()));
+        let pod_id = pod.id.clone();
+        pod.remove();
+        theirs.wait_for("RemovePodSandbox", &pod_id);
+        assert_eq!(ours.about(&pod_id), Vec::<serde_json::Value>::new());
+
+        // Containers of other clients, which its NRI does not know.
+        let other = containerd.id("c");
+        let script = ["/bin/sh", "-c", "echo $THEIRS.$OURS"];
+        let ended = run(&containerd, &["--rm"], &other, &script);
+        assert_eq!((ended.code, ended.out().trim()), (Some(0), ".1"), "{}", ended.err());
+        ours.wait_for("RemovePodSandbox", &other);
+        assert_eq!(ours.events(&other), life(&[]));
+        assert_eq!(theirs.about(&other), Vec::<serde_json::Value>::new());
+        assert_eq!(containerd.status().unwrap()["containers"], 0);
+    });
+}
+
+#[test]
+fn once_it_is_off_pods_are_ours() {
+    for_each_with_nri("containerd's NRI off", |suite| {
+        let (containerd, theirs) = Containerd::start_with_nri(suite, "10-adjust", &Program::Adjust, THEIRS);
+        let ours = containerd.launch("10-adjust", &Program::Adjust, OURS);
+        let pod = Pod::run(&containerd, "web");
+        let before = pod.start("before", &json!({}), &WAIT);
+        assert_eq!(adjusted(&containerd, pid(&containerd, &before)), (true, false));
+
+        containerd.halt();
+        containerd.switch_nri(false);
+        containerd.resume();
+        let other = Pod::run(&containerd, "db");
+        let after = other.start("after", &json!({}), &WAIT);
+        assert_eq!(adjusted(&containerd, pid(&containerd, &after)), (false, true));
+        remove(&containerd, &after);
+        remove(&containerd, &before);
+        ours.wait_for("RemoveContainer", &after);
+        assert_eq!(ours.events(&after), member(&[]));
+        pod.remove();
+        let other_id = other.id.clone();
+        other.remove();
+        ours.wait_for("RemovePodSandbox", &other_id);
+        assert_eq!(theirs.about(&after), Vec::<serde_json::Value>::new());
+        assert_eq!(containerd.status().unwrap()["containers"], 0);
+    });
+}
+
+#[test]
+fn once_it_is_on_our_containers_end_as_they_should() {
+    for_each_with_nri("containerd's NRI switched on", |suite| {
+        let containerd = Containerd::start(suite);
+        let ours = containerd.launch("10-adjust", &Program::Adjust, OURS);
+        let pod = Pod::run(&containerd, "web");
+        let before = pod.start("before", &json!({}), &WAIT);
+        assert_eq!(adjusted(&containerd, pid(&containerd, &before)), (false, true));
+
+        containerd.halt();
+        containerd.switch_nri(true);
+        containerd.resume();
+        let other = Pod::run(&containerd, "db");
+        let after = other.start("after", &json!({}), &WAIT);
+        assert_eq!(adjusted(&containerd, pid(&containerd, &after)), (false, false));
+        remove(&containerd, &after);
+        assert_eq!(ours.about(&after), Vec::<serde_json::Value>::new());
+        let pod_id = pod.id.clone();
+        remove(&containerd, &before);
+        pod.remove();
+        other.remove();
+        ours.wait_for("RemovePodSandbox", &pod_id);
+        assert_eq!(ours.events(&before), member(&[]), "whom we told of it, we tell of its end");
+        assert_eq!(containerd.status().unwrap()["containers"], 0);
+    });
+}
+
+#[test]
+fn the_configuration_can_say_that_ours_is_in_charge() {
+    for_each_with_nri("engines.containerd = ours", |suite| {
+        let (containerd, theirs) =
+            Containerd::start_with_nri(suite, "10-adjust", &Program::Adjust, "[filter]\nname = 'nobody'\n");
+        containerd.configure("engines.containerd = 'ours'\n");
+        let ours = containerd.launch("10-adjust", &Program::Adjust, OURS);
+        let pod = Pod::run(&containerd, "web");
+        let id = pod.start("one", &json!({}), &WAIT);
+        assert_eq!(adjusted(&containerd, pid(&containerd, &id)), (false, true));
+        remove(&containerd, &id);
+        ours.wait_for("RemoveContainer", &id);
+        assert_eq!(ours.events(&id), member(&[]));
+        theirs.wait_for("RemoveContainer", &id);
+        pod.remove();
+    });
+}
