@@ -52,6 +52,8 @@ struct Weights {
     devices: &'static [&'static str],
     /// What stands before the group's own where a file has both.
     default: &'static str,
+    /// What takes the weight of a device away.
+    reset: &'static str,
     /// Of the leaves' weights; none in version 2.
     leaf: Option<&'static str>,
 }
@@ -60,6 +62,7 @@ const V1_WEIGHTS: Weights = Weights {
     own: &["blkio.bfq.weight", "blkio.weight"],
     devices: &["blkio.bfq.weight_device", "blkio.weight_device"],
     default: "",
+    reset: "0",
     leaf: Some("blkio.leaf_weight"),
 };
 
@@ -67,6 +70,7 @@ const V2_WEIGHTS: Weights = Weights {
     own: &["io.bfq.weight", "io.weight"],
     devices: &["io.bfq.weight", "io.weight"],
     default: "default",
+    reset: "default",
     leaf: None,
 };
 
@@ -91,12 +95,17 @@ fn weights(block_io: &Value, dir: &Path, files: &Weights, plan: &mut Plan) {
     }
     for entry in block_io.get("weightDevice").and_then(Value::as_array).into_iter().flatten() {
         let Some(device) = device(entry) else { continue };
-        let Some(weight) = number(entry, "/weight").filter(|w| *w > 0) else { continue };
+        let Some(weight) = number(entry, "/weight").filter(|w| *w >= 0) else { continue };
+        // Of a device that has the group's own weight again no line is left.
+        let (write, shown) = match weight {
+            0 => (format!("{device} {}", files.reset), String::new()),
+            _ => (format!("{device} {weight}"), weight.to_string()),
+        };
         plan.settings.push(Setting {
             field: "blockIO.weightDevice".to_owned(),
             files: below(files.devices),
-            write: vec![format!("{device} {weight}")],
-            expect: Expect::Line { key: device, rest: vec![weight.to_string()] },
+            write: vec![write],
+            expect: Expect::Line { key: device, rest: vec![shown] },
             optional: false,
         });
     }

@@ -27,6 +27,8 @@ pub enum Expect {
         /// The value behind it.
         value: String,
     },
+    /// A line that is this, among others.
+    Entry(String),
     /// A rule of `devices.list` that allows at least this, or one that allows everything.
     Device {
         /// Kind and numbers: `c 1:3`.
@@ -70,6 +72,7 @@ impl Expect {
                     .filter_map(|w| w.split_once('='))
                     .any(|(n, v)| n == name && v == value)
             }
+            Self::Entry(entry) => content.lines().any(|line| line.trim() == entry),
             Self::Device { device, access } => content.lines().any(|line| {
                 let Some((rule, granted)) = line.trim().rsplit_once(' ') else { return false };
                 (rule == device || rule == "a *:*") && access.chars().all(|a| granted.contains(a))
@@ -93,7 +96,7 @@ impl std::fmt::Display for Expect {
             Self::OneOf(texts) => f.write_str(&texts.join(" or ")),
             Self::Bytes(None) => f.write_str("no limit"),
             Self::Bytes(Some(bytes)) => write!(f, "{bytes}"),
-            Self::Set(list) => f.write_str(list),
+            Self::Set(text) | Self::Entry(text) => f.write_str(text),
             Self::Line { key, rest } => write!(f, "{key} {}", rest.join(" or ")),
             Self::Word { key, name, value } => write!(f, "{key} {name}={value}"),
             Self::Device { device, access } => write!(f, "{device} {access}"),
@@ -160,6 +163,8 @@ mod tests {
             (word("1024"), "8:0 rbps=2048 wbps=max\n", false),
             (word("1024"), "", false),
             (word("max"), "8:16 rbps=1\n", true),
+            (Expect::Entry("12".into()), "1\n12\n", true),
+            (Expect::Entry("12".into()), "112\n", false),
             (device("rw"), "c 1:3 rwm\nc 5:1 r\n", true),
             (device("rw"), "c 1:3 r\n", false),
             (device("rw"), "a *:* rwm\n", true),

@@ -11,8 +11,8 @@ mod places;
 
 pub use duration::{InvalidDuration, parse_duration};
 pub use model::{
-    CdiSettings, ClassSettings, Config, EngineSettings, InCharge, LogSettings, NamedRuntime, OnFailure,
-    PluginPolicy, RuntimeSettings, Unreachable, ValidatorSettings,
+    CdiSettings, ClassSettings, Config, Enforce, EngineSettings, InCharge, LogSettings, NamedRuntime,
+    OnFailure, PluginPolicy, RuntimeSettings, Unreachable, ValidatorSettings,
 };
 pub use places::{
     BYPASS_ENV, BYPASS_FILE, CONFIG_ENV, CONFIG_FILE, DEFAULT_RUNTIMES, LIBEXEC_DIR, Owner, PLUGIN_DIR,

@@ -37,6 +37,8 @@ pub struct Config {
     pub start_timeout: Duration,
     /// What `create` does when `nrid` cannot be reached.
     pub unreachable: Unreachable,
+    /// What happens when control groups do not hold what plugins set.
+    pub enforce: Enforce,
     /// The real runtime.
     pub runtime: RuntimeSettings,
     /// Who adapts the containers of engines that have NRI of their own.
@@ -65,6 +67,19 @@ pub enum Unreachable {
     Fail,
     /// The container is created as the engine wrote it.
     Pass,
+}
+
+/// What happens when control groups do not hold what plugins set, and cannot be made to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Enforce {
+    /// The creation, or the update, fails.
+    #[default]
+    Strict,
+    /// It is logged.
+    Report,
+    /// Control groups are left to the runtime, and nobody looks.
+    Off,
 }
 
 /// `[engines]`: whose NRI adapts the containers that an engine's own could adapt.
@@ -233,6 +248,7 @@ impl Default for Config {
             state_dir: None,
             start_timeout: Duration::from_secs(20),
             unreachable: Unreachable::default(),
+            enforce: Enforce::default(),
             runtime: RuntimeSettings::default(),
             engines: EngineSettings::default(),
             plugin: Vec::new(),

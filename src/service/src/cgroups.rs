@@ -51,6 +51,22 @@ pub fn place(record: &Record) -> Option<Place> {
     Some(Place::of_process(&mounted(), membership, expected.as_deref()))
 }
 
+/// The threads in a container's control groups, those of groups below them included.
+pub fn threads(place: &Place) -> Vec<i32> {
+    // The same are in each hierarchy.
+    let Some(dir) = place.dirs().into_iter().find(|dir| dir.is_dir()) else { return Vec::new() };
+    let (mut threads, mut dirs) = (Vec::new(), vec![dir.to_owned()]);
+    while let Some(dir) = dirs.pop() {
+        // Version 2 and version 1.
+        let text =
+            ["cgroup.threads", "tasks"].iter().find_map(|name| fs::read_to_string(dir.join(name)).ok());
+        threads.extend(text.unwrap_or_default().lines().filter_map(|line| line.trim().parse::<i32>().ok()));
+        let below = fs::read_dir(&dir).into_iter().flatten().flatten();
+        dirs.extend(below.filter(|e| e.file_type().is_ok_and(|t| t.is_dir())).map(|e| e.path()));
+    }
+    threads
+}
+
 /// Compares; returns what is not as it is to be.
 pub fn compare(settings: &[Setting]) -> Vec<Drift> {
     let page = rustix::param::page_size() as u64;

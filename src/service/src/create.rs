@@ -195,11 +195,7 @@ impl Service {
     fn lay_out(&self, draft: &Draft, outcome: &CreateOutcome) -> Result<Layout, Refusal> {
         let refuse = |e: &dyn std::fmt::Display| Refusal::of(&draft.key.id, e);
         let (config, adjust) = (&self.settings.config, &outcome.adjust);
-        let sources = classes::Sources {
-            blockio: &config.blockio,
-            rdt: &config.rdt,
-            resctrl: Path::new(classes::RESCTRL),
-        };
+        let sources = self.keeper.classes.sources();
         let classes = classes::Resolved::of(&adjust.linux.resources, &sources).map_err(|e| refuse(&e))?;
         let devices = match adjust.CDI_devices.as_slice() {
             [] => cdi::Devices::default(),

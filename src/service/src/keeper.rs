@@ -2,6 +2,7 @@
 
 use crate::{
     capabilities::Versions,
+    classes,
     record::{Phase, Record},
     registry::{Container, Registry},
 };
@@ -11,7 +12,8 @@ use nri_api::{
     PluginId,
     proto::{ContainerEviction, ContainerUpdate, PodSandbox},
 };
-use std::sync::Arc;
+use nri_config::{ClassSettings, Config, Enforce};
+use std::{path::PathBuf, sync::Arc};
 
 /// What plugins' sessions need of us. It must not wait for a lane: lanes are held while plugins are asked.
 #[derive(Debug)]
@@ -20,6 +22,33 @@ pub struct Keeper {
     pub registry: Arc<Registry>,
     /// The runtimes' versions.
     pub versions: Versions,
+    /// Where classes come from.
+    pub classes: ClassPlaces,
+    /// What happens when control groups do not hold what plugins set.
+    pub enforce: Enforce,
+}
+
+/// Where classes of block I/O and RDT come from.
+#[derive(Debug, Clone)]
+pub struct ClassPlaces {
+    /// `[blockio]`
+    pub blockio: ClassSettings,
+    /// `[rdt]`
+    pub rdt: ClassSettings,
+    /// Mount point of resctrl.
+    pub resctrl: PathBuf,
+}
+
+impl ClassPlaces {
+    /// As the configuration says.
+    pub fn of(config: &Config) -> Self {
+        Self { blockio: config.blockio.clone(), rdt: config.rdt.clone(), resctrl: classes::RESCTRL.into() }
+    }
+
+    /// For resolving names.
+    pub fn sources(&self) -> classes::Sources<'_> {
+        classes::Sources { blockio: &self.blockio, rdt: &self.rdt, resctrl: &self.resctrl }
+    }
 }
 
 #[async_trait]
@@ -71,6 +100,12 @@ fn add(snapshot: &mut Snapshot, pod: PodSandbox) {
 }
 
 impl Keeper {
+    /// A keeper of these containers.
+    pub fn new(registry: Arc<Registry>, config: &Config) -> Self {
+        let (versions, classes) = (Versions::default(), ClassPlaces::of(config));
+        Self { registry, versions, classes, enforce: config.enforce }
+    }
+
     /// Whether this is a sandbox whose pod will be told at its start: in the snapshot, it would be told twice.
     fn is_told_later(&self, record: &Record) -> bool {
         let told = self.registry.pod(&record.pod_id).is_none_or(|pod| pod.told_run);
@@ -104,7 +139,7 @@ mod tests {
             let sandbox = PodSandbox { id: id.to_owned(), ..Default::default() };
             registry.set_pod(PodRecord { sandbox, real: id == "new", shared: false, told_run, told_stop });
         }
-        let keeper = Keeper { registry: Arc::new(registry), versions: Versions::default() };
+        let keeper = Keeper::new(Arc::new(registry), &Config::default());
         let snapshot = keeper.snapshot().await;
         assert_eq!(snapshot.pods.iter().map(|p| p.id.as_str()).collect::<Vec<_>>(), ["a", "b"]);
     }

@@ -28,6 +28,7 @@ pub mod classes;
 pub mod containerd;
 pub mod create;
 pub mod draft;
+pub mod enforce;
 pub mod engine_nri;
 pub mod exec_marker;
 pub mod exits;

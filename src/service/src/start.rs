@@ -2,7 +2,6 @@
 
 use crate::{
     activation::Activation,
-    capabilities::Versions,
     claims::Claims,
     engine_nri::EngineNri,
     keeper::Keeper,
@@ -103,7 +102,7 @@ pub async fn start(
     }
     let registry = Arc::new(registry);
     recall(&registry, &dir).await;
-    let keeper = Arc::new(Keeper { registry: registry.clone(), versions: Versions::default() });
+    let keeper = Arc::new(Keeper::new(registry.clone(), &settings.config));
     // Before we listen on the shared socket ourselves, which tells whose the shared plugins are.
     let config = adaptation_config(&settings, &activation);
     let plugin_sockets = sockets::plugins(&settings, &mut activation)?;
