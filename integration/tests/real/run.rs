@@ -50,6 +50,42 @@ fn detached_and_deleted() {
     });
 }
 
+/// As BuildKit calls it, which has no environment to give.
+#[test]
+fn kept_and_without_any_variable() {
+    for_each_runtime("run --keep", |runtime| {
+        let node = Node::new(runtime);
+        let journal = node.launch("10-adjust", &Program::Adjust, "[create]\nenv = { set = { A = 'b' } }\n");
+        let id = node.id("c");
+        let bundle = node.bundle(&id).arguments(&["/bin/sh", "-c", "echo A=$A; exit 7"]).make();
+        let original = bundle.bytes();
+        let without_variables = |mut command: Command| {
+            command.env_clear();
+            node.run(command)
+        };
+        // crun learned it later.
+        let mut help = runtime.command(&node.root());
+        help.args(["run", "--help"]);
+        let keeps = node.run(help).out().contains("--keep");
+        let options: &[&str] = if keeps { &["--keep"] } else { &[] };
+        let ended = without_variables(run(&node, options, &bundle, &id));
+        assert_eq!((ended.code, ended.out().trim()), (Some(7), "A=b"), "{}", ended.err());
+        journal.wait_for("StopPodSandbox", &id);
+        if keeps {
+            assert_eq!(node.state(&id).unwrap()["status"], "stopped");
+            assert_eq!(journal.events(&id).last().unwrap(), "StopPodSandbox", "it is still there");
+        } else {
+            limitation("run --keep", &format!("{} has no such option", runtime.name));
+        }
+        let mut delete = node.wrapper();
+        delete.args(["delete", "--force", &id]);
+        without_variables(delete).success();
+        journal.wait_for("RemovePodSandbox", &id);
+        assert_eq!(journal.events(&id), life(&[]));
+        assert_eq!(bundle.bytes(), original);
+    });
+}
+
 #[test]
 fn that_the_runtime_refuses_is_undone() {
     for_each_runtime("failed run", |runtime| {
