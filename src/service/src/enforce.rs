@@ -6,6 +6,8 @@ use crate::{
     classes,
     keeper::Keeper,
     record::Record,
+    registry::Container,
+    service::{Refusal, Service},
     setting::update_document,
 };
 use nri_api::proto::LinuxResources;
@@ -36,6 +38,13 @@ pub struct Laid {
     pub blockio_class: Option<String>,
     /// The RDT class, if one was named: its name, and the group of resctrl that it is; empty: none.
     pub rdt_class: Option<(String, String)>,
+}
+
+impl Laid {
+    /// Resources without a word on classes.
+    pub fn of(resources: Value) -> Self {
+        Self { resources, blockio_class: None, rdt_class: None }
+    }
 }
 
 impl Keeper {
@@ -151,6 +160,21 @@ impl Keeper {
             tracing::debug!(%first, "a thread is to be moved again");
         }
         Err(format!("RDT class: threads of {:?} cannot be moved", record.key.id))
+    }
+}
+
+impl Service {
+    /// The runtime has created the container, and its process has not begun: the control groups are compared with what plugins set.
+    ///
+    /// # Errors
+    /// They do not hold it, and cannot be made to.
+    pub fn enforce_created(&self, container: &Container, pid: Option<i32>) -> Result<(), Refusal> {
+        let record = self.registry.change(container, |r| {
+            if let Some(pid) = pid {
+                r.note_created(pid);
+            }
+        });
+        self.keeper.enforce_strictly(&record, &record.in_force).map_err(|e| Refusal::of(&record.key.id, e))
     }
 }
 

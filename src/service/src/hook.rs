@@ -31,7 +31,9 @@ impl Service {
             HookKind::CreateRuntime => {
                 let state: crate::runtime::State = serde_json::from_str(&hook.state)
                     .map_err(|e| Refusal::of(&key.id, format!("hook: the runtime's state: {e}")))?;
-                self.created(&container, (state.pid > 0).then_some(state.pid)).await;
+                let pid = (state.pid > 0).then_some(state.pid);
+                self.enforce_created(&container, pid)?;
+                self.created(&container, pid).await;
                 self.starting(&container).await.map_err(|e| Refusal::of(&key.id, e))
             }
             HookKind::Poststart => {

@@ -4,7 +4,7 @@
 
 use crate::{
     bundle::Bundle,
-    exec_marker,
+    cgroups, exec_marker,
     record::{Key, Phase, PodRecord, Record, start_time},
     registry::Container,
     runtime::State,
@@ -77,6 +77,14 @@ impl Record {
         }
     }
 
+    /// Takes over the first process's id at the creation: where it is now, its container is.
+    pub fn note_created(&mut self, pid: i32) {
+        self.note_pid(pid);
+        if self.cgroups.is_none() {
+            self.cgroups = Some(cgroups::membership(pid)).filter(|text| !text.is_empty());
+        }
+    }
+
     /// Whether the first process is known to have ended.
     pub fn process_is_gone(&self) -> bool {
         match (self.pid, self.start_time) {
@@ -94,7 +102,7 @@ impl Service {
         let record = self.registry.change(container, |r| {
             r.phase = r.phase.max(Phase::Created);
             if let Some(pid) = pid {
-                r.note_pid(pid);
+                r.note_created(pid);
             }
         });
         self.watch(container);

@@ -147,6 +147,14 @@ impl LowLevelRuntime {
         self.call("update", &arguments, Some(resources.to_string())).await.map(drop)
     }
 
+    /// Kills and removes a container.
+    ///
+    /// # Errors
+    /// The runtime fails.
+    pub async fn delete(&self, id: &str) -> Result<(), RuntimeError> {
+        self.call("delete", &[OsStr::new("--force"), OsStr::new(id)], None).await.map(drop)
+    }
+
     /// Sends a signal to the container's first process.
     ///
     /// # Errors

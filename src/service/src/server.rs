@@ -138,16 +138,32 @@ async fn create(
         channel.send(&Reply::Done).await?;
         return Ok(None);
     }
+    let mut pid = finished.and_then(|f| f.pid);
+    if pid.is_none() && record.asked != record.in_force {
+        pid = pid_of(&record).await;
+    }
+    if let Err(refusal) = service.enforce_created(&container, pid) {
+        if let Err(error) = record.runtime.delete(&key.id).await {
+            tracing::error!(container = key.id, %error, "cannot delete what is not as it should be");
+        }
+        service.finish(&container).await;
+        channel.send(&refused(refusal)).await?;
+        return Ok(None);
+    }
     // From now on it can be updated. The engine need not wait for what plugins are told; its next verb waits for the lane.
     service.registry.change(&container, |r| r.phase = Phase::Created);
     let reply = channel.send(&Reply::Done).await;
-    let pid = match finished.and_then(|f| f.pid) {
-        Some(pid) => Some(pid),
-        None => record.runtime.state(&key.id).await.ok().map(|s| s.pid).filter(|pid| *pid > 0),
-    };
+    if pid.is_none() {
+        pid = pid_of(&record).await;
+    }
     service.created(&container, pid).await;
     drop(lane);
     reply.map(|()| None)
+}
+
+async fn pid_of(record: &Record) -> Option<i32> {
+    let state = record.runtime.state(&record.key.id).await;
+    state.ok().map(|s| s.pid).filter(|pid| *pid > 0)
 }
 
 async fn created(
@@ -222,8 +238,10 @@ async fn update(service: &Arc<Service>, channel: &mut Channel, begin: &Begin, ke
         Err(refusal) => return Ok(Some(refused(refusal))),
     };
     let finished = proceed(channel, update.substitute.clone()).await;
-    if finished.is_some_and(|f| f.exit == Exit::Code(0)) {
-        service.updated(update).await;
+    if finished.is_some_and(|f| f.exit == Exit::Code(0))
+        && let Err(refusal) = service.updated(update).await
+    {
+        return Ok(Some(refused(refusal)));
     }
     Ok(Some(Reply::Done))
 }

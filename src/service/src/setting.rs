@@ -1,16 +1,19 @@
 //! Setting the resources of containers that exist, as plugins asked: one at a time per container, through the container's own runtime, so that
-//! its state stays true. Also evictions.
+//! its state stays true, and through the control groups, for what runtimes cannot. Also evictions.
 
 use crate::{
+    enforce::Laid,
     keeper::Keeper,
-    record::Phase,
+    record::{Phase, Record},
     registry::{Container, Registry},
 };
-use nri_api::proto::{ContainerEviction, ContainerUpdate, FieldOwners, LinuxResources};
+use nri_api::opt;
+use nri_api::proto::{ContainerEviction, ContainerUpdate, FieldOwners, LinuxResources, OptionalString};
+use protobuf::MessageField;
 use serde_json::{Map, Value};
 use std::{sync::Arc, time::Duration};
 
-/// What `update` of the runtimes can set. What a plugin asks for beyond it is refused by name.
+/// What `update` of the runtimes can set. The rest is written to the control groups (`enforce.rs`).
 const UPDATABLE: [(&str, &[&str]); 4] = [
     ("memory", &["limit", "reservation", "swap", "checkBeforeUpdate"]),
     (
@@ -66,16 +69,53 @@ impl Keeper {
         if record.phase == Phase::Creating || record.phase == Phase::Stopped {
             return Err(format!("the container is {:?}", record.phase).to_lowercase());
         }
-        let mut wanted = record.in_force.clone();
-        nri_spec::merge_resources(&mut wanted, resources);
-        follow_swap(&record.in_force, resources.memory.swap.is_some(), &mut wanted);
+        let mut wanted = self.lay(&record.in_force, resources)?;
+        follow_swap(&record.in_force, resources.memory.swap.is_some(), &mut wanted.resources);
         // Who asked is told by itself.
-        let nobody = FieldOwners::default();
-        let capable = self.check_resources(&record.runtime, &record.in_force, &wanted, &nobody).await;
-        capable.map_err(|e| e.to_string())?;
-        record.runtime.update(&record.key.id, &update_document(&wanted)).await.map_err(|e| e.to_string())?;
-        self.registry.note_resources(&container, wanted);
-        Ok(())
+        self.check_wanted(&record, &wanted, &FieldOwners::default()).await?;
+        let made = self.make(&record, &wanted).await;
+        if made.is_err() {
+            self.take_back(&record).await;
+        } else {
+            self.registry.note_laid(&container, wanted);
+        }
+        made
+    }
+
+    /// Whether the runtime and this host can do what is wanted.
+    ///
+    /// # Errors
+    /// Names what they cannot.
+    pub async fn check_wanted(
+        &self,
+        record: &Record,
+        wanted: &Laid,
+        owners: &FieldOwners,
+    ) -> Result<(), String> {
+        let (before, after) = (update_document(&record.in_force), update_document(&wanted.resources));
+        self.check_resources(&record.runtime, &before, &after, owners).await.map_err(|e| e.to_string())?;
+        self.check_rest(record, wanted)
+    }
+
+    async fn make(&self, record: &Record, wanted: &Laid) -> Result<(), String> {
+        let (before, after) = (update_document(&record.in_force), update_document(&wanted.resources));
+        if before != after {
+            record.runtime.update(&record.key.id, &after).await.map_err(|e| e.to_string())?;
+        }
+        self.enforce_strictly(record, &wanted.resources)?;
+        match &wanted.rdt_class {
+            Some((_, group)) => self.move_to_rdt_group(record, group),
+            None => Ok(()),
+        }
+    }
+
+    /// After an update that failed half way: what was in force is in force again.
+    async fn take_back(&self, record: &Record) {
+        let before = update_document(&record.in_force);
+        if let Err(error) = record.runtime.update(&record.key.id, &before).await {
+            tracing::error!(container = record.key.id, %error, "cannot take a failed update back");
+        }
+        self.enforce(record, &record.in_force);
     }
 
     /// Stops containers, as plugins asked: SIGTERM, and after a grace SIGKILL.
@@ -91,16 +131,20 @@ impl Keeper {
 
 impl Registry {
     /// Takes over resources that are in force now.
-    pub fn note_resources(&self, container: &Container, in_force: Value) {
-        let message = nri_spec::resources_to_nri(&in_force);
+    pub fn note_laid(&self, container: &Container, laid: Laid) {
+        let message = nri_spec::resources_to_nri(&laid.resources);
         self.change(container, |r| {
-            r.in_force = in_force;
+            r.in_force = laid.resources;
             if let (Ok(resources), Some(linux)) = (message, r.container.linux.as_mut()) {
                 let old = linux.resources.take().unwrap_or_default();
-                // Classes are no part of the OCI resources.
+                // Classes are no part of the OCI resources; the empty name takes a container out of any.
+                let class = |new: Option<String>, old: MessageField<OptionalString>| match new {
+                    Some(name) => opt(Some(name).filter(|n| !n.is_empty())),
+                    None => old,
+                };
                 linux.resources = Some(LinuxResources {
-                    blockio_class: old.blockio_class,
-                    rdt_class: old.rdt_class,
+                    blockio_class: class(laid.blockio_class, old.blockio_class),
+                    rdt_class: class(laid.rdt_class.map(|(name, _)| name), old.rdt_class),
                     ..resources
                 })
                 .into();
@@ -125,21 +169,18 @@ async fn evict(container: Arc<Container>, reason: String) {
     }
 }
 
-/// Names what the runtimes' `update` cannot set.
+/// Names what nobody can set for a container that exists.
 ///
 /// # Errors
 /// The names, if there are any.
 pub fn refuse_unsettable(resources: &LinuxResources) -> Result<(), String> {
     let memory = resources.memory.get_or_default();
     let asked = [
-        ("hugepage limits", !resources.hugepage_limits.is_empty()),
-        ("block I/O class", resources.blockio_class.is_some()),
-        ("RDT class", resources.rdt_class.is_some()),
+        // The program that holds them in version 2 is the runtime's.
         ("device rules", !resources.devices.is_empty()),
+        // The kernel has it no more.
         ("memory.kernel", memory.kernel.is_some()),
-        ("memory.kernel_tcp", memory.kernel_tcp.is_some()),
-        ("memory.swappiness", memory.swappiness.is_some()),
-        ("memory.disable_oom_killer", memory.disable_oom_killer.is_some()),
+        // It can only be changed while nothing is below.
         ("memory.use_hierarchy", memory.use_hierarchy.is_some()),
     ];
     let names: Vec<_> = asked.iter().filter(|(_, asked)| *asked).map(|(name, _)| *name).collect();
@@ -230,11 +271,14 @@ mod tests {
     fn what_cannot_be_set_is_named() {
         let mut resources = LinuxResources::new();
         assert_eq!(refuse_unsettable(&resources), Ok(()));
-        resources.rdt_class = nri_api::opt(Some("gold".to_owned()));
-        resources.memory.mut_or_insert_default().swappiness = nri_api::opt(Some(0));
+        let memory = resources.memory.mut_or_insert_default();
+        memory.swappiness = opt(Some(0));
+        assert_eq!(refuse_unsettable(&resources), Ok(()));
+        let memory = resources.memory.mut_or_insert_default();
+        (memory.kernel, memory.use_hierarchy) = (opt(Some(1)), opt(Some(true)));
         assert_eq!(
             refuse_unsettable(&resources).unwrap_err(),
-            "a running container's RDT class, memory.swappiness cannot be updated"
+            "a running container's memory.kernel, memory.use_hierarchy cannot be updated"
         );
     }
 }

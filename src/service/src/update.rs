@@ -3,8 +3,9 @@
 mod not_given;
 
 use crate::{
+    enforce::Laid,
     life::about,
-    record::Key,
+    record::{Key, Record},
     registry::Container,
     service::{Refusal, Service},
     setting::{follow_swap, refuse_unsettable, update_document},
@@ -13,7 +14,7 @@ use crate::{
 use nri_adaptation::{AdaptError, UpdateOutcome};
 use nri_api::proto::{self, UpdateContainerRequest};
 use nri_control::{Begin, OsText, Substitute};
-use nri_spec::{changed, merge_resources, overlay, resources_to_nri};
+use nri_spec::{changed, overlay, resources_to_nri};
 use serde_json::Value;
 use std::sync::Arc;
 use tokio::sync::OwnedMutexGuard;
@@ -25,7 +26,7 @@ pub struct Update {
     /// The engine's document after it.
     asked: Value,
     /// What is in force after it.
-    in_force: Value,
+    in_force: Laid,
     /// What becomes the owners' after it.
     owners: proto::FieldOwners,
     /// Whether plugins have heard of it.
@@ -70,7 +71,7 @@ impl Service {
         let (pod, message) = self.registry.messages(&container);
         if record.sandbox {
             let turn = self.agree_on_pod(&container, pod, requested).await.map_err(|e| refuse(&e))?;
-            let in_force = merged(&record.in_force, &request);
+            let in_force = Laid::of(merged(&record.in_force, &request));
             let (owners, substitute) = (record.owners, Substitute::default());
             return Ok(Some(Update {
                 container,
@@ -91,7 +92,7 @@ impl Service {
             let ours = record.has_owned_resources() || record.in_force != record.asked;
             let substitute =
                 if ours { substitute(&in_force, arguments.others, &key.id) } else { Substitute::default() };
-            let owners = record.owners;
+            let (owners, in_force) = (record.owners, Laid::of(in_force));
             return Ok(Some(Update { container, asked, in_force, owners, told: false, _turn, substitute }));
         }
         let event = UpdateContainerRequest {
@@ -108,12 +109,13 @@ impl Service {
         let (outcome, turn) = agreed.map_err(|e| refuse(&e))?.map_err(|e| refuse(&e))?;
         // Only now: other updates of this container may have been made while the plugins were asked.
         let record = container.record();
-        let mut in_force = merged(&record.in_force, &request);
-        if outcome.touched {
-            merge_resources(&mut in_force, &outcome.resources);
-        }
+        let base = merged(&record.in_force, &request);
+        let mut in_force = match outcome.touched {
+            true => self.keeper.lay(&base, &outcome.resources).map_err(|e| refuse(&e))?,
+            false => Laid::of(base),
+        };
         let swap_given = request.pointer("/memory/swap").is_some() || outcome.resources.memory.swap.is_some();
-        follow_swap(&record.in_force, swap_given, &mut in_force);
+        follow_swap(&record.in_force, swap_given, &mut in_force.resources);
         let mut owners = record.owners.clone();
         if let Some(new) = outcome.owners.owners.get(&id) {
             owners.simple.extend(new.simple.clone());
@@ -122,8 +124,11 @@ impl Service {
             }
         }
         let ours = outcome.touched || record.has_owned_resources() || record.in_force != record.asked;
-        let substitute =
-            if ours { substitute(&in_force, arguments.others, &key.id) } else { Substitute::default() };
+        let substitute = if ours {
+            substitute(&in_force.resources, arguments.others, &key.id)
+        } else {
+            Substitute::default()
+        };
         Ok(Some(Update { container, asked, in_force, owners, told: true, _turn: turn, substitute }))
     }
 
@@ -151,14 +156,13 @@ impl Service {
     ) -> Result<(UpdateOutcome, OwnedMutexGuard<()>), String> {
         let own = outcome.answer.as_ref().and_then(|a| a.linux.as_ref()).and_then(|l| l.resources.as_ref());
         if let Some(own) = own {
-            refuse_unsettable_answer(own, request)?;
+            refuse_unsettable(own)?;
             let record = container.record();
             let before = merged(&record.in_force, request);
-            let mut after = before.clone();
-            merge_resources(&mut after, own);
+            let after = self.keeper.lay(&before, own)?;
             let owners = outcome.owners.owners.get(&record.container.id).cloned().unwrap_or_default();
-            let capable = self.keeper.check_resources(&record.runtime, &before, &after, &owners).await;
-            capable.map_err(|e| e.to_string())?;
+            let record = Record { in_force: before, ..record };
+            self.keeper.check_wanted(&record, &after, &owners).await?;
         }
         let failed = self.keeper.set_all(outcome.updates.clone(), "plugins").await;
         if let Some(first) = failed.iter().find(|f| !f.update.ignore_failure) {
@@ -169,9 +173,18 @@ impl Service {
     }
 
     /// The runtime has made the update.
-    pub async fn updated(&self, update: Update) {
+    ///
+    /// # Errors
+    /// The control groups do not hold what plugins set, and cannot be made to.
+    pub async fn updated(&self, update: Update) -> Result<(), Refusal> {
         let Update { container, asked, in_force, owners, told, .. } = update;
-        self.registry.note_resources(&container, in_force);
+        let record = Record { asked: asked.clone(), ..container.record() };
+        let mut enforced = self.keeper.enforce_strictly(&record, &in_force.resources);
+        if let (Ok(()), Some((_, group))) = (&enforced, &in_force.rdt_class) {
+            enforced = self.keeper.move_to_rdt_group(&record, group);
+        }
+        // Also if something is not in force: it is what is wanted, and the next update tries again.
+        self.registry.note_laid(&container, in_force);
         let record = self.registry.change(&container, |r| {
             r.asked = asked;
             r.owners = owners;
@@ -182,8 +195,9 @@ impl Service {
                 pod.sandbox.linux.mut_or_insert_default().resources = resources;
             });
         }
+        let enforced = enforced.map_err(|e| Refusal::of(&record.key.id, e));
         if !told {
-            return;
+            return enforced;
         }
         let (pod, message) = self.registry.messages(&container);
         // They take their places now; nobody waits for them.
@@ -193,6 +207,7 @@ impl Service {
         } else {
             drop(self.adaptation.post_update_container(about!(PostUpdateContainerRequest, pod, message)));
         }
+        enforced
     }
 }
 
@@ -200,15 +215,6 @@ fn merged(base: &Value, top: &Value) -> Value {
     let mut merged = base.clone();
     overlay(&mut merged, top);
     merged
-}
-
-/// What a plugin set in its answer beyond what the engine asked for, and the runtime cannot update.
-fn refuse_unsettable_answer(own: &proto::LinuxResources, request: &Value) -> Result<(), String> {
-    let mut beyond = own.clone();
-    if request.get("hugepageLimits").is_some() {
-        beyond.hugepage_limits.clear();
-    }
-    refuse_unsettable(&beyond)
 }
 
 fn substitute(in_force: &Value, others: Vec<OsText>, id: &str) -> Substitute {
