@@ -55,7 +55,7 @@ pub(crate) struct Document {
 #[derive(Debug, Clone)]
 enum Body {
     Json(Json),
-    Toml(Toml),
+    Toml(Box<Toml>),
 }
 
 const BOM: &str = "\u{feff}";
@@ -68,9 +68,14 @@ impl Document {
         let (bom, text) = (plain.is_some(), plain.unwrap_or(text));
         let body = match format {
             Format::Json => Body::Json(Json::parse(text)?),
-            Format::Toml => Body::Toml(Toml::parse(text)?),
+            Format::Toml => Body::Toml(Box::new(Toml::parse(text)?)),
         };
         Ok(Self { bom, body })
+    }
+
+    /// A TOML file without anything.
+    pub(crate) fn empty() -> Self {
+        Self { bom: false, body: Body::Toml(Box::default()) }
     }
 
     /// The file's bytes as they are now.

@@ -1,12 +1,13 @@
 //! The engines that there are, and what each has to say.
 
 use super::{
-    docker,
+    containerd, crio, docker,
     document::{Document, Format},
     error::InstallError,
     isulad, nerdctl,
     own::Nri,
     plan::Target,
+    podman,
     root::Root,
     version::Version,
     wrapper::Runtime,
@@ -20,6 +21,9 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Engine {
     Docker,
+    Containerd,
+    Podman,
+    Crio,
     Isulad,
     Nerdctl,
 }
@@ -78,6 +82,9 @@ impl Engine {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Docker => "docker",
+            Self::Containerd => "containerd",
+            Self::Podman => "podman",
+            Self::Crio => "crio",
             Self::Isulad => "isulad",
             Self::Nerdctl => "nerdctl",
         }
@@ -95,20 +102,28 @@ impl Engine {
     pub(crate) fn reload(self) -> Option<&'static str> {
         match self {
             Self::Docker => Some("systemctl reload docker"),
+            Self::Containerd => Some("systemctl restart containerd"),
+            // It rereads runtimes while it runs, but not NRI's settings (`cri-o: docs/crio.conf.5.md`).
+            Self::Crio => Some("systemctl restart crio"),
             Self::Isulad => Some("systemctl restart isulad"),
-            Self::Nerdctl => None,
+            Self::Podman | Self::Nerdctl => None,
         }
     }
 
     /// Whether it may have NRI of its own, and `[engines]` a key for it.
     pub(crate) fn has_nri(self) -> bool {
-        matches!(self, Self::Docker)
+        matches!(self, Self::Docker | Self::Containerd | Self::Crio)
     }
 
     /// Names of runtimes that it has without any configuration.
     fn reserved(self) -> &'static [&'static str] {
         match self {
             Self::Docker => &["runc", "io.containerd.runc.v2"],
+            Self::Containerd => &["runc"],
+            Self::Podman => {
+                &["crun", "runc", "kata", "runsc", "youki", "krun", "ocijail", "crun-vm", "crun-wasm", "runj"]
+            }
+            Self::Crio => &["runc", "crun"],
             Self::Isulad => &["runc", "lcr", "kata-runtime", "runsc"],
             Self::Nerdctl => &[],
         }
@@ -120,20 +135,31 @@ impl Engine {
         if let Some(runtime) = taken {
             return Err(InstallError::Reserved { engine: self.name(), name: runtime.name.clone() });
         }
-        for schema in self.schemas(asked.root, asked.file)? {
+        let schemas = self.schemas(asked.root, asked.file)?;
+        for schema in &schemas {
             schema.check_names(asked)?;
         }
-        match self {
+        let mut needs = match self {
             Self::Docker => docker::needs(asked),
+            Self::Containerd => containerd::needs(asked),
+            Self::Podman => podman::needs(asked),
+            Self::Crio => crio::needs(asked),
             Self::Isulad => isulad::needs(asked),
             Self::Nerdctl => nerdctl::needs(asked),
+        }?;
+        if asked.default {
+            needs.notes.extend(overridden(asked.root, &schemas, &needs.targets)?);
         }
+        Ok(needs)
     }
 
     /// All files in which it may have runtimes, in the order in which it reads them.
     pub(crate) fn schemas(self, root: &Root, file: Option<&Path>) -> Result<Vec<Schema>, InstallError> {
         match self {
             Self::Docker => Ok(vec![docker::schema(file.unwrap_or(Path::new(docker::FILE)))]),
+            Self::Containerd => containerd::schemas(root, file),
+            Self::Podman => Ok(podman::schemas(root, file)),
+            Self::Crio => Ok(crio::schemas(root, file)),
             Self::Isulad => Ok(vec![docker::schema(file.unwrap_or(Path::new(isulad::FILE)))]),
             Self::Nerdctl => Ok(vec![]),
         }
@@ -172,6 +198,26 @@ impl Schema {
         }
         Ok(())
     }
+}
+
+/// Files that are read after ours and name another default runtime.
+fn overridden(root: &Root, schemas: &[Schema], targets: &[Target]) -> Result<Vec<String>, InstallError> {
+    let Some(ours) = targets.first().map(|target| &target.file) else { return Ok(vec![]) };
+    let at = schemas.iter().position(|schema| schema.file == *ours);
+    let at = at.unwrap_or_else(|| {
+        schemas.iter().take_while(|s| s.file.parent() != ours.parent() || s.file < *ours).count()
+    });
+    let mut notes = Vec::new();
+    for schema in schemas.iter().skip(at).filter(|schema| schema.file != *ours) {
+        let default = schema.read(root)?.map(|document| document.get(&schema.default)).transpose();
+        if let Ok(Some(Some(name))) = default {
+            notes.push(format!(
+                "{} is read later and makes {name} the default runtime",
+                schema.file.display()
+            ));
+        }
+    }
+    Ok(notes)
 }
 
 /// A file as it is; `None` if there is none.

@@ -52,8 +52,16 @@ pub(crate) enum InstallError {
     NoDefault { engine: &'static str },
     #[error("{0}: {1}; `nrid` and the wrapper would not read it")]
     Ours(PathBuf, String),
-    #[error("{0}")]
-    Imports(String),
+    #[error(
+        "{0} is of version 1, from which containerd 2 takes no CRI settings; see `containerd config migrate`"
+    )]
+    OldVersion(PathBuf),
+    #[error("{file}: what {pattern:?} imports cannot be told")]
+    Import { file: PathBuf, pattern: String },
+    #[error(
+        "{file}: {path} decides instead of the default runtime's name; it is deprecated since containerd 1.3, remove it first"
+    )]
+    Overridden { file: PathBuf, path: String },
     #[error("output: {0}")]
     Output(#[from] io::Error),
 }

@@ -108,6 +108,11 @@ impl Manifest {
         self.others(engine).any(|record| record.changes.iter().any(|change| change.file == file))
     }
 
+    /// Whether any engine has changes in this file.
+    pub(crate) fn changes(&self, file: &Path) -> bool {
+        self.engines.values().any(|record| record.changes.iter().any(|change| change.file == file))
+    }
+
     /// Whether another engine uses this link as well.
     pub(crate) fn linked(&self, engine: &str, link: &Path) -> bool {
         self.others(engine).any(|record| record.links.contains(link))

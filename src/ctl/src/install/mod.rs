@@ -4,6 +4,8 @@
 //! the manifest what every file will be; `apply.rs` makes it real. Nothing here restarts anything.
 
 mod apply;
+mod containerd;
+mod crio;
 mod diff;
 mod docker;
 mod document;
@@ -15,6 +17,7 @@ mod manifest;
 mod nerdctl;
 mod own;
 mod plan;
+mod podman;
 mod report;
 mod root;
 mod toml;

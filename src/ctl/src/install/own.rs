@@ -10,7 +10,6 @@ use super::{
 };
 use clap::ValueEnum;
 use nri_config::Config;
-use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 /// Whose NRI adapts an engine's containers: `[engines]`.
@@ -77,7 +76,7 @@ pub(crate) fn target(
             let ours = manifest.engines.get(engine).is_some_and(|r| r.changes.iter().any(|c| c.path == at));
             if ours {
                 target.unset.push(at);
-            } else if said.is_some_and(|said| said != Value::from("auto")) {
+            } else if said.is_some_and(|said| said != "auto") {
                 target.set(at, "auto");
             }
         }

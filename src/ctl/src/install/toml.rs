@@ -20,6 +20,12 @@ pub(crate) struct Toml {
     position: isize,
 }
 
+impl Default for Toml {
+    fn default() -> Self {
+        Self { original: String::new(), document: DocumentMut::new(), position: LAST }
+    }
+}
+
 impl Toml {
     /// Takes a text.
     pub(crate) fn parse(text: &str) -> Result<Self, DocumentError> {

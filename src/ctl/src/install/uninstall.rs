@@ -39,6 +39,15 @@ pub(crate) fn plan(
     for change in &record.changes {
         files.entry(&change.file).or_default().push(change);
     }
+    // What an engine needed no more later has no change left, but is still to come back.
+    files.extend(
+        manifest
+            .files
+            .keys()
+            .filter(|file| !plan.manifest.changes(file))
+            .map(|file| (&**file, vec![]))
+            .filter(|(file, _)| !record.changes.iter().any(|change| change.file == **file)),
+    );
     for (file, changes) in files {
         let schema = schemas.iter().find(|schema| schema.file == *file);
         plan.uninstall(root, engine.name(), file, &changes, schema)?;
@@ -124,6 +133,13 @@ impl Plan {
                     say(&change, "has more than was installed: kept");
                     continue;
                 }
+                if let Some(schema) = schema.filter(|s| name.is_some() && s.binary(&change.value).is_none())
+                    && let Some(Value::Object(all)) = document.get(&schema.runtimes).map_err(wrong)?
+                    && all.len() > 1
+                {
+                    say(&change, "would be missing beside what was added since: kept");
+                    continue;
+                }
             } else if name.is_some() && mentions(&current, &change.value) {
                 say(&change, "was changed since, and still called the wrapper: removed");
                 change.previous = change.previous.filter(|_| false);
@@ -133,7 +149,8 @@ impl Plan {
             }
             undo(&mut document, &change).map_err(wrong)?;
             changed = true;
-            removed.extend(name.filter(|_| change.previous.is_none()));
+            let ours = schema.is_some_and(|schema| schema.binary(&change.value).is_some());
+            removed.extend(name.filter(|_| ours && change.previous.is_none()));
         }
         // A default that is not there would keep the engine from starting.
         if let Some(schema) = schema {

@@ -7,5 +7,6 @@
     reason = "helpers of tests, which clippy takes for ordinary code"
 )]
 
+mod containerd;
 mod docker;
 mod image;

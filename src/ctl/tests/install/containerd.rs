@@ -1,0 +1,374 @@
+//! containerd: files of every version, in every way that people write them; and what the real containerd makes of them.
+
+use crate::image::{CRUN, Image, WRAPPER, comes_and_goes, skipped};
+use std::{path::PathBuf, process::Command};
+use toml_edit::{DocumentMut, Item};
+
+const FILE: &str = "/etc/containerd/config.toml";
+const DROP_IN: &str = "/etc/containerd/conf.d/zz-nri-container-runtime.toml";
+
+const V1: &str = "cri";
+const V2: &str = "io.containerd.grpc.v1.cri";
+const V3: &str = "io.containerd.cri.v1.runtime";
+
+/// What it is, the plugin in it, the default runtime that it names, the text.
+const FILES: &[(&str, &str, Option<&str>, &str)] = &[
+    (
+        "Docker's package",
+        V1,
+        None,
+        "#   Copyright\n\ndisabled_plugins = [\"cri\"]\n\n#root = \"/var/lib/containerd\"\n#[debug]\n#  level = \"info\"\n",
+    ),
+    (
+        "version 1 with a comment at its end",
+        V1,
+        None,
+        "oom_score = -999\n[plugins.cri]\n  sandbox_image = \"p:1\" # ours\n  [plugins.cri.containerd.runtimes.runc]\n    runtime_type = \"io.containerd.runc.v2\"\n    [plugins.cri.containerd.runtimes.runc.options]\n      SystemdCgroup = true\n      # BinaryName = \"crun\"\n",
+    ),
+    (
+        "version 1 with a name that it does not know",
+        V1,
+        None,
+        "[plugins.\"io.containerd.grpc.v1.cri\"]\n  sandbox_image = \"p:1\"\n",
+    ),
+    ("empty", V1, None, ""),
+    ("version 2 and nothing else", V2, None, "version = 2\n"),
+    (
+        "Debian's",
+        V2,
+        None,
+        "version = 2\n\n[plugins]\n  [plugins.\"io.containerd.grpc.v1.cri\"]\n    [plugins.\"io.containerd.grpc.v1.cri\".cni]\n      bin_dir = \"/usr/lib/cni\"\n      conf_dir = \"/etc/cni/net.d\"\n  [plugins.\"io.containerd.internal.v1.opt\"]\n    path = \"/var/lib/containerd/opt\"\n",
+    ),
+    (
+        "kubeadm's",
+        V2,
+        Some("runc"),
+        "version = 2\n[plugins]\n  [plugins.\"io.containerd.grpc.v1.cri\"]\n    sandbox_image = \"registry.k8s.io/pause:3.9\"\n    [plugins.\"io.containerd.grpc.v1.cri\".containerd]\n      default_runtime_name = \"runc\" # as ever\n      snapshotter = \"overlayfs\"\n      [plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes]\n        [plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.runc]\n          base_runtime_spec = \"\"\n          privileged_without_host_devices = false\n          runtime_engine = \"\"\n          runtime_type = \"io.containerd.runc.v2\"\n          [plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.runc.options]\n            BinaryName = \"\"\n            SystemdCgroup = true\n    [plugins.\"io.containerd.grpc.v1.cri\".registry]\n      config_path = \"/etc/containerd/certs.d\"\n# the end\n",
+    ),
+    (
+        "nvidia's",
+        V2,
+        Some("nvidia"),
+        "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".containerd]\n  default_runtime_name = \"nvidia\"\n  [plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.nvidia]\n    privileged_without_host_devices = false\n    runtime_type = \"io.containerd.runc.v2\"\n    [plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.nvidia.options]\n      BinaryName = \"/usr/bin/nvidia-container-runtime\"\n      SystemdCgroup = true\n",
+    ),
+    (
+        "CRLF",
+        V2,
+        Some("runc"),
+        "# ein Gruß\r\nversion = 2\r\n[plugins.\"io.containerd.grpc.v1.cri\".containerd]\r\n  default_runtime_name = 'runc'\r\n\r\n[timeouts]\r\n  \"io.containerd.timeout.shim.load\" = \"5s\"\r\n",
+    ),
+    (
+        "no newline at the end",
+        V2,
+        None,
+        "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\"]\nsandbox_image = \"p:1\"",
+    ),
+    (
+        "a comment and no newline at the end",
+        V2,
+        None,
+        "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\"]\nsandbox_image = \"p:1\"\n# sandbox_image = \"p:2\"",
+    ),
+    (
+        "dotted keys",
+        V2,
+        None,
+        "version = 2\nplugins.\"io.containerd.grpc.v1.cri\".sandbox_image = \"p:1\"\nplugins.\"io.containerd.grpc.v1.cri\".containerd.ignore_blockio_not_enabled_errors = true\n",
+    ),
+    (
+        "inline tables",
+        V2,
+        Some("runc"),
+        "version = 2\n[plugins]\n\"io.containerd.grpc.v1.cri\" = { sandbox_image = \"p:1\", containerd = { default_runtime_name = \"runc\", runtimes = { runc = { runtime_type = \"io.containerd.runc.v2\", options = { SystemdCgroup = true } } } } }\n",
+    ),
+    (
+        "mixed",
+        V2,
+        None,
+        "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".containerd]\n  runtimes.runc = { runtime_type = \"io.containerd.runc.v2\" } # inline\n[proxy_plugins.stargz]\n  type = \"snapshot\"\n  address = \"/run/x.sock\"\n",
+    ),
+    (
+        "version 2 that imports nothing yet",
+        V2,
+        None,
+        "imports = [\"/etc/containerd/conf.d/*.toml\"]\nversion = 2\n",
+    ),
+    (
+        "version 3",
+        V3,
+        None,
+        "version = 3\nroot = '/var/lib/containerd'\n[plugins]\n  [plugins.'io.containerd.cri.v1.images'.pinned_images]\n    sandbox = 'p:1'\n  [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]\n    runtime_type = 'io.containerd.runc.v2'\n    sandboxer = 'podsandbox'\n    [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]\n      SystemdCgroup = true\n\n[stream_processors]\n",
+    ),
+    (
+        "version 4",
+        V3,
+        Some("runc"),
+        "version = 4\n[plugins.'io.containerd.cri.v1.runtime'.containerd]\ndefault_runtime_name = 'runc'\n",
+    ),
+];
+
+fn at(image: &Image, file: &str, path: &[&str]) -> Option<String> {
+    let document: DocumentMut = image.read(file).parse().unwrap();
+    let mut item = document.as_item();
+    for name in path {
+        item = item.get(name)?;
+    }
+    Some(match item {
+        Item::Value(value) => value.clone().decorated("", "").to_string().replace('\'', "\""),
+        other => other.to_string(),
+    })
+}
+
+fn check_handler(image: &Image, file: &str, plugin: &str, name: &str, binary: &str) {
+    let get = |path: &[&str]| {
+        let path: Vec<&str> =
+            ["plugins", plugin, "containerd", "runtimes", name].iter().chain(path).copied().collect();
+        at(image, file, &path)
+    };
+    assert_eq!(get(&["runtime_type"]).as_deref(), Some("\"io.containerd.runc.v2\""));
+    assert_eq!(get(&["options", "BinaryName"]), Some(format!("{binary:?}")));
+    for annotations in ["pod_annotations", "container_annotations"] {
+        assert_eq!(get(&[annotations]).as_deref(), Some("[\"*\", \"*/*\"]"));
+    }
+    // Like the handler that there was.
+    let systemd = image.read(file).matches("SystemdCgroup = true").count() > 0;
+    assert_eq!(get(&["options", "SystemdCgroup"]).is_some(), systemd);
+}
+
+fn default(image: &Image, file: &str, plugin: &str) -> Option<String> {
+    at(image, file, &["plugins", plugin, "containerd", "default_runtime_name"])
+}
+
+#[test]
+fn every_file_comes_back_byte_by_byte() {
+    for (what, plugin, before, text) in FILES {
+        println!("{what}");
+        comes_and_goes(&Image::with(FILE, text), "containerd", "", |image| {
+            check_handler(image, FILE, plugin, "nri", WRAPPER);
+            assert_eq!(default(image, FILE, plugin), before.map(|name| format!("{name:?}")));
+            if !what.contains("inline") {
+                // Only whole lines come in, behind what was there.
+                let now = image.read(FILE);
+                let mut lines = now.lines();
+                assert!(text.lines().all(|line| lines.any(|l| l == line)), "{now}");
+                assert_eq!(now.matches('\n').count() == now.matches("\r\n").count(), text.contains('\r'));
+            }
+        });
+        let options = format!("--default --nri ours --runtime nri-crun={CRUN}");
+        comes_and_goes(&Image::with(FILE, text), "containerd", &options, |image| {
+            check_handler(image, FILE, plugin, "nri", WRAPPER);
+            check_handler(image, FILE, plugin, "nri-crun", "/usr/local/bin/nri-crun");
+            assert_eq!(default(image, FILE, plugin).as_deref(), Some("\"nri\""));
+            let name = if *plugin == V1 { "nri" } else { "io.containerd.nri.v1.nri" };
+            let own = at(image, FILE, &["plugins", name, "disable"]);
+            assert_eq!(own.as_deref(), Some("true"));
+            for comment in text.lines().filter(|line| line.trim_start().starts_with('#')) {
+                assert!(image.read(FILE).contains(comment));
+            }
+            assert!(image.read(crate::image::CONFIG).contains("[engines]\ncontainerd = \"ours\"\n"));
+        });
+    }
+}
+
+#[test]
+fn without_a_file_there_is_one_and_then_none() {
+    for (options, version, plugin) in
+        [("", 2, V2), ("--engine-version 1.6", 2, V2), ("--engine-version 2.1.9", 3, V3)]
+    {
+        comes_and_goes(&Image::new(), "containerd", options, |image| {
+            check_handler(image, FILE, plugin, "nri", WRAPPER);
+            assert_eq!(at(image, FILE, &["version"]), Some(version.to_string()));
+        });
+    }
+}
+
+#[test]
+fn version_3_with_imports_gets_a_drop_in() {
+    for imports in ["'/etc/containerd/conf.d/*.toml'", "\"conf.d/*.toml\", \"/x/y.toml\""] {
+        let text = format!(
+            "version = 3\nimports = [{imports}]\n[plugins.'{V3}'.containerd]\n  default_runtime_name = 'runc'\n"
+        );
+        let image = Image::with(FILE, &text);
+        comes_and_goes(&image, "containerd", "--default --nri ours", |image| {
+            assert_eq!(image.read(FILE), text);
+            check_handler(image, DROP_IN, V3, "nri", WRAPPER);
+            assert_eq!(default(image, DROP_IN, V3).as_deref(), Some("\"nri\""));
+            assert_eq!(at(image, DROP_IN, &["version"]).as_deref(), Some("3"));
+        });
+        // With others beside it.
+        image.write("/etc/containerd/conf.d/99-nvidia.toml", b"version = 3\n");
+        comes_and_goes(&image, "containerd", "", |image| check_handler(image, DROP_IN, V3, "nri", WRAPPER));
+    }
+}
+
+/// An older containerd takes the CRI plugin's table from the last file that has one, and from no other.
+#[test]
+fn version_2_is_edited_where_its_table_counts() {
+    let other = "/etc/containerd/conf.d/50-cri.toml";
+    let image = Image::with(
+        FILE,
+        &format!("version = 2\nimports = [\"conf.d/*.toml\"]\n[plugins.\"{V2}\".containerd]\n"),
+    );
+    image.write(other, format!("version = 2\n[plugins.\"{V2}\"]\n  sandbox_image = \"p:1\"\n").as_bytes());
+    image.write(
+        "/etc/containerd/conf.d/60-other.toml",
+        b"version = 2\n[metrics]\n  address = \"[::1]:1338\"\n",
+    );
+    comes_and_goes(&image, "containerd", "--default", |image| {
+        check_handler(image, other, V2, "nri", WRAPPER);
+        assert_eq!(default(image, other, V2).as_deref(), Some("\"nri\""));
+        assert!(!image.read(FILE).contains("nri"));
+    });
+    // The same for the table of containerd's own NRI.
+    let nri = "/etc/containerd/conf.d/70-nri.toml";
+    image.write(nri, b"version = 2\n[plugins.\"io.containerd.nri.v1.nri\"]\n  disable = false\n  socket_path = \"/run/x\"\n");
+    comes_and_goes(&image, "containerd", "--nri ours", |image| {
+        assert!(image.read(nri).contains("  disable = true\n"));
+        assert!(!image.read(other).contains("io.containerd.nri.v1.nri"));
+    });
+}
+
+#[test]
+fn whose_nri() {
+    let own = |disable: &str| {
+        format!("version = 2\n[plugins.\"io.containerd.nri.v1.nri\"]\n  disable = {disable}\n")
+    };
+    for (text, options, state) in [
+        ("version = 2\n", "", "unknown"),
+        ("version = 2\n", "--engine-version 1.6.20", "none"),
+        ("version = 2\n", "--engine-version 1.7.24", "off"),
+        ("version = 2\n", "--engine-version v2.0", "on"),
+        ("version = 3\n", "", "on"),
+        ("version = 3\ndisabled_plugins = [\"io.containerd.nri.v1.nri\"]\n", "", "off"),
+        (&own("false"), "--engine-version 1.7.24", "on"),
+        (&own("true"), "--engine-version 2.1.9", "off"),
+    ] {
+        let image = Image::with(FILE, text);
+        let said = image.done(&format!("install containerd --json --dry-run {options}"));
+        assert!(said.contains(&format!("\"engine_nri\":\"{state}\"")), "{text}: {said}");
+        image.done(&format!("install containerd --nri ours {options}"));
+        let disabled = at(&image, FILE, &["plugins", "io.containerd.nri.v1.nri", "disable"]);
+        let expected = matches!(state, "on" | "unknown") || text.contains("= true");
+        assert_eq!(disabled.as_deref() == Some("true"), expected, "{text} {options}");
+        // Changing one's mind.
+        image.done(&format!("install containerd --nri engine {options}"));
+        assert!(image.read(crate::image::CONFIG).contains("containerd = \"engine\""));
+        let disabled = at(&image, FILE, &["plugins", "io.containerd.nri.v1.nri", "disable"]);
+        assert_eq!(disabled.as_deref() == Some("true"), text.contains("= true"), "{text} {options}");
+        image.done(&format!("install containerd --nri auto {options}"));
+        image.done("uninstall containerd");
+        assert_eq!(image.read(FILE), text);
+        assert!(!image.exists("/etc/nri-container-runtime"));
+    }
+}
+
+#[test]
+fn refusals() {
+    let check = |text: &str, options: &str, expected: &str| {
+        let said = Image::with(FILE, text).refused(&format!("install containerd {options}"));
+        assert!(said.contains(expected), "{said}");
+    };
+    check("version = 2\n[plugins\n", "", "config.toml: line 2, column ");
+    check("version = 2\nversion = 2\n", "", "line 2, column 1: duplicate key");
+    check("version = 2\nplugins = 3\n", "", "line 2, column 1: plugins is no table");
+    check("version = 2\n", "--runtime runc=/usr/bin/crun", "containerd has a runtime \"runc\" of its own");
+    check(
+        "version = 1\n",
+        "--engine-version 2.0",
+        "is of version 1, from which containerd 2 takes no CRI settings",
+    );
+    check(
+        "[plugins.cri.containerd.default_runtime]\nruntime_type = \"x\"\n",
+        "--default",
+        "default_runtime decides instead",
+    );
+    check("version = 3\nimports = ['/etc/*/x.toml']\n", "", "what \"/etc/*/x.toml\" imports cannot be told");
+    let taken = format!(
+        "version = 2\n[plugins.\"{V2}\".containerd.runtimes.nri]\nruntime_type = \"io.containerd.kata.v2\"\n"
+    );
+    check(&taken, "", "runtimes.nri is there and is not ours");
+    let image = Image::with(FILE, "version = 2\nimports = [\"conf.d/*.toml\"]\n");
+    image.write("/etc/containerd/conf.d/a.toml", b"x = \n");
+    assert!(image.refused("install containerd").contains("conf.d/a.toml: line 1, column 5"));
+}
+
+/// containerds to ask: those of `NRI_TEST_CONTAINERD`, separated by colons, or the installed one.
+fn containerds() -> Vec<PathBuf> {
+    let named = std::env::var_os("NRI_TEST_CONTAINERD");
+    let installed =
+        || std::env::split_paths("/usr/bin:/usr/local/bin").map(|dir| dir.join("containerd")).collect();
+    let all: Vec<PathBuf> = named.map_or_else(installed, |named| std::env::split_paths(&named).collect());
+    all.into_iter().filter(|path| path.exists()).collect()
+}
+
+fn dump(containerd: &PathBuf, file: PathBuf) -> Result<String, String> {
+    let output = Command::new(containerd).arg("-c").arg(file).args(["config", "dump"]).output().unwrap();
+    let text = |bytes| String::from_utf8_lossy(bytes).replace('\'', "\"");
+    if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+}
+
+#[test]
+fn the_real_containerd_reads_what_is_written() {
+    let containerds = containerds();
+    if containerds.is_empty() {
+        skipped("the_real_containerd_reads_what_is_written", "no containerd");
+    }
+    for containerd in containerds {
+        let version = Command::new(&containerd).arg("--version").output().unwrap().stdout;
+        let version = String::from_utf8_lossy(&version).split(' ').nth(2).unwrap().to_owned();
+        let mut asked = 0;
+        for (what, plugin, _, text) in FILES {
+            let image = Image::with(FILE, text);
+            let Ok(before) = dump(&containerd, image.at(FILE)) else { continue }; // newer than this containerd
+            // Switched off; or 2.x, which takes nothing of the CRI plugin from version 1; or 1.x, which does not know its name in version 3.
+            if version.trim_start_matches('v').starts_with('2') && !text.contains("version = ")
+                || version.starts_with('1') && *plugin == V3
+                || text.contains("disabled_plugins")
+            {
+                continue;
+            }
+            asked += 1;
+            image.done(&format!("install containerd --default --nri ours --runtime nri-crun={CRUN}"));
+            let after = dump(&containerd, image.at(FILE)).unwrap_or_else(|e| panic!("{what}: {e}"));
+            assert!(after.contains("default_runtime_name = \"nri\"\n"), "{what}: {after}");
+            assert!(after.contains(&format!("BinaryName = {WRAPPER:?}\n")), "{what}: {after}");
+            assert!(after.contains("BinaryName = \"/usr/local/bin/nri-crun\"\n"), "{what}: {after}");
+            assert_eq!(after.matches("annotations = [\"*\", \"*/*\"]\n").count(), 4, "{what}: {after}");
+            assert!(!after.contains("\"io.containerd.nri.v1.nri\"]\n    disable = false"), "{what}: {after}");
+            // Everything else is what it was; 1.x shows the defaults of a handler only if the file has none.
+            let zero = ["= \"\"", "= 0", "= false", "sandbox_mode = \"podsandbox\""];
+            let zero = |line: &str| zero.iter().any(|end| line.ends_with(end));
+            let lost: Vec<&str> = before
+                .lines()
+                .filter(|line| !after.contains(line) && !(line.starts_with("          ") && zero(line)))
+                .filter(|line| !line.contains("default_runtime_name") && !line.contains("disable ="))
+                .collect();
+            assert!(lost.is_empty(), "{what}: {lost:#?}");
+            image.done("uninstall containerd");
+            assert_eq!(dump(&containerd, image.at(FILE)), Ok(before), "{what}");
+        }
+        assert!(asked > 5, "{version}: {asked}");
+        for (number, plugin, like) in [(2, V2, "50-cri.toml"), (3, V3, "zz-nri-container-runtime.toml")] {
+            let image = Image::with(FILE, &format!("version = {number}\nimports = [\"conf.d/*.toml\"]\n"));
+            let part = format!("version = {number}\n[plugins.{plugin:?}.cni]\n  conf_dir = \"/x\"\n");
+            image.write("/etc/containerd/conf.d/50-cri.toml", part.as_bytes());
+            let Ok(before) = dump(&containerd, image.at(FILE)) else { continue };
+            if version.starts_with('1') && number == 3 {
+                continue;
+            }
+            image.done("install containerd --default");
+            assert!(image.read(&format!("/etc/containerd/conf.d/{like}")).contains(WRAPPER));
+            let after = dump(&containerd, image.at(FILE)).unwrap();
+            for line in [
+                "conf_dir = \"/x\"\n",
+                "default_runtime_name = \"nri\"\n",
+                &format!("BinaryName = {WRAPPER:?}\n"),
+            ] {
+                assert!(after.contains(line), "{version} {number}: {after}");
+            }
+            assert!(after.contains(".containerd.runtimes.runc]"), "{version} {number}: {after}");
+            image.done("uninstall containerd");
+            assert_eq!(dump(&containerd, image.at(FILE)), Ok(before));
+        }
+    }
+}
