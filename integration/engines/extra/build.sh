@@ -23,7 +23,7 @@ for name in "$@"; do
   case $name in
     buildkit)
       m=github.com/moby/buildkit
-      build -ldflags "-s -w -X $m/version.Version=$(version $m)" -o "$out/" $m/cmd/buildkitd $m/cmd/buildctl
+      build -ldflags "-s -w -X $m/version.Version=$(version $m)" -o "$out/" $m/cmd/buildkitd $m/cmd/buildctl ./enter
       ;;
     nerdctl)
       m=github.com/containerd/nerdctl

@@ -3,7 +3,7 @@
 # in the document tell the rest.
 . "$(dirname "$0")/lib.sh"
 PATH=$ENGINES:$PATH
-need buildkitd buildctl busybox
+need buildkitd buildctl enter busybox
 echo "BuildKit $(buildkitd --version | cut -d' ' -f3), $("$REAL" --version | head -1)"
 image "$WORK/layout"
 mkdir -p "$WORK/context"
@@ -59,6 +59,24 @@ printf 'FROM base AS a\nRUN sleep 1 && echo a >/a\nFROM base AS b\nRUN sleep 1 &
 ok 'three steps at once' build --output "type=local,dest=$WORK/three"
 ok 'all three were made' same abc "$(cat "$WORK/three/a" "$WORK/three/b" "$WORK/three/c" | tr -d '\n')"
 ok 'three whole lives' within 10 three
+
+forget
+plugins '[create.env.set]
+ADDED = "10-adjust"
+[create.resources]
+pids = 77
+'
+# shellcheck disable=SC2016 # the container's shell expands it
+enter "$WORK/buildkitd.sock" "$WORK/root" 'echo one $ADDED; cat /sys/fs/cgroup/pids.max /sys/fs/cgroup/pids/pids.max 2>/dev/null; exit 0' \
+  'tty tty; echo two $ADDED' 'exit 5' >"$WORK/said" 2>&1
+ok 'processes beside the first one run' same 0 $?
+ok 'a process beside it has what a plugin set' holds "$(cat "$WORK/said")" 'one 10-adjust'
+ok 'its exit code arrives' holds "$(cat "$WORK/said")" 'exit code 5'
+ok 'one with a terminal' holds "$(cat "$WORK/said")" '/dev/pts/'
+ok 'has it too' holds "$(cat "$WORK/said")" 'two 10-adjust'
+ok 'a limit of the plugin holds' grep -q '^77' "$WORK/said"
+ok 'BuildKit used exec' same 'run exec exec exec' "$(calls | tr ' ' '\n' | grep 'run\|exec' | tr '\n' ' ' | sed 's/ $//')"
+ok 'it is one life' hears 10 "$step $end"
 
 forget
 plugins '' '{"Rules": [{"Error": "no builds on this node"}]}'

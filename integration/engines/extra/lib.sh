@@ -98,7 +98,7 @@ image() {
   root=$WORK/root blobs=$1/blobs/sha256
   mkdir -p "$root/bin" "$root/tmp" "$root/etc" "$root/proc" "$root/sys" "$root/dev" "$blobs"
   cp "$(command -v busybox)" "$root/bin/busybox"
-  for applet in sh cat echo env sleep ls grep stat sed true; do ln -sf busybox "$root/bin/$applet"; done
+  for applet in sh tty cat echo env sleep ls grep stat sed true; do ln -sf busybox "$root/bin/$applet"; done
   printf '#!/bin/sh\ntrap "exit 0" TERM\nsleep 1000000 &\nwait\n' >"$root/pause"
   chmod 755 "$root/pause"
   echo root:x:0:0:root:/root:/bin/sh >"$root/etc/passwd"
