@@ -1,7 +1,8 @@
-# What people run. Everything builds into target/; nothing outside the checkout is touched but what integration/setup.sh installs (a C linker, runc, crun, busybox-static).
+# What people run. Everything builds into target/; nothing outside the checkout is touched but what integration/setup.sh installs (a C linker, runc, crun, busybox-static)
+# and, for test-engines, integration/engines/setup.sh.
 CARGO ?= cargo
 
-.PHONY: help build release demo test lint bench vectors fuzz fuzz-short setup clean
+.PHONY: help build release demo test test-engines lint bench vectors fuzz fuzz-short setup clean
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -23,6 +24,13 @@ test: setup ## all tests, those with real runc and crun included
 	integration/plugins/build.sh
 	$(CARGO) build --workspace --all-targets
 	$(CARGO) test --workspace --no-fail-fast; passed=$$?; integration/skipped.sh; exit $$passed
+
+test-engines: setup ## SUITES='trixie': containerd, Docker and Podman of these Debian suites (default: three) with the wrapper; see integration/engines
+	integration/engines/setup.sh --suites '$(or $(SUITES),bookworm trixie sid)'
+	integration/plugins/build.sh
+	$(CARGO) build --workspace --bins --examples
+	NRI_ENGINE_SUITES='$(or $(SUITES),bookworm trixie sid)' $(CARGO) test -p nri-integration --test engines --no-fail-fast; \
+		passed=$$?; integration/skipped.sh; exit $$passed
 
 vectors: ## FILES='a.jsonl b.jsonl': run merge vectors
 	$(CARGO) run -q -p nri-tests --bin vectors -- $(FILES)

@@ -1,10 +1,13 @@
 //! Which engines are installed.
 
-use crate::{find_program, is_root, script, skip};
+use crate::{find_program, is_root, limitation, script, skip};
 use std::path::{Path, PathBuf};
 
 /// All that `engines/setup.sh` installs.
 const ALL: [&str; 3] = ["bookworm", "trixie", "sid"];
+
+/// The variable that names suites, separated by spaces or commas.
+const CHOICE: &str = "NRI_ENGINE_SUITES";
 
 /// Engines, and their runtimes, of one Debian suite.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,18 +55,22 @@ pub(super) fn engine_script(name: &str) -> PathBuf {
 
 /// The suites to test: those that are installed, or, of `NRI_ENGINE_SUITES`, all.
 pub fn suites() -> Vec<Suite> {
-    let named = std::env::var("NRI_ENGINE_SUITES").unwrap_or_default();
+    let named = std::env::var(CHOICE).unwrap_or_default();
     let named: Vec<&str> = named.split([' ', ',']).filter(|s| !s.is_empty()).collect();
     let all = if named.is_empty() { ALL.to_vec() } else { named.clone() };
     let all = all.into_iter().map(|name| Suite { name: name.to_owned() });
     all.filter(|suite| !named.is_empty() || suite.program("runc").exists()).collect()
 }
 
-/// Runs `test` with each suite. What is not installed is a skip; one that `NRI_ENGINE_SUITES` names must be there.
+/// Runs `test` with each suite. What is not installed is a skip; one that `NRI_ENGINE_SUITES` names must be there. `none` is no suite: engines are
+/// tested by a run of their own.
 ///
 /// # Panics
 /// A suite that is named is not installed.
 pub fn for_each_suite(name: &str, program: &str, test: impl Fn(&Suite)) {
+    if std::env::var_os(CHOICE).is_some_and(|v| v == "none") {
+        return limitation(name, "engines are not asked for");
+    }
     if !is_root() {
         return skip(name, "not root");
     }
