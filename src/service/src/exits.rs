@@ -50,6 +50,7 @@ impl Service {
     pub fn watch(self: &Arc<Self>, container: &Arc<Container>) {
         let record = container.record();
         let Some(pid) = record.pid else { return };
+        container.watch_oom();
         // The pidfd first, then the check that the process is still the same: so it cannot be another one's.
         let process = Process::open(pid)
             .filter(|_| record.start_time.is_some() && start_time(pid) == record.start_time)

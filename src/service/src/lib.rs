@@ -42,6 +42,7 @@ pub mod lock;
 pub mod log;
 pub mod names;
 pub mod network;
+pub mod oom;
 pub mod record;
 pub mod registry;
 pub mod runtime;

@@ -54,8 +54,8 @@ impl Record {
         }
     }
 
-    /// Takes over that the first process has ended, with its wait status where it is known.
-    pub fn note_stopped(&mut self, status: Option<i32>) {
+    /// Takes over that the first process has ended, with its wait status where it is known, and whether the kernel killed for memory.
+    pub fn note_stopped(&mut self, status: Option<i32>, oom_killed: bool) {
         self.container.finished_at = now();
         if let Some(status) = status {
             // As a shell tells it.
@@ -63,6 +63,9 @@ impl Record {
             self.container.exit_code = if signal == 0 { (status >> 8) & 0xff } else { 128 + signal };
             let reason = if status == 0 { "Completed" } else { "Error" };
             self.container.status_reason = reason.to_owned();
+        }
+        if oom_killed && status != Some(0) {
+            self.container.status_reason = "OOMKilled".to_owned();
         }
         self.phase = Phase::Stopped;
         self.pid = None;
@@ -144,8 +147,9 @@ impl Service {
             return;
         }
         let status = container.process().and_then(|process| process.wait_status());
+        let oom_killed = container.was_oom_killed();
         let stopped = || {
-            self.registry.change(container, |r| r.note_stopped(status));
+            self.registry.change(container, |r| r.note_stopped(status, oom_killed));
         };
         if record.sandbox {
             stopped();
@@ -153,7 +157,7 @@ impl Service {
         }
         let (pod, _) = self.registry.messages(container);
         let mut gone = record.clone();
-        gone.note_stopped(status);
+        gone.note_stopped(status, oom_killed);
         self.tell_stopped(pod, gone.message(), stopped).await;
         self.stop_made_pod(&record).await;
     }

@@ -5,6 +5,7 @@
 
 use crate::{
     exits::Process,
+    oom::{self, OomWatch},
     record::{Key, PodRecord, Record},
     store::{Store, StoreError},
 };
@@ -12,7 +13,7 @@ use nri_api::proto::{Container as ContainerMessage, PodSandbox};
 use std::{
     collections::{HashMap, HashSet},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -31,6 +32,7 @@ pub struct Container {
     gone: AtomicBool,
     document_read: AtomicBool,
     process: Mutex<Option<Arc<Process>>>,
+    oom: OnceLock<OomWatch>,
 }
 
 /// All that is known.
@@ -76,6 +78,7 @@ impl Container {
             gone: AtomicBool::new(false),
             document_read: AtomicBool::new(false),
             process: Mutex::default(),
+            oom: OnceLock::new(),
         })
     }
 
@@ -97,6 +100,17 @@ impl Container {
     /// Takes its first process.
     pub fn set_process(&self, process: Arc<Process>) {
         *lock(&self.process) = Some(process);
+    }
+
+    /// Watches for kills because of its memory limit, if nobody does yet.
+    pub fn watch_oom(&self) {
+        self.oom.get_or_init(|| OomWatch::start(&self.record()));
+    }
+
+    /// Whether the kernel killed in it because of its memory limit.
+    pub fn was_oom_killed(&self) -> bool {
+        let record = self.record();
+        self.oom.get().map_or_else(|| oom::killed(&record), |watch| watch.killed(&record))
     }
 
     /// Whether a `delete` of it is under way.

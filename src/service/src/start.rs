@@ -7,7 +7,7 @@ use crate::{
     keeper::Keeper,
     lock,
     record::Phase,
-    registry::Registry,
+    registry::{Container, Registry},
     server,
     service::Service,
     settings::Settings,
@@ -191,7 +191,7 @@ async fn recall(registry: &Registry, dir: &Path) {
         }
         if record.process_is_gone() {
             if record.phase != Phase::Stopped {
-                registry.change(&container, |r| r.note_stopped(None));
+                note_stopped(registry, &container);
             }
             continue;
         }
@@ -203,11 +203,16 @@ async fn recall(registry: &Registry, dir: &Path) {
         {
             record = registry.change(&container, |r| r.note_state(&state));
             if state.status == "stopped" || record.process_is_gone() {
-                registry.change(&container, |r| r.note_stopped(None));
+                note_stopped(registry, &container);
             }
         }
     }
     registry.remove_empty_pods();
+}
+
+fn note_stopped(registry: &Registry, container: &Container) {
+    let oom_killed = container.was_oom_killed();
+    registry.change(container, |r| r.note_stopped(None, oom_killed));
 }
 
 fn adaptation_config(settings: &Settings, activation: &Activation) -> Config {
