@@ -53,9 +53,10 @@ resume() {
 # What names our socket: its shims.
 shims() { grep -lzxF -- "$D/sock" /proc/[0-9]*/cmdline 2>/dev/null | cut -d/ -f3; }
 
-# Whatever is left of a container whose shim is gone.
+# Whatever is left of a container whose shim is gone: itself, and the shim's socket.
 leftover() { # STATE-DIRECTORY
   local id namespace
+  grep -hos '/run/containerd/s/[0-9a-f]*' "$1/address" "$1/bootstrap.json" | while read -r id; do rm -f "$id"; done
   id=$(basename "$1") namespace=$(basename "$(dirname "$1")")
   "$BIN/$(cat "$D/suite")/runc" --root "/run/containerd/runc/$namespace" delete --force "$id"
 }

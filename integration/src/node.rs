@@ -29,7 +29,9 @@ impl Node {
         let n = NODES.fetch_add(1, Ordering::Relaxed);
         // A short path: names of sockets have 107 bytes.
         let dir = tempfile::Builder::new().prefix("nri-").tempdir().expect("a temporary directory");
-        let node = Self { dir, runtime: runtime.clone(), prefix: format!("nri{}x{n}", std::process::id()) };
+        // The last letter: no prefix begins with another one.
+        let prefix = format!("nri{}x{n}n", std::process::id());
+        let node = Self { dir, runtime: runtime.clone(), prefix };
         for name in ["plugins", "conf.d", "bundles", "calls"] {
             fs::create_dir(node.path(name)).expect("our directory");
         }

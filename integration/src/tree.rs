@@ -24,11 +24,11 @@ pub fn digest_tree(dir: &Path) -> u64 {
     hasher.finish()
 }
 
-/// The cgroups, in all hierarchies, whose name holds `part`.
+/// The cgroups, in all hierarchies, whose name holds `part`, and all below them; those before these.
 pub fn cgroups_of(part: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     visit(Path::new("/sys/fs/cgroup"), &mut |path, meta| {
-        if meta.is_dir() && path.file_name().is_some_and(|n| n.to_string_lossy().contains(part)) {
+        if meta.is_dir() && path.to_string_lossy().contains(part) {
             found.push(path.to_owned());
         }
     });
