@@ -3,33 +3,25 @@
 # dockerd.sh halt DIR [SIGNAL]      ends dockerd alone, with SIGNAL (default TERM): containers go on if daemon.json has "live-restore": true
 # dockerd.sh resume DIR             starts it again
 # dockerd.sh reload DIR             it reads daemon.json again
-# dockerd.sh client DIR ARGS...      calls docker
+# dockerd.sh client DIR ARGS...     calls docker
+# dockerd.sh enter DIR CMD...       runs a command in the namespaces of dockerd
 # dockerd.sh stop DIR               removes its containers, ends it, deletes its state
-#   DIR/daemon.json is its configuration; what says where things are is given as arguments. DIR/sock is its socket, DIR/log its log. It is in network
-#   and mount namespaces of its own: its bridge and its mounts are not the machine's, and go with it. Its containerd is its own, too.
+#   DIR/daemon.json is its configuration, or, if there is DIR/etc, the one there, as /etc/docker/daemon.json. What says where things are is given as
+#   arguments. DIR/sock is its socket, DIR/log its log. Its containerd is its own. See namespaces.sh.
 . "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/namespaces.sh"
 [ $# -ge 2 ] || usage
 D=$2
-
-# alive PID: and no zombie, as which some init processes keep it for a while
-alive() { grep -q '^State:[[:space:]][^ZX]' "/proc/$1/status" 2>/dev/null; }
-dead() { ! alive "$1"; }
-runs() { [ -s "$D/$1" ] && alive "$(cat "$D/$1")"; }
 
 # docker ARGS...: bounded, since a dockerd that hangs must not hang a test
 docker() { DOCKER_CONFIG=$D/client timeout 20 "$BIN/$(cat "$D/suite")/docker" -H "unix://$D/sock" "$@"; }
 
-# The namespaces, held by a process that does nothing, since dockerd comes and goes.
-hold() {
-  # shellcheck disable=SC2016 # expanded there
-  setsid unshare -n -m --propagation private sh -c 'ip link set lo up; echo $$ >"$1.new"; mv "$1.new" "$1"; exec sleep infinity' sh "$D/holder" >>"$D/log" 2>&1 </dev/null &
-  wait_for 5 runs holder || die "no namespaces: $(tail -3 "$D/log")"
-}
-
 resume() {
-  local s
+  local s file=$D/daemon.json
   s=$(cat "$D/suite")
-  daemon "$s" "$D/starter" "$D/log" nsenter -n -m -t "$(cat "$D/holder")" -- "$BIN/$s/dockerd" --config-file "$D/daemon.json" --data-root "$D/data" \
+  [ ! -d "$D/etc" ] || file=/etc/docker/daemon.json
+  enter
+  daemon "$s" "$D/starter" "$D/log" "${ENTER[@]}" "$BIN/$s/dockerd" --config-file "$file" --data-root "$D/data" \
     --exec-root "$D/exec" --pidfile "$D/pid" -H "unix://$D/sock" --storage-driver overlay2 --iptables=false --ip6tables=false
   wait_for 30 docker version || die "dockerd did not start: $(tail -3 "$D/log")"
 }
@@ -57,8 +49,8 @@ stop() {
   for t in "$D"/exec/runtime-runc/moby/*; do
     [ ! -d "$t" ] || "$BIN/$(cat "$D/suite")/runc" --root "$D/exec/runtime-runc/moby" delete --force "$(basename "$t")"
   done >/dev/null 2>&1
-  ! runs holder || kill "$(cat "$D/holder")"
-  rm -rf "$D/data" "$D/exec" "$D/sock" "$D/client" "$D/holder" "$D/starter" "$D/suite"
+  release
+  rm -rf "$D/data" "$D/exec" "$D/sock" "$D/client" "$D/starter" "$D/suite"
 }
 
 case $1 in
@@ -67,7 +59,7 @@ case $1 in
     suite "$3"
     mkdir -p "$D/client"
     echo "$3" >"$D/suite"
-    [ -e "$D/daemon.json" ] || echo '{}' >"$D/daemon.json"
+    [ -d "$D/etc" ] || [ -e "$D/daemon.json" ] || echo '{}' >"$D/daemon.json"
     hold
     resume
     docker load -q -i "$IMAGES/docker-archive.tar" >/dev/null || die "images were not loaded: $(tail -3 "$D/log")"
@@ -77,5 +69,6 @@ case $1 in
   reload) kill -s HUP "$(cat "$D/pid")" ;;
   stop) stop ;;
   client) shift 2; docker "$@" ;;
+  enter) enter; shift 2; exec "${ENTER[@]}" "$@" ;;
   *) usage ;;
 esac

@@ -70,6 +70,15 @@ impl Host {
         call::run(command, &self.path("calls"))
     }
 
+    /// Waits until `nrid` has seen that a plugin, `NN-name`, has gone.
+    pub fn wait_for_plugin_to_go(&self, name: &str) {
+        wait_until(format_args!("{name} to be gone"), || {
+            let status = self.status().expect("nrid runs");
+            let there = |p: &serde_json::Value| p["name"] == name && p["state"] != "closed";
+            (!status["plugins"].as_array().expect("a list").iter().any(there)).then_some(())
+        });
+    }
+
     /// What the kernel says of a process of a container.
     pub fn look(&self, pid: u32) -> Look {
         Look(Process(pid))

@@ -7,9 +7,11 @@
 mod containerd;
 mod docker;
 mod host;
+mod podman;
 mod suite;
 
 pub use containerd::Containerd;
 pub use docker::Docker;
 pub use host::{Host, Look};
+pub use podman::Podman;
 pub use suite::{Suite, for_each_suite, suites};

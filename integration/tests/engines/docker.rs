@@ -9,13 +9,13 @@ mod update;
 use nri_integration::{engines::*, *};
 use serde_json::{Value, json};
 
-const IMAGE: &str = "localhost/busybox:local";
+pub(crate) const IMAGE: &str = "localhost/busybox:local";
 /// What a container does that a test ends: it ends at SIGTERM, which `sleep` as first process would not.
-const WAIT: [&str; 3] = ["sh", "-c", "trap 'exit 0' TERM; sleep 600 & wait"];
+pub(crate) const WAIT: [&str; 3] = ["sh", "-c", "trap 'exit 0' TERM; sleep 600 & wait"];
 
 /// Something of everything that containers show: a variable, a mount, a device, an rlimit, limits of its cgroup. The rlimit is one that Go's own
 /// start-up, that of runc, leaves alone.
-fn adjustment() -> Value {
+pub(crate) fn adjustment() -> Value {
     json!({
         "env": [{"key": "NRI", "value": "here"}],
         "mounts": [{"destination": "/nri", "source": "/proc/version", "type": "bind", "options": ["bind", "ro"]}],
@@ -66,7 +66,7 @@ fn for_each(name: &str, test: impl Fn(&Suite, &Program)) {
 }
 
 /// The kernel tells how a process ended from Linux 6.15 on.
-fn kernel_tells_exit_codes() -> bool {
+pub(crate) fn kernel_tells_exit_codes() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse::<u32>().ok());
     (numbers.next(), numbers.next()) >= (Some(6), Some(15))

@@ -68,7 +68,7 @@ fn a_refusal_is_told_in_words() {
                 assert!(ended.err().contains(word), "{name}: {}", ended.err());
             }
             plugin.stop();
-            docker_notices_the_end(docker, name);
+            docker.wait_for_plugin_to_go(&format!("20-{name}"));
         }
         assert_eq!(run(docker, &[IMAGE, "sh", "-c", "echo $NRI"]).success().out(), "here\n");
         let first = &ids(&adjusted.plugin.journal)[0];
@@ -91,17 +91,8 @@ fn a_refusal_is_told_in_words() {
         );
         assert!(docker.out(&["inspect", "--format", "{{.State.Error}}", "kept"]).contains("not this one"));
         plugin.stop();
-        docker_notices_the_end(docker, "30-refuses");
+        docker.wait_for_plugin_to_go("30-refuses");
         docker.out(&["start", "kept"]);
         assert_eq!(docker.out(&["wait", "kept"]), "0");
-    });
-}
-
-/// A plugin that was killed is gone for `nrid` as soon as it has seen its socket close.
-fn docker_notices_the_end(docker: &Docker, name: &str) {
-    wait_until(format_args!("{name} to be gone"), || {
-        let status = docker.status().expect("nrid runs");
-        let gone = |p: &Value| p["name"].as_str().is_none_or(|n| !n.contains(name)) || p["state"] == "closed";
-        status["plugins"].as_array().expect("a list").iter().all(gone).then_some(())
     });
 }

@@ -1,0 +1,65 @@
+#!/bin/bash
+# podman.sh start DIR SUITE        makes a place for that suite's podman: everything private below DIR; loads the images
+# podman.sh client DIR ARGS...     calls podman
+# podman.sh enter DIR CMD...       runs a command in podman's namespaces
+# podman.sh stop DIR               removes its pods and containers, deletes its state
+#   DIR/engine.conf, if it is there at the start, is the rest of the section [engine] of containers.conf. If there is DIR/etc, it is laid over /etc,
+#   where containers.conf is then. See namespaces.sh.
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/namespaces.sh"
+[ $# -ge 2 ] || usage
+D=$2
+
+# podman ARGS...: execs it. It gets a small environment, and hands its runtime less.
+podman() {
+  local s with=(TERM="${TERM:-dumb}" TMPDIR="$D/tmp" PODMAN_IGNORE_CGROUPSV1_WARNING=1)
+  s=$(cat "$D/suite")
+  [ -d "$D/etc" ] || with+=(CONTAINERS_CONF="$D/all.conf")
+  enter
+  exec env -i PATH="$BIN/$s:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" HOME=/root LANG=C.UTF-8 "${with[@]}" "${ENTER[@]}" \
+    "$BIN/$s/podman" --root "$D/root" --runroot "$D/run" --tmpdir "$D/libpod" --storage-driver overlay --cgroup-manager cgroupfs --events-backend file "$@"
+}
+
+# Where things are. Limits: podman's own cannot be set where root lacks CAP_SYS_RESOURCE.
+base() { # SUITE
+  local n
+  n=$(ulimit -Hn)
+  cat <<C
+[containers]
+default_ulimits = ["nofile=$n:$n", "nproc=4096:4096"]
+[network]
+network_backend = "netavark"
+network_config_dir = "$D/networks"
+firewall_driver = "none"
+[engine]
+helper_binaries_dir = ["$BIN/$1"]
+conmon_path = ["$BIN/$1/conmon"]
+infra_image = "localhost/pause:local"
+C
+}
+
+stop() {
+  [ -s "$D/suite" ] || return 0
+  (podman pod rm -f -a -t 0; podman rm -f -a -t 0) >/dev/null 2>&1
+  (podman rm -f -a -t 0) >/dev/null 2>&1
+  release
+  rm -rf "$D/root" "$D/run" "$D/libpod" "$D/tmp" "$D/networks" "$D/suite"
+}
+
+case $1 in
+  start)
+    [ $# -ge 3 ] || usage
+    suite "$3"
+    mkdir -p "$D/tmp" "$D/networks"
+    echo "$3" >"$D/suite"
+    conf=$D/all.conf
+    [ ! -d "$D/etc" ] || { mkdir -p "$D/etc/containers"; conf=$D/etc/containers/containers.conf; }
+    { base "$3"; [ ! -e "$D/engine.conf" ] || cat "$D/engine.conf"; } >"$conf"
+    hold
+    (podman load -q -i "$IMAGES/docker-archive.tar") >/dev/null 2>>"$D/log" || die "images were not loaded: $(tail -3 "$D/log")"
+    ;;
+  client) shift 2; podman "$@" ;;
+  enter) enter; shift 2; exec "${ENTER[@]}" "$@" ;;
+  stop) stop ;;
+  *) usage ;;
+esac

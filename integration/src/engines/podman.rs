@@ -1,0 +1,112 @@
+//! Podman: no daemon, but storage, configuration and namespaces that its calls share.
+
+use super::{Host, Look, Suite, suite::engine_script};
+use crate::{Ended, Process};
+use serde_json::Value;
+use std::{
+    fs,
+    ops::Deref,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// A podman of a test's own, and its host. When it is dropped, its pods and containers are removed.
+#[derive(Debug)]
+pub struct Podman {
+    host: Host,
+}
+
+impl Deref for Podman {
+    type Target = Host;
+    fn deref(&self) -> &Host {
+        &self.host
+    }
+}
+
+impl Podman {
+    /// Its runtime is the wrapper, as `nri`, whose name it knows as one that takes `--log`; the suite's own is `runc`.
+    pub fn start(suite: &Suite) -> Self {
+        Self::start_with(suite, true)
+    }
+
+    /// The same; `json` says whether it gives its runtime `--log`.
+    pub fn start_with(suite: &Suite, json: bool) -> Self {
+        Self::place(suite, |host| {
+            let more = if json { ", \"nri\"" } else { "" };
+            let (ours, runc) = (host.launcher(), suite.program("runc"));
+            format!(
+                "runtime = \"nri\"\nruntime_supports_json = [\"crun\", \"runc\"{more}]\n[engine.runtimes]\nnri = [{ours:?}]\nrunc = [{runc:?}]\n"
+            )
+        })
+    }
+
+    /// With this rest of the section `[engine]` of its configuration.
+    pub fn place(suite: &Suite, engine: impl FnOnce(&Host) -> String) -> Self {
+        let new = Self { host: Host::new(suite) };
+        fs::create_dir_all(new.dir()).expect("our directory");
+        fs::write(new.dir().join("engine.conf"), engine(&new.host)).expect("our directory");
+        let mut command = new.script("start");
+        command.arg(&suite.name);
+        new.run(command).success();
+        new
+    }
+
+    /// A call of `podman`, to be made.
+    pub fn client(&self, arguments: &[&str]) -> Command {
+        let mut command = self.script("client");
+        command.args(arguments);
+        command
+    }
+
+    /// Calls `podman`.
+    pub fn podman(&self, arguments: &[&str]) -> Ended {
+        self.run(self.client(arguments))
+    }
+
+    /// Calls `podman`; its stdout without the last line feed.
+    ///
+    /// # Panics
+    /// It fails.
+    #[track_caller]
+    pub fn out(&self, arguments: &[&str]) -> String {
+        self.podman(arguments).success().out().trim_end().to_owned()
+    }
+
+    /// `podman run --detach` with a name; returns the id.
+    #[track_caller]
+    pub fn run_detached(&self, name: &str, arguments: &[&str]) -> String {
+        self.out(&[&["run", "--detach", "--name", name], arguments].concat())
+    }
+
+    /// `podman inspect`
+    #[track_caller]
+    pub fn inspect(&self, container: &str) -> Value {
+        let text = self.out(&["inspect", container]);
+        let mut all: Value = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}"));
+        all[0].take()
+    }
+
+    /// What the kernel says of a running container's first process.
+    #[track_caller]
+    pub fn look_at(&self, container: &str) -> Look {
+        let pid = self.inspect(container)["State"]["Pid"].as_u64().expect("a process id");
+        Look(Process(u32::try_from(pid).expect("a process id")))
+    }
+
+    /// Its directory.
+    pub fn dir(&self) -> PathBuf {
+        self.path("podman")
+    }
+
+    fn script(&self, verb: &str) -> Command {
+        let mut command = self.enter(Path::new(&engine_script("podman.sh")));
+        command.arg(verb).arg(self.dir());
+        command
+    }
+}
+
+impl Drop for Podman {
+    fn drop(&mut self) {
+        self.run(self.script("stop"));
+    }
+}

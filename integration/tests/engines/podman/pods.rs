@@ -1,0 +1,115 @@
+//! Podman's pods: with an infra container, which is the pod's sandbox to plugins, and without.
+
+use super::*;
+use crate::TO_START;
+
+/// Events of one kind, of a pod and all its containers.
+fn count(adjusted: &Adjusted, pod: &str, event: &str) -> usize {
+    adjusted.plugin.journal.events(pod).iter().filter(|e| *e == event).count()
+}
+
+/// What was heard of a pod itself.
+fn of_pod(adjusted: &Adjusted, pod: &str) -> Vec<String> {
+    let entries = adjusted.plugin.journal.about(pod);
+    let own = entries.iter().filter(|e| e["container_id"].is_null());
+    own.map(|e| e["event"].as_str().unwrap().to_owned()).collect()
+}
+
+/// What was heard of a container itself.
+fn of_container(adjusted: &Adjusted, id: &str) -> Vec<String> {
+    adjusted.plugin.journal.events(id)
+}
+
+const BEGIN: &[&str] = TO_START.split_at(1).1;
+const END: [&str; 2] = ["StopContainer", "RemoveContainer"];
+
+fn whole() -> Vec<&'static str> {
+    [BEGIN, &END].concat()
+}
+
+fn create_pod(podman: &Podman, more: &[&str]) -> String {
+    podman.out(&[&["pod", "create", "--name", "shop", "--network=none", "--label", "a=b"], more].concat())
+}
+
+/// Waits until the pod is told to be removed for the nth time.
+fn removed(adjusted: &Adjusted, pod: &str, n: usize) {
+    wait_until(format_args!("the pod {pod} to be removed"), || {
+        (count(adjusted, pod, "RemovePodSandbox") >= n).then_some(())
+    });
+}
+
+#[test]
+fn with_an_infra_container() {
+    for_each("podman pod", |suite, go| {
+        let adjusted = Adjusted::start(suite, go, &adjustment());
+        let (podman, journal) = (&adjusted.podman, &adjusted.plugin.journal);
+        let pod = create_pod(podman, &[]);
+        let first = podman.run_detached("first", &[&["--pod=shop", IMAGE], &WAIT[..]].concat());
+        let second = podman.run_detached("second", &[&["--pod=shop", IMAGE], &WAIT[..]].concat());
+        assert_eq!(of_pod(&adjusted, &pod), ["RunPodSandbox"]);
+        let run = journal.wait_for("RunPodSandbox", &pod);
+        assert_eq!((&run["pod"]["name"], &run["pod"]["id"]), (&json!("shop"), &json!(pod)));
+        let infra = podman.out(&["pod", "inspect", "--format", "{{.InfraContainerID}}", "shop"]);
+        assert_eq!(of_container(&adjusted, &infra), Vec::<String>::new(), "it is no container to plugins");
+        assert_eq!(podman.look_at(&infra).env("NRI"), None, "nor is it adjusted");
+        for (id, name) in [(&first, "first"), (&second, "second")] {
+            let asked = journal.wait_for("CreateContainer", id);
+            assert_eq!(asked["pod"]["id"], *pod);
+            assert_eq!(asked["pod"]["name"], "shop", "members know their pod");
+            assert_eq!(
+                (&asked["container"]["name"], &asked["container"]["podSandboxId"]),
+                (&json!(name), &json!(pod))
+            );
+            assert_eq!(of_container(&adjusted, id), BEGIN);
+            assert_eq!(podman.out(&["exec", name, "sh", "-c", "echo $NRI"]), "here");
+        }
+        // One leaves, the pod stays.
+        podman.out(&["rm", "--force", "first"]);
+        wait_until("the end of one", || (of_container(&adjusted, &first) == whole()).then_some(()));
+        assert_eq!(of_pod(&adjusted, &pod), ["RunPodSandbox"]);
+
+        // Podman stops them in either order.
+        podman.out(&["pod", "stop", "shop"]);
+        removed(&adjusted, &pod, 1);
+        assert_eq!(of_container(&adjusted, &second), whole());
+        assert_eq!(of_pod(&adjusted, &pod), ["RunPodSandbox", "StopPodSandbox", "RemovePodSandbox"]);
+        assert_eq!(journal.events(&pod).last().unwrap(), "RemovePodSandbox", "the pod goes last");
+
+        podman.out(&["pod", "start", "shop"]);
+        wait_until("the second life", || {
+            (of_container(&adjusted, &second) == [&whole(), BEGIN].concat()).then_some(())
+        });
+        podman.out(&["pod", "rm", "--force", "shop"]);
+        removed(&adjusted, &pod, 2);
+        assert_eq!(of_container(&adjusted, &second), whole().repeat(2));
+        assert_eq!(
+            of_pod(&adjusted, &pod),
+            ["RunPodSandbox", "StopPodSandbox", "RemovePodSandbox"].repeat(2)
+        );
+    });
+}
+
+#[test]
+fn without_an_infra_container() {
+    for_each("podman pod, no infra container", |suite, go| {
+        let adjusted = Adjusted::start(suite, go, &adjustment());
+        let (podman, journal) = (&adjusted.podman, &adjusted.plugin.journal);
+        let pod = podman.out(&["pod", "create", "--name", "bare", "--infra=false"]);
+        let run =
+            |name| podman.run_detached(name, &[&["--pod=bare", "--network=none", IMAGE], &WAIT[..]].concat());
+        let (first, second) = (run("first"), run("second"));
+        for id in [&first, &second] {
+            assert_eq!(journal.wait_for("CreateContainer", id)["pod"]["id"], *pod);
+            assert_eq!(of_container(&adjusted, id), BEGIN);
+        }
+        assert_eq!(of_pod(&adjusted, &pod), ["RunPodSandbox"], "it begins with its first container");
+        podman.out(&["rm", "--force", "first"]);
+        wait_until("the end of one", || (of_container(&adjusted, &first) == whole()).then_some(()));
+        assert_eq!(of_pod(&adjusted, &pod), ["RunPodSandbox"]);
+        podman.out(&["pod", "rm", "--force", "bare"]);
+        removed(&adjusted, &pod, 1);
+        assert_eq!(of_container(&adjusted, &second), whole());
+        assert_eq!(of_pod(&adjusted, &pod), ["RunPodSandbox", "StopPodSandbox", "RemovePodSandbox"]);
+        assert_eq!(journal.events(&pod).last().unwrap(), "RemovePodSandbox", "the pod goes last");
+    });
+}
