@@ -21,7 +21,7 @@ pub use launch::{LaunchError, Launcher, READY};
 pub use marker::{EXEC_DIR, ExecChanges, ExecContainer, ExecMarker, ExecRlimit, ExecVariable};
 pub use message::{
     Begin, Exit, Finished, Hook, HookKind, PROTOCOL, PluginStatus, Reply, Request, Status, Substitute, Verb,
-    Versioned,
+    Verified, VerifiedSetting, Versioned,
 };
 pub use root::resolved_root;
 pub use text::OsText;

@@ -28,6 +28,11 @@ pub enum Request {
     Hook(Box<Hook>),
     /// What there is. Answer: status.
     Status,
+    /// Compare what containers are to have with what their control groups hold. Answer: verified.
+    Verify {
+        /// Ids, or beginnings of them; none: all containers that have a process.
+        ids: Vec<String>,
+    },
     /// End cleanly. Answer: done, then the connection stays open until the process is gone.
     Stop,
 }
@@ -49,6 +54,8 @@ pub enum Reply {
     Done,
     /// Answer to [`Request::Status`].
     Status(Box<Status>),
+    /// Answer to [`Request::Verify`].
+    Verified(Vec<Verified>),
     /// The request was of a protocol that this `nrid` does not speak.
     OtherVersion {
         /// Program version of this `nrid`.
@@ -184,6 +191,42 @@ pub struct Status {
     pub pods: usize,
     /// How many containers it knows.
     pub containers: usize,
+}
+
+/// One container, and what its control groups hold.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Verified {
+    /// Its id, or what was asked for.
+    pub id: String,
+    /// Its name, where it has one.
+    pub name: String,
+    /// Its engine.
+    pub engine: String,
+    /// Why nothing was compared.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Its resources, file by file.
+    pub settings: Vec<VerifiedSetting>,
+    /// Fields for which this host has no file.
+    pub nowhere: Vec<String>,
+}
+
+/// One file of a control group.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct VerifiedSetting {
+    /// The field of the resources.
+    pub field: String,
+    /// The file.
+    pub file: OsText,
+    /// What it is to hold.
+    pub wanted: String,
+    /// What it holds, or why it cannot be read.
+    pub found: Result<String, String>,
+    /// Whether that is right: the kernel rounds, and has more than one way to say some things.
+    pub in_force: bool,
+    /// The plugin that set it; none: the engine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
 }
 
 /// One plugin.

@@ -4,6 +4,7 @@ mod doctor;
 mod install;
 mod place;
 mod status;
+mod verify;
 
 use clap::{Parser, Subcommand};
 use nri_control::{Client, ClientError, LaunchError, Reply, Request};
@@ -44,6 +45,15 @@ enum Command {
     Install(install::Install),
     /// Take the wrapper out of an engine's configuration.
     Uninstall(install::Uninstall),
+    /// Compare what containers are to have with what their control groups hold, file by file, and say who set it. Exit code 4 if something is
+    /// not in force.
+    Verify {
+        /// Ids of containers, or beginnings of them. Without any: all that have a process.
+        ids: Vec<String>,
+        /// For programs.
+        #[arg(long)]
+        json: bool,
+    },
     /// Show nrid, its plugins, and how much it knows. Exit code 3 if it does not run.
     Status {
         /// For programs.
@@ -64,6 +74,8 @@ enum CtlError {
     Refused(String),
     #[error("nrid gave an answer to another question: {0:?}")]
     Answer(Box<Reply>),
+    #[error("nrid does not run ({0}): nothing is known of containers; `nrictl start` starts it")]
+    NotRunning(PathBuf),
     #[error("nrid did not end within {STOP_PATIENCE:?}")]
     StillThere,
     #[error(transparent)]
@@ -98,6 +110,18 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
         }
         Command::Uninstall(uninstall) => {
             uninstall.run(arguments.config.as_deref()).map(|()| ExitCode::SUCCESS).map_err(Into::into)
+        }
+        Command::Verify { ids, json } => {
+            let place = place?;
+            let Some(client) = connect(&place)? else {
+                return Err(CtlError::NotRunning(place.launcher.socket()));
+            };
+            let containers = match client.call(&Request::Verify { ids: ids.clone() }, &[])? {
+                Reply::Verified(containers) => containers,
+                other => return Err(unexpected(other)),
+            };
+            let fine = verify::print(&containers, *json)?;
+            Ok(if fine { ExitCode::SUCCESS } else { ExitCode::from(4) })
         }
         Command::Start => {
             place?.launcher.connect_or_start()?;

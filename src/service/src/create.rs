@@ -10,6 +10,7 @@ use crate::{
     registry::{Container, LaneGuard},
     runtime::LowLevelRuntime,
     service::{Refusal, Service},
+    setting::By,
     shown::shown,
 };
 use nri_api::proto::{self, CreateContainerRequest};
@@ -168,7 +169,7 @@ impl Service {
         record.in_force = document.resources().cloned().unwrap_or_else(|| serde_json::json!({}));
         let container = self.registry.insert(record).map_err(|e| refuse(&e))?;
         let performed = async {
-            let failed = self.keeper.set_all(outcome.updates, "plugins").await;
+            let failed = self.keeper.set_all(outcome.updates, By::Merged(&outcome.owners)).await;
             if let Some(first) = failed.iter().find(|f| !f.update.ignore_failure) {
                 let (other, error) = (&first.update.container_id, &first.error);
                 return Err(Refusal::of(&id, format!("update of container {other:?}: {error}")));

@@ -5,6 +5,7 @@ use crate::{
     classes,
     record::{Phase, Record},
     registry::{Container, Registry},
+    setting::By,
 };
 use async_trait::async_trait;
 use nri_adaptation::{Host, PluginStatus, Snapshot};
@@ -82,7 +83,7 @@ impl Host for Keeper {
         updates: Vec<ContainerUpdate>,
         evictions: Vec<ContainerEviction>,
     ) -> Vec<ContainerUpdate> {
-        let failed = self.set_all(updates, &plugin.to_string()).await;
+        let failed = self.set_all(updates, By::Plugin(plugin)).await;
         self.evict_all(evictions);
         failed.into_iter().map(|f| f.update).collect()
     }

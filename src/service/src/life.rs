@@ -9,6 +9,7 @@ use crate::{
     registry::Container,
     runtime::State,
     service::{DELETE_PATIENCE, Service},
+    setting::By,
 };
 use nri_adaptation::{AdaptError, StopOutcome};
 use nri_api::proto::{self, PodSandbox};
@@ -168,7 +169,9 @@ impl Service {
         self.adaptation
             .stop_container(request, async |outcome: StopOutcome| {
                 then();
-                for failed in self.keeper.set_all(outcome.updates.updates, "plugins").await {
+                for failed in
+                    self.keeper.set_all(outcome.updates.updates, By::Merged(&outcome.updates.owners)).await
+                {
                     tracing::error!(
                         container = failed.update.container_id,
                         error = failed.error,

@@ -50,6 +50,10 @@ async fn connection(service: &Arc<Service>, mut channel: Channel) -> Result<(), 
                 channel.send(&reply).await?;
             }
             Request::Status => channel.send(&Reply::Status(Box::new(service.status()))).await?,
+            Request::Verify { ids } => {
+                let verified = service.verify(&ids).await;
+                channel.send(&Reply::Verified(verified)).await?;
+            }
             Request::Stop => {
                 channel.send(&Reply::Done).await?;
                 service.stop();

@@ -4,14 +4,18 @@
 use crate::{
     enforce::Laid,
     keeper::Keeper,
+    owned,
     record::{Phase, Record},
     registry::{Container, Registry},
 };
-use nri_api::opt;
-use nri_api::proto::{ContainerEviction, ContainerUpdate, FieldOwners, LinuxResources, OptionalString};
+use nri_api::proto::{
+    ContainerEviction, ContainerUpdate, FieldOwners, LinuxResources, OptionalString, OwningPlugins,
+};
+use nri_api::{PluginId, opt};
+use nri_spec::changed;
 use protobuf::MessageField;
 use serde_json::{Map, Value};
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 /// What `update` of the runtimes can set. The rest is written to the control groups (`enforce.rs`).
 const UPDATABLE: [(&str, &[&str]); 4] = [
@@ -30,6 +34,37 @@ const GRACE: Duration = Duration::from_secs(10);
 /// How long an update waits for another one of the same container.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// Who asks for updates.
+#[derive(Debug, Clone, Copy)]
+pub enum By<'a> {
+    /// One plugin, out of itself.
+    Plugin(&'a PluginId),
+    /// All that were asked about something, and who of them set what.
+    Merged(&'a OwningPlugins),
+}
+
+impl By<'_> {
+    fn owns(self, owners: &mut FieldOwners, container: &str, changed: &Value) {
+        match self {
+            Self::Plugin(plugin) => owned::pass_on(owners, changed, Some(&plugin.to_string())),
+            Self::Merged(all) => {
+                if let Some(new) = all.owners.get(container) {
+                    owned::take_over(owners, new);
+                }
+            }
+        }
+    }
+}
+
+impl fmt::Display for By<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Plugin(plugin) => plugin.fmt(f),
+            Self::Merged(_) => f.write_str("plugins"),
+        }
+    }
+}
+
 /// An update that was not made.
 #[derive(Debug)]
 pub struct Failed {
@@ -41,13 +76,13 @@ pub struct Failed {
 
 impl Keeper {
     /// Makes updates of containers; returns those that failed.
-    pub async fn set_all(&self, updates: Vec<ContainerUpdate>, by: &str) -> Vec<Failed> {
+    pub async fn set_all(&self, updates: Vec<ContainerUpdate>, by: By<'_>) -> Vec<Failed> {
         let mut failed = Vec::new();
         for update in updates {
-            if let Err(error) = self.set_one(&update).await {
+            if let Err(error) = self.set_one(&update, by).await {
                 tracing::warn!(
                     container = update.container_id,
-                    by,
+                    %by,
                     error,
                     ignored = update.ignore_failure,
                     "update failed"
@@ -58,7 +93,7 @@ impl Keeper {
         failed
     }
 
-    async fn set_one(&self, update: &ContainerUpdate) -> Result<(), String> {
+    async fn set_one(&self, update: &ContainerUpdate, by: By<'_>) -> Result<(), String> {
         let container = self.registry.by_nri_id(&update.container_id).ok_or("no such container")?;
         let Some(resources) = update.linux.as_ref().and_then(|l| l.resources.as_ref()) else { return Ok(()) };
         refuse_unsettable(resources)?;
@@ -77,7 +112,9 @@ impl Keeper {
         if made.is_err() {
             self.take_back(&record).await;
         } else {
+            let changed = changed(&record.in_force, &wanted.resources);
             self.registry.note_laid(&container, wanted);
+            self.registry.change(&container, |r| by.owns(&mut r.owners, &update.container_id, &changed));
         }
         made
     }

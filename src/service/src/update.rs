@@ -5,10 +5,11 @@ mod not_given;
 use crate::{
     enforce::Laid,
     life::about,
+    owned,
     record::{Key, Record},
     registry::Container,
     service::{Refusal, Service},
-    setting::{follow_swap, refuse_unsettable, update_document},
+    setting::{By, follow_swap, refuse_unsettable, update_document},
     update_args,
 };
 use nri_adaptation::{AdaptError, UpdateOutcome};
@@ -92,7 +93,8 @@ impl Service {
             let ours = record.has_owned_resources() || record.in_force != record.asked;
             let substitute =
                 if ours { substitute(&in_force, arguments.others, &key.id) } else { Substitute::default() };
-            let (owners, in_force) = (record.owners, Laid::of(in_force));
+            let (mut owners, in_force) = (record.owners, Laid::of(in_force));
+            owned::pass_on(&mut owners, &request, None);
             return Ok(Some(Update { container, asked, in_force, owners, told: false, _turn, substitute }));
         }
         let event = UpdateContainerRequest {
@@ -117,11 +119,10 @@ impl Service {
         let swap_given = request.pointer("/memory/swap").is_some() || outcome.resources.memory.swap.is_some();
         follow_swap(&record.in_force, swap_given, &mut in_force.resources);
         let mut owners = record.owners.clone();
+        // What the engine asked for is its own, where no plugin had a word on it.
+        owned::pass_on(&mut owners, &request, None);
         if let Some(new) = outcome.owners.owners.get(&id) {
-            owners.simple.extend(new.simple.clone());
-            for (field, keys) in &new.compound {
-                owners.compound.entry(*field).or_default().owners.extend(keys.owners.clone());
-            }
+            owned::take_over(&mut owners, new);
         }
         let ours = outcome.touched || record.has_owned_resources() || record.in_force != record.asked;
         let substitute = if ours {
@@ -164,7 +165,7 @@ impl Service {
             let record = Record { in_force: before, ..record };
             self.keeper.check_wanted(&record, &after, &owners).await?;
         }
-        let failed = self.keeper.set_all(outcome.updates.clone(), "plugins").await;
+        let failed = self.keeper.set_all(outcome.updates.clone(), By::Merged(&outcome.owners)).await;
         if let Some(first) = failed.iter().find(|f| !f.update.ignore_failure) {
             return Err(format!("update of container {:?}: {}", first.update.container_id, first.error));
         }

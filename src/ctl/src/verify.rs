@@ -1,0 +1,53 @@
+//! What `nrictl verify` prints.
+
+use nri_control::{Verified, VerifiedSetting};
+use std::io::{self, Write};
+
+/// Prints for people, or for programs. Returns whether everything is as it is to be.
+///
+/// # Errors
+/// Nobody takes the output.
+pub(crate) fn print(containers: &[Verified], json: bool) -> io::Result<bool> {
+    let wrong = |c: &Verified| c.settings.iter().filter(|s| !s.in_force).count();
+    let drift: usize = containers.iter().map(wrong).sum();
+    let failed = containers.iter().filter(|c| c.error.is_some()).count();
+    let fine = drift == 0 && failed == 0;
+    let mut out = io::stdout().lock();
+    if json {
+        writeln!(out, "{}", serde_json::json!({"in_force": fine, "containers": containers}))?;
+        return Ok(fine);
+    }
+    for container in containers {
+        write!(out, "{}", container.id)?;
+        for extra in [&container.name, &container.engine] {
+            if !extra.is_empty() && *extra != container.id {
+                write!(out, "  {extra}")?;
+            }
+        }
+        writeln!(out)?;
+        if let Some(error) = &container.error {
+            writeln!(out, "  not verified: {error}")?;
+        }
+        for setting in &container.settings {
+            line(&mut out, setting)?;
+        }
+        for field in &container.nowhere {
+            writeln!(out, "  -      {field:<30} the control groups of this host do not have it")?;
+        }
+    }
+    let settings: usize = containers.iter().map(|c| c.settings.len()).sum();
+    writeln!(out, "{} containers, {settings} settings, {drift} not in force", containers.len())?;
+    Ok(fine)
+}
+
+fn line(out: &mut impl Write, setting: &VerifiedSetting) -> io::Result<()> {
+    let mark = if setting.in_force { "ok" } else { "DRIFT" };
+    let owner = setting.owner.as_deref().unwrap_or("engine");
+    write!(out, "  {mark:<6} {:<30} {:<16} wanted {}", setting.field, owner, setting.wanted)?;
+    match &setting.found {
+        Ok(found) if !setting.in_force => write!(out, ", found {found:?}")?,
+        Ok(_) => {}
+        Err(error) => write!(out, ", cannot be read: {error}")?,
+    }
+    writeln!(out, "  ({})", setting.file.0.to_string_lossy())
+}
