@@ -150,3 +150,83 @@ fn undo(root: &Root, step: &Step) -> Option<String> {
     let result = place.and_then(|place| put(&place, &step.before, None));
     result.err().map(|e| format!("{}: {e}", step.path.display()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(path: &str, before: Option<&str>, after: Option<&str>) -> Step {
+        let content = |text: Option<&str>| text.map_or(Content::Nothing, |text| Content::Bytes(text.into()));
+        Step { path: path.into(), before: content(before), after: content(after), like: None }
+    }
+
+    fn files(dir: &Path) -> Vec<(String, String)> {
+        let entries =
+            fs::read_dir(dir).unwrap().map(Result::unwrap).filter(|e| e.file_type().unwrap().is_file());
+        let read =
+            |e: fs::DirEntry| (e.file_name().into_string().unwrap(), fs::read_to_string(e.path()).unwrap());
+        let mut files: Vec<_> = entries.map(read).collect();
+        files.sort();
+        files
+    }
+
+    #[test]
+    fn what_fails_last_undoes_what_came_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::new(Some(dir.path())).unwrap();
+        fs::write(dir.path().join("a"), "old").unwrap();
+        fs::write(dir.path().join("c"), "gone?").unwrap();
+        let link = Step {
+            path: "/l".into(),
+            before: Content::Nothing,
+            after: Content::Link("a".into()),
+            like: None,
+        };
+        let steps = [
+            step("/a", Some("old"), Some("new")),
+            step("/b", None, Some("new")),
+            step("/c", Some("gone?"), None),
+            link,
+            step("/d", None, Some("new")),
+        ];
+        // A file cannot take the place of a directory, which shows only when it is tried.
+        fs::create_dir_all(dir.path().join("d/x")).unwrap();
+        let before = files(dir.path());
+        let error = apply(&root, &steps).unwrap_err();
+        assert!(
+            error.to_string().contains("/d: ") && error.to_string().ends_with("nothing has changed"),
+            "{error}"
+        );
+        assert_eq!(files(dir.path()), before);
+        assert!(dir.path().join("l").symlink_metadata().is_err());
+
+        fs::remove_dir_all(dir.path().join("d")).unwrap();
+        apply(&root, &steps).unwrap();
+        assert_eq!(files(dir.path()), ["a", "b", "d"].map(|n| (n.to_owned(), "new".to_owned())));
+        assert_eq!(fs::read_link(dir.path().join("l")).unwrap(), Path::new("a"));
+    }
+
+    #[test]
+    fn nothing_is_written_if_any_place_cannot_be_prepared() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::new(Some(dir.path())).unwrap();
+        fs::write(dir.path().join("file"), "no directory").unwrap();
+        let before = files(dir.path());
+        let steps = [step("/made/a", None, Some("new")), step("/file/b", None, Some("new"))];
+        assert!(
+            matches!(apply(&root, &steps), Err(InstallError::Write(path, _)) if path == Path::new("/file/b"))
+        );
+        assert_eq!(files(dir.path()), before);
+        assert!(!dir.path().join("made").exists());
+    }
+
+    #[test]
+    fn what_somebody_else_writes_meanwhile_is_not_lost() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = Root::new(Some(dir.path())).unwrap();
+        fs::write(dir.path().join("b"), "theirs").unwrap();
+        let steps = [step("/a", None, Some("new")), step("/b", Some("old"), Some("new"))];
+        assert!(matches!(apply(&root, &steps), Err(InstallError::Raced(path)) if path == Path::new("/b")));
+        assert_eq!(files(dir.path()), [("b".to_owned(), "theirs".to_owned())]);
+    }
+}

@@ -166,6 +166,13 @@ pub(crate) fn needs(asked: &Asked<'_>) -> Result<Needs, InstallError> {
         target.set(schema.runtime(&runtime.name), value);
     }
     needs.notes.extend(woken(asked, &loaded));
+    let relative = |l: &&Loaded| l.list("imports").iter().any(|p| p.contains('*') && !p.starts_with('/'));
+    if let Some(one) = loaded.iter().find(|l| l.version < 3).and_then(|_| loaded.iter().find(relative)) {
+        let file = one.file.display();
+        needs.notes.push(format!(
+            "{file}: older containerds look for a relative pattern of imports in their working directory"
+        ));
+    }
     if loses_runc(asked, &loaded) {
         target.set(schema.runtime("runc"), json!({"runtime_type": RUNC_SHIM}));
     }

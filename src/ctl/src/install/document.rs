@@ -115,10 +115,10 @@ impl Document {
     /// Takes away what is at a path, and as many of the tables around it as `made` says, if they are empty then.
     pub(crate) fn remove(&mut self, path: &[String], made: usize) -> Result<(), DocumentError> {
         for end in (path.len().saturating_sub(made).max(1)..=path.len()).rev() {
+            let around = end < path.len();
             let path = &path[..end];
             let empty = |value: Value| value.as_object().is_some_and(serde_json::Map::is_empty);
-            let inner = end == path.len();
-            if !inner && !self.get(path)?.is_some_and(empty) {
+            if around && !self.get(path)?.is_some_and(empty) {
                 break;
             }
             match &mut self.body {

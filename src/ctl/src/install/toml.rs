@@ -68,9 +68,8 @@ impl Toml {
             }
             let item = at.get_mut(name);
             let not_a_table = || {
-                let path = path[..=depth].join(".");
-                let start = self.original.find(name.as_str()).unwrap_or_default();
-                DocumentError::NotATable { place: Place::of(&self.original, start), path }
+                let place = place(&self.original, &path[..=depth]);
+                DocumentError::NotATable { place, path: path[..=depth].join(".") }
             };
             inline = inline || item.as_ref().is_some_and(|item| item.is_inline_table());
             at = item.and_then(|item| item.as_table_like_mut()).ok_or_else(not_a_table)?;
@@ -132,6 +131,16 @@ impl Toml {
             end -= 1;
         }
     }
+}
+
+/// Where a value is; a document that can be changed does not know.
+fn place(text: &str, path: &[String]) -> Place {
+    let document = toml_edit::Document::parse(text).ok();
+    let mut item = document.as_ref().map(|document| document.as_item());
+    for name in path {
+        item = item.and_then(|item| item.get(name));
+    }
+    Place::of(text, item.and_then(Item::span).map_or(0, |span| span.start))
 }
 
 fn inline_table() -> Item {
@@ -269,4 +278,80 @@ fn merge_lines(old: &str, new: &str) -> String {
 fn strip_end(line: &str) -> &str {
     let line = line.strip_suffix('\n').unwrap_or(line);
     line.strip_suffix('\r').unwrap_or(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn path(path: &str) -> Vec<String> {
+        path.split('.').map(str::to_owned).collect()
+    }
+
+    fn check_set(before: &str, at: &str, value: Value, after: &str) {
+        let mut toml = Toml::parse(before).unwrap();
+        toml.set(&path(at), &value).unwrap();
+        assert_eq!(toml.text(), after, "{before:?}");
+        assert_eq!(toml.get(&path(at)), Some(value));
+    }
+
+    #[test]
+    fn what_is_added_comes_where_it_belongs() {
+        let x = || json!("x");
+        check_set("", "a", x(), "a = \"x\"\n");
+        check_set("", "a.b", x(), "[a]\nb = \"x\"\n");
+        check_set("# c\n", "a.b", x(), "# c\n\n[a]\nb = \"x\"\n");
+        check_set("# c", "a.b", x(), "# c\n\n[a]\nb = \"x\"\n");
+        check_set("[a]\nc = 1", "a.b", x(), "[a]\nc = 1\nb = \"x\"\n");
+        check_set("[a]\nc = 1\n\n# of d\n[d]\n", "a.b", x(), "[a]\nc = 1\nb = \"x\"\n\n# of d\n[d]\n");
+        check_set("a.c = 1\n", "a.b", x(), "a.c = 1\na.b = \"x\"\n");
+        check_set("a = { c = 1 } # d\n", "a.b", x(), "a = { c = 1 , b = \"x\" } # d\n");
+        check_set("a = 'y' # d\r\n[e]\r\n", "a", x(), "a = \"x\" # d\r\n[e]\r\n");
+        check_set("[a.c]\nd = 1\n# of c\n", "a.b", x(), "[a.c]\nd = 1\n# of c\n\n[a]\nb = \"x\"\n");
+        check_set(
+            "[a.c]\n# of c\n[z]\n",
+            "a.b",
+            json!({"t": {"u": [1]}}),
+            "[a.c]\n# of c\n[z]\n\n[a.b]\n\n[a.b.t]\nu = [1]\n",
+        );
+        check_set(
+            "m = \"\"\"a\r\n\r\nb\"\"\"\r\n",
+            "n",
+            json!(true),
+            "m = \"\"\"a\r\n\r\nb\"\"\"\r\nn = true\r\n",
+        );
+    }
+
+    #[test]
+    fn a_table_gets_only_what_it_lacks() {
+        let mut toml = Toml::parse("[a]\nb = 1 # one\nc = 2\n").unwrap();
+        toml.set(&path("a"), &json!({"b": 1, "c": 3, "d": {"e": 4}})).unwrap();
+        assert_eq!(toml.text(), "[a]\nb = 1 # one\nc = 3\n\n[a.d]\ne = 4\n");
+    }
+
+    #[test]
+    fn no_comment_is_lost() {
+        let mut toml = Toml::parse("# 1\n[a]\n# 2\nb = 1 # gone with it\n# 3\n[a.c]\nd = 1\n# 4\n").unwrap();
+        toml.remove(&path("a.b"));
+        toml.remove(&path("a.c"));
+        toml.remove(&path("a"));
+        toml.remove(&path("none.at.all"));
+        assert_eq!(toml.text(), "# 1\n# 2\n# 3\n# 4\n");
+    }
+
+    #[test]
+    fn what_cannot_be_edited_is_refused_with_its_place() {
+        let error = |text: &str| Toml::parse(text).unwrap_err().to_string();
+        assert!(error("a = \n").starts_with("line 1, column 5: "), "{}", error("a = \n"));
+        assert!(
+            error("[a]\nb = 1\nb = 2\n").starts_with("line 3, column 1: duplicate key"),
+            "{}",
+            error("[a]\nb = 1\nb = 2\n")
+        );
+        for text in ["\na = 1\n", "\na = [1]\n"] {
+            let error = Toml::parse(text).unwrap().set(&path("a.b"), &json!(1)).unwrap_err();
+            assert_eq!(error.to_string(), "line 2, column 5: a is no table");
+        }
+    }
 }

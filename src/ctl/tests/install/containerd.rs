@@ -1,7 +1,10 @@
 //! containerd: files of every version, in every way that people write them; and what the real containerd makes of them.
 
 use crate::image::{CRUN, Image, WRAPPER, comes_and_goes, skipped};
-use std::{path::PathBuf, process::Command};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 use toml_edit::{DocumentMut, Item};
 
 const FILE: &str = "/etc/containerd/config.toml";
@@ -270,7 +273,7 @@ fn refusals() {
     };
     check("version = 2\n[plugins\n", "", "config.toml: line 2, column ");
     check("version = 2\nversion = 2\n", "", "line 2, column 1: duplicate key");
-    check("version = 2\nplugins = 3\n", "", "line 2, column 1: plugins is no table");
+    check("version = 2\nplugins = 3\n", "", "line 2, column 11: plugins is no table");
     check("version = 2\n", "--runtime runc=/usr/bin/crun", "containerd has a runtime \"runc\" of its own");
     check(
         "version = 1\n",
@@ -301,9 +304,19 @@ fn containerds() -> Vec<PathBuf> {
     all.into_iter().filter(|path| path.exists()).collect()
 }
 
-fn dump(containerd: &PathBuf, file: PathBuf) -> Result<String, String> {
-    let output = Command::new(containerd).arg("-c").arg(file).args(["config", "dump"]).output().unwrap();
-    let text = |bytes| String::from_utf8_lossy(bytes).replace('\'', "\"");
+fn dump(containerd: &Path, file: &Path) -> Result<String, String> {
+    let mut command = Command::new(containerd);
+    // In older versions patterns of imports are relative to the working directory.
+    command.current_dir(file.parent().unwrap()).arg("-c").arg(file).args(["config", "dump"]);
+    let output = command.output().unwrap();
+    // Imports come in any order.
+    let text = |bytes: &[u8]| {
+        let text = String::from_utf8_lossy(bytes).replace('\'', "\"");
+        text.lines()
+            .filter(|line| !line.starts_with("imports"))
+            .map(|line| format!("{line}\n"))
+            .collect::<String>()
+    };
     if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
 }
 
@@ -319,7 +332,7 @@ fn the_real_containerd_reads_what_is_written() {
         let mut asked = 0;
         for (what, plugin, _, text) in FILES {
             let image = Image::with(FILE, text);
-            let Ok(before) = dump(&containerd, image.at(FILE)) else { continue }; // newer than this containerd
+            let Ok(before) = dump(&containerd, &image.at(FILE)) else { continue }; // newer than this containerd
             // Switched off; or 2.x, which takes nothing of the CRI plugin from version 1; or 1.x, which does not know its name in version 3.
             if version.trim_start_matches('v').starts_with('2') && !text.contains("version = ")
                 || version.starts_with('1') && *plugin == V3
@@ -329,7 +342,7 @@ fn the_real_containerd_reads_what_is_written() {
             }
             asked += 1;
             image.done(&format!("install containerd --default --nri ours --runtime nri-crun={CRUN}"));
-            let after = dump(&containerd, image.at(FILE)).unwrap_or_else(|e| panic!("{what}: {e}"));
+            let after = dump(&containerd, &image.at(FILE)).unwrap_or_else(|e| panic!("{what}: {e}"));
             assert!(after.contains("default_runtime_name = \"nri\"\n"), "{what}: {after}");
             assert!(after.contains(&format!("BinaryName = {WRAPPER:?}\n")), "{what}: {after}");
             assert!(after.contains("BinaryName = \"/usr/local/bin/nri-crun\"\n"), "{what}: {after}");
@@ -340,25 +353,26 @@ fn the_real_containerd_reads_what_is_written() {
             let zero = |line: &str| zero.iter().any(|end| line.ends_with(end));
             let lost: Vec<&str> = before
                 .lines()
-                .filter(|line| !after.contains(line) && !(line.starts_with("          ") && zero(line)))
+                .filter(|line| !after.contains(line))
+                .filter(|line| !line.starts_with("          ") || !zero(line))
                 .filter(|line| !line.contains("default_runtime_name") && !line.contains("disable ="))
                 .collect();
             assert!(lost.is_empty(), "{what}: {lost:#?}");
             image.done("uninstall containerd");
-            assert_eq!(dump(&containerd, image.at(FILE)), Ok(before), "{what}");
+            assert_eq!(dump(&containerd, &image.at(FILE)), Ok(before), "{what}");
         }
         assert!(asked > 5, "{version}: {asked}");
         for (number, plugin, like) in [(2, V2, "50-cri.toml"), (3, V3, "zz-nri-container-runtime.toml")] {
             let image = Image::with(FILE, &format!("version = {number}\nimports = [\"conf.d/*.toml\"]\n"));
             let part = format!("version = {number}\n[plugins.{plugin:?}.cni]\n  conf_dir = \"/x\"\n");
             image.write("/etc/containerd/conf.d/50-cri.toml", part.as_bytes());
-            let Ok(before) = dump(&containerd, image.at(FILE)) else { continue };
+            let Ok(before) = dump(&containerd, &image.at(FILE)) else { continue };
             if version.starts_with('1') && number == 3 {
                 continue;
             }
             image.done("install containerd --default");
             assert!(image.read(&format!("/etc/containerd/conf.d/{like}")).contains(WRAPPER));
-            let after = dump(&containerd, image.at(FILE)).unwrap();
+            let after = dump(&containerd, &image.at(FILE)).unwrap();
             for line in [
                 "conf_dir = \"/x\"\n",
                 "default_runtime_name = \"nri\"\n",
@@ -368,7 +382,66 @@ fn the_real_containerd_reads_what_is_written() {
             }
             assert!(after.contains(".containerd.runtimes.runc]"), "{version} {number}: {after}");
             image.done("uninstall containerd");
-            assert_eq!(dump(&containerd, image.at(FILE)), Ok(before));
+            assert_eq!(dump(&containerd, &image.at(FILE)), Ok(before));
         }
     }
+}
+
+#[test]
+fn hand_edits_stay() {
+    let (_, plugin, _, text) = FILES.iter().find(|(what, ..)| *what == "kubeadm's").unwrap();
+    let image = Image::with(FILE, text);
+    image.done("install containerd --default --nri ours");
+    image.edit(FILE, "pause:3.9", "pause:3.10");
+    image.edit(FILE, "# the end\n", "# the end\n# and a remark\n");
+    image.done("uninstall containerd");
+    assert_eq!(image.read(FILE), text.replace("pause:3.9", "pause:3.10") + "# and a remark\n");
+    // A default that somebody chose meanwhile; a handler that joined.
+    image.write(FILE, b"version = 2\n");
+    image.done("install containerd --default");
+    image.edit(FILE, "default_runtime_name = \"nri\"", "default_runtime_name = \"kata\"");
+    let kata =
+        format!("[plugins.{plugin:?}.containerd.runtimes.kata]\nruntime_type = \"io.containerd.kata.v2\"\n");
+    image.write(FILE, (image.read(FILE) + &kata).as_bytes());
+    let said = image.done("uninstall containerd");
+    assert!(said.contains("default_runtime_name was changed since: kept"), "{said}");
+    assert!(said.contains("runtimes.runc would be missing beside what was added since: kept"), "{said}");
+    let now = image.read(FILE);
+    assert_eq!(default(&image, FILE, plugin).as_deref(), Some("\"kata\""), "{now}");
+    assert!(now.contains(&kata) && !now.contains("nri"), "{now}");
+}
+
+#[test]
+fn without_a_manifest_the_wrapper_is_recognised() {
+    for (what, plugin, _, text) in FILES {
+        let image = Image::with(FILE, text);
+        image.done(&format!("install containerd --default --runtime nri-crun={CRUN}"));
+        std::fs::remove_file(image.at(crate::image::MANIFEST)).unwrap();
+        image.done("uninstall containerd");
+        assert_eq!(default(&image, FILE, plugin), None, "{what}");
+        assert!(!image.read(FILE).contains("nri"), "{what}: {}", image.read(FILE));
+        assert!(
+            text.lines().filter(|line| line.starts_with('#')).all(|line| image.read(FILE).contains(line))
+        );
+        assert!(!image.exists("/usr/local/bin/nri-crun"));
+    }
+}
+
+#[test]
+fn what_one_should_know() {
+    let check = |text: &str, expected: &str| {
+        let said = Image::with(FILE, text).done("install containerd --dry-run");
+        assert!(said.contains(expected), "{said}");
+    };
+    check("disabled_plugins = [\"cri\"]\n", "config.toml disables the CRI plugin: handlers have no effect");
+    check("", "is of version 1: containerd 2 takes no CRI settings from such a file");
+    let native = format!("version = 2\n[plugins.{V2:?}.containerd]\nsnapshotter = \"native\"\n");
+    check(
+        &native,
+        "containerd 2 ignores snapshotter as long as there is no handler; with ours it does not any more",
+    );
+    check("version = 2\nimports = [\"conf.d/*.toml\"]\n", "older containerds look for a relative pattern");
+    check("version = 2\n", "ctr run --rm --runc-binary /usr/local/bin/nri-container-runtime IMAGE ID");
+    check("version = 2\n", "a RuntimeClass with handler: nri");
+    check("version = 2\n", "systemctl restart containerd");
 }

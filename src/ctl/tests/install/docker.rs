@@ -1,7 +1,8 @@
 //! Docker and iSulad.
 
-use crate::image::{CONFIG, CRUN, Image, WRAPPER, comes_and_goes};
+use crate::image::{CONFIG, CRUN, Image, MANIFEST, WRAPPER, comes_and_goes};
 use serde_json::{Value, json};
+use std::os::unix::fs::{PermissionsExt, symlink};
 
 const FILE: &str = "/etc/docker/daemon.json";
 
@@ -94,4 +95,378 @@ fn without_a_file_there_is_one_and_then_none() {
         let expected = "{\n  \"runtimes\": {\n    \"nri\": {\n      \"path\": \"/usr/local/bin/nri-container-runtime\"\n    }\n  },\n  \"default-runtime\": \"nri\"\n}\n";
         assert_eq!(image.read(FILE), expected);
     });
+}
+
+#[test]
+fn isulad_is_the_same_in_its_own_file() {
+    let file = "/etc/isulad/daemon.json";
+    let texts = [
+        "{\n    \"group\": \"isula\",\n    \"default-runtime\": \"runc\",\n    \"log-opts\": {\n        \"max-size\": \"30KB\"\n    },\n    \"registry-mirrors\": [\n    ],\n    \"cri-runtimes\": {\n        \"kata\": \"io.containerd.kata.v2\"\n    }\n}\n",
+        "{\n\t\"runtimes\": {\n\t\t\"runc\": {\n\t\t\t\"path\": \"/usr/local/sbin/runc\",\n\t\t\t\"runtime-args\": [\n\t\t\t]\n\t\t}\n\t}\n}\n",
+    ];
+    for text in texts {
+        comes_and_goes(&Image::with(file, text), "isulad", "--default", |image| {
+            let now: Value = serde_json::from_str(&image.read(file)).unwrap();
+            assert_eq!(now["runtimes"]["nri"], json!({"path": WRAPPER}));
+            assert_eq!(now["default-runtime"], "nri");
+        });
+    }
+    let said = Image::with(file, texts[0]).refused("install isulad --runtime lcr=/usr/bin/crun");
+    assert!(said.contains("isulad has a runtime \"lcr\" of its own"), "{said}");
+    assert!(Image::new().refused("install isulad --nri ours").contains("isulad has no NRI of its own"));
+}
+
+#[test]
+fn nerdctl_needs_nothing() {
+    let image = Image::new();
+    let before = image.snapshot();
+    let said = image.done("install nerdctl");
+    assert!(said.contains(&format!("nerdctl run --rm --runtime {WRAPPER} IMAGE")), "{said}");
+    assert_eq!(image.snapshot(), before);
+    assert!(
+        image.refused("install nerdctl --default").contains("nerdctl has no default runtime in any file")
+    );
+    comes_and_goes(&image, "nerdctl", &format!("--runtime crun={CRUN}"), |image| {
+        assert!(image.exists("/usr/local/bin/nri-crun"))
+    });
+}
+
+/// What somebody changes between, and what is left of it.
+#[test]
+fn hand_edits_stay() {
+    let text = "{\n  \"debug\": true,\n  \"default-runtime\": \"nvidia\",\n  \"runtimes\": {\n    \"nvidia\": {\"path\": \"/n\"}\n  }\n}\n";
+    let check = |edits: &[(&str, &str)], expected: &str, notes: &[&str]| {
+        let image = Image::with(FILE, text);
+        image.done("install docker --default");
+        edits.iter().for_each(|(from, to)| image.edit(FILE, from, to));
+        let said = image.done("uninstall docker");
+        assert_eq!(image.read(FILE), expected, "{edits:?}");
+        notes.iter().for_each(|note| assert!(said.contains(note), "{said}"));
+        assert!(!image.exists(MANIFEST) && !image.exists("/etc/docker/daemon.json.before-nri"));
+    };
+    // Something else: the earlier default comes back.
+    check(&[("true", "false")], &text.replace("true", "false"), &[]);
+    check(
+        &[("  \"debug\"", "  \"mtu\": 1,\n  \"debug\"")],
+        &text.replace("  \"debug\"", "  \"mtu\": 1,\n  \"debug\""),
+        &[],
+    );
+    // Another default: it stays.
+    check(
+        &[("\"default-runtime\": \"nri\"", "\"default-runtime\": \"runc\"")],
+        &text.replace("\"default-runtime\": \"nvidia\"", "\"default-runtime\": \"runc\""),
+        &["default-runtime was changed since: kept"],
+    );
+    // Our runtime with more to it, or under another path.
+    let path = "\"path\": \"/usr/local/bin/nri-container-runtime\"";
+    check(&[(path, &format!("{path},\n      \"runtimeArgs\": []"))], text, &[]);
+    check(
+        &[
+            (path, "\"path\": \"/opt/other\""),
+            ("\"default-runtime\": \"nri\"", "\"default-runtime\": \"nvidia\""),
+        ],
+        &text.replace("\"/n\"}", "\"/n\"},\n    \"nri\": {\n      \"path\": \"/opt/other\"\n    }"),
+        &["runtimes.nri was changed since: kept", "default-runtime was changed since: kept"],
+    );
+    check(
+        &[(&format!("{path}\n"), "\"type\": \"/usr/local/bin/nri-container-runtime\"\n")],
+        text,
+        &["was changed since, and still called the wrapper: removed"],
+    );
+    // All of it gone already.
+    let image = Image::with(FILE, text);
+    image.done("install docker --default");
+    std::fs::remove_file(image.at(FILE)).unwrap();
+    assert!(image.done("uninstall docker").contains("daemon.json: is gone"));
+    assert!(!image.exists(FILE) && !image.exists(MANIFEST));
+}
+
+#[test]
+fn a_file_of_ours_that_others_use_by_now_stays() {
+    let image = Image::new();
+    image.done("install docker --default");
+    image.edit(FILE, "{\n  \"runtimes\"", "{\n  \"debug\": true,\n  \"runtimes\"");
+    image.done("uninstall docker");
+    assert_eq!(image.read(FILE), "{\n  \"debug\": true\n}\n");
+}
+
+/// dockerd does not start with a default runtime that it does not have.
+#[test]
+fn no_default_is_left_without_its_runtime() {
+    let image = Image::with(FILE, "{\n  \"debug\": true\n}\n");
+    image.done("install docker");
+    image.edit(FILE, "\"debug\": true,", "\"debug\": true,\n  \"default-runtime\": \"nri\",");
+    let said = image.done("uninstall docker");
+    assert!(said.contains("the default runtime was nri: removed"), "{said}");
+    assert_eq!(image.read(FILE), "{\n  \"debug\": true\n}\n");
+}
+
+#[test]
+fn more_can_be_asked_later() {
+    let text = "{\"debug\": true, \"default-runtime\": \"runc\"}";
+    let image = Image::with(FILE, text);
+    image.done("install docker");
+    image.done(&format!("install docker --runtime nri-crun={CRUN}"));
+    image.done("install docker --default");
+    image.done("install docker --nri ours");
+    assert_eq!(value(&image)["default-runtime"], "nri");
+    assert_eq!(value(&image)["runtimes"]["nri-crun"]["path"], "/usr/local/bin/nri-crun");
+    image.done("uninstall docker");
+    assert_eq!(image.read(FILE), text);
+    assert!(!image.exists("/etc/nri-container-runtime") && !image.exists("/usr/local/bin/nri-crun"));
+    // With an edit in between, and then one that asks for nothing new.
+    image.done("install docker");
+    image.edit(FILE, "true", "false");
+    image.done("install docker --default");
+    let installed = image.snapshot();
+    assert!(image.done("install docker").contains("nothing to do"));
+    assert_eq!(image.snapshot(), installed);
+    image.done("uninstall docker");
+    assert_eq!(image.read(FILE), text.replace("true", "false"));
+}
+
+#[test]
+fn a_wrapper_that_moved() {
+    let image = Image::with(FILE, "{}");
+    image.done("install docker --default");
+    std::fs::create_dir_all(image.at("/opt")).unwrap();
+    std::fs::rename(image.at(WRAPPER), image.at("/opt/nri-container-runtime")).unwrap();
+    image.done("install docker --wrapper /opt/nri-container-runtime");
+    assert_eq!(value(&image)["runtimes"]["nri"]["path"], "/opt/nri-container-runtime");
+    image.done("uninstall docker");
+    assert_eq!(image.read(FILE), "{}");
+}
+
+#[test]
+fn two_engines_share_a_runtime() {
+    let image = Image::with(FILE, "{}\n");
+    let before = image.snapshot();
+    let option = format!("--runtime nri-crun={CRUN}");
+    image.done(&format!("install docker {option}"));
+    let config = image.read(CONFIG);
+    image.done(&format!("install isulad {option}"));
+    assert_eq!(image.read(CONFIG), config);
+    let other = image.refused("install podman --runtime nri-crun=/usr/local/bin/nri-container-runtime");
+    assert!(other.contains("this is the wrapper itself"), "{other}");
+    image.write("/usr/bin/youki", b"#!/bin/sh\n");
+    std::fs::set_permissions(image.at("/usr/bin/youki"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let other = image.refused("install podman --runtime nri-crun=/usr/bin/youki");
+    assert!(
+        other.contains("nri-crun runs /usr/bin/crun; another engine has this name for docker, isulad"),
+        "{other}"
+    );
+    std::fs::remove_file(image.at("/usr/bin/youki")).unwrap();
+    image.done("uninstall docker");
+    assert_eq!(image.read(CONFIG), config);
+    assert!(image.exists("/usr/local/bin/nri-crun"));
+    image.done("uninstall isulad");
+    assert_eq!(image.snapshot(), before);
+}
+
+#[test]
+fn our_configuration_keeps_its_comments() {
+    let text = "# site\nunreachable = \"pass\" # for now\n\n[runtime]\n# path = \"/x\"\ncandidates = [\"crun\"]\n\n[log]\nlevel = \"debug\"\n# the end\n";
+    let image = Image::with(CONFIG, text);
+    let options = format!("--nri engine --runtime nri-crun={CRUN}");
+    comes_and_goes(&image, "docker", &options, |image| {
+        let now = image.read(CONFIG);
+        let added =
+            "\n[runtime.names.nri-crun]\npath = \"/usr/bin/crun\"\n\n[engines]\ndocker = \"engine\"\n";
+        assert_eq!(now, format!("{text}{added}"));
+    });
+    image.done(&format!("install docker {options}"));
+    image.edit(CONFIG, "\"debug\"", "\"info\"");
+    image.done("uninstall docker");
+    assert_eq!(image.read(CONFIG), text.replace("debug", "info"));
+    // What the programs could not read is not touched.
+    image.write(CONFIG, b"no_such_key = 1\n");
+    let said = image.refused("install docker");
+    assert!(said.contains("config.toml: line 1, column 1: unknown field"), "{said}");
+    image.write(CONFIG, b"[runtime.names.nri-crun]\npath = '/opt/crun'\n");
+    let said = image.refused(&format!("install docker --runtime nri-crun={CRUN}"));
+    assert!(said.contains("runtime.names.nri-crun.path is there and is not ours (/opt/crun)"), "{said}");
+}
+
+/// Without the manifest, what calls the wrapper is what goes.
+#[test]
+fn without_a_manifest_the_wrapper_is_recognised() {
+    for (what, text) in FILES {
+        let image = Image::with(FILE, text);
+        image.done(&format!("install docker --default --runtime nri-crun={CRUN}"));
+        let before: Value =
+            serde_json::from_str(text.trim_start_matches('\u{feff}')).unwrap_or_else(|_| json!({}));
+        std::fs::remove_file(image.at(MANIFEST)).unwrap();
+        image.done("uninstall docker");
+        let mut expected = before.clone();
+        // What was replaced is not known then, nor whether the table was there.
+        for key in ["default-runtime", "runtimes"] {
+            if before.get(key).is_none_or(|value| key == "default-runtime" || *value == json!({})) {
+                expected.as_object_mut().unwrap().remove(key);
+            }
+        }
+        assert_eq!(value(&image), expected, "{what}");
+        assert!(!image.exists("/usr/local/bin/nri-crun") && !image.read(CONFIG).contains("nri-crun"));
+    }
+    // Also what somebody wrote by hand.
+    let image = Image::with(FILE, "{\"runtimes\": {\"mine\": {\"path\": \"/opt/nri-container-runtime\"}}}");
+    image.done("uninstall docker");
+    assert_eq!(image.read(FILE), "{}");
+}
+
+#[test]
+fn owner_mode_and_links_stay() {
+    let image = Image::with("/srv/docker.json", "{}\n");
+    std::fs::set_permissions(image.at("/srv/docker.json"), std::fs::Permissions::from_mode(0o600)).unwrap();
+    let root = rustix::process::geteuid().is_root();
+    if root {
+        std::os::unix::fs::chown(image.at("/srv/docker.json"), Some(7), Some(8)).unwrap();
+    }
+    std::fs::create_dir_all(image.at("/etc/docker")).unwrap();
+    symlink("/srv/docker.json", image.at(FILE)).unwrap();
+    comes_and_goes(&image, "docker", "", |image| {
+        let now = image.snapshot();
+        let meta = &now[std::path::Path::new("srv/docker.json")];
+        assert_eq!(
+            (meta.0 & 0o777, meta.1),
+            (0o600, if root { 7 } else { rustix::process::geteuid().as_raw() })
+        );
+        assert!(String::from_utf8_lossy(&meta.2).contains(WRAPPER));
+        assert!(image.at(FILE).is_symlink());
+        // The copy may hold secrets as well.
+        assert_eq!(now[std::path::Path::new("etc/docker/daemon.json.before-nri")].0 & 0o777, 0o600);
+    });
+    // A copy of somebody else's is not overwritten.
+    image.write("/etc/docker/daemon.json.before-nri", b"precious");
+    comes_and_goes(&image, "docker", "", |image| {
+        assert!(image.exists("/etc/docker/daemon.json.before-nri.1"))
+    });
+}
+
+#[test]
+fn refusals() {
+    let check = |text: &str, options: &str, expected: &str| {
+        let said = Image::with(FILE, text).refused(&format!("install docker {options}"));
+        assert!(said.contains(expected), "{text} {options}: {said}");
+    };
+    check("{\n  // no\n}", "", "/etc/docker/daemon.json: line 2, column 3: key must be a string");
+    check("{\"a\": 1,}", "", "daemon.json: line 1, column 9: trailing comma");
+    check("[]", "", "line 1, column 1: not an object");
+    check("{\"runtimes\": {}, \"runtimes\": {}}", "", "line 1, column 18: \"runtimes\" is there twice");
+    check("{\"runtimes\": {\"nri\": {}, \"nri\": {}}}", "", "line 1, column 26: \"nri\" is there twice");
+    check("{\"Runtimes\": {}}", "", "line 1, column 2: \"Runtimes\" is there twice, or written otherwise");
+    check("{\"runtimes\": [\"nri\"]}", "", "line 1, column 14: runtimes is no table");
+    check(
+        "{\"runtimes\": {\"nri\": {\"path\": \"/opt/x\"}}}",
+        "",
+        "runtimes.nri is there and is not ours ({\"path\":\"/opt/x\"})",
+    );
+    check("{\"runtimes\": {\"nri\": {\"runtimeType\": \"x\"}}}", "", "runtimes.nri is there and is not ours");
+    check("{}", "--runtime runc=/usr/bin/crun", "docker has a runtime \"runc\" of its own");
+    check("{}", "--name runc", "docker has a runtime \"runc\" of its own");
+    check("{}", "--name a/b", "\"a/b\" is no name for a runtime");
+    check("{}", "--runtime nri=/usr/bin/crun", "two runtimes are called \"nri\"");
+    check(
+        "{}",
+        "--runtime x=/usr/bin/crun --runtime nri-x=/usr/bin/crun",
+        "two runtimes are called \"nri-x\"",
+    );
+    check("{}", "--runtime x=crun", "crun: a runtime is named by its absolute path");
+    check("{}", "--runtime x=/usr/bin/none", "/usr/bin/none: no program");
+    check("{}", "--runtime x=/usr/local/bin/nri-container-runtime", "this is the wrapper itself");
+    check("{}", "--wrapper /usr/bin/none", "/usr/bin/none: no program");
+    check("{}", "--wrapper ./x", "./x: a runtime is named by its absolute path");
+    let image = Image::with("/usr/local/bin/nri-crun", "somebody's");
+    let said = image.refused(&format!("install docker --runtime nri-crun={CRUN}"));
+    assert!(said.contains("/usr/local/bin/nri-crun: something else is there"), "{said}");
+    std::fs::remove_file(image.at(WRAPPER)).unwrap();
+    assert!(image.refused("install docker").contains("say where with --wrapper"));
+    let image = Image::new();
+    image.write(MANIFEST, b"{");
+    for command in ["install docker", "uninstall docker"] {
+        assert!(image.refused(command).contains("installed.json"));
+    }
+    image.write(FILE, b"\xff\xfe{\0}\0");
+    std::fs::remove_file(image.at(MANIFEST)).unwrap();
+    assert!(image.refused("install docker").contains("daemon.json: not UTF-8"));
+    assert!(image.refused("install docker --json").contains("not UTF-8"));
+    assert_eq!(image.run("install docker --runtime x").code, 2);
+    assert_eq!(image.run("install emacs").code, 2);
+}
+
+/// dockerd does not start when a key is in its file and in its flags.
+#[test]
+fn flags_of_dockerd_are_looked_for() {
+    let unit = "/etc/systemd/system/docker.service.d/x.conf";
+    let image = Image::with(
+        unit,
+        "[Service]\n# --default-runtime=x\nExecStart=\nExecStart=/usr/bin/dockerd --default-runtime=nvidia\n",
+    );
+    comes_and_goes(&image, "docker", "", |_| {});
+    let said = image.refused("install docker --default");
+    assert!(said.contains("docker.service.d/x.conf: --default-runtime is a flag of dockerd there"), "{said}");
+    image.write("/etc/default/docker", b"DOCKER_OPTS=\"--add-runtime x=/y\"\n");
+    assert!(image.refused("install docker").contains("/etc/default/docker: --add-runtime is a flag"));
+}
+
+#[test]
+fn whose_nri() {
+    let text = "{\n  \"nri-opts\": {\"enable\": true, \"socket-path\": \"/run/x.sock\"}\n}\n";
+    let image = Image::with(FILE, text);
+    let said = image.done("install docker --dry-run --json");
+    assert!(
+        said.contains("\"engine_nri\":\"on\"") && said.contains("pass through unchanged; --nri ours"),
+        "{said}"
+    );
+    comes_and_goes(&image, "docker", "--nri ours", |image| {
+        assert_eq!(value(image)["nri-opts"], json!({"enable": false, "socket-path": "/run/x.sock"}));
+        assert!(image.read(CONFIG).contains("[engines]\ndocker = \"ours\"\n"));
+    });
+    image.done("install docker --nri ours");
+    image.done("install docker --nri engine");
+    assert_eq!(value(&image)["nri-opts"]["enable"], true);
+    assert!(image.read(CONFIG).contains("docker = \"engine\""));
+    image.done("uninstall docker");
+    assert_eq!(image.read(FILE), text);
+    for (version, state) in [("28.5", "none"), ("29.0", "off")] {
+        let said = Image::new().done(&format!("install docker --dry-run --json --engine-version {version}"));
+        assert!(said.contains(&format!("\"engine_nri\":\"{state}\"")), "{said}");
+    }
+}
+
+#[test]
+fn what_is_printed_can_be_used() {
+    let image = Image::with(FILE, "{\n  \"debug\": true\n}\n");
+    let said = image.done("install docker --dry-run");
+    for part in [
+        "/etc/docker/daemon.json: would be changed\n--- /etc/docker/daemon.json\n+++ /etc/docker/daemon.json\n",
+        " {\n-  \"debug\": true\n+  \"debug\": true,\n+  \"runtimes\": {\n",
+        "systemctl reload docker",
+        "nrictl start",
+        "docker run --rm --runtime nri IMAGE",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    image.write("/usr/lib/systemd/system/nri-container-runtime.socket", b"[Socket]\n");
+    let said: Value = serde_json::from_str(&image.done("install docker --json --default")).unwrap();
+    assert_eq!(said["changed"], true);
+    assert_eq!(said["start"], "systemctl enable --now nri-container-runtime.socket");
+    assert_eq!(said["reload"], "systemctl reload docker");
+    assert_eq!(said["usage"], json!(["docker run --rm IMAGE"]));
+    let changed = |path: &str, how: &str| json!({"path": path, "how": how});
+    let files = [
+        changed(MANIFEST, "created"),
+        changed("/etc/docker/daemon.json.before-nri", "created"),
+        changed(FILE, "changed"),
+    ];
+    assert_eq!(said["files"], json!(files));
+}
+
+#[test]
+fn what_joined_our_table_stays() {
+    let image = Image::with(FILE, "{\n  \"debug\": true\n}\n");
+    image.done("install docker");
+    image.edit(FILE, "\"nri\": {", "\"kata\": {\"path\": \"/k\"},\n    \"nri\": {");
+    image.done("uninstall docker");
+    let expected = "{\n  \"debug\": true,\n  \"runtimes\": {\n    \"kata\": {\"path\": \"/k\"}\n  }\n}\n";
+    assert_eq!(image.read(FILE), expected);
 }

@@ -8,5 +8,7 @@
 )]
 
 mod containerd;
+mod crio;
 mod docker;
 mod image;
+mod podman;

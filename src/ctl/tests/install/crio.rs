@@ -1,0 +1,68 @@
+//! CRI-O.
+
+use crate::image::{CONFIG, CRUN, Image, WRAPPER, comes_and_goes};
+
+const DROP_IN: &str = "/etc/crio/crio.conf.d/zz-nri-container-runtime.conf";
+const OTHER: &str = "/etc/crio/crio.conf.d/10-crun.conf";
+
+#[test]
+fn a_drop_in_comes_and_goes() {
+    let crun = "[crio.image]\nsignature_policy = \"/etc/crio/policy.json\"\n\n[crio.runtime]\ndefault_runtime = \"crun\" # packaged\n\n[crio.runtime.runtimes.crun]\nruntime_path = \"/usr/libexec/crio/crun\"\nruntime_root = \"/run/crun\"\nmonitor_path = \"/usr/libexec/crio/conmon\"\nallowed_annotations = [\n    \"io.containers.trace-syscall\",\n    \"io.kubernetes.cri-o.userns-mode\",\n]\n";
+    let texts = [
+        "",
+        crun,
+        "[crio]\n  [crio.runtime]\n    default_runtime = \"nvidia\"\n    [crio.runtime.runtimes.nvidia]\n      runtime_path = \"/usr/bin/nvidia-container-runtime\"\n      runtime_type = \"oci\"\n",
+        "[crio.nri]\nenable_nri = true\n",
+    ];
+    for text in texts {
+        let image = if text.is_empty() { Image::new() } else { Image::with(OTHER, text) };
+        comes_and_goes(&image, "crio", "", |image| {
+            let now = image.read(DROP_IN);
+            assert!(now.contains(&format!("\n[crio.runtime.runtimes.nri]\nruntime_path = \"{WRAPPER}\"\nruntime_root = \"/run/crio-nri\"\nruntime_type = \"oci\"\n")), "{now}");
+            let conmon = "monitor_path = \"/usr/libexec/crio/conmon\"\n";
+            assert_eq!(now.contains(conmon), text.contains(conmon));
+            assert_eq!(now.contains("userns-mode"), text.contains("userns-mode"));
+            assert!(
+                now.contains("allowed_annotations = [") && now.contains("monitor_env = [\"PATH="),
+                "{now}"
+            );
+        });
+        comes_and_goes(&image, "crio", &format!("--default --nri ours --runtime nri-crun={CRUN}"), |image| {
+            let now = image.read(DROP_IN);
+            assert!(now.contains("\n[crio.runtime]\ndefault_runtime = \"nri\"\n"), "{now}");
+            assert!(now.contains("runtime_path = \"/usr/local/bin/nri-crun\"\n"), "{now}");
+            assert!(now.contains("\n[crio.nri]\nenable_nri = false\n"), "{now}");
+            assert!(image.read(CONFIG).contains("[engines]\ncrio = \"ours\"\n"));
+        });
+    }
+}
+
+#[test]
+fn whose_nri() {
+    for (text, options, state) in [
+        ("", "", "unknown"),
+        ("", "--engine-version 1.25", "none"),
+        ("", "--engine-version 1.29", "off"),
+        ("", "--engine-version 1.30", "on"),
+        ("[crio.nri]\nenable_nri = true\n", "--engine-version 1.29", "on"),
+        ("[crio.nri]\nenable_nri = false\n", "--engine-version 1.35", "off"),
+    ] {
+        let said = Image::with(OTHER, text).done(&format!("install crio --dry-run --json {options}"));
+        assert!(said.contains(&format!("\"engine_nri\":\"{state}\"")), "{text} {options}: {said}");
+    }
+}
+
+#[test]
+fn refusals() {
+    let check = |text: &str, options: &str, expected: &str| {
+        let said = Image::with(OTHER, text).refused(&format!("install crio {options}"));
+        assert!(said.contains(expected), "{said}");
+    };
+    check("", "--name crun", "crio has a runtime \"crun\" of its own");
+    check(
+        "[crio.runtime.runtimes.nri]\nruntime_path = \"/x\"\n",
+        "",
+        "crio.runtime.runtimes.nri is there and is not ours",
+    );
+    check("[crio]\n[crio]\n", "", "10-crun.conf: line 2, column 2: duplicate key");
+}

@@ -1,0 +1,100 @@
+//! Podman.
+
+use crate::image::{CRUN, Image, WRAPPER, comes_and_goes};
+
+const DROP_IN: &str = "/etc/containers/containers.conf.d/zz-nri-container-runtime.conf";
+const KNOWN: &str = "\"crun\", \"runc\", \"kata\", \"runsc\", \"youki\", \"krun\", \"ocijail\"";
+
+#[test]
+fn a_drop_in_comes_and_goes() {
+    let files = [
+        "",
+        "[containers]\n# default_ulimits = []\npids_limit = 2048\n\n[engine]\ncgroup_manager = \"systemd\"\n#runtime = \"crun\"\n",
+        "[engine]\nruntime = \"runc\"\n[engine.runtimes]\nrunc = [\n  \"/usr/bin/runc\",\n  \"/usr/sbin/runc\",\n]\n",
+        "[engine]\r\nevents_logger = \"file\"\r\n",
+        "[containers]\nenv = [\"A=b\", {append=true}]\n[engine.runtimes]\nnvidia = [\"/usr/bin/nvidia-container-runtime\"]\n",
+    ];
+    for text in files {
+        let main = "/etc/containers/containers.conf";
+        let image = if text.is_empty() { Image::new() } else { Image::with(main, text) };
+        comes_and_goes(&image, "podman", "", |image| {
+            let expected = format!(
+                "# Made by `nrictl install podman`; `nrictl uninstall podman` removes it.\n\n[engine]\n\
+                 runtime_supports_json = [{KNOWN}, \"nri\", \"nri-container-runtime\"]\n\n[engine.runtimes]\nnri = [\"{WRAPPER}\"]\n"
+            );
+            assert_eq!(image.read(DROP_IN), expected);
+        });
+        comes_and_goes(&image, "podman", &format!("--default --runtime fast={CRUN}"), |image| {
+            let now = image.read(DROP_IN);
+            assert!(now.contains("\nruntime = \"nri\"\n"), "{now}");
+            assert!(now.contains("\nfast = [\"/usr/local/bin/nri-fast\"]\n"), "{now}");
+            assert!(
+                now.contains(&format!(
+                    "{KNOWN}, \"nri\", \"nri-container-runtime\", \"fast\", \"nri-fast\"]"
+                )),
+                "{now}"
+            );
+        });
+        // The file itself, if that is wanted.
+        if !text.is_empty() {
+            let option = format!("--engine-config {main}");
+            image.done(&format!("install podman --default {option}"));
+            assert!(!image.exists(DROP_IN) && image.read(main).contains(WRAPPER));
+            image.done("uninstall podman");
+            assert_eq!(image.read(main), text);
+        }
+    }
+}
+
+/// A list in a later file replaces those before.
+#[test]
+fn runtimes_that_others_know_stay_known() {
+    let image = Image::with(
+        "/usr/share/containers/containers.conf",
+        "[engine]\nruntime_supports_json = [\"mine\", {append=true}]\n",
+    );
+    image.write(
+        "/etc/containers/containers.conf.d/10-x.conf",
+        b"[engine]\nruntime_supports_json = [\"crun\", \"other\"]\n",
+    );
+    image.write("/etc/containers/containers.conf.d/20-not-read", b"x =\n");
+    comes_and_goes(&image, "podman", "", |image| {
+        let now = image.read(DROP_IN);
+        assert!(now.contains(&format!("{KNOWN}, \"mine\", \"other\", \"nri\"")), "{now}");
+    });
+}
+
+#[test]
+fn hand_edits_stay() {
+    let image = Image::new();
+    image.done("install podman --default");
+    image.edit(DROP_IN, "runtime = \"nri\"\n", "runtime = \"crun\"\nnum_locks = 4096\n");
+    let said = image.done("uninstall podman");
+    assert!(said.contains("engine.runtime was changed since: kept"), "{said}");
+    let expected = "# Made by `nrictl install podman`; `nrictl uninstall podman` removes it.\n\n[engine]\nruntime = \"crun\"\nnum_locks = 4096\n";
+    assert_eq!(image.read(DROP_IN), expected);
+}
+
+#[test]
+fn a_later_default_is_told() {
+    let image = Image::with("/etc/containers/containers.conf.d/zzz.conf", "[engine]\nruntime = \"crun\"\n");
+    let said = image.done("install podman --default");
+    assert!(said.contains("zzz.conf is read later and makes \"crun\" the default runtime"), "{said}");
+}
+
+#[test]
+fn refusals() {
+    let check = |text: &str, options: &str, expected: &str| {
+        let image = Image::with("/etc/containers/containers.conf.d/10-x.conf", text);
+        let said = image.refused(&format!("install podman {options}"));
+        assert!(said.contains(expected), "{said}");
+    };
+    check("", "--runtime crun=/usr/bin/crun", "podman has a runtime \"crun\" of its own");
+    check(
+        "[engine.runtimes]\nnri = [\"/opt/x\"]\n",
+        "",
+        "engine.runtimes.nri is there and is not ours ([\"/opt/x\"])",
+    );
+    check("[engine\n", "", "10-x.conf: line 1, column ");
+    check("", "--nri ours", "podman has no NRI of its own");
+}
