@@ -1,12 +1,12 @@
 #!/bin/sh
 # build.sh [DIR [NAME...]]: builds engines that Debian does not have into DIR (default target/engines-extra), from Go modules of the versions
-# that the go.mod files beside this say: buildkit, nerdctl, crio, or only those that are named. Needs Go, for crio a C compiler too. Takes some
+# that the go.mod files beside this say: buildkit, nerdctl, crio, cri-dockerd, or only those that are named. Needs Go, for crio a C compiler too. Takes some
 # minutes and 2 GB for Go's caches the first time; GOFLAGS=-p=1 and nice are the caller's choice.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd -P)
 out=${1:-${CARGO_TARGET_DIR:-$here/../../../target}/engines-extra}
 [ $# -eq 0 ] || shift
-[ $# -gt 0 ] || set -- buildkit nerdctl crio
+[ $# -gt 0 ] || set -- buildkit nerdctl crio cri-dockerd
 PATH=${PATH:-}:/usr/local/go/bin:/usr/lib/go/bin
 if ! command -v go >/dev/null; then
   echo 'skipped: no go toolchain'
@@ -35,6 +35,10 @@ for name in "$@"; do
       # It pins the namespaces of pods; CRI-O brings it in C.
       source=$(go list -m -f '{{.Dir}}' github.com/cri-o/cri-o)/pinns/src
       ${CC:-cc} -std=c99 -O2 -w -o "$out/pinns" "$source"/*.c
+      ;;
+    cri-dockerd)
+      m=github.com/Mirantis/cri-dockerd
+      build -ldflags "-s -w -X $m/cmd/version.Version=$(version $m)" -o "$out/" $m
       ;;
     *) echo "build.sh: no engine $name" >&2; exit 2 ;;
   esac

@@ -1,5 +1,5 @@
 #!/bin/sh
-# run.sh [ENGINE...]: runs engines that build.sh made with the wrapper as their OCI runtime, real plugins connected: buildkit, nerdctl, crio,
+# run.sh [ENGINE...]: runs engines that build.sh made with the wrapper as their OCI runtime, real plugins connected: buildkit, nerdctl, crio, cri-dockerd,
 # or only those that are named. Prints a line `ok` or `FAILED` for each check and exits 1 where one failed. Each engine has its state in
 # a folder of its own and is gone afterwards. As root, with the programs and examples of the workspace built (or PROGRAMS=DIR with them).
 #   KEEP=1      leaves the folder of an engine where a check failed
@@ -15,7 +15,8 @@ export PROGRAMS ENGINES
 for program in nri-container-runtime nri-oci-hook nrid nrictl examples/adjust; do
   [ -x "$PROGRAMS/$program" ] || { echo "run.sh: no $PROGRAMS/$program, please build the workspace and its examples" >&2; exit 2; }
 done
-[ $# -gt 0 ] || set -- buildkit nerdctl crio
+[ -x "${CARGO_TARGET_DIR:-$top/target}/integration/gostub" ] || "$top/integration/plugins/build.sh" "${CARGO_TARGET_DIR:-$top/target}/integration" gostub || exit 2
+[ $# -gt 0 ] || set -- buildkit nerdctl crio cri-dockerd
 bad=0
 for engine in "$@"; do
   echo "== $engine"

@@ -1,0 +1,25 @@
+#!/bin/sh
+# cri-dockerd.sh: Kubernetes' way to Docker, on a dockerd of its own whose default runtime is the wrapper. DOCKER=DIR takes dockerd and its
+# containerd from there.
+. "$(dirname "$0")/lib.sh"
+. "$here/kube.sh"
+PATH=$ENGINES:$PATH
+[ -z "${DOCKER:-}" ] || PATH=$DOCKER:$PATH
+need cri-dockerd cri dockerd docker containerd busybox
+echo "$(cri-dockerd --version 2>&1 | head -1), $(dockerd --version), $("$REAL" --version | head -1)"
+SOCKET=$WORK/cri.sock CGROUP=
+image "$WORK/layout"
+tar -C "$WORK/layout" -cf "$WORK/image.tar" .
+cat >"$WORK/daemon.json" <<J
+{"data-root": "$WORK/data", "exec-root": "$WORK/exec", "pidfile": "$WORK/dockerd.pid", "hosts": ["unix://$WORK/docker.sock"],
+ "runtimes": {"wrap": {"path": "$RUNTIME"}}, "default-runtime": "wrap", "iptables": false, "ip6tables": false, "bridge": "none",
+ "exec-opts": ["native.cgroupdriver=cgroupfs"], "storage-driver": "vfs"}
+J
+background dockerd --config-file "$WORK/daemon.json"
+d() { docker -H "unix://$WORK/docker.sock" "$@"; }
+within 30 d version || { tail -5 "$LOG"; ok 'dockerd starts' false; exit; }
+ok 'the image is loaded' quiet d load -q -i "$WORK/image.tar"
+background cri-dockerd --container-runtime-endpoint "unix://$SOCKET" --docker-endpoint "unix://$WORK/docker.sock" --network-plugin= \
+  --cri-dockerd-root-directory "$WORK/cri" --pod-infra-container-image localhost/pause:local --streaming-bind-addr 127.0.0.1:0
+within 20 c Version || { tail -5 "$LOG"; ok 'cri-dockerd starts' false; exit; }
+whole_pod
