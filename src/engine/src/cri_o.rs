@@ -2,11 +2,14 @@
 //!
 //! A pod has no sandbox container by default (`drop_infra_ctr`), and the documents do not tell whether this one has: its containers share a
 //! pod by the sandbox's id, and where the sandbox is a container it has that id. Kubernetes' annotations of the pod are copied to its
-//! containers; the pod's labels are known of the sandbox only.
+//! containers; the rest is in the document that a sandbox has beside its containers', be there a container for it or not.
 //! Sources: CRI-O, `internal/annotations/annotations.go`, `internal/factory/container/container.go`, `server/sandbox_run_linux.go`.
 
-use crate::{Clues, Engine, Identity, Map, Pod, Role, cgroup, kubernetes, unreadable};
+use crate::{
+    Clues, Engine, Identity, Map, Pod, Role, Source, Unreadable, cgroup, kubernetes, paths, unreadable,
+};
 use serde::{Deserialize, de::DeserializeOwned};
+use std::path::PathBuf;
 
 const PREFIX: &str = "io.kubernetes.cri-o.";
 
@@ -49,20 +52,18 @@ pub(crate) fn identify(clues: &Clues<'_>) -> Option<Identity> {
         runtime_handler: text("RuntimeHandler"),
         ..Pod::default()
     };
+    let source = match role {
+        Role::Shared => sandbox_document(clues, &sandbox).map(|sandbox| Source::CriO { sandbox }),
+        _ => None,
+    };
     let names = get("SandboxName").and_then(kubernetes::of_sandbox);
     kubernetes::name_pod(&mut pod, names.as_ref(), &labels);
     let is_own = |key: &str| OWN.iter().any(|own| key.starts_with(own));
     let name = metadata.name.filter(|n| !n.is_empty());
     let name = match role {
         Role::Sandbox => {
-            let names = [
-                (&mut pod.name, name),
-                (&mut pod.namespace, metadata.namespace),
-                (&mut pod.uid, metadata.uid),
-            ];
-            for (to, from) in names {
-                *to = from.filter(|f| !f.is_empty()).unwrap_or_else(|| std::mem::take(to));
-            }
+            let metadata = Metadata { name, ..metadata };
+            metadata.name_pod(&mut pod);
             pod.sandbox = sandbox;
             pod.labels.clone_from(&labels);
             pod.annotations = annotations.clone().unwrap_or_else(|| clues.annotations_if(|k| !is_own(k)));
@@ -84,8 +85,69 @@ pub(crate) fn identify(clues: &Clues<'_>) -> Option<Identity> {
         labels,
         annotations: annotations.unwrap_or_default(),
         image: get("ImageName").or_else(|| get("Image")).unwrap_or_default().to_owned(),
-        source: None,
+        source,
     })
+}
+
+impl Metadata {
+    /// Sets what is known.
+    fn name_pod(self, pod: &mut Pod) {
+        let names =
+            [(&mut pod.name, self.name), (&mut pod.namespace, self.namespace), (&mut pod.uid, self.uid)];
+        for (to, from) in names {
+            if let Some(from) = from.filter(|f| !f.is_empty()) {
+                *to = from;
+            }
+        }
+    }
+}
+
+/// `…/<sandbox>/userdata/config.json`, beside the container's own `…/<id>/userdata`.
+fn sandbox_document(clues: &Clues<'_>, sandbox: &str) -> Option<PathBuf> {
+    let mut path = paths::components(clues.bundle)?;
+    let layout = path.pop()? == "userdata" && path.pop()? == clues.id;
+    if !layout || !paths::is_component(sandbox) {
+        return None;
+    }
+    path.extend([sandbox, "userdata", "config.json"]);
+    Some(paths::absolute(&path))
+}
+
+/// The part of a sandbox's document that matters.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Document {
+    annotations: Map,
+}
+
+/// Completes a pod from its sandbox's document, which is also there where the sandbox is no container.
+///
+/// # Errors
+/// It is no such document, or another sandbox's.
+pub fn complete(identity: &mut Identity, document: &[u8]) -> Result<(), Unreadable> {
+    const WHAT: &str = "the sandbox's config.json";
+    let Document { annotations } = unreadable::parse(WHAT, document, unreadable::ONE)?;
+    let get = |key: &str| annotations.get(&format!("{PREFIX}{key}")).map(String::as_str);
+    let found = get("SandboxID").unwrap_or_default();
+    if found != identity.pod.id {
+        return Err(Unreadable::Other { what: WHAT, found: found.to_owned() });
+    }
+    let pod = &mut identity.pod;
+    let metadata: Metadata = json(get("Metadata")).unwrap_or_default();
+    metadata.name_pod(pod);
+    if let Some(labels) = json(get("Labels")) {
+        pod.labels = labels;
+    }
+    if let Some(annotations) = json(get("Annotations")) {
+        pod.annotations = annotations;
+    }
+    for (to, key) in [(&mut pod.cgroup_parent, "CgroupParent"), (&mut pod.runtime_handler, "RuntimeHandler")]
+    {
+        if let Some(value) = get(key).filter(|v| !v.is_empty()) {
+            value.clone_into(to);
+        }
+    }
+    Ok(())
 }
 
 /// JSON in an annotation. What is not readable is as if it were not there.

@@ -18,7 +18,7 @@ mod cgroup;
 pub mod containerd;
 mod cri;
 mod cri_dockerd;
-mod cri_o;
+pub mod cri_o;
 pub mod docker;
 mod isulad;
 mod kubernetes;
@@ -220,6 +220,11 @@ pub enum Source {
         socket: PathBuf,
         /// The namespace in which it has the container.
         namespace: String,
+    },
+    /// The document of a sandbox of CRI-O, for [`cri_o::complete`].
+    CriO {
+        /// The file.
+        sandbox: PathBuf,
     },
     /// Lists of containers/storage, for [`podman::complete`].
     Podman {

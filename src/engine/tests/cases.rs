@@ -89,6 +89,11 @@ fn sources_are_where_engines_keep_them() {
             Some(Source::Containerd { socket, namespace }) => {
                 assert!(socket.is_absolute() && !namespace.is_empty(), "{}", case.name);
             }
+            Some(Source::CriO { sandbox }) => {
+                let pod = case.identity().pod.id;
+                let document = format!("{pod}/userdata/config.json");
+                assert!(sandbox.ends_with(document) && !sandbox.starts_with("/evil"), "{}", case.name);
+            }
             None => {}
         }
     }

@@ -135,6 +135,7 @@ fn check(identity: &Identity, id: &str) {
         }
         Some(Source::Podman { lists }) => assert!(lists.iter().all(|l| bounded(l))),
         Some(Source::Containerd { socket, .. }) => assert!(bounded(socket)),
+        Some(Source::CriO { sandbox }) => assert!(bounded(sandbox)),
         None => {}
     }
 }

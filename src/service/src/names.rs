@@ -2,7 +2,7 @@
 //! long because its names could not be found.
 
 use crate::{chain::chain, containerd};
-use nri_engine::{Identity, Role, Source, Unreadable, docker, podman};
+use nri_engine::{Identity, Role, Source, Unreadable, cri_o, docker, podman};
 use std::{
     fs::File,
     io::{self, Read},
@@ -37,6 +37,7 @@ pub async fn complete(identity: &mut Identity, id: &str, pod_is_known: bool) {
     let completed = match identity.source.clone() {
         Some(Source::Docker { dirs }) => from_docker(identity, id, &dirs).await,
         Some(Source::Podman { lists }) => from_podman(identity, id, &lists).await,
+        Some(Source::CriO { sandbox }) => from_cri_o(identity, &sandbox).await,
         Some(Source::Containerd { socket, namespace }) => {
             from_containerd(identity, id, (&socket, &namespace), pod_is_known).await
         }
@@ -56,6 +57,11 @@ async fn from_docker(identity: &mut Identity, id: &str, dirs: &[PathBuf]) -> Res
             .map_err(|e| NoNames::Parse(file, e));
     }
     Ok(())
+}
+
+async fn from_cri_o(identity: &mut Identity, sandbox: &Path) -> Result<(), NoNames> {
+    let Some(document) = read(sandbox).await? else { return Ok(()) };
+    cri_o::complete(identity, &document).map_err(|e| NoNames::Parse(sandbox.to_owned(), e))
 }
 
 async fn from_podman(identity: &mut Identity, id: &str, lists: &[PathBuf]) -> Result<(), NoNames> {

@@ -2,7 +2,7 @@
 
 #![allow(dead_code)] // each test uses some of it
 
-use nri_engine::{Clues, Identity, Map, Source, Unreadable, containerd, docker, identify, podman};
+use nri_engine::{Clues, Identity, Map, Source, Unreadable, containerd, cri_o, docker, identify, podman};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -63,7 +63,7 @@ impl Case {
 
     /// The identity after its source was read, if the case has one.
     pub(crate) fn completed(&self) -> Option<Identity> {
-        let read = ["docker", "podman", "containerd"].iter().any(|key| self.value.get(*key).is_some());
+        let read = ["docker", "podman", "containerd", "cri-o"].iter().any(|key| self.value.get(*key).is_some());
         read.then(|| self.try_completed().unwrap_or_else(|e| panic!("{}: {e}", self.name)))
     }
 
@@ -83,6 +83,9 @@ impl Case {
         }
         if let Some(list) = value.get("podman") {
             podman::complete(&mut identity, self.id(), &bytes(list))?;
+        }
+        if let Some(document) = value.get("cri-o") {
+            cri_o::complete(&mut identity, &bytes(document))?;
         }
         if let Some(api) = value.get("containerd") {
             let sandbox = api.get("sandbox").map(metadata);
@@ -138,6 +141,7 @@ pub(crate) fn shown(identity: &Identity) -> Value {
             Source::Docker { dirs } => json!({ "docker": dirs }),
             Source::Containerd { socket, namespace } => json!({ "containerd": socket, "namespace": namespace }),
             Source::Podman { lists } => json!({ "podman": lists }),
+            Source::CriO { sandbox } => json!({ "cri-o": sandbox }),
         }),
     })
 }
