@@ -141,8 +141,7 @@ impl Install {
         for target in &needs.targets {
             plan.install(&root, engine.name(), target)?;
         }
-        let paths: Vec<PathBuf> = plan.steps.iter().map(|step| step.path.clone()).collect();
-        plan.finish(&root, &paths)?;
+        plan.finish(&root, true)?;
         if !self.common.dry_run {
             apply::apply(&root, &plan.steps)?;
         }
@@ -164,7 +163,7 @@ impl Uninstall {
         let _lock = (!self.common.dry_run).then(|| lock(&root)).flatten();
         let manifest = Manifest::read(&root)?;
         let mut plan = uninstall::plan(&root, engine, self.common.engine_config.as_deref(), ours, &manifest)?;
-        plan.finish(&root, &[])?;
+        plan.finish(&root, false)?;
         if !self.common.dry_run {
             apply::apply(&root, &plan.steps)?;
             uninstall::tidy(&root, &manifest.directories);

@@ -193,14 +193,17 @@ impl Plan {
         self.steps.push(Step { path: file.to_owned(), before, after, like: None });
     }
 
-    /// The manifest comes before what it tells about: whatever happens in between, what is ours is known.
-    pub(crate) fn finish(&mut self, root: &Root, directories_of: &[PathBuf]) -> Result<(), InstallError> {
+    /// The manifest is written before what it tells about, and after what it tells no more: whatever happens in between, what is
+    /// ours is known.
+    pub(crate) fn finish(&mut self, root: &Root, installs: bool) -> Result<(), InstallError> {
+        let made: Vec<PathBuf> =
+            self.steps.iter().filter(|_| installs).map(|step| step.path.clone()).collect();
         let path = PathBuf::from(MANIFEST);
         let before = root.read(&path).map_err(|e| InstallError::Read(path.clone(), e))?;
         if self.steps.is_empty() && before == self.manifest.bytes() {
             return Ok(());
         }
-        let inside = directories_of.iter().chain([&path]);
+        let inside = made.iter().chain([&path]);
         for dir in inside.flat_map(|file| file.ancestors().skip(1)) {
             if !root.exists(dir) {
                 self.manifest.directories.insert(dir.to_owned());
@@ -210,10 +213,9 @@ impl Plan {
         if before == after {
             return Ok(());
         }
-        let removal = after.is_none();
         let content = |bytes: Option<Vec<u8>>| bytes.map_or(Content::Nothing, Content::Bytes);
         let step = Step { path, before: content(before), after: content(after), like: None };
-        self.steps.insert(if removal { self.steps.len() } else { 0 }, step);
+        self.steps.insert(if installs { 0 } else { self.steps.len() }, step);
         Ok(())
     }
 
@@ -244,9 +246,13 @@ pub(crate) fn undo(document: &mut Document, change: &Change) -> Result<(), super
 }
 
 /// `FILE.before-nri`, or with a number if there is such a file: it may be all that is left of somebody's configuration.
+///
+/// Not in a directory of drop-ins, of which an engine may read every file whatever its name is (CRI-O does).
 fn backup_name(root: &Root, file: &Path) -> PathBuf {
+    let drop_in = file.parent().is_some_and(|dir| dir.as_os_str().as_encoded_bytes().ends_with(b".d"));
+    let own = Path::new(MANIFEST).with_file_name(file.file_name().unwrap_or_default());
     let name = |number: usize| {
-        let mut name = file.as_os_str().to_owned();
+        let mut name = if drop_in { own.as_path() } else { file }.as_os_str().to_owned();
         name.push(if number == 0 { ".before-nri".to_owned() } else { format!(".before-nri.{number}") });
         PathBuf::from(name)
     };

@@ -149,16 +149,22 @@ fn changed(step: &Step, dry_run: bool) -> Changed {
 fn nri_notes(engine: Engine, asked: Option<Nri>, own: OwnNri) -> Vec<String> {
     let name = engine.name();
     let state = match own {
+        OwnNri::None if asked == Some(Nri::Engine) => {
+            return vec![format!(
+                "{name} has no NRI of its own in this version: with --nri engine no plugin adapts its containers"
+            )];
+        }
         OwnNri::None => return vec![],
         OwnNri::On => "is on",
         OwnNri::Off => "is off",
         OwnNri::Unknown => "is on or off by its version, which is not known here",
     };
     let then = match (asked, own) {
-        (Some(Nri::Ours), OwnNri::On | OwnNri::Unknown) => "and is switched off now: ours is in charge",
-        (Some(Nri::Ours), _) => "and ours is in charge",
-        (Some(Nri::Engine), _) => "and it alone is in charge: its containers pass through unchanged",
-        (_, OwnNri::Off) => "so ours is in charge",
+        (Some(Nri::Ours), OwnNri::On | OwnNri::Unknown) => "it is switched off now, ours is in charge",
+        (Some(Nri::Ours), _) => "ours is in charge",
+        (Some(Nri::Engine), OwnNri::Off) => "while it is, no plugin adapts its containers: --nri engine",
+        (Some(Nri::Engine), _) => "it alone is in charge, and its containers pass through unchanged",
+        (_, OwnNri::Off) => "ours is in charge",
         _ => "while it is on, its containers pass through unchanged; --nri ours changes that",
     };
     vec![format!("{name} has NRI of its own, which {state}; {then}")]

@@ -101,6 +101,7 @@ impl Root {
     /// Names of a directory's files, sorted; none if there is no such directory.
     pub(crate) fn list(&self, dir: &Path) -> Vec<String> {
         let entries = self.real(dir).and_then(fs::read_dir).into_iter().flatten().flatten();
+        let entries = entries.filter(|entry| !entry.path().is_dir());
         let mut names: Vec<String> =
             entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
         names.sort();

@@ -66,3 +66,32 @@ fn refusals() {
     );
     check("[crio]\n[crio]\n", "", "10-crun.conf: line 2, column 2: duplicate key");
 }
+
+/// CRI-O reads every file of its directory, whatever its name is.
+#[test]
+fn no_copy_is_left_among_the_drop_ins() {
+    let text = "[crio.runtime]\nlog_level = \"info\"\n";
+    let image = Image::with(OTHER, text);
+    std::fs::create_dir_all(image.at("/etc/crio/crio.conf.d/folder.conf")).unwrap();
+    let before = image.snapshot();
+    image.done(&format!("install crio --engine-config {OTHER}"));
+    assert!(image.read(OTHER).contains(WRAPPER));
+    let names: Vec<_> = std::fs::read_dir(image.at("/etc/crio/crio.conf.d"))
+        .unwrap()
+        .map(|e| e.unwrap().file_name())
+        .collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+    assert_eq!(image.read("/etc/nri-container-runtime/10-crun.conf.before-nri"), text);
+    image.done("uninstall crio");
+    assert_eq!(image.snapshot(), before);
+}
+
+#[test]
+fn nobody_in_charge_is_told() {
+    for (version, expected) in
+        [("1.25", "no NRI of its own in this version"), ("1.29", "no plugin adapts its containers")]
+    {
+        let said = Image::new().done(&format!("install crio --nri engine --engine-version {version}"));
+        assert!(said.contains(expected), "{said}");
+    }
+}
