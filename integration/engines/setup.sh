@@ -1,10 +1,11 @@
 #!/bin/bash
 # setup.sh [--suites "bookworm trixie sid"] [--check]
 #   Installs container engines of Debian's suites side by side into $NRI_ENGINES (default /var/tmp/nri-engines, about 0.6 GB a suite), for
-#   tests/engines: containerd 1.6, 1.7 and 2.x, Docker 20, 26 and 28, Podman 4.3 and 5.x, with their runc, crun and conmon; images; and a CRI client
-#   (Go; skipped without it). Root, Debian 12 or newer. Nothing is started, and nothing of the host's own engines is touched: packages are
-#   downloaded with an apt configuration of their own and unpacked; what is linked with a C library is given that of its own suite.
-#   On the host itself it installs the tools for that. Each step is done once; run it again after a failure. Logs: $NRI_ENGINES/log.
+#   tests/engines: containerd 1.6, 1.7 and 2.x, Docker 20, 26 and 28, Podman 4.3 and 5.x, with their runc, crun and conmon; images; and a client
+#   of the container runtime interface, built with Go (trixie's, where there is none). Root, Debian 12 or newer. Nothing is started, and
+#   nothing of the host's own engines is touched: packages are downloaded with an apt configuration of their own and unpacked; what is linked
+#   with a C library is given that of its own suite. On the host itself it installs the tools for that. Each step is done once; run it again
+#   after a failure. Logs: $NRI_ENGINES/log.
 #   --check only tells what is not installed, exit 1 when something is.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
@@ -26,19 +27,22 @@ fi
 [ "$(id -u)" = 0 ] || die "needs root"
 mkdir -p "$NRI_ENGINES"/{log,done,bin,root,img}
 
-# step NAME FUNCTION ARGS...: once only; output goes to its log
+# step NAME FUNCTION ARGS...: once only; output goes to its log. When it fails, failed is set, and the next one may go on.
+failed=
 step() {
-  local name=$1 t=$SECONDS rc
+  local name=$1 t=$SECONDS log=$NRI_ENGINES/log/$1
   shift
   [ ! -e "$NRI_ENGINES/done/$name" ] || return 0
-  # Not `if ! (...)`: there, set -e would be off inside.
-  set +e
-  (set -e; "$@") >"$NRI_ENGINES/log/$name" 2>&1
-  rc=$?
-  set -e
-  [ $rc = 0 ] || { echo "$name: failed, see $NRI_ENGINES/log/$name" >&2; tail -5 "$NRI_ENGINES/log/$name" >&2; return 1; }
-  touch "$NRI_ENGINES/done/$name"
-  echo "$name: $((SECONDS - t)) s"
+  # In the background and waited for: in a condition, set -e would be off for all that the function does.
+  (set -e; "$@") >"$log" 2>&1 &
+  if wait $!; then
+    touch "$NRI_ENGINES/done/$name"
+    echo "$name: $((SECONDS - t)) s"
+  else
+    echo "$name: failed, see $log, which ends:" >&2
+    tail -5 "$log" >&2
+    failed=1
+  fi
 }
 
 # What unpacking needs, and what engines call: ip, iptables. The last one is Podman's configuration of registries and policies.
@@ -75,20 +79,20 @@ C
   APT_CONFIG=$d/apt.conf apt-get -q update
 }
 
-# unpack SUITE [PACKAGE...] -- [PACKAGE...]: the first ones alone, the second with all they depend on
+# unpack SUITE ROOT [PACKAGE...] -- [PACKAGE...]: the first ones alone, the second with all they depend on
 unpack() {
-  local d=$NRI_ENGINES/debs/$1 root=$NRI_ENGINES/root/$1 alone=() f
+  local d=$NRI_ENGINES/debs/$2 root=$NRI_ENGINES/root/$2 alone=() f
   export APT_CONFIG=$NRI_ENGINES/apt/$1/apt.conf
-  shift
+  shift 2
   rm -rf "$d"
   mkdir -p "$d/partial" "$root"
   while [ "$1" != -- ]; do alone+=("$1"); shift; done
   shift
-  (cd "$d" && apt-get -q download "${alone[@]}")
-  apt-get -q -o Dir::Cache::archives="$d" install -y -d --no-install-recommends "$@"
+  [ ${#alone[@]} = 0 ] || (cd "$d" && apt-get -q download "${alone[@]}")
+  [ $# = 0 ] || apt-get -q -o Dir::Cache::archives="$d" install -y -d --no-install-recommends "$@"
   for f in "$d"/*.deb; do
     dpkg-deb --fsys-tarfile "$f" | tar -x -C "$root" --exclude='./usr/share/doc' --exclude='./usr/share/man' \
-      --exclude='./usr/share/locale' --exclude='*/perl*' --exclude='*/gconv'
+      --exclude='./usr/share/locale' --exclude='./usr/share/perl*' --exclude='./usr/lib/*-linux-gnu/perl*' --exclude='*/gconv'
   done
   rm -rf "$d"
 }
@@ -103,7 +107,7 @@ place() {
   mkdir -p "$BIN/$suite"
   if loader=$(patchelf --print-interpreter "$root/$f" 2>/dev/null); then
     libraries=$(echo "$root"/usr/lib/*-linux-gnu)
-    loader=$(find "$root/lib" "$root/lib64" "$libraries" -name "$(basename "$loader")" 2>/dev/null | head -1)
+    loader=$(find "$root" -name "$(basename "$loader")" -type f -print -quit)
     cp "$root/$f" "$BIN/$suite/"
     patchelf --set-interpreter "$loader" --force-rpath --set-rpath "$libraries:$root/lib/$(basename "$libraries")" "$BIN/$suite/$(basename "$f")"
   else
@@ -115,7 +119,7 @@ engines() { # SUITE
   local more=(docker-cli) p
   case $1 in bookworm) more=() ;; esac # its docker.io has it inside
   apt_of "$1"
-  unpack "$1" containerd docker.io "${more[@]}" aardvark-dns -- runc crun conmon podman netavark
+  unpack "$1" "$1" containerd docker.io "${more[@]}" aardvark-dns -- runc crun conmon podman netavark
   for p in runc crun conmon podman containerd ctr containerd-shim-runc-v2 dockerd docker docker-proxy; do
     place "$1" usr/sbin/$p usr/bin/$p
   done
@@ -124,18 +128,24 @@ engines() { # SUITE
   rm -rf "$NRI_ENGINES/apt/$1"
 }
 
-# The client of the container runtime interface, unless there is no Go.
+# The client of the container runtime interface.
 cri() {
-  PATH=$PATH:/usr/local/go/bin:/usr/lib/go/bin
+  local go
+  if ! go=$(PATH=$PATH:/usr/local/go/bin:/usr/lib/go/bin command -v go); then
+    apt_of trixie
+    unpack trixie go golang-1.24-go golang-1.24-src --
+    go=$NRI_ENGINES/root/go/usr/lib/go-1.24/bin/go
+    export GOROOT=$NRI_ENGINES/root/go/usr/lib/go-1.24
+  fi
   cd "$HERE/cri"
-  CGO_ENABLED=0 go build -trimpath -buildvcs=false -o "$BIN/cri" .
+  CGO_ENABLED=0 "$go" build -trimpath -buildvcs=false -o "$BIN/cri" .
+  rm -rf "$NRI_ENGINES/root/go" "$NRI_ENGINES/apt/trixie"
 }
-has_go() { PATH=$PATH:/usr/local/go/bin:/usr/lib/go/bin command -v go >/dev/null; }
 
 step tools tools
+[ -z "$failed" ] || exit 1
 step images "$HERE/image.sh" "$IMAGES"
-failed=
-for s in "${wanted[@]}"; do step "$s" engines "$s" || failed=1; done
-if has_go; then step cri cri || failed=1; else echo 'skipped: cri, no go toolchain'; fi
+for s in "${wanted[@]}"; do step "$s" engines "$s"; done
+step cri cri
 [ -z "$failed" ] || exit 1
 echo "engines of ${wanted[*]} are in $NRI_ENGINES"
