@@ -8,13 +8,13 @@ use std::{
     ffi::OsStr,
     io::{BufRead, BufReader},
     os::unix::process::CommandExt,
-    path::Path,
+    path::{Path, PathBuf},
     process::{ChildStdin, Command, Stdio},
     sync::OnceLock,
 };
 
 struct Holder {
-    namespace: String,
+    pid: u32,
     /// It ends when this is closed.
     _stdin: ChildStdin,
 }
@@ -24,13 +24,21 @@ pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = match holder() {
         Some(holder) => {
             let mut command = Command::new("nsenter");
-            command.arg(&holder.namespace).arg("--").arg(program);
+            command.arg(format!("--mount=/proc/{}/ns/mnt", holder.pid)).arg("--").arg(program);
             command
         }
         None => Command::new(program),
     };
     command.current_dir("/");
     command
+}
+
+/// The root directory there, as it can be reached from here.
+pub(crate) fn root() -> PathBuf {
+    match holder() {
+        Some(holder) => format!("/proc/{}/root", holder.pid).into(),
+        None => "/".into(),
+    }
 }
 
 fn holder() -> Option<&'static Holder> {
@@ -55,5 +63,5 @@ fn start() -> Option<Holder> {
     let mut line = String::new();
     BufReader::new(child.stdout.take()?).read_line(&mut line).ok()?;
     let pid: u32 = line.trim().parse().ok()?;
-    Some(Holder { namespace: format!("--mount=/proc/{pid}/ns/mnt"), _stdin: child.stdin.take()? })
+    Some(Holder { pid, _stdin: child.stdin.take()? })
 }

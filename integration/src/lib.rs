@@ -13,6 +13,7 @@ pub mod engines;
 mod enter;
 mod fake;
 mod journal;
+mod kernel;
 mod node;
 mod plugins;
 mod process;
@@ -33,7 +34,10 @@ pub use node::Node;
 pub use plugins::{External, Program, go};
 pub use process::Process;
 pub use programs::{find_program, script};
-pub use runtime::{Runtime, Unfit, cpusets, for_each_runtime, hugepages, is_root, runtimes, unified_cgroups};
+pub use runtime::{
+    Runtime, Unfit, cpusets, for_each_runtime, hugepages, is_root, kernel_tells_exit_codes, runtimes,
+    systemd, unified_cgroups,
+};
 pub use seen::Seen;
 pub use skip::{limitation, skip};
 pub use terminal::Terminal;

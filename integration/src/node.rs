@@ -1,8 +1,8 @@
 //! A machine of its own for each test: configuration, state directory, plugins, the runtime's root, bundles.
 
 use crate::{
-    Bundle, Ended, External, Journal, Process, Program, Runtime, call, cgroups_of, enter, programs,
-    unified_cgroups,
+    Bundle, Ended, External, Journal, Process, Program, Runtime, call, cgroups_of, enter, kernel, programs,
+    runtime::cgroup_driver,
 };
 use serde_json::Value;
 use std::{
@@ -90,7 +90,7 @@ impl Node {
 
     /// A bundle, to be made, for a container id.
     pub fn bundle(&self, id: &str) -> Bundle {
-        let cgroup = format!("/{}/{id}", self.prefix);
+        let cgroup = kernel::cgroups_path(&self.prefix, id);
         Bundle::new(&self.path("bundles"), id).root(&self.path("rootfs")).cgroup(&cgroup)
     }
 
@@ -98,7 +98,7 @@ impl Node {
     pub fn wrapper(&self) -> Command {
         let mut command = enter::command(programs::ours("nri-container-runtime"));
         command.arg("--nri-config").arg(self.config()).arg("--nri-runtime").arg(&self.runtime.path);
-        command.arg("--root").arg(self.root());
+        command.args(cgroup_driver()).arg("--root").arg(self.root());
         command
     }
 
@@ -166,13 +166,6 @@ impl Node {
         let all: Vec<Process> = Process::all().into_iter().filter(mine).collect();
         let copy = |p: &Process| p.parent().is_some_and(|parent| all.iter().any(|other| other.0 == parent));
         all.iter().copied().filter(|p| !copy(p)).collect()
-    }
-
-    /// Reads a file of a container's cgroup from outside; its names on cgroup v1 (controller, file) and v2.
-    pub fn cgroup_file(&self, id: &str, controller: &str, v1: &str, v2: &str) -> String {
-        let below = |dir: &str, file: &str| format!("/sys/fs/cgroup/{dir}{}/{id}/{file}", self.prefix);
-        let file = if unified_cgroups() { below("", v2) } else { below(&format!("{controller}/"), v1) };
-        fs::read_to_string(&file).unwrap_or_else(|e| panic!("{file}: {e}")).trim_end().to_owned()
     }
 
     /// The log of `nrid`.

@@ -1,6 +1,6 @@
 //! The real runtimes of this machine, and what they can do here.
 
-use crate::{Bundle, Seen, call, enter, find_program, skip};
+use crate::{Bundle, Seen, call, enter, find_program, kernel, skip};
 use std::{
     path::{Path, PathBuf},
     process::Command,
@@ -20,9 +20,19 @@ impl Runtime {
     /// A call of the bare runtime.
     pub fn command(&self, root: &Path) -> Command {
         let mut command = enter::command(&self.path);
-        command.arg("--root").arg(root);
+        command.args(cgroup_driver()).arg("--root").arg(root);
         command
     }
+}
+
+/// The globals that choose who makes control groups: systemd, where `NRI_TEST_SYSTEMD` is set, else the runtime.
+pub(crate) fn cgroup_driver() -> &'static [&'static str] {
+    if systemd() { &["--systemd-cgroup"] } else { &[] }
+}
+
+/// Whether systemd makes the control groups of the tests' containers.
+pub fn systemd() -> bool {
+    std::env::var_os("NRI_TEST_SYSTEMD").is_some()
 }
 
 /// Whether we are root, without which no runtime of this machine works as these tests use it.
@@ -49,6 +59,13 @@ pub fn hugepages() -> bool {
 pub fn cpusets() -> bool {
     let v2 = std::fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default();
     !unified_cgroups() || v2.split_whitespace().any(|c| c == "cpuset")
+}
+
+/// Whether a process that is not our child tells its exit code: Linux does so through a pidfd from 6.15 on.
+pub fn kernel_tells_exit_codes() -> bool {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse::<u32>().ok());
+    (numbers.next(), numbers.next()) >= (Some(6), Some(15))
 }
 
 /// A runtime that cannot run a container here, and why.
@@ -91,8 +108,10 @@ fn try_out(name: &'static str) -> Result<Runtime, String> {
     }
     let dir = tempfile::Builder::new().prefix("nri-try-").tempdir().map_err(|e| e.to_string())?;
     let id = format!("try-{name}-{}", std::process::id());
-    let bundle =
-        Bundle::new(dir.path(), &id).cgroup(&format!("/{id}")).resources(r#"{"pids": {"limit": 33}}"#).make();
+    let bundle = Bundle::new(dir.path(), &id)
+        .cgroup(&kernel::cgroups_path("", &id))
+        .resources(r#"{"pids": {"limit": 33}}"#)
+        .make();
     let runtime = Runtime { name, path };
     let mut command = runtime.command(&dir.path().join("root"));
     command.args(["run", "--bundle"]).arg(bundle.dir()).arg(&id);

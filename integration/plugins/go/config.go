@@ -30,8 +30,10 @@ type rule struct {
 	ID, Name string
 	// Adjust is a ContainerAdjustment.
 	Adjust json.RawMessage
-	// Updates are ContainerUpdates that are returned.
+	// Updates are ContainerUpdates that are returned. One without a container's id is for the event's own.
 	Updates []json.RawMessage
+	// Turns are further ones: the first list for the first event that matches, and so on.
+	Turns [][]json.RawMessage
 	// Unsolicited are ContainerUpdates that are asked for from inside the handler, before it answers.
 	Unsolicited []json.RawMessage
 	// Sleep: seconds before the answer.
@@ -56,13 +58,23 @@ func parse(text string) (*config, error) {
 		if _, err := r.adjustment(); err != nil {
 			return nil, fmt.Errorf("rule %d: %w", i, err)
 		}
-		for _, list := range [][]json.RawMessage{r.Updates, r.Unsolicited} {
+		for _, list := range append([][]json.RawMessage{r.Updates, r.Unsolicited}, r.Turns...) {
 			if _, err := updates(list); err != nil {
 				return nil, fmt.Errorf("rule %d: %w", i, err)
 			}
 		}
 	}
 	return c, nil
+}
+
+// turn is what the rule has for this event alone.
+func (r *rule) turn() []json.RawMessage {
+	if len(r.Turns) == 0 {
+		return nil
+	}
+	first := r.Turns[0]
+	r.Turns = r.Turns[1:]
+	return first
 }
 
 func (c *config) mask() (api.EventMask, error) {

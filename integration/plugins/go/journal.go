@@ -31,10 +31,12 @@ type entry struct {
 	Pods        []string        `json:"pods,omitempty"`
 	Containers  []string        `json:"containers,omitempty"`
 	Adjust      json.RawMessage `json:"adjust,omitempty"`
-	Failed      []string        `json:"failed,omitempty"`
-	Config      string          `json:"config,omitempty"`
-	Runtime     string          `json:"runtime,omitempty"`
-	Error       string          `json:"error,omitempty"`
+	// Updates are those that are answered.
+	Updates []json.RawMessage `json:"updates,omitempty"`
+	Failed  []string          `json:"failed,omitempty"`
+	Config  string            `json:"config,omitempty"`
+	Runtime string            `json:"runtime,omitempty"`
+	Error   string            `json:"error,omitempty"`
 }
 
 func (j *journal) open(path string) error {

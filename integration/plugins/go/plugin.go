@@ -45,7 +45,9 @@ func (p *plugin) config() *config {
 func (p *plugin) answer(event string, c *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
 	var adjust *api.ContainerAdjustment
 	var all []*api.ContainerUpdate
-	for _, r := range p.config().Rules {
+	rules := p.config().Rules
+	for i := range rules {
+		r := &rules[i]
 		if !r.matches(event, c) {
 			continue
 		}
@@ -54,9 +56,14 @@ func (p *plugin) answer(event string, c *api.Container) (*api.ContainerAdjustmen
 			return nil, nil, err
 		}
 		adjust = join(adjust, a)
-		u, err := updates(r.Updates)
+		u, err := updates(append(r.Updates[:len(r.Updates):len(r.Updates)], r.turn()...))
 		if err != nil {
 			return nil, nil, err
+		}
+		for _, update := range u {
+			if update.ContainerId == "" {
+				update.ContainerId = c.GetId()
+			}
 		}
 		all = append(all, u...)
 	}
@@ -93,6 +100,9 @@ func (p *plugin) request(e entry, c *api.Container) (*api.ContainerAdjustment, [
 	}
 	if adjust != nil {
 		e.Adjust = message(adjust)
+	}
+	for _, u := range all {
+		e.Updates = append(e.Updates, message(u))
 	}
 	p.journal.write(e)
 	return adjust, all, p.act(e.Event, c)

@@ -1,0 +1,46 @@
+//! What the kernel's files of containers hold.
+
+use crate::{Node, enter, systemd, unified_cgroups};
+use std::{fs, io, path::PathBuf};
+
+impl Node {
+    /// The directory of a container's control group: that of a controller of cgroup v1, or the one of cgroup v2.
+    pub fn cgroup_dir(&self, id: &str, controller: &str) -> PathBuf {
+        let hierarchy = if unified_cgroups() { "" } else { controller };
+        enter::root().join("sys/fs/cgroup").join(hierarchy).join(below(self.prefix(), id))
+    }
+
+    /// A file of it; its names on cgroup v1 (controller, file) and v2.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn kernel_file(&self, id: &str, controller: &str, v1: &str, v2: &str) -> io::Result<String> {
+        let file = if unified_cgroups() { v2 } else { v1 };
+        let text = fs::read_to_string(self.cgroup_dir(id, controller).join(file))?;
+        Ok(text.trim_end().to_owned())
+    }
+
+    /// The same, where it must be there.
+    ///
+    /// # Panics
+    /// It cannot be read.
+    pub fn cgroup_file(&self, id: &str, controller: &str, v1: &str, v2: &str) -> String {
+        self.kernel_file(id, controller, v1, v2)
+            .unwrap_or_else(|e| panic!("{}: {v1}, {v2}: {e}", self.cgroup_dir(id, controller).display()))
+    }
+}
+
+/// `linux.cgroupsPath` of a container, as an engine with the cgroup driver in use would write it.
+pub(crate) fn cgroups_path(prefix: &str, id: &str) -> String {
+    match (systemd(), prefix) {
+        (true, "") => format!("system.slice:nri:{id}"),
+        (true, _) => format!("{prefix}.slice:nri:{id}"),
+        (false, "") => format!("/{id}"),
+        (false, _) => format!("/{prefix}/{id}"),
+    }
+}
+
+/// Where that is below a hierarchy's root.
+fn below(prefix: &str, id: &str) -> String {
+    if systemd() { format!("{prefix}.slice/nri-{id}.scope") } else { format!("{prefix}/{id}") }
+}
