@@ -132,6 +132,12 @@ fn a_pod_with_two_containers_is_followed() {
         for (id, name) in [(&first, "one"), (&second, "two")] {
             check_container(&go.journal, &pod_id, id, name);
         }
+        if kernel_tells_exit_codes() {
+            let stopped = &go.journal.wait_for("StopContainer", &first)["container"];
+            assert_eq!((&stopped["exitCode"], &stopped["statusReason"]), (&json!(3), &json!("Error")));
+        } else {
+            limitation("cri pod, told", "exit codes: a kernel before 6.15 does not tell them");
+        }
         let limit = &go.journal.wait_for("CreateContainer", &first)["container"]["linux"]["resources"];
         assert_eq!(limit["memory"]["limit"]["value"], "67108864");
     });

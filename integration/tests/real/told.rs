@@ -12,13 +12,6 @@ fn number(value: &Value) -> u64 {
     value.as_str().map_or_else(|| value.as_u64(), |s| s.parse().ok()).unwrap_or(0)
 }
 
-/// Linux tells the exit code through a pidfd from 6.15 on.
-fn kernel_tells_exit_codes() -> bool {
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse::<u32>().ok());
-    (numbers.next(), numbers.next()) >= (Some(6), Some(15))
-}
-
 #[test]
 fn addresses_namespaces_times_and_exit_code() {
     let Some(go) = go("what plugins are told") else { return };
