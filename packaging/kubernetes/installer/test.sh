@@ -123,7 +123,7 @@ until_true waits $(($(grep -c 'waiting for' "$work/said") + 2))
 [ -x "$root$bin/nri-container-runtime" ] || fail 'a container cannot be deleted any more'
 [ "$(nrid)" = "$second" ] || fail 'nobody hears of its end'
 pkill -P $monitor
-wait $monitor || true
+{ wait $monitor; } 2>/dev/null || true
 wait $uninstaller || fail 'uninstall'
 [ ! -e "/proc/$second/exe" ] || fail 'nrid is there'
 [ "$(tree)" = "$before" ] || fail "$(diff <(tree) <(echo "$before"))"
