@@ -6,7 +6,7 @@ use crate::{
     draft::Draft,
     engine_nri::Maker,
     exec_marker, host, inject,
-    record::{Key, PodRecord},
+    record::{Caller, Key, PodRecord},
     registry::{Container, LaneGuard},
     runtime::LowLevelRuntime,
     service::{Refusal, Service},
@@ -43,7 +43,13 @@ impl Service {
     ///
     /// # Errors
     /// A bundle that cannot be used, or a plugin that refuses; then nothing has changed.
-    pub async fn create(&self, begin: &Begin, key: &Key, dir: OwnedFd) -> Result<Creation, Refusal> {
+    pub async fn create(
+        &self,
+        begin: &Begin,
+        key: &Key,
+        dir: OwnedFd,
+        caller: Option<Caller>,
+    ) -> Result<Creation, Refusal> {
         let runtime = LowLevelRuntime::new(
             &begin.runtime,
             &begin.globals,
@@ -68,7 +74,8 @@ impl Service {
             Bundle::new(dir, path, begin.config.as_ref().map(|c| c.as_path())).map_err(|e| refuse(&e))?;
         // Another container may be created from the same bundle, with other adjustments.
         let turn = self.lane(&Key::of_bundle(bundle.identity().map_err(|e| refuse(&e))?)).await;
-        let draft = self.draft(begin, key, claim.id(), runtime, bundle).await?;
+        let mut draft = self.draft(begin, key, claim.id(), runtime, bundle).await?;
+        draft.caller = caller;
         if !self.engine_nri.is_ours(&self.settings.config.engines, &Maker::of(&draft.identity)).await {
             tracing::info!(container = key.id, engine = %draft.identity.engine, "its engine's own NRI is in charge");
             return Ok(Creation::Bypass);

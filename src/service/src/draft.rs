@@ -7,7 +7,7 @@ use crate::{
     inject::HookCall,
     life::now,
     names,
-    record::{BundleRecord, Key, Phase, Record, original_of},
+    record::{BundleRecord, Caller, Key, Phase, Record, original_of},
     runtime::LowLevelRuntime,
     service::{Refusal, Service},
 };
@@ -39,6 +39,8 @@ pub struct Draft {
     pub identity: Identity,
     /// How our hooks are called, if there is a hook program.
     pub hook: Option<HookCall>,
+    /// The process that asks.
+    pub caller: Option<Caller>,
 }
 
 impl Service {
@@ -91,6 +93,7 @@ impl Service {
             original,
             identity,
             hook,
+            caller: None,
         })
     }
 }
@@ -216,6 +219,7 @@ impl Draft {
             pid: None,
             start_time: None,
             cgroups: None,
+            caller: self.caller,
             by_run: self.wants_hooks(),
             hooked: false,
         }

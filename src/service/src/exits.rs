@@ -92,14 +92,16 @@ impl Service {
         self: &Arc<Self>,
         container: &Arc<Container>,
         caller: Option<Process>,
-        bundle: LaneGuard,
+        bundle: Option<LaneGuard>,
     ) {
         let (service, container) = (self.clone(), container.clone());
         tokio::spawn(async move {
             if let Some(process) = caller {
-                tokio::select! {
-                    () = process.ended() => {}
-                    () = read_by_runtime(&container) => {}
+                if bundle.is_some() {
+                    tokio::select! {
+                        () = process.ended() => {}
+                        () = read_by_runtime(&container) => {}
+                    }
                 }
                 drop(bundle);
                 process.ended().await;
@@ -110,12 +112,23 @@ impl Service {
             let _lane = service.lane(&key).await;
             let same = service.registry.get(&key).is_some_and(|known| Arc::ptr_eq(&known, &container));
             if same {
-                service.settle_run(&container).await;
+                service.settle(&container).await;
             }
         });
     }
 
-    async fn settle_run(self: &Arc<Self>, container: &Arc<Container>) {
+    /// Goes on where an `nrid` ended while the container was being created, or while `run` held it: whoever creates it may still be at work.
+    pub fn follow_caller(self: &Arc<Self>, container: &Arc<Container>) {
+        let record = container.record();
+        let Some(caller) = record.caller.filter(|_| record.by_run || record.phase == Phase::Creating) else {
+            return;
+        };
+        // The pidfd first, then the check that the process is still the same.
+        let process = Process::open(caller.pid).filter(|_| caller.is_alive());
+        self.follow_run(container, process, None);
+    }
+
+    async fn settle(self: &Arc<Self>, container: &Arc<Container>) {
         let record = container.record();
         if !record.runtime.has(&record.key.id) {
             return self.finish(container).await;
@@ -126,9 +139,15 @@ impl Service {
         if told == Phase::Creating {
             let pid = (state.pid > 0).then_some(state.pid);
             self.created(container, pid).await;
-            if let Err(error) = self.starting(container).await {
-                tracing::warn!(%error, container = record.key.id, "the container has started already");
-            }
+        }
+        if state.status == "created" {
+            // Its start is still to come, by itself.
+            return;
+        }
+        if told == Phase::Creating
+            && let Err(error) = self.starting(container).await
+        {
+            tracing::warn!(%error, container = record.key.id, "the container has started already");
         }
         if told < Phase::Running {
             self.running(container).await;

@@ -38,7 +38,7 @@ impl Record {
     /// Takes over what the runtime says of the container.
     pub fn note_state(&mut self, state: &State) {
         if state.pid > 0 {
-            self.note_pid(state.pid);
+            self.note_created(state.pid);
         }
         match state.status.as_str() {
             "created" if self.phase == Phase::Creating => self.phase = Phase::Created,

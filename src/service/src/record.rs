@@ -64,6 +64,27 @@ pub struct BundleRecord {
     pub written: Option<String>,
 }
 
+/// A process, with what tells it from another of the same id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Caller {
+    /// Process id.
+    pub pid: i32,
+    /// Start time in clock ticks.
+    pub start_time: u64,
+}
+
+impl Caller {
+    /// The process of this id, if there is one.
+    pub fn of(pid: i32) -> Option<Self> {
+        start_time(pid).map(|start_time| Self { pid, start_time })
+    }
+
+    /// Whether it has not ended.
+    pub fn is_alive(self) -> bool {
+        start_time(self.pid) == Some(self.start_time)
+    }
+}
+
 /// One container.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Record {
@@ -101,6 +122,9 @@ pub struct Record {
     pub cgroups: Option<String>,
     /// Made by `run` or `restore`, so that hooks report its life.
     pub by_run: bool,
+    /// The process that creates it: the wrapper; under `run` and `restore` it becomes the runtime and lives as long.
+    #[serde(default)]
+    pub caller: Option<Caller>,
     /// Whether our hooks are in its document.
     pub hooked: bool,
 }

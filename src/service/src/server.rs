@@ -4,7 +4,7 @@ use crate::{
     channel::Channel,
     create::Creation,
     exits::Process,
-    record::{Key, Phase, Record},
+    record::{Caller, Key, Phase, Record},
     registry::{Container, LaneGuard},
     service::{DELETE_PATIENCE, Refusal, Service},
 };
@@ -123,7 +123,8 @@ async fn create(
     fds: Vec<OwnedFd>,
 ) -> Answer {
     let lane = service.lane(key).await;
-    let (container, turn) = match created(service, begin, key, fds).await {
+    let caller = channel.peer_pid().and_then(Caller::of);
+    let (container, turn) = match created(service, begin, key, fds, caller).await {
         Ok(Creation::Proceed(container, turn)) => (container, turn),
         Ok(Creation::Bypass) => return Ok(Some(Reply::Bypass)),
         Err(refusal) => return Ok(Some(refused(refusal))),
@@ -175,10 +176,11 @@ async fn created(
     begin: &Begin,
     key: &Key,
     fds: Vec<OwnedFd>,
+    caller: Option<Caller>,
 ) -> Result<Creation, Refusal> {
     let dir = fds.into_iter().next();
     let dir = dir.ok_or_else(|| Refusal::of(&key.id, "the wrapper passed no bundle directory"))?;
-    service.create(begin, key, dir).await
+    service.create(begin, key, dir, caller).await
 }
 
 /// After the answer the caller becomes the runtime, and hooks report.
@@ -191,10 +193,11 @@ async fn run(
 ) -> Answer {
     let lane = service.lane(key).await;
     // Opened while the peer waits for us, so it is the right process.
-    let caller = channel.peer_pid().and_then(Process::open);
-    let reply = match created(service, begin, key, fds).await {
+    let process = channel.peer_pid().and_then(Process::open);
+    let caller = channel.peer_pid().and_then(Caller::of);
+    let reply = match created(service, begin, key, fds, caller).await {
         Ok(Creation::Proceed(container, turn)) => {
-            service.follow_run(&container, caller, turn);
+            service.follow_run(&container, process, Some(turn));
             Reply::Proceed(Substitute::default())
         }
         Ok(Creation::Bypass) => Reply::Bypass,

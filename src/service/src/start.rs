@@ -6,7 +6,7 @@ use crate::{
     engine_nri::EngineNri,
     keeper::Keeper,
     lock,
-    record::Phase,
+    record::{Caller, Phase},
     registry::{Container, Registry},
     server,
     service::Service,
@@ -128,6 +128,7 @@ pub async fn start(
     });
     for container in service.registry.all() {
         service.watch(&container);
+        service.follow_caller(&container);
     }
     let (listener, control) = sockets::ours(&control, &mut activation)?;
     Ok(Running { service, listener, control, plugin_sockets: plugin_sockets.sockets, _lock: lock })
@@ -182,6 +183,10 @@ async fn recall(registry: &Registry, dir: &Path) {
     for container in registry.all() {
         let mut record = container.record();
         if !record.runtime.has(&record.key.id) {
+            if record.phase == Phase::Creating && record.caller.is_some_and(Caller::is_alive) {
+                // The wrapper has its answer, and its runtime is at work: `follow_caller` sees what becomes of it.
+                continue;
+            }
             if !registry.shares_document(&record) {
                 crate::life::restore_document(&record);
             }
