@@ -111,7 +111,7 @@ step 'uninstallation, restarted: it waits for the last containers'
 shim=$root/run/containerd/io.containerd.runtime.v2.task/k8s.io/c
 mkdir -p "$shim"
 echo "{\"binary_name\":\"$bin/nri-container-runtime\"}" >"$shim/options.json"
-sh -c 'sleep 1000; exit' conmon --runtime $bin/nri-container-runtime &
+sh -c 'sleep 1000; exit' conmon --runtime $bin/nri-container-runtime 2>/dev/null &
 monitor=$!
 RESTART_ENGINE=true installer "$here/installer.sh" uninstall &
 uninstaller=$!
