@@ -1,9 +1,11 @@
 #!/bin/sh
 # buildkit.sh: BuildKit with the wrapper as its OCI runtime. Its steps are `run`, not `create`: the wrapper becomes the real runtime, and hooks
 # in the document tell the rest.
+# shellcheck disable=SC2016 # what is in single quotes here is for the shells of containers
 . "$(dirname "$0")/lib.sh"
 PATH=$ENGINES:$PATH
 need buildkitd buildctl enter busybox
+"$REAL" run --help 2>&1 | grep -q -- --keep || { rm -rf "$WORK"; trap - EXIT; limitation "$REAL has no \`run --keep\`, which BuildKit asks for"; exit 0; }
 echo "BuildKit $(buildkitd --version | cut -d' ' -f3), $("$REAL" --version | head -1)"
 image "$WORK/layout"
 mkdir -p "$WORK/context"
@@ -24,7 +26,6 @@ three() { [ "$(heard | tr ' ' '\n' | grep -c RemovePodSandbox)" = 3 ] && [ "$(he
 step='RunPodSandbox CreateContainer ValidateContainerAdjustment PostCreateContainer StartContainer PostStartContainer'
 end='StopContainer StopPodSandbox RemoveContainer RemovePodSandbox'
 
-# shellcheck disable=SC2016 # the step's shell expands it
 printf 'FROM base\nRUN echo "from $ADDED" >/made && grep ^Max.open /proc/self/limits >>/made\nRUN --network=none cat /made\n' >"$WORK/context/Dockerfile"
 plugins '[create.env.set]
 ADDED = "10-adjust"
@@ -66,16 +67,23 @@ ADDED = "10-adjust"
 [create.resources]
 pids = 77
 '
-# shellcheck disable=SC2016 # the container's shell expands it
-enter "$WORK/buildkitd.sock" "$WORK/root" 'echo one $ADDED; cat /sys/fs/cgroup/pids.max /sys/fs/cgroup/pids/pids.max 2>/dev/null; exit 0' \
-  'tty tty; echo two $ADDED' 'exit 5' >"$WORK/said" 2>&1
+set -- 'echo one $ADDED; cat /sys/fs/cgroup/pids.max /sys/fs/cgroup/pids/pids.max 2>/dev/null; exit 0' 'exit 5'
+execs='run exec exec'
+case $("$REAL" --version) in
+  # It says "tcgetattr: Inappropriate ioctl for device", also where BuildKit calls it itself.
+  crun*) limitation 'crun cannot exec with the terminals that BuildKit gives it' ;;
+  *) set -- "$1" 'tty tty; echo two $ADDED' "$2"; execs='run exec exec exec' ;;
+esac
+enter "$WORK/buildkitd.sock" "$WORK/root" "$@" >"$WORK/said" 2>&1
 ok 'processes beside the first one run' same 0 $?
 ok 'a process beside it has what a plugin set' holds "$(cat "$WORK/said")" 'one 10-adjust'
 ok 'its exit code arrives' holds "$(cat "$WORK/said")" 'exit code 5'
-ok 'one with a terminal' holds "$(cat "$WORK/said")" '/dev/pts/'
-ok 'has it too' holds "$(cat "$WORK/said")" 'two 10-adjust'
+if [ $# -eq 3 ]; then
+  ok 'one with a terminal' holds "$(cat "$WORK/said")" '/dev/pts/'
+  ok 'has it too' holds "$(cat "$WORK/said")" 'two 10-adjust'
+fi
 ok 'a limit of the plugin holds' grep -q '^77' "$WORK/said"
-ok 'BuildKit used exec' same 'run exec exec exec' "$(calls | tr ' ' '\n' | grep 'run\|exec' | tr '\n' ' ' | sed 's/ $//')"
+ok 'BuildKit used exec' same "$execs" "$(calls | tr ' ' '\n' | grep 'run\|exec' | tr '\n' ' ' | sed 's/ $//')"
 ok 'it is one life' hears 10 "$step $end"
 
 forget
