@@ -96,8 +96,13 @@ impl Node {
 
     /// A call of the wrapper, up to the runtime's global options.
     pub fn wrapper(&self) -> Command {
+        self.wrapper_of(&self.runtime)
+    }
+
+    /// The same with another program as the real runtime, that has the same containers.
+    pub fn wrapper_of(&self, runtime: &Runtime) -> Command {
         let mut command = enter::command(programs::ours("nri-container-runtime"));
-        command.arg("--nri-config").arg(self.config()).arg("--nri-runtime").arg(&self.runtime.path);
+        command.arg("--nri-config").arg(self.config()).arg("--nri-runtime").arg(&runtime.path);
         command.args(cgroup_driver()).arg("--root").arg(self.root());
         command
     }

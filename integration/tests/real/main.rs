@@ -9,6 +9,7 @@ mod go;
 mod refusals;
 mod resident;
 mod run;
+mod succession;
 mod terminal;
 mod told;
 mod validator;

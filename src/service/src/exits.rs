@@ -128,7 +128,8 @@ impl Service {
         self.follow_run(container, process, None);
     }
 
-    async fn settle(self: &Arc<Self>, container: &Arc<Container>) {
+    /// Takes over from the runtime what nobody has reported. The caller holds the lane.
+    pub async fn settle(self: &Arc<Self>, container: &Arc<Container>) {
         let record = container.record();
         if !record.runtime.has(&record.key.id) {
             return self.finish(container).await;

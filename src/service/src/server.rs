@@ -210,6 +210,10 @@ async fn run(
 async fn start(service: &Arc<Service>, channel: &mut Channel, key: &Key) -> Answer {
     let _lane = service.lane(key).await;
     let Some(container) = service.registry.get(key) else { return Ok(Some(Reply::Bypass)) };
+    if container.record().phase == Phase::Creating {
+        // An nrid before us did not hear of the end of its creation.
+        service.settle(&container).await;
+    }
     if container.record().process_is_gone() {
         service.stop_if_owed(&container).await;
     }

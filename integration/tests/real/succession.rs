@@ -1,0 +1,101 @@
+//! An `nrid` that is killed is succeeded by one that goes on where it ended.
+
+use nri_integration::*;
+use rustix::process::Signal;
+use std::{fs, os::unix::fs::PermissionsExt, path::Path, thread};
+
+/// A runtime that takes its time to create, until it is let go.
+fn slow(node: &Node, runtime: &Runtime) -> Runtime {
+    let path = node.path("slow");
+    let text = format!(
+        r#"#!/bin/sh
+for a in "$@"; do
+  [ "$a" = create ] && {{ : > '{working}'; while [ ! -e '{go}' ]; do sleep 0.02; done; }}
+done
+exec '{real}' "$@"
+"#,
+        working = node.path("working").display(),
+        go = node.path("go").display(),
+        real = runtime.path.display()
+    );
+    fs::write(&path, text).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    Runtime { name: runtime.name, path }
+}
+
+fn exists(path: &Path) -> Option<()> {
+    path.exists().then_some(())
+}
+
+#[test]
+fn while_a_runtime_is_at_work() {
+    for_each_runtime("succession", |runtime| {
+        let node = Node::new(runtime);
+        let slow = slow(&node, runtime);
+        let journal = node.launch("10-adjust", &Program::Adjust, "[create]\nenv = { set = { A = 'b' } }\n");
+        let id = node.id("c");
+        let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
+        let original = bundle.bytes();
+        thread::scope(|scope| {
+            let created = scope.spawn(|| {
+                let mut command = node.wrapper_of(&slow);
+                command.args(["create", "--bundle"]).arg(bundle.dir()).arg(&id);
+                node.run(command)
+            });
+            wait_until("the runtime", || exists(&node.path("working")));
+            let nrid = node.nrid().unwrap();
+            nrid.signal(Signal::KILL);
+            wait_until("the end of nrid", || (!nrid.is_alive()).then_some(()));
+            node.ctl(&["start"]).success();
+            assert_ne!(bundle.bytes(), original, "what the runtime is about to read stays");
+            fs::write(node.path("go"), "").unwrap();
+            created.join().unwrap().success();
+        });
+        node.call(&["start", &id]).success();
+        node.call(&["delete", "--force", &id]).success();
+        journal.wait_for("RemovePodSandbox", &id);
+        let events = journal.events(&id);
+        let asked = events.iter().filter(|e| *e == "CreateContainer").count();
+        assert_eq!(asked, 1, "{events:?}");
+        let after: Vec<_> =
+            events.iter().skip_while(|e| *e != "PostCreateContainer").map(String::as_str).collect();
+        assert_eq!(
+            after,
+            [
+                "PostCreateContainer",
+                "StartContainer",
+                "PostStartContainer",
+                "StopContainer",
+                "StopPodSandbox",
+                "RemoveContainer",
+                "RemovePodSandbox"
+            ]
+        );
+        assert_eq!(bundle.bytes(), original, "the engine's document is back after delete");
+    });
+}
+
+#[test]
+fn and_the_wrapper_with_it() {
+    for_each_runtime("succession after both", |runtime| {
+        let node = Node::new(runtime);
+        let slow = slow(&node, runtime);
+        node.launch("10-adjust", &Program::Adjust, "[create]\nenv = { set = { A = 'b' } }\n");
+        let id = node.id("c");
+        let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
+        let original = bundle.bytes();
+        let mut command = node.wrapper_of(&slow);
+        command.args(["create", "--bundle"]).arg(bundle.dir()).arg(&id);
+        let mut wrapper = command.spawn().unwrap();
+        wait_until("the runtime", || exists(&node.path("working")));
+        let nrid = node.nrid().unwrap();
+        for process in [nrid, Process(wrapper.id())] {
+            process.signal(Signal::KILL);
+        }
+        wrapper.wait().unwrap();
+        wait_until("the end of nrid", || (!nrid.is_alive()).then_some(()));
+        node.ctl(&["start"]).success();
+        wait_until("the engine's document", || (bundle.bytes() == original).then_some(()));
+        wait_until("nothing known", || (node.status()?["containers"] == 0).then_some(()));
+    });
+}
