@@ -1,10 +1,7 @@
 //! dockerd, and its client.
 
-use super::{
-    Host, Look, Suite,
-    suite::{directory, engine_script},
-};
-use crate::{Ended, Process};
+use super::{Host, Look, Suite, suite::engine_script};
+use crate::{Ended, Process, programs::ours};
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -39,16 +36,38 @@ impl Docker {
     pub fn start_with(suite: &Suite, configuration: impl FnOnce(&Host) -> Value) -> Self {
         let new = Self { host: Host::new(suite) };
         fs::create_dir(new.dir()).expect("our directory");
-        fs::write(new.daemon_json(), configuration(&new.host).to_string()).expect("our directory");
-        let mut command = new.script("start");
-        command.arg(&suite.name);
-        new.run(command).success();
+        fs::write(new.dir().join("daemon.json"), configuration(&new.host).to_string())
+            .expect("our directory");
+        new.begin();
         new
     }
 
-    /// Its configuration.
+    /// Starts it with an `/etc` of its own, in which there are this `daemon.json` and this host's configuration of the wrapper.
+    pub fn start_in_etc(suite: &Suite, daemon_json: &str) -> Self {
+        let new = Self { host: Host::new(suite) };
+        fs::create_dir_all(new.dir().join("etc/docker")).expect("our directory");
+        fs::write(new.daemon_json(), daemon_json).expect("our directory");
+        new.host.configure_etc(&new.dir().join("etc"));
+        new.begin();
+        new
+    }
+
+    fn begin(&self) {
+        let mut command = self.script("start");
+        command.arg(&self.suite().name);
+        self.run(command).success();
+    }
+
+    /// `daemon.json` in its own `/etc`.
     pub fn daemon_json(&self) -> PathBuf {
-        self.dir().join("daemon.json")
+        self.dir().join("etc/docker/daemon.json")
+    }
+
+    /// Calls `nrictl` where dockerd is, without telling it a configuration.
+    pub fn nrictl(&self, arguments: &[&str]) -> Ended {
+        let mut command = self.script("enter");
+        command.arg(ours("nrictl")).args(arguments);
+        self.run(command)
     }
 
     /// Lets it read its configuration again.
@@ -101,11 +120,6 @@ impl Docker {
     pub fn look_at(&self, container: &str) -> Look {
         let pid = self.out(&["inspect", "--format", "{{.State.Pid}}", container]);
         Look(Process(pid.parse().unwrap_or_else(|e| panic!("{container}: {e}: {pid}"))))
-    }
-
-    /// Archive of the image `localhost/busybox:local`, for `docker load`.
-    pub fn archive(&self) -> PathBuf {
-        directory().join("img/docker-archive.tar")
     }
 
     /// Its directory.

@@ -55,6 +55,14 @@ impl Host {
         file
     }
 
+    /// Puts its configuration where an administrator would, below a directory that is laid over an engine's `/etc`, the real runtime named in it.
+    pub fn configure_etc(&self, etc: &Path) {
+        self.configure(&format!("runtime = {{ path = {:?} }}", self.runtime().path));
+        let dir = etc.join("nri-container-runtime");
+        fs::create_dir_all(&dir).expect("our directory");
+        fs::copy(self.config(), dir.join("config.toml")).expect("our directory");
+    }
+
     /// A program of the suite, where it and our wrapper run.
     pub fn command(&self, program: &str) -> Command {
         enter::command(self.suite.program(program))

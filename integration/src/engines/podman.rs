@@ -1,7 +1,7 @@
 //! Podman: no daemon, but storage, configuration and namespaces that its calls share.
 
 use super::{Host, Look, Suite, suite::engine_script};
-use crate::{Ended, Process};
+use crate::{Ended, Process, programs::ours};
 use serde_json::Value;
 use std::{
     fs,
@@ -43,12 +43,40 @@ impl Podman {
     /// With this rest of the section `[engine]` of its configuration.
     pub fn place(suite: &Suite, engine: impl FnOnce(&Host) -> String) -> Self {
         let new = Self { host: Host::new(suite) };
-        fs::create_dir_all(new.dir()).expect("our directory");
+        fs::create_dir(new.dir()).expect("our directory");
         fs::write(new.dir().join("engine.conf"), engine(&new.host)).expect("our directory");
-        let mut command = new.script("start");
-        command.arg(&suite.name);
-        new.run(command).success();
+        new.begin();
         new
+    }
+
+    /// With an `/etc` of its own, in which there is this host's configuration of the wrapper.
+    pub fn start_in_etc(suite: &Suite) -> Self {
+        let new = Self { host: Host::new(suite) };
+        fs::create_dir(new.dir()).expect("our directory");
+        let runc = suite.program("runc");
+        let engine = format!("runtime = \"runc\"\n[engine.runtimes]\nrunc = [{runc:?}]\n");
+        fs::write(new.dir().join("engine.conf"), engine).expect("our directory");
+        new.host.configure_etc(&new.etc());
+        new.begin();
+        new
+    }
+
+    fn begin(&self) {
+        let mut command = self.script("start");
+        command.arg(&self.suite().name);
+        self.run(command).success();
+    }
+
+    /// What is laid over its `/etc`.
+    pub fn etc(&self) -> PathBuf {
+        self.dir().join("etc")
+    }
+
+    /// Calls `nrictl` where podman is, without telling it a configuration.
+    pub fn nrictl(&self, arguments: &[&str]) -> Ended {
+        let mut command = self.script("enter");
+        command.arg(ours("nrictl")).args(arguments);
+        self.run(command)
     }
 
     /// A call of `podman`, to be made.

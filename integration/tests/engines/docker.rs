@@ -3,6 +3,7 @@
 mod daemon;
 mod failing;
 mod identity;
+mod install;
 mod life;
 mod update;
 

@@ -2,6 +2,7 @@
 
 mod failing;
 mod identity;
+mod install;
 mod life;
 mod pods;
 mod update;

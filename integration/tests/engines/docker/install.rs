@@ -1,0 +1,69 @@
+//! `nrictl install docker`, as an administrator does it: in `/etc`, while dockerd runs.
+
+use super::*;
+use crate::life;
+
+/// As people write it.
+const DAEMON_JSON: &str = "{\n    \"live-restore\": true,\n    \"labels\": [ \"a=b\" ]\n}\n";
+
+/// The names of its runtimes, and the default one.
+fn runtimes(docker: &Docker) -> String {
+    docker.out(&["info", "--format", "{{range $name, $_ := .Runtimes}}{{$name}} {{end}}{{.DefaultRuntime}}"])
+}
+
+fn wait_for_default(docker: &Docker, name: &str) {
+    wait_until(format_args!("the default runtime {name}"), || runtimes(docker).ends_with(name).then_some(()));
+}
+
+#[test]
+fn it_comes_with_a_reload_and_goes_with_a_restart() {
+    for_each("nrictl install docker", |suite, go| {
+        let docker = Docker::start_in_etc(suite, DAEMON_JSON);
+        let run = |options: &[&str]| {
+            docker.out(
+                &[&["run", "--rm", "--network=none"], options, &[IMAGE, "sh", "-c", "echo ${NRI:-none}"]]
+                    .concat(),
+            )
+        };
+        let stays = docker.run_detached("stays", &[&["--network=none", IMAGE], &WAIT[..]].concat());
+        docker.nrictl(&["install", "docker", "--default"]).success();
+        docker.reload();
+        wait_for_default(&docker, "nri");
+        docker.nrictl(&["start"]).success();
+        let config = json!({"rules": [{"adjust": adjustment()}]});
+        let plugin = docker.connect("10-go", go, &config.to_string());
+        assert_eq!(run(&[]), "here");
+        assert_eq!(run(&["--runtime=nri"]), "here");
+        assert_eq!(run(&["--runtime=runc"]), "none", "the engine's own is left as it is");
+        let id = docker.run_detached("ours", &[&["--network=none", IMAGE], &WAIT[..]].concat());
+
+        // Containers of before, and of now, are Docker's as they were made.
+        docker.nrictl(&["uninstall", "docker"]).success();
+        assert_eq!(std::fs::read_to_string(docker.daemon_json()).unwrap(), DAEMON_JSON);
+        // A reload keeps what is no longer in the file.
+        docker.halt("TERM");
+        docker.resume();
+        assert!(runtimes(&docker).ends_with("runc runc"), "{}", runtimes(&docker));
+        assert_eq!(run(&[]), "none");
+        assert_eq!(docker.docker(&["run", "--rm", "--runtime=nri", IMAGE, "true"]).code, Some(125));
+        docker.out(&["exec", "ours", "true"]);
+        docker.out(&["rm", "--force", "ours"]);
+        plugin.journal.wait_for("RemovePodSandbox", &id);
+        assert_eq!(plugin.journal.events(&id), life(&[]));
+        docker.out(&["rm", "--force", "stays"]);
+        assert_eq!(plugin.journal.events(&stays), Vec::<String>::new());
+    });
+}
+
+#[test]
+fn a_configuration_with_mistakes_is_left_alone() {
+    for_each("nrictl install docker, refused", |suite, _| {
+        let docker = Docker::start_in_etc(suite, "{}");
+        let broken = "{\"runtimes\": {\"nri\": {\"path\": \"/usr/bin/other\"}}, }";
+        std::fs::write(docker.daemon_json(), broken).unwrap();
+        let refused = docker.nrictl(&["install", "docker"]);
+        assert_eq!(refused.code, Some(4), "{}", refused.err());
+        assert!(refused.err().contains("/etc/docker/daemon.json"), "{}", refused.err());
+        assert_eq!(std::fs::read_to_string(docker.daemon_json()).unwrap(), broken);
+    });
+}

@@ -1,0 +1,54 @@
+//! `nrictl install podman`, as an administrator does it: in `/etc`, read at the next call.
+
+use super::*;
+
+#[test]
+fn it_comes_and_goes() {
+    for_each("nrictl install podman", |suite, go| {
+        let podman = Podman::start_in_etc(suite);
+        let run = |options: &[&str]| {
+            let command = ["run", "--rm", "--network=none", IMAGE, "sh", "-c", "echo ${NRI:-none}"];
+            podman.out(&[options, &command].concat())
+        };
+        assert_eq!(run(&[]), "none");
+        podman.nrictl(&["install", "podman"]).success();
+        podman.nrictl(&["start"]).success();
+        let config =
+            json!({"rules": [{"name": "refused", "error": "not this one"}, {"adjust": adjustment()}]});
+        let plugin = podman.connect("10-go", go, &config.to_string());
+        assert_eq!(run(&["--runtime=nri"]), "here");
+        assert_eq!(run(&[]), "none");
+        podman.nrictl(&["install", "podman", "--default"]).success();
+        assert_eq!(run(&[]), "here");
+        assert_eq!(run(&["--runtime=runc"]), "none", "the engine's own is left as it is");
+        // Podman gives it `--log`, so it tells errors as it tells runc's.
+        let refused = podman.podman(&["run", "--name=refused", "--network=none", IMAGE, "true"]);
+        assert_eq!(refused.code, Some(126));
+        assert!(
+            refused.err().starts_with("Error: OCI runtime error: nri: nri-container-runtime: "),
+            "{}",
+            refused.err()
+        );
+        assert!(refused.err().contains("not this one"), "{}", refused.err());
+
+        podman.run_detached("ours", &[&["--network=none", IMAGE], &WAIT[..]].concat());
+        podman.out(&["rm", "--force", "ours"]);
+        let ids: Vec<_> = plugin
+            .journal
+            .entries()
+            .iter()
+            .filter(|e| e["event"] == "RemovePodSandbox")
+            .map(|e| e["pod_id"].clone())
+            .collect();
+        assert_eq!(ids.len(), 4);
+        podman.out(&["rm", "refused"]);
+        podman.nrictl(&["uninstall", "podman"]).success();
+        let left: Vec<_> = std::fs::read_dir(podman.etc().join("containers"))
+            .unwrap()
+            .map(|e| e.unwrap().file_name())
+            .collect();
+        assert_eq!(left, ["containers.conf"]);
+        assert_eq!(run(&[]), "none");
+        assert_ne!(podman.podman(&["--runtime=nri", "run", "--rm", IMAGE, "true"]).code, Some(0));
+    });
+}
