@@ -5,6 +5,7 @@ use crate::{
     cgroups::{self, Drift},
     classes,
     keeper::Keeper,
+    owned,
     record::Record,
     registry::Container,
     service::{Refusal, Service},
@@ -15,7 +16,7 @@ use nri_cgroup::{Plan, rdt_settings, settings};
 use nri_config::Enforce;
 use nri_spec::{changed, merge_resources};
 use serde_json::{Value, json};
-use std::path::Path;
+use std::{collections::BTreeSet, path::Path};
 
 /// The weight that a control group has when nobody gave it one.
 const DEFAULT_WEIGHT: u64 = 100;
@@ -106,11 +107,17 @@ impl Keeper {
     ///
     /// `wanted`: the resources that are to be in force. What only the engine asked for is between it and its runtime.
     pub fn enforce(&self, record: &Record, wanted: &Value) -> Vec<Drift> {
+        self.enforce_with(record, wanted, &Value::Null)
+    }
+
+    /// The same, and of whatever is in `more`, a part of the resources.
+    pub fn enforce_with(&self, record: &Record, wanted: &Value, more: &Value) -> Vec<Drift> {
         if self.enforce == Enforce::Off {
             return Vec::new();
         }
         let by_plugins = changed(&record.asked, wanted);
-        if by_plugins.as_object().is_none_or(serde_json::Map::is_empty) {
+        let none = |part: &Value| part.as_object().is_none_or(serde_json::Map::is_empty);
+        if none(&by_plugins) && none(more) && !record.has_owned_resources() {
             return Vec::new();
         }
         let Some(place) = cgroups::place(record) else {
@@ -120,8 +127,16 @@ impl Keeper {
             );
             return Vec::new();
         };
-        let plan = settings(&by_plugins, &place);
-        let drift = cgroups::enforce(&plan.settings);
+        // Of all resources, since what a file holds may depend on several fields. What a plugin set to the engine's value is a plugin's too: the
+        // runtime may remember another value.
+        let named: BTreeSet<String> = [&by_plugins, more]
+            .into_iter()
+            .flat_map(|part| settings(part, &place).settings)
+            .map(|s| s.field)
+            .collect();
+        let mut plan = settings(wanted, &place).settings;
+        plan.retain(|s| named.contains(&s.field) || owned::owner(&record.owners, &s.field).is_some());
+        let drift = cgroups::enforce(&plan);
         for drift in &drift {
             tracing::error!(container = record.key.id, %drift, "not in force");
         }

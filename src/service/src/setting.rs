@@ -110,7 +110,7 @@ impl Keeper {
         self.check_wanted(&record, &wanted, &FieldOwners::default()).await?;
         let made = self.make(&record, &wanted).await;
         if made.is_err() {
-            self.take_back(&record).await;
+            self.take_back(&record, &wanted).await;
         } else {
             let changed = changed(&record.in_force, &wanted.resources);
             self.registry.note_laid(&container, wanted);
@@ -147,12 +147,13 @@ impl Keeper {
     }
 
     /// After an update that failed half way: what was in force is in force again.
-    async fn take_back(&self, record: &Record) {
+    async fn take_back(&self, record: &Record, tried: &Laid) {
         let before = update_document(&record.in_force);
         if let Err(error) = record.runtime.update(&record.key.id, &before).await {
             tracing::error!(container = record.key.id, %error, "cannot take a failed update back");
         }
-        self.enforce(record, &record.in_force);
+        let tried = changed(&record.in_force, &tried.resources);
+        self.enforce_with(record, &record.in_force, &tried);
     }
 
     /// Stops containers, as plugins asked: SIGTERM, and after a grace SIGKILL.

@@ -179,7 +179,7 @@ impl Service {
     /// The control groups do not hold what plugins set, and cannot be made to.
     pub async fn updated(&self, update: Update) -> Result<(), Refusal> {
         let Update { container, asked, in_force, owners, told, .. } = update;
-        let record = Record { asked: asked.clone(), ..container.record() };
+        let record = Record { asked: asked.clone(), owners: owners.clone(), ..container.record() };
         let mut enforced = self.keeper.enforce_strictly(&record, &in_force.resources);
         if let (Ok(()), Some((_, group))) = (&enforced, &in_force.rdt_class) {
             enforced = self.keeper.move_to_rdt_group(&record, group);

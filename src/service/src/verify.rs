@@ -84,15 +84,18 @@ async fn verify(container: &Container) -> Verified {
 fn look(setting: &nri_cgroup::Setting, record: &Record) -> Option<VerifiedSetting> {
     let file = cgroups::file(setting)?;
     let found = cgroups::found(setting);
-    if setting.optional && found.is_err() {
+    let owner = owned::owner(&record.owners, &setting.field);
+    let in_force = cgroups::compare(std::slice::from_ref(setting)).is_empty();
+    // Older runtimes leave such a file alone (reservations of huge pages): for the engine nobody writes it.
+    if setting.optional && (found.is_err() || (owner.is_none() && !in_force)) {
         return None;
     }
     Some(VerifiedSetting {
         field: setting.field.clone(),
         file: file.as_os_str().into(),
         wanted: setting.expect.to_string(),
-        in_force: cgroups::compare(std::slice::from_ref(setting)).is_empty(),
+        in_force,
         found: found.map_err(|e| e.to_string()),
-        owner: owned::owner(&record.owners, &setting.field),
+        owner,
     })
 }
