@@ -1,6 +1,6 @@
 # shellcheck shell=sh
-# kube.sh: sourced by the scripts of engines that Kubernetes calls, after lib.sh; speaks to $SOCKET. A container's cgroup is $CGROUP and its id; $share says how a pod's containers share
-# processes: 0 with each other, 1 not at all.
+# kube.sh: sourced by the scripts of engines that Kubernetes calls, after lib.sh; speaks to $SOCKET. A container's cgroup is $CGROUP and
+# its id; $share says how a pod's containers share processes: 0 with each other, 1 not at all.
 share=0
 c() { cri "$SOCKET" "$@"; }
 id() { sed -n 's/.*"\(pod_sandbox_id\|container_id\)":"\([^"]*\)".*/\2/p'; }
