@@ -11,12 +11,21 @@ pub enum Controller {
     Hugetlb,
     Blkio,
     Devices,
+    Freezer,
 }
 
 impl Controller {
     /// All of them.
-    pub const ALL: [Self; 7] =
-        [Self::Cpu, Self::Cpuset, Self::Memory, Self::Pids, Self::Hugetlb, Self::Blkio, Self::Devices];
+    pub const ALL: [Self; 8] = [
+        Self::Cpu,
+        Self::Cpuset,
+        Self::Memory,
+        Self::Pids,
+        Self::Hugetlb,
+        Self::Blkio,
+        Self::Devices,
+        Self::Freezer,
+    ];
 
     /// Its name among the mount options of version 1.
     pub fn name(self) -> &'static str {
@@ -28,6 +37,7 @@ impl Controller {
             Self::Hugetlb => "hugetlb",
             Self::Blkio => "blkio",
             Self::Devices => "devices",
+            Self::Freezer => "freezer",
         }
     }
 }

@@ -3,7 +3,7 @@
 //! What is to be written and found is `nri-cgroup`'s; here files are read and written. Nothing of it waits for long, so it is done in place.
 
 use crate::record::Record;
-use nri_cgroup::{Hierarchy, Place, Setting, hierarchies};
+use nri_cgroup::{Controller, Hierarchy, Place, Setting, hierarchies};
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -49,6 +49,16 @@ pub fn place(record: &Record) -> Option<Place> {
     let path = &record.container.linux.cgroups_path;
     let expected = Place::expected(path, record.runtime.uses_systemd());
     Some(Place::of_process(&mounted(), membership, expected.as_deref()))
+}
+
+/// Whether a container is paused. Runtimes do it by the freezer, and no verb of theirs is asked for it.
+pub fn is_paused(place: &Place) -> bool {
+    let read = |file: PathBuf| fs::read_to_string(file).unwrap_or_default();
+    match (place.v1(Controller::Freezer), place.v2(Controller::Freezer)) {
+        (Some(dir), _) => read(dir.join("freezer.state")).trim() != "THAWED" && dir.is_dir(),
+        (None, Some(dir)) => read(dir.join("cgroup.events")).lines().any(|line| line == "frozen 1"),
+        (None, None) => false,
+    }
 }
 
 /// The threads in a container's control groups, those of groups below them included.

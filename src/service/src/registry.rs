@@ -4,12 +4,13 @@
 //! records themselves are behind plain mutexes that are never held over anything that waits.
 
 use crate::{
+    cgroups,
     exits::Process,
     oom::{self, OomWatch},
-    record::{Key, PodRecord, Record},
+    record::{Key, Phase, PodRecord, Record},
     store::{Store, StoreError},
 };
-use nri_api::proto::{Container as ContainerMessage, PodSandbox};
+use nri_api::proto::{Container as ContainerMessage, ContainerState, PodSandbox};
 use std::{
     collections::{HashMap, HashSet},
     sync::{
@@ -330,9 +331,14 @@ impl Registry {
     /// What events of this container carry.
     pub fn messages(&self, container: &Container) -> (PodSandbox, ContainerMessage) {
         let record = lock(&container.record);
-        let message = record.message();
-        let pod_id = record.pod_id.clone();
+        let (copy, pod_id) = (record.clone(), record.pod_id.clone());
         drop(record);
+        let mut message = copy.message();
+        if copy.phase == Phase::Running
+            && cgroups::place(&copy).is_some_and(|place| cgroups::is_paused(&place))
+        {
+            message.state = ContainerState::CONTAINER_PAUSED.into();
+        }
         (self.pod(&pod_id).map(|p| p.sandbox).unwrap_or_default(), message)
     }
 }

@@ -144,7 +144,7 @@ async fn create(
         return Ok(None);
     }
     let mut pid = finished.and_then(|f| f.pid);
-    if pid.is_none() && record.asked != record.in_force {
+    if pid.is_none() && (record.asked != record.in_force || record.has_owned_resources()) {
         pid = pid_of(&record).await;
     }
     if let Err(refusal) = service.enforce_created(&container, pid) {
