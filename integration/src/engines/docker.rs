@@ -26,15 +26,23 @@ impl Deref for Docker {
 impl Docker {
     /// Starts it, with the wrapper as its default runtime `nri`; the suite's own is `runc`, as everywhere. Containers live on without it.
     pub fn start(suite: &Suite) -> Self {
-        Self::start_with(suite, |host| {
+        Self::start_with(Host::new(suite), |host| {
             let runtimes = json!({"nri": {"path": host.launcher()}});
             json!({"runtimes": runtimes, "default-runtime": "nri", "live-restore": true})
         })
     }
 
+    /// The same, with crun as the real runtime, which it also has as `crun`.
+    pub fn start_on_crun(suite: &Suite) -> Self {
+        Self::start_with(Host::on(suite, "crun"), |host| {
+            let runtimes = json!({"nri": {"path": host.launcher()}, "crun": {"path": host.runtime().path}});
+            json!({"runtimes": runtimes, "default-runtime": "nri"})
+        })
+    }
+
     /// Starts it with a `daemon.json`.
-    pub fn start_with(suite: &Suite, configuration: impl FnOnce(&Host) -> Value) -> Self {
-        let new = Self { host: Host::new(suite) };
+    pub fn start_with(host: Host, configuration: impl FnOnce(&Host) -> Value) -> Self {
+        let new = Self { host };
         fs::create_dir(new.dir()).expect("our directory");
         fs::write(new.dir().join("daemon.json"), configuration(&new.host).to_string())
             .expect("our directory");

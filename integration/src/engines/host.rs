@@ -10,7 +10,7 @@ use std::{
     process::Command,
 };
 
-/// A node whose real runtime is a suite's runc.
+/// A node whose real runtime is a suite's, its runc unless another is asked for.
 #[derive(Debug)]
 pub struct Host {
     node: Node,
@@ -28,7 +28,13 @@ impl Deref for Host {
 impl Host {
     /// A new one, in which nothing runs.
     pub fn new(suite: &Suite) -> Self {
-        Self { node: Node::new(&Runtime { name: "runc", path: suite.program("runc") }), suite: suite.clone() }
+        Self::on(suite, "runc")
+    }
+
+    /// The same, with another real runtime of the suite.
+    pub fn on(suite: &Suite, runtime: &'static str) -> Self {
+        let node = Node::new(&Runtime { name: runtime, path: suite.program(runtime) });
+        Self { node, suite: suite.clone() }
     }
 
     /// The suite.

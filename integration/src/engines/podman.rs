@@ -31,20 +31,24 @@ impl Podman {
 
     /// The same; `json` says whether it gives its runtime `--log`.
     pub fn start_with(suite: &Suite, json: bool) -> Self {
-        Self::place(suite, |host| {
-            let more = if json { ", \"nri\"" } else { "" };
-            let (ours, runc) = (host.launcher(), suite.program("runc"));
-            format!(
-                "runtime = \"nri\"\nruntime_supports_json = [\"crun\", \"runc\"{more}]\n[engine.runtimes]\nnri = [{ours:?}]\nrunc = [{runc:?}]\n"
-            )
-        })
+        Self::place(Host::new(suite), json)
     }
 
-    /// With this rest of the section `[engine]` of its configuration.
-    pub fn place(suite: &Suite, engine: impl FnOnce(&Host) -> String) -> Self {
-        let new = Self { host: Host::new(suite) };
+    /// The same, with crun as the real runtime, which it also has as `crun`.
+    pub fn start_on_crun(suite: &Suite) -> Self {
+        Self::place(Host::on(suite, "crun"), true)
+    }
+
+    fn place(host: Host, json: bool) -> Self {
+        let new = Self { host };
         fs::create_dir(new.dir()).expect("our directory");
-        fs::write(new.dir().join("engine.conf"), engine(&new.host)).expect("our directory");
+        let more = if json { ", \"nri\"" } else { "" };
+        let (ours, bare) = (new.launcher(), &new.runtime());
+        let engine = format!(
+            "runtime = \"nri\"\nruntime_supports_json = [\"crun\", \"runc\"{more}]\n[engine.runtimes]\nnri = [{ours:?}]\n{} = [{:?}]\n",
+            bare.name, bare.path
+        );
+        fs::write(new.dir().join("engine.conf"), engine).expect("our directory");
         new.begin();
         new
     }

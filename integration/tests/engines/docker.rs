@@ -1,5 +1,6 @@
 //! Docker, with the wrapper as its default runtime and plugins on upstream's Go stub.
 
+mod crun;
 mod daemon;
 mod failing;
 mod identity;

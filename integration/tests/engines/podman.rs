@@ -1,5 +1,6 @@
 //! Podman, with the wrapper as its runtime and plugins on upstream's Go stub.
 
+mod crun;
 mod failing;
 mod identity;
 mod install;

@@ -19,7 +19,7 @@ fn it_learns_the_real_runtimes_version_and_features() {
             assert!(ours.contains("ociVersionMax"), "{ours}");
         }
         drop(docker);
-        let bare = Docker::start_with(suite, |_| json!({}));
+        let bare = Docker::start_with(Host::new(suite), |_| json!({}));
         let expected = bare.out(&["info", "--format", "{{.RuncCommit.ID}}"]);
         assert_eq!(ours, format!("nri {expected}"));
         assert_eq!(version, bare.out(&["version"]).replace(" runc:\n", " nri:\n"));
