@@ -14,9 +14,10 @@ D=$2
 version() { "$BIN/$1/containerd" --version | sed -n 's/.* v\{0,1\}\([0-9]*\)\.\([0-9]*\)\..*/\1.\2/p'; }
 
 config() { # SUITE RUNTIME NRI
-  local cri=io.containerd.grpc.v1.cri file=2 v
+  local cri=io.containerd.grpc.v1.cri file=2 bins="bin_dir = \"$D/cni/bin\"" v
   v=$(version "$1")
   case $v in 1.*) ;; *) file=3 cri=io.containerd.cri.v1.runtime ;; esac
+  case $v in 1.* | 2.0) ;; *) bins="bin_dirs = [\"$D/cni/bin\"]" ;; esac
   printf 'version = %s\nroot = "%s"\nstate = "%s"\n' "$file" "$D/root" "$D/state"
   printf 'disabled_plugins = ["io.containerd.internal.v1.opt"]\n[grpc]\n  address = "%s"\n' "$D/sock"
   [ $file = 2 ] || printf "[plugins.'io.containerd.cri.v1.images'.pinned_images]\n  sandbox = \"localhost/pause:local\"\n"
@@ -27,7 +28,7 @@ config() { # SUITE RUNTIME NRI
   # A star does not match a key with a slash.
   printf '  runtime_type = "io.containerd.runc.v2"\n  pod_annotations = ["*", "*/*"]\n  container_annotations = ["*", "*/*"]\n'
   printf "  [plugins.'%s'.containerd.runtimes.nri.options]\n    BinaryName = \"%s\"\n" $cri "$2"
-  printf "[plugins.'%s'.cni]\n  bin_dir = \"%s\"\n  conf_dir = \"%s\"\n" $cri "$D/cni/bin" "$D/cni/net.d"
+  printf "[plugins.'%s'.cni]\n  %s\n  conf_dir = \"%s\"\n" $cri "$bins" "$D/cni/net.d"
   [ "$v" = 1.6 ] || printf "[plugins.'io.containerd.nri.v1.nri']\n  disable = %s\n  socket_path = \"%s\"\n  plugin_path = \"%s\"\n  plugin_config_path = \"%s\"\n" \
     "$([ -n "$3" ] && echo false || echo true)" "$D/nri.sock" "$D/nri/plugins" "$D/nri/conf.d"
 }
@@ -65,7 +66,7 @@ stop() {
   local p t
   [ -s "$D/suite" ] || return 0
   stop_pid "$D/pid"
-  for p in $(shims); do kill -9 "$p"; done
+  for p in $(shims); do kill -9 "$p" 2>/dev/null; done
   for t in "$D"/state/io.containerd.runtime.v2.task/*/*; do [ ! -d "$t" ] || leftover "$t"; done >/dev/null 2>&1
   umount_below "$D"
   rm -rf "$D/state" "$D/root" "$D"/*sock* "$D/suite"

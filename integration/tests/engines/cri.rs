@@ -1,6 +1,7 @@
 //! containerd through the container runtime interface, called as a kubelet calls it.
 
 mod errors;
+mod many;
 mod update;
 
 use nri_integration::{engines::*, *};

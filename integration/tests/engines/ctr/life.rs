@@ -57,8 +57,9 @@ fn adjusted_and_followed() {
         if cpusets() {
             assert_eq!(look.limit("cpuset", "cpuset.cpus", "cpuset.cpus"), "0");
         }
-        let inside = containerd.ctr(&["tasks", "exec", "--exec-id", "e", &id, "/bin/cat", "/data/file"]);
-        assert_eq!(inside.success().out(), "from a plugin\n");
+        let script = "test \"$(cat /data/file)\" = 'from a plugin' && exit 9";
+        let inside = containerd.ctr(&["tasks", "exec", "--exec-id", "e", &id, "/bin/sh", "-c", script]);
+        assert_eq!(inside.code, Some(9), "{}", inside.err());
         containerd.ctr(&["tasks", "pause", &id]).success();
         containerd.ctr(&["tasks", "resume", &id]).success();
 

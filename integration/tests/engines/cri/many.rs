@@ -1,0 +1,48 @@
+//! Pods that come and go at the same time.
+
+use super::{Pod, WAIT, member, remove};
+use nri_integration::{engines::*, *};
+use serde_json::json;
+use std::thread;
+
+#[test]
+fn pods_at_once_do_not_mix() {
+    if !Containerd::has_cri("cri many") {
+        return;
+    }
+    for_each_suite("cri many", "containerd", |suite| {
+        let containerd = Containerd::start(suite);
+        let journal =
+            containerd.launch("10-adjust", &Program::Adjust, "[create]\nenv = { set = { A = 'b' } }\n");
+        let names = ["web", "db", "cache", "queue"];
+        thread::scope(|scope| {
+            for name in names {
+                let (containerd, journal) = (&containerd, &journal);
+                scope.spawn(move || {
+                    let pod = Pod::run(containerd, name);
+                    let ids = ["one", "two"].map(|c| pod.start(c, &json!({}), &WAIT));
+                    for id in &ids {
+                        let script = format!("test $(hostname).$A = {name}.b && exit 5");
+                        let exec = json!({"container_id": id, "cmd": ["/bin/sh", "-c", script]});
+                        assert_eq!(containerd.cri("ExecSync", &exec)["exit_code"], 5);
+                        remove(containerd, id);
+                    }
+                    let pod_id = pod.id.clone();
+                    pod.remove();
+                    journal.wait_for("RemovePodSandbox", &pod_id);
+                    for id in &ids {
+                        assert_eq!(journal.events(id), member(&[]));
+                    }
+                    let heard = journal.events(&pod_id);
+                    assert_eq!(heard.len(), 3 + 2 * member(&[]).len(), "{heard:?}");
+                    assert_eq!(
+                        (heard.first(), heard.last()),
+                        (Some(&"RunPodSandbox".to_owned()), Some(&"RemovePodSandbox".to_owned()))
+                    );
+                });
+            }
+        });
+        assert_eq!(containerd.status().unwrap()["containers"], 0);
+        assert_eq!(containerd.status().unwrap()["pods"], 0);
+    });
+}
