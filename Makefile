@@ -2,7 +2,7 @@
 # and, for test-engines, integration/engines/setup.sh.
 CARGO ?= cargo
 
-.PHONY: help build release demo test test-engines lint bench vectors fuzz fuzz-short setup clean test-packaging
+.PHONY: help build release demo test test-engines lint bench vectors fuzz fuzz-short setup clean test-packaging test-engines-extra
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -31,6 +31,12 @@ test-engines: setup ## SUITES='trixie': containerd, Docker and Podman of these D
 	$(CARGO) build --workspace --bins --examples
 	NRI_ENGINE_SUITES='$(or $(SUITES),bookworm trixie sid)' $(CARGO) test -p nri-integration --test engines --no-fail-fast; \
 		passed=$$?; integration/skipped.sh; exit $$passed
+
+test-engines-extra: ## engines that are built from Go modules: BuildKit, nerdctl, CRI-O, cri-dockerd (NAMES='crio …' chooses)
+	integration/plugins/build.sh
+	$(CARGO) build --workspace --bins --examples
+	nice integration/engines/extra/build.sh
+	integration/engines/extra/run.sh $(NAMES)
 
 test-packaging: ## units, Kubernetes manifests, the node installer (shellcheck, systemd-analyze; Go for the manifests)
 	$(CARGO) build -p nri-container-runtime -p nri-oci-hook -p nrid -p nrictl
