@@ -1,0 +1,312 @@
+//! Whether a file is in the hands of its owner alone: who else could put another file in its place, or write to it.
+//!
+//! What runs with our rights, and what tells us what to run, must not be another's to change: plugins, their configuration, our own. Start from
+//! [`Owners::check`]. Nothing is opened here, and nothing is mended: a refusal says what to do.
+
+#![forbid(unsafe_code)]
+
+use rustix::process::geteuid;
+use std::{
+    collections::VecDeque,
+    ffi::{OsStr, OsString},
+    fs, io,
+    os::unix::fs::{FileTypeExt, MetadataExt},
+    path::{Component, Path, PathBuf},
+};
+
+/// As many links as the kernel follows.
+const MOST_LINKS: usize = 40;
+
+/// Why a file is not to be relied upon.
+#[derive(Debug, thiserror::Error)]
+pub enum Untrusted {
+    /// Somebody else owns it, or something on the way to it.
+    #[error("{} belongs to user {uid}, who could change {what}; it must belong to {owner}: chown {owner} {}", path.display(), path.display())]
+    Owner {
+        /// What belongs to them.
+        path: PathBuf,
+        /// Who they are.
+        uid: u32,
+        /// Whom it is to belong to.
+        owner: u32,
+        /// What they could do with it.
+        what: What,
+    },
+    /// Others may write to it, or to a directory on the way to it.
+    #[error("{} is writable by {who} (mode {mode:o}), who could change {what}: chmod {fix} {}", path.display(), path.display())]
+    Writable {
+        /// What may be written to.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+        /// "its group" or "everybody".
+        who: &'static str,
+        /// What `chmod` is to be told.
+        fix: &'static str,
+        /// What they could do with it.
+        what: What,
+    },
+    /// Links that lead nowhere.
+    #[error("{}: too many symbolic links", .0.display())]
+    Links(PathBuf),
+    /// It cannot be looked at.
+    #[error("{} cannot be examined: {source}", path.display())]
+    Unreadable {
+        /// What cannot.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// What one could change who controls a part of a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// The file itself.
+    It,
+    /// What is in the directory.
+    Inside,
+}
+
+impl std::fmt::Display for What {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::It => "it",
+            Self::Inside => "what is in it",
+        })
+    }
+}
+
+impl Untrusted {
+    /// Whether the file is simply not there.
+    pub fn is_missing(&self) -> bool {
+        matches!(self, Self::Unreadable { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+}
+
+/// Who may own what we rely upon: root, and whoever we run as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Owners {
+    euid: u32,
+}
+
+impl Owners {
+    /// Root, and the user that this process runs as.
+    pub fn of_this_process() -> Self {
+        Self { euid: geteuid().as_raw() }
+    }
+
+    /// Root, and this user.
+    pub fn and(euid: u32) -> Self {
+        Self { euid }
+    }
+
+    /// Whether the user is one of them.
+    pub fn contains(&self, uid: u32) -> bool {
+        uid == 0 || uid == self.euid
+    }
+
+    /// Follows an absolute path from the root on, link by link, as the kernel does, and looks at everything that it passes: each must belong to one of the
+    /// owners, and no other may write to it. In a directory with the sticky bit, such as `/tmp`, others may write: what is ours there stays ours.
+    ///
+    /// # Errors
+    /// The first that does not. A path that is not absolute is taken from the root.
+    pub fn check(&self, path: &Path) -> Result<(), Untrusted> {
+        let mut todo: VecDeque<OsString> = VecDeque::new();
+        put(&mut todo, path);
+        let mut done = PathBuf::from("/");
+        let mut links = 0;
+        self.look(&done)?;
+        while let Some(name) = todo.pop_front() {
+            if name == OsStr::new("..") {
+                done.pop(); // it holds no links, so that this is what the kernel does
+                continue;
+            }
+            done.push(&name);
+            let Some(target) = self.look(&done)? else { continue };
+            links += 1;
+            if links > MOST_LINKS {
+                return Err(Untrusted::Links(path.to_owned()));
+            }
+            if target.is_absolute() {
+                done = PathBuf::from("/");
+            } else {
+                done.pop();
+            }
+            put(&mut todo, &target);
+        }
+        Ok(())
+    }
+
+    /// Looks at one thing; where a link leads.
+    fn look(&self, path: &Path) -> Result<Option<PathBuf>, Untrusted> {
+        let unreadable = |source| Untrusted::Unreadable { path: path.to_owned(), source };
+        let meta = fs::symlink_metadata(path).map_err(unreadable)?;
+        let kind = meta.file_type();
+        let what = if kind.is_dir() { What::Inside } else { What::It };
+        if !self.contains(meta.uid()) && !is_unmapped(meta.uid()) {
+            let owner = self.euid;
+            return Err(Untrusted::Owner { path: path.to_owned(), uid: meta.uid(), owner, what });
+        }
+        if kind.is_symlink() {
+            return fs::read_link(path).map(Some).map_err(unreadable);
+        }
+        let mode = meta.mode() & 0o7777;
+        let sticky = kind.is_dir() && mode & 0o1000 != 0;
+        // What is written to a device is not what others read from it: /dev/null.
+        if mode & 0o022 != 0 && !sticky && !kind.is_char_device() {
+            let (who, fix) = if mode & 0o002 != 0 { ("everybody", "go-w") } else { ("its group", "g-w") };
+            return Err(Untrusted::Writable { path: path.to_owned(), mode, who, fix, what });
+        }
+        Ok(None)
+    }
+}
+
+/// Puts the names of a path before what is still to do.
+fn put(todo: &mut VecDeque<OsString>, path: &Path) {
+    for component in path.components().rev() {
+        match component {
+            Component::Normal(name) => todo.push_front(name.to_owned()),
+            Component::ParentDir => todo.push_front("..".into()),
+            Component::RootDir | Component::CurDir | Component::Prefix(_) => {}
+        }
+    }
+}
+
+/// In a user namespace, what belongs to the host's root is shown as belonging to the overflow user, as is all else that is not mapped. Such an owner
+/// cannot be told from root; the modes still count.
+fn is_unmapped(uid: u32) -> bool {
+    let overflow = || fs::read_to_string("/proc/sys/kernel/overflowuid").ok()?.trim().parse().ok();
+    let initial = || {
+        let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+        map.split_whitespace().eq(["0", "0", "4294967295"])
+    };
+    overflow() == Some(uid) && !initial()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+
+    struct Dir(tempfile::TempDir);
+
+    impl Dir {
+        fn new() -> Self {
+            Self(tempfile::tempdir().unwrap())
+        }
+
+        fn path(&self, name: &str) -> PathBuf {
+            self.0.path().canonicalize().unwrap().join(name)
+        }
+
+        fn make(&self, name: &str, mode: u32) {
+            let path = self.path(name);
+            if name.ends_with('/') {
+                fs::create_dir(&path).unwrap();
+            } else {
+                fs::write(&path, "").unwrap();
+            }
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+        }
+
+        /// The refusal, without the directory's name; empty where there is none.
+        fn check(&self, name: &str, expected: &str) {
+            let found = Owners::of_this_process().check(&self.path(name));
+            let text = found.map_or_else(|e| e.to_string(), |()| String::new());
+            assert_eq!(text.replace(&*self.path("").to_string_lossy(), ""), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn modes_of_the_file_and_of_what_is_above_it() {
+        let dir = Dir::new();
+        for (name, mode) in [("ok/", 0o755), ("group/", 0o775), ("all/", 0o777), ("sticky/", 0o1777)] {
+            dir.make(name, mode);
+            dir.make(&format!("{name}file"), 0o644);
+        }
+        dir.check("ok/file", "");
+        dir.check("sticky/file", "");
+        dir.check(
+            "group/file",
+            "group is writable by its group (mode 775), who could change what is in it: chmod g-w group",
+        );
+        dir.check(
+            "all/file",
+            "all is writable by everybody (mode 777), who could change what is in it: chmod go-w all",
+        );
+        dir.make("ok/open", 0o622);
+        dir.check(
+            "ok/open",
+            "ok/open is writable by everybody (mode 622), who could change it: chmod go-w ok/open",
+        );
+        dir.make("ok/shared", 0o664);
+        dir.check(
+            "ok/shared",
+            "ok/shared is writable by its group (mode 664), who could change it: chmod g-w ok/shared",
+        );
+        // The sticky bit of a file means nothing.
+        dir.make("ok/stuck", 0o1666);
+        assert!(Owners::of_this_process().check(&dir.path("ok/stuck")).is_err());
+    }
+
+    #[test]
+    fn links_are_followed_and_what_they_pass_counts() {
+        let dir = Dir::new();
+        dir.make("ok/", 0o755);
+        dir.make("all/", 0o777);
+        dir.make("ok/file", 0o644);
+        dir.make("all/file", 0o644);
+        symlink("../all/file", dir.path("ok/into")).unwrap();
+        symlink("../ok/../ok/file", dir.path("ok/around")).unwrap();
+        symlink(dir.path("ok/around"), dir.path("ok/twice")).unwrap();
+        symlink(dir.path("ok/file"), dir.path("all/out")).unwrap();
+        symlink("loop", dir.path("ok/loop")).unwrap();
+        dir.check("ok/around", "");
+        dir.check("ok/twice", "");
+        let all = "all is writable by everybody (mode 777), who could change what is in it: chmod go-w all";
+        dir.check("ok/into", all);
+        dir.check("all/out", all);
+        dir.check("ok/loop", "ok/loop: too many symbolic links");
+        dir.check("ok/gone", "ok/gone cannot be examined: No such file or directory (os error 2)");
+        assert!(Owners::of_this_process().check(&dir.path("ok/gone")).unwrap_err().is_missing());
+        assert!(!Owners::of_this_process().check(&dir.path("all/gone")).unwrap_err().is_missing());
+    }
+
+    #[test]
+    fn owners_of_the_file_its_directories_and_links() {
+        if !geteuid().is_root() {
+            return; // only root can give files away, and CI is root
+        }
+        let dir = Dir::new();
+        for name in ["ours/", "theirs/", "sticky/"] {
+            dir.make(name, if name == "sticky/" { 0o1777 } else { 0o755 });
+            dir.make(&format!("{name}file"), 0o644);
+        }
+        dir.make("ours/given", 0o600);
+        symlink("../ours/file", dir.path("sticky/link")).unwrap();
+        for (name, follow) in [("theirs", true), ("ours/given", true), ("sticky/file", true), ("sticky/link", false)]
+        {
+            match follow {
+                true => chown(dir.path(name), Some(4711), None).unwrap(),
+                false => std::os::unix::fs::lchown(dir.path(name), Some(4711), None).unwrap(),
+            }
+        }
+        let refused = |path: &str, what: &str| {
+            format!("{path} belongs to user 4711, who could change {what}; it must belong to 0: chown 0 {path}")
+        };
+        dir.check("ours/file", "");
+        dir.check("theirs/file", &refused("theirs", "what is in it"));
+        dir.check("ours/given", &refused("ours/given", "it"));
+        dir.check("sticky/file", &refused("sticky/file", "it"));
+        dir.check("sticky/link", &refused("sticky/link", "it"));
+        // Whoever we run as may own it, too.
+        assert!(Owners::and(4711).check(&dir.path("ours/given")).is_ok());
+    }
+
+    #[test]
+    fn devices_have_no_content_to_change() {
+        assert!(Owners::of_this_process().check(Path::new("/dev/null")).is_ok());
+    }
+}
