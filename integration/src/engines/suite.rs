@@ -1,7 +1,10 @@
 //! Which engines are installed.
 
 use crate::{find_program, is_root, limitation, script, skip};
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Once,
+};
 
 /// All that `engines/setup.sh` installs.
 const ALL: [&str; 3] = ["bookworm", "trixie", "sid"];
@@ -69,7 +72,8 @@ pub fn suites() -> Vec<Suite> {
 /// A suite that is named is not installed.
 pub fn for_each_suite(name: &str, program: &str, test: impl Fn(&Suite)) {
     if std::env::var_os(CHOICE).is_some_and(|v| v == "none") {
-        return limitation(name, "engines are not asked for");
+        static SAID: Once = Once::new();
+        return SAID.call_once(|| limitation("all of tests/engines", "engines are not asked for"));
     }
     if !is_root() {
         return skip(name, "not root");
