@@ -7,17 +7,21 @@
 
 mod duration;
 mod model;
+mod names;
 mod places;
+mod plugin;
 
 pub use duration::{InvalidDuration, parse_duration};
 pub use model::{
-    CdiSettings, ClassSettings, Config, Enforce, EngineSettings, InCharge, LogSettings, NamedRuntime,
-    OnFailure, PluginPolicy, RuntimeSettings, Unreachable, ValidatorSettings,
+    CdiSettings, ClassSettings, Config, ConnectionSettings, Enforce, EngineSettings, InCharge, LogSettings,
+    Mode, NamedRuntime, OptOutSettings, RuntimeSettings, Unreachable, ValidatorSettings,
 };
+pub use names::{CAPABILITIES, FIELD_GROUPS, RLIMITS};
 pub use places::{
     BYPASS_ENV, BYPASS_FILE, CONFIG_ENV, CONFIG_FILE, DEFAULT_RUNTIMES, LIBEXEC_DIR, Owner, PLUGIN_DIR,
     PLUGIN_SOCKET, RUNTIME_ENV, SEARCH_PATH, runtime_root, state_dir,
 };
+pub use plugin::{Account, Capability, FieldGroup, Limit, OnFailure, PluginPolicy, Restart, Rlimit, User};
 
 /// Why a configuration file is not acceptable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -98,6 +102,38 @@ mod tests {
             "[engines]\ncontainerd = 'both'\n",
             "line 2, column 14: unknown variant `both`, expected one of `auto`, `engine`, `ours`",
         );
+    }
+
+    #[test]
+    fn modes_and_who_may_opt_out_of_them() {
+        let config =
+            Config::parse("mode = 'shadow'\n[opt-out]\nannotation = 'example.com/no-nri'\n").unwrap();
+        assert_eq!(
+            (config.mode, config.opt_out.annotation.as_deref()),
+            (Mode::Shadow, Some("example.com/no-nri"))
+        );
+        assert_eq!((Config::default().mode, Config::default().opt_out.annotation), (Mode::Apply, None));
+        check("mode = 'dark'\n", "line 1, column 8: unknown variant `dark`, expected `apply` or `shadow`");
+    }
+
+    #[test]
+    fn plugins_that_connect_and_plugins_that_come_back() {
+        let config = Config::parse(
+            "plugin-restart-backoff = '2s'\n[connections]\nallow-uids = [7]\nallow-programs = ['/p']\nmax-unregistered = 1\n",
+        )
+        .unwrap();
+        let expected = ConnectionSettings {
+            allow_uids: vec![7],
+            allow_programs: Some(vec!["/p".into()]),
+            max_unregistered: 1,
+            max_plugins: 256,
+        };
+        assert_eq!(config.connections, expected);
+        let backoff =
+            (config.plugin_restart_backoff.as_secs(), config.plugin_restart_backoff_limit.as_secs());
+        assert_eq!(backoff, (2, 60));
+        let e = Config::parse("[connections]\nallow_uids = [-1]\n").unwrap_err();
+        assert_eq!((e.line, e.column), (2, 15), "{e}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The keys of the configuration file, with their defaults.
 
-use crate::duration;
+use crate::{duration, plugin::PluginPolicy};
 use serde::Deserialize;
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
@@ -25,6 +25,12 @@ pub struct Config {
     /// How long a plugin may take to answer a request.
     #[serde(alias = "plugin-request-timeout", deserialize_with = "duration::deserialize")]
     pub plugin_request_timeout: Duration,
+    /// How long a launched plugin that ended is away at first; each further failure doubles it.
+    #[serde(alias = "plugin-restart-backoff", deserialize_with = "duration::deserialize")]
+    pub plugin_restart_backoff: Duration,
+    /// How long it may be away at most. Who was active for as long begins anew.
+    #[serde(alias = "plugin-restart-backoff-limit", deserialize_with = "duration::deserialize")]
+    pub plugin_restart_backoff_limit: Duration,
     /// A further socket for external plugins, beside `nri.sock` in the state directory; empty: none. Default: [`crate::PLUGIN_SOCKET`]
     /// where no engine with NRI of its own is installed.
     #[serde(alias = "socket-path")]
@@ -39,6 +45,13 @@ pub struct Config {
     pub unreachable: Unreachable,
     /// What happens when control groups do not hold what plugins set.
     pub enforce: Enforce,
+    /// Whether what plugins ask for is done.
+    pub mode: Mode,
+    /// Which containers are left alone.
+    #[serde(alias = "opt-out")]
+    pub opt_out: OptOutSettings,
+    /// Plugins that connect by themselves.
+    pub connections: ConnectionSettings,
     /// The real runtime.
     pub runtime: RuntimeSettings,
     /// Who adapts the containers of engines that have NRI of their own.
@@ -127,36 +140,41 @@ pub struct NamedRuntime {
     pub path: PathBuf,
 }
 
-/// What a failing plugin means.
+/// Whether what plugins ask for is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum OnFailure {
-    /// The request goes on without it.
+pub enum Mode {
+    /// It is.
     #[default]
-    Ignore,
-    /// The request fails.
-    Fail,
+    Apply,
+    /// Plugins are asked; what would change is told, and nothing changes.
+    Shadow,
 }
 
-/// `[[plugin]]`
+/// `[connections]`: plugins that connect by themselves.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct PluginPolicy {
-    /// `NN-name`, or a name under any index.
-    #[serde(rename = "match")]
-    pub pattern: String,
-    /// What its failure means.
-    #[serde(default, alias = "on-failure")]
-    pub on_failure: OnFailure,
-    /// No container is created while it is not there.
-    #[serde(default)]
-    pub required: bool,
-    /// In place of `plugin_request_timeout`.
-    #[serde(default, deserialize_with = "duration::deserialize_option")]
-    pub timeout: Option<Duration>,
-    /// How many timeouts in a row close its connection.
-    #[serde(default = "one", alias = "consecutive-timeouts")]
-    pub consecutive_timeouts: u32,
+#[serde(default, deny_unknown_fields)]
+pub struct ConnectionSettings {
+    /// Users that may connect, beside root and the one that `nrid` runs as.
+    #[serde(alias = "allow-uids")]
+    pub allow_uids: Vec<u32>,
+    /// Programs that may connect; without it, any.
+    #[serde(alias = "allow-programs")]
+    pub allow_programs: Option<Vec<PathBuf>>,
+    /// How many connections may wait for their registration.
+    #[serde(alias = "max-unregistered")]
+    pub max_unregistered: usize,
+    /// How many plugins there may be, launched ones included.
+    #[serde(alias = "max-plugins")]
+    pub max_plugins: usize,
+}
+
+/// `[opt_out]`: containers that are left alone.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct OptOutSettings {
+    /// An annotation by which a container, or its pod, wants to be left alone. Default: none can.
+    pub annotation: Option<String>,
 }
 
 /// `[default_validator]`, with upstream's keys.
@@ -219,8 +237,10 @@ pub struct CdiSettings {
     pub spec_dirs: Vec<PathBuf>,
 }
 
-fn one() -> u32 {
-    1
+impl Default for ConnectionSettings {
+    fn default() -> Self {
+        Self { allow_uids: Vec::new(), allow_programs: None, max_unregistered: 64, max_plugins: 256 }
+    }
 }
 
 impl Default for LogSettings {
@@ -244,11 +264,16 @@ impl Default for Config {
             plugin_config_path: "/etc/nri/conf.d".into(),
             plugin_registration_timeout: Duration::from_secs(5),
             plugin_request_timeout: Duration::from_secs(2),
+            plugin_restart_backoff: Duration::from_secs(1),
+            plugin_restart_backoff_limit: Duration::from_secs(60),
             socket_path: None,
             state_dir: None,
             start_timeout: Duration::from_secs(20),
             unreachable: Unreachable::default(),
             enforce: Enforce::default(),
+            mode: Mode::default(),
+            opt_out: OptOutSettings::default(),
+            connections: ConnectionSettings::default(),
             runtime: RuntimeSettings::default(),
             engines: EngineSettings::default(),
             plugin: Vec::new(),
