@@ -215,6 +215,7 @@ impl Draft {
             owners: proto::FieldOwners::default(),
             in_force: asked.clone(),
             asked,
+            pending: None,
             phase: Phase::Creating,
             pid: None,
             start_time: None,

@@ -15,6 +15,7 @@ use nri_api::proto::LinuxResources;
 use nri_cgroup::{Plan, rdt_settings, settings};
 use nri_config::Enforce;
 use nri_spec::{changed, merge_resources};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, path::Path};
 
@@ -31,7 +32,7 @@ const BY_DEVICE: [(&str, &str); 5] = [
 ];
 
 /// Resources as they are to be.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Laid {
     /// `linux.resources`.
     pub resources: Value,

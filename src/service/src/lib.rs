@@ -44,6 +44,7 @@ pub mod names;
 pub mod network;
 pub mod oom;
 pub mod owned;
+pub mod recall;
 pub mod record;
 pub mod registry;
 pub mod runtime;

@@ -1,7 +1,9 @@
 //! What is known of one container, and kept on disk so that a restart of `nrid` does not forget it.
 
-use crate::{bundle::digest, engine_nri::Maker, runtime::LowLevelRuntime};
-use nri_api::proto::{self, ContainerState, FieldOwners};
+use crate::{bundle::digest, enforce::Laid, engine_nri::Maker, runtime::LowLevelRuntime};
+use nri_api::opt;
+use nri_api::proto::{self, ContainerState, FieldOwners, LinuxResources, OptionalString};
+use protobuf::MessageField;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -64,6 +66,20 @@ pub struct BundleRecord {
     pub written: Option<String>,
 }
 
+/// An update that is under way, and what the record has when it has been made.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Pending {
+    /// What the engine has asked for.
+    pub asked: Value,
+    /// What is in force.
+    pub laid: Laid,
+    /// Who owns which field.
+    #[serde(with = "as_json")]
+    pub owners: FieldOwners,
+    /// The wrapper that runs the runtime's `update`; none: we do.
+    pub caller: Option<Caller>,
+}
+
 /// A process, with what tells it from another of the same id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Caller {
@@ -111,6 +127,9 @@ pub struct Record {
     pub asked: Value,
     /// `linux.resources` as they are in force.
     pub in_force: Value,
+    /// An update that is under way: an `nrid` that ends in the middle of it is succeeded by one that has to know.
+    #[serde(default)]
+    pub pending: Option<Pending>,
     /// Where it is in its life.
     pub phase: Phase,
     /// First process; none before it is known.
@@ -141,6 +160,30 @@ impl Record {
         .into();
         container.pid = self.pid.and_then(|p| u32::try_from(p).ok()).unwrap_or(0);
         container
+    }
+
+    /// Takes over an update that has been made.
+    pub fn complete(&mut self, update: Pending) {
+        let Pending { asked, laid, owners, .. } = update;
+        let message = nri_spec::resources_to_nri(&laid.resources);
+        self.pending = None;
+        self.asked = asked;
+        self.owners = owners;
+        self.in_force = laid.resources;
+        if let (Ok(resources), Some(linux)) = (message, self.container.linux.as_mut()) {
+            let old = linux.resources.take().unwrap_or_default();
+            // Classes are no part of the OCI resources; the empty name takes a container out of any.
+            let class = |new: Option<String>, old: MessageField<OptionalString>| match new {
+                Some(name) => opt(Some(name).filter(|n| !n.is_empty())),
+                None => old,
+            };
+            linux.resources = Some(LinuxResources {
+                blockio_class: class(laid.blockio_class, old.blockio_class),
+                rdt_class: class(laid.rdt_class.map(|(name, _)| name), old.rdt_class),
+                ..resources
+            })
+            .into();
+        }
     }
 
     /// Whether plugins own any resource, so that an update has to be laid out anew.

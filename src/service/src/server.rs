@@ -243,18 +243,28 @@ async fn start(service: &Arc<Service>, channel: &mut Channel, key: &Key) -> Answ
 
 async fn update(service: &Arc<Service>, channel: &mut Channel, begin: &Begin, key: &Key) -> Answer {
     let _lane = service.lane(key).await;
-    let update = match service.update(begin, key).await {
+    let caller = channel.peer_pid().and_then(Caller::of);
+    let update = match service.update(begin, key, caller).await {
         Ok(Some(update)) => update,
         Ok(None) => return Ok(Some(Reply::Bypass)),
         Err(refusal) => return Ok(Some(refused(refusal))),
     };
     let finished = proceed(channel, update.substitute.clone()).await;
-    if finished.is_some_and(|f| f.exit == Exit::Code(0))
-        && let Err(refusal) = service.updated(update).await
-    {
-        return Ok(Some(refused(refusal)));
+    match finished {
+        Some(finished) if finished.exit == Exit::Code(0) => match service.updated(update).await {
+            Ok(()) => Ok(Some(Reply::Done)),
+            Err(refusal) => Ok(Some(refused(refusal))),
+        },
+        Some(_) => {
+            service.not_updated(&update);
+            Ok(Some(Reply::Done))
+        }
+        // The wrapper was killed, its runtime with it: what the control groups hold counts.
+        None => {
+            service.perhaps_updated(&update);
+            Ok(None)
+        }
     }
-    Ok(Some(Reply::Done))
 }
 
 async fn delete(service: &Arc<Service>, channel: &mut Channel, key: &Key) -> Answer {

@@ -5,15 +5,12 @@ use crate::{
     enforce::Laid,
     keeper::Keeper,
     owned,
-    record::{Phase, Record},
-    registry::{Container, Registry},
+    record::{Pending, Phase, Record},
+    registry::Container,
 };
-use nri_api::proto::{
-    ContainerEviction, ContainerUpdate, FieldOwners, LinuxResources, OptionalString, OwningPlugins,
-};
-use nri_api::{PluginId, opt};
+use nri_api::PluginId;
+use nri_api::proto::{ContainerEviction, ContainerUpdate, FieldOwners, LinuxResources, OwningPlugins};
 use nri_spec::changed;
-use protobuf::MessageField;
 use serde_json::{Map, Value};
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -108,13 +105,16 @@ impl Keeper {
         follow_swap(&record.in_force, resources.memory.swap.is_some(), &mut wanted.resources);
         // Who asked is told by itself.
         self.check_wanted(&record, &wanted, &FieldOwners::default()).await?;
+        let mut owners = record.owners.clone();
+        by.owns(&mut owners, &update.container_id, &changed(&record.in_force, &wanted.resources));
+        let pending = Pending { asked: record.asked.clone(), laid: wanted.clone(), owners, caller: None };
+        self.registry.change(&container, |r| r.pending = Some(pending.clone()));
         let made = self.make(&record, &wanted).await;
         if made.is_err() {
             self.take_back(&record, &wanted).await;
+            self.registry.change(&container, |r| r.pending = None);
         } else {
-            let changed = changed(&record.in_force, &wanted.resources);
-            self.registry.note_laid(&container, wanted);
-            self.registry.change(&container, |r| by.owns(&mut r.owners, &update.container_id, &changed));
+            self.registry.change(&container, |r| r.complete(pending));
         }
         made
     }
@@ -164,30 +164,6 @@ impl Keeper {
                 None => tracing::warn!(container = eviction.container_id, "cannot evict: no such container"),
             }
         }
-    }
-}
-
-impl Registry {
-    /// Takes over resources that are in force now.
-    pub fn note_laid(&self, container: &Container, laid: Laid) {
-        let message = nri_spec::resources_to_nri(&laid.resources);
-        self.change(container, |r| {
-            r.in_force = laid.resources;
-            if let (Ok(resources), Some(linux)) = (message, r.container.linux.as_mut()) {
-                let old = linux.resources.take().unwrap_or_default();
-                // Classes are no part of the OCI resources; the empty name takes a container out of any.
-                let class = |new: Option<String>, old: MessageField<OptionalString>| match new {
-                    Some(name) => opt(Some(name).filter(|n| !n.is_empty())),
-                    None => old,
-                };
-                linux.resources = Some(LinuxResources {
-                    blockio_class: class(laid.blockio_class, old.blockio_class),
-                    rdt_class: class(laid.rdt_class.map(|(name, _)| name), old.rdt_class),
-                    ..resources
-                })
-                .into();
-            }
-        });
     }
 }
 
@@ -268,6 +244,7 @@ pub fn update_document(resources: &Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nri_api::opt;
     use serde_json::json;
 
     #[test]

@@ -1,6 +1,7 @@
 //! What `nrid` is told: its command line and the configuration file, read once.
 
 use nri_config::{CONFIG_ENV, CONFIG_FILE, Config, ConfigError, Owner, state_dir};
+use nri_trust::{Owners, Untrusted};
 use std::{
     io,
     path::{Path, PathBuf},
@@ -26,6 +27,9 @@ pub enum SettingsError {
     /// It is not understood.
     #[error("configuration {0}: {1}")]
     Parse(PathBuf, #[source] ConfigError),
+    /// Others could change it, and so what runs with our rights.
+    #[error("configuration {0} is not relied upon: {1}")]
+    Untrusted(PathBuf, #[source] Untrusted),
 }
 
 impl Settings {
@@ -39,6 +43,10 @@ impl Settings {
         let path = named.clone().unwrap_or_else(|| CONFIG_FILE.into());
         let (config, file) = match std::fs::read_to_string(&path) {
             Ok(text) => {
+                let absolute =
+                    std::path::absolute(&path).map_err(|e| SettingsError::Read(path.clone(), e))?;
+                let trusted = Owners::of_this_process().check(&absolute);
+                trusted.map_err(|e| SettingsError::Untrusted(path.clone(), e))?;
                 (Config::parse(&text).map_err(|e| SettingsError::Parse(path.clone(), e))?, Some(path))
             }
             Err(e) if e.kind() == io::ErrorKind::NotFound && named.is_none() => (Config::default(), None),

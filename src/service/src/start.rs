@@ -6,8 +6,8 @@ use crate::{
     engine_nri::EngineNri,
     keeper::Keeper,
     lock,
-    record::{Caller, Phase},
-    registry::{Container, Registry},
+    recall::recall,
+    registry::Registry,
     server,
     service::Service,
     settings::Settings,
@@ -129,6 +129,7 @@ pub async fn start(
     for container in service.registry.all() {
         service.watch(&container);
         service.follow_caller(&container);
+        service.follow_update(&container);
     }
     let (listener, control) = sockets::ours(&control, &mut activation)?;
     Ok(Running { service, listener, control, plugin_sockets: plugin_sockets.sockets, _lock: lock })
@@ -176,48 +177,6 @@ async fn take_lock(dir: &Path, patience: Duration) -> Result<OwnedFd, StartError
             None => tokio::time::sleep(Duration::from_millis(5)).await,
         }
     }
-}
-
-/// Brings records up to date with what happened while no `nrid` ran. No plugin is there yet, so nobody is told.
-async fn recall(registry: &Registry, dir: &Path) {
-    for container in registry.all() {
-        let mut record = container.record();
-        if !record.runtime.has(&record.key.id) {
-            if record.phase == Phase::Creating && record.caller.is_some_and(Caller::is_alive) {
-                // The wrapper has its answer, and its runtime is at work: `follow_caller` sees what becomes of it.
-                continue;
-            }
-            if !registry.shares_document(&record) {
-                crate::life::restore_document(&record);
-            }
-            crate::exec_marker::forget(dir, &record.key);
-            registry.remove(&record.key);
-            continue;
-        }
-        if record.process_is_gone() {
-            if record.phase != Phase::Stopped {
-                note_stopped(registry, &container);
-            }
-            continue;
-        }
-        // A running process whose id is known has nothing new to tell; asking for each would take longer than starters wait.
-        let known = record.phase == Phase::Running && record.pid.is_some();
-        if record.phase != Phase::Stopped
-            && !known
-            && let Ok(state) = record.runtime.state(&record.key.id).await
-        {
-            record = registry.change(&container, |r| r.note_state(&state));
-            if state.status == "stopped" || record.process_is_gone() {
-                note_stopped(registry, &container);
-            }
-        }
-    }
-    registry.remove_empty_pods();
-}
-
-fn note_stopped(registry: &Registry, container: &Container) {
-    let oom_killed = container.was_oom_killed();
-    registry.change(container, |r| r.note_stopped(None, oom_killed));
 }
 
 fn adaptation_config(settings: &Settings, activation: &Activation) -> Config {

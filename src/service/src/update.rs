@@ -6,7 +6,8 @@ use crate::{
     enforce::Laid,
     life::about,
     owned,
-    record::{Key, Record},
+    recall::settle_update,
+    record::{Caller, Key, Pending, Record},
     registry::Container,
     service::{Refusal, Service},
     setting::{By, follow_swap, refuse_unsettable, update_document},
@@ -24,12 +25,8 @@ use tokio::sync::OwnedMutexGuard;
 #[derive(Debug)]
 pub struct Update {
     container: Arc<Container>,
-    /// The engine's document after it.
-    asked: Value,
-    /// What is in force after it.
-    in_force: Laid,
-    /// What becomes the owners' after it.
-    owners: proto::FieldOwners,
+    /// What the record has after it.
+    pending: Pending,
     /// Whether plugins have heard of it.
     told: bool,
     /// No other update of the container comes in between.
@@ -43,7 +40,12 @@ impl Service {
     ///
     /// # Errors
     /// Arguments or a document that are not understood, or a plugin that refuses.
-    pub async fn update(&self, begin: &Begin, key: &Key) -> Result<Option<Update>, Refusal> {
+    pub async fn update(
+        &self,
+        begin: &Begin,
+        key: &Key,
+        caller: Option<Caller>,
+    ) -> Result<Option<Update>, Refusal> {
         let Some(container) = self.registry.get(key) else { return Ok(None) };
         let refuse = |e: &dyn std::fmt::Display| Refusal::of(&key.id, e);
         let arguments = update_args::parse(&begin.arguments, &key.id).map_err(|e| refuse(&e))?;
@@ -72,30 +74,23 @@ impl Service {
         let (pod, message) = self.registry.messages(&container);
         if record.sandbox {
             let turn = self.agree_on_pod(&container, pod, requested).await.map_err(|e| refuse(&e))?;
-            let in_force = Laid::of(merged(&record.in_force, &request));
-            let (owners, substitute) = (record.owners, Substitute::default());
-            return Ok(Some(Update {
-                container,
-                asked,
-                in_force,
-                owners,
-                told: true,
-                _turn: turn,
-                substitute,
-            }));
+            let laid = Laid::of(merged(&record.in_force, &request));
+            let pending = Pending { asked, laid, owners: record.owners, caller };
+            return Ok(Some(self.begun(container, pending, true, turn, Substitute::default())));
         }
         if !self.engine_nri.is_ours(&self.settings.config.engines, &record.maker).await {
             // Its engine's NRI was switched on after it was created: what our plugins set stays, but they have no say any more.
-            let _turn = container.setting.clone().lock_owned().await;
+            let turn = container.setting.clone().lock_owned().await;
             let record = container.record();
             let mut in_force = merged(&record.in_force, &request);
             follow_swap(&record.in_force, request.pointer("/memory/swap").is_some(), &mut in_force);
             let ours = record.has_owned_resources() || record.in_force != record.asked;
             let substitute =
                 if ours { substitute(&in_force, arguments.others, &key.id) } else { Substitute::default() };
-            let (mut owners, in_force) = (record.owners, Laid::of(in_force));
+            let mut owners = record.owners;
             owned::pass_on(&mut owners, &request, None);
-            return Ok(Some(Update { container, asked, in_force, owners, told: false, _turn, substitute }));
+            let pending = Pending { asked, laid: Laid::of(in_force), owners, caller };
+            return Ok(Some(self.begun(container, pending, false, turn, substitute)));
         }
         let event = UpdateContainerRequest {
             pod: Some(pod).into(),
@@ -130,7 +125,31 @@ impl Service {
         } else {
             Substitute::default()
         };
-        Ok(Some(Update { container, asked, in_force, owners, told: true, _turn: turn, substitute }))
+        let pending = Pending { asked, laid: in_force, owners, caller };
+        Ok(Some(self.begun(container, pending, true, turn, substitute)))
+    }
+
+    /// Keeps what is about to be made, so that a successor knows of it.
+    fn begun(
+        &self,
+        container: Arc<Container>,
+        pending: Pending,
+        told: bool,
+        turn: OwnedMutexGuard<()>,
+        substitute: Substitute,
+    ) -> Update {
+        self.registry.change(&container, |r| r.pending = Some(pending.clone()));
+        Update { container, pending, told, _turn: turn, substitute }
+    }
+
+    /// Nobody tells whether the runtime has made the update: what the control groups hold counts.
+    pub fn perhaps_updated(&self, update: &Update) {
+        settle_update(&self.registry, &update.container);
+    }
+
+    /// The runtime has not made the update.
+    pub fn not_updated(&self, update: &Update) {
+        self.registry.change(&update.container, |r| r.pending = None);
     }
 
     /// Plugins cannot change the update of a pod, only refuse it.
@@ -178,18 +197,15 @@ impl Service {
     /// # Errors
     /// The control groups do not hold what plugins set, and cannot be made to.
     pub async fn updated(&self, update: Update) -> Result<(), Refusal> {
-        let Update { container, asked, in_force, owners, told, .. } = update;
-        let record = Record { asked: asked.clone(), owners: owners.clone(), ..container.record() };
-        let mut enforced = self.keeper.enforce_strictly(&record, &in_force.resources);
-        if let (Ok(()), Some((_, group))) = (&enforced, &in_force.rdt_class) {
+        let Update { container, pending, told, .. } = update;
+        let (asked, owners) = (pending.asked.clone(), pending.owners.clone());
+        let record = Record { asked, owners, ..container.record() };
+        let mut enforced = self.keeper.enforce_strictly(&record, &pending.laid.resources);
+        if let (Ok(()), Some((_, group))) = (&enforced, &pending.laid.rdt_class) {
             enforced = self.keeper.move_to_rdt_group(&record, group);
         }
         // Also if something is not in force: it is what is wanted, and the next update tries again.
-        self.registry.note_laid(&container, in_force);
-        let record = self.registry.change(&container, |r| {
-            r.asked = asked;
-            r.owners = owners;
-        });
+        let record = self.registry.change(&container, |r| r.complete(pending));
         if record.sandbox {
             let resources = record.container.linux.resources.clone();
             self.registry.change_pod(&record.pod_id, |pod| {
