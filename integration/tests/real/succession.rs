@@ -4,13 +4,17 @@ use nri_integration::*;
 use rustix::process::Signal;
 use std::{fs, os::unix::fs::PermissionsExt, path::Path, thread};
 
-/// A runtime that takes its time to create, until it is let go.
+/// A runtime that takes its time before it creates, and after it has updated, until it is let go.
 fn slow(node: &Node, runtime: &Runtime) -> Runtime {
     let path = node.path("slow");
     let text = format!(
         r#"#!/bin/sh
+wait() {{ : > '{working}'; while [ ! -e '{go}' ]; do sleep 0.02; done; }}
 for a in "$@"; do
-  [ "$a" = create ] && {{ : > '{working}'; while [ ! -e '{go}' ]; do sleep 0.02; done; }}
+  case $a in
+    create) wait ;;
+    update) '{real}' "$@"; e=$?; wait; exit $e ;;
+  esac
 done
 exec '{real}' "$@"
 "#,
@@ -97,5 +101,40 @@ fn and_the_wrapper_with_it() {
         node.ctl(&["start"]).success();
         wait_until("the engine's document", || (bundle.bytes() == original).then_some(()));
         wait_until("nothing known", || (node.status()?["containers"] == 0).then_some(()));
+    });
+}
+
+#[test]
+fn while_an_update_is_made() {
+    for_each_runtime("succession in an update", |runtime| {
+        let node = Node::new(runtime);
+        let slow = slow(&node, runtime);
+        // Something of a plugin's own, so that every update is laid out anew from what is in force.
+        node.launch("10-adjust", &Program::Adjust, "[create.resources]\nshares = 300\n");
+        let id = node.id("c");
+        let bundle = node.bundle(&id).resources(r#"{"memory": {"limit": 67108864}}"#);
+        let bundle = bundle.arguments(&["/bin/sleep", "1000"]).make();
+        node.create(&bundle, &id).success();
+        node.call(&["start", &id]).success();
+        thread::scope(|scope| {
+            let updated = scope.spawn(|| {
+                let mut command = node.wrapper_of(&slow);
+                command.args(["update", "--memory", "100663296", &id]);
+                node.run(command)
+            });
+            wait_until("the runtime", || exists(&node.path("working")));
+            let nrid = node.nrid().unwrap();
+            nrid.signal(Signal::KILL);
+            wait_until("the end of nrid", || (!nrid.is_alive()).then_some(()));
+            node.ctl(&["start"]).success();
+            fs::write(node.path("go"), "").unwrap();
+            updated.join().unwrap().success();
+        });
+        node.call(&["update", "--pids-limit", "40", &id]).success();
+        let limit = node.cgroup_file(&id, "memory", "memory.limit_in_bytes", "memory.max");
+        assert_eq!(limit.trim(), "100663296", "an older value has not come back");
+        assert_eq!(node.cgroup_file(&id, "pids", "pids.max", "pids.max").trim(), "40");
+        node.ctl(&["verify", &id]).success();
+        node.call(&["delete", "--force", &id]).success();
     });
 }
