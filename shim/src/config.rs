@@ -7,6 +7,7 @@ use crate::{
     call::{Call, working_dir},
 };
 use nri_config::{CONFIG_ENV, CONFIG_FILE, Config, Owner, state_dir};
+use nri_trust::Owners;
 use std::{ffi::OsStr, io::ErrorKind, path::PathBuf};
 
 /// The configuration, and what is to be known about its file.
@@ -26,7 +27,11 @@ impl Loaded {
         let named = option.or_else(|| call.var(CONFIG_ENV)).map(|path| working_dir().join(path));
         let path = named.clone().unwrap_or_else(|| CONFIG_FILE.into());
         let parsed = match std::fs::read_to_string(&path) {
-            Ok(text) => Config::parse(&text).map_err(|e| Error::Config(e, path)),
+            // It names programs that run with our rights. Looking at its path takes a few microseconds.
+            Ok(text) => match Owners::of_this_process().check(&path) {
+                Ok(()) => Config::parse(&text).map_err(|e| Error::Config(e, path)),
+                Err(e) => Err(Error::ConfigUntrusted(e, path)),
+            },
             Err(e) if named.is_none() && e.kind() == ErrorKind::NotFound => Ok(Config::default()),
             Err(e) => Err(Error::ConfigRead(e, path)),
         };

@@ -33,6 +33,8 @@ pub(crate) enum Error {
     ConfigRead(#[source] io::Error, PathBuf),
     #[error("configuration {path}, {0}", path = .1.display())]
     Config(#[source] ConfigError, PathBuf),
+    #[error("configuration {path} is not relied upon: {0}", path = .1.display())]
+    ConfigUntrusted(#[source] nri_trust::Untrusted, PathBuf),
     #[error("the real runtime {path} ({from}): {why}", path = .0.display(), from = .1, why = .2)]
     Runtime(PathBuf, String, Unusable),
     #[error("no real runtime found: looked for {names} in {dirs}; name one in [runtime].path", names = .names.join(", "), dirs = join(.dirs))]

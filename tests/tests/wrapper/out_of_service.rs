@@ -104,6 +104,39 @@ fn a_broken_configuration_stops_only_what_needs_it() {
 }
 
 #[test]
+fn a_configuration_that_others_could_change_stops_only_what_needs_it() {
+    use std::os::unix::fs::PermissionsExt;
+    let lab = Lab::new();
+    let server = Server::proceeding(&lab);
+    let config = lab.path("config.toml");
+    let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    let check = |why: &str| {
+        for verb in ["state", "kill", "exec", "pause", "update", "delete"] {
+            check_exec(&lab, &server, lab.command(&[verb, "id"]));
+        }
+        lab.fake.forget();
+        for verb in ["create", "run", "restore", "start"] {
+            let output = lab.run(&[verb, "id"]);
+            assert_eq!(output.status.code(), Some(1), "{verb}");
+            let said = stderr(&output);
+            assert!(said.contains(&format!("{} is not relied upon: {why}", config.display())), "{said}");
+            assert_eq!(said.lines().count(), 1, "{said}");
+        }
+        lab.check_not_called();
+    };
+    mode(&config, 0o646);
+    check(&format!("{} is writable by everybody (mode 646)", config.display()));
+    mode(&config, 0o644);
+    let dir = config.parent().unwrap();
+    mode(dir, 0o777);
+    check(&format!("{} is writable by everybody (mode 777)", dir.display()));
+    mode(dir, 0o700);
+    lab.run(&["create", "id"]);
+    assert_eq!(lab.fake.calls().len(), 1, "it is relied upon again");
+    assert_eq!(server.heard().len(), 2, "begin and finished");
+}
+
+#[test]
 fn a_configuration_that_was_named_must_exist() {
     let lab = Lab::new();
     let server = Server::proceeding(&lab);
