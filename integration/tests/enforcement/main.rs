@@ -1,0 +1,36 @@
+//! What plugins set is what the kernel has, for a container's whole life: each field of the resources, read from the kernel's files after each thing that could
+//! change it. On cgroup v1 here; the same program runs in the guests of `make test-cgroup2`.
+//!
+//! `NRI_TEST_OTHERS=N`: in how many other fields the engine updates each container (default: all), for slow guests. For the random updates see `random`.
+
+//mod bare;
+mod field;
+//mod forms;
+mod life;
+//mod oom;
+mod random;
+mod table;
+
+use nri_integration::*;
+use serde_json::Value;
+use std::{fs, path::PathBuf};
+
+/// Updates a container by a document in a file, as an engine would.
+fn update(node: &Node, id: &str, resources: &Value) -> Ended {
+    let file = document(node, id, resources);
+    node.call(&["update", "--resources", file.to_str().expect("our paths are UTF-8"), id])
+}
+
+/// A file with a resources document.
+fn document(node: &Node, id: &str, resources: &Value) -> PathBuf {
+    let file = node.path(&format!("{id}.resources"));
+    fs::write(&file, resources.to_string()).expect("our directory");
+    file
+}
+
+/// What plugins set and the engine asked for is in force, says `nrictl verify`.
+#[track_caller]
+fn check_verified(node: &Node) {
+    let verified = node.ctl(&["verify"]);
+    assert_eq!(verified.code, Some(0), "{}{}", verified.out(), verified.err());
+}

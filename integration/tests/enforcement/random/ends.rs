@@ -1,0 +1,117 @@
+//! The end of a run: kernel, the runtime's state and `nrid`'s records hold the same, and it is what may have been made last.
+
+use super::history::{History, Key};
+use crate::table::named;
+use nri_integration::Node;
+use serde_json::Value;
+use std::{collections::HashMap, fs};
+
+/// Where runc keeps a field in its `state.json`, below `config.cgroups`.
+const RUNC: [(&str, &str); 7] = [
+    ("memory.limit", "memory"),
+    ("memory.reservation", "memory_reservation"),
+    ("memory.swap", "memory_swap"),
+    ("cpu.shares", "cpu_shares"),
+    ("cpu.quota", "cpu_quota"),
+    ("cpu.cpus", "cpuset_cpus"),
+    ("pids.limit", "pids_limit"),
+];
+
+pub(super) fn check(node: &Node, ids: &[String], history: &History, fields: &[&'static str]) {
+    let (records, owners) = (records(node), owners(node));
+    let mut wrong = Vec::new();
+    for (n, id) in ids.iter().enumerate() {
+        let record = &records[id.as_str()];
+        let state = (node.runtime().name == "runc").then(|| runc(node, id));
+        for name in fields {
+            let owner = owners[&(id.clone(), (*name).to_owned())].as_deref();
+            wrong.extend(difference(node, id, Key(n, name), record, state.as_ref(), owner, history));
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{} wrong in the end\n{}",
+        wrong.len(),
+        wrong[..wrong.len().min(5)].join("\n\n")
+    );
+}
+
+fn difference(
+    node: &Node,
+    id: &str,
+    key: Key,
+    record: &Value,
+    state: Option<&Value>,
+    owner: Option<&str>,
+    history: &History,
+) -> Option<String> {
+    let field = named(key.1);
+    let kernel = field.found(node, id).unwrap_or_default();
+    let recorded = field.value_in(&record["in_force"]).unwrap_or_default();
+    let last = history.last(key);
+    let values = |n: &usize| history.op(*n).writes[&key].clone();
+    let mut wrong = Vec::new();
+    if !history.expected(key, &recorded).contains(&kernel) {
+        wrong.push(format!("the record says {recorded}"));
+    }
+    let makers: Vec<usize> = last.iter().copied().filter(|n| values(n) == recorded).collect();
+    if makers.is_empty() {
+        wrong.push(format!("the record's {recorded} is not the last one made"));
+    }
+    if let (Some(state), Some((_, name))) = (state, RUNC.iter().find(|(name, _)| *name == key.1))
+        && state[name] != recorded
+    {
+        wrong.push(format!("runc's state says {}", state[name]));
+    }
+    let asked = field.value_in(&record["asked"]).unwrap_or_default();
+    let asked_last = history.last_asked(key);
+    if !asked_last.contains(&&asked) {
+        wrong.push(format!("the record says that the engine asked for {asked}, and it was {asked_last:?}"));
+    }
+    let told = field.value_in(&record["container"]["linux"]["resources"]).unwrap_or_default();
+    if told != recorded {
+        wrong.push(format!("plugins are told {told}"));
+    }
+    // Who sets a field to what it has already does not become its owner: of values that are used again nobody can tell.
+    if makers.iter().all(|n| history.owner(*n, key) != owner) && !super::plan::USED_AGAIN.contains(&key.1) {
+        wrong.push(format!("its owner is said to be {owner:?}"));
+    }
+    if wrong.is_empty() {
+        return None;
+    }
+    let zero = makers.first().or(last.first()).map(|n| history.op(*n).start)?;
+    let story = history.story(key, zero);
+    Some(format!("{key:?}: the kernel holds {kernel:?}; {}\n{story}", wrong.join("; ")))
+}
+
+/// `nrid`'s records, by id.
+fn records(node: &Node) -> HashMap<String, Value> {
+    let dir = node.state_dir().join("containers");
+    let files = fs::read_dir(&dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display())).flatten();
+    let parse = |file: fs::DirEntry| {
+        let record: Value = serde_json::from_slice(&fs::read(file.path()).ok()?).ok()?;
+        Some((record["key"]["id"].as_str()?.to_owned(), record))
+    };
+    files.filter_map(parse).collect()
+}
+
+fn runc(node: &Node, id: &str) -> Value {
+    let file = node.root().join(id).join("state.json");
+    let text = fs::read(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+    serde_json::from_slice::<Value>(&text).expect("runc writes JSON")["config"]["cgroups"].clone()
+}
+
+/// Who owns what, as `nrictl verify` says: by id and field.
+fn owners(node: &Node) -> HashMap<(String, String), Option<String>> {
+    let said: Value =
+        serde_json::from_str(&node.ctl(&["verify", "--json"]).out()).expect("nrictl prints JSON");
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut owners = HashMap::new();
+    for container in said["containers"].as_array().expect("a list") {
+        for setting in container["settings"].as_array().expect("a list") {
+            let field = text(&setting["field"]).replace("hugepageLimits.2MB", "hugepageLimits");
+            owners.insert((text(&container["id"]), field), setting["owner"].as_str().map(str::to_owned));
+        }
+    }
+    owners
+}

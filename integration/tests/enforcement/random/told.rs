@@ -1,0 +1,42 @@
+//! A journal that is read on, entry by entry: it grows too long to be read from its beginning each time.
+
+use nri_integration::{Journal, wait_until};
+use serde_json::Value;
+use std::{
+    fs::File,
+    io::{Read, Seek, SeekFrom},
+};
+
+pub(super) struct Told {
+    journal: Journal,
+    at: u64,
+    rest: Vec<u8>,
+}
+
+impl Told {
+    pub(super) fn of(journal: &Journal) -> Self {
+        Self { journal: journal.clone(), at: 0, rest: Vec::new() }
+    }
+
+    /// Waits for the next entry of an event; others are passed over.
+    pub(super) fn next(&mut self, event: &str) -> Value {
+        let what = format!("{event} in {:?}", self.journal.path());
+        wait_until(what, || {
+            self.read();
+            while let Some(end) = self.rest.iter().position(|b| *b == b'\n') {
+                let line: Vec<u8> = self.rest.drain(..=end).collect();
+                let entry: Value = serde_json::from_slice(&line).expect("lines are written whole");
+                if entry["event"] == event {
+                    return Some(entry);
+                }
+            }
+            None
+        })
+    }
+
+    fn read(&mut self) {
+        let Ok(mut file) = File::open(self.journal.path()) else { return };
+        file.seek(SeekFrom::Start(self.at)).expect("a file");
+        self.at += file.read_to_end(&mut self.rest).expect("a file of ours") as u64;
+    }
+}
