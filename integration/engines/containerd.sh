@@ -49,6 +49,8 @@ resume() {
   s=$(cat "$D/suite")
   daemon "$s" "$D/pid" "$D/log" "$BIN/$s/containerd" -c "$D/config.toml"
   wait_for 20 ctr version || die "containerd did not start: $(tail -3 "$D/log")"
+  # Its CRI is ready a little later, when it has found its pods.
+  [ ! -x "$BIN/cri" ] || wait_for 20 "$BIN/cri" "$D/sock" ListPodSandbox || die "containerd's CRI did not start: $(tail -3 "$D/log")"
 }
 
 # What names our socket: its shims.
