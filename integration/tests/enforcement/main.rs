@@ -3,11 +3,11 @@
 //!
 //! `NRI_TEST_OTHERS=N`: in how many other fields the engine updates each container (default: all), for slow guests. For the random updates see `random`.
 
-//mod bare;
+mod bare;
 mod field;
 //mod forms;
 mod life;
-//mod oom;
+mod oom;
 mod random;
 mod table;
 

@@ -1,0 +1,171 @@
+//! runc's `update` sets what it is not given: shown on the bare runtime first, then that it does not happen to what plugins set.
+
+use crate::{
+    check_verified,
+    table::{asked, there},
+    update,
+};
+use nri_integration::*;
+use serde_json::{Value, json};
+use std::fs;
+
+/// What the engine asks for at the creation.
+fn document() -> Value {
+    let mut document = json!({
+        "memory": {"limit": 64 << 20}, "cpu": {"shares": 512, "quota": 50000, "period": 100_000}, "pids": {"limit": 50}
+    });
+    if cpusets() {
+        document["cpu"]["cpus"] = "0".into();
+        document["cpu"]["mems"] = "0".into();
+    }
+    if unified_cgroups() {
+        document["unified"] = json!({"memory.high": "58720256"});
+    }
+    document
+}
+
+/// `config.cgroups` in runc's own state.
+fn state(node: &Node, id: &str) -> Value {
+    let text = fs::read(node.root().join(id).join("state.json")).expect("runc keeps a state");
+    serde_json::from_slice::<Value>(&text).expect("runc writes JSON")["config"]["cgroups"].clone()
+}
+
+/// What of the state stands for the fields that runc blanks.
+fn remembered(node: &Node, id: &str) -> Value {
+    let state = state(node, id);
+    let mut remembered = json!({
+        "pids": state["pids_limit"], "quota": state["cpu_quota"], "period": state["cpu_period"]
+    });
+    if cpusets() {
+        remembered["cpus"] = state["cpuset_cpus"].clone();
+        remembered["mems"] = state["cpuset_mems"].clone();
+    }
+    if unified_cgroups() {
+        remembered["high"] = state["unified"]["memory.high"].clone();
+    }
+    remembered
+}
+
+/// The same with what stands for nothing: null, 0, and the empty text.
+fn is_blank(value: &Value) -> bool {
+    value.is_null() || value == 0 || value == ""
+}
+
+fn make(node: &Node, id: &str) -> Bundle {
+    node.bundle(id).resources(&document().to_string()).arguments(&["/bin/sleep", "1000"]).make()
+}
+
+/// Only runc has this habit.
+fn with_runc(name: &str, test: impl Fn(&Runtime)) {
+    for_each_runtime(name, |runtime| {
+        if runtime.name == "runc" {
+            test(runtime);
+        }
+    });
+}
+
+#[test]
+fn bare_runc_forgets_what_an_update_does_not_give() {
+    with_runc("runc forgets", |runtime| {
+        let node = Node::new(runtime);
+        let id = node.id("c");
+        let bundle = make(&node, &id);
+        node.bare(&["create", "--bundle", bundle.dir().to_str().expect("UTF-8"), &id]).success();
+        let before = remembered(&node, &id);
+        let all = before.as_object().expect("an object");
+        assert!(all.values().all(|v| !is_blank(v)), "{before}");
+        node.bare(&["update", "--memory", "70000000", &id]).success();
+        let after = remembered(&node, &id);
+        for (field, value) in after.as_object().expect("an object") {
+            assert!(
+                is_blank(value),
+                "runc has learnt to keep {field}: {after}; then it needs not be given everything"
+            );
+        }
+    });
+}
+
+#[test]
+fn bare_runc_undoes_writes_to_control_groups() {
+    with_runc("runc undoes", |runtime| {
+        let node = Node::new(runtime);
+        let fields = there(&node, "runc undoes");
+        // What no update can set, runc sets at every one, to what it was at the creation.
+        let Some(field) = ["memory.swappiness", "hugepageLimits"]
+            .iter()
+            .find_map(|name| fields.iter().find(|f| f.name == *name))
+        else {
+            return limitation("runc undoes", "neither swappiness nor huge pages here");
+        };
+        let id = node.id("c");
+        let bundle = node.bundle(&id).resources(&asked(&[field]).to_string()).make();
+        node.bare(&["create", "--bundle", bundle.dir().to_str().expect("UTF-8"), &id]).success();
+        let (controller, v1, v2) = field.file;
+        let file = node.cgroup_dir(&id, controller).join(if unified_cgroups() { v2 } else { v1 });
+        fs::write(&file, field.value(1).to_string()).expect("we are root");
+        field.check(&node, &id, &field.value(1), &Default::default(), "written past runc");
+        node.bare(&["update", "--pids-limit", "51", &id]).success();
+        field.check(&node, &id, &field.value(0), &Default::default(), "after an update");
+    });
+}
+
+#[test]
+fn what_plugins_set_is_not_forgotten() {
+    let Some(go) = go("runc remembers") else { return };
+    with_runc("runc remembers", |runtime| {
+        let node = Node::new(runtime);
+        let id = node.id("c");
+        let mut adjusted = json!({"pids": {"limit": 61}, "cpu": {"quota": {"value": 25000}}});
+        if cpusets() {
+            adjusted["cpu"]["cpus"] = "0".into();
+        }
+        if unified_cgroups() {
+            adjusted["unified"] = json!({"memory.high": "50331648"});
+        }
+        let rule = json!({"adjust": {"linux": {"resources": adjusted}}});
+        node.launch("10-go", &go, &json!({"rules": [rule]}).to_string());
+        node.create(&make(&node, &id), &id).success();
+        let before = remembered(&node, &id);
+        assert_eq!((&before["pids"], &before["quota"]), (&json!(61), &json!(25000)));
+        // Each of these makes the bare runc forget all others; what the engine gave is not forgotten either.
+        for (n, (group, field)) in
+            [("memory", "limit"), ("memory", "reservation"), ("cpu", "shares"), ("memory", "limit")]
+                .into_iter()
+                .enumerate()
+        {
+            let value = if group == "cpu" { 600 } else { (70 + n) << 20 };
+            update(&node, &id, &json!({group: {field: value}})).success();
+            assert_eq!(remembered(&node, &id), before, "after an update of {field}");
+        }
+        node.call(&["update", "--memory", "90000000", &id]).success();
+        assert_eq!(remembered(&node, &id), before, "after an update by a flag");
+        assert_eq!(node.cgroup_file(&id, "pids", "pids.max", "pids.max"), "61");
+        check_verified(&node);
+    });
+}
+
+#[test]
+fn a_burst_stays() {
+    let Some(go) = go("burst") else { return };
+    for_each_runtime("burst", |runtime| {
+        let node = Node::new(runtime);
+        let id = node.id("c");
+        node.launch(
+            "10-go",
+            &go,
+            &json!({"rules": [{"adjust": {"linux": {"resources": {"pids": {"limit": 61}}}}}]}).to_string(),
+        );
+        let resources = r#"{"cpu": {"quota": 50000, "period": 100000, "burst": 10000}}"#;
+        node.create(&node.bundle(&id).resources(resources).make(), &id).success();
+        let burst = |node: &Node| node.kernel_file(&id, "cpu", "cpu.cfs_burst_us", "cpu.max.burst");
+        if burst(&node).ok().as_deref() != Some("10000") {
+            return limitation(
+                &format!("burst ({})", runtime.name),
+                "this runtime or kernel does not know it",
+            );
+        }
+        update(&node, &id, &json!({"memory": {"limit": 64 << 20}})).success();
+        assert_eq!(burst(&node).expect("it was there"), "10000");
+        check_verified(&node);
+    });
+}

@@ -1,0 +1,109 @@
+//! A container that the kernel kills because of its memory limit ends as one that was killed for memory.
+
+use nri_integration::*;
+use serde_json::{Value, json};
+
+/// Grows without end: the last line, which never ends.
+const GROWS: [&str; 2] = ["/bin/tail", "/dev/zero"];
+/// A limit that is met soon, and one that is not.
+const SMALL: u64 = 24 << 20;
+const LARGE: u64 = 64 << 20;
+
+/// A bundle with a limit, without swap, or it would grow for long.
+fn limited(node: &Node, id: &str, limit: u64, arguments: &[&str]) -> Bundle {
+    let resources = json!({"memory": {"limit": limit, "swap": limit}});
+    node.bundle(id).resources(&resources.to_string()).arguments(arguments).make()
+}
+
+/// Creates and starts a container, and lets it end; what a plugin hears of that.
+fn end_of(node: &Node, name: &str, limit: u64, arguments: &[&str], journal: &Journal) -> Value {
+    let id = node.id(name);
+    node.create(&limited(node, &id, limit, arguments), &id).success();
+    node.call(&["start", &id]).success();
+    let stopped = journal.wait_for("StopContainer", &id)["container"].clone();
+    node.call(&["delete", &id]).success();
+    stopped
+}
+
+/// The same in the foreground: the runtime is there to reap it, so that the kernel tells how it ended (from Linux 6.15 on).
+fn end_of_run(node: &Node, name: &str, limit: u64, script: &str, journal: &Journal) -> Value {
+    let id = node.id(name);
+    let bundle = limited(node, &id, limit, &["/bin/sh", "-c", script]);
+    let mut run = node.wrapper();
+    run.args(["run", "--bundle"]).arg(bundle.dir()).arg(&id);
+    node.run(run);
+    journal.wait_for("StopContainer", &id)["container"].clone()
+}
+
+#[test]
+fn is_told_to_plugins() {
+    let Some(go) = go("killed for memory") else { return };
+    for_each_runtime("killed for memory", |runtime| {
+        let node = Node::new(runtime);
+        let journal = node.launch("10-go", &go, "{}");
+        let killed = end_of(&node, "killed", SMALL, &GROWS, &journal);
+        assert_eq!(killed["statusReason"], "OOMKilled", "{killed}");
+        // What dies otherwise is not.
+        for (name, arguments) in [("shot", &["/bin/sh", "-c", "kill -9 $$"][..]), ("failed", &["/bin/false"])]
+        {
+            let ended = end_of(&node, name, LARGE, arguments, &journal);
+            assert_ne!(ended["statusReason"], "OOMKilled", "{ended}");
+        }
+    });
+}
+
+#[test]
+fn of_a_container_that_is_run() {
+    let Some(go) = go("killed for memory, run") else { return };
+    for_each_runtime("killed for memory, run", |runtime| {
+        let node = Node::new(runtime);
+        let journal = node.launch("10-go", &go, "{}");
+        let killed = end_of_run(&node, "killed", SMALL, "exec tail /dev/zero", &journal);
+        assert_eq!(killed["statusReason"], "OOMKilled", "{killed}");
+        let failed = end_of_run(&node, "failed", LARGE, "exit 3", &journal);
+        assert_ne!(failed["statusReason"], "OOMKilled", "{failed}");
+        if failed["exitCode"] != 3 {
+            return limitation("killed for memory, run", "this kernel does not tell exit codes");
+        }
+        // Another process was killed, and the first one went on and ended well.
+        let survived = end_of_run(&node, "survived", SMALL, "tail /dev/zero; exit 0", &journal);
+        assert_eq!(survived["statusReason"], "Completed", "{survived}");
+    });
+}
+
+#[test]
+fn with_a_limit_that_a_plugin_set() {
+    let Some(go) = go("killed for memory, by a plugin's limit") else { return };
+    for_each_runtime("killed for memory, by a plugin's limit", |runtime| {
+        let node = Node::new(runtime);
+        let limit = json!({"limit": {"value": SMALL}});
+        let rules = json!([{"adjust": {"linux": {"resources": {"memory": limit}}}}]);
+        let journal = node.launch("10-go", &go, &json!({"rules": rules}).to_string());
+        let killed = end_of(&node, "killed", 1 << 30, &GROWS, &journal);
+        assert_eq!(killed["statusReason"], "OOMKilled", "{killed}");
+    });
+}
+
+#[test]
+fn while_no_nrid_runs() {
+    let Some(go) = go("killed for memory, without nrid") else { return };
+    for_each_runtime("killed for memory, without nrid", |runtime| {
+        let node = Node::new(runtime);
+        let journal = node.launch("10-go", &go, "{}");
+        let id = node.id("c");
+        let grows = ["/bin/sh", "-c", "while ! test -e /tmp/go; do sleep 0.05; done; exec tail /dev/zero"];
+        node.create(&limited(&node, &id, SMALL, &grows), &id).success();
+        node.call(&["start", &id]).success();
+        let pid = node.state(&id).expect("it runs")["pid"].as_u64().expect("a pid");
+        node.ctl(&["stop"]).success();
+        node.bare(&["exec", &id, "/bin/touch", "/tmp/go"]).success();
+        let process = Process(u32::try_from(pid).expect("a pid"));
+        wait_until("the end of the container", || (!process.is_alive()).then_some(()));
+        // The next one finds it. The control group still counts, where it is still there: systemd removes a scope with its last process.
+        node.ctl(&["start"]).success();
+        node.call(&["delete", &id]).success();
+        let removed = journal.wait_for("RemoveContainer", &id)["container"].clone();
+        let there_still = !systemd();
+        assert_eq!(removed["statusReason"] == "OOMKilled", there_still, "{removed}");
+    });
+}
