@@ -256,12 +256,12 @@ async fn update(service: &Arc<Service>, channel: &mut Channel, begin: &Begin, ke
             Err(refusal) => Ok(Some(refused(refusal))),
         },
         Some(_) => {
-            service.not_updated(&update);
+            service.not_updated(&update).await;
             Ok(Some(Reply::Done))
         }
         // The wrapper was killed, its runtime with it: what the control groups hold counts.
         None => {
-            service.perhaps_updated(&update);
+            service.perhaps_updated(&update).await;
             Ok(None)
         }
     }

@@ -147,7 +147,7 @@ impl Keeper {
     }
 
     /// After an update that failed half way: what was in force is in force again.
-    async fn take_back(&self, record: &Record, tried: &Laid) {
+    pub async fn take_back(&self, record: &Record, tried: &Laid) {
         let before = update_document(&record.in_force);
         if let Err(error) = record.runtime.update(&record.key.id, &before).await {
             tracing::error!(container = record.key.id, %error, "cannot take a failed update back");

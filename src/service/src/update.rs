@@ -143,13 +143,24 @@ impl Service {
     }
 
     /// Nobody tells whether the runtime has made the update: what the control groups hold counts.
-    pub fn perhaps_updated(&self, update: &Update) {
+    pub async fn perhaps_updated(&self, update: &Update) {
         settle_update(&self.registry, &update.container);
+        if update.container.record().in_force != update.pending.laid.resources {
+            self.take_back(update).await;
+        }
     }
 
     /// The runtime has not made the update.
-    pub fn not_updated(&self, update: &Update) {
+    pub async fn not_updated(&self, update: &Update) {
         self.registry.change(&update.container, |r| r.pending = None);
+        self.take_back(update).await;
+    }
+
+    /// crun leaves what it has written before it failed. Where plugins have no part in it, that is between it and the engine.
+    async fn take_back(&self, update: &Update) {
+        if update.substitute.arguments.is_some() {
+            self.keeper.take_back(&update.container.record(), &update.pending.laid).await;
+        }
     }
 
     /// Plugins cannot change the update of a pod, only refuse it.
