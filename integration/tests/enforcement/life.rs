@@ -94,7 +94,7 @@ fn of_each_field() {
             if n == 0 {
                 let first = node.id("first");
                 node.create(&node.bundle(&first).make(), &first).success();
-                allow_realtime(&node, &first);
+                allow_realtime(&node, &first, 100_000);
             }
             let bundle = node.bundle(&id).resources(&document.to_string()).arguments(&["/bin/sleep", "1000"]);
             node.create(&bundle.make(), &id).success();

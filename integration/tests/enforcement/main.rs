@@ -5,7 +5,7 @@
 
 mod bare;
 mod field;
-//mod forms;
+mod forms;
 mod life;
 mod oom;
 mod random;

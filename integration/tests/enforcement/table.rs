@@ -93,10 +93,10 @@ pub(crate) fn asked(fields: &[&Field]) -> Value {
 }
 
 /// Gives the parent of a node's containers a share of realtime, without which no child can have one.
-pub(crate) fn allow_realtime(node: &Node, id: &str) {
+pub(crate) fn allow_realtime(node: &Node, id: &str, microseconds: u32) {
     let file = node.cgroup_dir(id, "cpu").parent().expect("below the node's").join("cpu.rt_runtime_us");
     if file.exists() {
-        fs::write(&file, "300000").unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        fs::write(&file, microseconds.to_string()).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
     }
 }
 

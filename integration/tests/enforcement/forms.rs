@@ -1,0 +1,236 @@
+//! The forms in which engines and people write an `update`: each sets what it says, and what a plugin set stays.
+
+use crate::{
+    check_verified,
+    field::{Field, Values, join},
+    table::{allow_realtime, asked, named, there},
+};
+use nri_integration::*;
+use serde_json::{Value, json};
+use std::fs::File;
+
+/// Flags of runc and crun, and the fields that they set.
+const FLAGS: [(&str, &str); 12] = [
+    ("--memory", "memory.limit"),
+    ("--memory-reservation", "memory.reservation"),
+    ("--memory-swap", "memory.swap"),
+    ("--cpu-share", "cpu.shares"),
+    ("--cpu-quota", "cpu.quota"),
+    ("--cpu-period", "cpu.period"),
+    ("--cpu-rt-period", "cpu.realtimePeriod"),
+    ("--cpu-rt-runtime", "cpu.realtimeRuntime"),
+    ("--cpuset-cpus", "cpu.cpus"),
+    ("--cpuset-mems", "cpu.mems"),
+    ("--pids-limit", "pids.limit"),
+    ("--blkio-weight", "blockIO.weight"),
+];
+
+/// A node with a container that asks for everything, and of which a plugin set some.
+struct Case {
+    node: Node,
+    id: String,
+    fields: Vec<&'static Field>,
+    journal: Journal,
+    values: Values,
+    /// Those that the plugin set.
+    set: Vec<&'static Field>,
+}
+
+impl Case {
+    fn new(runtime: &Runtime, go: &Program, set: &[&str]) -> Self {
+        let node = Node::new(runtime);
+        let fields = there(&node, "forms of update");
+        let set: Vec<&Field> = fields.iter().copied().filter(|f| set.contains(&f.name)).collect();
+        let adjust = join(set.iter().map(|f| f.message(&f.value(1))));
+        let rule = json!({"adjust": {"linux": {"resources": adjust}}});
+        let first = node.id("first");
+        node.create(&node.bundle(&first).make(), &first).success();
+        allow_realtime(&node, &first, 20_000);
+        node.ctl(&["stop"]).success();
+        let journal = node.launch("10-go", go, &json!({"rules": [rule]}).to_string());
+        let id = node.id("c");
+        let bundle =
+            node.bundle(&id).resources(&asked(&fields).to_string()).arguments(&["/bin/sleep", "1000"]);
+        node.create(&bundle.make(), &id).success();
+        let mut values: Values = fields.iter().map(|f| (f.name, f.value(0))).collect();
+        values.extend(set.iter().map(|f| (f.name, f.value(1))));
+        Self { node, id, fields, journal, values, set }
+    }
+
+    /// Calls `update` with these arguments and this on stdin.
+    fn update(&self, arguments: &[&str], stdin: &Value) -> Ended {
+        let mut command = self.node.wrapper();
+        command.arg("update").args(arguments).arg(&self.id);
+        command.stdin(File::open(crate::document(&self.node, &self.id, stdin)).expect("our file"));
+        self.node.run(command)
+    }
+
+    /// All values are in force.
+    #[track_caller]
+    fn check(&self, when: &str) {
+        for field in self.fields.iter().filter(|f| f.is_engines()) {
+            field.check(&self.node, &self.id, &self.values[field.name], &self.values, when);
+        }
+    }
+
+    fn is_set(&self, field: &Field) -> bool {
+        self.set.iter().any(|f| f.name == field.name)
+    }
+}
+
+#[test]
+fn flags() {
+    let Some(go) = go("flags of update") else { return };
+    for_each_runtime("flags of update", |runtime| {
+        let mut case = Case::new(runtime, &go, &["cpu.shares", "pids.limit", "hugepageLimits", "unified"]);
+        case.check("after create");
+        for (n, (flag, name)) in FLAGS.iter().enumerate() {
+            let Some(field) = case.fields.iter().copied().find(|f| f.name == *name) else { continue };
+            // What is asked for again is no request, and would not replace a plugin's.
+            let value = field.value(2);
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            let inline = format!("{flag}={text}");
+            let arguments = if n % 2 == 0 { vec![*flag, text.as_str()] } else { vec![inline.as_str()] };
+            case.update(&arguments, &Value::Null).success();
+            case.values.insert(field.name, value);
+            case.check(flag);
+        }
+        check_verified(&case.node);
+    });
+}
+
+#[test]
+fn a_flag_with_a_unit() {
+    let Some(go) = go("units") else { return };
+    for_each_runtime("units", |runtime| {
+        let mut case = Case::new(runtime, &go, &["pids.limit"]);
+        for text in ["80m", "83886080"] {
+            let bare = case.node.bare(&["update", "--memory", text, &case.node.id("first")]);
+            if bare.code != Some(0) {
+                limitation(
+                    &format!("units: {text} ({})", runtime.name),
+                    "the runtime itself does not take it",
+                );
+                continue;
+            }
+            case.update(&["--memory", text], &Value::Null).success();
+            case.values.insert("memory.limit", json!(80 << 20));
+            case.check(text);
+        }
+    });
+}
+
+#[test]
+fn documents() {
+    let Some(go) = go("documents of update") else { return };
+    for_each_runtime("documents of update", |runtime| {
+        let mut case = Case::new(runtime, &go, &["cpu.shares", "cpu.cpus", "hugepageLimits", "unified"]);
+        let file = case.node.path("resources.json").to_str().expect("UTF-8").to_owned();
+        let inline = format!("--resources={file}");
+        let short = format!("-r={file}");
+        let forms: [&[&str]; 8] = [
+            &["--resources", &file],
+            &[&inline],
+            &["-r", &file],
+            &[&short],
+            &["--resources", "-"],
+            &["--resources=-"],
+            &["-r", "-"],
+            &["--resources", "/dev/stdin"],
+        ];
+        for (n, form) in forms.iter().enumerate() {
+            let document = json!({"pids": {"limit": 200 + n}, "memory": {"reservation": (8 + n) << 20}});
+            std::fs::write(&file, document.to_string()).expect("our directory");
+            if !bare_takes(&case, form, &document) {
+                limitation(
+                    &format!("documents of update: {form:?} ({})", runtime.name),
+                    "the runtime itself does not take it",
+                );
+                continue;
+            }
+            case.update(form, &document).success();
+            case.values.insert("pids.limit", json!(200 + n));
+            case.values.insert("memory.reservation", json!((8 + n) << 20));
+            case.check(&format!("{form:?}"));
+        }
+        check_verified(&case.node);
+    });
+}
+
+/// Whether the bare runtime takes this form.
+fn bare_takes(case: &Case, form: &[&str], document: &Value) -> bool {
+    let mut command = case.node.runtime().command(&case.node.root());
+    command.arg("update").args(form).arg(case.node.id("first"));
+    command.stdin(File::open(crate::document(&case.node, "bare", document)).expect("our file"));
+    case.node.run(command).code == Some(0)
+}
+
+#[test]
+fn the_whole_document_again() {
+    let Some(go) = go("whole documents") else { return };
+    for_each_runtime("whole documents", |runtime| {
+        let mut case =
+            Case::new(runtime, &go, &["cpu.shares", "cpu.cpus", "pids.limit", "hugepageLimits", "unified"]);
+        let mut document = asked(&case.fields);
+        document["devices"] = json!([{"allow": false, "access": "rwm"}, {"allow": true, "type": "c", "major": 1, "minor": 3, "access": "rwm"}]);
+        for (step, name) in
+            ["memory.limit", "memory.reservation", "cpu.quota", "memory.limit"].into_iter().enumerate()
+        {
+            let field = named(name);
+            let value = field.value(2 + step);
+            merge(&mut document, &field.document(&value));
+            case.update(&["--resources=-"], &document).success();
+            case.values.insert(field.name, value.clone());
+            case.check(&format!("{name} in the whole document"));
+            let events = case.journal.about(&case.id);
+            let last = events.iter().rfind(|e| e["event"] == "UpdateContainer").expect("it was asked");
+            let asked: Vec<_> = case
+                .fields
+                .iter()
+                .filter(|f| f.value_in(&last["resources"]).is_some())
+                .map(|f| f.name)
+                .collect();
+            assert_eq!(asked, [name], "what differs is the request: {}", last["resources"]);
+        }
+        // Nothing differs: nothing is asked, nothing changes.
+        case.update(&["--resources", "-"], &document).success();
+        case.check("the same again");
+        // What the engine does change, it gets, also where a plugin had set it.
+        for field in case.set.clone().into_iter().filter(|f| f.updatable && f.is_engines()) {
+            assert!(case.is_set(field));
+            let value = field.value(2);
+            merge(&mut document, &field.document(&value));
+            case.update(&["--resources", "-"], &document).success();
+            case.values.insert(field.name, value);
+            case.check(&format!("{} of the engine's own", field.name));
+        }
+        check_verified(&case.node);
+    });
+}
+
+#[test]
+fn a_part_with_nulls() {
+    let Some(go) = go("nulls") else { return };
+    for_each_runtime("nulls", |runtime| {
+        // runc itself would crash.
+        let mut case = Case::new(runtime, &go, &["cpu.shares", "pids.limit"]);
+        let document =
+            json!({"cpu": null, "pids": null, "blockIO": null, "memory": {"limit": 80 << 20, "swap": null}});
+        case.update(&["--resources", "-"], &document).success();
+        case.values.insert("memory.limit", json!(80 << 20));
+        case.check("nulls");
+    });
+}
+
+fn merge(document: &mut Value, part: &Value) {
+    for (group, fields) in part.as_object().into_iter().flatten() {
+        match fields.as_object() {
+            Some(fields) => {
+                for (name, value) in fields {
+                    document[group][name] = value.clone();
+                }
+            }
+            None => document[group] = fields.clone(),
+        }
+    }
+}
