@@ -40,7 +40,7 @@ C
 
 stop() {
   [ -s "$D/suite" ] || return 0
-  (podman pod rm -f -a -t 0; podman rm -f -a -t 0) >/dev/null 2>&1
+  (podman pod rm -f -a -t 0) >/dev/null 2>&1
   (podman rm -f -a -t 0) >/dev/null 2>&1
   release
   rm -rf "$D/root" "$D/run" "$D/libpod" "$D/tmp" "$D/networks" "$D/suite"

@@ -31,11 +31,15 @@ fn create_pod(podman: &Podman, more: &[&str]) -> String {
     podman.out(&[&["pod", "create", "--name", "shop", "--network=none", "--label", "a=b"], more].concat())
 }
 
-/// Waits until the pod is told to be removed for the nth time.
+/// Waits until the pod is told to be removed for the nth time. It was there for all that its containers went through.
 fn removed(adjusted: &Adjusted, pod: &str, n: usize) {
     wait_until(format_args!("the pod {pod} to be removed"), || {
         (count(adjusted, pod, "RemovePodSandbox") >= n).then_some(())
     });
+    for entry in adjusted.plugin.journal.entries().iter().filter(|e| !e["container"].is_null()) {
+        assert_eq!(entry["pod_id"], *pod, "{entry}");
+    }
+    assert_eq!(adjusted.plugin.journal.events(pod).last().unwrap(), "RemovePodSandbox", "the pod goes last");
 }
 
 #[test]
@@ -69,17 +73,16 @@ fn with_an_infra_container() {
         assert_eq!(of_pod(&adjusted, &pod), ["RunPodSandbox"]);
 
         // Podman stops them in either order.
-        podman.out(&["pod", "stop", "shop"]);
+        podman.out(&["pod", "stop", "--time=1", "shop"]);
         removed(&adjusted, &pod, 1);
         assert_eq!(of_container(&adjusted, &second), whole());
         assert_eq!(of_pod(&adjusted, &pod), ["RunPodSandbox", "StopPodSandbox", "RemovePodSandbox"]);
-        assert_eq!(journal.events(&pod).last().unwrap(), "RemovePodSandbox", "the pod goes last");
 
         podman.out(&["pod", "start", "shop"]);
         wait_until("the second life", || {
             (of_container(&adjusted, &second) == [&whole(), BEGIN].concat()).then_some(())
         });
-        podman.out(&["pod", "rm", "--force", "shop"]);
+        podman.out(&["pod", "rm", "--force", "--time=1", "shop"]);
         removed(&adjusted, &pod, 2);
         assert_eq!(of_container(&adjusted, &second), whole().repeat(2));
         assert_eq!(
@@ -110,6 +113,5 @@ fn without_an_infra_container() {
         removed(&adjusted, &pod, 1);
         assert_eq!(of_container(&adjusted, &second), whole());
         assert_eq!(of_pod(&adjusted, &pod), ["RunPodSandbox", "StopPodSandbox", "RemovePodSandbox"]);
-        assert_eq!(journal.events(&pod).last().unwrap(), "RemovePodSandbox", "the pod goes last");
     });
 }
