@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::UnixListener;
+use tokio::net::{UnixListener, UnixStream};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
@@ -17,7 +17,10 @@ use crate::connect::{Candidate, Ready};
 use crate::discovery::{Found, discover, examine};
 use crate::launch::launch;
 use crate::line::Line;
-use crate::status::{Origin, PluginState, PluginStatus, Registry, involved};
+use crate::output::Output;
+use crate::peers::{Peer, PeerRefusal};
+use crate::restart::Restarts;
+use crate::status::{Origin, PluginState, PluginStatus, Record, Registry, involved};
 use crate::{AdaptError, Config, Host, SessionError};
 
 /// Pause of a listener that cannot accept, so as not to spin where descriptors are used up.
@@ -43,6 +46,8 @@ pub(crate) struct Inner {
     pub(crate) host: Arc<dyn Host>,
     pub(crate) line: Line,
     pub(crate) registry: Registry,
+    pub(crate) restarts: Restarts,
+    output: Output,
     pub(crate) runtime: Handle,
     shutdown: watch::Sender<bool>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
@@ -62,9 +67,11 @@ impl Adaptation {
     ) -> Result<(Self, Vec<LaunchOutcome>), AdaptError> {
         let inner = Arc::new(Inner {
             config,
+            output: Output::new(host.clone()),
             host,
             line: Line::default(),
             registry: Registry::default(),
+            restarts: Restarts::default(),
             runtime: Handle::current(),
             shutdown: watch::Sender::new(false),
             tasks: Mutex::default(),
@@ -99,14 +106,16 @@ impl Adaptation {
                 };
                 match accepted {
                     Ok((stream, _)) => {
-                        let pid = stream
-                            .peer_cred()
-                            .ok()
-                            .and_then(|c| c.pid())
-                            .and_then(|pid| u32::try_from(pid).ok());
+                        let record = match adaptation.inner.take_in(&stream) {
+                            Ok(record) => record,
+                            Err(e) => {
+                                debug!("a connection was refused: {e}"); // the host was told
+                                continue;
+                            }
+                        };
                         let accepting = adaptation.clone();
                         adaptation.inner.spawn(async move {
-                            if let Err(e) = accepting.connect(stream, pid).await {
+                            if let Err(e) = accepting.bring_in(stream, record).await {
                                 debug!("a plugin did not become active: {e}"); // the host was told
                             }
                         });
@@ -121,7 +130,7 @@ impl Adaptation {
         Ok(())
     }
 
-    /// Takes a connection for an external plugin. Returns when it is active.
+    /// Takes a connection for an external plugin, whoever is at its other end. Returns when it is active.
     ///
     /// # Errors
     /// Why it did not become active. The connection is closed then.
@@ -129,23 +138,41 @@ impl Adaptation {
     where
         S: AsyncRead + AsyncWrite + Send + 'static,
     {
-        let inner = &self.inner;
-        let record = inner.registry.add(inner.registry.serial(), None, Origin::External, pid);
-        let ready = inner.prepare(Candidate { stream, record, config: String::new(), process: None }).await?;
-        inner.admit(ready).await
+        let place = self.inner.registry.take_place(&self.inner.config.peers, pid);
+        let record = place.inspect_err(|e| self.inner.refused(pid, e))?;
+        self.bring_in(stream, record).await
     }
 
-    /// Launches the plugin in this file, after [`Adaptation::start`]: once more if it had ended. Returns when it is active.
-    ///
-    /// Restarting what ends is the caller's policy: [`Host::plugin_changed`] tells of the end.
+    async fn bring_in<S>(&self, stream: S, record: Arc<Record>) -> Result<PluginId, SessionError>
+    where
+        S: AsyncRead + AsyncWrite + Send + 'static,
+    {
+        let config = String::new();
+        let candidate = Candidate { stream, record, config, process: None, found: None };
+        let ready = self.inner.prepare(candidate).await?;
+        self.inner.admit(ready).await
+    }
+
+    /// Launches the plugin in this file, after [`Adaptation::start`]: at once, if it had ended. Returns when it is active. It is not for a plugin that is
+    /// there: it would be there twice.
     ///
     /// # Errors
     /// Why it did not become active.
     pub async fn launch(&self, path: &Path) -> Result<PluginId, SessionError> {
         let found = examine(path, &self.inner.config)?.ok_or(SessionError::NotExecutable)?;
         let serial = self.inner.registry.serial();
-        let ready = self.inner.clone().bring_up(found, serial).await?;
-        self.inner.admit(ready).await
+        match self.inner.clone().bring_up(found.clone(), serial).await {
+            Ok(ready) => self.inner.admit(ready).await,
+            Err(e) => {
+                self.inner.restart(&found, Duration::ZERO);
+                Err(e)
+            }
+        }
+    }
+
+    /// Whether any plugin is there, or on its way.
+    pub fn has_plugins(&self) -> bool {
+        self.inner.registry.has_plugins()
     }
 
     /// Whether a request of this kind has to be made at all: some plugin subscribed to it, or may still, or a creation is subject to
@@ -156,7 +183,8 @@ impl Adaptation {
         self.inner.registry.wants(involved(event)) || (event == Event::CREATE_CONTAINER && rules)
     }
 
-    /// All plugins, in the order in which they are called. Launched plugins that ended are among them.
+    /// All plugins, in the order in which they are called. Launched plugins that ended are among them, and for a while external ones that went, failed or
+    /// were refused.
     pub fn plugins(&self) -> Vec<PluginStatus> {
         self.inner.registry.all()
     }
@@ -182,6 +210,7 @@ impl Adaptation {
         loop {
             let tasks = std::mem::take(&mut *inner.tasks.lock().unwrap_or_else(PoisonError::into_inner));
             if tasks.is_empty() {
+                inner.output.flush().await;
                 return;
             }
             for task in tasks {
@@ -208,12 +237,17 @@ impl Adaptation {
         let mut launches = Vec::new();
         for found in found {
             let serial = self.inner.registry.serial();
-            launches.push((found.path.clone(), tokio::spawn(self.inner.clone().bring_up(found, serial))));
+            let launch = tokio::spawn(self.inner.clone().bring_up(found.clone(), serial));
+            launches.push((found, launch));
         }
         let mut prepared = Vec::new();
-        for (path, launch) in launches {
+        for (found, launch) in launches {
             let ready = launch.await.unwrap_or_else(|e| Err(SessionError::Unregistered(e.to_string())));
-            prepared.push((path, ready));
+            // A required one fails the start; nobody is to come up meanwhile.
+            if ready.is_err() && !self.inner.is_required(&found.path) {
+                self.inner.restart(&found, Duration::ZERO);
+            }
+            prepared.push((found.path, ready));
         }
         // In the order of file names, which is that of indices.
         for (path, ready) in prepared {
@@ -235,20 +269,38 @@ impl Adaptation {
 }
 
 impl Inner {
-    async fn bring_up(self: Arc<Self>, found: Found, serial: u64) -> Result<Ready, SessionError> {
+    /// Launches a program, up to its subscription.
+    pub(crate) async fn bring_up(self: Arc<Self>, found: Found, serial: u64) -> Result<Ready, SessionError> {
+        self.restarts.begin(&found.path);
         self.registry.forget(&found.path);
         let record =
             self.registry.add(serial, Some(found.id.clone()), Origin::Launched(found.path.clone()), None);
-        match launch(&found, self.config.stop_grace) {
+        match launch(&found, &self.config, self.output.clone()).await {
             Ok((stream, process)) => {
                 record.set(|s| s.pid = process.pid);
-                self.prepare(Candidate { stream, record, config: found.config, process: Some(process) }).await
+                let (config, process) = (found.config.clone(), Some(process));
+                self.prepare(Candidate { stream, record, config, process, found: Some(found) }).await
             }
             Err(e) => {
                 let e = SessionError::Launch(e);
                 self.changed(self.registry.end(&record, e.to_string()));
                 Err(e)
             }
+        }
+    }
+
+    /// Lets a connection in, if whoever is at its other end may connect.
+    fn take_in(&self, stream: &UnixStream) -> Result<Arc<Record>, PeerRefusal> {
+        let peer = Peer::of(stream).inspect_err(|e| self.refused(None, e))?;
+        let checked = peer.check(&self.config.peers);
+        let taken = checked.and_then(|()| self.registry.take_place(&self.config.peers, peer.pid));
+        taken.inspect_err(|e| self.refused(peer.pid, e))
+    }
+
+    /// Somebody may not connect: the host is told, and not again while the same is known.
+    fn refused(&self, pid: Option<u32>, why: &PeerRefusal) {
+        if let Some(status) = self.registry.refuse(pid, &why.to_string()) {
+            self.changed(status);
         }
     }
 
@@ -286,7 +338,11 @@ impl Inner {
     }
 
     fn is_required(&self, path: &Path) -> bool {
-        id_of(path).is_some_and(|id| self.config.policy(&id).required)
+        id_of(path).is_some_and(|id| {
+            let policy = self.config.policy(&id);
+            // One for all plugins asks for some plugin, not for each.
+            policy.required && policy.plugin != "*"
+        })
     }
 }
 

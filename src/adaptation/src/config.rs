@@ -2,6 +2,8 @@
 //!
 //! Values only; reading a configuration file is `nri-config`.
 
+use crate::permissions::Permissions;
+use crate::privileges::Privileges;
 use nri_api::PluginId;
 use nri_merge::validator::DefaultValidatorConfig;
 use std::path::PathBuf;
@@ -22,6 +24,14 @@ pub struct Config {
     pub request_timeout: Duration,
     /// How long a launched plugin has to leave after SIGTERM before it gets SIGKILL.
     pub stop_grace: Duration,
+    /// How long a launched plugin that ended is away at first; each further failure doubles it, where no policy says otherwise.
+    pub restart_backoff: Duration,
+    /// How long it is away at most; who was active for as long begins anew.
+    pub restart_backoff_limit: Duration,
+    /// Who may connect.
+    pub peers: PeerPolicy,
+    /// The program that gives up privileges and becomes a plugin ([`launcher`](crate::launcher)): it is called with `--launch`.
+    pub launcher: PathBuf,
     /// Told to plugins.
     pub runtime_name: String,
     /// Told to plugins.
@@ -35,7 +45,7 @@ pub struct Config {
 /// How one plugin, or all of one name, are treated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PluginPolicy {
-    /// `NN-name`, or `name` for any index. The full form wins over the bare name, then the first in the list.
+    /// `NN-name`, `name` for any index, or `*` for all. The full form wins over the bare name, and that over `*`; then the first in the list.
     pub plugin: String,
     /// What a request does when the plugin cannot be asked.
     pub on_failure: OnFailure,
@@ -46,6 +56,27 @@ pub struct PluginPolicy {
     pub timeout: Option<Duration>,
     /// After how many timeouts in a row the connection is closed; 0 never closes it.
     pub consecutive_timeouts: u32,
+    /// Whether a launched plugin that ended, or failed to come up, is launched again.
+    pub restart: bool,
+    /// In place of [`Config::restart_backoff`].
+    pub restart_backoff: Option<Duration>,
+    /// What it may change.
+    pub permissions: Permissions,
+    /// What a launched plugin runs with.
+    pub privileges: Privileges,
+}
+
+/// Who may connect, and how many.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PeerPolicy {
+    /// Users, beside root and the one that we run as.
+    pub uids: Vec<u32>,
+    /// Programs; `None`: any. It guards against accidents: who may connect at all could let an allowed program inherit its connection.
+    pub programs: Option<Vec<PathBuf>>,
+    /// How many connections may wait for their registration.
+    pub max_unregistered: usize,
+    /// How many plugins there may be, launched ones included.
+    pub max_plugins: usize,
 }
 
 /// What a request does when a plugin does not answer in time, breaks the protocol or goes away.
@@ -67,11 +98,22 @@ impl Default for Config {
             registration_timeout: Duration::from_secs(5),
             request_timeout: Duration::from_secs(2),
             stop_grace: Duration::from_secs(2),
+            restart_backoff: Duration::from_secs(1),
+            restart_backoff_limit: Duration::from_secs(60),
+            peers: PeerPolicy::default(),
+            // As it runs now, also when the file was replaced meanwhile.
+            launcher: "/proc/self/exe".into(),
             runtime_name: "nri-container-runtime".into(),
             runtime_version: env!("CARGO_PKG_VERSION").into(),
             policies: Vec::new(),
             default_validator: None,
         }
+    }
+}
+
+impl Default for PeerPolicy {
+    fn default() -> Self {
+        Self { uids: Vec::new(), programs: None, max_unregistered: 64, max_plugins: 256 }
     }
 }
 
@@ -83,6 +125,10 @@ impl Default for PluginPolicy {
             required: false,
             timeout: None,
             consecutive_timeouts: 1,
+            restart: true,
+            restart_backoff: None,
+            permissions: Permissions::default(),
+            privileges: Privileges::default(),
         }
     }
 }
@@ -90,7 +136,11 @@ impl Default for PluginPolicy {
 impl PluginPolicy {
     /// Whether the policy is about this plugin.
     pub fn matches(&self, id: &PluginId) -> bool {
-        self.plugin == id.name.as_str() || self.is_exactly(id)
+        self.plugin == id.name.as_str() || self.is_exactly(id) || self.is_for_all()
+    }
+
+    fn is_for_all(&self) -> bool {
+        self.plugin == "*"
     }
 
     fn is_exactly(&self, id: &PluginId) -> bool {
@@ -102,7 +152,9 @@ impl Config {
     /// The policy for a plugin; the default one if none matches.
     pub fn policy(&self, id: &PluginId) -> PluginPolicy {
         let exact = self.policies.iter().find(|p| p.is_exactly(id));
-        exact.or_else(|| self.policies.iter().find(|p| p.matches(id))).cloned().unwrap_or_default()
+        let named = || self.policies.iter().find(|p| p.matches(id) && !p.is_for_all());
+        let for_all = || self.policies.iter().find(|p| p.is_for_all());
+        exact.or_else(named).or_else(for_all).cloned().unwrap_or_default()
     }
 
     /// How long a call to a plugin of this policy may take.
@@ -123,14 +175,22 @@ mod tests {
             ..PluginPolicy::default()
         };
         let config = Config {
-            policies: vec![policy("a", 2), policy("10-a", 3), policy("a", 4), policy("1-b", 5)],
+            policies: vec![
+                policy("*", 6),
+                policy("a", 2),
+                policy("10-a", 3),
+                policy("a", 4),
+                policy("1-b", 5),
+            ],
             ..Config::default()
         };
         for (index, name, expected) in
-            [("10", "a", 3), ("11", "a", 2), ("10", "b", 1), ("10", "10-a", 3), ("01", "b", 1)]
+            [("10", "a", 3), ("11", "a", 2), ("10", "b", 6), ("10", "10-a", 3), ("01", "b", 6)]
         {
             let id = PluginId::new(index, name).unwrap();
             assert_eq!(config.policy(&id).consecutive_timeouts, expected, "{id}");
         }
+        let id = PluginId::new("10", "a").unwrap();
+        assert_eq!(Config::default().policy(&id), PluginPolicy::default());
     }
 }

@@ -14,6 +14,7 @@ use tracing::{info, warn};
 
 use crate::SessionError;
 use crate::adaptation::Inner;
+use crate::discovery::Found;
 use crate::launch::Process;
 use crate::line::Admission;
 use crate::plugin::Plugin;
@@ -33,6 +34,8 @@ pub(crate) struct Candidate<S> {
     /// What a launched plugin is configured with.
     pub(crate) config: String,
     pub(crate) process: Option<Process>,
+    /// What was launched.
+    pub(crate) found: Option<Found>,
 }
 
 /// A plugin that is configured, but not yet in the line.
@@ -41,6 +44,7 @@ pub(crate) struct Ready {
     end: RuntimeEnd,
     service: Arc<Service>,
     process: Option<Process>,
+    found: Option<Found>,
 }
 
 impl Inner {
@@ -49,13 +53,15 @@ impl Inner {
     where
         S: AsyncRead + AsyncWrite + Send + 'static,
     {
-        let Candidate { stream, record, config, process } = candidate;
+        let Candidate { stream, record, config, process, found } = candidate;
         let result = tokio::select! {
             result = self.handshake(stream, &record, config, process.as_ref()) => result,
             () = self.shutting_down() => Err(SessionError::ShuttingDown),
         };
         match result {
-            Ok((plugin, end, service)) => Ok(Ready { plugin: Arc::new(plugin), end, service, process }),
+            Ok((plugin, end, service)) => {
+                Ok(Ready { plugin: Arc::new(plugin), end, service, process, found })
+            }
             Err(e) => {
                 if let Some(process) = process {
                     process.stop();
@@ -96,6 +102,7 @@ impl Inner {
             // The service is alive, so this does not occur.
             Err(_) => return Err(SessionError::Unregistered("registration was abandoned".into())),
         };
+        self.registry.is_back(&id);
         record.set(|s| {
             s.id = Some(id.clone());
             s.version = version;
@@ -135,11 +142,11 @@ impl Inner {
     }
 
     async fn admit_apart(self: Arc<Self>, ready: Ready) -> Result<PluginId, SessionError> {
-        let Ready { plugin, end, service, process } = ready;
+        let Ready { plugin, end, service, process, found } = ready;
         let Admission { station, commit } = self.line.admit(&plugin);
         // Requests that enter from now on wait behind this turn.
         let station = station.turn().await;
-        self.watch(plugin.clone(), end, process);
+        self.watch(plugin.clone(), end, process, found);
         let result = async {
             let snapshot = {
                 let _turn = commit.turn().await;
@@ -148,7 +155,7 @@ impl Inner {
             if self.is_shutting_down() {
                 return Err(SessionError::ShuttingDown);
             }
-            service.open(plugin.id.clone());
+            service.open(plugin.id.clone(), plugin.policy.clone());
             self.synchronize(&plugin, snapshot).await
         };
         match result.await {
@@ -185,6 +192,7 @@ impl Inner {
         if updates.is_empty() {
             return Ok(());
         }
+        plugin.permit().updates(None, &updates, &[]).map_err(SessionError::Denied)?;
         let mut merge = UpdatesMerge::new();
         merge.reply(&plugin.id, updates).map_err(SessionError::Updates)?;
         let outcome = merge.finish();
@@ -199,7 +207,14 @@ impl Inner {
     }
 
     /// Holds the session until its end, then clears up behind it.
-    fn watch(self: &Arc<Self>, plugin: Arc<Plugin>, end: RuntimeEnd, process: Option<Process>) {
+    fn watch(
+        self: &Arc<Self>,
+        plugin: Arc<Plugin>,
+        end: RuntimeEnd,
+        process: Option<Process>,
+        found: Option<Found>,
+    ) {
+        let since = tokio::time::Instant::now();
         let inner = self.clone();
         self.spawn(async move {
             let why = tokio::select! {
@@ -219,7 +234,11 @@ impl Inner {
                 let how = process.exited().await;
                 info!(plugin = %plugin.id, "the program {how}");
             }
+            let active = since.elapsed();
             inner.changed(inner.registry.end(&plugin.record, why));
+            if let Some(found) = found {
+                inner.restart(&found, active);
+            }
         });
     }
 }

@@ -43,6 +43,10 @@ impl Adaptation {
             };
             let turn = place.turn().await;
             if let Some(reply) = plugin.ask(turn, merge.request()).await? {
+                plugin
+                    .permit()
+                    .creation(&id, &reply)
+                    .map_err(|denied| AdaptError::Denied { event: Event::CREATE_CONTAINER, denied })?;
                 merge.reply(&plugin.id, reply).map_err(|source| AdaptError::Merge {
                     event: Event::CREATE_CONTAINER,
                     subject: id.clone(),

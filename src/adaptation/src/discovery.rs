@@ -4,6 +4,7 @@
 
 use crate::Config;
 use nri_api::{InvalidPlugin, PluginId};
+use nri_trust::{Owners, Untrusted};
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::PermissionsExt;
@@ -28,15 +29,15 @@ pub enum SkipReason {
     /// A WebAssembly module.
     #[error("webassembly plugins are not supported")]
     Wasm,
-    /// A program that any user could replace is not run with our rights.
-    #[error("writable by everybody (mode {mode:o})")]
-    WorldWritable {
-        /// Permission bits of the file that would be run.
-        mode: u32,
-    },
+    /// A program that others could replace is not run with our rights.
+    #[error(transparent)]
+    Untrusted(#[from] Untrusted),
     /// The file, or what it links to, cannot be read; or the directory cannot be listed.
     #[error("cannot be read")]
     Unreadable(#[source] io::Error),
+    /// Others could change its configuration.
+    #[error("its configuration: {0}")]
+    ConfigUntrusted(#[source] Untrusted),
     /// Its configuration file cannot be read, or is not UTF-8 and so cannot be sent.
     #[error("configuration {} cannot be read", path.display())]
     Config {
@@ -93,9 +94,8 @@ pub(crate) fn examine(path: &Path, config: &Config) -> Result<Option<Found>, Ski
     }
     let file = path.file_name().unwrap_or_default().to_string_lossy();
     let id = PluginId::from_file_name(&file)?;
-    if mode & 0o002 != 0 {
-        return Err(SkipReason::WorldWritable { mode });
-    }
+    let absolute = std::path::absolute(path).map_err(SkipReason::Unreadable)?;
+    Owners::of_this_process().check(&absolute)?;
     if is_wasm(path).map_err(SkipReason::Unreadable)? {
         return Err(SkipReason::Wasm);
     }
@@ -107,7 +107,12 @@ fn plugin_config(id: &PluginId, config: &Config) -> Result<String, SkipReason> {
     for name in [id.to_string(), id.name.to_string()] {
         let path = config.plugin_config_path.join(name + ".conf");
         match fs::read_to_string(&path) {
-            Ok(text) => return Ok(text),
+            Ok(text) => {
+                let absolute = std::path::absolute(&path)
+                    .map_err(|source| SkipReason::Config { path: path.clone(), source })?;
+                let trusted = Owners::of_this_process().check(&absolute);
+                return trusted.map(|()| text).map_err(SkipReason::ConfigUntrusted);
+            }
             Err(e) if e.kind() == io::ErrorKind::NotFound => {}
             Err(source) => return Err(SkipReason::Config { path, source }),
         }
@@ -158,10 +163,16 @@ mod tests {
 
         fn check(&self, found: &[(&str, &str)], skipped: &[(&str, &str)]) {
             let (f, s) = discover(&self.config);
+            let here = format!("{}/", self.dir.path().display());
             let f: Vec<_> = f.iter().map(|f| (f.id.to_string(), f.config.clone())).collect();
             let s: Vec<_> = s
                 .iter()
-                .map(|s| (s.path.file_name().unwrap().to_string_lossy().into_owned(), s.reason.to_string()))
+                .map(|s| {
+                    (
+                        s.path.file_name().unwrap().to_string_lossy().into_owned(),
+                        s.reason.to_string().replace(&here, ""),
+                    )
+                })
                 .collect();
             let own = |pairs: &[(&str, &str)]| {
                 pairs.iter().map(|(a, b)| (a.to_string(), b.to_string())).collect::<Vec<_>>()
@@ -196,6 +207,10 @@ mod tests {
         dirs.file("plugins/30-wasm", 0o755, b"\0asm\x01\0\0\0rest");
         dirs.file("plugins/31-nearly", 0o755, b"\0asm\x02\0\0\0rest");
         dirs.file("plugins/40-open", 0o777, b"");
+        dirs.file("plugins/41-shared", 0o775, b"");
+        fs::create_dir(dirs.dir.path().join("free")).unwrap();
+        fs::set_permissions(dirs.dir.path().join("free"), fs::Permissions::from_mode(0o777)).unwrap();
+        symlink(dirs.file("free/program", 0o755, b""), dirs.config.plugin_path.join("63-free")).unwrap();
         fs::create_dir(dirs.config.plugin_path.join("50-dir")).unwrap();
         symlink(dirs.file("program", 0o755, b""), dirs.config.plugin_path.join("60-link")).unwrap();
         symlink(dirs.file("data", 0o644, b""), dirs.config.plugin_path.join("61-todata")).unwrap();
@@ -204,8 +219,19 @@ mod tests {
             &[("10-a", ""), ("20-b", ""), ("31-nearly", ""), ("60-link", "")],
             &[
                 ("30-wasm", "webassembly plugins are not supported"),
-                ("40-open", "writable by everybody (mode 777)"),
+                (
+                    "40-open",
+                    "plugins/40-open is writable by everybody (mode 777), who could change it: chmod go-w plugins/40-open",
+                ),
+                (
+                    "41-shared",
+                    "plugins/41-shared is writable by its group (mode 775), who could change it: chmod g-w plugins/41-shared",
+                ),
                 ("62-dangling", "cannot be read"),
+                (
+                    "63-free",
+                    "free is writable by everybody (mode 777), who could change what is in it: chmod go-w free",
+                ),
                 ("nonumber", "plugin file name \"nonumber\" is not of the form NN-name"),
             ],
         );
@@ -219,8 +245,13 @@ mod tests {
         }
         dirs.file("conf.d/a.conf", 0o644, b"any a");
         dirs.file("conf.d/10-a.conf", 0o644, b"this a");
-        let bad = dirs.file("conf.d/13-c.conf", 0o644, b"\xff");
-        let reason = format!("configuration {} cannot be read", bad.display());
-        dirs.check(&[("10-a", "this a"), ("11-a", "any a"), ("12-b", "")], &[("13-c", &reason)]);
+        dirs.file("conf.d/13-c.conf", 0o644, b"\xff");
+        dirs.file("plugins/14-d", 0o755, b"");
+        dirs.file("conf.d/d.conf", 0o666, b"of anybody");
+        let open = "its configuration: conf.d/d.conf is writable by everybody (mode 666), who could change it: chmod go-w conf.d/d.conf";
+        dirs.check(
+            &[("10-a", "this a"), ("11-a", "any a"), ("12-b", "")],
+            &[("13-c", "configuration conf.d/13-c.conf cannot be read"), ("14-d", open)],
+        );
     }
 }

@@ -8,6 +8,8 @@ use std::io;
 use std::time::Duration;
 
 use crate::discovery::SkipReason;
+use crate::peers::PeerRefusal;
+use crate::permissions::Denied;
 use crate::synchronize::TooLarge;
 
 /// Why a request failed, or the adaptation could not start.
@@ -61,6 +63,14 @@ pub enum AdaptError {
         /// Names the plugins, field and key.
         source: MergeError,
     },
+    /// A plugin asks for what it may not.
+    #[error("{event:?}: {denied}")]
+    Denied {
+        /// At which event.
+        event: Event,
+        /// Names the plugin, what it asked for, and the rule.
+        denied: Denied,
+    },
     /// A validator rejected what the plugins want.
     #[error("validator {validator} rejected the adjustment of {container}: {reason}")]
     Rejected {
@@ -112,6 +122,9 @@ pub enum SessionError {
     /// The file to launch is not executable.
     #[error("not an executable file")]
     NotExecutable,
+    /// The file to launch is not there any more.
+    #[error("its file is gone")]
+    FileGone,
     /// Its program did not start.
     #[error("cannot be executed: {0}")]
     Launch(#[source] io::Error),
@@ -150,6 +163,12 @@ pub enum SessionError {
     /// The updates in its answer to `Synchronize` contradict one another.
     #[error("answered Synchronize with updates that cannot be made: {0}")]
     Updates(#[source] MergeError),
+    /// Its answer to `Synchronize` asks for what it may not.
+    #[error("answered Synchronize with updates that it may not make: {0}")]
+    Denied(#[source] Denied),
+    /// It may not connect.
+    #[error(transparent)]
+    Peer(#[from] PeerRefusal),
     /// The adaptation is being shut down.
     #[error("no plugin is taken any more: shutting down")]
     ShuttingDown,
@@ -159,9 +178,11 @@ impl AdaptError {
     /// By whose fault.
     pub fn fault(&self) -> Fault {
         match self {
-            Self::Refused { .. } | Self::Unavailable { .. } | Self::Merge { .. } | Self::Rejected { .. } => {
-                Fault::Plugin
-            }
+            Self::Refused { .. }
+            | Self::Unavailable { .. }
+            | Self::Merge { .. }
+            | Self::Denied { .. }
+            | Self::Rejected { .. } => Fault::Plugin,
             Self::TooLarge { .. } => Fault::Caller,
             Self::RequiredMissing { .. } | Self::Start { .. } | Self::ConnectionsDisabled => Fault::Operator,
         }
@@ -175,6 +196,7 @@ impl AdaptError {
             | Self::TooLarge { plugin, .. }
             | Self::Start { plugin, .. } => Some(plugin),
             Self::Merge { source, .. } => Some(source.plugin()),
+            Self::Denied { denied, .. } => Some(&denied.plugin),
             Self::Rejected { .. } | Self::RequiredMissing { .. } | Self::ConnectionsDisabled => None,
         }
     }

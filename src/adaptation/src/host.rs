@@ -29,6 +29,12 @@ pub trait Host: Send + Sync + 'static {
         evictions: Vec<ContainerEviction>,
     ) -> Vec<ContainerUpdate>;
 
+    /// A line that a launched plugin wrote to its standard output or error. It may block: it is called on a thread of its own, and lines that come
+    /// meanwhile wait, or are left out if there are many.
+    fn plugin_output(&self, plugin: &PluginId, line: &str) {
+        tracing::info!("{plugin}: {line}");
+    }
+
     /// Tells that a plugin came, went or failed to come. Must not block.
     fn plugin_changed(&self, status: &PluginStatus) {
         let _ = status;

@@ -3,12 +3,14 @@
 //! Start from [`Adaptation`]. It is given the requests of an engine as NRI messages and a [`Host`] that keeps the containers; it asks the plugins, merges their
 //! replies (`nri-merge`), and hands the outcome to a commit that the caller passes with the request.
 //!
-//! Deliberately absent: the OCI document, cgroups, where containers are recorded, and when a plugin that ended is launched again.
+//! Deliberately absent: the OCI document, cgroups, and where containers are recorded.
 //!
 //! | file | what |
 //! |---|---|
 //! | `adaptation` | start, listening, launching, status, shutdown |
-//! | `discovery`, `launch` | the plugin directory; programs |
+//! | `discovery`, `launch`, `output`, `restart` | the plugin directory; programs, what they write, and when they are launched again |
+//! | `privileges`, `launcher` | as whom they run: said, and done |
+//! | `peers`, `permissions` | who may connect; what a plugin may change |
 //! | `connect`, `service`, `synchronize` | the life of a session; what a plugin may call; the first view of the state |
 //! | `line`, `station` | the one order of requests |
 //! | `plugin`, `session` | one plugin: how it is asked, and its failures; the table of events |
@@ -26,8 +28,14 @@ mod error;
 mod events;
 mod host;
 mod launch;
+pub mod launcher;
 mod line;
+mod output;
+mod peers;
+mod permissions;
 mod plugin;
+mod privileges;
+mod restart;
 mod service;
 mod session;
 mod station;
@@ -36,11 +44,14 @@ mod synchronize;
 mod update;
 
 pub use adaptation::{Adaptation, LaunchOutcome};
-pub use config::{Config, OnFailure, PluginPolicy};
+pub use config::{Config, OnFailure, PeerPolicy, PluginPolicy};
 pub use discovery::SkipReason;
 pub use error::{AdaptError, Fault, SessionError};
 pub use events::Delivery;
 pub use host::{Host, Snapshot};
+pub use peers::PeerRefusal;
+pub use permissions::{Denied, Permissions, Rule, UnknownGroup, field_groups};
+pub use privileges::{InvalidArgument, Privileges};
 pub use status::{Origin, PluginState, PluginStatus};
 pub use synchronize::TooLarge;
 pub use update::StopOutcome;

@@ -13,6 +13,7 @@ use tracing::{info, warn};
 
 use crate::AdaptError;
 use crate::config::{OnFailure, PluginPolicy};
+use crate::permissions::Permit;
 use crate::session::{EventRequest, PluginSession};
 use crate::station::{Station, Turn};
 use crate::status::{PluginState, Record};
@@ -85,6 +86,11 @@ impl Plugin {
     ) -> Result<R::Reply, AdaptError> {
         let subject = request.subject().to_owned();
         self.call_apart(None, request).await.map_err(|e| self.error(R::EVENT, subject, e))
+    }
+
+    /// What it may change.
+    pub(crate) fn permit(&self) -> Permit<'_> {
+        Permit { plugin: &self.id, policy: &self.policy }
     }
 
     /// Declares that the plugin is of no more use.

@@ -9,7 +9,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio::sync::oneshot;
 use tracing::{debug, warn};
 
-use crate::Host;
+use crate::permissions::Permit;
+use crate::{Host, PluginPolicy};
 
 /// The runtime as one plugin sees it.
 pub(crate) struct Service {
@@ -18,7 +19,7 @@ pub(crate) struct Service {
     fixed: Option<PluginId>,
     registration: Mutex<Option<oneshot::Sender<Registration>>>,
     /// Set once the plugin may send updates.
-    open: OnceLock<PluginId>,
+    open: OnceLock<(PluginId, PluginPolicy)>,
 }
 
 /// How a plugin registered: identity and NRI version.
@@ -36,8 +37,8 @@ impl Service {
     }
 
     /// Begins to take updates, also while the plugin handles `Synchronize`.
-    pub(crate) fn open(&self, id: PluginId) {
-        self.open.get_or_init(|| id);
+    pub(crate) fn open(&self, id: PluginId, policy: PluginPolicy) {
+        self.open.get_or_init(|| (id, policy));
     }
 }
 
@@ -72,12 +73,17 @@ impl Runtime for Service {
         _: &Context,
         request: UpdateContainersRequest,
     ) -> ttrpc::Result<UpdateContainersResponse> {
-        let Some(id) = self.open.get() else {
+        let Some((id, policy)) = self.open.get() else {
             return Err(status(
                 Code::FAILED_PRECONDITION,
                 "updates are taken once the plugin is being synchronized",
             ));
         };
+        let permit = Permit { plugin: id, policy };
+        if let Err(denied) = permit.updates(None, &request.update, &request.evict) {
+            warn!("{denied}");
+            return Err(status(Code::PERMISSION_DENIED, denied));
+        }
         let failed = self.host.update_containers(id, request.update, request.evict).await;
         if !failed.is_empty() {
             warn!(plugin = %id, failed = failed.len(), "updates of containers failed");

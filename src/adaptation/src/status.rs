@@ -5,9 +5,14 @@
 use nri_api::proto::Event;
 use nri_api::{EventMask, PluginId};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+
+use crate::config::PeerPolicy;
+use crate::peers::PeerRefusal;
 
 /// A plugin as it stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,13 +57,23 @@ pub enum PluginState {
     Synchronizing,
     /// Gets events.
     Active,
+    /// Gone, and about to be launched again.
+    Restarting,
     /// Gone.
     Closed,
 }
 
+/// How long external plugins that went, or were refused, can be seen.
+const SEEN: Duration = Duration::from_secs(600);
+/// How many of them; the oldest are forgotten.
+const MOST_SEEN: usize = 32;
+
 /// The status of one plugin, shared by all who change it.
 #[derive(Debug)]
-pub(crate) struct Record(Mutex<PluginStatus>);
+pub(crate) struct Record {
+    status: Mutex<PluginStatus>,
+    ended: Mutex<Option<Instant>>,
+}
 
 impl Record {
     /// A copy of the present status.
@@ -72,7 +87,11 @@ impl Record {
     }
 
     fn lock(&self) -> MutexGuard<'_, PluginStatus> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.status.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ended(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -97,7 +116,7 @@ impl Registry {
         origin: Origin,
         pid: Option<u32>,
     ) -> Arc<Record> {
-        let record = Arc::new(Record(Mutex::new(PluginStatus {
+        let status = PluginStatus {
             serial,
             id,
             origin,
@@ -107,37 +126,139 @@ impl Registry {
             state: PluginState::Connecting,
             timeouts: 0,
             last_error: None,
-        })));
+        };
+        let record = Arc::new(Record { status: Mutex::new(status), ended: Mutex::default() });
         self.lock().insert(serial, record.clone());
         record
     }
 
-    /// Ends a record. That of a launched plugin is kept, so that one can see why it is not there, until its file is launched again.
+    /// Takes the place of a connection, unless there are too many.
+    pub(crate) fn take_place(
+        &self,
+        policy: &PeerPolicy,
+        pid: Option<u32>,
+    ) -> Result<Arc<Record>, PeerRefusal> {
+        // One look and one entry, though not in one lock: listeners that accept at the same time may go beyond by one each.
+        let (mut unregistered, mut plugins) = (0, 0);
+        for record in self.lock().values() {
+            let status = record.lock();
+            let waits = status.state == PluginState::Connecting && status.origin == Origin::External;
+            unregistered += usize::from(waits);
+            plugins += usize::from(status.state != PluginState::Closed);
+        }
+        if unregistered >= policy.max_unregistered {
+            return Err(PeerRefusal::Unregistered(unregistered));
+        }
+        if plugins >= policy.max_plugins {
+            return Err(PeerRefusal::Plugins(plugins));
+        }
+        Ok(self.add(self.serial(), None, Origin::External, pid))
+    }
+
+    /// Keeps in sight that somebody was refused; whether that is news.
+    pub(crate) fn refuse(&self, pid: Option<u32>, why: &str) -> Option<PluginStatus> {
+        let same = |record: &Arc<Record>| {
+            let status = record.lock();
+            status.state == PluginState::Closed && status.last_error.as_deref() == Some(why)
+        };
+        let known = self.lock().iter().find(|(_, record)| same(record)).map(|(serial, _)| *serial);
+        if let Some(serial) = known {
+            self.lock().remove(&serial);
+        }
+        let record = self.add(self.serial(), None, Origin::External, pid);
+        let status = self.end(&record, why.to_owned());
+        known.is_none().then_some(status)
+    }
+
+    /// Ends a record. It is kept, so that one can see why the plugin is not there: that of a launched one until its file is launched again, that of
+    /// another for a while.
     pub(crate) fn end(&self, record: &Record, why: String) -> PluginStatus {
         let status = record.set(|s| {
             s.state = PluginState::Closed;
             s.last_error = Some(why);
             s.clone()
         });
-        if status.origin == Origin::External {
-            self.lock().remove(&status.serial);
-        }
+        *record.ended() = Some(Instant::now());
+        self.forget_old();
         status
     }
 
-    /// Forgets closed plugins of this file.
-    pub(crate) fn forget(&self, file: &std::path::Path) {
+    /// Says that a launched plugin that ended will be back, unless it is there again.
+    pub(crate) fn restarting(&self, file: &Path) -> Option<PluginStatus> {
+        self.lock().values().find_map(|record| {
+            record.set(|s| {
+                let ended = s.state == PluginState::Closed && s.origin == Origin::Launched(file.to_owned());
+                ended.then(|| {
+                    s.state = PluginState::Restarting;
+                    s.clone()
+                })
+            })
+        })
+    }
+
+    /// Says that a launched plugin will not be back.
+    pub(crate) fn given_up(&self, file: &Path, why: &str) -> Option<PluginStatus> {
+        self.lock().values().find_map(|record| {
+            record.set(|s| {
+                let waits =
+                    s.state == PluginState::Restarting && s.origin == Origin::Launched(file.to_owned());
+                waits.then(|| {
+                    s.state = PluginState::Closed;
+                    let last = s.last_error.take().unwrap_or_default();
+                    s.last_error = Some(format!("{last}; not launched again: {why}"));
+                    s.clone()
+                })
+            })
+        })
+    }
+
+    fn forget_old(&self) {
+        let mut records = self.lock();
+        let external = |record: &Record| record.lock().origin == Origin::External;
+        let mut ended: Vec<_> = records
+            .iter()
+            .filter_map(|(serial, record)| Some(((*record.ended())?, *serial, external(record))))
+            .filter(|(_, _, external)| *external)
+            .collect();
+        ended.sort();
+        let too_many = ended.len().saturating_sub(MOST_SEEN);
+        for (i, (when, serial, _)) in ended.into_iter().enumerate() {
+            if i < too_many || when.elapsed() > SEEN {
+                records.remove(&serial);
+            }
+        }
+    }
+
+    /// Forgets that an external plugin of this name went: it is back.
+    pub(crate) fn is_back(&self, id: &PluginId) {
         self.lock().retain(|_, record| {
             let status = record.lock();
-            status.state != PluginState::Closed || !matches!(&status.origin, Origin::Launched(f) if f == file)
+            status.state != PluginState::Closed
+                || status.origin != Origin::External
+                || status.id.as_ref() != Some(id)
+        });
+    }
+
+    /// Forgets closed plugins of this file.
+    pub(crate) fn forget(&self, file: &Path) {
+        self.lock().retain(|_, record| {
+            let status = record.lock();
+            let gone = matches!(status.state, PluginState::Closed | PluginState::Restarting);
+            !gone || !matches!(&status.origin, Origin::Launched(f) if f == file)
         });
     }
 
     /// All plugins, in the order in which they are called; those without a name last.
     pub(crate) fn all(&self) -> Vec<PluginStatus> {
+        self.forget_old();
         let mut all: Vec<_> = self.lock().values().map(|r| r.get()).collect();
         all.sort_by_key(|s| (s.id.is_none(), s.id.as_ref().map(|id| id.index), s.serial));
         all
+    }
+
+    /// Whether any plugin is there, or on its way.
+    pub(crate) fn has_plugins(&self) -> bool {
+        self.lock().values().any(|r| !matches!(r.lock().state, PluginState::Closed | PluginState::Restarting))
     }
 
     /// Whether a plugin is subscribed to one of the events, or may be because it is not configured yet.
@@ -149,7 +270,7 @@ impl Registry {
                 PluginState::Synchronizing | PluginState::Active => {
                     events.iter().any(|e| status.events.contains(e))
                 }
-                PluginState::Closed => false,
+                PluginState::Restarting | PluginState::Closed => false,
             }
         })
     }
@@ -187,7 +308,38 @@ mod tests {
         assert!(!wants(Event::STOP_CONTAINER));
         registry.end(&record, "gone".into());
         assert!(!wants(Event::CREATE_CONTAINER));
-        assert_eq!(registry.all(), []);
+        assert!(!registry.has_plugins());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_went_is_seen_for_a_while_and_not_in_any_number() {
+        let registry = Registry::default();
+        let go = |why: &str| {
+            let record = registry.add(registry.serial(), None, Origin::External, None);
+            registry.end(&record, why.into());
+        };
+        for i in 0..40 {
+            go(&i.to_string());
+        }
+        let seen = || registry.all().into_iter().filter_map(|s| s.last_error).collect::<Vec<_>>();
+        assert_eq!(seen().len(), MOST_SEEN);
+        assert_eq!(seen()[0], "8");
+        tokio::time::advance(SEEN).await;
+        go("late");
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(seen(), ["late"]);
+        // The same refusal is seen once.
+        assert!(registry.refuse(Some(1), "no").is_some());
+        assert!(registry.refuse(Some(2), "no").is_none());
+        assert_eq!(seen(), ["late", "no"]);
+        assert_eq!(registry.all()[1].pid, Some(2));
+        // Who is back is not gone.
+        let id = PluginId::from_file_name("10-a").unwrap();
+        let record = registry.add(registry.serial(), Some(id.clone()), Origin::External, None);
+        registry.end(&record, "went".into());
+        assert_eq!(seen().len(), 3);
+        registry.is_back(&id);
+        assert_eq!(seen(), ["late", "no"]);
     }
 
     #[test]

@@ -37,6 +37,8 @@ impl Adaptation {
             let Some(place) = place else { continue };
             let turn = place.turn().await;
             if let Some(reply) = plugin.ask(turn, merge.request()).await? {
+                let permitted = plugin.permit().updates(Some(&id), &reply.update, &reply.evict);
+                permitted.map_err(|denied| AdaptError::Denied { event, denied })?;
                 let merged = merge.reply(&plugin.id, reply);
                 merged.map_err(|source| AdaptError::Merge { event, subject: id.clone(), source })?;
             }
@@ -60,9 +62,13 @@ impl Adaptation {
             let Some(place) = place else { continue };
             let turn = place.turn().await;
             let merged = match plugin.ask(turn, request.clone()).await {
-                Ok(Some(reply)) => merge.reply(&plugin.id, reply.update).map_err(|source| {
-                    AdaptError::Merge { event, subject: request.container.id.clone(), source }
-                }),
+                Ok(Some(reply)) => match plugin.permit().updates(None, &reply.update, &[]) {
+                    Ok(()) => merge.reply(&plugin.id, reply.update).map_err(|source| {
+                        let subject = request.container.id.clone();
+                        AdaptError::Merge { event, subject, source }
+                    }),
+                    Err(denied) => Err(AdaptError::Denied { event, denied }),
+                },
                 Ok(None) => Ok(()),
                 Err(e) => Err(e),
             };

@@ -1,6 +1,7 @@
 //! `nrid`: the resident NRI core. Nobody has to start it: the first wrapper does.
 
 use clap::Parser;
+use nri_adaptation::launcher;
 use nrid::{activation::Activation, background, log, settings::Settings, start};
 use std::{
     io::Write,
@@ -28,6 +29,10 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
+    let mut arguments = std::env::args_os().skip(1);
+    if arguments.next().is_some_and(|first| first == launcher::ARGUMENT) {
+        return launcher::run(arguments);
+    }
     // Before anything else has a descriptor or a thread.
     let activation = Activation::take();
     let arguments = Arguments::parse();

@@ -8,13 +8,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-struct Dirs {
-    dir: tempfile::TempDir,
-    config: Config,
+pub(crate) struct Dirs {
+    pub(crate) dir: tempfile::TempDir,
+    pub(crate) config: Config,
 }
 
 impl Dirs {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let config = Config {
             plugin_path: dir.path().join("plugins"),
@@ -22,6 +22,7 @@ impl Dirs {
             registration_timeout: Duration::from_secs(60),
             request_timeout: Duration::from_secs(60),
             stop_grace: Duration::from_secs(60),
+            launcher: env!("CARGO_BIN_EXE_nri-adaptation-fixture").into(),
             ..Config::default()
         };
         fs::create_dir(&config.plugin_path).unwrap();
@@ -29,7 +30,17 @@ impl Dirs {
         Self { dir, config }
     }
 
-    fn plugin(&self, name: &str, script: &str) -> PathBuf {
+    /// What ends stays away.
+    pub(crate) fn never_restart(&mut self) {
+        self.policy(PluginPolicy { restart: false, ..PluginPolicy::default() });
+    }
+
+    /// A policy for all plugins.
+    pub(crate) fn policy(&mut self, policy: PluginPolicy) {
+        self.config.policies.push(PluginPolicy { plugin: "*".into(), ..policy });
+    }
+
+    pub(crate) fn plugin(&self, name: &str, script: &str) -> PathBuf {
         let path = self.config.plugin_path.join(name);
         // Written under another name and moved: nobody may have it open for writing when it is executed.
         let new = self.dir.path().join("new");
@@ -39,21 +50,21 @@ impl Dirs {
         path
     }
 
-    fn file(&self, name: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
     /// A script that becomes the fixture; it tells of `Shutdown` in this file.
-    fn fixture(&self) -> String {
+    pub(crate) fn fixture(&self) -> String {
         format!("exec {} {} <&3", env!("CARGO_BIN_EXE_nri-adaptation-fixture"), self.file("told").display())
     }
 
-    async fn start(&self) -> (Rig, Vec<LaunchOutcome>) {
+    pub(crate) async fn start(&self) -> (Rig, Vec<LaunchOutcome>) {
         Rig::launching(self.config.clone()).await.unwrap()
     }
 }
 
-fn results(outcomes: &[LaunchOutcome]) -> Vec<(String, String)> {
+pub(crate) fn results(outcomes: &[LaunchOutcome]) -> Vec<(String, String)> {
     let result = |o: &LaunchOutcome| match &o.result {
         Ok(id) => format!("ok {id}"),
         Err(e) => e.to_string(),
@@ -62,7 +73,7 @@ fn results(outcomes: &[LaunchOutcome]) -> Vec<(String, String)> {
 }
 
 /// Whether there is such a process, be it a zombie.
-fn exists(pid: u32) -> bool {
+pub(crate) fn exists(pid: u32) -> bool {
     fs::exists(format!("/proc/{pid}")).unwrap()
 }
 
@@ -87,10 +98,9 @@ async fn a_plugin_is_launched_with_its_socket_identity_and_configuration_and_end
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let group = stat.rsplit_once(") ").unwrap().1.split(' ').nth(2).unwrap().to_owned();
     assert_eq!(group, pid.to_string(), "a process group of its own");
-    let ours = fs::read_link("/proc/self/fd/2").unwrap();
-    for fd in [1, 2] {
-        assert_eq!(fs::read_link(format!("/proc/{pid}/fd/{fd}")).unwrap(), ours, "fd {fd}");
-    }
+    let outputs = [1, 2].map(|fd| fs::read_link(format!("/proc/{pid}/fd/{fd}")).unwrap());
+    assert!(outputs[0].to_string_lossy().starts_with("pipe:"), "{outputs:?}");
+    assert_eq!(outputs[0], outputs[1], "in the order in which they are written");
 
     let outcome = rig.create("c").await.unwrap();
     assert_eq!(outcome.adjust.annotations["config"], "of the fixture");
@@ -106,6 +116,7 @@ async fn a_plugin_is_launched_with_its_socket_identity_and_configuration_and_end
 async fn who_fails_is_reported_and_stops_nobody() {
     let mut dirs = Dirs::new();
     dirs.config.registration_timeout = Duration::from_secs(2);
+    dirs.never_restart();
     dirs.plugin("10-exits", "exit 7");
     dirs.plugin("20-killed", "kill -9 $$");
     let never = dirs.file("pid");
@@ -168,7 +179,8 @@ async fn who_ignores_sigterm_is_killed_with_its_children() {
 
 #[tokio::test]
 async fn who_dies_is_noticed_and_can_be_launched_again() {
-    let dirs = Dirs::new();
+    let mut dirs = Dirs::new();
+    dirs.never_restart();
     let path = dirs.plugin("10-dies", &dirs.fixture());
     let (rig, _) = dirs.start().await;
     let first = rig.adaptation.plugins().remove(0);

@@ -88,6 +88,14 @@ impl Host for TestHost {
         updates.into_iter().filter(|u| u.container_id.starts_with("bad")).collect()
     }
 
+    /// Lines that begin with "slow" hold up all others for good, as a log on a dead disk does.
+    fn plugin_output(&self, plugin: &PluginId, line: &str) {
+        if line.starts_with("slow") {
+            std::thread::park_timeout(Duration::from_secs(600));
+        }
+        self.log.add(format!("{plugin} says {line}"));
+    }
+
     fn plugin_changed(&self, status: &PluginStatus) {
         let name = status.id.as_ref().map_or("?".to_owned(), PluginId::to_string);
         self.log.add(format!("host {name} {:?}", status.state));

@@ -28,7 +28,7 @@ async fn names_that_are_not_acceptable_are_refused_and_told_why() {
         assert_eq!(connecting.await.unwrap().unwrap_err().to_string(), why);
         peer.end.closed().await;
         assert_eq!(rig.log.of("host"), ["? Closed"]);
-        assert_eq!(rig.adaptation.plugins(), []);
+        assert!(!rig.adaptation.has_plugins());
     }
 }
 
@@ -210,7 +210,7 @@ async fn shutdown_disconnects_and_requests_pass_without_plugins() {
     assert!(waiting.end.closed().await.is_clean());
     let why = "no plugin is taken any more: shutting down";
     assert_eq!(connecting.await.unwrap().unwrap_err().to_string(), why);
-    assert_eq!(rig.adaptation.plugins(), []);
+    assert!(!rig.adaptation.has_plugins());
     assert_eq!(rig.log.of("10-a shutdown"), [""; 0], "external plugins are only disconnected");
     rig.create("c").await.unwrap();
     let (late, connecting) = rig.peer("30-c", &[], Quiet).await;
