@@ -9,6 +9,7 @@ mod go;
 mod refusals;
 mod resident;
 mod run;
+mod shadow;
 mod succession;
 mod terminal;
 mod told;

@@ -32,8 +32,8 @@ pub struct CreateOutcome {
     pub ignored: Vec<Ignored>,
 }
 
-/// What the plugins made of an update that an engine asked for.
-#[derive(Debug, Clone, PartialEq)]
+/// What the plugins made of an update that an engine asked for. The default is that of no plugin.
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct UpdateOutcome {
     /// The resources that the container is to get: those that were asked for, with what the plugins set on top.
     pub resources: LinuxResources,

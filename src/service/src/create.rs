@@ -11,6 +11,7 @@ use crate::{
     runtime::LowLevelRuntime,
     service::{Refusal, Service},
     setting::By,
+    shadow,
     shown::shown,
 };
 use nri_api::proto::{self, CreateContainerRequest};
@@ -30,8 +31,8 @@ pub enum Creation {
 }
 
 /// A document as it is to be written.
-struct Layout {
-    document: Document,
+pub(crate) struct Layout {
+    pub(crate) document: Document,
     /// As plugins see it from now on.
     container: proto::Container,
     changed: bool,
@@ -80,6 +81,10 @@ impl Service {
             tracing::info!(container = key.id, engine = %draft.identity.engine, "its engine's own NRI is in charge");
             return Ok(Creation::Bypass);
         }
+        if let Some(annotation) = self.opts_out(&draft) {
+            tracing::info!(container = key.id, annotation, "it is left alone");
+            return Ok(Creation::Bypass);
+        }
         if draft.identity.role == Role::Sandbox {
             return self.create_sandbox(draft).map(|container| Creation::Proceed(container, turn));
         }
@@ -92,6 +97,19 @@ impl Service {
             self.leave_pod(&pod).await;
         }
         created.map(|container| Creation::Proceed(container, turn))
+    }
+
+    /// The annotation by which the container, or its pod, wants to be left alone, where the configuration allows that.
+    fn opts_out(&self, draft: &Draft) -> Option<&str> {
+        let annotation = self.settings.config.opt_out.annotation.as_deref()?;
+        let pod = self.registry.pod(draft.pod_id());
+        let values = [
+            draft.document.annotation(annotation),
+            draft.identity.annotations.get(annotation).map(String::as_str),
+            draft.identity.pod.annotations.get(annotation).map(String::as_str),
+            pod.as_ref().and_then(|p| p.sandbox.annotations.get(annotation)).map(String::as_str),
+        ];
+        values.into_iter().flatten().any(|value| value == "true").then_some(annotation)
     }
 
     /// A sandbox container is no container to plugins: its pod is told when it starts.
@@ -128,6 +146,7 @@ impl Service {
 
     /// Asks the plugins, and makes what they agreed on real.
     async fn ask(&self, draft: Draft) -> Result<Arc<Container>, Refusal> {
+        let draft = Arc::new(draft);
         let id = draft.key.id.clone();
         let container = draft.container_message()?;
         let pod_id = draft.pod_id().to_owned();
@@ -139,13 +158,19 @@ impl Service {
         };
         let asked = self
             .adaptation
-            .create_container(request, |outcome: CreateOutcome| self.commit(draft, pod_id, outcome))
+            .create_container(request, |outcome: CreateOutcome| {
+                self.commit(draft.clone(), pod_id.clone(), outcome)
+            })
             .await;
         let refusal = match asked {
             Ok(Ok(container)) => return Ok(container),
             Ok(Err(refusal)) => refusal,
             Err(error) => Refusal::of(&id, error),
         };
+        if self.is_shadow() {
+            tracing::info!(container = id, %refusal, "shadow: would be refused");
+            return self.commit(draft, pod_id, shadow::nothing(container)).await;
+        }
         // Plugins that were asked before the one that refused may hold something for it.
         self.tell_undone(&pod, &container).await;
         Err(refusal)
@@ -154,19 +179,21 @@ impl Service {
     /// Runs at the commit station: one creation at a time, in the order in which the plugins saw them.
     async fn commit(
         &self,
-        draft: Draft,
+        draft: Arc<Draft>,
         pod_id: String,
-        outcome: CreateOutcome,
+        mut outcome: CreateOutcome,
     ) -> Result<Arc<Container>, Refusal> {
         let id = draft.key.id.clone();
         let refuse = |e: &dyn std::fmt::Display| Refusal::of(&id, e);
+        if self.is_shadow() {
+            self.tell_shadow(&draft, &outcome).await;
+            outcome = shadow::nothing(draft.container_message()?);
+        }
         for ignored in &outcome.ignored {
             tracing::warn!(plugin = %ignored.plugin, container = ignored.container, what = ignored.what, "has no meaning, left out");
         }
-        let Layout { document, container, changed, hooked } = self.lay_out(&draft, &outcome)?;
+        let Layout { document, container, changed, hooked } = self.lay_out_checked(&draft, &outcome).await?;
         let owners = outcome.owners.owners.get(&outcome.container.id).cloned().unwrap_or_default();
-        let capable = self.keeper.check(&draft.runtime, &draft.document, &document, &owners).await;
-        capable.map_err(|e| refuse(&e))?;
         let bytes = if changed { document.to_bytes() } else { draft.original_bytes().to_vec() };
         let rewrite = bytes != draft.found.bytes;
         let mut record = draft.record(container, changed.then_some(&bytes));
@@ -199,6 +226,19 @@ impl Service {
         }
     }
 
+    /// The document as agreed, if the runtime can do what it says.
+    pub(crate) async fn lay_out_checked(
+        &self,
+        draft: &Draft,
+        outcome: &CreateOutcome,
+    ) -> Result<Layout, Refusal> {
+        let layout = self.lay_out(draft, outcome)?;
+        let owners = outcome.owners.owners.get(&outcome.container.id).cloned().unwrap_or_default();
+        let capable = self.keeper.check(&draft.runtime, &draft.document, &layout.document, &owners).await;
+        capable.map_err(|e| Refusal::of(&draft.key.id, e))?;
+        Ok(layout)
+    }
+
     /// The document as agreed.
     fn lay_out(&self, draft: &Draft, outcome: &CreateOutcome) -> Result<Layout, Refusal> {
         let refuse = |e: &dyn std::fmt::Display| Refusal::of(&draft.key.id, e);
@@ -225,7 +265,7 @@ impl Service {
             nri_spec::apply(&mut document, adjust, &context).map_err(|e| refuse(&devices.explain(&e)))?;
         let container = shown(&outcome.container, &adjust.CDI_devices, &document).map_err(|e| refuse(&e))?;
         let hooked = match &draft.hook {
-            Some(call) if draft.wants_hooks() && !self.adaptation.plugins().is_empty() => {
+            Some(call) if draft.wants_hooks() && self.adaptation.has_plugins() => {
                 inject::inject(&mut document, call).map_err(|e| refuse(&e))?;
                 true
             }

@@ -13,7 +13,7 @@ use nri_api::{
     PluginId,
     proto::{ContainerEviction, ContainerUpdate, PodSandbox},
 };
-use nri_config::{ClassSettings, Config, Enforce};
+use nri_config::{ClassSettings, Config, Enforce, Mode};
 use std::{path::PathBuf, sync::Arc};
 
 /// What plugins' sessions need of us. It must not wait for a lane: lanes are held while plugins are asked.
@@ -27,6 +27,8 @@ pub struct Keeper {
     pub classes: ClassPlaces,
     /// What happens when control groups do not hold what plugins set.
     pub enforce: Enforce,
+    /// Whether nothing is to change.
+    pub shadow: bool,
 }
 
 /// Where classes of block I/O and RDT come from.
@@ -104,7 +106,8 @@ impl Keeper {
     /// A keeper of these containers.
     pub fn new(registry: Arc<Registry>, config: &Config) -> Self {
         let (versions, classes) = (Versions::default(), ClassPlaces::of(config));
-        Self { registry, versions, classes, enforce: config.enforce }
+        let shadow = config.mode == Mode::Shadow;
+        Self { registry, versions, classes, enforce: config.enforce, shadow }
     }
 
     /// Whether this is a sandbox whose pod will be told at its start: in the snapshot, it would be told twice.

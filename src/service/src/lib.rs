@@ -52,6 +52,7 @@ pub mod server;
 pub mod service;
 pub mod setting;
 pub mod settings;
+pub mod shadow;
 pub mod sharing;
 pub mod shown;
 pub mod sockets;

@@ -129,7 +129,9 @@ impl Service {
             return self.run_sandbox(&record).await;
         }
         let (pod, message) = self.registry.messages(container);
-        self.adaptation.start_container(about!(StartContainerRequest, pod, message), async || ()).await
+        let told =
+            self.adaptation.start_container(about!(StartContainerRequest, pod, message), async || ()).await;
+        self.or_shadow(told)
     }
 
     /// The container has started.
@@ -241,7 +243,12 @@ impl Service {
     pub async fn run_pod(&self, pod: PodRecord) -> Result<(), AdaptError> {
         let request = about_pod!(RunPodSandboxRequest, pod.sandbox.clone());
         let sandbox = pod.sandbox.clone();
-        let told = self.adaptation.run_pod_sandbox(request, async || self.registry.set_pod(pod)).await;
+        let told =
+            self.adaptation.run_pod_sandbox(request, async || self.registry.set_pod(pod.clone())).await;
+        if told.is_err() && self.is_shadow() {
+            self.registry.set_pod(pod);
+            return self.or_shadow(told);
+        }
         if told.is_err() {
             self.adaptation
                 .stop_pod_sandbox(about_pod!(StopPodSandboxRequest, sandbox.clone()), async || ())
@@ -251,6 +258,17 @@ impl Service {
                 .await;
         }
         told
+    }
+
+    /// In shadow mode a refusal is told, and nothing more.
+    fn or_shadow(&self, told: Result<(), AdaptError>) -> Result<(), AdaptError> {
+        match told {
+            Err(error) if self.is_shadow() => {
+                tracing::info!(%error, "shadow: would be refused");
+                Ok(())
+            }
+            told => told,
+        }
     }
 
     /// The pod's record, if this container is the one that holds the pod's namespaces.

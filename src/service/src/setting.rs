@@ -75,6 +75,16 @@ impl Keeper {
     /// Makes updates of containers; returns those that failed.
     pub async fn set_all(&self, updates: Vec<ContainerUpdate>, by: By<'_>) -> Vec<Failed> {
         let mut failed = Vec::new();
+        if self.shadow {
+            for update in updates {
+                tracing::info!(container = update.container_id, %by, ?update, "shadow: would be updated");
+                // It is told the truth; a creation or an update that others asked for goes on.
+                if let By::Plugin(_) = by {
+                    failed.push(Failed { update, error: "nothing is changed in shadow mode".to_owned() });
+                }
+            }
+            return failed;
+        }
         for update in updates {
             if let Err(error) = self.set_one(&update, by).await {
                 tracing::warn!(
@@ -159,6 +169,11 @@ impl Keeper {
     /// Stops containers, as plugins asked: SIGTERM, and after a grace SIGKILL.
     pub fn evict_all(&self, evictions: Vec<ContainerEviction>) {
         for eviction in evictions {
+            if self.shadow {
+                let ContainerEviction { container_id: container, reason, .. } = eviction;
+                tracing::info!(container, reason, "shadow: would be evicted");
+                continue;
+            }
             match self.registry.by_nri_id(&eviction.container_id) {
                 Some(container) => drop(tokio::spawn(evict(container, eviction.reason))),
                 None => tracing::warn!(container = eviction.container_id, "cannot evict: no such container"),

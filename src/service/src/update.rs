@@ -103,7 +103,20 @@ impl Service {
             .adaptation
             .update_container(event, |outcome| self.agree(&container, &request, outcome))
             .await;
-        let (outcome, turn) = agreed.map_err(|e| refuse(&e))?.map_err(|e| refuse(&e))?;
+        let agreed = agreed.map_err(|e| refuse(&e)).and_then(|agreed| agreed.map_err(|e| refuse(&e)));
+        let (outcome, turn) = match agreed {
+            Ok((outcome, turn)) if self.is_shadow() => {
+                if let Some(answer) = outcome.answer {
+                    tracing::info!(container = key.id, ?answer, "shadow: would be updated");
+                }
+                (UpdateOutcome::default(), turn)
+            }
+            Err(refusal) if self.is_shadow() => {
+                tracing::info!(container = key.id, %refusal, "shadow: would be refused");
+                (UpdateOutcome::default(), container.setting.clone().lock_owned().await)
+            }
+            agreed => agreed?,
+        };
         // Only now: other updates of this container may have been made while the plugins were asked.
         let record = container.record();
         let base = merged(&record.in_force, &request);

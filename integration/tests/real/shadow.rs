@@ -1,0 +1,67 @@
+//! `mode = "shadow"` and containers that want to be left alone.
+
+use nri_integration::*;
+
+const CREATE: &str = "[create]\nenv = { set = { ADDED = 'by 10' } }\n[create.resources]\npids = 77\n";
+
+#[test]
+fn plugins_are_asked_and_nothing_changes() {
+    for_each_runtime("shadow", |runtime| {
+        let node = Node::new(runtime);
+        node.configure("mode = 'shadow'\n");
+        let journal = node.launch("10-adjust", &Program::Adjust, CREATE);
+        // It wants the same variable, which would be a conflict.
+        node.launch("20-adjust", &Program::Adjust, CREATE);
+        let id = node.id("c");
+        let bundle = node.bundle(&id).resources(r#"{"pids": {"limit": 50}}"#);
+        let bundle = bundle.arguments(&["/bin/sleep", "1000"]).make();
+        let original = bundle.bytes();
+        node.create(&bundle, &id).success();
+        assert_eq!(bundle.bytes(), original);
+        node.call(&["start", &id]).success();
+        assert_eq!(node.cgroup_file(&id, "pids", "pids.max", "pids.max").trim(), "50");
+        node.call(&["update", "--memory", "67108864", &id]).success();
+        node.call(&["delete", "--force", &id]).success();
+        journal.wait_for("RemovePodSandbox", &id);
+        assert!(journal.events(&id).contains(&"StartContainer".to_owned()), "{:?}", journal.events(&id));
+        let log = node.log();
+        assert!(log.contains("shadow: would be refused"), "{log}");
+        assert!(log.contains("both tried to set Env ADDED"), "{log}");
+    });
+}
+
+#[test]
+fn what_would_change_is_told() {
+    for_each_runtime("shadow's differences", |runtime| {
+        let node = Node::new(runtime);
+        node.configure("mode = 'shadow'\n");
+        node.launch("10-adjust", &Program::Adjust, CREATE);
+        let id = node.id("c");
+        let bundle = node.bundle(&id).resources(r#"{"pids": {"limit": 50}}"#).make();
+        node.create(&bundle, &id).success();
+        node.call(&["delete", "--force", &id]).success();
+        let log = node.log();
+        for change in ["/linux/resources/pids/limit: 50 -> 77", "/process/env: + \\\"ADDED=by 10\\\""] {
+            assert!(log.contains(change), "{change} in {log}");
+        }
+    });
+}
+
+#[test]
+fn an_annotation_opts_out_where_that_is_allowed() {
+    for_each_runtime("opting out", |runtime| {
+        for allowed in [true, false] {
+            let node = Node::new(runtime);
+            node.configure(if allowed { "opt_out = { annotation = 'example.org/no-nri' }\n" } else { "" });
+            let journal = node.launch("10-adjust", &Program::Adjust, CREATE);
+            let id = node.id("c");
+            let bundle = node.bundle(&id).annotation("example.org/no-nri=true").make();
+            let original = bundle.bytes();
+            node.create(&bundle, &id).success();
+            assert_eq!(bundle.bytes() == original, allowed);
+            assert_eq!(journal.events(&id).is_empty(), allowed);
+            node.call(&["start", &id]).success();
+            node.call(&["delete", "--force", &id]).success();
+        }
+    });
+}
