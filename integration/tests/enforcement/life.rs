@@ -27,7 +27,13 @@ impl Life<'_> {
     /// The fields that plugins set, with their containers.
     fn set(&self) -> Vec<(usize, &'static Field, String)> {
         let all = self.fields.iter().enumerate();
-        all.filter(|(_, f)| f.is_plugins()).map(|(n, f)| (n, *f, self.id(f))).collect()
+        all.filter(|(_, f)| f.is_plugins() && self.chosen(f)).map(|(n, f)| (n, *f, self.id(f))).collect()
+    }
+
+    /// Whether the field is among those of `NRI_TEST_FIELDS`, where that is set.
+    fn chosen(&self, field: &Field) -> bool {
+        let only = std::env::var("NRI_TEST_FIELDS");
+        only.map_or(true, |only| only.split(',').any(|name| name == field.name))
     }
 
     /// Checks what plugins set in each container, and takes it over if it is new.

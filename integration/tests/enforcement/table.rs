@@ -72,7 +72,7 @@ pub(crate) fn there(node: &Node, test: &str) -> Vec<&'static Field> {
     let fit = |field: &&Field| {
         let lack = if field.found(node, &id).is_none() {
             "the kernel has no file for it here"
-        } else if field.name == "blockIO.weight" && node.runtime().name == "crun" {
+        } else if field.name == "blockIO.weight" && node.runtime().name == "crun" && !unified_cgroups() {
             "crun before 1.8.2 does not know the file of BFQ"
         } else if field.name == "cpu.cpus" && one_cpu {
             "there is one CPU only"

@@ -129,7 +129,7 @@ impl History {
     fn answer(&mut self, n: usize, container: usize, own: bool, resources: &Value) {
         let writes: BTreeMap<Key, Value> = super::plan::ALL
             .iter()
-            .filter_map(|name| Some((Key(container, *name), named(name).value_in(resources)?)))
+            .filter_map(|name| Some((Key(container, name), named(name).value_in(resources)?)))
             .collect();
         let cpus = writes.get(&Key(container, "cpu.cpus"));
         let bad = cpus.is_some_and(is_bad);

@@ -129,7 +129,7 @@ impl Run<'_> {
     /// Records what was done; where it was a success, also what the kernel holds just afterwards.
     fn record(&self, op: Op) {
         let made = op.outcome == Outcome::Made;
-        let keys: Vec<Key> = op.writes.iter().map(|(key, _)| *key).collect();
+        let keys: Vec<Key> = op.writes.keys().copied().collect();
         let n = self.history.lock().expect("no thread failed").add(op);
         for Key(container, name) in keys.into_iter().filter(|_| made) {
             let before = Instant::now();

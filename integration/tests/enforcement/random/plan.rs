@@ -1,6 +1,7 @@
 //! What is chosen at random: containers, fields, values. A value of most fields is used once only, so that it tells which update it is of.
 
 use crate::{field::join, table::named};
+use nri_integration::unified_cgroups;
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -86,7 +87,9 @@ impl Plan {
 
     /// An update by the engine: what runtimes can, of values that it has not asked for before.
     pub(super) fn engines(&self) -> Choice {
-        self.choose(|name| named(name).updatable && !USED_AGAIN.contains(&name), 3, true)
+        // With cgroup v2 runc refuses a limit of swap without one of memory, where plugins have no part in the update.
+        let lone_swap = |name: &str| name == "memory.swap" && unified_cgroups();
+        self.choose(|name| named(name).updatable && !USED_AGAIN.contains(&name) && !lone_swap(name), 3, true)
     }
 
     /// By a plugin, out of itself.

@@ -1,0 +1,80 @@
+#!/bin/bash
+# init.sh: process 1 of the guests. The root file system is the host's /, read-only; this lays a tmpfs over it, mounts the usual file systems and
+# cgroup version 2, and the host's output directory on /out; then it runs /out/cmd and leaves its exit status in /out/rc. From the kernel's
+# command line: guest_mode=plain|systemd|qemu  guest_out=output directory (not for qemu)  guest_modules=directory of the kernel's modules
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 TERM=linux
+mount -t proc proc /proc
+read -ra words </proc/cmdline
+for word in "${words[@]}"; do
+  case $word in
+    guest_mode=*) mode=${word#*=} ;;
+    guest_out=*) out=${word#*=} ;;
+    guest_modules=*) modules=${word#*=} ;;
+  esac
+done
+mount -t tmpfs -o size=75% tmpfs /media
+mkdir /media/{upper,work,root}
+
+# module NAME: loads one, compressed or not
+module() {
+  local file
+  for file in "$modules/$1".ko "$modules/$1".ko.xz; do
+    case $file in
+      *.xz) [ ! -e "$file" ] || xz -dc "$file" >/media/module.ko ;;
+      *) [ ! -e "$file" ] || cp "$file" /media/module.ko ;;
+    esac
+  done
+  busybox insmod /media/module.ko
+  rm -f /media/module.ko
+}
+module fs/overlayfs/overlay
+# A disk that limits can be set for, and the scheduler that has weights.
+module drivers/block/loop
+module block/bfq
+root=/media/root
+mount -t overlay overlay -o lowerdir=/,upperdir=/media/upper,workdir=/media/work $root || echo 'guest: no overlay'
+umount /proc
+mount -t proc proc $root/proc
+mount -t sysfs sysfs $root/sys
+mount -t devtmpfs dev $root/dev
+for link in fd:/proc/self/fd stdin:/proc/self/fd/0 stdout:/proc/self/fd/1 stderr:/proc/self/fd/2; do ln -sfn "${link#*:}" "$root/dev/${link%%:*}"; done
+mkdir -p $root/out
+if [ "$mode" = qemu ]; then mount -t virtiofs out $root/out; else mount -t hostfs -o "$out" none $root/out; fi
+cd $root || exit
+
+if [ "$mode" = systemd ]; then
+  # One target with one service; dbus, because runtimes talk to systemd over it; nothing else of the host's.
+  cat >etc/systemd/system/guest.target <<'T'
+[Unit]
+Requires=guest.service dbus.socket
+After=dbus.socket
+T
+  cat >etc/systemd/system/guest.service <<'T'
+[Unit]
+DefaultDependencies=no
+Requires=dbus.socket
+After=dbus.socket
+[Service]
+Type=oneshot
+TimeoutStartSec=infinity
+Environment=HOME=/root LANG=C.UTF-8
+ExecStart=/bin/bash -c 'bash /out/cmd; echo $? >/out/rc'
+ExecStopPost=/bin/sh -c 'sync; systemctl poweroff -ff'
+StandardOutput=tty
+StandardError=tty
+TTYPath=/dev/console
+T
+  for unit in tmp.mount systemd-tmpfiles-setup.service systemd-tmpfiles-clean.timer systemd-networkd.service systemd-udevd.service \
+    systemd-udev-trigger.service containerd.service docker.service; do ln -sf /dev/null etc/systemd/system/$unit; done
+  pivot_root . media
+  exec chroot . /lib/systemd/systemd --unit=guest.target --log-target=console --log-level=warning --show-status=0
+fi
+
+mkdir -p dev/pts dev/shm dev/mqueue
+mount -t devpts -o ptmxmode=666 devpts dev/pts
+mount -t tmpfs shm dev/shm
+mount -t mqueue mqueue dev/mqueue
+mount -t tmpfs run run
+mount -t cgroup2 -o nsdelegate cgroup2 sys/fs/cgroup
+pivot_root . media
+exec chroot . /bin/bash -c 'ip link set lo up; bash /out/cmd; echo $? >/out/rc; sync; busybox poweroff -f; echo o >/proc/sysrq-trigger; sleep 10'

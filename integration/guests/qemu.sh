@@ -1,0 +1,38 @@
+#!/bin/bash
+# qemu.sh CMD ARGS...
+#   As uml.sh, in QEMU without the help of a processor: with cpuset, cpu, io, memory, hugetlb, pids and more of cgroup version 2, and 2 CPUs. Slow:
+#   it boots in 10 s, and each process takes seconds to start. Environment: TIMEOUT=1800 (s), MEM=4G, OUT as there.
+set -uo pipefail
+. "$(dirname "$0")/lib.sh"
+case ${1:-} in '' | -*) usage ;; esac
+[ -x "$BIN/qemu/qemu-system-x86_64" ] || die "not installed: setup.sh qemu"
+root=$NRI_GUESTS/root/qemu mem=${MEM:-4G}
+kernel=$(echo "$root"/boot/vmlinuz-*) modules=$(echo "$root"/usr/lib/modules/*/kernel)
+prepare "$@"
+started=()
+# shellcheck disable=SC2317 # called by trap
+stop() { kill "${started[@]}" 2>/dev/null; wait; }
+trap stop EXIT
+trap 'stop; rm -rf "$TMP"; exit 143' TERM INT
+
+# share NAME DIR OPTIONS...: the guest can mount DIR
+share() {
+  "$BIN/qemu/virtiofsd" --socket-path="$TMP/$1.sock" --shared-dir="$2" --sandbox=none --rlimit-nofile=0 "${@:3}" >"$TMP/$1.log" 2>&1 &
+  started+=($!)
+}
+share root / --readonly --no-announce-submounts --cache=auto --inode-file-handles=never
+share out "$OUT"
+for _ in $(seq 200); do
+  if [ -S "$TMP/root.sock" ] && [ -S "$TMP/out.sock" ]; then break; fi
+  sleep 0.05
+done
+[ -S "$TMP/root.sock" ] && [ -S "$TMP/out.sock" ] || die "virtiofsd did not start: $(cat "$TMP"/*.log)"
+timeout -k 5 "${TIMEOUT:-1800}" "$BIN/qemu/qemu-system-x86_64" -L "$root/usr/share/qemu" -L "$root/usr/share/seabios" -accel tcg -cpu max -smp 2 \
+  -m "$mem" -object memory-backend-memfd,id=mem,size="$mem",share=on -numa node,memdev=mem -nodefaults -no-reboot -display none -serial stdio \
+  -chardev socket,id=c0,path="$TMP/root.sock" -device vhost-user-fs-pci,chardev=c0,tag=hostroot \
+  -chardev socket,id=c1,path="$TMP/out.sock" -device vhost-user-fs-pci,chardev=c1,tag=out -kernel "$kernel" \
+  -append "console=ttyS0 quiet loglevel=1 panic=-1 root=hostroot rootfstype=virtiofs ro init=$HERE/init.sh guest_mode=qemu guest_out=/ guest_modules=$modules" \
+  </dev/null > >(tr -d '\r' | grep -av 'reboot: ') 2>"$TMP/err" &
+started+=($!)
+wait $!
+finish
