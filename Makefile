@@ -1,8 +1,8 @@
 # What people run. Everything builds into target/; nothing outside the checkout is touched but what integration/setup.sh installs (a C linker, runc, crun, busybox-static)
-# and, for test-engines, integration/engines/setup.sh.
+# and, for test-engines and test-cgroup2, setup.sh in integration/engines and integration/guests.
 CARGO ?= cargo
 
-.PHONY: help build release demo test test-engines lint bench vectors fuzz fuzz-short setup clean test-packaging test-engines-extra
+.PHONY: help build release demo test test-engines test-cgroup2 test-updates lint bench vectors fuzz fuzz-short setup clean test-packaging test-engines-extra
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -41,6 +41,20 @@ test-engines-extra: ## engines that are built from Go modules: BuildKit, nerdctl
 test-packaging: ## units, Kubernetes manifests, the node installer (shellcheck, systemd-analyze; Go for the manifests)
 	$(CARGO) build -p nri-container-runtime -p nri-oci-hook -p nrid -p nrictl
 	packaging/test.sh
+
+test-cgroup2: setup ## GUESTS='uml': the tests of enforcement in guests with cgroup v2 (default: uml, systemd, qemu); see integration/guests
+	integration/guests/setup.sh
+	integration/plugins/build.sh
+	$(CARGO) build --workspace --bins --examples
+	$(CARGO) test -p nri-integration --test enforcement --no-run --message-format=json | \
+		sed -n '/"name":"enforcement"/s/.*"executable":"\([^"]*\)".*/\1/p' >target/integration/enforcement
+	integration/guests/enforcement.sh "$$(cat target/integration/enforcement)" $(GUESTS); \
+		passed=$$?; integration/skipped.sh; exit $$passed
+
+test-updates: setup ## UPDATES=10000, CONTAINERS=100: random updates by engine and plugins at once, on runc and crun
+	integration/plugins/build.sh
+	$(CARGO) build --workspace --bins --examples
+	NRI_UPDATES=$(or $(UPDATES),10000) NRI_CONTAINERS=$(or $(CONTAINERS),100) $(CARGO) test -p nri-integration --test enforcement random -- --nocapture
 
 vectors: ## FILES='a.jsonl b.jsonl': run merge vectors
 	$(CARGO) run -q -p nri-tests --bin vectors -- $(FILES)
