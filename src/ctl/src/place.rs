@@ -37,6 +37,8 @@ impl Place {
     pub(crate) fn find(named: Option<&Path>, state: Option<&Path>) -> Result<Self, PlaceError> {
         let by_environment = std::env::var_os(CONFIG_ENV).filter(|v| !v.is_empty()).map(PathBuf::from);
         let named = named.map(Path::to_owned).or(by_environment);
+        // nrid is elsewhere.
+        let named = named.map(|path| std::path::absolute(&path).unwrap_or(path));
         let path = named.clone().unwrap_or_else(|| CONFIG_FILE.into());
         let (config, file) = match std::fs::read_to_string(&path) {
             Ok(text) => (Config::parse(&text).map_err(|e| PlaceError::Parse(path.clone(), e))?, Some(path)),

@@ -12,6 +12,9 @@ use std::{
 /// How often a setting that fails is tried again when another one has been made: limits depend on one another.
 const ROUNDS: usize = 3;
 
+/// crun's annotation for another name of the group below a scope than `container`.
+const SUBGROUP: &str = "run.oci.systemd.subgroup";
+
 /// A setting that is not as it is to be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {} {}, and not {wanted}", file.display(), said(found))]
@@ -47,7 +50,14 @@ pub fn membership(pid: i32) -> String {
 pub fn place(record: &Record) -> Option<Place> {
     let membership = record.cgroups.as_deref().filter(|text| !text.is_empty())?;
     let path = &record.container.linux.cgroups_path;
-    let expected = Place::expected(path, record.runtime.uses_systemd());
+    let mut expected = Place::expected(path, record.runtime.uses_systemd());
+    if let Some(scope) = expected.as_mut().filter(|_| record.runtime.uses_systemd()) {
+        // crun with cgroup version 2: what it does not tell systemd of is in a group below the scope, and so is the process.
+        let below = scope.join(subgroup(record));
+        if hierarchies_hold(membership, &below) {
+            *scope = below;
+        }
+    }
     Some(Place::of_process(&mounted(), membership, expected.as_deref()))
 }
 
@@ -59,6 +69,17 @@ pub fn is_paused(place: &Place) -> bool {
         (None, Some(dir)) => read(dir.join("cgroup.events")).lines().any(|line| line == "frozen 1"),
         (None, None) => false,
     }
+}
+
+/// The group that crun makes below a scope.
+fn subgroup(record: &Record) -> &str {
+    record.container.annotations.get(SUBGROUP).map_or("container", String::as_str)
+}
+
+/// Whether a process is at a path or below it, in some hierarchy.
+fn hierarchies_hold(membership: &str, path: &Path) -> bool {
+    let paths = membership.lines().filter_map(|line| line.splitn(3, ':').nth(2));
+    paths.map(Path::new).any(|at| at.starts_with(path))
 }
 
 /// The threads in a container's control groups, those of groups below them included.
@@ -154,6 +175,17 @@ mod tests {
             expect: Expect::OneOf(vec![text.into()]),
             optional: false,
         }
+    }
+
+    #[test]
+    fn a_process_is_below_a_scope_or_in_it() {
+        let holds =
+            |membership: &str| hierarchies_hold(membership, Path::new("/a.slice/b-c.scope/container"));
+        assert!(holds("0::/a.slice/b-c.scope/container\n"));
+        assert!(holds("0::/a.slice/b-c.scope/container/init\n"));
+        assert!(!holds("0::/a.slice/b-c.scope\n"));
+        assert!(!holds("2:cpu:/a.slice/b-c.scope\n0::/a.slice/b-c.scope/other\n"));
+        assert!(!holds(""));
     }
 
     #[test]

@@ -116,13 +116,10 @@ impl Service {
     fn create_sandbox(&self, draft: Draft) -> Result<Arc<Container>, Refusal> {
         let container = draft.container_message()?;
         let record = draft.record(container, None);
-        self.registry.set_pod(PodRecord {
-            sandbox: draft.pod_with(&record.container),
-            real: true,
-            shared: false,
-            told_run: false,
-            told_stop: false,
-        });
+        let sandbox = draft.pod_with(&record.container);
+        // Containers of a sandbox that is gone may have kept the pod; plugins know it then.
+        let told_run = self.registry.pod(&sandbox.id).is_some_and(|pod| pod.told_run && !pod.told_stop);
+        self.registry.set_pod(PodRecord { sandbox, real: true, shared: false, told_run, told_stop: false });
         let id = draft.key.id.clone();
         self.registry.insert(record).map_err(|e| Refusal::of(&id, e))
     }

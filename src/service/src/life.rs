@@ -193,7 +193,9 @@ impl Service {
         self.give_back(&record).await;
         if record.sandbox {
             self.forget(&record.key);
-            return self.remove_pod(&record.pod_id).await;
+            // Its containers may outlive it; then the pod ends with the last of them.
+            self.registry.change_pod(&record.pod_id, |pod| (pod.real, pod.shared) = (false, true));
+            return self.leave_pod(&record.pod_id).await;
         }
         let (pod, message) = self.registry.messages(container);
         let request = about!(RemoveContainerRequest, pod, message);

@@ -11,13 +11,12 @@ use rustix::{
 };
 use std::{
     fs, io,
+    mem::MaybeUninit,
     os::fd::{AsRawFd, OwnedFd},
     path::{Path, PathBuf},
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError},
 };
+use tokio::io::unix::AsyncFd;
 
 /// The counter in both files.
 const COUNTER: &str = "oom_kill";
@@ -31,26 +30,122 @@ enum Counter {
 
 /// Says whether there was a kill.
 #[derive(Debug, Default)]
-pub struct OomWatch(Arc<AtomicBool>);
+pub struct OomWatch(Option<Arc<Watch>>);
+
+#[derive(Debug)]
+struct Watch {
+    counter: Counter,
+    /// What the group above had counted at the beginning, kills below it included: version 2 only, and not directly below the root.
+    above: Option<u64>,
+    notifier: AsyncFd<OwnedFd>,
+    last: Mutex<Last>,
+}
+
+/// What is known so far.
+#[derive(Debug, Default)]
+struct Last {
+    /// The kernel has begun to look for a process to kill (version 1).
+    told: bool,
+    killed: bool,
+}
 
 impl OomWatch {
     /// Watches until the control group is gone.
     pub fn start(record: &Record) -> Self {
-        let watch = Self::default();
-        let Some(counter) = cgroups::place(record).as_ref().and_then(Counter::of) else { return watch };
-        let seen = watch.0.clone();
+        let Some(counter) = cgroups::place(record).as_ref().and_then(Counter::of) else { return Self(None) };
         let id = record.key.id.clone();
-        tokio::spawn(async move {
-            if let Err(error) = counter.watch(&seen).await {
+        let watch = match Watch::of(counter) {
+            Ok(watch) => Arc::new(watch),
+            Err(error) => {
                 tracing::debug!(container = id, %error, "kills for memory are not watched");
+                return Self(None);
+            }
+        };
+        let watching = watch.clone();
+        tokio::spawn(async move {
+            if let Err(error) = watching.watch().await {
+                tracing::debug!(container = id, %error, "kills for memory are not watched any more");
             }
         });
-        watch
+        Self(Some(watch))
     }
 
     /// Whether a kill was seen, or the control group counts one now.
     pub fn killed(&self, record: &Record) -> bool {
-        self.0.load(Ordering::SeqCst) || killed(record)
+        // What was told last may not have been read yet.
+        self.0.as_ref().is_some_and(|watch| watch.look() == Some(true)) || killed(record)
+    }
+}
+
+impl Watch {
+    fn of(counter: Counter) -> io::Result<Self> {
+        let notifier = crate::sys::wait_readable(match &counter {
+            Counter::V1(file) => notify_v1(file)?,
+            Counter::V2(file) => notify_v2(file)?,
+        })?;
+        let above = counter.above();
+        Ok(Self { counter, above, notifier, last: Mutex::default() })
+    }
+
+    async fn watch(&self) -> io::Result<()> {
+        loop {
+            let mut ready = self.notifier.readable().await?;
+            if self.look().is_some() {
+                return Ok(());
+            }
+            ready.clear_ready();
+            if matches!(self.counter, Counter::V1(_)) {
+                // The word comes before the kill.
+                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+            }
+            // Also for what came before the flag was cleared.
+            if self.look().is_some() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Reads what was told, and the counter; whether there was a kill, if that is certain.
+    fn look(&self) -> Option<bool> {
+        // What was told is read once: whoever reads it draws the conclusion before another one looks.
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = self.told();
+        let content = fs::read_to_string(self.counter.file());
+        match &content {
+            Ok(content) => {
+                last.killed |= count(content) > 0;
+                // In version 1 the word comes before the kill: it is not in the counter yet.
+                last.told |= told > 0 && matches!(self.counter, Counter::V1(_));
+            }
+            // A runtime that waits for the process removes the group at once: what was told of it last is left, and what the group above counts.
+            Err(_) => {
+                let own = if matches!(self.counter, Counter::V1(_)) { told > 1 } else { told > 0 };
+                let above = self.counter.above().zip(self.above).is_none_or(|(now, before)| now > before);
+                last.killed |= (last.told || own) && above;
+            }
+        }
+        if last.killed { Some(true) } else { content.is_err().then_some(false) }
+    }
+
+    /// Takes what the kernel has told since the last time: how often. The end of the group counts in version 1.
+    fn told(&self) -> u64 {
+        let fd = self.notifier.get_ref();
+        match &self.counter {
+            Counter::V1(_) => {
+                let mut count = [0; 8];
+                let read = rustix::io::read(fd, &mut count[..]).is_ok_and(|n| n == count.len());
+                if read { u64::from_ne_bytes(count) } else { 0 }
+            }
+            Counter::V2(_) => {
+                let mut buffer = [MaybeUninit::uninit(); 4096];
+                let mut events = inotify::Reader::new(fd, &mut buffer);
+                let mut told = 0;
+                while let Ok(event) = events.next() {
+                    told += u64::from(event.events().contains(inotify::ReadFlags::MODIFY));
+                }
+                told
+            }
+        }
     }
 }
 
@@ -75,30 +170,11 @@ impl Counter {
         count(&fs::read_to_string(self.file()).unwrap_or_default())
     }
 
-    async fn watch(&self, seen: &AtomicBool) -> io::Result<()> {
-        let notifier = crate::sys::wait_readable(match self {
-            Self::V1(file) => notify_v1(file)?,
-            Self::V2(file) => notify_v2(file)?,
-        })?;
-        loop {
-            let mut ready = notifier.readable().await?;
-            let mut drain = [0; 4096];
-            while rustix::io::read(notifier.get_ref(), &mut drain[..]).is_ok_and(|n| n == drain.len()) {}
-            ready.clear_ready();
-            // The end of the group is told, too.
-            if !self.file().exists() {
-                return Ok(());
-            }
-            if self.kills() > 0 {
-                seen.store(true, Ordering::SeqCst);
-                return Ok(());
-            }
-            if matches!(self, Self::V1(_)) {
-                // The word comes before the kill.
-                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
-                seen.fetch_or(self.kills() > 0, Ordering::SeqCst);
-            }
-        }
+    /// What the group above counts of kills, those in groups below it included.
+    fn above(&self) -> Option<u64> {
+        let Self::V2(file) = self else { return None };
+        let above = file.parent()?.parent()?.join(file.file_name()?);
+        fs::read_to_string(above).ok().map(|content| count(&content))
     }
 }
 

@@ -93,6 +93,30 @@ fn with_an_infra_container() {
 }
 
 #[test]
+fn whose_infra_container_is_killed() {
+    for_each("podman pod, infra container killed", |suite, go| {
+        let adjusted = Adjusted::start(suite, go, &adjustment());
+        let podman = &adjusted.podman;
+        let pod = create_pod(podman, &[]);
+        let member = podman.run_detached("member", &[&["--pod=shop", IMAGE], &WAIT[..]].concat());
+        let infra = podman.out(&["pod", "inspect", "--format", "{{.InfraContainerID}}", "shop"]);
+        let look = podman.look_at("member");
+        podman.look_at(&infra).0.signal(rustix::process::Signal::KILL);
+        wait_until("the pod to stop", || (count(&adjusted, &pod, "StopPodSandbox") == 1).then_some(()));
+        // Podman deletes the infra container at once.
+        wait_until("the infra container to be gone", || {
+            (podman.inspect(&infra)["State"]["Status"] == "exited").then_some(())
+        });
+        assert!(look.0.is_alive());
+        assert_eq!(count(&adjusted, &pod, "RemovePodSandbox"), 0, "a container of it still runs");
+        podman.out(&["rm", "--force", "member"]);
+        removed(&adjusted, &pod, 1);
+        assert_eq!(of_container(&adjusted, &member), whole());
+        assert_eq!(of_pod(&adjusted, &pod), ["RunPodSandbox", "StopPodSandbox", "RemovePodSandbox"]);
+    });
+}
+
+#[test]
 fn without_an_infra_container() {
     for_each("podman pod, no infra container", |suite, go| {
         let adjusted = Adjusted::start(suite, go, &adjustment());

@@ -110,6 +110,15 @@ impl Engine {
         }
     }
 
+    /// What makes it forget what has left its files.
+    pub(crate) fn forget(self) -> Option<&'static str> {
+        match self {
+            // A reload keeps runtimes that are in the file no more (seen with 20.10, 26.1 and 28.5).
+            Self::Docker => Some("systemctl restart docker"),
+            other => other.reload(),
+        }
+    }
+
     /// Whether it may have NRI of its own, and `[engines]` a key for it.
     pub(crate) fn has_nri(self) -> bool {
         matches!(self, Self::Docker | Self::Containerd | Self::Crio)

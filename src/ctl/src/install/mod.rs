@@ -30,7 +30,7 @@ pub(crate) use error::InstallError;
 use clap::Args;
 use engine::{Asked, Engine};
 use manifest::Manifest;
-use nri_config::CONFIG_FILE;
+use nri_config::{CONFIG_ENV, CONFIG_FILE};
 use own::Nri;
 use plan::{Content, Plan};
 use report::Report;
@@ -142,6 +142,12 @@ impl Install {
             plan.install(&root, engine.name(), target)?;
         }
         plan.finish(&root, true)?;
+        if ours != Path::new(CONFIG_FILE) {
+            plan.notes.push(format!(
+                "engines call the wrapper without {}: it reads {CONFIG_FILE} unless {CONFIG_ENV} is in the engine's environment",
+                ours.display()
+            ));
+        }
         if !self.common.dry_run {
             apply::apply(&root, &plan.steps)?;
         }

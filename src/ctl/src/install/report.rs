@@ -70,6 +70,7 @@ impl Report {
     /// After `uninstall`.
     pub(crate) fn uninstalled(common: &Common, plan: Plan) -> Self {
         let mut report = Self::new(common, plan);
+        report.reload = report.reload.and(common.engine.forget());
         if report.changed {
             report
                 .notes

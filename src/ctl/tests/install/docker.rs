@@ -451,6 +451,8 @@ fn what_is_printed_can_be_used() {
     assert_eq!(said["changed"], true);
     assert_eq!(said["start"], "systemctl enable --now nri-container-runtime.socket");
     assert_eq!(said["reload"], "systemctl reload docker");
+    let removed: Value = serde_json::from_str(&image.done("uninstall docker --json --dry-run")).unwrap();
+    assert_eq!(removed["reload"], "systemctl restart docker");
     assert_eq!(said["usage"], json!(["docker run --rm IMAGE"]));
     let changed = |path: &str, how: &str| json!({"path": path, "how": how});
     let files = [
