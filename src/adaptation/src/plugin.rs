@@ -11,6 +11,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tracing::{info, warn};
 
+use protobuf::MessageDyn;
+
 use crate::AdaptError;
 use crate::config::{OnFailure, PluginPolicy};
 use crate::permissions::Permit;
@@ -133,7 +135,7 @@ impl Plugin {
             return Err(CallError::Closed(None));
         }
         let result = tokio::time::timeout(self.timeout, self.send(request)).await;
-        let result = result.unwrap_or(Err(CallError::Timeout(self.timeout)));
+        let result = result.unwrap_or(Err(CallError::Timeout(self.timeout))).and_then(fitting);
         self.account(R::EVENT, result.as_ref().err());
         result
     }
@@ -214,5 +216,19 @@ impl Plugin {
 
     fn old<T>(&self, f: impl FnOnce(&mut EventMask) -> T) -> T {
         f(&mut self.old.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// A reply, unless it is another message: fields of the protocol that come with another type. Protobuf takes them for unknown ones, so that a validator's
+/// verdict could get lost. Fields that are unknown by their numbers are a newer protocol's.
+fn fitting<R: MessageDyn>(reply: R) -> Result<R, CallError> {
+    let descriptor = reply.descriptor_dyn();
+    let mut unknown = reply.special_fields_dyn().unknown_fields().iter();
+    match unknown.find(|(number, _)| descriptor.field_by_number(*number).is_some()) {
+        None => Ok(reply),
+        Some((number, _)) => Err(CallError::Malformed(format!(
+            "field {number} of {} has another type than the protocol says",
+            descriptor.name()
+        ))),
     }
 }

@@ -6,13 +6,13 @@
 use async_trait::async_trait;
 use nri_api::proto::*;
 use nri_wire::{CallError, PluginClient};
-use protobuf::{Message, MessageField};
+use protobuf::{Message, MessageDyn, MessageField};
 use std::time::Duration;
 
 /// A request that is an event, and knows how it is sent.
 pub(crate) trait EventRequest: Message + Sized {
     /// What the plugin answers.
-    type Reply: Send + 'static;
+    type Reply: MessageDyn + Send;
     /// The bit of the subscription.
     const EVENT: Event;
 

@@ -8,8 +8,10 @@
 
 mod admission;
 mod failures;
+mod faults;
 mod launched;
 mod order;
+mod raw;
 mod rig;
 mod sessions;
 mod subscriptions;

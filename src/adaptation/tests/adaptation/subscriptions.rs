@@ -9,7 +9,7 @@ use nri_api::proto::*;
 use nri_wire::ttrpc;
 
 /// Every event that there is, each once, for a pod `p` and a container `c`.
-async fn everything(rig: &Rig) -> Vec<String> {
+pub(crate) async fn everything(rig: &Rig) -> Vec<String> {
     let a: &Adaptation = &rig.adaptation;
     let mut errors = Vec::new();
     macro_rules! fire {
@@ -56,7 +56,7 @@ async fn everything(rig: &Rig) -> Vec<String> {
 }
 
 /// Each event in the order of [`everything`], and how the plugin logs it.
-const ALL: [(Event, &str); 14] = [
+pub(crate) const ALL: [(Event, &str); 14] = [
     (RUN_POD_SANDBOX, "run_pod_sandbox p"),
     (UPDATE_POD_SANDBOX, "update_pod_sandbox p"),
     (POST_UPDATE_POD_SANDBOX, "post_update_pod_sandbox p"),
