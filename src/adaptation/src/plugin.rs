@@ -18,7 +18,7 @@ use crate::config::{OnFailure, PluginPolicy};
 use crate::permissions::Permit;
 use crate::session::{EventRequest, PluginSession};
 use crate::station::{Station, Turn};
-use crate::status::{PluginState, Record};
+use crate::status::Record;
 
 /// A configured plugin.
 pub(crate) struct Plugin {
@@ -170,7 +170,7 @@ impl Plugin {
                 Some(_) | None => status.timeouts = 0,
             }
             // What closed the plugin is not overwritten by those who notice it later.
-            if let Some(e) = error.filter(|_| status.state != PluginState::Closed) {
+            if let Some(e) = error.filter(|_| !status.state.is_gone()) {
                 status.last_error = Some(format!("{event:?}: {e}"));
             }
             status.timeouts

@@ -63,6 +63,13 @@ pub enum PluginState {
     Closed,
 }
 
+impl PluginState {
+    /// Whether it is not there, and not on its way.
+    pub fn is_gone(self) -> bool {
+        matches!(self, Self::Restarting | Self::Closed)
+    }
+}
+
 /// How long external plugins that went, or were refused, can be seen.
 const SEEN: Duration = Duration::from_secs(600);
 /// How many of them; the oldest are forgotten.
@@ -144,7 +151,7 @@ impl Registry {
             let status = record.lock();
             let waits = status.state == PluginState::Connecting && status.origin == Origin::External;
             unregistered += usize::from(waits);
-            plugins += usize::from(status.state != PluginState::Closed);
+            plugins += usize::from(!status.state.is_gone());
         }
         if unregistered >= policy.max_unregistered {
             return Err(PeerRefusal::Unregistered(unregistered));
@@ -243,8 +250,7 @@ impl Registry {
     pub(crate) fn forget(&self, file: &Path) {
         self.lock().retain(|_, record| {
             let status = record.lock();
-            let gone = matches!(status.state, PluginState::Closed | PluginState::Restarting);
-            !gone || !matches!(&status.origin, Origin::Launched(f) if f == file)
+            !status.state.is_gone() || !matches!(&status.origin, Origin::Launched(f) if f == file)
         });
     }
 
@@ -258,7 +264,7 @@ impl Registry {
 
     /// Whether any plugin is there, or on its way.
     pub(crate) fn has_plugins(&self) -> bool {
-        self.lock().values().any(|r| !matches!(r.lock().state, PluginState::Closed | PluginState::Restarting))
+        self.lock().values().any(|record| !record.lock().state.is_gone())
     }
 
     /// Whether a plugin is subscribed to one of the events, or may be because it is not configured yet.

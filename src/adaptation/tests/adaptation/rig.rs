@@ -34,10 +34,14 @@ impl Log {
     }
 
     pub(crate) async fn wait(&self, entry: &str) {
+        self.wait_times(entry, 1).await;
+    }
+
+    pub(crate) async fn wait_times(&self, entry: &str, times: usize) {
         let mut log = self.0.subscribe();
-        let found = log.wait_for(|log| log.iter().any(|e| e == entry));
+        let found = log.wait_for(|log| log.iter().filter(|e| *e == entry).count() >= times);
         if tokio::time::timeout(Duration::from_secs(60), found).await.is_err() {
-            panic!("{entry:?} did not happen, but {:#?}", self.all());
+            panic!("{entry:?} did not happen {times} times, but {:#?}", self.all());
         }
     }
 }

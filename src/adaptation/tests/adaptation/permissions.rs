@@ -1,0 +1,199 @@
+//! What a plugin may not change is refused by name, wherever it asks for it.
+
+use crate::rig::*;
+use async_trait::async_trait;
+use nri_adaptation::{Config, Fault, Permissions, PluginPolicy};
+use nri_api::proto::Event::*;
+use nri_api::proto::*;
+use nri_wire::{RuntimeClient, ttrpc};
+
+/// Asks for the same at every opportunity.
+struct Asks {
+    adjust: ContainerAdjustment,
+    update: Vec<ContainerUpdate>,
+    evict: Vec<ContainerEviction>,
+    at_synchronize: bool,
+}
+
+impl Asks {
+    fn nothing() -> Self {
+        Self { adjust: ContainerAdjustment::new(), update: vec![], evict: vec![], at_synchronize: false }
+    }
+}
+
+#[async_trait]
+impl Script for Asks {
+    async fn synchronize(
+        &self,
+        _: &RuntimeClient,
+        _: SynchronizeRequest,
+    ) -> ttrpc::Result<SynchronizeResponse> {
+        let update = if self.at_synchronize { self.update.clone() } else { vec![] };
+        Ok(SynchronizeResponse { update, ..Default::default() })
+    }
+    async fn create(
+        &self,
+        _: &RuntimeClient,
+        _: CreateContainerRequest,
+    ) -> ttrpc::Result<CreateContainerResponse> {
+        Ok(CreateContainerResponse {
+            adjust: Some(self.adjust.clone()).into(),
+            update: self.update.clone(),
+            evict: self.evict.clone(),
+            ..Default::default()
+        })
+    }
+    async fn update(&self, _: UpdateContainerRequest) -> ttrpc::Result<UpdateContainerResponse> {
+        let (update, evict) = (self.update.clone(), self.evict.clone());
+        Ok(UpdateContainerResponse { update, evict, ..Default::default() })
+    }
+    async fn stop(&self, _: StopContainerRequest) -> ttrpc::Result<StopContainerResponse> {
+        Ok(StopContainerResponse { update: self.update.clone(), ..Default::default() })
+    }
+}
+
+async fn rig(allow: Option<&[&str]>, deny: &[&str]) -> Rig {
+    let permissions = Permissions::new(allow.map(|a| a.iter().copied()), deny.iter().copied()).unwrap();
+    let policy = PluginPolicy { plugin: "a".into(), permissions, ..PluginPolicy::default() };
+    Rig::with(Config { policies: vec![policy], ..Config::default() }).await
+}
+
+fn hooks() -> ContainerAdjustment {
+    let mut adjust = ContainerAdjustment::new();
+    adjust.hooks.mut_or_insert_default().prestart.push(Hook { path: "/h".into(), ..Default::default() });
+    adjust
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_adjustment_fails_the_creation_and_nobody_elses() {
+    let rig = rig(None, &["hooks"]).await;
+    let asks = || Asks { adjust: hooks(), ..Asks::nothing() };
+    let other = rig.plugin("05-other", &[CREATE_CONTAINER], asks()).await;
+    rig.create("c0").await.unwrap();
+    let _a = rig.plugin("10-a", &[CREATE_CONTAINER], asks()).await;
+    let error = rig.create("c").await.unwrap_err();
+    let why = "plugin 10-a may not adjust hooks of c: the policy \"a\" denies hooks";
+    assert_eq!(error, format!("CREATE_CONTAINER: {why}"));
+    assert_eq!(rig.log.of("commit"), ["begin c0", "end c0"]);
+    assert_eq!(rig.names(), ["05-other", "10-a"], "it stays");
+    drop(other);
+    let request = CreateContainerRequest { container: Some(container("d")).into(), ..Default::default() };
+    let error = rig.adaptation.create_container(request, async |_| ()).await.unwrap_err();
+    assert_eq!(error.fault(), Fault::Plugin);
+    assert_eq!(error.plugin().unwrap().to_string(), "10-a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_allowed_something_is_allowed_nothing_else() {
+    let rig = rig(Some(&["annotations"]), &[]).await;
+    let adjust = annotate("k", "v").adjust.unwrap();
+    let _a = rig.plugin("10-a", &[CREATE_CONTAINER], Asks { adjust, ..Asks::nothing() }).await;
+    assert_eq!(rig.create("c").await.unwrap().adjust.annotations["k"], "v");
+    let _b = rig.plugin("11-a", &[CREATE_CONTAINER], Asks { adjust: hooks(), ..Asks::nothing() }).await;
+    let error = rig.create("d").await.unwrap_err();
+    let why = "plugin 11-a may not adjust hooks of d: the policy \"a\" does not allow hooks";
+    assert_eq!(error, format!("CREATE_CONTAINER: {why}"));
+}
+
+async fn update(rig: &Rig) -> Result<(), String> {
+    let request = UpdateContainerRequest { container: Some(container("c")).into(), ..Default::default() };
+    rig.adaptation.update_container(request, async |_| ()).await.map_err(|e| e.to_string())
+}
+
+#[tokio::test(start_paused = true)]
+async fn updates_of_the_container_itself_and_of_others() {
+    for (id, allow, deny, expected) in [
+        (
+            "c",
+            None,
+            &["resources.cpu"][..],
+            Some("update resources.cpu of c: the policy \"a\" denies resources.cpu"),
+        ),
+        ("c", None, &["update"], None),
+        ("c", Some(&["resources"][..]), &[], None),
+        (
+            "c",
+            Some(&["mounts"]),
+            &[],
+            Some("update resources.cpu of c: the policy \"a\" does not allow resources.cpu"),
+        ),
+        ("x", None, &["update"], Some("update other containers (x): the policy \"a\" denies update")),
+        (
+            "x",
+            Some(&["resources.cpu"]),
+            &[],
+            Some("update other containers (x): the policy \"a\" does not allow update"),
+        ),
+        ("x", Some(&["resources.cpu", "update"]), &[], None),
+    ] {
+        let rig = rig(allow, deny).await;
+        let asks = Asks { update: vec![shares(id, 5)], ..Asks::nothing() };
+        let _a = rig.plugin("10-a", &[UPDATE_CONTAINER], asks).await;
+        let expected = expected.map_or(Ok(()), |e| Err(format!("UPDATE_CONTAINER: plugin 10-a may not {e}")));
+        assert_eq!(update(&rig).await, expected, "{id} {allow:?} {deny:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn evictions() {
+    let rig = rig(None, &["evict"]).await;
+    let evict = vec![ContainerEviction { container_id: "x".into(), ..Default::default() }];
+    let events = [CREATE_CONTAINER, UPDATE_CONTAINER];
+    let _a = rig.plugin("10-a", &events, Asks { evict, ..Asks::nothing() }).await;
+    let why = "plugin 10-a may not evict containers (x): the policy \"a\" denies evict";
+    assert_eq!(update(&rig).await, Err(format!("UPDATE_CONTAINER: {why}")));
+    assert_eq!(rig.create("c").await.unwrap_err(), format!("CREATE_CONTAINER: {why}"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_goes_on_without_what_is_refused() {
+    let rig = rig(None, &["update"]).await;
+    let asks = |id: &str| Asks { update: vec![shares(id, 5)], ..Asks::nothing() };
+    let _a = rig.plugin("10-a", &[STOP_CONTAINER], asks("x")).await;
+    let _b = rig.plugin("20-b", &[STOP_CONTAINER], asks("y")).await;
+    let request = StopContainerRequest { container: Some(container("c")).into(), ..Default::default() };
+    let outcome = rig.adaptation.stop_container(request, async |outcome| outcome).await;
+    assert_eq!(outcome.updates.updates, [shares("y", 5)]);
+    let failures: Vec<_> = outcome.failures.iter().map(ToString::to_string).collect();
+    let why = "plugin 10-a may not update other containers (x): the policy \"a\" denies update";
+    assert_eq!(failures, [format!("STOP_CONTAINER: {why}")]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn unsolicited_updates_and_evictions_are_refused_as_a_whole_and_told_why() {
+    let rig = rig(None, &["resources.cpu", "evict"]).await;
+    let peer = rig.plugin("10-a", &[], Quiet).await;
+    let ask = async |request: UpdateContainersRequest| {
+        peer.end.runtime().update_containers(None, &request).await.map(|_| ()).map_err(|e| e.to_string())
+    };
+    let pids = |id: &str| {
+        let mut update = ContainerUpdate { container_id: id.into(), ..Default::default() };
+        update.linux.mut_or_insert_default().resources.mut_or_insert_default().pids =
+            Some(LinuxPids { limit: 7, ..Default::default() }).into();
+        update
+    };
+    let update = vec![pids("x"), shares("y", 5)];
+    let why =
+        "plugin 10-a may not update resources.cpu of y: the policy \"a\" denies resources.cpu (status 7)";
+    let refused = ask(UpdateContainersRequest { update, ..Default::default() }).await;
+    assert_eq!(refused, Err(why.into()));
+    let evict = vec![ContainerEviction { container_id: "z".into(), ..Default::default() }];
+    let why = "plugin 10-a may not evict containers (z): the policy \"a\" denies evict (status 7)";
+    assert_eq!(ask(UpdateContainersRequest { evict, ..Default::default() }).await, Err(why.into()));
+    assert_eq!(rig.log.of("host"), ["snapshot", "10-a Active"], "nothing was done");
+    ask(UpdateContainersRequest { update: vec![pids("x")], ..Default::default() }).await.unwrap();
+    assert_eq!(rig.log.of("host").last().unwrap(), "update x by 10-a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_answer_to_synchronize() {
+    let rig = rig(None, &["update"]).await;
+    let asks = Asks { update: vec![shares("x", 5)], at_synchronize: true, ..Asks::nothing() };
+    let (peer, connecting) = rig.peer("10-a", &[], asks).await;
+    peer.register().await.unwrap();
+    let error = connecting.await.unwrap().unwrap_err().to_string();
+    let why = "plugin 10-a may not update other containers (x): the policy \"a\" denies update";
+    assert_eq!(error, format!("answered Synchronize with updates that it may not make: {why}"));
+    rig.log.wait("host 10-a Closed").await;
+    assert_eq!(rig.adaptation.plugins()[0].last_error, Some(error));
+}

@@ -1,0 +1,167 @@
+//! As whom launched plugins run, as the kernel shows it. Only root can become another.
+
+use crate::launched::{Dirs, results};
+use crate::rig::*;
+use nri_adaptation::{PluginPolicy, Privileges};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+fn is_root() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let root = status.lines().any(|line| line == "Uid:\t0\t0\t0\t0");
+    if !root {
+        println!("skipped: only root can run plugins as another user");
+    }
+    root
+}
+
+fn dirs(privileges: Privileges) -> Dirs {
+    let mut dirs = Dirs::new();
+    // Others have to reach the program.
+    fs::set_permissions(dirs.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    dirs.policy(PluginPolicy { privileges, restart: false, ..PluginPolicy::default() });
+    dirs
+}
+
+/// What a plugin says of itself, by these lines of its status, and by its limits.
+async fn check(privileges: Privileges, expected: &[&str]) {
+    let context = format!("{privileges:?}");
+    let dirs = dirs(privileges);
+    dirs.plugin("10-a", "/bin/cat /proc/$$/status\necho limit $(ulimit -n) $(ulimit -Hn)\necho $0");
+    let (rig, outcomes) = dirs.start().await;
+    rig.adaptation.shutdown().await;
+    let said = rig.log.of("10-a says");
+    assert_eq!(results(&outcomes)[0].1, "went away before it registered: the program exited with code 0");
+    for line in expected {
+        assert!(said.iter().any(|said| said == line), "{line:?} with {context}: {said:#?}");
+    }
+    assert!(said.iter().any(|said| said.ends_with("/10-a")), "{said:#?}");
+}
+
+fn user(user: &str, group: Option<&str>) -> Privileges {
+    Privileges { user: Some(user.into()), group: group.map(str::to_owned), ..Privileges::default() }
+}
+
+fn capabilities(names: &[&str]) -> Option<Vec<String>> {
+    Some(names.iter().map(|name| (*name).to_owned()).collect())
+}
+
+const NOBODY: [&str; 2] = ["Uid:\t65534\t65534\t65534\t65534", "Gid:\t65534\t65534\t65534\t65534"];
+const NONE: &str = "0000000000000000";
+
+#[tokio::test]
+async fn users_and_groups() {
+    if !is_root() {
+        return;
+    }
+    for (privileges, groups) in [
+        (user("65534", Some("65534")), "Groups:\t65534"),
+        (user("nobody", None), "Groups:\t65534"),
+        (user("nobody", Some("nogroup")), "Groups:\t65534"),
+    ] {
+        let caps = format!("CapEff:\t{NONE}");
+        // The kernel ends the line of groups with a blank, which the log leaves out.
+        check(privileges, &[NOBODY[0], NOBODY[1], groups, &caps, "NoNewPrivs:\t0"]).await;
+    }
+    // A number that nobody has.
+    check(
+        user("4711", Some("4712")),
+        &["Uid:\t4711\t4711\t4711\t4711", "Gid:\t4712\t4712\t4712\t4712", "Groups:\t4712"],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn capabilities_that_are_kept() {
+    if !is_root() {
+        return;
+    }
+    let sets = |value: &str| {
+        ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"].map(|set| format!("{set}:\t{value}"))
+    };
+    let check = async |privileges: Privileges, value: &str| {
+        let sets = sets(value);
+        check(privileges, &sets.each_ref().map(String::as_str)).await;
+    };
+    check(Privileges { capabilities: capabilities(&[]), ..Privileges::default() }, NONE).await;
+    check(Privileges { capabilities: capabilities(&[]), ..user("nobody", None) }, NONE).await;
+    // kill is 5, net_bind_service is 10.
+    let some = capabilities(&["kill", "net_bind_service"]);
+    check(Privileges { capabilities: some.clone(), ..user("nobody", None) }, "0000000000000420").await;
+    check(Privileges { capabilities: some, ..Privileges::default() }, "0000000000000420").await;
+}
+
+#[tokio::test]
+async fn no_new_privileges_and_limits() {
+    let privileges = Privileges {
+        no_new_privs: true,
+        rlimits: vec![("nofile".into(), Some(123)), ("core".into(), Some(0))],
+        ..Privileges::default()
+    };
+    check(privileges, &["NoNewPrivs:\t1", "limit 123 123"]).await;
+}
+
+#[tokio::test]
+async fn a_plugin_without_privileges_works_as_any_other() {
+    let privileges = Privileges {
+        no_new_privs: true,
+        capabilities: is_root().then(Vec::new),
+        rlimits: vec![("nofile".into(), Some(64))],
+        ..Privileges::default()
+    };
+    let dirs = dirs(privileges);
+    dirs.plugin("07-fix", &dirs.fixture());
+    let (rig, outcomes) = dirs.start().await;
+    assert_eq!(results(&outcomes)[0].1, "ok 07-fix");
+    let outcome = rig.create("c").await.unwrap();
+    assert_eq!(outcome.adjust.annotations["NRI_PLUGIN_NAME"], "fix");
+    let pid = rig.adaptation.plugins()[0].pid.unwrap();
+    let outputs = [1, 2].map(|fd| fs::read_link(format!("/proc/{pid}/fd/{fd}")).unwrap());
+    assert_eq!(outputs[0], outputs[1], "what the launcher told us by is closed, or we would still wait");
+    rig.adaptation.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_done_is_said() {
+    if !is_root() {
+        return;
+    }
+    let limits = |name: &str| vec![(name.to_owned(), Some(1 << 40))];
+    for (privileges, expected) in [
+        (user("no-such-user", None), "there is no user no-such-user"),
+        (user("nobody", Some("no-such-group")), "there is no group no-such-group"),
+        (
+            user("4711", None),
+            "user 4711 is not known here, and so its group is not: give one, as in \"4711:4711\"",
+        ),
+        (
+            Privileges { capabilities: capabilities(&["fly"]), ..Privileges::default() },
+            "there is no capability fly",
+        ),
+        (
+            Privileges { rlimits: limits("files"), ..Privileges::default() },
+            "there is no resource limit files",
+        ),
+        (
+            Privileges { rlimits: limits("nofile"), ..Privileges::default() },
+            "cannot set the resource limit nofile: Operation not permitted (os error 1)",
+        ),
+    ] {
+        let dirs = dirs(privileges);
+        dirs.plugin("10-a", "echo it runs");
+        let (rig, outcomes) = dirs.start().await;
+        assert_eq!(results(&outcomes)[0].1, format!("cannot be executed: {expected}"));
+        rig.adaptation.shutdown().await;
+        assert_eq!(rig.log.of("10-a says"), [""; 0]);
+    }
+    // A file that the user may not run.
+    let dirs = dirs(user("nobody", None));
+    let path = dirs.plugin("10-a", "");
+    fs::set_permissions(path, fs::Permissions::from_mode(0o700)).unwrap();
+    let (rig, outcomes) = dirs.start().await;
+    let expected = "cannot be executed: Permission denied (os error 13) (as user nobody)";
+    assert_eq!(results(&outcomes)[0].1, expected);
+    let status = rig.adaptation.plugins().remove(0);
+    assert_eq!(status.last_error.as_deref(), Some(expected));
+    rig.adaptation.shutdown().await;
+}
