@@ -7,7 +7,10 @@ impl Node {
     /// The directory of a container's control group: that of a controller of cgroup v1, or the one of cgroup v2.
     pub fn cgroup_dir(&self, id: &str, controller: &str) -> PathBuf {
         let hierarchy = if unified_cgroups() { "" } else { controller };
-        enter::root().join("sys/fs/cgroup").join(hierarchy).join(below(self.prefix(), id))
+        let dir = enter::root().join("sys/fs/cgroup").join(hierarchy).join(below(self.prefix(), id));
+        // crun with systemd and cgroup v2 makes one more.
+        let container = dir.join("container");
+        if systemd() && container.is_dir() { container } else { dir }
     }
 
     /// A file of it; its names on cgroup v1 (controller, file) and v2.

@@ -16,8 +16,8 @@ pub struct Place {
 }
 
 impl Place {
-    /// From `/proc/PID/cgroup` of its first process. Processes may have been moved further down by the container itself (or by crun, which puts
-    /// them into a group of their own below a scope): `expected`, the path below the hierarchies' roots, counts where it is above.
+    /// From `/proc/PID/cgroup` of its first process. Processes may have been moved further down by the container itself: `expected`, the path below the
+    /// hierarchies' roots, counts where it is above.
     pub fn of_process(hierarchies: &[Hierarchy], cgroup: &str, expected: Option<&Path>) -> Self {
         Self::with(hierarchies, |hierarchy| {
             let path = Path::new(path_in(cgroup, hierarchy)?);
