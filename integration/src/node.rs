@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::{
     fs,
     os::unix::fs::symlink,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::Command,
     sync::atomic::{AtomicU32, Ordering},
 };
@@ -18,6 +18,7 @@ use tempfile::TempDir;
 #[derive(Debug)]
 pub struct Node {
     dir: TempDir,
+    state_dir: PathBuf,
     runtime: Runtime,
     prefix: String,
 }
@@ -25,13 +26,19 @@ pub struct Node {
 impl Node {
     /// A new one, in which nothing runs.
     pub fn new(runtime: &Runtime) -> Self {
+        Self::with_state_dir(runtime, None)
+    }
+
+    /// The same with a state directory elsewhere.
+    pub fn with_state_dir(runtime: &Runtime, state_dir: Option<&Path>) -> Self {
         static NODES: AtomicU32 = AtomicU32::new(0);
         let n = NODES.fetch_add(1, Ordering::Relaxed);
         // A short path: names of sockets have 107 bytes.
         let dir = tempfile::Builder::new().prefix("nri-").tempdir().expect("a temporary directory");
         // The last letter: no prefix begins with another one.
         let prefix = format!("nri{}x{n}n", std::process::id());
-        let node = Self { dir, runtime: runtime.clone(), prefix };
+        let state_dir = state_dir.map_or_else(|| dir.path().join("s"), Path::to_owned);
+        let node = Self { dir, state_dir, runtime: runtime.clone(), prefix };
         for name in ["plugins", "conf.d", "bundles", "calls"] {
             fs::create_dir(node.path(name)).expect("our directory");
         }
@@ -65,7 +72,7 @@ impl Node {
 
     /// The state directory of its `nrid`.
     pub fn state_dir(&self) -> PathBuf {
-        self.path("s")
+        self.state_dir.clone()
     }
 
     /// `--root` of the runtime.
