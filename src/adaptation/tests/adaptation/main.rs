@@ -4,7 +4,7 @@
 //! timeout that is waited for comes at once, and none comes by accident.
 
 // Helpers are no tests in the eyes of the lint; a failure of theirs is that of the test that called them.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod admission;
 mod failures;
@@ -12,6 +12,7 @@ mod faults;
 mod launched;
 mod order;
 mod outputs;
+mod peers;
 mod permissions;
 mod privileges;
 mod raw;

@@ -1,7 +1,6 @@
 //! What launched plugins write.
 
 use crate::launched::Dirs;
-use crate::rig::*;
 use std::time::{Duration, Instant};
 
 #[tokio::test]

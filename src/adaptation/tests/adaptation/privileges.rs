@@ -1,7 +1,6 @@
 //! As whom launched plugins run, as the kernel shows it. Only root can become another.
 
 use crate::launched::{Dirs, results};
-use crate::rig::*;
 use nri_adaptation::{PluginPolicy, Privileges};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,0 +1,218 @@
+//! Who may connect: real programs at a real socket.
+
+use crate::rig::*;
+use nri_adaptation::{Config, PeerPolicy, PluginState};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::Duration;
+use tokio::io::AsyncReadExt;
+use tokio::net::{UnixListener, UnixStream};
+
+struct Place {
+    dir: tempfile::TempDir,
+}
+
+impl Place {
+    /// A directory that anybody can reach.
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        Self { dir }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// A copy of the plugin program. Some other thread may fork while it is written, so it is moved into place by a program of its own.
+    fn program(&self, name: &str) -> PathBuf {
+        let path = self.path(name);
+        let copied =
+            Command::new("/bin/cp").arg(env!("CARGO_BIN_EXE_nri-adaptation-fixture")).arg(&path).status();
+        assert!(copied.unwrap().success());
+        path
+    }
+
+    async fn serve(&self, peers: PeerPolicy) -> Rig {
+        let config = Config { peers, registration_timeout: Duration::from_secs(60), ..Config::default() };
+        let rig = Rig::with(config).await;
+        let listener = UnixListener::bind(self.path("nri.sock")).unwrap();
+        fs::set_permissions(self.path("nri.sock"), fs::Permissions::from_mode(0o666)).unwrap();
+        rig.adaptation.serve(listener).unwrap();
+        rig
+    }
+
+    fn connect(&self, program: &Path, uid: Option<u32>) -> Running {
+        let mut command = Command::new(program);
+        command.arg("--connect").arg(self.path("nri.sock"));
+        if let Some(uid) = uid {
+            command.uid(uid).gid(uid);
+        }
+        Running(command.spawn().unwrap())
+    }
+}
+
+/// Ended and reaped when dropped.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The last error of each external plugin that is gone.
+fn refusals(rig: &Rig) -> Vec<String> {
+    let gone = rig.adaptation.plugins().into_iter().filter(|p| p.state == PluginState::Closed);
+    gone.map(|p| p.last_error.unwrap()).collect()
+}
+
+fn is_root() -> bool {
+    let root = fs::read_to_string("/proc/self/status").unwrap().lines().any(|l| l == "Uid:\t0\t0\t0\t0");
+    if !root {
+        println!("skipped: only root can be another user");
+    }
+    root
+}
+
+#[tokio::test]
+async fn users() {
+    if !is_root() {
+        return;
+    }
+    let place = Place::new();
+    let program = place.program("plugin");
+    let rig = place.serve(PeerPolicy::default()).await;
+    let _ours = place.connect(&program, None);
+    rig.log.wait("host 99-other Active").await;
+    let refused = "refused: user 4711 may not connect; [connections] allow_uids could allow it";
+    let stranger = place.connect(&program, Some(4711));
+    rig.log.wait("host ? Closed").await;
+    assert_eq!(refusals(&rig), [refused]);
+    assert_eq!(rig.adaptation.plugins()[1].pid, Some(stranger.0.id()));
+    // Who tries again is seen, and the host is told once.
+    let again = place.connect(&program, Some(4711));
+    while rig.adaptation.plugins()[1].pid != Some(again.0.id()) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(refusals(&rig), [refused]);
+    assert_eq!(rig.log.of("host ?"), ["Closed"]);
+    assert_eq!(rig.names(), ["99-other"]);
+
+    let place = Place::new();
+    let program = place.program("plugin");
+    let rig = place.serve(PeerPolicy { uids: vec![4711], ..PeerPolicy::default() }).await;
+    let _allowed = place.connect(&program, Some(4711));
+    rig.log.wait("host 99-other Active").await;
+    assert_eq!(refusals(&rig), [""; 0]);
+}
+
+#[tokio::test]
+async fn programs() {
+    let place = Place::new();
+    let (good, other) = (place.program("good"), place.program("other"));
+    fs::hard_link(&good, place.path("alias")).unwrap();
+    let peers = PeerPolicy {
+        programs: Some(vec![place.path("missing"), place.path("alias")]),
+        ..PeerPolicy::default()
+    };
+    let rig = place.serve(peers).await;
+    let _good = place.connect(&good, None);
+    rig.log.wait("host 99-other Active").await;
+    let _other = place.connect(&other, None);
+    rig.log.wait("host ? Closed").await;
+    let refused = |path: &Path| {
+        format!("refused: {} may not connect; [connections] allow_programs does not have it", path.display())
+    };
+    assert_eq!(refusals(&rig), [refused(&other)]);
+    // One that others could have changed is not the one that was meant.
+    fs::set_permissions(&good, fs::Permissions::from_mode(0o777)).unwrap();
+    let _again = place.connect(&good, None);
+    rig.log.wait_times("host ? Closed", 2).await;
+    let refusals = refusals(&rig);
+    let start = format!(
+        "refused: its program is allowed, and not relied upon: {} is writable by everybody (mode 777)",
+        place.path("alias").display()
+    );
+    assert!(refusals[1].starts_with(&start), "{refusals:?}");
+    assert_eq!(rig.names(), ["99-other"]);
+
+    // An empty list allows nobody.
+    let place = Place::new();
+    let program = place.program("plugin");
+    let rig = place.serve(PeerPolicy { programs: Some(vec![]), ..PeerPolicy::default() }).await;
+    let _refused = place.connect(&program, None);
+    rig.log.wait("host ? Closed").await;
+    assert_eq!(self::refusals(&rig), [refused(&program)]);
+}
+
+#[tokio::test]
+async fn a_program_that_is_gone_is_not_who_has_its_number_now() {
+    let place = Place::new();
+    let program = place.program("plugin");
+    let peers = PeerPolicy { programs: Some(vec![program.clone()]), ..PeerPolicy::default() };
+    let rig = Rig::with(Config { peers, ..Config::default() }).await;
+    let listener = std::os::unix::net::UnixListener::bind(place.path("nri.sock")).unwrap();
+    let running = place.connect(&program, None);
+    let limit = Timespec { tv_sec: 60, tv_nsec: 0 };
+    assert_eq!(poll(&mut [PollFd::new(&listener, PollFlags::IN)], Some(&limit)), Ok(1), "it has connected");
+    drop(running);
+    listener.set_nonblocking(true).unwrap();
+    rig.adaptation.serve(UnixListener::from_std(listener).unwrap()).unwrap();
+    rig.log.wait("host ? Closed").await;
+    let refusals = refusals(&rig);
+    assert!(refusals[0].starts_with("refused: its program cannot be told: "), "{refusals:?}");
+}
+
+/// Waits for the end of a connection that nothing was ever said on.
+async fn is_closed(mut stream: UnixStream) {
+    let mut byte = [0; 1];
+    let read = stream.read(&mut byte);
+    let n = tokio::time::timeout(Duration::from_secs(60), read).await.unwrap();
+    assert_eq!(n.unwrap_or(0), 0);
+}
+
+#[tokio::test]
+async fn connections_that_do_not_register() {
+    let place = Place::new();
+    let rig = place.serve(PeerPolicy { max_unregistered: 3, ..PeerPolicy::default() }).await;
+    let socket = place.path("nri.sock");
+    let mut waiting = Vec::new();
+    for _ in 0..3 {
+        waiting.push(UnixStream::connect(&socket).await.unwrap());
+    }
+    is_closed(UnixStream::connect(&socket).await.unwrap()).await;
+    let refused = "refused: 3 connections wait for their registration already, as many as [connections] max_unregistered allows";
+    assert_eq!(refusals(&rig), [refused]);
+    // Each that goes leaves its place to another.
+    drop(waiting.pop());
+    rig.log.wait_times("host ? Closed", 2).await;
+    let _plugin = place.connect(&place.program("plugin"), None);
+    rig.log.wait("host 99-other Active").await;
+    assert_eq!(rig.names(), ["99-other"]);
+    rig.create("c").await.unwrap();
+}
+
+#[tokio::test]
+async fn plugins_in_all() {
+    let place = Place::new();
+    let rig = place.serve(PeerPolicy { max_plugins: 2, ..PeerPolicy::default() }).await;
+    let program = place.program("plugin");
+    let first = place.connect(&program, None);
+    let _second = place.connect(&program, None);
+    rig.log.wait_times("host 99-other Active", 2).await;
+    let _third = place.connect(&program, None);
+    rig.log.wait("host ? Closed").await;
+    let refused = "refused: there are 2 plugins already, as many as [connections] max_plugins allows";
+    assert_eq!(refusals(&rig), [refused]);
+    drop(first);
+    rig.log.wait("host 99-other Closed").await;
+    let _fourth = place.connect(&program, None);
+    rig.log.wait_times("host 99-other Active", 3).await;
+    assert_eq!(rig.names(), ["99-other", "99-other"]);
+}
