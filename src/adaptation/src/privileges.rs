@@ -85,7 +85,7 @@ impl Privileges {
     }
 }
 
-/// Something that is none of what [`Privileges::arguments`] writes.
+/// Something that the launcher is never given.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unexpected or missing argument {0:?}")]
 pub struct InvalidArgument(pub(crate) OsString);
