@@ -15,8 +15,12 @@ use std::{
     os::fd::{AsRawFd, OwnedFd},
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
 };
 use tokio::io::unix::AsyncFd;
+
+/// How long before the end of a group its limit must have been met for a kill to be likely.
+const RECENT: Duration = Duration::from_secs(2);
 
 /// The counter in both files.
 const COUNTER: &str = "oom_kill";
@@ -35,8 +39,6 @@ pub struct OomWatch(Option<Arc<Watch>>);
 #[derive(Debug)]
 struct Watch {
     counter: Counter,
-    /// What the group above had counted at the beginning, kills below it included: version 2 only, and not directly below the root.
-    above: Option<u64>,
     notifier: AsyncFd<OwnedFd>,
     last: Mutex<Last>,
 }
@@ -44,8 +46,10 @@ struct Watch {
 /// What is known so far.
 #[derive(Debug, Default)]
 struct Last {
-    /// The kernel has begun to look for a process to kill (version 1).
-    told: bool,
+    /// When the kernel told last that the limit was met.
+    told: Option<Instant>,
+    /// What the groups above counted then: version 2 only, where a group counts for those below it. The nearest first.
+    above: Vec<(PathBuf, u64)>,
     killed: bool,
 }
 
@@ -83,8 +87,8 @@ impl Watch {
             Counter::V1(file) => notify_v1(file)?,
             Counter::V2(file) => notify_v2(file)?,
         })?;
-        let above = counter.above();
-        Ok(Self { counter, above, notifier, last: Mutex::default() })
+        let last = Mutex::new(Last { above: counter.above(), ..Last::default() });
+        Ok(Self { counter, notifier, last })
     }
 
     async fn watch(&self) -> io::Result<()> {
@@ -96,7 +100,7 @@ impl Watch {
             ready.clear_ready();
             if matches!(self.counter, Counter::V1(_)) {
                 // The word comes before the kill.
-                tokio::time::sleep(std::time::Duration::from_millis(1)).await;
+                tokio::time::sleep(Duration::from_millis(1)).await;
             }
             // Also for what came before the flag was cleared.
             if self.look().is_some() {
@@ -110,18 +114,24 @@ impl Watch {
         // What was told is read once: whoever reads it draws the conclusion before another one looks.
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let told = self.told();
+        // In this order: a kill that comes in between is in the group's own count.
+        let above = self.counter.above();
         let content = fs::read_to_string(self.counter.file());
+        // In version 1 the end of the group is told, too.
+        if told > u64::from(content.is_err() && matches!(self.counter, Counter::V1(_))) {
+            last.told = Some(Instant::now());
+        }
         match &content {
             Ok(content) => {
                 last.killed |= count(content) > 0;
-                // In version 1 the word comes before the kill: it is not in the counter yet.
-                last.told |= told > 0 && matches!(self.counter, Counter::V1(_));
+                last.above = above;
             }
-            // A runtime that waits for the process removes the group at once: what was told of it last is left, and what the group above counts.
+            // The group was removed with the process, by a runtime that waits for it or by systemd. In version 2 the kernel tells at most every 10 ms, so the
+            // kill itself is not told then; that the limit was met is, and the groups above count it.
             Err(_) => {
-                let own = if matches!(self.counter, Counter::V1(_)) { told > 1 } else { told > 0 };
-                let above = self.counter.above().zip(self.above).is_none_or(|(now, before)| now > before);
-                last.killed |= (last.told || own) && above;
+                let met = last.told.is_some_and(|told| told.elapsed() < RECENT);
+                let above = last.above.iter().find_map(|(file, before)| Some(kills(file).ok()? > *before));
+                last.killed |= met && above.unwrap_or(true);
             }
         }
         if last.killed { Some(true) } else { content.is_err().then_some(false) }
@@ -167,15 +177,20 @@ impl Counter {
     }
 
     fn kills(&self) -> u64 {
-        count(&fs::read_to_string(self.file()).unwrap_or_default())
+        kills(self.file()).unwrap_or(0)
     }
 
-    /// What the group above counts of kills, those in groups below it included.
-    fn above(&self) -> Option<u64> {
-        let Self::V2(file) = self else { return None };
-        let above = file.parent()?.parent()?.join(file.file_name()?);
-        fs::read_to_string(above).ok().map(|content| count(&content))
+    /// What the groups above count, where they count what happens below them.
+    fn above(&self) -> Vec<(PathBuf, u64)> {
+        let (Self::V2(file), Some(name)) = (self, self.file().file_name()) else { return Vec::new() };
+        let groups = file.ancestors().skip(2).map(|dir| dir.join(name));
+        groups.map_while(|file| Some((kills(&file).ok()?, file))).map(|(count, file)| (file, count)).collect()
     }
+}
+
+/// What a file counts.
+fn kills(file: &Path) -> io::Result<u64> {
+    fs::read_to_string(file).map(|content| count(&content))
 }
 
 fn notify_v1(file: &Path) -> io::Result<OwnedFd> {
