@@ -1,7 +1,7 @@
 //! What is chosen at random: containers, fields, values. A value of most fields is used once only, so that it tells which update it is of.
 
 use crate::{field::join, table::named};
-use nri_integration::unified_cgroups;
+use nri_integration::{systemd, unified_cgroups};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -136,7 +136,8 @@ fn value(name: &str, n: u64) -> Option<Value> {
     Some(match name {
         "pids.limit" => (1000 + n).into(),
         "cpu.shares" => (1000 + n).into(),
-        "cpu.quota" => (10_000 + n).into(),
+        // systemd rounds to whole percents of a CPU, and the runtime writes the value after it: others would be seen in between.
+        "cpu.quota" => (10_000 + n * if systemd() { 1000 } else { 1 }).into(),
         "memory.limit" => (64 * MIB + n * 4096).into(),
         "memory.reservation" => (16 * MIB + n * 4096).into(),
         "memory.swap" => (2048 * MIB + n * 4096).into(),
