@@ -11,7 +11,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
-use tracing::{debug, info, warn};
+use tracing::{debug, warn};
 
 use crate::connect::{Candidate, Ready};
 use crate::discovery::{Found, discover, examine};
@@ -229,9 +229,16 @@ impl Adaptation {
                 return Vec::new();
             }
         };
+        let registry = &self.inner.registry;
         let mut outcomes: Vec<_> = skipped
             .into_iter()
-            .map(|s| LaunchOutcome { path: s.path, result: Err(s.reason.into()) })
+            .map(|s| {
+                // To be seen with the others.
+                let origin = Origin::Launched(s.path.clone());
+                let record = registry.add(registry.serial(), id_of(&s.path), origin, None);
+                registry.end(&record, s.reason.to_string());
+                LaunchOutcome { path: s.path, result: Err(s.reason.into()) }
+            })
             .collect();
 
         let mut launches = Vec::new();
@@ -256,12 +263,6 @@ impl Adaptation {
                 Err(e) => Err(e),
             };
             outcomes.push(LaunchOutcome { path, result });
-        }
-        for LaunchOutcome { path, result } in &outcomes {
-            match result {
-                Ok(plugin) => info!(%plugin, path = %path.display(), "plugin launched"),
-                Err(e) => warn!(path = %path.display(), "plugin not launched: {e}"),
-            }
         }
         outcomes.sort_by(|a, b| a.path.cmp(&b.path));
         outcomes
@@ -304,7 +305,7 @@ impl Inner {
         }
     }
 
-    /// Tells host and log.
+    /// Tells the host.
     pub(crate) fn changed(&self, status: PluginStatus) {
         let name = status
             .id
@@ -312,10 +313,10 @@ impl Inner {
             .map_or_else(|| format!("(unregistered, pid {:?})", status.pid), PluginId::to_string);
         match status.state {
             PluginState::Closed => {
-                info!(plugin = name, "plugin closed: {}", status.last_error.as_deref().unwrap_or_default());
+                debug!(plugin = name, "plugin closed: {}", status.last_error.as_deref().unwrap_or_default());
             }
             state => {
-                info!(plugin = name, version = status.version, events = ?status.events, "plugin {state:?}")
+                debug!(plugin = name, version = status.version, events = ?status.events, "plugin {state:?}")
             }
         }
         self.host.plugin_changed(&status);

@@ -85,7 +85,19 @@ impl Inner {
         S: AsyncRead + AsyncWrite + Send + 'static,
     {
         let (service, registration) = Service::new(self.host.clone(), record.get().id);
-        let end = RuntimeEnd::new(stream, service.clone()).await?;
+        let end = match RuntimeEnd::new(stream, service.clone()).await {
+            Ok(end) => end,
+            // It was faster than we; how it ended says more.
+            Err(e) => match process {
+                None => return Err(e.into()),
+                Some(process) => {
+                    let how = timeout(FAREWELL, process.exited()).await;
+                    return Err(
+                        how.map_or(e.into(), |how| SessionError::Unregistered(format!("the program {how}")))
+                    );
+                }
+            },
+        };
         let limit = self.config.registration_timeout;
         let registration = tokio::select! {
             biased;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tracing::{info, warn};
+use tracing::debug;
 
 use crate::adaptation::Inner;
 use crate::discovery::{Found, examine};
@@ -78,7 +78,7 @@ impl Inner {
             let (pause, turn) = self.restarts.note(path, active, policy, &self.config);
             active = Duration::ZERO;
             if let Some(status) = self.registry.restarting(path) {
-                info!(plugin = %plugin.id, "launched again in {pause:?}");
+                debug!(plugin = %plugin.id, "launched again in {pause:?}");
                 self.changed(status);
             }
             tokio::select! {
@@ -91,7 +91,6 @@ impl Inner {
             let found = match self.find_again(path).await {
                 Ok(found) => found,
                 Err(e) => {
-                    warn!(plugin = %plugin.id, "not launched again: {e}");
                     if let Some(status) = self.registry.given_up(path, &e.to_string()) {
                         self.changed(status);
                     }
@@ -105,7 +104,8 @@ impl Inner {
                     let _ = self.admit(ready).await;
                     return;
                 }
-                Err(e) => warn!(plugin = %plugin.id, "could not be launched again: {e}"),
+                // The host was told.
+                Err(e) => debug!(plugin = %plugin.id, "could not be launched again: {e}"),
             }
         }
     }

@@ -142,7 +142,7 @@ async fn who_fails_is_reported_and_stops_nobody() {
     assert!(!exists(pid), "ended and reaped");
     let closed: Vec<_> =
         rig.adaptation.plugins().into_iter().filter(|p| p.state == PluginState::Closed).collect();
-    assert_eq!(closed.len(), 5, "they can still be seen: {closed:?}");
+    assert_eq!(closed.len(), 6, "they can still be seen: {closed:?}");
     rig.adaptation.shutdown().await;
 }
 
