@@ -11,28 +11,32 @@ shift
 target=$(cd "$HERE/../../target" && pwd -P)
 cd "$HERE/.." || exit
 
-# The plugin is built: a guest would take long for it. What it skipped is its own.
-inside() { # NAME=VALUE... -- ARGS...
-  local set=("NRI_TEST_GOSTUB=$target/integration/gostub")
-  while [ "$1" != -- ]; do set+=("$1"); shift; done
-  shift
-  # shellcheck disable=SC2016 # expanded there
-  printf '%s\n' sh -c 'rm -f "$0"; "$@"; rc=$?; cp "$0" /out/ 2>/dev/null; exit $rc' "$target/skipped.txt" env "${set[@]}" "$program" --test-threads=2 --color never "$@"
-}
+# Copies of the programs, laid out as cargo does: a guest would be confused by files that a build on the host replaces.
+stage=$(mktemp -d "$NRI_GUESTS/programs.XXXXXX")
+trap 'rm -rf "$stage"' EXIT
+mkdir -p "$stage"/debug/{deps,examples}
+cp "$program" "$stage/debug/deps/enforcement"
+for name in nrid nrictl nri-container-runtime nri-oci-hook examples/adjust; do cp "$target/debug/$name" "$stage/debug/$name" || exit; done
+# Plugins are built: a guest would take long for it.
+cp "$target/integration/gostub" "$stage/" || exit
 
 failed=
 for guest in "$@"; do
   out=$(mktemp -d)
   case $guest in
-    uml) run=("$HERE/uml.sh") what=(NRI_TEST_OTHERS=4 --) ;;
-    systemd) run=("$HERE/uml.sh" --systemd) what=(NRI_TEST_SYSTEMD=1 NRI_TEST_OTHERS=2 NRI_UPDATES=200 --) ;;
-    qemu) run=("$HERE/qemu.sh") what=(NRI_TEST_OTHERS=1 NRI_TEST_FIELDS=cpu.cpus,cpu.mems,hugepageLimits -- life oom::is_told) ;;
+    uml) run=("$HERE/uml.sh") set=(NRI_TEST_OTHERS=4) only=() ;;
+    systemd) run=("$HERE/uml.sh" --systemd) set=(NRI_TEST_SYSTEMD=1 NRI_TEST_OTHERS=2 NRI_UPDATES=200) only=() ;;
+    qemu)
+      run=("$HERE/qemu.sh") set=(NRI_TEST_SLOW=1 NRI_TEST_OTHERS=1 NRI_TEST_FIELDS=cpu.cpus,cpu.mems,hugepageLimits)
+      only=(life oom::is_told)
+      ;;
     *) die "no such guest: $guest" ;;
   esac
   t=$SECONDS
   echo "== $guest"
-  mapfile -t command < <(inside "${what[@]}")
-  OUT=$out "${run[@]}" "${command[@]}" || { failed="$failed $guest"; }
+  # shellcheck disable=SC2016 # expanded there
+  OUT=$out "${run[@]}" sh -c '"$@"; rc=$?; cp "$0" /out/ 2>/dev/null; exit $rc' "$stage/skipped.txt" \
+    env "NRI_TEST_GOSTUB=$stage/gostub" "${set[@]}" "$stage/debug/deps/enforcement" --test-threads=2 --color never "${only[@]}" || failed="$failed $guest"
   echo "== $guest: $((SECONDS - t)) s"
   [ ! -e "$out/skipped.txt" ] || sed "s/^SKIPPED /SKIPPED in $guest: /" "$out/skipped.txt" >>"$target/skipped.txt"
   rm -rf "$out"

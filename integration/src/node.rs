@@ -2,7 +2,7 @@
 
 use crate::{
     Bundle, Ended, External, Journal, Process, Program, Runtime, call, cgroups_of, enter, kernel, programs,
-    runtime::cgroup_driver,
+    runtime::cgroup_driver, wait::slow,
 };
 use serde_json::Value;
 use std::{
@@ -48,9 +48,13 @@ impl Node {
 
     /// Writes the configuration, with these lines in front of the places.
     pub fn configure(&self, more: &str) {
-        // Many tests run at once on few cores; a plugin that is slow for that reason is not what they are about.
-        let patient =
-            if more.contains("plugin_request_timeout") { "" } else { "plugin_request_timeout = '20s'\n" };
+        // Many tests run at once on few cores; a plugin that is slow for that reason is not what they are about. In some guests everything is.
+        let mut patient = vec![("plugin_request_timeout", "20s")];
+        if slow() {
+            patient.extend([("plugin_registration_timeout", "60s"), ("start_timeout", "120s")]);
+        }
+        let patient = patient.iter().filter(|(key, _)| !more.contains(key));
+        let patient: String = patient.map(|(key, value)| format!("{key} = '{value}'\n")).collect();
         let text = format!(
             "{patient}{more}\nstate_dir = {:?}\nplugin_path = {:?}\nplugin_config_path = {:?}\n",
             self.state_dir(),

@@ -8,17 +8,27 @@ use std::{
 /// How long anything may take before a test gives up. Generous: it is never waited for in vain but when something is wrong.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
+/// [`PATIENCE`], or more of it in a guest where all is slow: `NRI_TEST_SLOW` is set there.
+pub(crate) fn patience() -> Duration {
+    if slow() { PATIENCE * 5 } else { PATIENCE }
+}
+
+/// Whether this is such a guest.
+pub(crate) fn slow() -> bool {
+    std::env::var_os("NRI_TEST_SLOW").is_some()
+}
+
 /// Waits until `condition` yields something.
 ///
 /// # Panics
 /// It does not within [`PATIENCE`]; `what` says what was waited for.
 pub fn wait_until<T>(what: impl std::fmt::Display, mut condition: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + patience();
     loop {
         if let Some(found) = condition() {
             return found;
         }
-        assert!(Instant::now() < deadline, "waited {PATIENCE:?} in vain for: {what}");
+        assert!(Instant::now() < deadline, "waited {:?} in vain for: {what}", patience());
         thread::sleep(Duration::from_millis(5));
     }
 }
