@@ -4,7 +4,7 @@ use crate::{
     cgroups, exec_marker,
     exits::Process,
     life::restore_document,
-    record::{Caller, Phase, Record},
+    record::{Caller, Phase, PodRecord, Record},
     registry::{Container, Registry},
     service::Service,
 };
@@ -53,7 +53,12 @@ pub async fn recall(registry: &Registry, dir: &Path) {
 
 fn note_stopped(registry: &Registry, container: &Container) {
     let oom_killed = container.was_oom_killed();
-    registry.change(container, |r| r.note_stopped(None, oom_killed));
+    let record = registry.change(container, |r| r.note_stopped(None, oom_killed));
+    // As if plugins had been told: its pod has stopped with it.
+    let ends_pod = |pod: &PodRecord| record.sandbox || !(pod.real || pod.shared);
+    if registry.pod(&record.pod_id).is_some_and(|pod| ends_pod(&pod)) {
+        registry.change_pod(&record.pod_id, |pod| pod.told_stop = true);
+    }
 }
 
 /// Decides whether an update that was under way has been made: by what the control groups hold. The caller has the turn at the container.
@@ -79,10 +84,12 @@ impl Service {
         let process = Process::open(caller.pid).filter(|_| caller.is_alive());
         let (service, container) = (self.clone(), container.clone());
         tokio::spawn(async move {
-            let _turn = container.setting.lock().await;
+            // The engine's next verb waits here, and plugins' updates for the pending one; nobody else does.
+            let _lane = service.lane(&container.key()).await;
             if let Some(process) = process {
                 process.ended().await;
             }
+            let _turn = container.setting.lock().await;
             settle_update(&service.registry, &container);
         });
     }

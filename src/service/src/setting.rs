@@ -13,6 +13,7 @@ use nri_api::proto::{ContainerEviction, ContainerUpdate, FieldOwners, LinuxResou
 use nri_spec::changed;
 use serde_json::{Map, Value};
 use std::{fmt, sync::Arc, time::Duration};
+use tokio::sync::MutexGuard;
 
 /// What `update` of the runtimes can set. The rest is written to the control groups (`enforce.rs`).
 const UPDATABLE: [(&str, &[&str]); 4] = [
@@ -62,6 +63,9 @@ impl fmt::Display for By<'_> {
     }
 }
 
+/// How often it is looked whether one that was under way has ended.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
 /// An update that was not made.
 #[derive(Debug)]
 pub struct Failed {
@@ -104,9 +108,8 @@ impl Keeper {
         let container = self.registry.by_nri_id(&update.container_id).ok_or("no such container")?;
         let Some(resources) = update.linux.as_ref().and_then(|l| l.resources.as_ref()) else { return Ok(()) };
         refuse_unsettable(resources)?;
-        let _turn = tokio::time::timeout(PATIENCE, container.setting.lock())
-            .await
-            .map_err(|_| "another update of it does not end")?;
+        let turn = tokio::time::timeout(PATIENCE, turn(&container)).await;
+        let _turn = turn.map_err(|_| "another update of it does not end")?;
         let record = container.record();
         if record.phase == Phase::Creating || record.phase == Phase::Stopped {
             return Err(format!("the container is {:?}", record.phase).to_lowercase());
@@ -179,6 +182,18 @@ impl Keeper {
                 None => tracing::warn!(container = eviction.container_id, "cannot evict: no such container"),
             }
         }
+    }
+}
+
+/// The turn at a container of which no update is under way: one that a former `nrid` began holds no lock of ours.
+async fn turn(container: &Container) -> MutexGuard<'_, ()> {
+    loop {
+        let turn = container.setting.lock().await;
+        if container.record().pending.is_none() {
+            return turn;
+        }
+        drop(turn);
+        tokio::time::sleep(LOOK_AGAIN).await;
     }
 }
 
