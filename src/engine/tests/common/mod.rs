@@ -63,7 +63,8 @@ impl Case {
 
     /// The identity after its source was read, if the case has one.
     pub(crate) fn completed(&self) -> Option<Identity> {
-        let read = ["docker", "podman", "containerd", "cri-o"].iter().any(|key| self.value.get(*key).is_some());
+        let read =
+            ["docker", "podman", "containerd", "cri-o"].iter().any(|key| self.value.get(*key).is_some());
         read.then(|| self.try_completed().unwrap_or_else(|e| panic!("{}: {e}", self.name)))
     }
 
