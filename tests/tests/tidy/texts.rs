@@ -6,6 +6,15 @@ use crate::{check, clean};
 /// Words of loose ends; put together here, so that this file is not one.
 const LOOSE: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("X", "XX"), concat!("HA", "CK")];
 
+/// Hosts of image registries: no test and no manifest of ours fetches anything from one. Put together as above.
+const REGISTRIES: &[&str] = &[
+    concat!("docker.", "io/"),
+    concat!("registry.", "k8s"),
+    concat!("quay.", "io"),
+    concat!("ghcr.", "io"),
+    concat!("gcr.", "io"),
+];
+
 const LONGEST: usize = 500;
 
 /// Longer files, and why.
@@ -32,6 +41,15 @@ fn loose(source: &Source) -> Vec<String> {
         );
     }
     found
+}
+
+fn registries(source: &Source) -> Vec<String> {
+    let lines = source.text.lines().enumerate();
+    let named = lines.filter_map(|(number, line)| {
+        let host = REGISTRIES.iter().find(|host| line.contains(*host))?;
+        Some(format!("{}:{}: {host}", source.path, number + 1))
+    });
+    named.collect()
 }
 
 fn ignored(source: &Source) -> Vec<String> {
@@ -82,6 +100,28 @@ fn every_module_says_what_it_is_for() {
     check(undocumented, "a.rs", "use b;\nmod c {\n//! What.\n}", &["a.rs: does not begin with //!"]);
     check(undocumented, "a.rs", "", &["a.rs: does not begin with //!"]);
     clean(rust().iter().flat_map(undocumented).collect());
+}
+
+#[test]
+fn no_registry_is_named() {
+    let line = format!("image: {}library/x", REGISTRIES[0]);
+    check(registries, "a.yaml", &line, &[&format!("a.yaml:1: {}", REGISTRIES[0])]);
+    check(registries, "a.yaml", "image: localhost/x\n# apt-get install docker.io", &[]);
+    let all = sources(&[
+        ".rs",
+        ".toml",
+        ".sh",
+        ".md",
+        ".go",
+        ".mod",
+        ".py",
+        ".json",
+        ".yaml",
+        ".service",
+        "Makefile",
+        "Dockerfile",
+    ]);
+    clean(all.iter().flat_map(registries).collect());
 }
 
 #[test]
