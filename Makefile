@@ -2,7 +2,7 @@
 # and, for test-engines and test-cgroup2, setup.sh in integration/engines and integration/guests.
 CARGO ?= cargo
 
-.PHONY: help build release demo test test-engines test-cgroup2 test-updates lint bench vectors fuzz fuzz-short setup clean test-packaging test-engines-extra
+.PHONY: help build release demo test test-engines test-cgroup2 test-updates chaos lint bench vectors fuzz fuzz-short setup clean test-packaging test-engines-extra
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -50,6 +50,11 @@ test-cgroup2: setup ## GUESTS='uml': the tests of enforcement in guests with cgr
 		sed -n '/"name":"enforcement"/s/.*"executable":"\([^"]*\)".*/\1/p' >target/integration/enforcement
 	integration/guests/enforcement.sh "$$(cat target/integration/enforcement)" $(GUESTS); \
 		passed=$$?; integration/skipped.sh; exit $$passed
+
+chaos: setup ## SECONDS=600, SEED=N: lives on runc and crun while nrid, wrappers, plugins, connections and the disk fail
+	integration/plugins/build.sh target/integration gostub
+	$(CARGO) build --workspace --bins --examples
+	NRI_CHAOS_SECONDS=$(or $(SECONDS),600) $(if $(SEED),NRI_CHAOS_SEED=$(SEED)) $(CARGO) test -p nri-integration --test chaos -- --nocapture
 
 test-updates: setup ## UPDATES=10000, CONTAINERS=100: random updates by engine and plugins at once, on runc and crun
 	integration/plugins/build.sh

@@ -1,0 +1,236 @@
+//! Afterwards: nothing goes wrong any more, and host, records and plugins agree; then everything ends, and nothing is left.
+
+use super::{
+    calls::call,
+    lives::containers_of_host,
+    plugins::{External, processes, view},
+    rng::Rng,
+    run::{Run, lock},
+};
+use nri_integration::{Process, Program, cgroups_of};
+use serde_json::json;
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::{Path, PathBuf},
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How long what is owed may take to come.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// What a plugin that is there hears of a life, updates apart.
+const LIFE: [&str; 9] = [
+    "RunPodSandbox",
+    "CreateContainer",
+    "PostCreateContainer",
+    "StartContainer",
+    "PostStartContainer",
+    "StopContainer",
+    "StopPodSandbox",
+    "RemoveContainer",
+    "RemovePodSandbox",
+];
+
+pub(super) fn check(run: &Run, go: &Program, externals: Vec<External>) {
+    let mut rng = Rng::new(run.seed, 99);
+    run.note("calm");
+    run.node.ctl(&["start"]).success();
+    let host = containers_of_host(run);
+    run.note(format!("the host has {host:?}"));
+    known(run, host.len());
+    let live: BTreeSet<String> =
+        host.iter().filter(|(_, status)| *status != "stopped").map(|(id, _)| id.clone()).collect();
+
+    let quiet = json!({"events": LIFE}).to_string();
+    let last = External::start(run, 99, go, &quiet);
+    agree(run, &live, &last.journal);
+    let verified = run.node.ctl(&["verify"]);
+    if verified.code != Some(0) {
+        run.wrong(format!("nrictl verify: {} {}", verified.out(), verified.err()));
+    }
+    a_life(run, &mut rng);
+    for (id, _) in &host {
+        let deleted = call(run, &mut rng, 0, &["delete", "--force", id]);
+        if !deleted.is_ok() || run.has(id) {
+            run.wrong(format!("{id} cannot be deleted in the end"));
+        }
+    }
+    known(run, 0);
+    agree(run, &BTreeSet::new(), &last.journal);
+    settled(run, || {
+        let live = processes(run).into_iter().map(|(_, journal)| (view(&journal), journal));
+        let mut connected = live.filter(|(view, _)| view.synchronized && !view.closed);
+        connected.find(|(view, _)| !view.unfinished().is_empty()).map(|(view, journal)| {
+            format!("{} has not heard the end of {:?}", journal.display(), view.unfinished())
+        })
+    });
+    sessions(run);
+    files(run);
+    let open: usize = run.node.nrids().iter().map(|nrid| nrid.files().len()).sum();
+    if open > 80 {
+        run.wrong(format!("nrid has {open} descriptors open"));
+    }
+    drop((last, externals));
+    run.node.ctl(&["stop"]).success();
+    host_is_clean(run);
+}
+
+/// Waits until there is nothing to object to; else it is wrong.
+fn settled(run: &Run, objection: impl Fn() -> Option<String>) {
+    let deadline = Instant::now() + PATIENCE;
+    while let Some(why) = objection() {
+        if Instant::now() > deadline {
+            return run.wrong(why);
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn known(run: &Run, containers: usize) {
+    settled(run, || {
+        let Some(status) = run.node.status() else { return Some("no nrid runs".to_owned()) };
+        let counts = [&status["containers"], &status["pods"]];
+        counts.iter().any(|n| **n != containers).then(|| {
+            format!(
+                "nrid knows of {} containers and {} pods, and there are {containers}",
+                counts[0], counts[1]
+            )
+        })
+    });
+}
+
+/// All plugins that are connected believe in these.
+fn agree(run: &Run, host: &BTreeSet<String>, last: &Path) {
+    settled(run, || {
+        let live: Vec<_> = processes(run).into_iter().map(|(_, journal)| (view(&journal), journal)).collect();
+        let launched = ["10-adjust.", "20-go."].iter().find(|name| {
+            let is = |path: &Path| path.file_name().is_some_and(|f| f.to_string_lossy().starts_with(**name));
+            !live.iter().any(|(view, journal)| view.synchronized && is(journal))
+        });
+        if let Some(name) = launched {
+            return Some(format!("{name} has not been launched again"));
+        }
+        if !live.iter().any(|(view, journal)| view.synchronized && journal == last) {
+            return Some("a plugin that came in the end is not synchronized".to_owned());
+        }
+        // One that was refused or cut off waits for its end.
+        let connected = live.into_iter().filter(|(view, _)| view.synchronized && !view.closed);
+        let differs = |(view, journal): (super::views::View, PathBuf)| {
+            (view.containers() != *host || view.pods() != *host).then(|| {
+                let (name, host) = (journal.display(), host.iter().collect::<Vec<_>>());
+                format!(
+                    "{name} believes in {:?} and pods {:?}, and there are {host:?}",
+                    view.containers(),
+                    view.pods()
+                )
+            })
+        };
+        connected.filter_map(differs).next()
+    });
+}
+
+/// A life without any fault, of which all hear everything.
+fn a_life(run: &Run, rng: &mut Rng) {
+    let id = run.node.id("last");
+    let (bundle, document) = (run.bundle(&id), run.document(&id, &["/bin/sleep", "1000"]));
+    fs::create_dir(&bundle).expect("our directory");
+    fs::write(bundle.join("config.json"), &document).expect("our directory");
+    lock(&run.documents).insert(id.clone(), document);
+    let before: Vec<_> =
+        processes(run).into_iter().filter(|(_, j)| !view(j).closed && view(j).synchronized).collect();
+    let dir = bundle.to_str().expect("our paths are UTF-8");
+    // Plugins of the run are there still; some refuse.
+    let calls: [&[&str]; 4] = [
+        &["create", "--bundle", dir, &id],
+        &["start", &id],
+        &["kill", &id, "KILL"],
+        &["delete", "--force", &id],
+    ];
+    for arguments in calls {
+        if !call(run, rng, 0, arguments).is_ok() {
+            run.note("the last life was refused");
+            call(run, rng, 0, &["delete", "--force", &id]);
+            return;
+        }
+    }
+    settled(run, || {
+        let short = before.iter().find_map(|(_, journal)| {
+            let told = nri_integration::Journal::new(journal).events(&id);
+            let told: Vec<_> = told.iter().map(String::as_str).filter(|e| LIFE.contains(e)).collect();
+            (!view(journal).closed && told != LIFE).then(|| format!("{}: {told:?}", journal.display()))
+        });
+        short.map(|why| format!("a life without faults was told as {why}"))
+    });
+}
+
+/// What each plugin heard came in order, whenever it was there.
+fn sessions(run: &Run) {
+    for entry in fs::read_dir(run.node.path("journals")).expect("our directory").flatten() {
+        let view = view(&entry.path());
+        run.count("sessions");
+        for why in view.wrong {
+            run.wrong(format!("{}: {why}", entry.path().display()));
+        }
+    }
+}
+
+/// Bundles are as the engine wrote them; runtime and `nrid` keep nothing.
+fn files(run: &Run) {
+    let documents = lock(&run.documents);
+    for (id, document) in documents.iter() {
+        let dir = run.bundle(id);
+        let found = fs::read_to_string(dir.join("config.json")).unwrap_or_default();
+        if found != *document {
+            run.wrong(format!("the document of {id} is not as its engine wrote it"));
+        }
+        let others: Vec<_> = names(&dir).into_iter().filter(|name| name != "config.json").collect();
+        if !others.is_empty() {
+            run.wrong(format!("in the bundle of {id} are {others:?}"));
+        }
+    }
+    let mut left = names(&run.node.root());
+    for dir in ["containers", "pods", "exec"] {
+        left.extend(names(&run.node.state_dir().join(dir)).into_iter().map(|name| format!("{dir}/{name}")));
+    }
+    left.extend(names(&run.node.state_dir()).into_iter().filter(|name| name.ends_with(".new")));
+    if !left.is_empty() {
+        run.wrong(format!("left over: {left:?}"));
+    }
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+/// No process, no cgroup, no mount. A runtime that was killed may leave an empty cgroup, which is no fault of ours.
+fn host_is_clean(run: &Run) {
+    let node = &run.node;
+    let dir = node.path("").into_os_string().into_string().expect("our paths are UTF-8");
+    let prefix = node.prefix().to_owned();
+    settled(run, || {
+        let ours = |process: &Process| {
+            let line = fs::read(format!("/proc/{}/cmdline", process.0)).unwrap_or_default();
+            let line = String::from_utf8_lossy(&line).replace('\0', " ");
+            let is = process.0 != std::process::id()
+                && process.is_alive()
+                && (line.contains(&dir) || process.cgroups().contains(&prefix));
+            is.then(|| format!("{} ({line})", process.0))
+        };
+        let left: Vec<_> = Process::all().iter().filter_map(ours).collect();
+        (!left.is_empty()).then(|| format!("processes left: {left:?}"))
+    });
+    let torn = lock(&run.torn);
+    for cgroup in cgroups_of(&format!("{prefix}/")) {
+        let id = cgroup.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if !torn.contains(&id) {
+            run.wrong(format!("cgroup left: {}", cgroup.display()));
+        }
+    }
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    for mount in mounts.lines().filter(|line| line.contains(&dir)) {
+        run.wrong(format!("mount left: {mount}"));
+    }
+}

@@ -1,0 +1,121 @@
+//! Lives of containers on real runtimes while everything else goes wrong: `nrid`, wrappers and plugins are killed, stopped, slowed and disconnected, sockets get
+//! garbage, and the disk that `nrid` keeps its records on is full now and then. Every failure is told to its caller; afterwards nothing is left, and every plugin that
+//! is still there believes in what there is.
+//!
+//! `NRI_CHAOS_SECONDS=600`: for how long, all rounds together (default 20); `NRI_CHAOS_SEED=N` repeats the choices of a run, not its timing; `NRI_CHAOS_KEEP=DIR`
+//! keeps what failed. `make chaos` does it for long. A round is one [`Run`]; the clients are [`Lane`]s.
+
+mod calls;
+mod calm;
+mod faults;
+mod lives;
+mod plugins;
+mod rng;
+mod run;
+mod views;
+
+use lives::Lane;
+use nri_integration::*;
+use rng::Rng;
+use run::Run;
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::Path,
+    process::Command,
+    thread,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+/// Clients that call at once.
+const LANES: usize = 4;
+/// A round is no longer: what it leaves is looked at.
+const ROUND: u64 = 20;
+
+/// A number from the environment.
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |n| n.parse().unwrap_or_else(|e| panic!("{name}: {e}")))
+}
+
+/// A small disk.
+struct Disk(tempfile::TempDir);
+
+impl Disk {
+    /// It has to be there before the namespace of mounts in which runtimes run: they see what we see.
+    fn mount() -> Result<Self, String> {
+        let dir = tempfile::Builder::new().prefix("nri-chaos-").tempdir().expect("a temporary directory");
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=1m,nr_inodes=600,mode=0700", "nri-chaos"]).arg(dir.path());
+        let mounted = mount.output().map_err(|e| format!("mount: {e}"))?;
+        match mounted.status.success() {
+            true => Ok(Self(dir)),
+            false => Err(String::from_utf8_lossy(&mounted.stderr).into_owned()),
+        }
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0.path()).output();
+    }
+}
+
+#[test]
+fn nothing_is_lost() {
+    if !is_root() {
+        return skip("chaos", "not root");
+    }
+    let disk = match Disk::mount() {
+        Ok(disk) => disk,
+        Err(why) => return skip("chaos", &why),
+    };
+    let Some(go) = go("chaos") else { return };
+    let clock = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |d| u64::from(d.subsec_nanos()));
+    let (seed, seconds) = (number("NRI_CHAOS_SEED", clock), number("NRI_CHAOS_SECONDS", 20));
+    for_each_runtime("chaos", |runtime| {
+        let share = seconds / runtimes().0.len() as u64;
+        let rounds = share.div_ceil(ROUND).max(1);
+        let mut total = BTreeMap::new();
+        println!("NRI_CHAOS_SEED={seed} NRI_CHAOS_SECONDS={seconds} ({}, {rounds} rounds)", runtime.name);
+        for n in 0..rounds {
+            let time = Duration::from_secs_f64(share as f64 / rounds as f64);
+            for (what, count) in round(runtime, disk.0.path(), seed + n, time, &go) {
+                *total.entry(what).or_insert(0) += count;
+            }
+        }
+        println!("{}: {total:?}", runtime.name);
+        assert!(total["lives"] > 0 && total["sessions"] > 0, "{total:?}");
+    });
+}
+
+/// One round; returns what was done how often.
+fn round(
+    runtime: &Runtime,
+    disk: &Path,
+    seed: u64,
+    time: Duration,
+    go: &Program,
+) -> BTreeMap<&'static str, usize> {
+    let state_dir = disk.join("s");
+    let run = Run::new(runtime, &state_dir, seed, time);
+    plugins::install(&run, go);
+    run.node.ctl(&["start"]).success();
+    let externals = thread::scope(|scope| {
+        let run = &run;
+        for lane in 0..LANES {
+            scope.spawn(move || Lane::new(run, lane).live());
+        }
+        scope.spawn(|| faults::nrid(run, &mut Rng::new(seed, 10)));
+        scope.spawn(|| faults::garbage(run, &mut Rng::new(seed, 11)));
+        scope.spawn(|| faults::disk(run, &mut Rng::new(seed, 12), disk));
+        scope.spawn(|| faults::plugins(run, &mut Rng::new(seed, 13), go)).join().expect("no fault of ours")
+    });
+    run.judge();
+    calm::check(&run, go, externals);
+    run.judge();
+    let counts = run.counts();
+    println!("{} seed {seed}: {counts:?}", runtime.name);
+    drop(run);
+    let _ = fs::remove_dir_all(state_dir);
+    counts
+}

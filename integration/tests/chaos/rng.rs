@@ -1,0 +1,45 @@
+//! The choices of a run: the same seed makes the same ones, in each thread for itself (the timing is the machine's).
+
+use std::{ops::Range, thread, time::Duration};
+
+pub(super) struct Rng(u64);
+
+impl Rng {
+    /// That of one thread.
+    pub(super) fn new(seed: u64, thread: u64) -> Self {
+        let mut rng = Self(seed ^ thread.wrapping_mul(0xd134_2543_de82_ef95));
+        rng.next();
+        rng
+    }
+
+    /// splitmix64
+    pub(super) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub(super) fn within(&mut self, range: Range<u64>) -> u64 {
+        range.start + self.next() % (range.end - range.start)
+    }
+
+    pub(super) fn percent(&mut self, chance: u64) -> bool {
+        self.next() % 100 < chance
+    }
+
+    pub(super) fn pick<'a, T>(&mut self, list: &'a [T]) -> Option<&'a T> {
+        if list.is_empty() { None } else { list.get(self.within(0..list.len() as u64) as usize) }
+    }
+
+    /// A time, in milliseconds.
+    pub(super) fn millis(&mut self, range: Range<u64>) -> Duration {
+        Duration::from_millis(self.within(range))
+    }
+
+    /// Lets so much time pass: when faults come is a part of the choices.
+    pub(super) fn pause(&mut self, range: Range<u64>) {
+        thread::sleep(self.millis(range));
+    }
+}
