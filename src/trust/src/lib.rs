@@ -276,7 +276,8 @@ mod tests {
 
     #[test]
     fn owners_of_the_file_its_directories_and_links() {
-        if !geteuid().is_root() {
+        let map = fs::read_to_string("/proc/self/uid_map").unwrap();
+        if !geteuid().is_root() || !map.split_whitespace().eq(["0", "0", "4294967295"]) {
             println!("skipped: only root can give files away");
             return;
         }
