@@ -6,6 +6,7 @@ mod collisions;
 mod create;
 mod exec;
 mod go;
+mod meanwhile;
 mod refusals;
 mod resident;
 mod run;

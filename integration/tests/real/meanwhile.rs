@@ -1,0 +1,37 @@
+//! What happens while no `nrid` runs is known to the next one, and to the plugins that it has.
+
+use nri_integration::*;
+use rustix::process::Signal;
+use serde_json::json;
+
+/// Ends `nrid` without a word.
+fn kill_nrid(node: &Node) {
+    let nrid = node.nrid().unwrap();
+    nrid.signal(Signal::KILL);
+    wait_until("the end of nrid", || (!nrid.is_alive()).then_some(()));
+}
+
+#[test]
+fn a_container_that_ended_takes_its_pod_with_it() {
+    let Some(go) = go("meanwhile") else { return };
+    for_each_runtime("meanwhile", |runtime| {
+        let node = Node::new(runtime);
+        let (gone, stays) = (node.id("gone"), node.id("stays"));
+        for id in [&gone, &stays] {
+            let bundle = node.bundle(id).arguments(&["/bin/sleep", "1000"]).make();
+            node.create(&bundle, id).success();
+            node.call(&["start", id]).success();
+        }
+        kill_nrid(&node);
+        node.bare(&["kill", &gone, "KILL"]).success();
+        wait_until("its end", || (node.state(&gone)?["status"] == "stopped").then_some(()));
+        node.ctl(&["start"]).success();
+        let plugin = node.connect("10-late", &go, "{}");
+        let synchronized = plugin.journal.wait_for_own("Synchronize");
+        assert_eq!(synchronized["containers"], json!([stays]));
+        assert_eq!(synchronized["pods"], json!([stays]));
+        node.call(&["delete", &gone]).success();
+        plugin.journal.wait_for("RemovePodSandbox", &gone);
+        assert_eq!(plugin.journal.events(&gone), ["RemoveContainer", "RemovePodSandbox"]);
+    });
+}
