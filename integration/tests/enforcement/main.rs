@@ -5,6 +5,7 @@
 //! container (default: all). For the random updates see `random`.
 
 mod bare;
+mod failed;
 mod field;
 mod forms;
 mod life;

@@ -1,0 +1,91 @@
+//! An update that fails leaves nothing behind, whoever asked for it, and however far it had come.
+
+use crate::{
+    check_verified,
+    field::{Field, Values, join},
+    table::{asked, named, there},
+    update,
+};
+use nri_integration::*;
+use serde_json::json;
+
+/// No machine of ours has this CPU: the kernel refuses it.
+const NO_CPU: &str = "4000";
+
+/// Checks that the fields have their values.
+#[track_caller]
+fn check(node: &Node, id: &str, fields: &[&Field], step: usize, when: &str) {
+    for field in fields {
+        field.check(node, id, &field.value(step), &Values::default(), when);
+    }
+}
+
+#[test]
+fn of_the_engine() {
+    let Some(go) = go("failed update") else { return };
+    if !cpusets() {
+        return limitation("failed update", "no cpuset here, whose values the kernel refuses");
+    }
+    for_each_runtime("failed update", |runtime| {
+        let node = Node::new(runtime);
+        let id = node.id("c");
+        let fields =
+            [named("memory.limit"), named("memory.reservation"), named("pids.limit"), named("cpu.shares")];
+        let adjust = join(fields[2..].iter().map(|f| f.message(&f.value(1))));
+        node.launch(
+            "10-go",
+            &go,
+            &json!({"rules": [{"adjust": {"linux": {"resources": adjust}}}]}).to_string(),
+        );
+        node.create(&node.bundle(&id).resources(&asked(&fields).to_string()).make(), &id).success();
+        // crun writes field by field, and stops where it fails.
+        let mut document = join(fields.iter().map(|f| f.document(&f.value(2))));
+        document["cpu"]["cpus"] = NO_CPU.into();
+        assert_ne!(update(&node, &id, &document).code, Some(0));
+        check(&node, &id, &fields[..2], 0, "the engine's, after a failed update");
+        check(&node, &id, &fields[2..], 1, "the plugin's, after a failed update");
+        check_verified(&node);
+        // What it asked for in vain can be asked for again.
+        update(&node, &id, &json!({"pids": {"limit": fields[2].value(2)}})).success();
+        check(&node, &id, &fields[2..3], 2, "asked for again");
+    });
+}
+
+#[test]
+fn of_a_plugin() {
+    let Some(go) = go("failed update of a plugin") else { return };
+    for_each_runtime("failed update of a plugin", |runtime| {
+        let node = Node::new(runtime);
+        let known = there(&node, "failed update of a plugin");
+        let id = node.id("c");
+        let fields: Vec<_> = known
+            .into_iter()
+            .filter(|f| ["pids.limit", "memory.swappiness", "hugepageLimits"].contains(&f.name))
+            .collect();
+        let Some(swappiness) = fields.iter().find(|f| f.name == "memory.swappiness") else {
+            return limitation(
+                "failed update of a plugin",
+                "no swappiness here, whose values the kernel refuses",
+            );
+        };
+        node.create(&node.bundle(&id).resources(&asked(&fields).to_string()).make(), &id).success();
+        node.ctl(&["start"]).success();
+        let mut plugin = node.connect("10-go", &go, "{}");
+        // The runtime makes its part of it, and the rest is written until the kernel refuses.
+        let mut resources = join(fields.iter().map(|f| f.message(&f.value(1))));
+        resources["memory"]["swappiness"]["value"] = json!(1000);
+        plugin.tell(&json!({"update": [{"containerId": id, "linux": {"resources": resources}}]}));
+        assert_eq!(plugin.journal.wait_for_own("UpdateContainers")["failed"], json!([id]));
+        check(&node, &id, &fields, 0, "after a failed update");
+        // The same with what can be.
+        plugin.tell(&json!({"update": [swappiness.update(&id, &swappiness.value(1))]}));
+        wait_until("the second answer", || {
+            let done =
+                plugin.journal.entries().into_iter().filter(|e| e["event"] == "UpdateContainers").nth(1)?;
+            assert!(done["failed"].is_null(), "{done}");
+            Some(())
+        });
+        check(&node, &id, &[swappiness], 1, "asked for again");
+        check_verified(&node);
+    });
+}
