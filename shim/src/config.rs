@@ -26,14 +26,13 @@ impl Loaded {
     pub(crate) fn read(option: Option<&OsStr>, call: &Call) -> Self {
         let named = option.or_else(|| call.var(CONFIG_ENV)).map(|path| working_dir().join(path));
         let path = named.clone().unwrap_or_else(|| CONFIG_FILE.into());
-        let parsed = match std::fs::read_to_string(&path) {
-            // It names programs that run with our rights. Looking at its path takes a few microseconds.
-            Ok(text) => match Owners::of_this_process().check(&path) {
-                Ok(()) => Config::parse(&text).map_err(|e| Error::Config(e, path)),
-                Err(e) => Err(Error::ConfigUntrusted(e, path)),
-            },
-            Err(e) if named.is_none() && e.kind() == ErrorKind::NotFound => Ok(Config::default()),
-            Err(e) => Err(Error::ConfigRead(e, path)),
+        // It names programs that run with our rights. Looking at its path takes a few microseconds, and comes first: nobody can change it then.
+        let trusted = Owners::of_this_process().check_if_there(&path);
+        let parsed = match trusted.map(|()| std::fs::read_to_string(&path)) {
+            Ok(Ok(text)) => Config::parse(&text).map_err(|e| Error::Config(e, path)),
+            Ok(Err(e)) if named.is_none() && e.kind() == ErrorKind::NotFound => Ok(Config::default()),
+            Ok(Err(e)) => Err(Error::ConfigRead(e, path)),
+            Err(e) => Err(Error::ConfigUntrusted(e, path)),
         };
         match parsed {
             Ok(config) => Self { config, problem: None, named },

@@ -41,12 +41,12 @@ impl Settings {
         let by_environment = std::env::var_os(CONFIG_ENV).filter(|v| !v.is_empty()).map(PathBuf::from);
         let named = named.map(Path::to_owned).or(by_environment);
         let path = named.clone().unwrap_or_else(|| CONFIG_FILE.into());
+        // First, so that nobody can change it between the look and the reading.
+        let absolute = std::path::absolute(&path).map_err(|e| SettingsError::Read(path.clone(), e))?;
+        let trusted = Owners::of_this_process().check_if_there(&absolute);
+        trusted.map_err(|e| SettingsError::Untrusted(path.clone(), e))?;
         let (config, file) = match std::fs::read_to_string(&path) {
             Ok(text) => {
-                let absolute =
-                    std::path::absolute(&path).map_err(|e| SettingsError::Read(path.clone(), e))?;
-                let trusted = Owners::of_this_process().check(&absolute);
-                trusted.map_err(|e| SettingsError::Untrusted(path.clone(), e))?;
                 (Config::parse(&text).map_err(|e| SettingsError::Parse(path.clone(), e))?, Some(path))
             }
             Err(e) if e.kind() == io::ErrorKind::NotFound && named.is_none() => (Config::default(), None),

@@ -139,6 +139,17 @@ impl Owners {
         Ok(())
     }
 
+    /// The same for a file that need not be there. Where it is not, the directory that it would be in is trusted, so that nobody else can put it there.
+    ///
+    /// # Errors
+    /// As [`Owners::check`].
+    pub fn check_if_there(&self, path: &Path) -> Result<(), Untrusted> {
+        match self.check(path) {
+            Err(e) if e.is_missing() => Ok(()),
+            result => result,
+        }
+    }
+
     /// Looks at one thing; where a link leads.
     fn look(&self, path: &Path) -> Result<Option<PathBuf>, Untrusted> {
         let unreadable = |source| Untrusted::Unreadable { path: path.to_owned(), source };
@@ -272,6 +283,8 @@ mod tests {
         dir.check("ok/gone", "ok/gone cannot be examined: No such file or directory (os error 2)");
         assert!(Owners::of_this_process().check(&dir.path("ok/gone")).unwrap_err().is_missing());
         assert!(!Owners::of_this_process().check(&dir.path("all/gone")).unwrap_err().is_missing());
+        assert!(Owners::of_this_process().check_if_there(&dir.path("ok/gone")).is_ok());
+        assert!(Owners::of_this_process().check_if_there(&dir.path("all/gone")).is_err());
     }
 
     #[test]

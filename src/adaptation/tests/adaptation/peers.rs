@@ -97,7 +97,9 @@ async fn users() {
     assert_eq!(rig.adaptation.plugins()[1].pid, Some(stranger.0.id()));
     // Who tries again is seen, and the host is told once.
     let again = place.connect(&program, Some(4711));
+    let deadline = std::time::Instant::now() + Duration::from_secs(60);
     while rig.adaptation.plugins()[1].pid != Some(again.0.id()) {
+        assert!(std::time::Instant::now() < deadline);
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert_eq!(refusals(&rig), [refused]);
