@@ -9,7 +9,10 @@ use crate::{
     verb_args::VerbArgs,
 };
 use nri_control::{Begin, OsText};
-use rustix::fs::{Mode, OFlags};
+use rustix::{
+    fs::{Mode, OFlags},
+    io::Errno,
+};
 use std::{
     ffi::{OsStr, OsString},
     os::fd::OwnedFd,
@@ -38,6 +41,20 @@ impl Bundle {
             Err(e) => Err(Error::Bundle(e.into(), path)),
         }
     }
+}
+
+/// Whether there is nothing that a container could be made of: no directory, or no document in it.
+pub(crate) fn is_missing(event: &Event<'_>, args: &VerbArgs) -> bool {
+    if !event.verb.has_bundle() {
+        return false;
+    }
+    let bundle = absolute(args.bundle.as_deref().unwrap_or_default());
+    let path = match args.config.as_deref() {
+        Some(path) if path != DOCUMENT => absolute(path),
+        _ => bundle.join(DOCUMENT),
+    };
+    let missing = |path| matches!(rustix::fs::stat(path), Err(Errno::NOENT | Errno::NOTDIR));
+    missing(bundle.as_path()) || missing(path.as_path())
 }
 
 /// The message.

@@ -74,6 +74,10 @@ pub(crate) fn handle(event: Event<'_>, problem: Option<Error>, mut target: Targe
         Some(_) => return Err(target.exec(event.call)),
         None => {}
     }
+    // Plugins need not hear of what cannot become a container; the real runtime says so in its own words.
+    if begin::is_missing(&event, &args) {
+        return Err(target.exec(event.call));
+    }
     match event.ask(id, &args, &mut target)? {
         Answer::Pass => Err(target.exec(event.call)),
         Answer::Proceed(substitute, client) => {

@@ -79,10 +79,12 @@ fn the_bundle_is_the_working_directory_if_not_named() {
 #[test]
 fn another_document() {
     let lab = Lab::new();
+    std::fs::write(lab.path("other.json"), "{}").unwrap();
+    let elsewhere = format!("-f{}", lab.text("other.json"));
     for (option, expected) in [
         ("--config=config.json", OsText::from("config.json")),
         ("--config=other.json", OsText::from(&lab.path("other.json"))),
-        ("-f/some/where.json", OsText::from("/some/where.json")),
+        (&elsewhere, OsText::from(&lab.path("other.json"))),
     ] {
         let (begin, _) = begin(&lab, &["create", "-b", "bundle", option, "id"]);
         assert_eq!(begin.config, Some(expected), "{option}");

@@ -1,8 +1,9 @@
 //! The real runtime is found, and is never ourselves; ids that nobody can mean are refused.
 
-use crate::lab::{Lab, Server, argv, stderr};
+use crate::lab::{Lab, Server, always, argv, stderr};
 use nri_config::RUNTIME_ENV;
 use nri_tests::fake_runtime::FakeRuntime;
+use serde_json::json;
 use std::{fs, os::unix::fs::symlink, process::Command};
 
 /// Runs `command` and tells which runtime it came to.
@@ -150,15 +151,21 @@ fn ids() {
 }
 
 #[test]
-fn a_missing_bundle_is_named() {
+fn a_missing_bundle_is_the_runtimes_to_refuse() {
     let lab = Lab::new();
     let server = Server::proceeding(&lab);
-    for (bundle, why) in [("nowhere", "No such file"), ("bundle/config.json", "Not a directory")] {
-        let output = lab.run(&["create", "--bundle", bundle, "id"]);
-        assert_eq!(output.status.code(), Some(1));
-        let said = stderr(&output);
-        assert!(said.contains(&lab.text(bundle)) && said.contains(why), "{said}");
+    lab.fake.script(&always(json!({"exit": 3, "stderr": "no such bundle\n"}))).unwrap();
+    fs::create_dir(lab.path("empty")).unwrap();
+    for bundle in ["nowhere", "bundle/config.json", "empty"] {
+        for verb in ["create", "run", "restore"] {
+            let output = lab.run(&[verb, "--bundle", bundle, "id"]);
+            assert_eq!(output.status.code(), Some(3), "{verb} {bundle}");
+            assert_eq!(stderr(&output), "no such bundle\n");
+        }
     }
+    // As crun does it: relative to where we are, not to the bundle.
+    let output = lab.run(&["create", "--config", "nowhere.json", "--bundle", "bundle", "id"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert_eq!(lab.fake.calls().len(), 10);
     assert_eq!(server.heard(), []);
-    lab.check_not_called();
 }

@@ -31,7 +31,10 @@ impl Lab {
         for name in ["bundle", "state"] {
             fs::create_dir(dir.path().join(name)).unwrap();
         }
-        fs::write(dir.path().join("bundle/config.json"), "{}").unwrap();
+        // The working directory is a bundle, too: the one of who names none.
+        for document in ["bundle/config.json", "config.json"] {
+            fs::write(dir.path().join(document), "{}").unwrap();
+        }
         let lab = Self { dir, programs, fake };
         lab.configure("");
         lab
