@@ -33,6 +33,25 @@ pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
+/// The same command, called by a shell there after it has done `first`. What entering the namespace would undo, such as
+/// the working directory, lasts.
+pub fn after(first: &str, inner: &Command) -> Command {
+    let mut words: Vec<_> = std::iter::once(inner.get_program()).chain(inner.get_args()).collect();
+    if holder().is_some() {
+        let end = words.iter().position(|word| *word == "--").map_or(0, |at| at + 1);
+        words.drain(..end);
+    }
+    let mut shell = command("sh");
+    shell.args(["-c", &format!("{first}; exec \"$@\""), "sh"]).args(words);
+    for (name, value) in inner.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    shell
+}
+
 /// The root directory there, as it can be reached from here.
 pub(crate) fn root() -> PathBuf {
     match holder() {

@@ -28,6 +28,7 @@ mod wait;
 
 pub use bundle::Bundle;
 pub use call::{Ended, run};
+pub use enter::after;
 pub use fake::fake_runtime;
 pub use journal::Journal;
 pub use node::Node;

@@ -1,11 +1,13 @@
 //! Real containers on real runtimes, adjusted and followed by real plugins through the wrapper. One program, so that it is linked once
 //! and its tests share what is expensive to find out.
 
+mod alike;
 mod bare;
 mod collisions;
 mod create;
 mod exec;
 mod go;
+mod late_hooks;
 mod meanwhile;
 mod refusals;
 mod resident;

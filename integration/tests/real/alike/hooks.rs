@@ -1,0 +1,119 @@
+//! Hooks that the engine wrote: their order, what they are given, and what comes of their failure. Ours are between them.
+
+use super::{Stage, alike, how, text};
+use nri_integration::*;
+use serde_json::{Value, json};
+use std::fs;
+
+const STAGES: [&str; 6] =
+    ["prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop"];
+
+/// A container whose hooks each write a line; with two hooks of each stage, and one of them failing.
+fn bundle(stage: &Stage, id: &str, failing: Option<&str>, arguments: &[&str]) -> Bundle {
+    let bundle = stage.node.bundle(id).arguments(arguments).make();
+    let log = stage.node.path("hooks");
+    fs::create_dir_all(&log).unwrap();
+    bundle.edit(|document| {
+        // Some run in the container, where there is another root; the log has to have the same name there.
+        document["mounts"].as_array_mut().unwrap().push(
+            json!({"destination": text(&log), "type": "bind", "source": text(&log), "options": ["bind", "rw"]}),
+        );
+        document["root"]["readonly"] = json!(false);
+        let hook = |name: &str, n: u8| {
+            let end = if failing == Some(name) { "exit 5" } else { "exit 0" };
+            let status = "sed -n 's/.*\"status\": *\"\\([a-z]*\\)\".*/\\1/p'";
+            json!({
+                "path": "/bin/sh",
+                "args": ["sh", "-c", format!("echo {name} {n} $(cat | tr -d '\\n' | {status}) $MARK >>{}/log; {end}", text(&log))],
+                "env": [format!("MARK={name}"), "PATH=/bin:/usr/bin"],
+                "timeout": 20
+            })
+        };
+        let hooks = STAGES.map(|name| (name.to_owned(), json!([hook(name, 1), hook(name, 2)])));
+        document["hooks"] = Value::Object(hooks.into_iter().collect());
+    });
+    bundle
+}
+
+/// The lines so far. Those of `startContainer` come last: crun runs these hooks while it goes on itself.
+fn log(stage: &Stage) -> String {
+    let file = stage.node.path("hooks/log");
+    let text = fs::read_to_string(&file).unwrap_or_default();
+    let _ = fs::remove_file(file);
+    let (late, others): (Vec<_>, Vec<_>) = text.lines().partition(|line| line.starts_with("startContainer"));
+    [others, late].concat().join("\n")
+}
+
+/// Until both hooks of `startContainer` have begun.
+fn wait_for_the_start(stage: &Stage) {
+    wait_until("startContainer", || {
+        let text = fs::read_to_string(stage.node.path("hooks/log")).unwrap_or_default();
+        text.contains("startContainer 2").then_some(())
+    });
+}
+
+#[test]
+fn in_order_and_with_the_state() {
+    alike("hooks in order", |stage| {
+        let id = stage.node.id("c");
+        let long = bundle(stage, &id, None, &["/bin/sleep", "1000"]);
+        let original = long.bytes();
+        stage.call(&["create", "--bundle", text(long.dir()), &id]).success();
+        stage.note("create", log(stage));
+        stage.call(&["start", &id]).success();
+        wait_for_the_start(stage);
+        stage.note("start", log(stage));
+        stage.call(&["kill", &id, "KILL"]).success();
+        stage.wait_for(&id, "stopped");
+        stage.call(&["delete", &id]).success();
+        let last = log(stage);
+        assert!(last.starts_with("poststop 1"), "{last}");
+        stage.note("delete", last);
+        assert_eq!(long.bytes(), original);
+        let short = bundle(stage, &id, None, &["/bin/sh", "-c", "exit 4"]);
+        stage.note("run", how(&stage.call(&["run", "--bundle", text(short.dir()), &id])));
+        let all = log(stage);
+        assert_eq!(all.lines().count(), 12, "{all}");
+        stage.note("run", all);
+    });
+}
+
+#[test]
+fn that_fail() {
+    alike("hooks that fail", |stage| {
+        for name in STAGES {
+            let id = stage.node.id("c");
+            let long = bundle(stage, &id, Some(name), &["/bin/sleep", "1000"]);
+            for verbs in [&["create", "start"][..], &["run"]] {
+                for verb in verbs {
+                    let ended = match *verb {
+                        "create" => stage.call(&["create", "--bundle", text(long.dir()), &id]),
+                        "run" => stage.call(&["run", "--detach", "--bundle", text(long.dir()), &id]),
+                        verb => stage.call(&[verb, &id]),
+                    };
+                    stage.note(format_args!("{name}, {verb}"), how(&ended));
+                }
+                stage.note("delete", how(&stage.call(&["delete", "--force", &id])));
+                stage.note("then", stage.node.state(&id).is_some());
+                let crun = stage.node.runtime().name == "crun";
+                // What follows in the container, crun does not wait for, nor does it end.
+                let told = |line: &&str| !(crun && line.starts_with("startContainer"));
+                stage.note("hooks", log(stage).lines().filter(told).collect::<Vec<_>>().join("\n"));
+            }
+        }
+    });
+}
+
+#[test]
+fn that_are_not_there() {
+    alike("hooks that are not there", |stage| {
+        for name in STAGES {
+            let id = stage.node.id("c");
+            let bundle = stage.node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
+            bundle.edit(|document| document["hooks"] = json!({name: [{"path": "/nowhere/hook"}]}));
+            stage.note(name, how(&stage.call(&["run", "--detach", "--bundle", text(bundle.dir()), &id])));
+            // Whether crun dies by SIGPIPE when it writes to a hook that was never there is a matter of time.
+            stage.call(&["delete", "--force", &id]);
+        }
+    });
+}

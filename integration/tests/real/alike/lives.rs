@@ -1,0 +1,117 @@
+//! Verbs in and out of turn: `kill`, `delete` with and without `--force`, an id that is taken, one that nobody has.
+
+use super::{Stage, alike, how, text};
+use nri_integration::*;
+
+fn status(stage: &Stage, id: &str) -> String {
+    stage.node.state(id).map_or_else(|| "gone".to_owned(), |state| state["status"].to_string())
+}
+
+#[test]
+fn delete() {
+    alike("delete", |stage| {
+        let id = stage.waiting("c");
+        let first = stage.pid(&id);
+        let refused = stage.told(&["delete", &id]);
+        assert_ne!(refused.code, Some(0), "it runs");
+        assert!(first.is_alive());
+        stage.note("after the refusal", status(stage, &id));
+        stage.told(&["delete", "--force", &id]);
+        assert!(!first.is_alive());
+        stage.note("after the force", status(stage, &id));
+        for again in [&["delete"][..], &["delete", "--force"], &["delete", "-f"]] {
+            stage.told(&[again, &[id.as_str()]].concat());
+        }
+        let created = stage.node.id("d");
+        let bundle = stage.node.bundle(&created).arguments(&["/bin/sleep", "1000"]).make();
+        stage.call(&["create", "--bundle", text(bundle.dir()), &created]).success();
+        stage.note("one that was never started", how(&stage.call(&["delete", &created])));
+        stage.note("then", status(stage, &created));
+        stage.call(&["delete", "--force", &created]);
+        assert_eq!(cgroups_of(stage.node.prefix()).iter().filter(|dir| dir.ends_with(&id)).count(), 0);
+    });
+}
+
+#[test]
+fn kill() {
+    alike("kill", |stage| {
+        let id = stage.waiting("c");
+        for signal in ["0", "SIGWINCH", "winch", "28", "NOSUCH", "999", "-1"] {
+            stage.told(&["kill", &id, signal]);
+        }
+        stage.note("still", status(stage, &id));
+        // The default is SIGTERM, upon which it ends with 3.
+        stage.told(&["kill", &id]);
+        stage.wait_for(&id, "stopped");
+        for verb in
+            [&["kill", &id, "TERM"][..], &["start", &id], &["exec", &id, "/bin/true"], &["pause", &id]]
+        {
+            stage.note(verb[0], how(&stage.call(verb)));
+        }
+        stage.told(&["delete", &id]);
+    });
+}
+
+/// Without a process namespace of its own, the container's other processes outlive the first.
+#[test]
+fn kill_all() {
+    alike("kill --all", |stage| {
+        let script = "sleep 1001 & echo $! ; echo ready; while :; do sleep 0.05; done";
+        let id = stage.started("c", &["/bin/sh", "-c", script], |document| {
+            let namespaces = document["linux"]["namespaces"].as_array_mut().unwrap();
+            namespaces.retain(|namespace| namespace["type"] != "pid");
+        });
+        let first = stage.pid(&id);
+        let others: Vec<_> = Process::all().into_iter().filter(|p| p.parent() == Some(first.0)).collect();
+        assert!(!others.is_empty());
+        stage.note("kill --all", how(&stage.call(&["kill", "--all", &id, "KILL"])));
+        stage.wait_for(&id, "stopped");
+        wait_until("the end of all", || others.iter().all(|p| !p.is_alive()).then_some(()));
+        stage.told(&["delete", &id]);
+    });
+}
+
+#[test]
+fn an_id_that_is_taken() {
+    alike("an id that is taken", |stage| {
+        let id = stage.waiting("c");
+        let first = stage.pid(&id);
+        let bundle = stage.node.bundle(&stage.node.id("other")).arguments(&["/bin/true"]).make();
+        let original = bundle.bytes();
+        for verb in ["create", "run"] {
+            let ended = stage.told(&[verb, "--bundle", text(bundle.dir()), &id]);
+            assert_ne!(ended.code, Some(0));
+        }
+        assert_eq!(bundle.bytes(), original);
+        assert_eq!(stage.pid(&id), first);
+        stage.told(&["delete", "--force", &id]);
+        stage.told(&["run", "--bundle", text(bundle.dir()), &id]);
+    });
+}
+
+#[test]
+fn one_that_nobody_has() {
+    alike("an id that nobody has", |stage| {
+        let id = stage.node.id("nobody");
+        stage.waiting("c");
+        for verb in ["state", "start", "kill", "pause", "resume", "delete", "update", "ps", "events"] {
+            let ended = stage.told(&[verb, &id]);
+            assert_ne!(ended.code, Some(0), "{verb}");
+        }
+    });
+}
+
+#[test]
+fn pause_and_resume() {
+    alike("pause", |stage| {
+        let id = stage.waiting("c");
+        for verb in ["pause", "pause", "resume", "resume", "pause"] {
+            stage.told(&[verb, &id]);
+            stage.note(verb, status(stage, &id));
+        }
+        stage.note("exec", how(&stage.call(&["exec", &id, "/bin/true"])));
+        stage.note("delete", how(&stage.call(&["delete", &id])));
+        stage.told(&["delete", "--force", &id]);
+        stage.note("then", status(stage, &id));
+    });
+}
