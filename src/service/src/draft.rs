@@ -41,6 +41,8 @@ pub struct Draft {
     pub hook: Option<HookCall>,
     /// The process that asks.
     pub caller: Option<Caller>,
+    /// Tells it from others of its id.
+    pub incarnation: i64,
 }
 
 impl Service {
@@ -77,10 +79,11 @@ impl Service {
                 identity.pod.id = sandbox.record().pod_id;
             }
         }
+        let incarnation = now();
         let hook = begin.hook.as_ref().map(|program| HookCall {
             program: program.as_path().to_owned(),
             socket: self.settings.state_dir.join(nri_control::CONTROL_SOCKET),
-            record: key.file_name(),
+            record: key.hook_name(incarnation),
         });
         Ok(Draft {
             key: key.clone(),
@@ -94,6 +97,7 @@ impl Service {
             identity,
             hook,
             caller: None,
+            incarnation,
         })
     }
 }
@@ -221,6 +225,7 @@ impl Draft {
             start_time: None,
             cgroups: None,
             caller: self.caller,
+            incarnation: self.incarnation,
             by_run: self.wants_hooks(),
             hooked: false,
         }

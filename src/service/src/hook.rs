@@ -1,6 +1,9 @@
 //! What our OCI hook reports: the life of a container that was made by `run` or `restore`.
 
-use crate::service::{Refusal, Service};
+use crate::{
+    record::Phase,
+    service::{Refusal, Service},
+};
 use nri_control::{Hook, HookKind};
 use std::sync::Arc;
 
@@ -10,7 +13,7 @@ impl Service {
     /// # Errors
     /// `createRuntime`: a plugin refuses the start, or the record is not known.
     pub async fn hook(self: &Arc<Self>, hook: &Hook) -> Result<(), Refusal> {
-        let Some(container) = self.registry.by_file_name(&hook.record) else {
+        let Some(container) = self.registry.by_hook_name(&hook.record) else {
             return match hook.kind {
                 HookKind::CreateRuntime => Err(Refusal(format!(
                     "nrid has no record {}: the container was not created through it",
@@ -27,21 +30,34 @@ impl Service {
         }
         let key = container.key();
         let _lane = self.lane(&key).await;
+        let is_known = self.registry.get(&key).is_some_and(|known| Arc::ptr_eq(&known, &container));
+        // A hook may outlive its runtime; what it reports has been settled then.
+        let phase = container.record().phase;
         match hook.kind {
             HookKind::CreateRuntime => {
+                if !is_known {
+                    return Err(Refusal::of(&key.id, "hook: its creation is over"));
+                }
+                if phase >= Phase::Running {
+                    return Ok(());
+                }
                 let state: crate::runtime::State = serde_json::from_str(&hook.state)
                     .map_err(|e| Refusal::of(&key.id, format!("hook: the runtime's state: {e}")))?;
                 let pid = (state.pid > 0).then_some(state.pid);
                 self.enforce_created(&container, pid)?;
-                self.created(&container, pid).await;
+                if phase < Phase::Created {
+                    self.created(&container, pid).await;
+                }
                 self.starting(&container).await.map_err(|e| Refusal::of(&key.id, e))
             }
             HookKind::Poststart => {
-                self.running(&container).await;
+                if is_known && phase < Phase::Running {
+                    self.running(&container).await;
+                }
                 Ok(())
             }
             HookKind::Poststop => {
-                if self.registry.get(&key).is_some_and(|known| Arc::ptr_eq(&known, &container)) {
+                if is_known {
                     self.finish(&container).await;
                 }
                 Ok(())

@@ -28,7 +28,12 @@ impl Key {
         Self { root: "bundle".into(), id: format!("{}:{}", identity.0, identity.1) }
     }
 
-    /// Name of the record's file, and what the hook is told.
+    /// What the hook is told: a hook that outlives its runtime, and its container, must not report for the next one of its id.
+    pub fn hook_name(&self, incarnation: i64) -> String {
+        format!("{}-{incarnation:x}", self.file_name())
+    }
+
+    /// Name of the record's file.
     pub fn file_name(&self) -> String {
         let mut text = self.root.as_os_str().as_encoded_bytes().to_vec();
         text.push(0);
@@ -144,6 +149,9 @@ pub struct Record {
     /// The process that creates it: the wrapper; under `run` and `restore` it becomes the runtime and lives as long.
     #[serde(default)]
     pub caller: Option<Caller>,
+    /// Tells it from others of its id.
+    #[serde(default)]
+    pub incarnation: i64,
     /// Whether our hooks are in its document.
     pub hooked: bool,
 }

@@ -186,9 +186,10 @@ impl Registry {
         self.all().into_iter().find(|c| lock(&c.record).container.id == id)
     }
 
-    /// The container whose record has this file name.
-    pub fn by_file_name(&self, name: &str) -> Option<Arc<Container>> {
-        self.all().into_iter().find(|c| lock(&c.record).key.file_name() == name)
+    /// The container whose hook was told this.
+    pub fn by_hook_name(&self, name: &str) -> Option<Arc<Container>> {
+        let is = |record: &Record| record.key.hook_name(record.incarnation) == name;
+        self.all().into_iter().find(|c| is(&lock(&c.record)))
     }
 
     /// All containers, oldest first.

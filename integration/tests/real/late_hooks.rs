@@ -1,0 +1,82 @@
+//! A hook may outlive the runtime that called it: what it reports then has been settled, and may be about a container that is no more.
+
+use nri_integration::*;
+use serde_json::Value;
+use std::{
+    fs::{self, File},
+    process::Command,
+};
+
+/// Our hook of this stage, as the bundle's document has it while its container lives.
+fn hook(bundle: &Bundle, stage: &str) -> Value {
+    let document = bundle.document();
+    let ours = |hook: &&Value| hook["path"].as_str().is_some_and(|path| path.ends_with("nri-oci-hook"));
+    document["hooks"][stage].as_array().and_then(|all| all.iter().find(ours).cloned()).expect("our hook")
+}
+
+/// Calls it, as a runtime would.
+fn call(node: &Node, hook: &Value) -> Ended {
+    let mut arguments = hook["args"].as_array().unwrap().iter().map(|a| a.as_str().unwrap());
+    let mut command = Command::new(hook["path"].as_str().unwrap());
+    arguments.next();
+    let state = node.path("state.json");
+    fs::write(&state, r#"{"status": "created", "pid": 1}"#).unwrap();
+    command.args(arguments).stdin(File::open(state).unwrap());
+    node.run(command)
+}
+
+#[test]
+fn what_is_settled_is_not_told_again() {
+    let Some(go) = go("late hooks") else { return };
+    for_each_runtime("late hooks", |runtime| {
+        let node = Node::new(runtime);
+        node.ctl(&["start"]).success();
+        let plugin = node.connect("10-hears", &go, "{}");
+        let id = node.id("c");
+        let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
+        let dir = bundle.dir().to_str().unwrap();
+        node.call(&["run", "--detach", "--bundle", dir, &id]).success();
+        plugin.journal.wait_for("PostStartContainer", &id);
+        let [create, start] = ["createRuntime", "poststart"].map(|stage| hook(&bundle, stage));
+        call(&node, &create).success();
+        call(&node, &start).success();
+        node.call(&["kill", &id, "KILL"]).success();
+        plugin.journal.wait_for("StopPodSandbox", &id);
+        call(&node, &create).success();
+        call(&node, &start).success();
+        node.call(&["delete", &id]).success();
+        plugin.journal.wait_for("RemovePodSandbox", &id);
+        assert_eq!(plugin.journal.events(&id), super::life(&[]));
+    });
+}
+
+#[test]
+fn the_next_container_of_the_id_is_another_one() {
+    let Some(go) = go("late hooks of another one") else { return };
+    for_each_runtime("late hooks of another one", |runtime| {
+        let node = Node::new(runtime);
+        node.ctl(&["start"]).success();
+        let plugin = node.connect("10-hears", &go, "{}");
+        let id = node.id("c");
+        let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
+        let dir = bundle.dir().to_str().unwrap();
+        node.call(&["run", "--detach", "--bundle", dir, &id]).success();
+        let [create, stop] = ["createRuntime", "poststop"].map(|stage| hook(&bundle, stage));
+        node.call(&["delete", "--force", &id]).success();
+        plugin.journal.wait_for("RemovePodSandbox", &id);
+        let before = plugin.journal.events(&id).len();
+        node.create(&bundle, &id).success();
+        plugin.journal.wait_for("PostCreateContainer", &id);
+        call(&node, &stop).success();
+        assert!(call(&node, &create).code == Some(1), "the runtime that called it is not to go on");
+        assert_eq!(node.status().unwrap()["containers"], 1);
+        node.call(&["delete", "--force", &id]).success();
+        wait_until("the end", || {
+            (plugin.journal.events(&id).last().map(String::as_str) == Some("RemovePodSandbox")).then_some(())
+        });
+        let events = plugin.journal.events(&id);
+        let after: Vec<_> = events[before..].iter().map(String::as_str).collect();
+        let never_started: Vec<_> = [&super::TO_START[..4], &super::FROM_STOP].concat();
+        assert_eq!(after, never_started);
+    });
+}
