@@ -27,7 +27,7 @@ for guest in "$@"; do
     uml) run=("$HERE/uml.sh") set=(NRI_TEST_OTHERS=4) only=() ;;
     systemd) run=("$HERE/uml.sh" --systemd) set=(NRI_TEST_SYSTEMD=1 NRI_TEST_OTHERS=2 NRI_UPDATES=200) only=() ;;
     qemu)
-      run=("$HERE/qemu.sh") set=(NRI_TEST_SLOW=1 NRI_TEST_OTHERS=1 NRI_TEST_FIELDS=cpu.cpus,cpu.mems,hugepageLimits)
+      run=("$HERE/qemu.sh") set=(NRI_TEST_SLOW=1 NRI_TEST_OTHERS=1 "NRI_TEST_FIELDS=cpu.cpus,cpu.mems,hugepageLimits")
       only=(life oom::is_told)
       ;;
     *) die "no such guest: $guest" ;;

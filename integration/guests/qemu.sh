@@ -26,13 +26,13 @@ for _ in $(seq 200); do
   if [ -S "$TMP/root.sock" ] && [ -S "$TMP/out.sock" ]; then break; fi
   sleep 0.05
 done
-[ -S "$TMP/root.sock" ] && [ -S "$TMP/out.sock" ] || die "virtiofsd did not start: $(cat "$TMP"/*.log)"
+{ [ -S "$TMP/root.sock" ] && [ -S "$TMP/out.sock" ]; } || die "virtiofsd did not start: $(cat "$TMP"/*.log)"
 timeout -k 5 "${TIMEOUT:-1800}" "$BIN/qemu/qemu-system-x86_64" -L "$root/usr/share/qemu" -L "$root/usr/share/seabios" -accel tcg -cpu max -smp 2 \
   -m "$mem" -object memory-backend-memfd,id=mem,size="$mem",share=on -numa node,memdev=mem -nodefaults -no-reboot -display none -serial stdio \
   -chardev socket,id=c0,path="$TMP/root.sock" -device vhost-user-fs-pci,chardev=c0,tag=hostroot \
   -chardev socket,id=c1,path="$TMP/out.sock" -device vhost-user-fs-pci,chardev=c1,tag=out -kernel "$kernel" \
   -append "console=ttyS0 quiet loglevel=1 panic=-1 root=hostroot rootfstype=virtiofs ro init=$HERE/init.sh guest_mode=qemu guest_out=/ guest_modules=$modules" \
-  </dev/null > >(tr -d '\r' | grep -av 'reboot: ') 2>"$TMP/err" &
+  </dev/null > >(sed -u -e 's/\r//g' -e '/reboot: /d') 2>"$TMP/err" &
 started+=($!)
 wait $!
 finish

@@ -17,7 +17,7 @@ modules=$(echo "$NRI_GUESTS"/root/uml/usr/lib/uml/modules/*/kernel)
 prepare "$@"
 timeout -k 5 "${TIMEOUT:-600}" "$BIN/uml/linux.uml" mem="${MEM:-2G}" uml_dir="$TMP/" umid=vm root=/dev/root rootfstype=hostfs rootflags=/ ro \
   con=null con0=fd:0,fd:1 quiet loglevel=1 init="$HERE/init.sh" guest_mode="$mode" guest_out="$OUT" guest_modules="$modules" \
-  </dev/null > >(tr -d '\r' | grep -avE '^reboot: ') 2>"$TMP/err" &
+  </dev/null > >(sed -u -e 's/\r//g' -e '/reboot: /d') 2>"$TMP/err" &
 vm=$!
 trap 'kill $vm; wait; rm -rf "$TMP"; exit 143' TERM INT
 wait $vm
