@@ -8,7 +8,6 @@ mod create;
 mod exec;
 mod go;
 mod late_hooks;
-mod late_hooks;
 mod meanwhile;
 mod refusals;
 mod resident;
