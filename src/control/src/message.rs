@@ -240,6 +240,9 @@ pub struct PluginStatus {
     pub pid: Option<u32>,
     /// Its state in a word.
     pub state: String,
+    /// What went wrong last, if anything did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_error: Option<String>,
     /// Names of the events that it is subscribed to.
     pub events: Vec<String>,
 }

@@ -188,7 +188,10 @@ fn nrid(report: &mut Report, place: &Place, status: Option<&Status>) {
     }
     for plugin in &status.plugins {
         let name = if plugin.name.is_empty() { "(not registered yet)" } else { &plugin.name };
-        report.add(Level::Ok, "plugin", format!("{name}: {}", plugin.state));
+        let fine = plugin.state == "active" || plugin.last_error.is_none();
+        let error = plugin.last_error.as_deref().map(|e| format!(" ({e})")).unwrap_or_default();
+        let level = if fine { Level::Ok } else { Level::Problem };
+        report.add(level, "plugin", format!("{name}: {}{error}", plugin.state));
     }
 }
 

@@ -40,6 +40,9 @@ pub(crate) fn print(place: &Place, status: Option<&Status>, json: bool) -> io::R
         let name = if plugin.name.is_empty() { "-" } else { &plugin.name };
         let state = &plugin.state;
         writeln!(out, "{name:<24} {origin:<9} {pid:>8}  {state:<12} {}", plugin.events.join(" "))?;
+        if let Some(error) = &plugin.last_error {
+            writeln!(out, "{:<24} {error}", "")?;
+        }
     }
     Ok(())
 }

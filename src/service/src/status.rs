@@ -13,6 +13,7 @@ impl Service {
             launched: matches!(plugin.origin, Origin::Launched(_)),
             pid: plugin.pid,
             state: format!("{:?}", plugin.state).to_lowercase(),
+            last_error: plugin.last_error,
             events: plugin.events.iter().map(|e| format!("{e:?}")).collect(),
         });
         Status {
