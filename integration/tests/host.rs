@@ -116,14 +116,15 @@ fn classes_are_resolved_and_shown() {
         assert_eq!(class("PostCreateContainer"), "slow");
         node.call(&["start", &id]).success();
 
-        // A plugin's change of a class is refused by name; what is in force stays, and stays shown.
+        // A plugin's change of a class takes back what the other class limited.
         let resources = node.path("resources.json");
         fs::write(&resources, r#"{"pids": {"limit": 55}}"#).unwrap();
-        let line = node.call(&["update", "--resources", resources.to_str().unwrap(), &id]).refusal();
-        assert!(line.contains("block I/O class"), "{line}");
+        node.call(&["update", "--resources", resources.to_str().unwrap(), &id]).success();
         assert_eq!(class("UpdateContainer"), "slow");
+        assert_eq!(class("PostUpdateContainer"), "fast");
         let limits = node.cgroup_file(&id, "blkio", "blkio.throttle.read_bps_device", "io.max");
-        assert!(limits.contains("2097152"), "{limits}");
+        assert!(!limits.contains("2097152"), "{limits}");
+        assert_eq!(node.cgroup_file(&id, "pids", "pids.max", "pids.max").trim(), "55");
     });
 }
 

@@ -244,6 +244,37 @@ fn with_resets(before: &Value, class: Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{registry::Registry, store::Store};
+    use nri_api::opt;
+    use std::{fs, sync::Arc};
+
+    /// A directory stands in for resctrl: no hardware that has RDT was at hand.
+    #[test]
+    fn an_rdt_class_is_a_group_whose_tasks_are_the_threads() {
+        let dir = tempfile::tempdir().unwrap();
+        let resctrl = dir.path().join("resctrl");
+        fs::create_dir_all(resctrl.join("gold")).unwrap();
+        for file in ["schemata", "tasks", "gold/tasks"] {
+            fs::write(resctrl.join(file), "").unwrap();
+        }
+        let (registry, _) = Registry::load(Store::open(&dir.path().join("state")).unwrap());
+        let mut keeper = Keeper::new(Arc::new(registry), &nri_config::Config::default());
+        keeper.classes.resctrl.clone_from(&resctrl);
+        let asked =
+            |class: &str| LinuxResources { rdt_class: opt(Some(class.to_owned())), ..Default::default() };
+        let laid = keeper.lay(&json!({}), &asked("gold")).unwrap();
+        assert_eq!(laid.rdt_class, Some(("gold".to_owned(), "gold".to_owned())));
+        let out = keeper.lay(&json!({}), &asked("")).unwrap();
+        assert_eq!(out.rdt_class, Some((String::new(), String::new())));
+        let unknown = keeper.lay(&json!({}), &asked("lead")).unwrap_err();
+        assert!(unknown.contains("unknown RDT class \"lead\""), "{unknown}");
+        // Where threads are moved to, and by which write.
+        let moved = rdt_settings(&resctrl, Some("gold"), &[4711]);
+        assert_eq!(cgroups::enforce(&moved), []);
+        assert_eq!(fs::read_to_string(resctrl.join("gold/tasks")).unwrap(), "4711");
+        assert_eq!(cgroups::enforce(&rdt_settings(&resctrl, None, &[4711])), []);
+        assert_eq!(fs::read_to_string(resctrl.join("tasks")).unwrap(), "4711");
+    }
 
     #[test]
     fn the_rest_is_what_update_does_not_take() {
