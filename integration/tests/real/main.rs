@@ -9,6 +9,7 @@ mod exec;
 mod go;
 mod late_hooks;
 mod meanwhile;
+mod no_room;
 mod refusals;
 mod resident;
 mod run;

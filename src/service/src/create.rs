@@ -90,8 +90,10 @@ impl Service {
         }
         let pod = draft.pod_id().to_owned();
         let entering = self.registry.enter(&pod);
-        self.enter_pod(&draft).await?;
-        let created = self.ask(draft).await;
+        let created = match self.enter_pod(&draft).await {
+            Ok(()) => self.ask(draft).await,
+            Err(refusal) => Err(refusal),
+        };
         drop(entering);
         if created.is_err() {
             self.leave_pod(&pod).await;
@@ -119,9 +121,16 @@ impl Service {
         let sandbox = draft.pod_with(&record.container);
         // Containers of a sandbox that is gone may have kept the pod; plugins know it then.
         let told_run = self.registry.pod(&sandbox.id).is_some_and(|pod| pod.told_run && !pod.told_stop);
+        let (id, before) = (sandbox.id.clone(), self.registry.pod(&sandbox.id));
         self.registry.set_pod(PodRecord { sandbox, real: true, shared: false, told_run, told_stop: false });
-        let id = draft.key.id.clone();
-        self.registry.insert(record).map_err(|e| Refusal::of(&id, e))
+        let kept = self.registry.keep_pod(&id).and_then(|()| self.registry.insert(record));
+        if kept.is_err() {
+            match before {
+                Some(before) => self.registry.set_pod(before),
+                None => self.registry.remove_pod(&id),
+            }
+        }
+        kept.map_err(|e| Refusal::of(&draft.key.id, e))
     }
 
     /// Tells of a pod that begins with this container.
@@ -137,8 +146,11 @@ impl Service {
         if self.registry.pod(&sandbox.id).is_some() {
             return Ok(());
         }
+        let id = sandbox.id.clone();
         let pod = PodRecord { sandbox, real: false, shared: !alone, told_run: true, told_stop: false };
-        self.run_pod(pod).await.map_err(|e| Refusal::of(&draft.key.id, e))
+        self.run_pod(pod).await.map_err(|e| Refusal::of(&draft.key.id, e))?;
+        // Who knows the container after us has to know its pod.
+        self.registry.keep_pod(&id).map_err(|e| Refusal::of(&draft.key.id, e))
     }
 
     /// Asks the plugins, and makes what they agreed on real.

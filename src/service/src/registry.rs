@@ -18,7 +18,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
 };
-use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
+use tokio::sync::{Mutex as AsyncMutex, Notify, OwnedMutexGuard};
 
 /// A turn in a container's lane.
 pub type LaneGuard = OwnedMutexGuard<()>;
@@ -43,6 +43,16 @@ pub struct Registry {
     inner: Mutex<Inner>,
     pods: Mutex<HashMap<String, PodRecord>>,
     entering: Mutex<HashMap<String, usize>>,
+    unsaved: Mutex<Unsaved>,
+    /// Something could not be written.
+    failing: Notify,
+}
+
+/// What is newer here than on disk.
+#[derive(Debug, Default)]
+struct Unsaved {
+    containers: HashSet<Key>,
+    pods: HashSet<String>,
 }
 
 /// A creation that is about to add a container to a pod; the pod has to stay meanwhile.
@@ -156,7 +166,15 @@ impl Registry {
             lanes: HashMap::new(),
         };
         let pods = pods.into_iter().map(|p| (p.sandbox.id.clone(), p)).collect();
-        (Self { store, inner: Mutex::new(inner), pods: Mutex::new(pods), entering: Mutex::default() }, broken)
+        let registry = Self {
+            store,
+            inner: Mutex::new(inner),
+            pods: Mutex::new(pods),
+            entering: Mutex::default(),
+            unsaved: Mutex::default(),
+            failing: Notify::new(),
+        };
+        (registry, broken)
     }
 
     /// The lane of a container, known or not.
@@ -214,15 +232,64 @@ impl Registry {
         Ok(container)
     }
 
-    /// Changes a record, in memory and on disk. What cannot be written is logged: the truth is in memory, and the host is ahead of both.
+    /// Changes a record, in memory and on disk. What cannot be written is logged, and written later: the truth is in memory, and the host is ahead of both.
     pub fn change(&self, container: &Container, change: impl FnOnce(&mut Record)) -> Record {
         let mut record = lock(&container.record);
         change(&mut record);
         // Written under the lock, so that an older state does not overwrite a newer one.
-        if let Err(error) = self.store.save(&record) {
-            tracing::error!(%error, container = record.key.id, "cannot keep the record");
+        if let Err(error) = self.save(container, &record) {
+            tracing::error!(%error, container = record.key.id, "cannot keep the record for now");
         }
         record.clone()
+    }
+
+    /// Changes a record on disk, and then in memory.
+    ///
+    /// # Errors
+    /// It cannot be written; then it has not changed.
+    pub fn try_change(
+        &self,
+        container: &Container,
+        change: impl FnOnce(&mut Record),
+    ) -> Result<(), StoreError> {
+        let mut record = lock(&container.record);
+        let mut changed = record.clone();
+        change(&mut changed);
+        self.save(container, &changed)?;
+        *record = changed;
+        Ok(())
+    }
+
+    /// The caller holds the record's lock. What has been forgotten stays so.
+    fn save(&self, container: &Container, record: &Record) -> Result<(), StoreError> {
+        let known = lock(&self.inner).containers.get(&record.key).cloned();
+        if known.is_none_or(|known| !std::ptr::eq(&*known, container)) {
+            return Ok(());
+        }
+        let saved = self.store.save(record);
+        let mut unsaved = lock(&self.unsaved);
+        if saved.is_ok() {
+            unsaved.containers.remove(&record.key);
+        } else if unsaved.containers.insert(record.key.clone()) {
+            self.failing.notify_one();
+        }
+        saved
+    }
+
+    /// Waits until something cannot be written.
+    pub async fn failing(&self) {
+        self.failing.notified().await;
+    }
+
+    /// Writes what could not be written before; whether nothing is left to be written.
+    pub fn save_unsaved(&self) -> bool {
+        let (containers, pods) = {
+            let unsaved = lock(&self.unsaved);
+            (unsaved.containers.clone(), unsaved.pods.clone())
+        };
+        let save = |container: &Container| self.save(container, &lock(&container.record)).is_ok();
+        let containers = containers.iter().filter_map(|key| self.get(key)).all(|container| save(&container));
+        containers && pods.iter().all(|id| self.keep_pod(id).is_ok())
     }
 
     /// Whether another container was made from what we wrote into this one's bundle.
@@ -238,8 +305,11 @@ impl Registry {
 
     /// Forgets a container.
     pub fn remove(&self, key: &Key) {
-        lock(&self.inner).containers.remove(key);
+        let container = lock(&self.inner).containers.remove(key);
+        // Who is writing it now has written it before.
+        let _record = container.as_ref().map(|container| lock(&container.record));
         self.store.remove(key);
+        lock(&self.unsaved).containers.remove(key);
     }
 
     /// A pod.
@@ -272,9 +342,30 @@ impl Registry {
 
     /// Written under the lock, so that an older state does not overwrite a newer one.
     fn save_pod(&self, pod: &PodRecord) {
-        if let Err(error) = self.store.save_pod(pod) {
-            tracing::error!(%error, pod = pod.sandbox.id, "cannot keep the record");
+        if let Err(error) = self.try_save_pod(pod) {
+            tracing::error!(%error, pod = pod.sandbox.id, "cannot keep the record for now");
         }
+    }
+
+    fn try_save_pod(&self, pod: &PodRecord) -> Result<(), StoreError> {
+        let saved = self.store.save_pod(pod);
+        let mut unsaved = lock(&self.unsaved);
+        if saved.is_ok() {
+            unsaved.pods.remove(&pod.sandbox.id);
+        } else if unsaved.pods.insert(pod.sandbox.id.clone()) {
+            self.failing.notify_one();
+        }
+        saved
+    }
+
+    /// Writes a pod if that failed before.
+    ///
+    /// # Errors
+    /// It fails again.
+    pub fn keep_pod(&self, id: &str) -> Result<(), StoreError> {
+        let pods = lock(&self.pods);
+        let unsaved = lock(&self.unsaved).pods.contains(id);
+        pods.get(id).filter(|_| unsaved).map_or(Ok(()), |pod| self.try_save_pod(pod))
     }
 
     /// Forgets a pod.
@@ -282,6 +373,7 @@ impl Registry {
         let mut pods = lock(&self.pods);
         pods.remove(id);
         self.store.remove_pod(id);
+        lock(&self.unsaved).pods.remove(id);
     }
 
     /// Forgets the pods that were made up and have no container.

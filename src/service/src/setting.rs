@@ -121,7 +121,8 @@ impl Keeper {
         let mut owners = record.owners.clone();
         by.owns(&mut owners, &update.container_id, &changed(&record.in_force, &wanted.resources));
         let pending = Pending { asked: record.asked.clone(), laid: wanted.clone(), owners, caller: None };
-        self.registry.change(&container, |r| r.pending = Some(pending.clone()));
+        let kept = self.registry.try_change(&container, |r| r.pending = Some(pending.clone()));
+        kept.map_err(|e| e.to_string())?;
         let made = self.make(&record, &wanted).await;
         if made.is_err() {
             self.take_back(&record, &wanted).await;

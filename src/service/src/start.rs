@@ -35,6 +35,9 @@ use tokio::{
 /// How long a clean end waits for verbs that are under way.
 const DRAIN: Duration = Duration::from_secs(5);
 
+/// How long a record that could not be written waits for the next attempt.
+const SAVE_AGAIN: Duration = Duration::from_millis(500);
+
 /// Why the service does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -134,6 +137,7 @@ pub async fn start(
         service.follow_caller(&container);
         service.follow_update(&container);
     }
+    tokio::spawn(save_later(service.registry.clone()));
     let (listener, control) = sockets::ours(&control, &mut activation)?;
     Ok(Running { service, listener, control, plugin_sockets: plugin_sockets.sockets, _lock: lock })
 }
@@ -163,11 +167,23 @@ impl Running {
         while service.registry.is_busy() && Instant::now() < deadline {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+        service.registry.save_unsaved();
         service.adaptation.shutdown().await;
         for socket in &self.plugin_sockets {
             socket.remove();
         }
         Ok(())
+    }
+}
+
+/// Writes records that could not be written at once: the disk was full, say.
+async fn save_later(registry: Arc<Registry>) {
+    loop {
+        registry.failing().await;
+        while !registry.save_unsaved() {
+            tokio::time::sleep(SAVE_AGAIN).await;
+        }
+        tracing::info!("records that could not be kept are kept now");
     }
 }
 

@@ -76,7 +76,7 @@ impl Service {
             let turn = self.agree_on_pod(&container, pod, requested).await.map_err(|e| refuse(&e))?;
             let laid = Laid::of(merged(&record.in_force, &request));
             let pending = Pending { asked, laid, owners: record.owners, caller };
-            return Ok(Some(self.begun(container, pending, true, turn, Substitute::default())));
+            return self.begun(container, pending, true, turn, Substitute::default()).map(Some);
         }
         if !self.engine_nri.is_ours(&self.settings.config.engines, &record.maker).await {
             // Its engine's NRI was switched on after it was created: what our plugins set stays, but they have no say any more.
@@ -90,7 +90,7 @@ impl Service {
             let mut owners = record.owners;
             owned::pass_on(&mut owners, &request, None);
             let pending = Pending { asked, laid: Laid::of(in_force), owners, caller };
-            return Ok(Some(self.begun(container, pending, false, turn, substitute)));
+            return self.begun(container, pending, false, turn, substitute).map(Some);
         }
         let event = UpdateContainerRequest {
             pod: Some(pod).into(),
@@ -139,10 +139,10 @@ impl Service {
             Substitute::default()
         };
         let pending = Pending { asked, laid: in_force, owners, caller };
-        Ok(Some(self.begun(container, pending, true, turn, substitute)))
+        self.begun(container, pending, true, turn, substitute).map(Some)
     }
 
-    /// Keeps what is about to be made, so that a successor knows of it.
+    /// Keeps what is about to be made, so that a successor knows of it; what cannot be kept is not made.
     fn begun(
         &self,
         container: Arc<Container>,
@@ -150,9 +150,10 @@ impl Service {
         told: bool,
         turn: OwnedMutexGuard<()>,
         substitute: Substitute,
-    ) -> Update {
-        self.registry.change(&container, |r| r.pending = Some(pending.clone()));
-        Update { container, pending, told, _turn: turn, substitute }
+    ) -> Result<Update, Refusal> {
+        let kept = self.registry.try_change(&container, |r| r.pending = Some(pending.clone()));
+        kept.map_err(|e| Refusal::of(&container.key().id, e))?;
+        Ok(Update { container, pending, told, _turn: turn, substitute })
     }
 
     /// Nobody tells whether the runtime has made the update: what the control groups hold counts.

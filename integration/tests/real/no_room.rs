@@ -1,0 +1,97 @@
+//! Records that cannot be written, as on a full disk: what depends on them is refused, the rest is written later. Here the directory is away for a while.
+
+use nri_integration::*;
+use serde_json::Value;
+use std::fs;
+
+/// Takes away the directory of these records.
+fn take(node: &Node, name: &str) {
+    fs::rename(node.state_dir().join(name), node.path(name)).unwrap();
+}
+
+fn bring_back(node: &Node, name: &str) {
+    fs::rename(node.path(name), node.state_dir().join(name)).unwrap();
+}
+
+fn annotate(bundle: &Bundle, pod: &str, kind: &str) {
+    bundle.edit(|document| {
+        document["annotations"]["io.container.manager"] = "cri-o".into();
+        document["annotations"]["io.kubernetes.cri-o.SandboxID"] = pod.into();
+        document["annotations"]["io.kubernetes.cri-o.ContainerType"] = kind.into();
+    });
+}
+
+#[test]
+fn what_is_refused_leaves_no_pod() {
+    for_each_runtime("no room for a pod", |runtime| {
+        let node = Node::new(runtime);
+        node.configure("engines = { crio = 'ours' }");
+        node.ctl(&["start"]).success();
+        let [sandbox, member, alone] = ["sandbox", "member", "alone"].map(|name| node.id(name));
+        for (id, pod, kind) in [
+            (&sandbox, Some(&sandbox), "sandbox"),
+            (&member, Some(&node.id("pod")), "container"),
+            (&alone, None, ""),
+        ] {
+            let bundle = node.bundle(id).arguments(&["/bin/sleep", "1000"]).make();
+            pod.inspect(|pod| annotate(&bundle, pod, kind));
+            for records in ["containers", "pods"] {
+                take(&node, records);
+                let said = node.create(&bundle, id).refusal();
+                assert!(said.contains(records), "{said}");
+                assert!(node.state(id).is_none());
+                bring_back(&node, records);
+                wait_until("no pod", || (node.status()?["pods"] == 0).then_some(()));
+            }
+            node.create(&bundle, id).success();
+            node.call(&["delete", "--force", id]).success();
+            wait_until("no pod", || (node.status()?["pods"] == 0).then_some(()));
+        }
+    });
+}
+
+#[test]
+fn what_cannot_be_kept_is_not_updated() {
+    for_each_runtime("no room for an update", |runtime| {
+        let node = Node::new(runtime);
+        node.launch("10-adjust", &Program::Adjust, "[create.resources]\nshares = 300\n");
+        let id = node.id("c");
+        let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
+        node.create(&bundle, &id).success();
+        node.call(&["start", &id]).success();
+        node.call(&["update", "--pids-limit", "40", &id]).success();
+        take(&node, "containers");
+        let said = node.call(&["update", "--pids-limit", "41", &id]).refusal();
+        assert!(said.contains("containers"), "{said}");
+        bring_back(&node, "containers");
+        let pids = || node.cgroup_file(&id, "pids", "pids.max", "pids.max");
+        assert_eq!(pids(), "40");
+        node.ctl(&["verify", &id]).success();
+        node.call(&["update", "--pids-limit", "42", &id]).success();
+        assert_eq!(pids(), "42");
+        node.call(&["delete", "--force", &id]).success();
+    });
+}
+
+#[test]
+fn what_is_done_is_written_later() {
+    for_each_runtime("no room for a while", |runtime| {
+        let node = Node::new(runtime);
+        node.ctl(&["start"]).success();
+        let id = node.id("c");
+        let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
+        node.create(&bundle, &id).success();
+        take(&node, "containers");
+        node.call(&["start", &id]).success();
+        bring_back(&node, "containers");
+        let phase = || {
+            let record = fs::read_dir(node.state_dir().join("containers")).ok()?.flatten().next()?;
+            let record: Value = serde_json::from_slice(&fs::read(record.path()).ok()?).ok()?;
+            record["phase"].as_str().map(str::to_owned)
+        };
+        wait_until("the record", || (phase()? == "running").then_some(()));
+        node.call(&["delete", "--force", &id]).success();
+        wait_until("nothing known", || (node.status()?["containers"] == 0).then_some(()));
+        assert_eq!(fs::read_dir(node.state_dir().join("containers")).unwrap().flatten().count(), 0);
+    });
+}
