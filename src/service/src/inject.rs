@@ -27,7 +27,8 @@ pub enum InjectError {
     Name(PathBuf),
 }
 
-/// Adds the hook: last among `createRuntime`, when engines' hooks have set up the network, and among `poststop`; first among `poststart`.
+/// Adds the hook, last among those of its stage: after `createRuntime` hooks that set up the network, and after `poststart` hooks that fail, as
+/// a `start` whose hooks fail is not told either. The engine's own keep their numbers, by which runtimes name the one that failed.
 ///
 /// # Errors
 /// `hooks` of the document is not an object of lists. Then it is unchanged.
@@ -47,8 +48,7 @@ pub fn inject(document: &mut Document, call: &HookCall) -> Result<(), InjectErro
         if list.is_null() {
             *list = json!([]);
         }
-        let list = list.as_array_mut().ok_or(InjectError::NotAList(name))?;
-        if kind == HookKind::Poststart { list.insert(0, hook) } else { list.push(hook) }
+        list.as_array_mut().ok_or(InjectError::NotAList(name))?.push(hook);
     }
     if let Value::Object(document) = document.value_mut() {
         document.insert("hooks".to_owned(), hooks);
@@ -73,15 +73,17 @@ mod tests {
     }
 
     #[test]
-    fn after_what_sets_up_and_what_tears_down() {
+    fn after_the_engines_own() {
         let theirs = json!({"path": "/theirs"});
         let mut document =
-            Document::from_value(json!({"ociVersion": "1.0.2", "hooks": {"createRuntime": [theirs], "poststop": [theirs], "other": 1}})).unwrap();
+            Document::from_value(json!({"ociVersion": "1.0.2", "hooks": {"createRuntime": [theirs], "poststart": [theirs, theirs], "other": 1}})).unwrap();
         inject(&mut document, &call()).unwrap();
         let hooks = &document.value()["hooks"];
         assert_eq!(hooks["createRuntime"][0], theirs);
-        assert_eq!(hooks["poststop"][0], theirs);
-        assert_eq!(hooks["poststart"][0]["args"][5], "poststart");
+        assert_eq!(hooks["createRuntime"][1]["args"][5], "createRuntime");
+        assert_eq!(hooks["poststart"][1], theirs);
+        assert_eq!(hooks["poststart"][2]["args"][5], "poststart");
+        assert_eq!(hooks["poststop"][0]["args"][5], "poststop");
         assert_eq!(hooks["other"], 1);
     }
 
