@@ -81,6 +81,8 @@ fn in_order_and_with_the_state() {
 #[test]
 fn that_fail() {
     alike("hooks that fail", |stage| {
+        // It does not wait for the hooks of startContainer: what they come to, and how, is a matter of time.
+        let crun = stage.node.runtime().name == "crun";
         for name in STAGES {
             let id = stage.node.id("c");
             let long = bundle(stage, &id, Some(name), &["/bin/sleep", "1000"]);
@@ -91,12 +93,18 @@ fn that_fail() {
                         "run" => stage.call(&["run", "--detach", "--bundle", text(long.dir()), &id]),
                         verb => stage.call(&[verb, &id]),
                     };
-                    stage.note(format_args!("{name}, {verb}"), how(&ended));
+                    if name == "poststart" && !crun {
+                        let err = ended.err();
+                        // Which one it was: ours do not count among the engine's.
+                        assert!(*verb == "create" || err.contains("poststart hook #1"), "{err}");
+                        stage.note("err", err);
+                    }
+                    if name != "startContainer" || !crun {
+                        stage.note(format_args!("{name}, {verb}"), how(&ended));
+                    }
                 }
                 stage.note("delete", how(&stage.call(&["delete", "--force", &id])));
                 stage.note("then", stage.node.state(&id).is_some());
-                let crun = stage.node.runtime().name == "crun";
-                // What follows in the container, crun does not wait for, nor does it end.
                 let told = |line: &&str| !(crun && line.starts_with("startContainer"));
                 stage.note("hooks", log(stage).lines().filter(told).collect::<Vec<_>>().join("\n"));
             }
