@@ -35,3 +35,26 @@ fn a_container_that_ended_takes_its_pod_with_it() {
         assert_eq!(plugin.journal.events(&gone), ["RemoveContainer", "RemovePodSandbox"]);
     });
 }
+
+#[test]
+fn a_container_that_is_deleted_without_a_word_is_noticed() {
+    let Some(go) = go("deleted without a word") else { return };
+    for_each_runtime("deleted without a word", |runtime| {
+        let node = Node::new(runtime);
+        let journal = node.launch("10-adjust", &Program::Adjust, "[create]\nenv = { set = { A = 'b' } }\n");
+        node.ctl(&["start"]).success();
+        let plugin = node.connect("20-hears", &go, "{}");
+        let id = node.id("c");
+        let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
+        let original = bundle.bytes();
+        node.create(&bundle, &id).success();
+        node.call(&["start", &id]).success();
+        node.bare(&["delete", "--force", &id]).success();
+        for journal in [&journal, &plugin.journal] {
+            journal.wait_for("RemovePodSandbox", &id);
+        }
+        assert_eq!(plugin.journal.events(&id), super::life(&[]));
+        assert_eq!(bundle.bytes(), original);
+        wait_until("nothing known", || (node.status()?["containers"] == 0).then_some(()));
+    });
+}

@@ -1,6 +1,7 @@
 //! Records that cannot be written, as on a full disk: what depends on them is refused, the rest is written later. Here the directory is away for a while.
 
 use nri_integration::*;
+use rustix::process::Signal;
 use serde_json::Value;
 use std::fs;
 
@@ -93,5 +94,34 @@ fn what_is_done_is_written_later() {
         node.call(&["delete", "--force", &id]).success();
         wait_until("nothing known", || (node.status()?["containers"] == 0).then_some(()));
         assert_eq!(fs::read_dir(node.state_dir().join("containers")).unwrap().flatten().count(), 0);
+    });
+}
+
+#[test]
+fn a_pod_that_runs_is_known_to_the_next_nrid() {
+    let Some(go) = go("no room for a pod that runs") else { return };
+    for_each_runtime("no room for a pod that runs", |runtime| {
+        let node = Node::new(runtime);
+        node.configure("engines = { crio = 'ours' }");
+        node.ctl(&["start"]).success();
+        let id = node.id("sandbox");
+        let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
+        annotate(&bundle, &id, "sandbox");
+        node.create(&bundle, &id).success();
+        take(&node, "pods");
+        node.call(&["start", &id]).success();
+        let nrid = node.nrid().unwrap();
+        // It does not come to write it now.
+        nrid.signal(Signal::STOP);
+        bring_back(&node, "pods");
+        nrid.signal(Signal::KILL);
+        wait_until("the end of nrid", || (!nrid.is_alive()).then_some(()));
+        node.ctl(&["start"]).success();
+        let plugin = node.connect("10-late", &go, "{}");
+        let pods = plugin.journal.wait_for_own("Synchronize")["pods"].clone();
+        assert_eq!(pods, serde_json::json!([id]));
+        node.call(&["delete", "--force", &id]).success();
+        plugin.journal.wait_for("RemovePodSandbox", &id);
+        assert_eq!(plugin.journal.events(&id), ["StopPodSandbox", "RemovePodSandbox"]);
     });
 }

@@ -32,6 +32,7 @@ pub mod enforce;
 pub mod engine_nri;
 pub mod exec_marker;
 pub mod exits;
+pub mod gone;
 pub mod grpc;
 pub mod hook;
 pub mod host;

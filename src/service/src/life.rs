@@ -109,6 +109,7 @@ impl Service {
                 r.note_created(pid);
             }
         });
+        container.is_there();
         self.watch(container);
         self.note_pod_process(&record);
         if record.sandbox {

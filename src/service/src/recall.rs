@@ -15,7 +15,7 @@ use std::{path::Path, sync::Arc};
 pub async fn recall(registry: &Registry, dir: &Path) {
     for container in registry.all() {
         let mut record = container.record();
-        if !record.runtime.has(&record.key.id) {
+        if !container.is_there() {
             if record.phase == Phase::Creating && record.caller.is_some_and(Caller::is_alive) {
                 // The wrapper has its answer, and its runtime is at work: `follow_caller` sees what becomes of it.
                 continue;
@@ -46,6 +46,13 @@ pub async fn recall(registry: &Registry, dir: &Path) {
             if state.status == "stopped" || record.process_is_gone() {
                 note_stopped(registry, &container);
             }
+        }
+    }
+    for record in registry.all().iter().map(|container| container.record()) {
+        // Plugins hear of a pod before its sandbox starts; the record of the pod may be older than that.
+        let owed = || registry.pod(&record.pod_id).is_some_and(|pod| !pod.told_run);
+        if record.sandbox && record.phase >= Phase::Running && owed() {
+            registry.change_pod(&record.pod_id, |pod| pod.told_run = true);
         }
     }
     registry.remove_empty_pods();

@@ -32,6 +32,7 @@ pub struct Container {
     deleting: AtomicBool,
     gone: AtomicBool,
     document_read: AtomicBool,
+    seen: AtomicBool,
     process: Mutex<Option<Arc<Process>>>,
     oom: OnceLock<OomWatch>,
 }
@@ -88,6 +89,7 @@ impl Container {
             deleting: AtomicBool::new(false),
             gone: AtomicBool::new(false),
             document_read: AtomicBool::new(false),
+            seen: AtomicBool::new(false),
             process: Mutex::default(),
             oom: OnceLock::new(),
         })
@@ -142,6 +144,19 @@ impl Container {
     /// Says that the runtime has read its document.
     pub fn set_document_read(&self) {
         self.document_read.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether the runtime has it now.
+    pub fn is_there(&self) -> bool {
+        let record = self.record();
+        let there = record.runtime.has(&record.key.id);
+        self.seen.fetch_or(there, Ordering::SeqCst);
+        there
+    }
+
+    /// Whether the runtime had it when it was looked at, and has it no more. A runtime may keep its containers elsewhere than we look.
+    pub fn has_vanished(&self) -> bool {
+        !self.is_there() && self.seen.load(Ordering::SeqCst)
     }
 
     /// Says that the runtime has deleted it.

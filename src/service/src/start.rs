@@ -138,6 +138,7 @@ pub async fn start(
         service.follow_update(&container);
     }
     tokio::spawn(save_later(service.registry.clone()));
+    tokio::spawn(service.clone().notice_gone());
     let (listener, control) = sockets::ours(&control, &mut activation)?;
     Ok(Running { service, listener, control, plugin_sockets: plugin_sockets.sockets, _lock: lock })
 }

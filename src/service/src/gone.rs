@@ -1,0 +1,32 @@
+//! Containers that were deleted without a word: by a wrapper that found no `nrid` while the next one was starting, or by a call of the bare runtime.
+
+use crate::{registry::Container, service::Service};
+use std::{sync::Arc, time::Duration};
+
+/// How often it is looked for them. It costs a look at one directory for each container.
+const LOOK: Duration = Duration::from_secs(2);
+
+impl Service {
+    /// Looks for them for as long as it runs.
+    pub async fn notice_gone(self: Arc<Self>) {
+        loop {
+            tokio::time::sleep(LOOK).await;
+            for container in self.registry.all() {
+                if container.has_vanished() {
+                    self.finish_gone(&container).await;
+                }
+            }
+        }
+    }
+
+    async fn finish_gone(&self, container: &Arc<Container>) {
+        let key = container.key();
+        // Whoever has the lane reports, or it is looked at again.
+        let Ok(_lane) = self.registry.lane(&key).try_lock_owned() else { return };
+        let known = self.registry.get(&key).is_some_and(|known| Arc::ptr_eq(&known, container));
+        if known && container.has_vanished() {
+            tracing::info!(container = key.id, "it was deleted without a word");
+            self.finish(container).await;
+        }
+    }
+}
