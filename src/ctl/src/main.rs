@@ -14,6 +14,11 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 /// How long a clean end may take: nrid waits for verbs, plugins get a grace.
 const STOP_PATIENCE: Duration = Duration::from_secs(30);
 
+/// How often `start` tries again where the nrid that it reached went away.
+const START_ATTEMPTS: u32 = 50;
+/// And how long it waits before.
+const START_PAUSE: Duration = Duration::from_millis(20);
+
 /// Administers nri-container-runtime.
 #[derive(Parser)]
 #[command(version, about)]
@@ -123,10 +128,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
             let fine = verify::print(&containers, *json)?;
             Ok(if fine { ExitCode::SUCCESS } else { ExitCode::from(4) })
         }
-        Command::Start => {
-            place?.launcher.connect_or_start()?;
-            Ok(ExitCode::SUCCESS)
-        }
+        Command::Start => start(&place?),
         Command::Stop => match connect(&place?)? {
             Some(client) => stop(&client),
             None => Ok(ExitCode::SUCCESS),
@@ -158,6 +160,19 @@ fn connect(place: &Place) -> Result<Option<Client>, CtlError> {
         Ok(client) => Ok(Some(client)),
         Err(ClientError::Connect(e)) if matches!(e.kind(), NotFound | ConnectionRefused) => Ok(None),
         Err(e) => Err(e.into()),
+    }
+}
+
+/// Starts nrid, and hears it answer: one that is just dying may still have a socket.
+fn start(place: &Place) -> Result<ExitCode, CtlError> {
+    let mut left = START_ATTEMPTS;
+    loop {
+        left -= 1;
+        match ask_status(&place.launcher.connect_or_start()?) {
+            Ok(_) => return Ok(ExitCode::SUCCESS),
+            Err(CtlError::Client(ClientError::Frame(_))) if left > 0 => std::thread::sleep(START_PAUSE),
+            Err(error) => return Err(error),
+        }
     }
 }
 
