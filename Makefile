@@ -2,7 +2,7 @@
 # and, for test-engines and test-cgroup2, setup.sh in integration/engines and integration/guests.
 CARGO ?= cargo
 
-.PHONY: help build release demo test test-engines test-cgroup2 test-updates chaos lint bench vectors fuzz fuzz-short setup clean test-packaging test-engines-extra
+.PHONY: help build release demo test test-engines test-cgroup2 test-updates chaos lint bench vectors fuzz fuzz-short setup clean test-packaging test-engines-extra deny
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -77,6 +77,9 @@ lint: ## format, clippy, documentation
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps
+
+deny: ## licences, banned crates, sources of dependencies (cargo install cargo-deny)
+	$(CARGO) deny --all-features check licenses bans sources
 
 clean: ## remove what was built
 	$(CARGO) clean
