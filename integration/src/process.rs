@@ -7,9 +7,10 @@ use std::{fs, path::PathBuf};
 pub struct Process(pub u32);
 
 impl Process {
-    /// Whether it is there and not a zombie.
+    /// Whether it is there and not a zombie: its first thread may be one before the others have let go of its files.
     pub fn is_alive(self) -> bool {
-        self.stat(2).is_some_and(|state| state != "Z" && state != "X")
+        let threads = || fs::read_dir(format!("/proc/{}/task", self.0)).map_or(0, Iterator::count);
+        self.stat(2).is_some_and(|state| (state != "Z" && state != "X") || threads() > 1)
     }
 
     /// Its session.
