@@ -39,9 +39,8 @@ pub(super) fn check(run: &Run, go: &Program, externals: Vec<External>) {
     run.node.ctl(&["start"]).success();
     let host = containers_of_host(run);
     run.note(format!("the host has {host:?}"));
-    known(run, host.len());
-    let live: BTreeSet<String> =
-        host.iter().filter(|(_, status)| *status != "stopped").map(|(id, _)| id.clone()).collect();
+    let live = Live::of(run, &host);
+    known(run, host.len(), live.all_pods);
 
     let quiet = json!({"events": LIFE}).to_string();
     let last = External::start(run, 99, go, &quiet);
@@ -57,8 +56,8 @@ pub(super) fn check(run: &Run, go: &Program, externals: Vec<External>) {
             run.wrong(format!("{id} cannot be deleted in the end"));
         }
     }
-    known(run, 0);
-    agree(run, &BTreeSet::new(), &last.journal);
+    known(run, 0, 0);
+    agree(run, &Live::default(), &last.journal);
     settled(run, || {
         let live = processes(run).into_iter().map(|(_, journal)| (view(&journal), journal));
         let mut connected = live.filter(|(view, _)| view.synchronized && !view.closed);
@@ -88,21 +87,47 @@ fn settled(run: &Run, objection: impl Fn() -> Option<String>) {
     }
 }
 
-fn known(run: &Run, containers: usize) {
+/// What is there, and not stopped.
+#[derive(Debug, Default)]
+struct Live {
+    containers: BTreeSet<String>,
+    pods: BTreeSet<String>,
+    /// How many pods there are, with those that have stopped.
+    all_pods: usize,
+}
+
+impl Live {
+    /// No pod with a sandbox container is left.
+    fn of(run: &Run, host: &[(String, String)]) -> Self {
+        let pods = lock(&run.pods);
+        let is_live = |status: &str| status != "stopped";
+        let containers = host.iter().filter(|(_, status)| is_live(status)).map(|(id, _)| id.clone());
+        // One that is shared ends with the last container that is removed.
+        let live = host.iter().filter(|(id, status)| is_live(status) || pods[id] != *id);
+        let all: BTreeSet<_> = host.iter().map(|(id, _)| &pods[id]).collect();
+        Self {
+            containers: containers.collect(),
+            pods: live.map(|(id, _)| pods[id].clone()).collect(),
+            all_pods: all.len(),
+        }
+    }
+}
+
+fn known(run: &Run, containers: usize, pods: usize) {
     settled(run, || {
         let Some(status) = run.node.status() else { return Some("no nrid runs".to_owned()) };
-        let counts = [&status["containers"], &status["pods"]];
-        counts.iter().any(|n| **n != containers).then(|| {
+        let counts = (&status["containers"], &status["pods"]);
+        (*counts.0 != containers || *counts.1 != pods).then(|| {
             format!(
-                "nrid knows of {} containers and {} pods, and there are {containers}",
-                counts[0], counts[1]
+                "nrid knows of {} containers and {} pods, and there are {containers} and {pods}",
+                counts.0, counts.1
             )
         })
     });
 }
 
 /// All plugins that are connected believe in these.
-fn agree(run: &Run, host: &BTreeSet<String>, last: &Path) {
+fn agree(run: &Run, host: &Live, last: &Path) {
     settled(run, || {
         let live: Vec<_> = processes(run).into_iter().map(|(_, journal)| (view(&journal), journal)).collect();
         let launched = ["10-adjust.", "20-go."].iter().find(|name| {
@@ -118,13 +143,9 @@ fn agree(run: &Run, host: &BTreeSet<String>, last: &Path) {
         // One that was refused or cut off waits for its end.
         let connected = live.into_iter().filter(|(view, _)| view.synchronized && !view.closed);
         let differs = |(view, journal): (super::views::View, PathBuf)| {
-            (view.containers() != *host || view.pods() != *host).then(|| {
-                let (name, host) = (journal.display(), host.iter().collect::<Vec<_>>());
-                format!(
-                    "{name} believes in {:?} and pods {:?}, and there are {host:?}",
-                    view.containers(),
-                    view.pods()
-                )
+            (view.containers() != host.containers || view.pods() != host.pods).then(|| {
+                let (name, containers, pods) = (journal.display(), view.containers(), view.pods());
+                format!("{name} believes in {containers:?} and pods {pods:?}, and there are {host:?}")
             })
         };
         connected.filter_map(differs).next()
@@ -134,7 +155,7 @@ fn agree(run: &Run, host: &BTreeSet<String>, last: &Path) {
 /// A life without any fault, of which all hear everything.
 fn a_life(run: &Run, rng: &mut Rng) {
     let id = run.node.id("last");
-    let (bundle, document) = (run.bundle(&id), run.document(&id, &["/bin/sleep", "1000"]));
+    let (bundle, document) = (run.bundle(&id), run.document(&id, None, &["/bin/sleep", "1000"]));
     fs::create_dir(&bundle).expect("our directory");
     fs::write(bundle.join("config.json"), &document).expect("our directory");
     lock(&run.documents).insert(id.clone(), document);

@@ -178,6 +178,15 @@ pub(super) fn disk(run: &Run, rng: &mut Rng, dir: &Path) {
             }
         }
         rng.pause(50..900);
+        if rng.percent(30)
+            && let Some(nrid) = run.node.nrids().first()
+        {
+            // What it could not write is not to be missed.
+            run.note(format!("kill nrid {} on the full disk", nrid.0));
+            run.count("nrid killed");
+            signal(*nrid, Signal::KILL);
+            rng.pause(1..300);
+        }
         let _ = fs::remove_dir_all(&fill);
         run.note("room on the disk");
     }

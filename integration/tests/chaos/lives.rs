@@ -13,6 +13,8 @@ use std::{collections::BTreeSet, fs};
 const DISTURBED: u64 = 12;
 /// How many containers a lane leaves until the end.
 const STAY: usize = 4;
+/// Pods without a sandbox container, which containers of all lanes share.
+const SHARED: u64 = 2;
 
 /// What a container runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,26 +50,59 @@ impl<'a> Lane<'a> {
 
     pub(super) fn live(mut self) {
         while !self.run.is_over() {
-            self.lives += 1;
-            let work = match self.rng.within(0..10) {
-                0..6 => Work::Long,
-                6..9 => Work::Short(7),
-                _ => Work::Short(0),
-            };
-            let id = self.bundle(work);
-            let life = if self.rng.percent(65) { self.created(id, work) } else { self.ran(id, work) };
-            self.run.count("lives");
-            let stays = self.stayed < STAY && self.rng.percent(8);
-            if stays && self.run.node.state(&life.id).is_some() {
-                self.stayed += 1;
-            } else {
-                self.end(life, work);
+            match self.rng.within(0..10) {
+                0 => self.pod(),
+                1..4 => {
+                    let pod = self.run.node.id(&format!("pod{}", self.rng.within(0..SHARED)));
+                    self.one(Some(&pod));
+                }
+                _ => self.one(None),
             }
         }
     }
 
-    /// A new one, or that of a container that is gone, as it stands or written anew.
-    fn bundle(&mut self, work: Work) -> String {
+    /// A pod with a sandbox container: it is there before its containers, and goes after them.
+    fn pod(&mut self) {
+        let sandbox = self.bundle(Work::Long, Some(None));
+        let mut life = Life { id: sandbox.clone(), limits: BTreeSet::new() };
+        if self.create_and_start(&mut life) {
+            for _ in 0..self.rng.within(0..3) {
+                let (id, work) = self.begin(Some(&sandbox));
+                let member = self.begun(id, work);
+                self.end(member, work);
+            }
+        }
+        self.end(life, Work::Long);
+    }
+
+    fn one(&mut self, pod: Option<&str>) {
+        let (id, work) = self.begin(pod);
+        let life = self.begun(id, work);
+        let stays = self.stayed < STAY && self.rng.percent(8);
+        if stays && self.run.node.state(&life.id).is_some() {
+            self.stayed += 1;
+        } else {
+            self.end(life, work);
+        }
+    }
+
+    fn begin(&mut self, pod: Option<&str>) -> (String, Work) {
+        let work = match self.rng.within(0..10) {
+            0..6 => Work::Long,
+            6..9 => Work::Short(7),
+            _ => Work::Short(0),
+        };
+        (self.bundle(work, pod.map(Some)), work)
+    }
+
+    fn begun(&mut self, id: String, work: Work) -> Life {
+        self.run.count("lives");
+        if self.rng.percent(65) { self.created(id, work) } else { self.ran(id, work) }
+    }
+
+    /// A new one, or that of a container that is gone, as it stands or written anew. `pod`: in one; `Some(None)`: it is one's sandbox.
+    fn bundle(&mut self, work: Work, pod: Option<Option<&str>>) -> String {
+        self.lives += 1;
         let arguments: &[&str] = match work {
             Work::Long => &["/bin/sleep", "1000"],
             Work::Short(0) => &["/bin/true"],
@@ -77,9 +112,11 @@ impl<'a> Lane<'a> {
         let id = again.unwrap_or_else(|| self.run.node.id(&format!("{}-{}", self.name, self.lives)));
         let dir = self.run.bundle(&id);
         let _ = fs::create_dir(&dir);
-        let document = self.run.document(&id, arguments);
+        let pod = pod.map(|pod| pod.unwrap_or(&id));
+        let document = self.run.document(&id, pod, arguments);
         fs::write(dir.join("config.json"), &document).expect("our directory");
         lock(&self.run.documents).insert(id.clone(), document);
+        lock(&self.run.pods).insert(id.clone(), pod.unwrap_or(&id).to_owned());
         lock(&self.run.ids).insert(id.clone());
         id
     }
@@ -95,29 +132,34 @@ impl<'a> Lane<'a> {
 
     /// `create`, `start`, and what comes between that and the end.
     fn created(&mut self, id: String, work: Work) -> Life {
-        let bundle = self.run.bundle(&id);
-        let bundle = bundle.to_str().expect("our paths are UTF-8");
         let mut life = Life { id, limits: BTreeSet::new() };
-        for _ in 0..2 {
-            let created = self.call(DISTURBED, &["create", "--bundle", bundle, &life.id]);
-            if self.made(&life, &created, &["created"]) {
-                break;
-            }
-            if created.cut_short || self.rng.percent(50) {
-                return life;
-            }
-        }
-        if !self.run.has(&life.id) || self.rng.percent(10) {
-            return life;
-        }
-        if self.rng.percent(15) {
-            self.update(&mut life);
-        }
-        let started = self.call(DISTURBED, &["start", &life.id]);
-        if self.made(&life, &started, &["running", "stopped"]) && work == Work::Long {
+        if self.create_and_start(&mut life) && work == Work::Long {
             self.use_it(&mut life);
         }
         life
+    }
+
+    /// Whether it has started.
+    fn create_and_start(&mut self, life: &mut Life) -> bool {
+        let bundle = self.run.bundle(&life.id);
+        let bundle = bundle.to_str().expect("our paths are UTF-8");
+        for _ in 0..2 {
+            let created = self.call(DISTURBED, &["create", "--bundle", bundle, &life.id]);
+            if self.made(life, &created, &["created"]) {
+                break;
+            }
+            if created.cut_short || self.rng.percent(50) {
+                return false;
+            }
+        }
+        if !self.run.has(&life.id) || self.rng.percent(10) {
+            return false;
+        }
+        if self.rng.percent(15) {
+            self.update(life);
+        }
+        let started = self.call(DISTURBED, &["start", &life.id]);
+        self.made(life, &started, &["running", "stopped"])
     }
 
     fn ran(&mut self, id: String, work: Work) -> Life {

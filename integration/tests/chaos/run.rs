@@ -10,7 +10,7 @@ use std::{
 };
 
 /// What is told of the state directory, so that a run of a few seconds meets all of it.
-const CONFIG: &str = "plugin_request_timeout = '1s'\nplugin_registration_timeout = '3s'\nstart_timeout = '20s'\n\
+const CONFIG: &str = "engines = { crio = 'ours' }\nplugin_request_timeout = '1s'\nplugin_registration_timeout = '3s'\nstart_timeout = '20s'\n\
     plugin_restart_backoff = '100ms'\nplugin_restart_backoff_limit = '1s'\n";
 
 pub(super) struct Run {
@@ -26,6 +26,8 @@ pub(super) struct Run {
     counts: Mutex<BTreeMap<&'static str, usize>>,
     /// What engines have written into each bundle last.
     pub(super) documents: Mutex<BTreeMap<String, String>>,
+    /// The pod of each container.
+    pub(super) pods: Mutex<BTreeMap<String, String>>,
     /// Containers that a plugin may ask an update for.
     pub(super) ids: Mutex<BTreeSet<String>>,
     /// Those whose creation was killed half way: their runtime may have left something.
@@ -51,6 +53,7 @@ impl Run {
             wrong: Mutex::default(),
             counts: Mutex::default(),
             documents: Mutex::default(),
+            pods: Mutex::default(),
             ids: Mutex::default(),
             torn: Mutex::default(),
         }
@@ -63,10 +66,17 @@ impl Run {
         text
     }
 
-    /// The document of a container, as its engine writes it.
-    pub(super) fn document(&self, id: &str, arguments: &[&str]) -> String {
+    /// The document of a container, as its engine writes it: with a pod, as CRI-O does.
+    pub(super) fn document(&self, id: &str, pod: Option<&str>, arguments: &[&str]) -> String {
         let list: Vec<_> = arguments.iter().map(|a| format!("{a:?}")).collect();
-        self.template.replace("TEMPLATE", id).replace("\"ARGUMENTS\"", &list.join(", "))
+        let text = self.template.replace("TEMPLATE", id).replace("\"ARGUMENTS\"", &list.join(", "));
+        let Some(pod) = pod else { return text };
+        let kind = if pod == id { "sandbox" } else { "container" };
+        let annotations = format!(
+            "\"annotations\": {{\"io.container.manager\": \"cri-o\", \"io.kubernetes.cri-o.SandboxID\": {pod:?}, \
+             \"io.kubernetes.cri-o.ContainerType\": {kind:?}}}"
+        );
+        text.replace("\"annotations\": {}", &annotations)
     }
 
     pub(super) fn bundle(&self, id: &str) -> PathBuf {

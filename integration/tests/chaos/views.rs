@@ -1,50 +1,36 @@
-//! What a plugin believes: its journal, from the synchronization on. Each container goes its way once and in order, and what is left is there.
+//! What a plugin believes: its journal, from the synchronization on. Each container and each pod goes its way once and in order, and what is left is there.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// A container, and its pod (which has its id), as a plugin has heard of them so far.
-#[derive(Debug, Default, Clone)]
-struct Heard {
-    pod: Option<PodPhase>,
-    container: Option<Phase>,
-    /// Something was heard of it before.
-    begun: bool,
-    /// How many of [`END`] were heard of a container that was ending when the plugin came.
-    ended: usize,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum PodPhase {
-    /// Synchronized with it: it may have been stopped.
-    Known,
-    Runs,
-    Stopped,
-}
 
 /// The order is that of a life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
     /// Synchronized with it, in whatever state.
     Known,
+    /// The plugin was asked about it.
     Asked,
     Created,
     Starting,
     Started,
     Stopped,
+    Removed,
 }
 
-/// How a container ends. Who comes in the midst of it hears the rest.
-const END: [&str; 4] = ["StopContainer", "StopPodSandbox", "RemoveContainer", "RemovePodSandbox"];
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum PodPhase {
+    Runs,
+    Stopped,
+    Removed,
+}
 
 /// A plugin's view of the host.
 #[derive(Debug, Default)]
 pub(super) struct View {
-    heard: BTreeMap<String, Heard>,
+    containers: BTreeMap<String, (Phase, String)>,
+    pods: BTreeMap<String, PodPhase>,
     /// What came out of order.
     pub(super) wrong: Vec<String>,
-    /// How many events there were.
-    pub(super) events: usize,
     /// The connection has ended.
     pub(super) closed: bool,
     pub(super) synchronized: bool,
@@ -60,121 +46,114 @@ impl View {
 
     /// The containers that it believes to be there, and not stopped: others are in no synchronization either.
     pub(super) fn containers(&self) -> BTreeSet<String> {
-        self.ids(|heard| heard.container.is_some_and(|phase| phase != Phase::Stopped))
+        let live = self.containers.iter().filter(|(_, (phase, _))| *phase < Phase::Stopped);
+        live.map(|(id, _)| id.clone()).collect()
     }
 
     /// The pods that it believes to be there, and not stopped.
     pub(super) fn pods(&self) -> BTreeSet<String> {
-        self.ids(|heard| heard.pod.is_some_and(|phase| phase != PodPhase::Stopped))
+        let live = self.pods.iter().filter(|(_, phase)| **phase < PodPhase::Stopped);
+        live.map(|(id, _)| id.clone()).collect()
     }
 
     /// Those of which it has not heard the end.
-    pub(super) fn unfinished(&self) -> BTreeSet<String> {
-        self.ids(|heard| heard.container.is_some() || heard.pod.is_some())
-    }
-
-    fn ids(&self, is: impl Fn(&Heard) -> bool) -> BTreeSet<String> {
-        self.heard.iter().filter(|(_, heard)| is(heard)).map(|(id, _)| id.clone()).collect()
+    pub(super) fn unfinished(&self) -> Vec<String> {
+        let containers = self.containers.iter().filter(|(_, (phase, _))| *phase < Phase::Removed);
+        let pods = self.pods.iter().filter(|(_, phase)| **phase < PodPhase::Removed);
+        containers.map(|(id, _)| id.clone()).chain(pods.map(|(id, _)| format!("pod {id}"))).collect()
     }
 
     fn hear(&mut self, entry: &Value) {
-        let text = |key: &str| entry[key].as_str().filter(|id| !id.is_empty()).map(str::to_owned);
-        match text("event").unwrap_or_default().as_str() {
-            "Synchronize" => {
+        let text = |key: &str| entry[key].as_str().filter(|id| !id.is_empty());
+        let pod = text("pod_id").or_else(|| text("pod"));
+        let container = text("container_id").or_else(|| text("container"));
+        match (text("event").unwrap_or_default(), pod, container) {
+            ("Synchronize", _, _) => {
                 self.synchronized = true;
-                // The Go plugin writes lists, that of the SDK a line for each.
-                let list = |key: &str| entry[key].as_array().cloned().unwrap_or_default();
-                let (pods, containers) = (list("pods"), list("containers"));
-                let names = |list: Vec<Value>| list.into_iter().filter_map(|v| Some(v.as_str()?.to_owned()));
-                names(pods).for_each(|id| self.know_pod(&id));
-                names(containers).for_each(|id| self.know(&id));
-                match (text("pod"), text("container")) {
-                    (_, Some(id)) => self.know(&id),
-                    (Some(id), None) => self.know_pod(&id),
-                    _ => {}
-                }
+                self.know(entry, pod, container);
             }
-            "Closed" => self.closed = true,
-            event => {
-                // Other entries are about no container: the configuration, answers to updates.
-                if let Some(id) = text("pod_id").or_else(|| text("pod")) {
-                    self.events += 1;
-                    let heard = self.heard.entry(id.clone()).or_default();
-                    let before = heard.clone();
-                    if !heard.next(event) {
-                        self.wrong.push(format!("{event} of {id}, which it had as {before:?}"));
-                    }
-                }
-            }
+            ("Closed", _, _) => self.closed = true,
+            (event, Some(pod), None) => self.hear_of_pod(event, pod),
+            (event, Some(pod), Some(container)) => self.hear_of_container(event, pod, container),
+            // The configuration, answers to updates.
+            _ => {}
         }
     }
 
-    fn know_pod(&mut self, id: &str) {
-        let heard = self.heard.entry(id.to_owned()).or_default();
-        if heard.pod.replace(PodPhase::Known).is_some() {
-            self.wrong.push(format!("synchronized with the pod {id} twice"));
-        }
-    }
-
-    fn know(&mut self, id: &str) {
-        let heard = self.heard.entry(id.to_owned()).or_default();
-        if heard.pod.is_none() {
-            self.wrong.push(format!("synchronized with {id} and not with its pod"));
-        }
-        if heard.container.replace(Phase::Known).is_some() {
-            self.wrong.push(format!("synchronized with {id} twice"));
-        }
-    }
-}
-
-impl Heard {
-    /// Whether this belongs to the end of a container that the plugin has never known.
-    fn is_late(&mut self, event: &str) -> bool {
-        let begun = std::mem::replace(&mut self.begun, true);
-        let Some(place) = END.iter().position(|e| *e == event) else {
-            self.ended = 0;
-            return false;
+    /// The Go plugin writes one entry with lists, that of the SDK one for each.
+    fn know(&mut self, entry: &Value, pod: Option<&str>, container: Option<&str>) {
+        let list = |key: &str| -> Vec<String> {
+            entry[key].as_array().into_iter().flatten().filter_map(|v| Some(v.as_str()?.to_owned())).collect()
         };
-        let late = self.container.is_none() && (!begun || (self.ended > 0 && place >= self.ended));
-        self.ended = if late { place + 1 } else { 0 };
-        late
+        let (mut pods, mut containers) = (list("pods"), list("containers"));
+        match container {
+            Some(id) => containers.push(id.to_owned()),
+            None => pods.extend(pod.map(str::to_owned)),
+        }
+        for id in pods {
+            if self.pods.insert(id.clone(), PodPhase::Runs).is_some() {
+                self.wrong.push(format!("synchronized with the pod {id} twice"));
+            }
+        }
+        for id in containers {
+            let pod = pod.unwrap_or_default().to_owned();
+            if !pod.is_empty() && !self.pods.contains_key(&pod) {
+                self.wrong.push(format!("synchronized with {id} and not with its pod"));
+            }
+            if self.containers.insert(id.clone(), (Phase::Known, pod)).is_some() {
+                self.wrong.push(format!("synchronized with {id} twice"));
+            }
+        }
     }
 
-    /// Whether this may come next.
-    fn next(&mut self, event: &str) -> bool {
+    fn hear_of_pod(&mut self, event: &str, id: &str) {
+        use PodPhase::*;
+        let before = self.pods.get(id).copied();
+        // Not known: it was ending when the plugin came.
+        let (after, fits) = match event {
+            "RunPodSandbox" => (Runs, before.is_none_or(|phase| phase == Removed)),
+            "StopPodSandbox" => (Stopped, before.is_none_or(|phase| phase == Runs)),
+            // One that had stopped before is in no synchronization.
+            "RemovePodSandbox" => (Removed, before.is_none_or(|phase| phase == Stopped)),
+            _ => return,
+        };
+        let lives = |(phase, pod): &(Phase, String)| {
+            let limit = if event == "StopPodSandbox" { Phase::Stopped } else { Phase::Removed };
+            pod == id && *phase < limit && *phase != Phase::Known
+        };
+        let inhabited = event != "RunPodSandbox" && self.containers.values().any(lives);
+        if !fits || inhabited {
+            self.wrong.push(format!("{event} of {id}, which was {before:?}, with containers: {inhabited}"));
+        }
+        self.pods.insert(id.to_owned(), after);
+    }
+
+    fn hear_of_container(&mut self, event: &str, pod: &str, id: &str) {
         use Phase::*;
-        let late = self.is_late(event);
-        let container = self.container;
-        let is = |list: &[Phase]| container.is_some_and(|phase| list.contains(&phase));
-        let mut to = |phase, allowed: bool| {
-            self.container = phase;
-            allowed
-        };
-        match event {
-            "RunPodSandbox" => self.pod.replace(PodPhase::Runs).is_none() && container.is_none(),
+        let before = self.containers.get(id).map(|(phase, _)| *phase);
+        let is = |list: &[Phase]| before.is_some_and(|phase| list.contains(&phase));
+        let unknown = before.is_none();
+        let (after, fits) = match event {
             "CreateContainer" => {
-                to(Some(Asked), container.is_none())
-                    && matches!(self.pod, Some(PodPhase::Runs | PodPhase::Known))
+                let has_pod = self.pods.get(pod) == Some(&PodPhase::Runs);
+                (Asked, (unknown || is(&[Removed])) && has_pod)
             }
-            "ValidateContainerAdjustment" => is(&[Asked]),
-            "PostCreateContainer" => to(Some(Created), is(&[Asked, Known])),
-            "StartContainer" => to(Some(Starting), is(&[Created, Known])),
-            "PostStartContainer" => to(Some(Started), is(&[Starting, Known])),
-            "UpdateContainer" | "PostUpdateContainer" => is(&[Known, Created, Starting, Started]),
-            "StopContainer" => to(Some(Stopped), container.is_some_and(|phase| phase < Stopped) || late),
-            "StopPodSandbox" => {
-                let runs =
-                    matches!(self.pod.replace(PodPhase::Stopped), Some(PodPhase::Runs | PodPhase::Known));
-                // Its container has stopped before, or is removed, or it was known as a stopped one.
-                (runs || late) && (container.is_none() || is(&[Stopped, Known]))
+            "ValidateContainerAdjustment" => (Asked, is(&[Asked])),
+            "PostCreateContainer" => (Created, is(&[Asked, Known])),
+            "StartContainer" => (Starting, is(&[Created, Known])),
+            "PostStartContainer" => (Started, is(&[Starting, Known])),
+            "UpdateContainer" | "PostUpdateContainer" => {
+                (before.unwrap_or(Known), is(&[Known, Created, Starting, Started]))
             }
-            "RemoveContainer" => to(None, is(&[Stopped, Known]) || late),
-            "RemovePodSandbox" => {
-                let stopped = matches!(self.pod.take(), Some(PodPhase::Stopped | PodPhase::Known));
-                (stopped || late) && container.is_none()
-            }
-            _ => true,
+            // Not known: it was ending when the plugin came.
+            "StopContainer" => (Stopped, unknown || before.is_some_and(|phase| phase < Stopped)),
+            "RemoveContainer" => (Removed, unknown || is(&[Stopped])),
+            _ => return,
+        };
+        if !fits {
+            self.wrong.push(format!("{event} of {id}, which was {before:?}"));
         }
+        self.containers.insert(id.to_owned(), (after, pod.to_owned()));
     }
 }
 
@@ -186,9 +165,14 @@ mod tests {
     const LIFE: &str = "RunPodSandbox CreateContainer ValidateContainerAdjustment PostCreateContainer StartContainer \
         PostStartContainer UpdateContainer PostUpdateContainer StopContainer StopPodSandbox RemoveContainer RemovePodSandbox";
 
-    fn view(known: &[&str], events: &str) -> View {
-        let mut entries = vec![json!({"event": "Synchronize", "pods": known, "containers": known})];
-        entries.extend(events.split_whitespace().map(|e| json!({"event": e, "pod_id": "c"})));
+    /// Events of a container `c` in a pod `p`, or of `d` in it where they end so.
+    fn view(pods: &[&str], containers: &[&str], events: &str) -> View {
+        let mut entries = vec![json!({"event": "Synchronize", "pods": pods, "containers": containers})];
+        entries.extend(events.split_whitespace().map(|event| {
+            let (event, container) = event.strip_suffix(":d").map_or((event, "c"), |event| (event, "d"));
+            let container = if event.contains("Pod") { "" } else { container };
+            json!({"event": event, "pod_id": "p", "container_id": container})
+        }));
         View::of(&entries)
     }
 
@@ -199,49 +183,60 @@ mod tests {
             &format!("{LIFE} {LIFE}"),
             "RunPodSandbox CreateContainer StopContainer RemoveContainer StopPodSandbox RemovePodSandbox",
             "RunPodSandbox CreateContainer StopContainer RemoveContainer CreateContainer PostCreateContainer",
+            "RunPodSandbox CreateContainer CreateContainer:d StopContainer RemoveContainer StopContainer:d RemoveContainer:d \
+                StopPodSandbox RemovePodSandbox",
             "StopPodSandbox RemoveContainer RemovePodSandbox",
             "RemovePodSandbox",
+            "StopContainer RemoveContainer",
         ] {
-            assert_eq!(view(&[], events).wrong, [""; 0], "{events}");
+            assert_eq!(view(&[], &[], events).wrong, [""; 0], "{events}");
         }
         for events in [
             "PostCreateContainer StartContainer",
-            "StopPodSandbox RemoveContainer",
-            "RemoveContainer RemovePodSandbox",
+            "StopContainer StopPodSandbox RemoveContainer RemovePodSandbox",
         ] {
-            assert_eq!(view(&["c"], events).wrong, [""; 0], "{events}");
+            assert_eq!(view(&["p"], &["c"], events).wrong, [""; 0], "{events}");
         }
-        assert!(view(&[], "RunPodSandbox CreateContainer").containers().contains("c"));
-        assert!(view(&[], LIFE).unfinished().is_empty());
-        let stopped = view(&["c"], "StopContainer StopPodSandbox");
+        let asked = view(&[], &[], "RunPodSandbox CreateContainer");
+        assert!(asked.containers().contains("c") && asked.pods().contains("p"));
+        assert!(view(&[], &[], LIFE).unfinished().is_empty());
+        let stopped = view(&["p"], &["c"], "StopContainer StopPodSandbox");
         assert!(stopped.containers().is_empty() && stopped.pods().is_empty());
-        assert!(stopped.unfinished().contains("c"));
+        assert_eq!(stopped.unfinished(), ["c", "pod p"]);
     }
 
     #[test]
     fn what_may_not_be_heard() {
         for (known, events) in [
-            (&[][..], "CreateContainer"),
-            (&[], "StartContainer"),
-            (&[], "RunPodSandbox RunPodSandbox"),
-            (&[], "RunPodSandbox CreateContainer CreateContainer"),
-            (&[], "RunPodSandbox CreateContainer StartContainer"),
-            (&[], "RunPodSandbox CreateContainer PostCreateContainer PostStartContainer"),
-            (&[], "RunPodSandbox CreateContainer PostCreateContainer StopContainer StopContainer"),
-            (&[], "RunPodSandbox CreateContainer RemoveContainer"),
-            (&[], "RunPodSandbox CreateContainer PostCreateContainer StopPodSandbox"),
-            (&[], "RunPodSandbox CreateContainer StopContainer RemoveContainer RemovePodSandbox"),
-            (&[], "RunPodSandbox CreateContainer StopContainer RemoveContainer UpdateContainer"),
-            (&[], "RemoveContainer RemoveContainer"),
-            (&["c"], "CreateContainer"),
-            (&["c"], "RunPodSandbox"),
-            (&["c"], "StartContainer StartContainer"),
-            (&["c"], "RemoveContainer PostUpdateContainer"),
-            (&["c", "c"], ""),
+            (false, "CreateContainer"),
+            (false, "RunPodSandbox StartContainer:d"),
+            (false, "RunPodSandbox RunPodSandbox"),
+            (false, "RunPodSandbox CreateContainer CreateContainer"),
+            (false, "RunPodSandbox CreateContainer StartContainer"),
+            (false, "RunPodSandbox CreateContainer PostCreateContainer PostStartContainer"),
+            (false, "RunPodSandbox CreateContainer PostCreateContainer StopContainer StopContainer"),
+            (false, "RunPodSandbox CreateContainer RemoveContainer"),
+            (false, "RunPodSandbox CreateContainer PostCreateContainer StopPodSandbox"),
+            (
+                false,
+                "RunPodSandbox CreateContainer CreateContainer:d StopContainer RemoveContainer StopPodSandbox",
+            ),
+            (false, "RunPodSandbox CreateContainer StopContainer RemoveContainer RemovePodSandbox"),
+            (false, "RunPodSandbox CreateContainer StopContainer RemoveContainer UpdateContainer"),
+            (false, "RunPodSandbox CreateContainer StopContainer StopPodSandbox RemovePodSandbox"),
+            (false, "RemoveContainer RemoveContainer"),
+            (true, "CreateContainer"),
+            (true, "RunPodSandbox"),
+            (true, "StartContainer StartContainer"),
+            (true, "RemoveContainer"),
+            (true, "StopContainer RemoveContainer PostUpdateContainer"),
         ] {
-            assert!(!view(known, events).wrong.is_empty(), "{known:?} {events}");
+            let (pods, containers): (&[_], &[_]) = if known { (&["p"], &["c"]) } else { (&[], &[]) };
+            assert!(!view(pods, containers, events).wrong.is_empty(), "{known} {events}");
         }
-        let alone = View::of(&[json!({"event": "Synchronize", "pods": [], "containers": ["c"]})]);
+        assert!(!view(&["p"], &["c", "c"], "").wrong.is_empty());
+        assert!(!view(&["p", "p"], &[], "").wrong.is_empty());
+        let alone = View::of(&[json!({"event": "Synchronize", "pod": "p", "container": "c"})]);
         assert!(!alone.wrong.is_empty());
     }
 
@@ -257,6 +252,6 @@ mod tests {
         let view = View::of(&entries);
         assert_eq!(view.wrong, [""; 0]);
         assert_eq!(view.containers(), ["a", "b"].map(str::to_owned).into());
-        assert_eq!(view.events, 2);
+        assert_eq!(view.pods(), ["a", "b"].map(str::to_owned).into());
     }
 }
