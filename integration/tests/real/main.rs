@@ -14,6 +14,7 @@ mod refusals;
 mod resident;
 mod run;
 mod shadow;
+mod stopped;
 mod succession;
 mod terminal;
 mod told;

@@ -104,8 +104,12 @@ impl Launcher {
             Err(ClientError::Connect(e)) if absent(&e) => {}
             other => return Ok(other?),
         }
-        self.spawn_and_wait()?;
-        Ok(self.connect()?)
+        // One whose starter was killed may have been faster than ours: whichever answers will do.
+        let started = self.spawn_and_wait();
+        match self.connect() {
+            Err(ClientError::Connect(e)) if absent(&e) => started.and(Err(ClientError::Connect(e).into())),
+            other => Ok(other?),
+        }
     }
 
     fn spawn_and_wait(&self) -> Result<(), LaunchError> {

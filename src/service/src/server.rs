@@ -243,6 +243,15 @@ async fn start(service: &Arc<Service>, channel: &mut Channel, key: &Key) -> Answ
 
 async fn update(service: &Arc<Service>, channel: &mut Channel, begin: &Begin, key: &Key) -> Answer {
     let _lane = service.lane(key).await;
+    if let Some(container) = service.registry.get(key) {
+        if container.record().process_is_gone() {
+            service.stop_if_owed(&container).await;
+        }
+        // The runtime refuses it, and plugins have heard of the end.
+        if container.record().phase == Phase::Stopped {
+            return Ok(Some(Reply::Bypass));
+        }
+    }
     let caller = channel.peer_pid().and_then(Caller::of);
     let update = match service.update(begin, key, caller).await {
         Ok(Some(update)) => update,

@@ -177,6 +177,10 @@ impl Running {
     }
 }
 
+fn is_answered(dir: &Path) -> bool {
+    std::os::unix::net::UnixStream::connect(dir.join(nri_control::CONTROL_SOCKET)).is_ok()
+}
+
 /// Writes records that could not be written at once: the disk was full, say.
 async fn save_later(registry: Arc<Registry>) {
     loop {
@@ -193,7 +197,10 @@ async fn take_lock(dir: &Path, patience: Duration) -> Result<OwnedFd, StartError
     loop {
         match lock::take(dir).map_err(|e| StartError::StateDir(dir.to_owned(), e))? {
             Some(lock) => return Ok(lock),
-            None if Instant::now() >= deadline => return Err(StartError::Runs(dir.to_owned())),
+            // Who answers is not ending, and has what would be waited for.
+            None if Instant::now() >= deadline || is_answered(dir) => {
+                return Err(StartError::Runs(dir.to_owned()));
+            }
             None => tokio::time::sleep(Duration::from_millis(5)).await,
         }
     }
