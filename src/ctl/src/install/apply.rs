@@ -17,6 +17,8 @@ use tempfile::{Builder, NamedTempFile};
 
 /// Mode of a file that was not there before.
 const NEW_FILE: u32 = 0o644;
+/// Mode of a directory that was not there before.
+const NEW_DIRECTORY: u32 = 0o755;
 
 struct Prepared<'a> {
     step: &'a Step,
@@ -49,6 +51,10 @@ fn prepare<'a>(root: &Root, step: &'a Step, made: &mut Vec<PathBuf>) -> Result<P
         _ => root.real(&step.path),
     };
     let place = place.map_err(wrong)?;
+    // Neither what masks a file (`/dev/null`) nor a pipe is replaced by one.
+    if place.symlink_metadata().is_ok_and(|meta| !(meta.is_file() || meta.is_dir() || meta.is_symlink())) {
+        return Err(wrong(io::Error::other("no regular file")));
+    }
     let parent = place.parent().unwrap_or(Path::new("/"));
     let file = match &step.after {
         Content::Nothing => {
@@ -79,6 +85,8 @@ fn make_dirs(dir: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
     }
     fs::create_dir(dir)?;
     made.push(dir.to_owned());
+    // Whatever the umask is: engines of other users read there, and nobody else may write.
+    fs::set_permissions(dir, Permissions::from_mode(NEW_DIRECTORY))?;
     Ok(())
 }
 

@@ -5,7 +5,7 @@
 
 use std::{
     fs, io,
-    os::unix::fs::PermissionsExt,
+    os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt},
     path::{Component, Path, PathBuf},
 };
 
@@ -74,7 +74,8 @@ impl Root {
 
     /// A file's bytes; `None` if there is no such file.
     pub(crate) fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
-        match fs::read(self.real(path)?) {
+        let place = self.real(path)?;
+        match fs::metadata(&place).and_then(|meta| read_whole(&place, &meta)) {
             Ok(bytes) => Ok(Some(bytes)),
             // Below what is no directory there is no file either.
             Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
@@ -113,6 +114,17 @@ impl Root {
         let named = |path: &Path| path.file_name().is_some_and(|name| name == WRAPPER);
         let path = Path::new(path);
         path.is_absolute() && (named(path) || self.link(path).is_some_and(|target| named(&target)))
+    }
+}
+
+/// Nobody waits at a pipe, nor reads a device without end; a link to `/dev/null` is how files are masked.
+fn read_whole(place: &Path, meta: &fs::Metadata) -> io::Result<Vec<u8>> {
+    let null = meta.file_type().is_char_device()
+        && meta.rdev() == fs::metadata("/dev/null").map_or(0, |null| null.rdev());
+    match meta {
+        _ if null => Ok(Vec::new()),
+        meta if meta.is_file() => fs::read(place),
+        _ => Err(io::Error::other("no regular file")),
     }
 }
 
