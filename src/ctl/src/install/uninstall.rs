@@ -119,7 +119,7 @@ impl Plan {
         let mut say = |what: &Change, said: &str| {
             self.notes.push(format!("{}: {} {said}", file.display(), what.path.join(".")));
         };
-        let mut changed = false;
+        let (mut changed, mut gone) = (false, Vec::new());
         for change in changes.iter().filter(|change| !self.manifest.shared(engine, change)) {
             let Some(current) = document.get(&change.path).map_err(wrong)? else { continue };
             let name = schema.and_then(|s| runtime_name(s, &change.path));
@@ -149,8 +149,15 @@ impl Plan {
             }
             undo(&mut document, &change).map_err(wrong)?;
             changed = true;
+            if change.previous.is_none() {
+                gone.push(change.clone());
+            }
             let ours = schema.is_some_and(|schema| schema.binary(&change.value).is_some());
             removed.extend(name.filter(|_| ours && change.previous.is_none()));
+        }
+        // A table that several of them made is empty only now.
+        for change in &gone {
+            document.remove(&change.path, change.made).map_err(wrong)?;
         }
         // A default that is not there would keep the engine from starting.
         if let Some(schema) = schema {
