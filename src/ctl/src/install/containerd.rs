@@ -295,9 +295,11 @@ fn loses_runc(asked: &Asked<'_>, loaded: &[Loaded]) -> bool {
 /// `default_runtime` of 1.2 overrides `default_runtime_name`.
 fn deprecated_default(loaded: &[Loaded]) -> Result<(), InstallError> {
     for one in loaded {
-        let at = path(["plugins", one.plugin(), "containerd", "default_runtime"]);
-        if one.get(&at).is_some() {
-            return Err(InstallError::Overridden { file: one.file.clone(), path: at.join(".") });
+        let at = path(["plugins", one.plugin(), "containerd", "default_runtime", "runtime_type"]);
+        // `containerd config default` writes all of its keys, and all are empty.
+        if one.get(&at).is_some_and(|kind| kind != "") {
+            let table = at[..at.len() - 1].join(".");
+            return Err(InstallError::Overridden { file: one.file.clone(), path: table });
         }
     }
     Ok(())
