@@ -32,6 +32,8 @@ pub(crate) enum InstallError {
     NameTwice(String),
     #[error("{0}: a runtime is named by its absolute path")]
     Relative(PathBuf),
+    #[error("{0}: with --root, a file is named by its absolute path inside")]
+    RelativeInside(PathBuf),
     #[error("{0}: no program")]
     NoProgram(PathBuf),
     #[error("{0}: this is the wrapper itself")]

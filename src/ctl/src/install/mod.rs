@@ -114,6 +114,7 @@ impl Install {
 
     fn perform(&self, ours: &Path) -> Result<Report, InstallError> {
         let (engine, root) = (self.common.engine, open(&self.common)?);
+        let file = engine_config(&self.common)?;
         let _lock = (!self.common.dry_run).then(|| lock(&root)).flatten();
         if self.nri.is_some() && !engine.has_nri() {
             return Err(InstallError::NoNri { engine: engine.name() });
@@ -123,7 +124,7 @@ impl Install {
         let manifest = Manifest::read(&root)?;
         let asked = Asked {
             root: &root,
-            file: self.common.engine_config.as_deref(),
+            file: file.as_deref(),
             version: self.engine_version.or_else(|| version::ask(&root, engine)),
             runtimes,
             default: self.default,
@@ -166,9 +167,10 @@ impl Uninstall {
 
     fn perform(&self, ours: Option<&Path>) -> Result<Report, InstallError> {
         let (engine, root) = (self.common.engine, open(&self.common)?);
+        let file = engine_config(&self.common)?;
         let _lock = (!self.common.dry_run).then(|| lock(&root)).flatten();
         let manifest = Manifest::read(&root)?;
-        let mut plan = uninstall::plan(&root, engine, self.common.engine_config.as_deref(), ours, &manifest)?;
+        let mut plan = uninstall::plan(&root, engine, file.as_deref(), ours, &manifest)?;
         plan.finish(&root, false)?;
         if !self.common.dry_run {
             apply::apply(&root, &plan.steps)?;
@@ -181,6 +183,16 @@ impl Uninstall {
 fn open(common: &Common) -> Result<Root, InstallError> {
     let dir = common.root.as_deref();
     Root::new(dir).map_err(|e| InstallError::Read(dir.unwrap_or(Path::new("/")).to_owned(), e))
+}
+
+/// The engine's file as the manifest names it: from anywhere.
+fn engine_config(common: &Common) -> Result<Option<PathBuf>, InstallError> {
+    let Some(file) = &common.engine_config else { return Ok(None) };
+    match &common.root {
+        Some(_) if file.is_relative() => Err(InstallError::RelativeInside(file.clone())),
+        Some(_) => Ok(Some(file.clone())),
+        None => std::path::absolute(file).map(Some).map_err(|e| InstallError::Read(file.clone(), e)),
+    }
 }
 
 /// One at a time. What cannot be locked cannot be written to either, and that says so.
