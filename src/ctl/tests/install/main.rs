@@ -11,4 +11,5 @@ mod containerd;
 mod crio;
 mod docker;
 mod image;
+mod odd;
 mod podman;
