@@ -125,3 +125,33 @@ fn a_pod_that_runs_is_known_to_the_next_nrid() {
         assert_eq!(plugin.journal.events(&id), ["StopPodSandbox", "RemovePodSandbox"]);
     });
 }
+
+#[test]
+fn a_pod_that_stopped_is_not_shown_by_the_next_nrid() {
+    let Some(go) = go("no room for a pod that stopped") else { return };
+    for_each_runtime("no room for a pod that stopped", |runtime| {
+        let node = Node::new(runtime);
+        node.ctl(&["start"]).success();
+        let plugin = node.connect("10-hears", &go, "{}");
+        let id = node.id("c");
+        let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
+        node.create(&bundle, &id).success();
+        node.call(&["start", &id]).success();
+        take(&node, "pods");
+        node.call(&["kill", &id, "KILL"]).success();
+        plugin.journal.wait_for("StopPodSandbox", &id);
+        let nrid = node.nrid().unwrap();
+        nrid.signal(Signal::STOP);
+        bring_back(&node, "pods");
+        nrid.signal(Signal::KILL);
+        wait_until("the end of nrid", || (!nrid.is_alive()).then_some(()));
+        node.ctl(&["start"]).success();
+        let late = node.connect("20-late", &go, "{}");
+        let synchronized = late.journal.wait_for_own("Synchronize");
+        // Empty lists are left out.
+        assert_eq!((&synchronized["pods"], &synchronized["containers"]), (&Value::Null, &Value::Null));
+        node.call(&["delete", &id]).success();
+        late.journal.wait_for("RemovePodSandbox", &id);
+        assert_eq!(late.journal.events(&id), ["RemoveContainer", "RemovePodSandbox"]);
+    });
+}

@@ -4,7 +4,7 @@ use crate::{
     cgroups, exec_marker,
     exits::Process,
     life::restore_document,
-    record::{Caller, Phase, PodRecord, Record},
+    record::{Caller, Phase, Record},
     registry::{Container, Registry},
     service::Service,
 };
@@ -48,23 +48,29 @@ pub async fn recall(registry: &Registry, dir: &Path) {
             }
         }
     }
-    for record in registry.all().iter().map(|container| container.record()) {
-        // Plugins hear of a pod before its sandbox starts; the record of the pod may be older than that.
-        let owed = || registry.pod(&record.pod_id).is_some_and(|pod| !pod.told_run);
-        if record.sandbox && record.phase >= Phase::Running && owed() {
-            registry.change_pod(&record.pod_id, |pod| pod.told_run = true);
-        }
+    for container in registry.all() {
+        recall_pod(registry, &container.record());
     }
     registry.remove_empty_pods();
 }
 
 fn note_stopped(registry: &Registry, container: &Container) {
     let oom_killed = container.was_oom_killed();
-    let record = registry.change(container, |r| r.note_stopped(None, oom_killed));
-    // As if plugins had been told: its pod has stopped with it.
-    let ends_pod = |pod: &PodRecord| record.sandbox || !(pod.real || pod.shared);
-    if registry.pod(&record.pod_id).is_some_and(|pod| ends_pod(&pod)) {
-        registry.change_pod(&record.pod_id, |pod| pod.told_stop = true);
+    registry.change(container, |r| r.note_stopped(None, oom_killed));
+}
+
+/// Brings a container's pod up to date with the container: its record may be older, and it stops with its only container, or its sandbox.
+fn recall_pod(registry: &Registry, record: &Record) {
+    let Some(pod) = registry.pod(&record.pod_id) else { return };
+    let holds = record.sandbox || !(pod.real || pod.shared);
+    // Plugins hear of a pod before its sandbox starts.
+    let runs = record.sandbox && record.phase >= Phase::Running && !pod.told_run;
+    let stops = holds && record.phase == Phase::Stopped && !pod.told_stop;
+    if runs || stops {
+        registry.change_pod(&record.pod_id, |pod| {
+            pod.told_run |= runs;
+            pod.told_stop |= stops;
+        });
     }
 }
 
