@@ -73,6 +73,8 @@ impl<'a> Lane<'a> {
             }
         }
         self.end(life, Work::Long);
+        // No engine uses a sandbox's id again.
+        self.free = None;
     }
 
     fn one(&mut self, pod: Option<&str>) {
@@ -108,7 +110,7 @@ impl<'a> Lane<'a> {
             Work::Short(0) => &["/bin/true"],
             Work::Short(_) => &["/bin/sh", "-c", "echo it ends >&2; exit 7"],
         };
-        let again = if self.rng.percent(25) { self.free.take() } else { None };
+        let again = if self.rng.percent(25) && pod != Some(None) { self.free.take() } else { None };
         let id = again.unwrap_or_else(|| self.run.node.id(&format!("{}-{}", self.name, self.lives)));
         let dir = self.run.bundle(&id);
         let _ = fs::create_dir(&dir);

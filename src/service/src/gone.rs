@@ -5,12 +5,16 @@ use std::{sync::Arc, time::Duration};
 
 /// How often it is looked for them. It costs a look at one directory for each container.
 const LOOK: Duration = Duration::from_secs(2);
+/// The first time: wrappers that found nobody are at work when we begin.
+const FIRST_LOOK: Duration = Duration::from_millis(100);
 
 impl Service {
     /// Looks for them for as long as it runs.
     pub async fn notice_gone(self: Arc<Self>) {
+        let mut pause = FIRST_LOOK;
         loop {
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LOOK);
             for container in self.registry.all() {
                 if container.has_vanished() {
                     self.finish_gone(&container).await;
