@@ -20,7 +20,7 @@ use crate::line::Admission;
 use crate::plugin::Plugin;
 use crate::service::Service;
 use crate::session::PluginSession;
-use crate::status::{PluginState, Record};
+use crate::status::{Origin, PluginState, Record};
 use crate::synchronize;
 
 /// How long a plugin that was refused has to hear why, before the connection is closed; and how long a program has to exit after it closed its
@@ -67,7 +67,12 @@ impl Inner {
                     process.stop();
                     process.exited().await;
                 }
-                self.changed(self.registry.end(&record, e.to_string()));
+                if matches!(e, SessionError::Unregistered(_)) && record.get().origin == Origin::External {
+                    // It looked whether anybody listens, and was no plugin.
+                    self.registry.leave(record.get().serial);
+                } else {
+                    self.changed(self.registry.end(&record, e.to_string()));
+                }
                 Err(e)
             }
         }

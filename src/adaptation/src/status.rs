@@ -177,6 +177,11 @@ impl Registry {
         known.is_none().then_some(status)
     }
 
+    /// Forgets a connection that went before it said who it was.
+    pub(crate) fn leave(&self, serial: u64) {
+        self.lock().remove(&serial);
+    }
+
     /// Ends a record. It is kept, so that one can see why the plugin is not there: that of a launched one until its file is launched again, that of
     /// another for a while.
     pub(crate) fn end(&self, record: &Record, why: String) -> PluginStatus {

@@ -187,6 +187,9 @@ pub struct Status {
     pub sockets: Vec<OsText>,
     /// Its plugins, in order.
     pub plugins: Vec<PluginStatus>,
+    /// The directory of the plugins that it launches; none while they are left to an engine.
+    #[serde(default)]
+    pub plugin_dir: Option<OsText>,
     /// How many pods it knows.
     pub pods: usize,
     /// How many containers it knows.

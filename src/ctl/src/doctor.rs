@@ -102,7 +102,7 @@ pub(crate) fn examine(place: &Result<Place, PlaceError>, status: Option<&Status>
     nrid(&mut report, place, status);
     let engines = running_engines();
     sockets(&mut report, place, status, &engines);
-    plugins(&mut report, place, &engines);
+    plugins(&mut report, place, status, &engines);
     for engine in &engines {
         in_charge(&mut report, &place.config, engine);
     }
@@ -267,17 +267,28 @@ fn socket(
     }
 }
 
-fn plugins(report: &mut Report, place: &Place, engines: &[RunningEngine]) {
+fn plugins(report: &mut Report, place: &Place, status: Option<&Status>, engines: &[RunningEngine]) {
+    let ours = status.is_some_and(|s| s.plugin_dir.is_some());
     let dir = place.config.plugin_path.clone().unwrap_or_else(|| PLUGIN_DIR.into());
     let launches = |engine: &&RunningEngine| match &engine.nri {
         NriState::On { plugin_path, .. } => plugin_path.as_deref().unwrap_or(Path::new(PLUGIN_DIR)) == dir,
         NriState::Off => false,
     };
     match engines.iter().find(launches) {
+        None if status.is_some() && !ours => {
+            report.add(
+                Level::Note,
+                "plugins",
+                format!(
+                    "{}: were left to an engine; nrid launches them with the next container",
+                    dir.display()
+                ),
+            );
+        }
         None => {
             report.add(Level::Ok, "plugins", format!("{}: launched by nrid", dir.display()));
         }
-        Some(engine) if place.config.plugin_path.is_none() => {
+        Some(engine) if place.config.plugin_path.is_none() && !ours => {
             report.add(
                 Level::Note,
                 "plugins",

@@ -14,6 +14,8 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 /// How long a clean end may take: nrid waits for verbs, plugins get a grace.
 const STOP_PATIENCE: Duration = Duration::from_secs(30);
 
+/// How long an answer may take. One that is stopped gives none.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
 /// How often `start` tries again where the nrid that it reached went away.
 const START_ATTEMPTS: u32 = 50;
 /// And how long it waits before.
@@ -157,7 +159,10 @@ fn doctor(place: &Result<Place, PlaceError>, json: bool) -> Result<ExitCode, Ctl
 fn connect(place: &Place) -> Result<Option<Client>, CtlError> {
     use std::io::ErrorKind::{ConnectionRefused, NotFound};
     match place.launcher.connect() {
-        Ok(client) => Ok(Some(client)),
+        Ok(client) => {
+            client.set_timeout(Some(ANSWER_PATIENCE))?;
+            Ok(Some(client))
+        }
         Err(ClientError::Connect(e)) if matches!(e.kind(), NotFound | ConnectionRefused) => Ok(None),
         Err(e) => Err(e.into()),
     }

@@ -77,7 +77,8 @@ fn beside_root(clues: &Clues<'_>) -> Option<PathBuf> {
     }
 }
 
-/// Adds what dockerd's files of this container say.
+/// Adds what dockerd's files of this container say. `kubernetes`: cri-dockerd uses this Docker, so its labels count; users of Docker may
+/// choose the same.
 ///
 /// # Errors
 /// Bytes that are not such files, or those of another container; then nothing has changed.
@@ -86,6 +87,7 @@ pub fn complete(
     id: &str,
     config_v2: &[u8],
     hostconfig: Option<&[u8]>,
+    kubernetes: bool,
 ) -> Result<(), Unreadable> {
     let own: ConfigV2 = unreadable::parse("config.v2.json", config_v2, unreadable::ONE)?;
     if own.id.as_deref() != Some(id) {
@@ -102,7 +104,7 @@ pub fn complete(
     identity.pod.runtime_handler = host.runtime.unwrap_or_default();
     let name = own.name.unwrap_or_default();
     let name = name.strip_prefix('/').unwrap_or(&name);
-    if cri_dockerd::complete(identity, id, name) {
+    if kubernetes && cri_dockerd::complete(identity, id, name) {
         return Ok(());
     }
     if !name.is_empty() {

@@ -98,3 +98,12 @@ fn sources_are_where_engines_keep_them() {
         }
     }
 }
+
+/// Users of Docker may choose names and labels.
+#[test]
+fn labels_of_cri_dockerd_mean_nothing_without_it() {
+    let case = Case::named("cri-dockerd-sandbox");
+    let (mut identity, file) = (case.identity(), case.value["docker"]["config.v2"].to_string());
+    nri_engine::docker::complete(&mut identity, case.id(), file.as_bytes(), None, false).unwrap();
+    assert_eq!((identity.engine.name(), identity.role), ("docker", Role::Alone));
+}

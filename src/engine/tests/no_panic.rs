@@ -32,7 +32,7 @@ fn what_docker_did_not_write() {
     let case = Case::named("docker-28.5.2");
     let good = case.value["docker"]["config.v2"].to_string().into_bytes();
     let check = |id: &str, config: &[u8], host: Option<&[u8]>, expected: &str| {
-        unchanged(&case.name, |identity| docker::complete(identity, id, config, host), expected);
+        unchanged(&case.name, |identity| docker::complete(identity, id, config, host, true), expected);
     };
     check(case.id(), b"", None, "config.v2.json");
     check(case.id(), b"{}", None, "config.v2.json is that of container \"\"");
@@ -267,7 +267,7 @@ proptest! {
         check(&identity, &id);
         let before = identity.clone();
         let podman = podman::complete(&mut identity, &id, &bytes);
-        let docker = docker::complete(&mut identity, &id, &bytes, None);
+        let docker = docker::complete(&mut identity, &id, &bytes, None, true);
         if podman.is_err() && docker.is_err() {
             prop_assert_eq!(&identity, &before);
         }

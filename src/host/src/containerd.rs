@@ -13,6 +13,8 @@ use std::{
 use toml::{Table, Value};
 
 const DEFAULT_FILE: &str = "/etc/containerd/config.toml";
+/// Its name among containerd's plugins.
+const PLUGIN: &str = "io.containerd.nri.v1.nri";
 /// Files that import one another do not keep us.
 const MAX_FILES: usize = 64;
 
@@ -39,7 +41,7 @@ impl NriConfig {
             return OwnNri::On;
         }
         // It would listen if it were on.
-        if !self.disable_connections {
+        if self.not_loaded || !self.disable_connections {
             return OwnNri::Off;
         }
         match self.disable {
@@ -53,9 +55,10 @@ impl NriConfig {
     pub fn of(pid: i32) -> Self {
         let mut config = Self::default();
         let Ok(arguments) = Process::new(pid).and_then(|p| p.cmdline()) else { return config };
-        let file = config_file(&arguments).unwrap_or_else(|| DEFAULT_FILE.into());
-        // As the process sees it.
-        let root = PathBuf::from(format!("/proc/{pid}/root"));
+        let named = config_file(&arguments).unwrap_or_else(|| DEFAULT_FILE.into());
+        // As the process sees it; a relative one from where it is.
+        let cwd = fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_else(|_| "/".into());
+        let (file, root) = (cwd.join(named), PathBuf::from(format!("/proc/{pid}/root")));
         take_file(&mut config, &root, &file, &mut 0);
         config
     }
@@ -72,6 +75,8 @@ pub fn on_by_default(version: &str) -> bool {
 pub struct NriConfig {
     /// None where nothing is said: it depends on the version.
     pub disable: Option<bool>,
+    /// It is among the plugins that are not to be loaded.
+    pub not_loaded: bool,
     /// It is on without a socket.
     pub disable_connections: bool,
     /// Where it listens.
@@ -84,6 +89,7 @@ impl Default for NriConfig {
     fn default() -> Self {
         Self {
             disable: None,
+            not_loaded: false,
             disable_connections: false,
             socket_path: PLUGIN_SOCKET.into(),
             plugin_path: PLUGIN_DIR.into(),
@@ -131,7 +137,11 @@ fn take_file(config: &mut NriConfig, root: &Path, file: &Path, read: &mut usize)
 }
 
 fn take_table(config: &mut NriConfig, table: &Table) {
-    let Some(nri) = table.get("plugins").and_then(|p| p.get("io.containerd.nri.v1.nri")) else { return };
+    let disabled = table.get("disabled_plugins").and_then(Value::as_array).into_iter().flatten();
+    if disabled.filter_map(Value::as_str).any(|plugin| plugin == PLUGIN) {
+        config.not_loaded = true;
+    }
+    let Some(nri) = table.get("plugins").and_then(|p| p.get(PLUGIN)) else { return };
     if let Some(disable) = nri.get("disable").and_then(Value::as_bool) {
         config.disable = Some(disable);
     }

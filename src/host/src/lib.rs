@@ -11,21 +11,31 @@ pub use engine::{NriState, RunningEngine, launcher_of, running_engines};
 
 use procfs::{
     net::UnixState,
-    process::{FDTarget, Process},
+    process::{FDTarget, Process, all_processes},
 };
-use rustix::net::sockopt::socket_peercred;
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt::socket_peercred,
+};
 use std::{
     collections::HashSet,
     fs,
-    os::unix::net::UnixStream,
     path::{Path, PathBuf},
     process::{Command, Stdio},
 };
 
-/// Whose process listens on a unix socket, if any does.
+/// Whose process listens on a unix socket, if any does that can still be reached.
+///
+/// Without waiting: a process that is stopped may have so many callers waiting that a connection would hang.
 pub fn listener(socket: &Path) -> Option<i32> {
-    let stream = UnixStream::connect(socket).ok()?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let stream = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).ok()?;
+    connect(&stream, &SocketAddrUnix::new(socket).ok()?).ok()?;
     socket_peercred(&stream).ok().map(|peer| peer.pid.as_raw_nonzero().get())
+}
+
+/// Whether a process of this name runs.
+pub fn is_running(name: &str) -> bool {
+    all_processes().into_iter().flatten().flatten().any(|process| command_name(process.pid()) == name)
 }
 
 /// What a process is called; empty when it is gone.

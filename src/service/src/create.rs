@@ -81,6 +81,7 @@ impl Service {
             tracing::info!(container = key.id, engine = %draft.identity.engine, "its engine's own NRI is in charge");
             return Ok(Creation::Bypass);
         }
+        self.take_shared_plugins().await;
         if let Some(annotation) = self.opts_out(&draft) {
             tracing::info!(container = key.id, annotation, "it is left alone");
             return Ok(Creation::Bypass);

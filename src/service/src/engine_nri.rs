@@ -55,10 +55,10 @@ impl EngineNri {
         let is = |engine: Engine| maker.engine == engine.name();
         let theirs = if is(Engine::Containerd) {
             match (settings.containerd, &maker.cri) {
-                (InCharge::Ours, _) => false,
-                (InCharge::Engine, _) => true,
+                // Not by CRI: annotations may be anybody's.
+                (InCharge::Ours, _) | (_, None) => false,
+                (InCharge::Engine, Some(_)) => true,
                 (InCharge::Auto, Some(socket)) => self.containerd(socket).await,
-                (InCharge::Auto, None) => false,
             }
         } else if is(Engine::CriO) {
             asked(settings.crio, || listens("crio"))

@@ -14,6 +14,8 @@ use tokio::{task::spawn_blocking, time::timeout};
 
 /// A file of an engine that does not come within this time (its disk hangs) is done without.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// The process through which Kubernetes uses Docker.
+const CRI_DOCKERD: &str = "cri-dockerd";
 /// Lists of containers/storage grow with the number of containers; some thousand fit.
 const MAX_FILE: u64 = 16 << 20;
 
@@ -53,7 +55,9 @@ async fn from_docker(identity: &mut Identity, id: &str, dirs: &[PathBuf]) -> Res
         let file = dir.join("config.v2.json");
         let Some(config) = read(&file).await? else { continue };
         let host_config = read(&dir.join("hostconfig.json")).await?;
-        return docker::complete(identity, id, &config, host_config.as_deref())
+        // Anybody who may use Docker may choose such labels: without kubelet's helper they mean nothing.
+        let kubernetes = nri_host::is_running(CRI_DOCKERD);
+        return docker::complete(identity, id, &config, host_config.as_deref(), kubernetes)
             .map_err(|e| NoNames::Parse(file, e));
     }
     Ok(())

@@ -7,6 +7,7 @@ use crate::{
     record::Key,
     registry::{LaneGuard, Registry},
     settings::Settings,
+    sharing::SharedPlugins,
 };
 use nri_adaptation::Adaptation;
 use std::{
@@ -29,6 +30,8 @@ pub struct Service {
     pub claims: Claims,
     /// Engines whose own NRI is on.
     pub engine_nri: EngineNri,
+    /// The shared plugins, if they are an engine's.
+    pub shared_plugins: SharedPlugins,
     /// Who sets resources.
     pub keeper: Arc<Keeper>,
     /// The plugins.

@@ -1,16 +1,21 @@
 //! What NRI runtimes of one host share: the plugin directory and the socket that plugins look for. Engines with NRI of their own come first.
 
-use crate::settings::Settings;
+use crate::{service::Service, settings::Settings};
+use nri_adaptation::SessionError;
 use nri_config::{PLUGIN_DIR, PLUGIN_SOCKET, SEARCH_PATH};
 use nri_host::{describe, listener};
 use std::{
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    time::Duration,
+    time::{Duration, Instant},
 };
+use tokio::{sync::Mutex, task::spawn_blocking};
 
 /// How often the path of the shared socket is looked at.
 const LOOK_AT_SOCKET: Duration = Duration::from_secs(10);
+
+/// How long it is taken for granted that an engine still launches the shared plugins.
+const LOOK_AT_ENGINES: Duration = Duration::from_secs(2);
 
 /// Engines that have NRI of their own in their recent versions, and listen on the shared socket then.
 const ENGINES_WITH_NRI: [&str; 2] = ["containerd", "crio"];
@@ -28,6 +33,59 @@ pub fn plugin_dir(settings: &Settings) -> Option<PathBuf> {
         describe(pid)
     );
     None
+}
+
+/// The shared plugins while they are left to an engine whose own NRI launches them.
+#[derive(Debug)]
+pub struct SharedPlugins {
+    /// When it was last looked whether that is still so; none: they are not, or not any more.
+    left: Mutex<Option<Instant>>,
+}
+
+impl SharedPlugins {
+    /// `left`: they are left to an engine now.
+    pub fn new(left: bool) -> Self {
+        Self { left: Mutex::new(left.then(Instant::now)) }
+    }
+}
+
+impl Service {
+    /// The directory of the plugins that are launched here; none while the shared ones are left to an engine.
+    pub fn launches(&self) -> Option<PathBuf> {
+        // While they are being taken over, they are not launched yet.
+        let left = self.shared_plugins.left.try_lock().map_or(true, |left| left.is_some());
+        let dir = self.settings.config.plugin_path.clone();
+        if left { None } else { Some(dir.unwrap_or_else(|| PLUGIN_DIR.into())) }
+    }
+
+    /// Launches the shared plugins once the engine that they were left to has its NRI switched off: before a container is created that
+    /// nobody else would adapt.
+    pub async fn take_shared_plugins(&self) {
+        let mut left = self.shared_plugins.left.lock().await;
+        let Some(looked) = *left else { return };
+        if looked.elapsed() < LOOK_AT_ENGINES {
+            return;
+        }
+        let owner = spawn_blocking(|| nri_host::launcher_of(Path::new(PLUGIN_DIR))).await;
+        if !matches!(owner, Ok(None)) {
+            *left = Some(Instant::now());
+            return;
+        }
+        tracing::info!(
+            directory = PLUGIN_DIR,
+            "the shared plugins are nobody else's any more: launched here"
+        );
+        let entries = std::fs::read_dir(PLUGIN_DIR).into_iter().flatten().flatten();
+        let mut files: Vec<_> = entries.map(|entry| entry.path()).collect();
+        files.sort();
+        for file in files {
+            match self.adaptation.launch(&file).await {
+                Ok(_) | Err(SessionError::NotExecutable) => {}
+                Err(error) => tracing::error!(plugin = %file.display(), %error, "not launched"),
+            }
+        }
+        *left = None;
+    }
 }
 
 /// The socket for plugins beside our own. Whether somebody else listens there is not looked at.

@@ -11,7 +11,7 @@ use crate::{
     server,
     service::Service,
     settings::Settings,
-    sharing,
+    sharing::{self, SharedPlugins},
     sockets::{self, Socket},
     store::{Store, StoreError},
 };
@@ -111,6 +111,7 @@ pub async fn start(
     let keeper = Arc::new(Keeper::new(registry.clone(), &settings.config));
     // Before we listen on the shared socket ourselves, which tells whose the shared plugins are.
     let config = adaptation_config(&settings, &activation);
+    let shared_plugins = SharedPlugins::new(config.plugin_path.as_os_str().is_empty());
     let plugin_sockets = sockets::plugins(&settings, &mut activation)?;
     let (adaptation, outcomes) = Adaptation::start(config, keeper.clone()).await?;
     for outcome in outcomes {
@@ -126,6 +127,7 @@ pub async fn start(
         registry,
         claims: Claims::default(),
         engine_nri: EngineNri::default(),
+        shared_plugins,
         keeper,
         adaptation,
         started: Instant::now(),

@@ -23,6 +23,7 @@ impl Service {
             config: self.settings.file.as_ref().map(|f| OsText::from(f.as_os_str())),
             sockets: self.plugin_sockets.iter().map(|s| OsText::from(s.as_os_str())).collect(),
             plugins: plugins.collect(),
+            plugin_dir: self.launches().map(|dir| OsText::from(dir.as_os_str())),
             pods,
             containers,
         }

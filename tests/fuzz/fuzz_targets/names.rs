@@ -51,7 +51,7 @@ fuzz_target!(|data: &[u8]| {
     }
     // What engines keep elsewhere may be anything, too.
     let _ = nri_engine::podman::complete(&mut identity, &id, &list);
-    let _ = nri_engine::docker::complete(&mut identity, &id, &metadata, Some(&list));
+    let _ = nri_engine::docker::complete(&mut identity, &id, &metadata, Some(&list), true);
     let kinds = ["io.cri-containerd.container.metadata", "io.cri-containerd.sandbox.metadata"];
     let kept = nri_engine::containerd::Metadata {
         extensions: kinds.map(|kind| (kind.to_owned(), extension.clone())).into(),

@@ -80,6 +80,7 @@ impl Case {
                 self.id(),
                 &bytes(files.get("config.v2").unwrap_or(&Value::Null)),
                 host.as_deref(),
+                true,
             )?;
         }
         if let Some(list) = value.get("podman") {
