@@ -1,6 +1,6 @@
 //! Checkpoint and restore, where criu and the runtime can do it.
 
-use super::{Stage, Way, alike, how, saying, text};
+use super::{Stage, Way, alike, saying, text};
 use nri_integration::*;
 use std::process::Command;
 
@@ -20,7 +20,11 @@ fn play(stage: &Stage, name: &str, program: &dyn Fn() -> Command) -> Result<(), 
         command.args([verb]).args(arguments).arg(&id);
         let ended = stage.node.run(command);
         stage.note(verb, saying(&ended));
-        if ended.code == Some(0) { Ok(()) } else { Err(format!("{verb}: {}", how(&ended))) }
+        if ended.code == Some(0) {
+            Ok(())
+        } else {
+            Err(format!("{verb}: {}", ended.err().lines().last().unwrap_or("it said nothing")))
+        }
     };
     let count = || {
         let mut exec = program();

@@ -40,8 +40,11 @@ fn of_create_run_and_exec() {
         exec.args(["exec", "--detach", "--pid-file", "pid", &id, "/bin/sleep", "1000"]);
         stage.node.run(exec).success();
         let process = Process(fs::read_to_string(dir.join("pid")).unwrap().parse().unwrap());
-        let line = fs::read(format!("/proc/{}/cmdline", process.0)).unwrap();
-        stage.note("exec", String::from_utf8(line).unwrap());
+        // crun does not wait until it has become what it is to be.
+        wait_until("the program", || {
+            let line = fs::read(format!("/proc/{}/cmdline", process.0)).unwrap_or_default();
+            line.starts_with(b"/bin/sleep\0").then_some(())
+        });
     });
 }
 
