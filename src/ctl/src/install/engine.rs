@@ -125,7 +125,7 @@ impl Engine {
     }
 
     /// Names of runtimes that it has without any configuration.
-    fn reserved(self) -> &'static [&'static str] {
+    pub(crate) fn reserved(self) -> &'static [&'static str] {
         match self {
             Self::Docker => &["runc", "io.containerd.runc.v2"],
             Self::Containerd => &["runc"],

@@ -6,6 +6,7 @@
 mod apply;
 mod containerd;
 mod crio;
+mod defaults;
 mod diff;
 mod docker;
 mod document;

@@ -134,9 +134,14 @@ impl Plan {
             changed = true;
             match known {
                 // An own value of before is not what was there before us.
-                Some(known) if current.as_ref().is_none_or(|there| in_effect(there, &known.value)) => {
+                Some(known) if current.as_ref().is_some_and(|there| in_effect(there, &known.value)) => {
                     known.value = value.clone();
                     known.made = known.made.max(made);
+                }
+                // Who deleted ours did not want back what was there before.
+                Some(known) if current.is_none() => {
+                    let (value, made) = (value.clone(), known.made.max(made));
+                    *known = Change { value, previous: None, made, ..known.clone() };
                 }
                 Some(known) => {
                     *known = Change { value: value.clone(), previous: current, made, ..known.clone() }

@@ -3,6 +3,7 @@
 //! A file that nobody else has changed since becomes the file of before, byte by byte. Where somebody has, only our values go.
 
 use super::{
+    defaults::Names,
     document::{Document, Format, in_effect},
     engine::{Engine, Schema, read},
     error::InstallError,
@@ -35,6 +36,7 @@ pub(crate) fn plan(
         None => recognise(root, engine, ours.unwrap_or(Path::new(CONFIG_FILE)), &schemas, manifest)?,
     };
     plan.manifest.engines.remove(engine.name());
+    let names = Names::without(root, engine, &schemas, &record)?;
     let mut files: BTreeMap<&Path, Vec<&Change>> = BTreeMap::new();
     for change in &record.changes {
         files.entry(&change.file).or_default().push(change);
@@ -50,7 +52,11 @@ pub(crate) fn plan(
     );
     for (file, changes) in files {
         let schema = schemas.iter().find(|schema| schema.file == *file);
-        plan.uninstall(root, engine.name(), file, &changes, schema)?;
+        plan.uninstall(
+            root,
+            file,
+            &Taken { engine: engine.name(), changes: &changes, schema, names: &names },
+        )?;
     }
     for link in record.links.iter().filter(|link| !manifest.linked(engine.name(), link)) {
         if let Some(target) = root.link(link).filter(|_| root.is_ours(&link.to_string_lossy())) {
@@ -58,18 +64,25 @@ pub(crate) fn plan(
             plan.steps.push(Step { path, before, after: Content::Nothing, like: None });
         }
     }
+    if !plan.steps.is_empty() {
+        plan.notes.extend(names.left(root, &schemas, &plan));
+    }
     Ok(plan)
 }
 
+/// What is taken out of one file.
+struct Taken<'a> {
+    engine: &'a str,
+    changes: &'a [&'a Change],
+    /// Where the file has its runtimes; none: it is no file of the engine's.
+    schema: Option<&'a Schema>,
+    /// What a default may be afterwards.
+    names: &'a Names,
+}
+
 impl Plan {
-    fn uninstall(
-        &mut self,
-        root: &Root,
-        engine: &str,
-        file: &Path,
-        changes: &[&Change],
-        schema: Option<&Schema>,
-    ) -> Result<(), InstallError> {
+    fn uninstall(&mut self, root: &Root, file: &Path, taken: &Taken<'_>) -> Result<(), InstallError> {
+        let Taken { engine, changes, schema, names } = *taken;
         let record = self.manifest.files.get(file).cloned();
         let there = root.read(file).map_err(|e| InstallError::Read(file.to_owned(), e))?;
         let busy = self.manifest.busy(engine, file);
@@ -79,8 +92,8 @@ impl Plan {
                 None
             }
             Some(bytes) => match restored(root, record.as_ref(), bytes).filter(|_| !busy) {
-                Some(before) => before,
-                None => self.without(engine, file, bytes, changes, schema, record.as_ref())?,
+                Some(before) if changes.iter().all(|c| names.missing(schema, c).is_none()) => before,
+                _ => self.without(file, bytes, taken, record.as_ref())?,
             },
         };
         let content = |bytes: &Option<Vec<u8>>| bytes.clone().map_or(Content::Nothing, Content::Bytes);
@@ -105,13 +118,12 @@ impl Plan {
     /// The file without what is ours in it; `None` if nothing is left of a file that we made.
     fn without(
         &mut self,
-        engine: &str,
         file: &Path,
         bytes: &[u8],
-        changes: &[&Change],
-        schema: Option<&Schema>,
+        taken: &Taken<'_>,
         record: Option<&FileRecord>,
     ) -> Result<Option<Vec<u8>>, InstallError> {
+        let Taken { engine, changes, schema, names } = *taken;
         let wrong = |e| InstallError::Document(file.to_owned(), e);
         let format = record.map(|r| r.format).or(schema.map(|s| s.format)).unwrap_or(format_of(file));
         let mut document = Document::parse(format, bytes).map_err(wrong)?;
@@ -142,10 +154,14 @@ impl Plan {
                 }
             } else if name.is_some() && mentions(&current, &change.value) {
                 say(&change, "was changed since, and still called the wrapper: removed");
-                change.previous = change.previous.filter(|_| false);
+                change.previous = None;
             } else {
                 say(&change, "was changed since: kept");
                 continue;
+            }
+            if let Some(missing) = names.missing(schema, &change) {
+                say(&change, &format!("was {missing:?}, which is gone: removed"));
+                change.previous = None;
             }
             undo(&mut document, &change).map_err(wrong)?;
             changed = true;

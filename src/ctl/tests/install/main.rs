@@ -9,6 +9,7 @@
 
 mod containerd;
 mod crio;
+mod defaults;
 mod docker;
 mod image;
 mod odd;

@@ -1,0 +1,151 @@
+//! Defaults: what comes back must be there, or the engine does not start.
+
+use crate::image::{CRUN, Image};
+
+const DOCKER: &str = "/etc/docker/daemon.json";
+const CONTAINERD: &str = "/etc/containerd/config.toml";
+const CRI: &str = "plugins.\"io.containerd.grpc.v1.cri\".containerd";
+const CRIO: &str = "/etc/crio/crio.conf.d/50-nvidia.conf";
+const PODMAN: &str = "/etc/containers/containers.conf";
+
+/// A file whose default is `nvidia`, and the lines that say what that is.
+fn with_nvidia(engine: &str) -> (&'static str, String, String) {
+    let json = |file| {
+        let runtime = "\n    \"nvidia\": {\"path\": \"/n\"}\n  ";
+        let text = format!(
+            "{{\n  \"default-runtime\": \"nvidia\",\n  \"runtimes\": {{{runtime}}},\n  \"x\": 1\n}}\n"
+        );
+        (file, text, runtime.to_owned())
+    };
+    let toml = |file, head: String, runtime: &str| (file, format!("{head}{runtime}"), runtime.to_owned());
+    match engine {
+        "docker" => json(DOCKER),
+        "isulad" => json("/etc/isulad/daemon.json"),
+        "containerd" => toml(
+            CONTAINERD,
+            format!("version = 2\n[{CRI}]\n  default_runtime_name = \"nvidia\"\n"),
+            &format!("[{CRI}.runtimes.nvidia]\n  runtime_type = \"io.containerd.runc.v2\"\n"),
+        ),
+        "crio" => toml(
+            CRIO,
+            "[crio.runtime]\ndefault_runtime = \"nvidia\"\n".to_owned(),
+            "[crio.runtime.runtimes.nvidia]\nruntime_path = \"/n\"\n",
+        ),
+        _ => toml(
+            PODMAN,
+            "[engine]\nruntime = \"nvidia\"\n".to_owned(),
+            "[engine.runtimes]\nnvidia = [\"/n\"]\n",
+        ),
+    }
+}
+
+const ENGINES: [&str; 5] = ["docker", "isulad", "containerd", "crio", "podman"];
+
+#[test]
+fn a_default_comes_back_only_with_its_runtime() {
+    for engine in ENGINES {
+        let (file, text, runtime) = with_nvidia(engine);
+        let install = format!("install {engine} --default --engine-config {file}");
+        let image = Image::with(file, &text);
+        image.done(&install);
+        image.done(&format!("uninstall {engine}"));
+        assert_eq!(image.read(file), text, "{engine}");
+        image.done(&install);
+        let (from, to) = match runtime.trim().strip_suffix('}') {
+            Some(json) => (format!("{json}}},"), ""),
+            // In TOML the table of ours may be the same one.
+            None => (runtime.trim_start_matches("[engine.runtimes]\n").to_owned(), ""),
+        };
+        image.edit(file, &from, to);
+        let said = image.done(&format!("uninstall {engine}"));
+        assert!(said.contains("was \"nvidia\", which is gone: removed"), "{engine}: {said}");
+        assert!(!image.read(file).contains("nvidia"), "{engine}: {}", image.read(file));
+        assert!(!image.read(file).contains("nri"), "{engine}: {}", image.read(file));
+    }
+}
+
+/// The file with the default is as we left it; the one with its runtime is not.
+#[test]
+fn the_runtime_may_have_been_in_another_file() {
+    let file = "/etc/containerd/conf.d/50-default.toml";
+    let default = "  default_runtime_name = \"nvidia\"\n";
+    let text = format!("version = 2\n[{CRI}]\n{default}");
+    for gone in [false, true] {
+        let head = "version = 2\nimports = [\"/etc/containerd/conf.d/*.toml\"]\n";
+        let runtime = format!("[{CRI}.runtimes.nvidia]\nruntime_type = \"x\"\n");
+        let image = Image::with(CONTAINERD, &format!("{head}{runtime}"));
+        image.write(file, text.as_bytes());
+        image.done("install containerd --default");
+        assert!(image.read(file).contains("default_runtime_name = \"nri\""));
+        if gone {
+            image.write(CONTAINERD, head.as_bytes());
+        }
+        image.done("uninstall containerd");
+        assert_eq!(image.read(file), if gone { text.replace(default, "") } else { text.clone() });
+    }
+}
+
+/// Ours was in a drop-in, and what counts again is not ours to change.
+#[test]
+fn what_others_name_and_nobody_has_is_told() {
+    for engine in ["crio", "podman"] {
+        let (file, text, runtime) = with_nvidia(engine);
+        let image = Image::with(file, &text);
+        image.done(&format!("install {engine} --default"));
+        let left = text.replace(&runtime, "");
+        image.write(file, left.as_bytes());
+        let said = image.done(&format!("uninstall {engine}"));
+        assert!(said.contains(&format!("{file}: the default runtime is \"nvidia\", of which")), "{said}");
+        assert_eq!(image.read(file), left);
+    }
+}
+
+/// Built-in runtimes, shims and paths are in no file.
+#[test]
+fn what_needs_no_entry_comes_back() {
+    for (engine, name) in [
+        ("docker", "runc"),
+        ("docker", "io.containerd.kata.v2"),
+        ("docker", "/opt/containerd-shim-x-v1"),
+        ("docker", ""),
+        ("podman", "crun"),
+        ("podman", CRUN),
+        ("crio", "crun"),
+        ("containerd", "runc"),
+    ] {
+        let (file, text, runtime) = with_nvidia(engine);
+        let text = text.replace(&runtime, "").replace("\"nvidia\"", &format!("{name:?}"));
+        let image = Image::with(file, &text);
+        image.done(&format!("install {engine} --default --engine-config {file}"));
+        // A line more, so that the copy does not serve.
+        let edited = image.read(file) + "\n";
+        image.write(file, edited.as_bytes());
+        image.done(&format!("uninstall {engine}"));
+        assert_eq!(image.read(file).trim_end(), text.trim_end(), "{engine} {name}");
+    }
+}
+
+#[test]
+fn a_default_that_was_deleted_stays_deleted() {
+    for engine in ENGINES {
+        let (file, text, _) = with_nvidia(engine);
+        let install = format!("install {engine} --default --engine-config {file}");
+        let image = Image::with(file, &text);
+        image.done(&install);
+        let now = image.read(file);
+        let line = |l: &&str| l.contains("untime") && l.ends_with("\"nri\"") || l.ends_with("\"nri\",");
+        let line = now.lines().find(line).unwrap();
+        image.edit(file, &format!("{line}\n"), "");
+        image.done(&install);
+        assert!(
+            image.read(file).contains(line.trim_end_matches(',').trim_start()),
+            "{engine}: {}",
+            image.read(file)
+        );
+        image.done(&format!("uninstall {engine}"));
+        let before = text
+            .lines()
+            .filter(|l| !(l.contains("\"nvidia\"") && l.contains("default") || l.starts_with("runtime = ")));
+        assert_eq!(image.read(file).lines().collect::<Vec<_>>(), before.collect::<Vec<_>>(), "{engine}");
+    }
+}
