@@ -4,6 +4,9 @@
 //! plugin (`containerd v1.7: cmd/containerd/server/config/config.go`, `mergeConfig`); since 2.0 tables are merged. Which containerd
 //! reads a file of version 2 cannot be seen in it, so there the last file that has the plugin's table is edited. Version 3 exists since
 //! 2.0: there a drop-in is made where one is imported.
+//!
+//! The version of the last file that is read counts for all (seen with 2.1.9): behind a last file of version 3 nothing that files of
+//! version 2 say of the CRI plugin counts any more. So a drop-in, which is the last one, has the version of the last one before it.
 
 use super::{
     document::{Document, Format, path},
@@ -90,6 +93,10 @@ impl Loaded {
         items.filter_map(Value::as_str).map(str::to_owned).collect()
     }
 
+    fn has_handlers(&self) -> bool {
+        self.get(&self.schema().runtimes).is_some()
+    }
+
     /// Whether it has anything of a plugin.
     fn has(&self, plugin: &str) -> bool {
         self.get(&path(["plugins", plugin])).is_some()
@@ -158,7 +165,9 @@ pub(crate) fn needs(asked: &Asked<'_>) -> Result<Needs, InstallError> {
             }
         }
     }
-    let (mut target, schema) = target(asked, file, &loaded);
+    let (mut target, schema, version) = target(asked, file, &loaded);
+    let mut others = Vec::new();
+    needs.notes.extend(aged(&loaded, version));
     let like = handler(&loaded);
     for runtime in &asked.runtimes {
         let mut value = like.clone();
@@ -178,7 +187,20 @@ pub(crate) fn needs(asked: &Asked<'_>) -> Result<Needs, InstallError> {
     }
     if let Some(first) = asked.runtimes.first().filter(|_| asked.default) {
         deprecated_default(&loaded)?;
-        target.set(schema.default.clone(), first.name.as_str());
+        match loaded
+            .iter()
+            .rev()
+            .filter(|l| l.version > version)
+            .find(|l| l.get(&l.schema().default).is_some())
+        {
+            // It would win over that of an older version.
+            Some(one) => {
+                let mut newer = Target::new(&one.file, Format::Toml);
+                newer.set(one.schema().default, first.name.as_str());
+                others.push(newer);
+            }
+            None => target.set(schema.default.clone(), first.name.as_str()),
+        }
     }
     // Where the table is already: an older containerd would take ours for all of it.
     let place = loaded.iter().rev().find(|l| l.has(&l.own_nri()[1]) && loaded[0].version < 3);
@@ -201,19 +223,31 @@ pub(crate) fn needs(asked: &Asked<'_>) -> Result<Needs, InstallError> {
     needs.usage.push(format!("Kubernetes: a RuntimeClass with handler: {name}"));
     let binary = asked.runtimes.first().map(super::wrapper::Runtime::path).unwrap_or_default();
     needs.usage.push(format!("ctr run --rm --runc-binary {binary} IMAGE ID"));
-    needs.targets = std::iter::once(target).chain(other).collect();
+    needs.targets = std::iter::once(target).chain(others).chain(other).collect();
     Ok(needs)
 }
 
-/// The file to write to.
-fn target(asked: &Asked<'_>, file: &Path, loaded: &[Loaded]) -> (Target, Schema) {
+/// The file to write to, and its version.
+fn target(asked: &Asked<'_>, file: &Path, loaded: &[Loaded]) -> (Target, Schema, i64) {
     let made = "# Made by `nrictl install containerd`; `nrictl uninstall containerd` removes it.\n";
+    let new_file = |file: &Path, version: i64| {
+        let header = format!("{made}version = {version}\n");
+        let (file, document) = (file.to_owned(), Document::empty());
+        let schema = Loaded { file: file.clone(), document, version }.schema();
+        (Target { header, ..Target::new(file, Format::Toml) }, schema, version)
+    };
     let Some(main) = loaded.first() else {
         // Version 2 is understood by every containerd since 1.3, by newer ones with a warning.
-        let version = if asked.version.is_some_and(|v| v.major >= 2) { 3 } else { 2 };
-        return new_file(file, format!("{made}version = {version}\n"), version);
+        return new_file(file, if asked.version.is_some_and(|v| v.major >= 2) { 3 } else { 2 });
     };
+    let edited = |l: &Loaded| (Target::new(&l.file, Format::Toml), l.schema(), l.version);
     if main.version >= 3 {
+        let old = counting(loaded) < 3;
+        // One handler of version 3 and those of version 2 are lost: ours goes to its like.
+        let newer = loaded.iter().rev().find(|l| l.version >= 3 && !is_ours(l) && l.has_handlers());
+        if let Some(newer) = newer.filter(|_| old) {
+            return edited(newer);
+        }
         let dirs = main.list("imports").into_iter().filter_map(|pattern| {
             let full = absolute(&main.file, &pattern);
             let name = full.file_name()?.to_str()?;
@@ -223,17 +257,32 @@ fn target(asked: &Asked<'_>, file: &Path, loaded: &[Loaded]) -> (Target, Schema)
                 .then(|| dir.join(DROP_IN))
         });
         if let Some(drop_in) = dirs.into_iter().next() {
-            return new_file(&drop_in, format!("{made}version = {}\n", main.version), main.version);
+            let there = loaded.iter().find(|l| l.file == drop_in).map(|l| l.version);
+            return new_file(&drop_in, there.unwrap_or(if old { 2 } else { main.version }));
         }
+        let last = loaded.iter().rev().find(|l| old && l.version == 2 && l.has(l.plugin()));
+        return edited(last.unwrap_or(main));
     }
-    let last = loaded.iter().rev().find(|l| main.version < 3 && l.has(l.plugin())).unwrap_or(main);
-    (Target::new(&last.file, Format::Toml), last.schema())
+    edited(loaded.iter().rev().find(|l| l.has(l.plugin())).unwrap_or(main))
 }
 
-fn new_file(file: &Path, header: String, version: i64) -> (Target, Schema) {
-    let document = Document::empty();
-    let schema = Loaded { file: file.to_owned(), document, version }.schema();
-    (Target { header, ..Target::new(file, Format::Toml) }, schema)
+fn is_ours(loaded: &Loaded) -> bool {
+    loaded.file.file_name().is_some_and(|name| name == DROP_IN)
+}
+
+/// The version that counts for all files, without ours; a file that has none changes nothing.
+fn counting(loaded: &[Loaded]) -> i64 {
+    let says = |l: &&Loaded| !is_ours(l) && l.get(&path(["version"])).is_some();
+    loaded.iter().rev().find(says).map_or(1, |last| last.version)
+}
+
+/// A drop-in of ours of a time when no file of version 2 was imported.
+fn aged(loaded: &[Loaded], version: i64) -> Option<String> {
+    let own = loaded.iter().find(|l| is_ours(l) && l.version == version && counting(loaded) < 3)?;
+    let file = own.file.display();
+    (version >= 3).then(|| {
+        format!("{file}: what files of version 2 say of the CRI plugin does not count with it; uninstall, then install again")
+    })
 }
 
 /// A handler like runc's: with systemd's cgroups, ours need them too.

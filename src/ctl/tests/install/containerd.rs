@@ -296,7 +296,7 @@ fn refusals() {
 }
 
 /// containerds to ask: those of `NRI_TEST_CONTAINERD`, separated by colons, or the installed one.
-fn containerds() -> Vec<PathBuf> {
+pub(crate) fn containerds() -> Vec<PathBuf> {
     let named = std::env::var_os("NRI_TEST_CONTAINERD");
     let installed =
         || std::env::split_paths("/usr/bin:/usr/local/bin").map(|dir| dir.join("containerd")).collect();
@@ -304,7 +304,7 @@ fn containerds() -> Vec<PathBuf> {
     all.into_iter().filter(|path| path.exists()).collect()
 }
 
-fn dump(containerd: &Path, file: &Path) -> Result<String, String> {
+pub(crate) fn dump(containerd: &Path, file: &Path) -> Result<String, String> {
     let mut command = Command::new(containerd);
     // In older versions patterns of imports are relative to the working directory.
     command.current_dir(file.parent().unwrap()).arg("-c").arg(file).args(["config", "dump"]);

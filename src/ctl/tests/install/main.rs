@@ -8,6 +8,7 @@
 )]
 
 mod containerd;
+mod containerd_mixed;
 mod crio;
 mod defaults;
 mod docker;

@@ -1,0 +1,109 @@
+//! containerd 2 with files of version 3 that import files of version 2: the version of the last one counts for all.
+
+use crate::{
+    containerd::{containerds, dump},
+    image::{Image, WRAPPER, comes_and_goes, skipped},
+};
+use std::process::Command;
+
+const FILE: &str = "/etc/containerd/config.toml";
+const KATA: &str = "/etc/containerd/conf.d/10-kata.toml";
+const LATER: &str = "/etc/containerd/conf.d/50-later.toml";
+const DROP_IN: &str = "/etc/containerd/conf.d/zz-nri-container-runtime.toml";
+
+const GLOB: &str = "version = 3\nimports = [\"conf.d/*.toml\"]\n";
+const ONE: &str = "version = 3\nimports = [\"conf.d/10-kata.toml\"]\n";
+const V2_KATA: &str = "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\"]\n  sandbox_image = \"localhost/pause:9\"\n[plugins.\"io.containerd.grpc.v1.cri\".containerd]\n  default_runtime_name = \"kata\"\n[plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.kata]\n  runtime_type = \"io.containerd.kata.v2\"\n";
+const V3_KATA: &str = "version = 3\n[plugins.\"io.containerd.cri.v1.runtime\".containerd.runtimes.kata]\n  runtime_type = \"io.containerd.kata.v2\"\n";
+const V3_DEFAULT: &str =
+    "[plugins.\"io.containerd.cri.v1.runtime\".containerd]\n  default_runtime_name = \"runc\"\n";
+const V3_HANDLER: &str = "[plugins.\"io.containerd.cri.v1.runtime\".containerd.runtimes.foo]\n  runtime_type = \"io.containerd.foo.v2\"\n";
+
+/// The main file, what it imports, what comes later, where ours goes, and the version of that.
+fn cases() -> Vec<(String, &'static str, &'static str, &'static str, i64)> {
+    let main = |head: &str, more: &str| format!("{head}{more}");
+    vec![
+        (main(GLOB, ""), V2_KATA, "", DROP_IN, 2),
+        (main(GLOB, ""), V2_KATA, "oom_score = 1\n", DROP_IN, 2),
+        (main(GLOB, ""), V2_KATA, "version = 3\noom_score = 1\n", DROP_IN, 3),
+        (main(GLOB, ""), V3_KATA, "version = 2\noom_score = 1\n", KATA, 3),
+        (main(GLOB, ""), V3_KATA, "", DROP_IN, 3),
+        (main(GLOB, V3_DEFAULT), V2_KATA, "", DROP_IN, 2),
+        (main(GLOB, V3_HANDLER), V2_KATA, "", FILE, 3),
+        (main(ONE, ""), V2_KATA, "", KATA, 2),
+        (main(ONE, V3_DEFAULT), V2_KATA, "", KATA, 2),
+        (main(ONE, ""), V3_KATA, "", FILE, 3),
+    ]
+}
+
+fn image(main: &str, kata: &str, later: &str) -> Image {
+    let image = Image::with(FILE, main);
+    image.write(KATA, kata.as_bytes());
+    if !later.is_empty() {
+        image.write(LATER, later.as_bytes());
+    }
+    image
+}
+
+#[test]
+fn ours_has_the_version_that_counts() {
+    for (main, kata, later, place, version) in cases() {
+        println!("{main} {kata} {later}");
+        for options in ["", "--default --nri ours"] {
+            comes_and_goes(&image(&main, kata, later), "containerd", options, |image| {
+                let now = image.read(place);
+                assert!(now.contains(WRAPPER) && now.contains(&format!("version = {version}\n")), "{now}");
+                let plugin =
+                    if version == 2 { "io.containerd.grpc.v1.cri" } else { "io.containerd.cri.v1.runtime" };
+                let handler = format!("plugins.\"{plugin}\".containerd.runtimes.nri]");
+                assert!(now.contains(&handler), "{now}");
+            });
+        }
+    }
+}
+
+#[test]
+fn a_drop_in_of_before_is_told() {
+    let image = Image::with(FILE, GLOB);
+    image.done("install containerd");
+    image.write(KATA, V2_KATA.as_bytes());
+    assert!(
+        image.done("install containerd").contains("does not count with it; uninstall, then install again")
+    );
+    image.done("uninstall containerd");
+    image.done("install containerd");
+    assert!(image.read(DROP_IN).contains("version = 2\n"));
+    assert!(!image.done("install containerd").contains("does not count with it"));
+}
+
+#[test]
+fn the_real_containerd_keeps_what_it_had() {
+    let newer = |path: &&std::path::PathBuf| {
+        let version = Command::new(path).arg("--version").output().unwrap().stdout;
+        String::from_utf8_lossy(&version)
+            .split(' ')
+            .nth(2)
+            .is_some_and(|v| v.starts_with("v2") || v.starts_with('2'))
+    };
+    let all = containerds();
+    let containerds: Vec<_> = all.iter().filter(newer).collect();
+    if containerds.is_empty() {
+        skipped("the_real_containerd_keeps_what_it_had", "no containerd 2");
+    }
+    for containerd in containerds {
+        for (main, kata, later, ..) in cases() {
+            for default in [false, true] {
+                let image = image(&main, kata, later);
+                let before = dump(containerd, &image.at(FILE)).unwrap();
+                image.done(&format!("install containerd{}", if default { " --default" } else { "" }));
+                let after = dump(containerd, &image.at(FILE)).unwrap();
+                assert!(after.contains(&format!("BinaryName = {WRAPPER:?}\n")), "{main}{kata}{later}{after}");
+                assert_eq!(after.contains("default_runtime_name = \"nri\"\n"), default, "{after}");
+                let lost = before.lines().filter(|line| !after.contains(line));
+                let lost: Vec<&str> =
+                    lost.filter(|line| !(default && line.contains("default_runtime_name"))).collect();
+                assert!(lost.is_empty(), "{main}{kata}{later}{lost:#?}");
+            }
+        }
+    }
+}
