@@ -32,6 +32,8 @@ pub(crate) enum Engine {
 #[derive(Debug)]
 pub(crate) struct Asked<'a> {
     pub(crate) root: &'a Root,
+    /// Our configuration.
+    pub(crate) ours: &'a Path,
     /// The engine's file, if not the usual one.
     pub(crate) file: Option<&'a Path>,
     pub(crate) version: Option<Version>,

@@ -125,6 +125,7 @@ impl Install {
         let manifest = Manifest::read(&root)?;
         let asked = Asked {
             root: &root,
+            ours,
             file: file.as_deref(),
             version: self.engine_version.or_else(|| version::ask(&root, engine)),
             runtimes,

@@ -1,6 +1,7 @@
 //! Podman.
 
 use crate::image::{CRUN, Image, WRAPPER, comes_and_goes};
+use std::os::unix::fs::PermissionsExt;
 
 const DROP_IN: &str = "/etc/containers/containers.conf.d/zz-nri-container-runtime.conf";
 const KNOWN: &str = "\"crun\", \"runc\", \"kata\", \"runsc\", \"youki\", \"krun\", \"ocijail\"";
@@ -20,7 +21,7 @@ fn a_drop_in_comes_and_goes() {
         comes_and_goes(&image, "podman", "", |image| {
             let expected = format!(
                 "# Made by `nrictl install podman`; `nrictl uninstall podman` removes it.\n\n[engine]\n\
-                 runtime_supports_json = [{KNOWN}, \"nri\", \"nri-container-runtime\"]\n\n[engine.runtimes]\nnri = [\"{WRAPPER}\"]\n"
+                 runtime_supports_json = [{KNOWN}, \"nri\", \"nri-container-runtime\"]\nruntime_supports_nocgroup = [\"crun\", \"krun\", \"nri\", \"nri-container-runtime\"]\n\n[engine.runtimes]\nnri = [\"{WRAPPER}\"]\n"
             );
             assert_eq!(image.read(DROP_IN), expected);
         });
@@ -97,4 +98,35 @@ fn refusals() {
     );
     check("[engine\n", "", "10-x.conf: line 1, column ");
     check("", "--nri ours", "podman has no NRI of its own");
+}
+
+/// Podman gives crun alone `--cgroup-manager disabled`: runc does not know it.
+#[test]
+fn no_cgroups_is_for_crun_alone() {
+    let key = "runtime_supports_nocgroup = ";
+    let check = |image: &Image, options: &str, expected: Option<&str>| {
+        comes_and_goes(image, "podman", options, |image| {
+            let now = image.read(DROP_IN);
+            let line = now.lines().find_map(|line| line.strip_prefix(key));
+            assert_eq!(line, expected, "{now}");
+        });
+    };
+    // The wrapper finds crun, as there is no runc.
+    let ours = "\"nri\", \"nri-container-runtime\"";
+    check(&Image::new(), "", Some(&format!("[\"crun\", \"krun\", {ours}]")));
+    let runc = Image::with("/usr/sbin/runc", "#!/bin/sh\n");
+    std::fs::set_permissions(runc.at("/usr/sbin/runc"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    check(&runc, "", None);
+    check(
+        &runc,
+        &format!("--runtime fast={CRUN} --runtime slow=/usr/sbin/runc"),
+        Some("[\"crun\", \"krun\", \"fast\", \"nri-fast\"]"),
+    );
+    for text in ["candidates = [\"crun\", \"runc\"]", "path = \"/usr/bin/crun\""] {
+        runc.write(crate::image::CONFIG, format!("[runtime]\n{text}\n").as_bytes());
+        check(&runc, "", Some(&format!("[\"crun\", \"krun\", {ours}]")));
+    }
+    let theirs = format!("[engine]\n{key}[\"mine\"]\n");
+    let image = Image::with("/etc/containers/containers.conf.d/10-x.conf", &theirs);
+    check(&image, "", Some(&format!("[\"crun\", \"krun\", \"mine\", {ours}]")));
 }
