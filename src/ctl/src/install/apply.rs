@@ -4,6 +4,7 @@
 
 use super::{
     error::InstallError,
+    manifest::BACKUPS,
     plan::{Content, Step},
     root::Root,
 };
@@ -19,6 +20,7 @@ use tempfile::{Builder, NamedTempFile};
 const NEW_FILE: u32 = 0o644;
 /// Mode of a directory that was not there before.
 const NEW_DIRECTORY: u32 = 0o755;
+const PRIVATE_DIRECTORY: u32 = 0o700;
 
 struct Prepared<'a> {
     step: &'a Step,
@@ -86,7 +88,9 @@ fn make_dirs(dir: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
     fs::create_dir(dir)?;
     made.push(dir.to_owned());
     // Whatever the umask is: engines of other users read there, and nobody else may write.
-    fs::set_permissions(dir, Permissions::from_mode(NEW_DIRECTORY))?;
+    let private = dir.ends_with(BACKUPS.trim_start_matches('/'));
+    let mode = if private { PRIVATE_DIRECTORY } else { NEW_DIRECTORY };
+    fs::set_permissions(dir, Permissions::from_mode(mode))?;
     Ok(())
 }
 

@@ -14,6 +14,9 @@ use std::{
 /// Where it is.
 pub(crate) const MANIFEST: &str = "/etc/nri-container-runtime/installed.json";
 
+/// Where copies of files are as they were. They may hold secrets that only a directory kept: nobody else may look into it.
+pub(crate) const BACKUPS: &str = "/etc/nri-container-runtime/backup";
+
 const VERSION: u32 = 1;
 
 /// All that is installed. Paths are as seen inside the root.

@@ -3,11 +3,11 @@
 use super::{
     document::{Document, Format, in_effect},
     error::InstallError,
-    manifest::{Change, FileRecord, MANIFEST, Manifest, digest},
+    manifest::{BACKUPS, Change, FileRecord, MANIFEST, Manifest, digest},
     root::Root,
 };
 use serde_json::{Map, Value};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 /// Values that one file must have.
 #[derive(Debug, Clone)]
@@ -250,15 +250,17 @@ pub(crate) fn undo(document: &mut Document, change: &Change) -> Result<(), super
     }
 }
 
-/// `FILE.before-nri`, or with a number if there is such a file: it may be all that is left of somebody's configuration.
+/// The file's path below our directory, or with a number if there is such a file: it may be all that is left of somebody's
+/// configuration.
 ///
-/// Not in a directory of drop-ins, of which an engine may read every file whatever its name is (CRI-O does).
+/// Never beside the file: engines read every file of some directories, whatever its name is (CRI-O's drop-ins, what a pattern of
+/// containerd's imports matches).
 fn backup_name(root: &Root, file: &Path) -> PathBuf {
-    let drop_in = file.parent().is_some_and(|dir| dir.as_os_str().as_encoded_bytes().ends_with(b".d"));
-    let own = Path::new(MANIFEST).with_file_name(file.file_name().unwrap_or_default());
+    let inside = file.components().filter(|part| matches!(part, Component::Normal(_)));
+    let own = Path::new(BACKUPS).join(inside.collect::<PathBuf>());
     let name = |number: usize| {
-        let mut name = if drop_in { own.as_path() } else { file }.as_os_str().to_owned();
-        name.push(if number == 0 { ".before-nri".to_owned() } else { format!(".before-nri.{number}") });
+        let mut name = own.as_os_str().to_owned();
+        name.push(if number == 0 { String::new() } else { format!(".{number}") });
         PathBuf::from(name)
     };
     (0..).map(name).find(|path| !root.exists(path)).unwrap_or_else(|| name(0))

@@ -107,3 +107,19 @@ fn the_real_containerd_keeps_what_it_had() {
         }
     }
 }
+
+/// A pattern may match every name in a directory: no copy is to be found there.
+#[test]
+fn no_copy_is_imported() {
+    let extra = "/etc/containerd/extra";
+    let image = Image::with(FILE, "version = 2\nimports = [\"/etc/containerd/extra/*\"]\n");
+    image.write(&format!("{extra}/10-cri.toml"), V2_KATA.as_bytes());
+    comes_and_goes(&image, "containerd", "--default", |image| {
+        let names: Vec<_> =
+            std::fs::read_dir(image.at(extra)).unwrap().map(|e| e.unwrap().file_name()).collect();
+        assert_eq!(names, ["10-cri.toml"]);
+        assert!(image.read(&format!("{extra}/10-cri.toml")).contains(WRAPPER));
+        let copy = format!("/etc/nri-container-runtime/backup{extra}/10-cri.toml");
+        assert_eq!(image.read(&copy), V2_KATA);
+    });
+}

@@ -81,7 +81,7 @@ fn no_copy_is_left_among_the_drop_ins() {
         .map(|e| e.unwrap().file_name())
         .collect();
     assert_eq!(names.len(), 2, "{names:?}");
-    assert_eq!(image.read("/etc/nri-container-runtime/10-crun.conf.before-nri"), text);
+    assert_eq!(image.read(&format!("/etc/nri-container-runtime/backup{OTHER}")), text);
     image.done("uninstall crio");
     assert_eq!(image.snapshot(), before);
 }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 const FILE: &str = "/etc/docker/daemon.json";
+const BACKUP: &str = "/etc/nri-container-runtime/backup/etc/docker/daemon.json";
 
 /// As people write them.
 const FILES: &[(&str, &str)] = &[
@@ -142,7 +143,7 @@ fn hand_edits_stay() {
         let said = image.done("uninstall docker");
         assert_eq!(image.read(FILE), expected, "{edits:?}");
         notes.iter().for_each(|note| assert!(said.contains(note), "{said}"));
-        assert!(!image.exists(MANIFEST) && !image.exists("/etc/docker/daemon.json.before-nri"));
+        assert!(!image.exists(MANIFEST) && !image.exists(BACKUP));
     };
     // Something else: the earlier default comes back.
     check(&[("true", "false")], &text.replace("true", "false"), &[]);
@@ -333,13 +334,14 @@ fn owner_mode_and_links_stay() {
         assert!(String::from_utf8_lossy(&meta.2).contains(WRAPPER));
         assert!(image.at(FILE).is_symlink());
         // The copy may hold secrets as well.
-        assert_eq!(now[std::path::Path::new("etc/docker/daemon.json.before-nri")].0 & 0o777, 0o600);
+        assert_eq!(now[std::path::Path::new(BACKUP.trim_start_matches('/'))].0 & 0o777, 0o600);
+        // So may what only its directory keeps.
+        let dir = image.at("/etc/nri-container-runtime/backup").metadata().unwrap();
+        assert_eq!(dir.permissions().mode() & 0o777, 0o700);
     });
     // A copy of somebody else's is not overwritten.
-    image.write("/etc/docker/daemon.json.before-nri", b"precious");
-    comes_and_goes(&image, "docker", "", |image| {
-        assert!(image.exists("/etc/docker/daemon.json.before-nri.1"))
-    });
+    image.write(BACKUP, b"precious");
+    comes_and_goes(&image, "docker", "", |image| assert!(image.exists(&format!("{BACKUP}.1"))));
 }
 
 #[test]
@@ -455,11 +457,7 @@ fn what_is_printed_can_be_used() {
     assert_eq!(removed["reload"], "systemctl restart docker");
     assert_eq!(said["usage"], json!(["docker run --rm IMAGE"]));
     let changed = |path: &str, how: &str| json!({"path": path, "how": how});
-    let files = [
-        changed(MANIFEST, "created"),
-        changed("/etc/docker/daemon.json.before-nri", "created"),
-        changed(FILE, "changed"),
-    ];
+    let files = [changed(MANIFEST, "created"), changed(BACKUP, "created"), changed(FILE, "changed")];
     assert_eq!(said["files"], json!(files));
 }
 
