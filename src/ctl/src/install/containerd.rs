@@ -80,6 +80,7 @@ impl Loaded {
             runtimes: inside(&["runtimes"]),
             binary: &["options", "BinaryName"],
             default: inside(&["default_runtime_name"]),
+            own_nri: Some((self.own_nri(), true)),
         }
     }
 

@@ -49,6 +49,7 @@ fn schema(file: &Path) -> Schema {
         runtimes: path(["crio", "runtime", "runtimes"]),
         binary: &["runtime_path"],
         default: path(["crio", "runtime", "default_runtime"]),
+        own_nri: Some((path(["crio", "nri", "enable_nri"]), false)),
     }
 }
 

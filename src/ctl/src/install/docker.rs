@@ -31,6 +31,7 @@ pub(crate) fn schema(file: &Path) -> Schema {
         runtimes: path(["runtimes"]),
         binary: &["path"],
         default: path(["default-runtime"]),
+        own_nri: Some((path(["nri-opts", "enable"]), false)),
     }
 }
 

@@ -77,6 +77,8 @@ pub(crate) struct Schema {
     pub(crate) binary: &'static [&'static str],
     /// The name of the default one.
     pub(crate) default: Vec<String>,
+    /// The switch of the engine's own NRI, and what switches it off.
+    pub(crate) own_nri: Option<(Vec<String>, bool)>,
 }
 
 impl Engine {
@@ -171,7 +173,7 @@ impl Engine {
             Self::Containerd => containerd::schemas(root, file),
             Self::Podman => Ok(podman::schemas(root, file)),
             Self::Crio => Ok(crio::schemas(root, file)),
-            Self::Isulad => Ok(vec![docker::schema(file.unwrap_or(Path::new(isulad::FILE)))]),
+            Self::Isulad => Ok(vec![isulad::schema(file.unwrap_or(Path::new(isulad::FILE)))]),
             Self::Nerdctl => Ok(vec![]),
         }
     }

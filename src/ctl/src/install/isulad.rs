@@ -5,7 +5,7 @@
 
 use super::{
     docker,
-    engine::{Asked, Needs},
+    engine::{Asked, Needs, Schema},
     error::InstallError,
 };
 use std::path::Path;
@@ -13,9 +13,14 @@ use std::path::Path;
 /// The usual file.
 pub(crate) const FILE: &str = "/etc/isulad/daemon.json";
 
+/// As Docker's, without NRI.
+pub(crate) fn schema(file: &Path) -> Schema {
+    Schema { own_nri: None, ..docker::schema(file) }
+}
+
 /// What iSulad needs.
 pub(crate) fn needs(asked: &Asked<'_>) -> Result<Needs, InstallError> {
-    let schema = docker::schema(asked.file.unwrap_or(Path::new(FILE)));
+    let schema = schema(asked.file.unwrap_or(Path::new(FILE)));
     let name = asked.runtimes.first().map_or("", |runtime| &runtime.name);
     let usage = vec![
         format!("isula run --rm --runtime {name} IMAGE"),

@@ -50,6 +50,7 @@ fn schema(file: &Path) -> Schema {
         runtimes: path(["engine", "runtimes"]),
         binary: &[],
         default: path(["engine", "runtime"]),
+        own_nri: None,
     }
 }
 

@@ -31,9 +31,13 @@ pub(crate) fn plan(
 ) -> Result<Plan, InstallError> {
     let schemas = engine.schemas(root, file)?;
     let mut plan = Plan::new(manifest);
+    let own = ours.unwrap_or(Path::new(CONFIG_FILE));
     let record = match manifest.engines.get(engine.name()) {
         Some(record) => record.clone(),
-        None => recognise(root, engine, ours.unwrap_or(Path::new(CONFIG_FILE)), &schemas, manifest)?,
+        None => {
+            plan.notes.extend(whose(root, engine, own, &schemas)?);
+            recognise(root, engine, own, &schemas, manifest)?
+        }
     };
     plan.manifest.engines.remove(engine.name());
     let names = Names::without(root, engine, &schemas, &record)?;
@@ -279,6 +283,25 @@ fn recognise(
         }
     }
     Ok(record)
+}
+
+/// Values that may be ours as well as anybody's: without the manifest they stay, but who uninstalls is told.
+fn whose(root: &Root, engine: Engine, own: &Path, schemas: &[Schema]) -> Result<Vec<String>, InstallError> {
+    let mut notes = Vec::new();
+    let mut look = |file: &Path, document: Option<Document>, at: &[String], value: Option<bool>| {
+        let there = document.and_then(|document| document.get(at).ok().flatten());
+        if let Some(there) = there.filter(|there| value.is_none_or(|value| *there == Value::Bool(value))) {
+            let (file, at) = (file.display(), at.join("."));
+            notes.push(format!("{file}: {at} is {there}: kept, as it is not known who wrote it"));
+        }
+    };
+    for schema in schemas {
+        let Some((at, off)) = &schema.own_nri else { continue };
+        look(&schema.file, schema.read(root)?, at, Some(*off));
+    }
+    let at = super::document::path(["engines", engine.name()]);
+    look(own, read(root, own, Format::Toml)?, &at, None);
+    Ok(notes)
 }
 
 /// Removes the manifest's directories where they are empty.

@@ -120,3 +120,31 @@ fn an_empty_deprecated_default_decides_nothing() {
         assert!(image.read(CONTAINERD).contains("default_runtime_name = \"nri\"\n"));
     });
 }
+
+/// Who switched an engine's NRI off is known to the manifest alone.
+#[test]
+fn without_a_manifest_what_may_be_ours_is_told() {
+    let kept = "kept, as it is not known who wrote it";
+    for (engine, file, text, at) in [
+        ("containerd", CONTAINERD, "version = 3\n", "plugins.io.containerd.nri.v1.nri.disable is true"),
+        ("crio", "/etc/crio/crio.conf.d/zz-nri-container-runtime.conf", "", "crio.nri.enable_nri is false"),
+        ("docker", DOCKER, "{\"nri-opts\": {\"enable\": true}}", "nri-opts.enable is false"),
+    ] {
+        let image = Image::new();
+        if !text.is_empty() {
+            image.write(file, text.as_bytes());
+        }
+        let before = image.snapshot();
+        image.done(&format!("install {engine} --nri ours --engine-version 30.0"));
+        let installed = image.snapshot();
+        assert!(!image.done(&format!("uninstall {engine}")).contains(kept));
+        assert_eq!(image.snapshot(), before);
+        image.done(&format!("install {engine} --nri ours --engine-version 30.0"));
+        assert_eq!(image.snapshot(), installed);
+        fs::remove_file(image.at(crate::image::MANIFEST)).unwrap();
+        let said = image.done(&format!("uninstall {engine}"));
+        assert!(said.contains(&format!("note: {file}: {at}: {kept}\n")), "{said}");
+        let own = format!("note: {}: engines.{engine} is \"ours\": {kept}\n", crate::image::CONFIG);
+        assert!(said.contains(&own), "{said}");
+    }
+}
