@@ -74,6 +74,8 @@ pub(crate) fn there(node: &Node, test: &str) -> Vec<&'static Field> {
             "the kernel has no file for it here"
         } else if field.name == "blockIO.weight" && node.runtime().name == "crun" && !unified_cgroups() {
             "crun before 1.8.2 does not know the file of BFQ"
+        } else if field.name.starts_with("cpu.realtime") && !may_have_realtime(node, &id) {
+            "other control groups have all realtime"
         } else if field.name == "cpu.cpus" && one_cpu {
             "there is one CPU only"
         } else {
@@ -92,10 +94,16 @@ pub(crate) fn asked(fields: &[&Field]) -> Value {
     join(fields.iter().map(|f| f.document(&f.value(0))))
 }
 
+/// Whether there is realtime left to give.
+fn may_have_realtime(node: &Node, id: &str) -> bool {
+    let dir = node.cgroup_dir(id, "cpu");
+    dir.parent().is_some_and(|parent| fs::write(parent.join("cpu.rt_runtime_us"), "100000").is_ok())
+}
+
 /// Gives the parent of a node's containers a share of realtime, without which no child can have one.
 pub(crate) fn allow_realtime(node: &Node, id: &str, microseconds: u32) {
     let file = node.cgroup_dir(id, "cpu").parent().expect("below the node's").join("cpu.rt_runtime_us");
-    if file.exists() {
+    if may_have_realtime(node, id) {
         fs::write(&file, microseconds.to_string()).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
     }
 }

@@ -67,12 +67,12 @@ impl Inner {
                     process.stop();
                     process.exited().await;
                 }
-                if matches!(e, SessionError::Unregistered(_)) && record.get().origin == Origin::External {
+                let status = self.registry.end(&record, e.to_string());
+                if matches!(e, SessionError::Unregistered(_)) && status.origin == Origin::External {
                     // It looked whether anybody listens, and was no plugin.
-                    self.registry.leave(record.get().serial);
-                } else {
-                    self.changed(self.registry.end(&record, e.to_string()));
+                    self.registry.leave(status.serial);
                 }
+                self.changed(status);
                 Err(e)
             }
         }
