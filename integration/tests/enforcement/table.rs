@@ -97,7 +97,7 @@ pub(crate) fn asked(fields: &[&Field]) -> Value {
 /// Whether there is realtime left to give.
 fn may_have_realtime(node: &Node, id: &str) -> bool {
     let dir = node.cgroup_dir(id, "cpu");
-    dir.parent().is_some_and(|parent| fs::write(parent.join("cpu.rt_runtime_us"), "100000").is_ok())
+    dir.parent().is_some_and(|parent| fs::write(parent.join("cpu.rt_runtime_us"), "20000").is_ok())
 }
 
 /// Gives the parent of a node's containers a share of realtime, without which no child can have one.
