@@ -1,9 +1,11 @@
 //! Makes a plan real: every file is whole at every moment, and all of them change or none.
 //!
-//! All new contents are written beside their places first. Only then is the first one renamed; what fails after that is undone.
+//! All new contents are written to the disks of their places first (`fresh.rs`). Only then the first one gets its name; what fails
+//! after that is undone.
 
 use super::{
     error::InstallError,
+    fresh::Fresh,
     manifest::BACKUPS,
     plan::{Content, Step},
     root::Root,
@@ -14,7 +16,6 @@ use std::{
     os::unix::fs::{MetadataExt, PermissionsExt, fchown, symlink},
     path::{Path, PathBuf},
 };
-use tempfile::{Builder, NamedTempFile};
 
 /// Mode of a file that was not there before.
 const NEW_FILE: u32 = 0o644;
@@ -26,8 +27,8 @@ struct Prepared<'a> {
     step: &'a Step,
     /// Where it is for us.
     place: PathBuf,
-    /// The new file, beside its place.
-    file: Option<NamedTempFile>,
+    /// The new contents, on the disk of its place.
+    file: Option<Fresh>,
 }
 
 /// Performs all steps, or none.
@@ -95,21 +96,22 @@ fn make_dirs(dir: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
 }
 
 /// A file in `dir` with these bytes, as if it were `like`.
-fn beside(dir: &Path, bytes: &[u8], like: &Path) -> io::Result<NamedTempFile> {
-    let mut file = Builder::new().prefix(".nri-").tempfile_in(dir)?;
+fn beside(dir: &Path, bytes: &[u8], like: &Path) -> io::Result<Fresh> {
+    let mut fresh = Fresh::new(dir)?;
+    let file = fresh.file();
     file.write_all(bytes)?;
     match fs::metadata(like) {
         Ok(meta) => {
-            let own = file.as_file().metadata()?;
+            let own = file.metadata()?;
             if (own.uid(), own.gid()) != (meta.uid(), meta.gid()) {
-                fchown(file.as_file(), Some(meta.uid()), Some(meta.gid()))?;
+                fchown(&*file, Some(meta.uid()), Some(meta.gid()))?;
             }
-            file.as_file().set_permissions(Permissions::from_mode(meta.mode() & 0o7777))?;
+            file.set_permissions(Permissions::from_mode(meta.mode() & 0o7777))?;
         }
-        Err(_) => file.as_file().set_permissions(Permissions::from_mode(NEW_FILE))?,
+        Err(_) => file.set_permissions(Permissions::from_mode(NEW_FILE))?,
     }
-    file.as_file().sync_all()?;
-    Ok(file)
+    file.sync_all()?;
+    Ok(fresh)
 }
 
 fn perform(root: &Root, prepared: Vec<Prepared<'_>>) -> Result<(), InstallError> {
@@ -141,12 +143,12 @@ fn there(place: &Path) -> Content {
     }
 }
 
-fn put(place: &Path, after: &Content, file: Option<NamedTempFile>) -> io::Result<()> {
+fn put(place: &Path, after: &Content, file: Option<Fresh>) -> io::Result<()> {
     match (after, file) {
-        (Content::Bytes(_), Some(file)) => drop(file.persist(place).map_err(|e| e.error)?),
+        (Content::Bytes(_), Some(file)) => file.persist(place)?,
         (Content::Bytes(bytes), None) => {
             let parent = place.parent().unwrap_or(Path::new("/"));
-            beside(parent, bytes, place)?.persist(place).map_err(|e| e.error)?;
+            beside(parent, bytes, place)?.persist(place)?;
         }
         (Content::Link(target), _) => symlink(target, place)?,
         (Content::Nothing, _) => fs::remove_file(place)?,

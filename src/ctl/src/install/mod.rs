@@ -12,6 +12,7 @@ mod docker;
 mod document;
 mod engine;
 mod error;
+mod fresh;
 mod isulad;
 mod json;
 mod manifest;
@@ -30,7 +31,7 @@ pub(crate) use error::InstallError;
 
 use clap::Args;
 use engine::{Asked, Engine};
-use manifest::Manifest;
+use manifest::{MANIFEST, Manifest};
 use nri_config::{CONFIG_ENV, CONFIG_FILE};
 use own::Nri;
 use plan::{Content, Plan};
@@ -116,13 +117,14 @@ impl Install {
     fn perform(&self, ours: &Path) -> Result<Report, InstallError> {
         let (engine, root) = (self.common.engine, open(&self.common)?);
         let file = engine_config(&self.common)?;
-        let _lock = (!self.common.dry_run).then(|| lock(&root)).flatten();
+        let lock = (!self.common.dry_run).then(|| lock(&root)).flatten();
         if self.nri.is_some() && !engine.has_nri() {
             return Err(InstallError::NoNri { engine: engine.name() });
         }
         let wrapper = wrapper::find(&root, self.wrapper.as_deref())?;
         let runtimes = wrapper::runtimes(&root, &wrapper, &self.name, &self.runtime)?;
         let manifest = Manifest::read(&root)?;
+        let left = lock.as_ref().map(|_| left_behind(&root, engine, file.as_deref(), &manifest));
         let asked = Asked {
             root: &root,
             ours,
@@ -144,6 +146,7 @@ impl Install {
         for target in &needs.targets {
             plan.install(&root, engine.name(), target)?;
         }
+        plan.notes.extend(left.into_iter().flatten());
         plan.finish(&root, true)?;
         if ours != Path::new(CONFIG_FILE) {
             plan.notes.push(format!(
@@ -170,9 +173,11 @@ impl Uninstall {
     fn perform(&self, ours: Option<&Path>) -> Result<Report, InstallError> {
         let (engine, root) = (self.common.engine, open(&self.common)?);
         let file = engine_config(&self.common)?;
-        let _lock = (!self.common.dry_run).then(|| lock(&root)).flatten();
+        let lock = (!self.common.dry_run).then(|| lock(&root)).flatten();
         let manifest = Manifest::read(&root)?;
+        let left = lock.as_ref().map(|_| left_behind(&root, engine, file.as_deref(), &manifest));
         let mut plan = uninstall::plan(&root, engine, file.as_deref(), ours, &manifest)?;
+        plan.notes.extend(left.into_iter().flatten());
         plan.finish(&root, false)?;
         if !self.common.dry_run {
             apply::apply(&root, &plan.steps)?;
@@ -202,6 +207,18 @@ fn lock(root: &Root) -> Option<File> {
     let etc = File::open(root.real(Path::new("/etc")).ok()?).ok()?;
     rustix::fs::flock(&etc, rustix::fs::FlockOperation::LockExclusive).ok()?;
     Some(etc)
+}
+
+/// Removes what a call that was killed has left, and says so.
+fn left_behind(root: &Root, engine: Engine, file: Option<&Path>, manifest: &Manifest) -> Vec<String> {
+    // A file that is not understood is told later.
+    let schemas = engine.schemas(root, file).unwrap_or_default();
+    let usual = schemas.into_iter().map(|schema| schema.file);
+    let own = [PathBuf::from(CONFIG_FILE), PathBuf::from(MANIFEST)];
+    let left = fresh::sweep(root, manifest.files.keys().cloned().chain(usual).chain(own));
+    left.iter()
+        .map(|path| format!("{}: left by a call that was interrupted: removed", path.display()))
+        .collect()
 }
 
 /// Prints what happened; programs are told of errors on standard output too.

@@ -148,3 +148,20 @@ fn without_a_manifest_what_may_be_ours_is_told() {
         assert!(said.contains(&own), "{said}");
     }
 }
+
+/// CRI-O reads every file of its directory; what a killed call left there must not stay.
+#[test]
+fn what_a_killed_call_left_is_removed() {
+    let image = Image::new();
+    let left = "/etc/crio/crio.conf.d/.nri-aB3xYz";
+    for command in ["install crio", "install crio", "uninstall crio"] {
+        image.write(left, b"[crio.runtime]\n");
+        let before = image.snapshot();
+        image.done(&format!("{command} --dry-run"));
+        assert_eq!(image.snapshot(), before, "a dry run");
+        image.write(left, b"[crio.runtime]\ndefault_");
+        let said = image.done(command);
+        assert!(said.contains("left by a call that was interrupted: removed"), "{said}");
+        assert!(!image.exists(left));
+    }
+}
