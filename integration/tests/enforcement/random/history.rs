@@ -134,8 +134,10 @@ impl History {
         let cpus = writes.get(&Key(container, "cpu.cpus"));
         let bad = cpus.is_some_and(is_bad);
         if own {
-            // It may replace what cannot be.
-            self.ops[n].bad &= cpus.is_none();
+            // It may replace what cannot be, or be it: an update of another container may be of this one.
+            if cpus.is_some() {
+                self.ops[n].bad = bad;
+            }
             for (key, value) in writes {
                 let ops = self.of.entry(key).or_default();
                 if !ops.contains(&n) {

@@ -107,6 +107,13 @@ fn pause_and_resume() {
         let id = stage.waiting("c");
         for verb in ["pause", "pause", "resume", "resume", "pause"] {
             stage.told(&[verb, &id]);
+            // The kernel freezes in its own time, and crun does not wait for it.
+            let wanted = if verb == "pause" { "paused" } else { "running" };
+            let mut left = 100;
+            while left > 0 && !status(stage, &id).contains(wanted) {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+                left -= 1;
+            }
             stage.note(verb, status(stage, &id));
         }
         stage.note("exec", how(&stage.call(&["exec", &id, "/bin/true"])));
