@@ -41,6 +41,7 @@ async fn a_child_that_keeps_the_pipe_holds_up_nobody() {
     rig.adaptation.shutdown().await;
     assert!(begin.elapsed() < Duration::from_secs(60));
     assert_eq!(rig.log.of("10-a says"), ["gone"]);
-    let child = std::fs::read_to_string(child).unwrap();
-    std::process::Command::new("/bin/kill").arg(child.trim()).status().unwrap();
+    let child: i32 = std::fs::read_to_string(child).unwrap().trim().parse().unwrap();
+    let child = rustix::process::Pid::from_raw(child).unwrap();
+    rustix::process::kill_process(child, rustix::process::Signal::TERM).unwrap();
 }
