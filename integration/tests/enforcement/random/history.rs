@@ -177,8 +177,10 @@ impl History {
             let after = self.ops[seen.op].start;
             let fits = |n: &usize| {
                 let op = &self.ops[*n];
-                let undone_later = op.outcome == Outcome::Made || op.end > seen.when.start;
-                (*n == seen.op || op.end > after) && op.start < seen.when.end && undone_later
+                // What failed is taken back at its end. What an answer did to another container stays, even if the update that it was an answer
+                // to fails later.
+                let there = !matches!(op.outcome, Outcome::Failed(_)) || op.end > seen.when.start;
+                (*n == seen.op || op.end > after) && op.start < seen.when.end && there
             };
             // The runtime writes what it remembers before the rest is written again.
             let in_between = !named(seen.key.1).updatable && self.is_being_updated(seen);
