@@ -83,7 +83,7 @@ fn a_relative_file_is_the_one_of_the_working_directory() {
     let image = Image::with("/elsewhere/daemon.json", "{}\n");
     let mut command = Command::new(env!("CARGO_BIN_EXE_nrictl"));
     command.args(["install", "isulad", "--dry-run", "--engine-config", "daemon.json", "--wrapper"]);
-    let output = command.arg(image.at(WRAPPER)).current_dir(image.at("/work")).output().unwrap();
+    let output = command.arg(image.at(WRAPPER)).current_dir(image.at("/elsewhere")).output().unwrap();
     let out = String::from_utf8(output.stdout).unwrap();
     let expected = format!("{}: would be changed", image.at("/elsewhere/daemon.json").display());
     assert!(out.contains(&expected), "{out} {:?}", output.stderr);
