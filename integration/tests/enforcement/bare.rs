@@ -164,8 +164,21 @@ fn a_burst_stays() {
                 "this runtime or kernel does not know it",
             );
         }
+        if runtime.name == "runc" {
+            // On bare runc first: it forgets.
+            let bare = node.id("bare");
+            let bundle = node.bundle(&bare).resources(resources).make();
+            node.bare(&["create", "--bundle", bundle.dir().to_str().expect("UTF-8"), &bare]).success();
+            assert_eq!(state(&node, &bare)["cpu_burst"], 10000);
+            node.bare(&["update", "--memory", "67108864", &bare]).success();
+            assert!(is_blank(&state(&node, &bare)["cpu_burst"]));
+            node.bare(&["delete", "--force", &bare]).success();
+        }
         update(&node, &id, &json!({"memory": {"limit": 64 << 20}})).success();
         assert_eq!(burst(&node).expect("it was there"), "10000");
+        if runtime.name == "runc" {
+            assert_eq!(state(&node, &id)["cpu_burst"], 10000);
+        }
         check_verified(&node);
     });
 }
