@@ -1,12 +1,10 @@
 //! The engines that run, as far as their own NRI is concerned.
 
 use crate::{
-    command_name,
     containerd::{NriConfig, OwnNri, on_by_default},
-    listening, version_of,
+    listening, process, version_of,
 };
 use nri_config::{PLUGIN_DIR, PLUGIN_SOCKET};
-use procfs::process::all_processes;
 use std::path::{Path, PathBuf};
 
 /// Programs of engines that can have NRI of their own.
@@ -62,8 +60,7 @@ pub fn launcher_of(plugin_path: &Path) -> Option<i32> {
 }
 
 fn processes() -> impl Iterator<Item = (i32, String)> {
-    let pids = all_processes().into_iter().flatten().flatten().map(|p| p.pid());
-    pids.map(|pid| (pid, command_name(pid))).filter(|(_, name)| NAMES.contains(&name.as_str()))
+    process::named(&NAMES)
 }
 
 fn nri_of(pid: i32, name: &str) -> NriState {

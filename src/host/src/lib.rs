@@ -6,21 +6,21 @@
 
 pub mod containerd;
 mod engine;
+mod process;
 
 pub use engine::{NriState, RunningEngine, launcher_of, running_engines};
+pub use process::{command_name, version_of};
 
 use procfs::{
     net::UnixState,
-    process::{FDTarget, Process, all_processes},
+    process::{FDTarget, Process},
 };
 use rustix::net::{
     AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt::socket_peercred,
 };
 use std::{
     collections::HashSet,
-    fs,
     path::{Path, PathBuf},
-    process::{Command, Stdio},
 };
 
 /// Whose process listens on a unix socket, if any does that can still be reached.
@@ -33,27 +33,9 @@ pub fn listener(socket: &Path) -> Option<i32> {
     socket_peercred(&stream).ok().map(|peer| peer.pid.as_raw_nonzero().get())
 }
 
-/// Whether a process of this name runs.
+/// Whether a process of this name runs on the host itself.
 pub fn is_running(name: &str) -> bool {
-    all_processes().into_iter().flatten().flatten().any(|process| command_name(process.pid()) == name)
-}
-
-/// What a process is called; empty when it is gone.
-pub fn command_name(pid: i32) -> String {
-    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    name.trim_end().to_owned()
-}
-
-/// What a process says to `--version`: the program's file is run. The first word that looks like one.
-pub fn version_of(pid: i32) -> Option<String> {
-    let program = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
-    let said =
-        Command::new(program).arg("--version").stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
-    let said = String::from_utf8_lossy(&said.stdout).into_owned();
-    let is_version = |word: &&str| {
-        word.trim_start_matches('v').starts_with(|c: char| c.is_ascii_digit()) && word.contains('.')
-    };
-    said.split_whitespace().find(is_version).map(|word| word.trim_end_matches(',').to_owned())
+    process::named(&[name]).next().is_some()
 }
 
 /// A process, for people.

@@ -1,0 +1,172 @@
+//! Processes by their names: anybody can call a process as an engine's is called, so a name counts only for those of the host itself.
+//!
+//! [`is_of_host`] tells them apart from those of other users, and from containers' own. [`version_of`] runs a program with our rights, and
+//! so only one that nobody else could have put there.
+
+use nri_trust::Owners;
+use procfs::process::{Process, Status, all_processes};
+use std::{
+    fs,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+/// The host's own processes that have one of these names, and which.
+pub(crate) fn named(names: &[&str]) -> impl Iterator<Item = (i32, String)> {
+    let pids = all_processes().into_iter().flatten().flatten().map(|p| p.pid());
+    let all = pids.map(|pid| (pid, command_name(pid)));
+    let wanted: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+    all.filter(move |(pid, name)| wanted.contains(name) && is_of_host(*pid))
+}
+
+/// What a process is called; empty when it is gone.
+pub fn command_name(pid: i32) -> String {
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    name.trim_end().to_owned()
+}
+
+/// Whether a process is root's or that of the user that we run as, and not a container's.
+///
+/// A container is known by its process ids; where it shares the host's, by a program that is not there outside of its mounts.
+fn is_of_host(pid: i32) -> bool {
+    let status = |process: procfs::ProcResult<Process>| process.and_then(|p| p.status());
+    let (Ok(theirs), Ok(ours)) = (status(Process::new(pid)), status(Process::myself())) else { return false };
+    // The owner of its folder in /proc says nothing: it is root's if the process wants it so.
+    let owners = Owners::of_this_process();
+    let uids = [theirs.ruid, theirs.euid, theirs.suid, theirs.fuid];
+    let depth = |status: &Status| status.nspid.as_ref().map(Vec::len);
+    uids.into_iter().all(|uid| owners.contains(uid))
+        && depth(&theirs) == depth(&ours)
+        && (has_our_mounts(pid) || program(pid).is_some())
+}
+
+fn has_our_mounts(pid: i32) -> bool {
+    let mounts = |of: &str| fs::metadata(format!("/proc/{of}/ns/mnt")).ok().map(|m| (m.dev(), m.ino()));
+    let ours = mounts("self");
+    ours.is_some() && mounts(&pid.to_string()) == ours
+}
+
+/// Its program's file, if that is the same file for us, and nobody's to replace but its owner's.
+fn program(pid: i32) -> Option<PathBuf> {
+    let link = PathBuf::from(format!("/proc/{pid}/exe"));
+    let path = fs::read_link(&link).ok()?;
+    Owners::of_this_process().check(&path).ok()?;
+    let identity = |path: &Path| fs::metadata(path).ok().map(|m| (m.dev(), m.ino()));
+    (identity(&path)? == identity(&link)?).then_some(path)
+}
+
+/// What a process says to `--version`: the program's file is run. The first word that looks like one. `None` also where the file is not the
+/// one that runs, or others could change it.
+pub fn version_of(pid: i32) -> Option<String> {
+    let said = Command::new(program(pid)?)
+        .arg("--version")
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .ok()?;
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    let is_version = |word: &&str| {
+        word.trim_start_matches('v').starts_with(|c: char| c.is_ascii_digit()) && word.contains('.')
+    };
+    said.split_whitespace().find(is_version).map(|word| word.trim_end_matches(',').to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{
+        os::unix::{fs::PermissionsExt, process::CommandExt},
+        process::Child,
+        time::{Duration, Instant},
+    };
+
+    /// A name that no other process has.
+    const NAME: &str = "nri-test-engine";
+
+    struct Running(Child);
+
+    impl Drop for Running {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    /// A program of that name, which sleeps.
+    fn engine(dir: &Path, mode: u32) -> PathBuf {
+        fs::set_permissions(dir, fs::Permissions::from_mode(0o755)).unwrap();
+        let file = dir.canonicalize().unwrap().join(NAME);
+        let sleep = ["/bin/sleep", "/usr/bin/sleep"].into_iter().find(|p| Path::new(p).exists()).unwrap();
+        fs::copy(sleep, &file).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+        file
+    }
+
+    fn run(command: &mut Command) -> Running {
+        let child = command.arg("60").spawn().unwrap();
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while command_name(child.id() as i32) != NAME {
+            assert!(Instant::now() < deadline, "it does not start");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Running(child)
+    }
+
+    fn found() -> bool {
+        named(&[NAME]).next().is_some()
+    }
+
+    /// One test, since the processes of others would be found.
+    #[test]
+    fn only_the_hosts_own_processes_are_taken_for_what_they_are_called() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = engine(dir.path(), 0o755);
+        let own = run(&mut Command::new(&file));
+        let pid = own.0.id() as i32;
+        assert!(found());
+        assert!(version_of(pid).is_some_and(|v| v.contains('.')), "{:?}", version_of(pid));
+        // A program that anybody could have written is not run.
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o777)).unwrap();
+        assert_eq!(version_of(pid), None);
+        // Nor is another one that took its place, or none.
+        fs::rename(&file, dir.path().join("old")).unwrap();
+        assert_eq!(version_of(pid), None);
+        fs::write(&file, "#!/bin/sh\necho v2.0.0\n").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        assert_eq!(version_of(pid), None);
+        drop(own);
+        assert!(!found());
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: only root can be another user");
+            return;
+        }
+        let file = engine(dir.path(), 0o755);
+        let of_another = run(Command::new(&file).uid(65534).gid(65534));
+        assert!(!found(), "another user's");
+        drop(of_another);
+        let unshare = |how: &str| {
+            let mut command = Command::new("unshare");
+            command.args([how, "--fork", "--kill-child", "--"]).arg(&file).arg("60");
+            command
+        };
+        let probe = Command::new("unshare").args(["--pid", "--fork", "true"]).status();
+        if !probe.is_ok_and(|s| s.success()) {
+            println!("skipped: no PID namespaces here");
+            return;
+        }
+        let container = Running(unshare("--pid").spawn().unwrap());
+        let children = format!("/proc/{0}/task/{0}/children", container.0.id());
+        let deadline = Instant::now() + Duration::from_secs(10);
+        let inner = loop {
+            assert!(Instant::now() < deadline, "it does not start");
+            let child = fs::read_to_string(&children).unwrap_or_default().trim().parse().ok();
+            match child.filter(|pid| command_name(*pid) == NAME) {
+                Some(pid) => break pid,
+                None => std::thread::sleep(Duration::from_millis(2)),
+            }
+        };
+        assert!(!found(), "a container's");
+        assert!(!is_of_host(inner));
+    }
+}
