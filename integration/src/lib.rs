@@ -20,10 +20,12 @@ mod process;
 mod programs;
 mod runtime;
 mod seen;
+mod sessions;
 mod skip;
 mod terminal;
 mod tree;
 mod versions;
+mod view;
 mod wait;
 
 pub use bundle::Bundle;
@@ -44,4 +46,5 @@ pub use skip::{limitation, skip};
 pub use terminal::Terminal;
 pub use tree::{cgroups_of, digest_tree};
 pub use versions::{Version, versions};
+pub use view::View;
 pub use wait::{PATIENCE, wait_until};

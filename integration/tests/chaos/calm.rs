@@ -3,11 +3,11 @@
 use super::{
     calls::call,
     lives::containers_of_host,
-    plugins::{External, processes, view},
+    plugins::External,
     rng::Rng,
     run::{Run, lock},
 };
-use nri_integration::{Process, Program, cgroups_of};
+use nri_integration::{Process, Program, View, cgroups_of};
 use serde_json::json;
 use std::{
     collections::BTreeSet,
@@ -59,7 +59,7 @@ pub(super) fn check(run: &Run, go: &Program, externals: Vec<External>) {
     known(run, 0, 0);
     agree(run, &Live::default(), &last.journal);
     settled(run, || {
-        let live = processes(run).into_iter().map(|(_, journal)| (view(&journal), journal));
+        let live = run.node.sessions().into_iter().map(|(_, journal)| (View::of_session(&journal), journal));
         let mut connected = live.filter(|(view, _)| view.synchronized && !view.closed);
         connected.find(|(view, _)| !view.unfinished().is_empty()).map(|(view, journal)| {
             format!("{} has not heard the end of {:?}", journal.display(), view.unfinished())
@@ -129,7 +129,12 @@ fn known(run: &Run, containers: usize, pods: usize) {
 /// All plugins that are connected believe in these.
 fn agree(run: &Run, host: &Live, last: &Path) {
     settled(run, || {
-        let live: Vec<_> = processes(run).into_iter().map(|(_, journal)| (view(&journal), journal)).collect();
+        let live: Vec<_> = run
+            .node
+            .sessions()
+            .into_iter()
+            .map(|(_, journal)| (View::of_session(&journal), journal))
+            .collect();
         let launched = ["10-adjust.", "20-go."].iter().find(|name| {
             let is = |path: &Path| path.file_name().is_some_and(|f| f.to_string_lossy().starts_with(**name));
             !live.iter().any(|(view, journal)| view.synchronized && is(journal))
@@ -142,7 +147,7 @@ fn agree(run: &Run, host: &Live, last: &Path) {
         }
         // One that was refused or cut off waits for its end.
         let connected = live.into_iter().filter(|(view, _)| view.synchronized && !view.closed);
-        let differs = |(view, journal): (super::views::View, PathBuf)| {
+        let differs = |(view, journal): (View, PathBuf)| {
             (view.containers() != host.containers || view.pods() != host.pods).then(|| {
                 let (name, containers, pods) = (journal.display(), view.containers(), view.pods());
                 format!("{name} believes in {containers:?} and pods {pods:?}, and there are {host:?}")
@@ -159,8 +164,12 @@ fn a_life(run: &Run, rng: &mut Rng) {
     fs::create_dir(&bundle).expect("our directory");
     fs::write(bundle.join("config.json"), &document).expect("our directory");
     lock(&run.documents).insert(id.clone(), document);
-    let before: Vec<_> =
-        processes(run).into_iter().filter(|(_, j)| !view(j).closed && view(j).synchronized).collect();
+    let before: Vec<_> = run
+        .node
+        .sessions()
+        .into_iter()
+        .filter(|(_, j)| !View::of_session(j).closed && View::of_session(j).synchronized)
+        .collect();
     let dir = bundle.to_str().expect("our paths are UTF-8");
     // Plugins of the run are there still; some refuse.
     let calls: [&[&str]; 4] = [
@@ -180,7 +189,8 @@ fn a_life(run: &Run, rng: &mut Rng) {
         let short = before.iter().find_map(|(_, journal)| {
             let told = nri_integration::Journal::new(journal).events(&id);
             let told: Vec<_> = told.iter().map(String::as_str).filter(|e| LIFE.contains(e)).collect();
-            (!view(journal).closed && told != LIFE).then(|| format!("{}: {told:?}", journal.display()))
+            (!View::of_session(journal).closed && told != LIFE)
+                .then(|| format!("{}: {told:?}", journal.display()))
         });
         short.map(|why| format!("a life without faults was told as {why}"))
     });
@@ -189,7 +199,7 @@ fn a_life(run: &Run, rng: &mut Rng) {
 /// What each plugin heard came in order, whenever it was there.
 fn sessions(run: &Run) {
     for entry in fs::read_dir(run.node.path("journals")).expect("our directory").flatten() {
-        let view = view(&entry.path());
+        let view = View::of_session(&entry.path());
         run.count("sessions");
         for why in view.wrong {
             run.wrong(format!("{}: {why}", entry.path().display()));

@@ -1,10 +1,6 @@
 //! What goes wrong meanwhile, with everything but the wrappers (see `calls`): `nrid`, plugins, connections, the disk.
 
-use super::{
-    plugins::{External, processes},
-    rng::Rng,
-    run::Run,
-};
+use super::{plugins::External, rng::Rng, run::Run};
 use nri_integration::{Process, Program};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
@@ -88,7 +84,7 @@ pub(super) fn plugins(run: &Run, rng: &mut Rng, go: &Program) -> Vec<External> {
 }
 
 fn hurt(run: &Run, rng: &mut Rng) {
-    let all = processes(run);
+    let all = run.node.sessions();
     let Some((plugin, journal)) = rng.pick(&all) else { return };
     let name = journal.file_name().unwrap_or_default().to_string_lossy();
     match rng.within(0..4) {

@@ -12,7 +12,6 @@ mod lives;
 mod plugins;
 mod rng;
 mod run;
-mod views;
 
 use lives::Lane;
 use nri_integration::*;

@@ -3,14 +3,12 @@
 use super::{
     rng::Rng,
     run::{Run, lock},
-    views::View,
 };
-use nri_integration::{Journal, Process, Program};
+use nri_integration::Program;
 use serde_json::{Value, json};
 use std::{
     fs::{self, File},
     io::Write,
-    os::unix::fs::PermissionsExt,
     path::PathBuf,
     process::{Child, Command, Stdio},
 };
@@ -32,8 +30,7 @@ const LIFE: [&str; 11] = [
 
 /// Those that are launched, and launched again.
 pub(super) fn install(run: &Run, go: &Program) {
-    launch(
-        run,
+    run.node.launch_in_sessions(
         "10-adjust",
         &Program::Adjust,
         "[create]\nenv = { set = { CHAOS = 'yes' } }\n[create.resources]\nshares = 300\n",
@@ -42,18 +39,7 @@ pub(super) fn install(run: &Run, go: &Program) {
         {"event": "CreateContainer", "adjust": {"annotations": {"chaos": "yes"}}},
         {"event": "StartContainer", "sleep": 0.02}
     ]);
-    launch(run, "20-go", go, &json!({"events": LIFE, "rules": rules}).to_string());
-}
-
-/// A script: what is launched has no arguments, and each process is to have a journal of its own.
-fn launch(run: &Run, name: &str, program: &Program, config: &str) {
-    let node = &run.node;
-    fs::write(node.path("conf.d").join(format!("{name}.conf")), config).expect("our directory");
-    let journal = node.path("journals").join(name);
-    let text = format!("#!/bin/sh\nexec '{}' --log \"{}.$$\"\n", program.path().display(), journal.display());
-    let file = node.path("plugins").join(name);
-    fs::write(&file, text).expect("our directory");
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("our file");
+    run.node.launch_in_sessions("20-go", go, &json!({"events": LIFE, "rules": rules}).to_string());
 }
 
 /// A plugin that came by itself; it ends with this value.
@@ -129,20 +115,4 @@ impl Drop for External {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// The processes of plugins, by journal.
-pub(super) fn processes(run: &Run) -> Vec<(Process, PathBuf)> {
-    let journals = run.node.path("journals").into_os_string().into_string().expect("our paths are UTF-8");
-    let journal = |process: &Process| {
-        let line = fs::read(format!("/proc/{}/cmdline", process.0)).ok()?;
-        let mut arguments = line.split(|b| *b == 0).map(String::from_utf8_lossy);
-        arguments.find(|a| a.starts_with(&journals)).map(|a| PathBuf::from(a.into_owned()))
-    };
-    Process::all().into_iter().filter_map(|p| journal(&p).map(|journal| (p, journal))).collect()
-}
-
-/// What a plugin believes now.
-pub(super) fn view(journal: &std::path::Path) -> View {
-    View::of(&Journal::new(journal).entries())
 }

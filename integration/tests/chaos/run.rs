@@ -41,7 +41,7 @@ impl Run {
         let config = fs::read_to_string(node.config()).expect("it was written");
         // The log is not to fill the small disk.
         fs::write(node.config(), format!("{config}[log]\nfile = {:?}\n", node.path("nrid.log"))).unwrap();
-        fs::create_dir(node.path("journals")).expect("our directory");
+        node.journals();
         let template = Self::template_of(&node);
         Self {
             node,

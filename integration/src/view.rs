@@ -26,38 +26,39 @@ enum PodPhase {
 
 /// A plugin's view of the host.
 #[derive(Debug, Default)]
-pub(super) struct View {
+pub struct View {
     containers: BTreeMap<String, (Phase, String)>,
     pods: BTreeMap<String, PodPhase>,
     /// What came out of order.
-    pub(super) wrong: Vec<String>,
+    pub wrong: Vec<String>,
     /// The connection has ended.
-    pub(super) closed: bool,
-    pub(super) synchronized: bool,
+    pub closed: bool,
+    /// It was told what there is.
+    pub synchronized: bool,
 }
 
 impl View {
     /// From a journal of one session.
-    pub(super) fn of(entries: &[Value]) -> Self {
+    pub fn of(entries: &[Value]) -> Self {
         let mut view = Self::default();
         entries.iter().for_each(|entry| view.hear(entry));
         view
     }
 
     /// The containers that it believes to be there, and not stopped: others are in no synchronization either.
-    pub(super) fn containers(&self) -> BTreeSet<String> {
+    pub fn containers(&self) -> BTreeSet<String> {
         let live = self.containers.iter().filter(|(_, (phase, _))| *phase < Phase::Stopped);
         live.map(|(id, _)| id.clone()).collect()
     }
 
     /// The pods that it believes to be there, and not stopped.
-    pub(super) fn pods(&self) -> BTreeSet<String> {
+    pub fn pods(&self) -> BTreeSet<String> {
         let live = self.pods.iter().filter(|(_, phase)| **phase < PodPhase::Stopped);
         live.map(|(id, _)| id.clone()).collect()
     }
 
     /// Those of which it has not heard the end.
-    pub(super) fn unfinished(&self) -> Vec<String> {
+    pub fn unfinished(&self) -> Vec<String> {
         let containers = self.containers.iter().filter(|(_, (phase, _))| *phase < Phase::Removed);
         let pods = self.pods.iter().filter(|(_, phase)| **phase < PodPhase::Removed);
         containers.map(|(id, _)| id.clone()).chain(pods.map(|(id, _)| format!("pod {id}"))).collect()

@@ -1,0 +1,146 @@
+//! Which system calls change something that others can see, and what they are about.
+//!
+//! Not among them: what wakes threads of the program itself, its log, and whatever concerns its own memory and descriptors.
+
+use nix::{libc, unistd::Pid};
+use std::{
+    fs::{self, File},
+    os::unix::fs::FileExt,
+};
+
+/// How what is changed is found in the call's arguments.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum About {
+    Nothing,
+    /// A descriptor.
+    Fd,
+    /// The same, but not one that only wakes.
+    Written,
+    /// A path, in this argument.
+    Path(usize),
+    /// A path, in this argument, if the flags in the next one make it.
+    Created(usize),
+    /// A process, unless these flags make a thread.
+    Process,
+    /// The same, behind a pointer.
+    Process3,
+}
+
+use About::{Created, Fd, Nothing, Path, Process, Process3, Written};
+
+const CALLS: &[(libc::c_long, &str, About)] = &[
+    (libc::SYS_openat, "openat", Created(1)),
+    (libc::SYS_write, "write", Written),
+    (libc::SYS_writev, "writev", Written),
+    (libc::SYS_pwrite64, "pwrite", Written),
+    (libc::SYS_sendto, "sendto", Fd),
+    (libc::SYS_sendmsg, "sendmsg", Fd),
+    (libc::SYS_connect, "connect", Fd),
+    (libc::SYS_bind, "bind", Fd),
+    (libc::SYS_listen, "listen", Fd),
+    (libc::SYS_ftruncate, "ftruncate", Fd),
+    (libc::SYS_fsync, "fsync", Fd),
+    (libc::SYS_fdatasync, "fdatasync", Fd),
+    (libc::SYS_fchmod, "fchmod", Fd),
+    (libc::SYS_fchmodat, "fchmodat", Path(1)),
+    (libc::SYS_fchown, "fchown", Fd),
+    (libc::SYS_flock, "flock", Fd),
+    (libc::SYS_renameat2, "renameat2", Path(1)),
+    (libc::SYS_unlinkat, "unlinkat", Path(1)),
+    (libc::SYS_mkdirat, "mkdirat", Path(1)),
+    (libc::SYS_linkat, "linkat", Path(3)),
+    (libc::SYS_symlinkat, "symlinkat", Path(2)),
+    (libc::SYS_execve, "execve", Path(0)),
+    (libc::SYS_execveat, "execveat", Path(1)),
+    (libc::SYS_clone, "clone", Process),
+    (libc::SYS_clone3, "clone3", Process3),
+    (libc::SYS_kill, "kill", Nothing),
+    (libc::SYS_pidfd_send_signal, "pidfd_send_signal", Nothing),
+    (libc::SYS_setsid, "setsid", Nothing),
+    (libc::SYS_setpgid, "setpgid", Nothing),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_open, "open", Created(0)),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_rename, "rename", Path(0)),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_renameat, "renameat", Path(1)),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_unlink, "unlink", Path(0)),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_rmdir, "rmdir", Path(0)),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_mkdir, "mkdir", Path(0)),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_chmod, "chmod", Path(0)),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_fork, "fork", Nothing),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_vfork, "vfork", Nothing),
+];
+
+/// Number and arguments of the system call that a stopped thread is about to make.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn call(pid: Pid) -> nix::Result<(libc::c_long, [u64; 4])> {
+    let regs = nix::sys::ptrace::getregs(pid)?;
+    Ok((regs.orig_rax.cast_signed(), [regs.rdi, regs.rsi, regs.rdx, regs.r10]))
+}
+
+/// Number and arguments of the system call that a stopped thread is about to make.
+#[cfg(target_arch = "aarch64")]
+pub(crate) fn call(pid: Pid) -> nix::Result<(libc::c_long, [u64; 4])> {
+    let regs = nix::sys::ptrace::getregs(pid)?.regs;
+    Ok((regs[8].cast_signed(), [regs[0], regs[1], regs[2], regs[3]]))
+}
+
+/// What a stopped thread is about to change, if it is.
+pub(crate) fn change(pid: Pid, number: libc::c_long, arguments: [u64; 4]) -> Option<String> {
+    let (_, name, about) = CALLS.iter().find(|(n, ..)| *n == number)?;
+    let told = match *about {
+        Nothing => String::new(),
+        Fd => file(pid, arguments[0]),
+        Written => {
+            let file = file(pid, arguments[0]);
+            if file.contains("[eventfd]") || file.ends_with(".log") {
+                return None;
+            }
+            file
+        }
+        Path(n) => path(pid, arguments[n]),
+        Created(n) => {
+            let makes = arguments[n + 1] & libc::O_CREAT.cast_unsigned() as u64 != 0;
+            let path = path(pid, arguments[n]);
+            if !makes || path.ends_with(".log") {
+                return None;
+            }
+            path
+        }
+        Process => is_process(arguments[0])?,
+        Process3 => {
+            let mut flags = [0; 8];
+            memory(pid)?.read_exact_at(&mut flags, arguments[0]).ok()?;
+            is_process(u64::from_ne_bytes(flags))?
+        }
+    };
+    Some(format!("{name} {told}"))
+}
+
+fn is_process(flags: u64) -> Option<String> {
+    (flags & libc::CLONE_THREAD.cast_unsigned() as u64 == 0).then(String::new)
+}
+
+fn file(pid: Pid, fd: u64) -> String {
+    let link = fs::read_link(format!("/proc/{pid}/fd/{fd}")).unwrap_or_default();
+    link.to_string_lossy().into_owned()
+}
+
+fn memory(pid: Pid) -> Option<File> {
+    File::open(format!("/proc/{pid}/mem")).ok()
+}
+
+fn path(pid: Pid, at: u64) -> String {
+    let mut bytes = [0; 512];
+    // The end of a page may be the end of what can be read.
+    let n = memory(pid).and_then(|file| file.read_at(&mut bytes, at).ok()).unwrap_or(0);
+    let end = bytes[..n].iter().position(|b| *b == 0).unwrap_or(n);
+    String::from_utf8_lossy(&bytes[..end]).into_owned()
+}
