@@ -4,7 +4,7 @@
 use nri_api::PluginId;
 use nri_api::proto::Event;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{UnixListener, UnixStream};
@@ -19,6 +19,7 @@ use crate::launch::launch;
 use crate::line::Line;
 use crate::output::Output;
 use crate::peers::{Peer, PeerRefusal};
+use crate::reload::Launches;
 use crate::restart::Restarts;
 use crate::status::{Origin, PluginState, PluginStatus, Record, Registry, involved};
 use crate::{AdaptError, Config, Host, SessionError};
@@ -42,11 +43,15 @@ pub struct LaunchOutcome {
 }
 
 pub(crate) struct Inner {
-    pub(crate) config: Config,
+    config: RwLock<Arc<Config>>,
     pub(crate) host: Arc<dyn Host>,
     pub(crate) line: Line,
     pub(crate) registry: Registry,
     pub(crate) restarts: Restarts,
+    /// What runs of the plugin directory, or was to run.
+    pub(crate) launched: Launches,
+    /// Whoever launches holds it with others; a reload holds it alone, so that nobody comes up meanwhile.
+    pub(crate) launching: tokio::sync::RwLock<()>,
     output: Output,
     pub(crate) runtime: Handle,
     shutdown: watch::Sender<bool>,
@@ -66,12 +71,14 @@ impl Adaptation {
         host: Arc<dyn Host>,
     ) -> Result<(Self, Vec<LaunchOutcome>), AdaptError> {
         let inner = Arc::new(Inner {
-            config,
+            config: RwLock::new(Arc::new(config)),
             output: Output::new(host.clone()),
             host,
             line: Line::default(),
             registry: Registry::default(),
             restarts: Restarts::default(),
+            launched: Launches::default(),
+            launching: tokio::sync::RwLock::default(),
             runtime: Handle::current(),
             shutdown: watch::Sender::new(false),
             tasks: Mutex::default(),
@@ -94,7 +101,7 @@ impl Adaptation {
     /// # Errors
     /// [`AdaptError::ConnectionsDisabled`].
     pub fn serve(&self, listener: UnixListener) -> Result<(), AdaptError> {
-        if self.inner.config.disable_connections {
+        if self.inner.config().disable_connections {
             return Err(AdaptError::ConnectionsDisabled);
         }
         let adaptation = self.clone();
@@ -138,7 +145,7 @@ impl Adaptation {
     where
         S: AsyncRead + AsyncWrite + Send + 'static,
     {
-        let place = self.inner.registry.take_place(&self.inner.config.peers, pid);
+        let place = self.inner.registry.take_place(&self.inner.config().peers, pid);
         let record = place.inspect_err(|e| self.inner.refused(pid, e))?;
         self.bring_in(stream, record).await
     }
@@ -159,7 +166,8 @@ impl Adaptation {
     /// # Errors
     /// Why it did not become active.
     pub async fn launch(&self, path: &Path) -> Result<PluginId, SessionError> {
-        let found = examine(path, &self.inner.config)?.ok_or(SessionError::NotExecutable)?;
+        let _launching = self.inner.launching.read().await;
+        let found = examine(path, &self.inner.config())?.ok_or(SessionError::NotExecutable)?;
         let serial = self.inner.registry.serial();
         match self.inner.clone().bring_up(found.clone(), serial).await {
             Ok(ready) => self.inner.admit(ready).await,
@@ -178,7 +186,7 @@ impl Adaptation {
     /// Whether a request of this kind has to be made at all: some plugin subscribed to it, or may still, or a creation is subject to
     /// rules that hold without plugins too.
     pub fn wants(&self, event: Event) -> bool {
-        let config = &self.inner.config;
+        let config = self.inner.config();
         let rules = config.default_validator.is_some() || config.policies.iter().any(|p| p.required);
         self.inner.registry.wants(involved(event)) || (event == Event::CREATE_CONTAINER && rules)
     }
@@ -197,7 +205,7 @@ impl Adaptation {
         let mut ending = JoinSet::new();
         for plugin in inner.line.plugins() {
             let launched = matches!(plugin.record.get().origin, Origin::Launched(_));
-            let grace = plugin.timeout.min(inner.config.stop_grace);
+            let grace = plugin.timeout.min(inner.config().stop_grace);
             ending.spawn(async move {
                 if launched {
                     // An old plugin does not know it, a hanging one does not answer: it is a courtesy.
@@ -221,7 +229,7 @@ impl Adaptation {
     }
 
     async fn launch_all(&self) -> Vec<LaunchOutcome> {
-        let config = self.inner.config.clone();
+        let config = self.inner.config();
         let (found, skipped) = match tokio::task::spawn_blocking(move || discover(&config)).await {
             Ok(discovered) => discovered,
             Err(e) => {
@@ -241,42 +249,66 @@ impl Adaptation {
             })
             .collect();
 
-        let mut launches = Vec::new();
-        for found in found {
-            let serial = self.inner.registry.serial();
-            let launch = tokio::spawn(self.inner.clone().bring_up(found.clone(), serial));
-            launches.push((found, launch));
-        }
-        let mut prepared = Vec::new();
-        for (found, launch) in launches {
-            let ready = launch.await.unwrap_or_else(|e| Err(SessionError::Unregistered(e.to_string())));
-            // A required one fails the start; nobody is to come up meanwhile.
-            if ready.is_err() && !self.inner.is_required(&found.path) {
-                self.inner.restart(&found, Duration::ZERO);
-            }
-            prepared.push((found.path, ready));
-        }
-        // In the order of file names, which is that of indices.
-        for (path, ready) in prepared {
-            let result = match ready {
-                Ok(ready) => self.inner.admit(ready).await,
-                Err(e) => Err(e),
-            };
-            outcomes.push(LaunchOutcome { path, result });
-        }
+        // A required one fails the start; nobody is to come up meanwhile.
+        let inner = &self.inner;
+        outcomes.extend(inner.launch_each(found, |found| !inner.is_required(&found.path)).await);
         outcomes.sort_by(|a, b| a.path.cmp(&b.path));
         outcomes
     }
 }
 
 impl Inner {
+    /// What holds now.
+    pub(crate) fn config(&self) -> Arc<Config> {
+        self.config.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// From now on this holds.
+    pub(crate) fn set_config(&self, config: Arc<Config>) {
+        *self.config.write().unwrap_or_else(PoisonError::into_inner) = config;
+    }
+
+    /// Launches programs, at the same time, and admits them in the order in which they are given: that of file names, which is that of indices. Of
+    /// those that fail, the ones that `again` chooses are launched again.
+    pub(crate) async fn launch_each(
+        self: &Arc<Self>,
+        found: Vec<Found>,
+        again: impl Fn(&Found) -> bool,
+    ) -> Vec<LaunchOutcome> {
+        let mut launches = Vec::new();
+        for found in found {
+            let serial = self.registry.serial();
+            let launch = tokio::spawn(self.clone().bring_up(found.clone(), serial));
+            launches.push((found, launch));
+        }
+        let mut prepared = Vec::new();
+        for (found, launch) in launches {
+            let ready = launch.await.unwrap_or_else(|e| Err(SessionError::Unregistered(e.to_string())));
+            if ready.is_err() && again(&found) {
+                self.restart(&found, Duration::ZERO);
+            }
+            prepared.push((found.path, ready));
+        }
+        let mut outcomes = Vec::new();
+        for (path, ready) in prepared {
+            let result = match ready {
+                Ok(ready) => self.admit(ready).await,
+                Err(e) => Err(e),
+            };
+            outcomes.push(LaunchOutcome { path, result });
+        }
+        outcomes
+    }
+
     /// Launches a program, up to its subscription.
     pub(crate) async fn bring_up(self: Arc<Self>, found: Found, serial: u64) -> Result<Ready, SessionError> {
         self.restarts.begin(&found.path);
         self.registry.forget(&found.path);
         let record =
             self.registry.add(serial, Some(found.id.clone()), Origin::Launched(found.path.clone()), None);
-        match launch(&found, &self.config, self.output.clone()).await {
+        let config = self.config();
+        self.launched.note(&found, &config);
+        match launch(&found, &config, self.output.clone()).await {
             Ok((stream, process)) => {
                 record.set(|s| s.pid = process.pid);
                 let (config, process) = (found.config.clone(), Some(process));
@@ -292,9 +324,10 @@ impl Inner {
 
     /// Lets a connection in, if whoever is at its other end may connect.
     fn take_in(&self, stream: &UnixStream) -> Result<Arc<Record>, PeerRefusal> {
+        let config = self.config();
         let peer = Peer::of(stream).inspect_err(|e| self.refused(None, e))?;
-        let checked = peer.check(&self.config.peers);
-        let taken = checked.and_then(|()| self.registry.take_place(&self.config.peers, peer.pid));
+        let checked = peer.check(&config.peers);
+        let taken = checked.and_then(|()| self.registry.take_place(&config.peers, peer.pid));
         taken.inspect_err(|e| self.refused(peer.pid, e))
     }
 
@@ -340,13 +373,13 @@ impl Inner {
 
     fn is_required(&self, path: &Path) -> bool {
         id_of(path).is_some_and(|id| {
-            let policy = self.config.policy(&id);
+            let policy = self.config().policy(&id);
             // One for all plugins asks for some plugin, not for each.
             policy.required && policy.plugin != "*"
         })
     }
 }
 
-fn id_of(path: &Path) -> Option<PluginId> {
+pub(crate) fn id_of(path: &Path) -> Option<PluginId> {
     PluginId::from_file_name(path.file_name()?.to_str()?).ok()
 }

@@ -83,7 +83,7 @@ impl Inner {
         &self,
         stream: S,
         record: &Arc<Record>,
-        config: String,
+        text: String,
         process: Option<&Process>,
     ) -> Result<(Plugin, RuntimeEnd, Arc<Service>), SessionError>
     where
@@ -103,7 +103,8 @@ impl Inner {
                 }
             },
         };
-        let limit = self.config.registration_timeout;
+        let config = self.config();
+        let limit = config.registration_timeout;
         let registration = tokio::select! {
             biased;
             registration = registration => registration,
@@ -126,14 +127,14 @@ impl Inner {
             s.state = PluginState::Configuring;
         });
 
-        let policy = self.config.policy(&id);
-        let limit = self.config.timeout(&policy);
+        let policy = config.policy(&id);
+        let limit = config.timeout(&policy);
         let session: Arc<dyn PluginSession> = Arc::new(end.plugin().clone());
         let request = ConfigureRequest {
-            config,
-            runtime_name: self.config.runtime_name.clone(),
-            runtime_version: self.config.runtime_version.clone(),
-            registration_timeout: millis(self.config.registration_timeout),
+            config: text,
+            runtime_name: config.runtime_name.clone(),
+            runtime_version: config.runtime_version.clone(),
+            registration_timeout: millis(config.registration_timeout),
             request_timeout: millis(limit),
             NRI_version: NRI_VERSION.to_owned(),
             ..Default::default()
@@ -253,9 +254,10 @@ impl Inner {
             }
             let active = since.elapsed();
             inner.changed(inner.registry.end(&plugin.record, why));
-            if let Some(found) = found {
+            if let Some(found) = found.filter(|_| !plugin.is_retired()) {
                 inner.restart(&found, active);
             }
+            plugin.set_over();
         });
     }
 }

@@ -16,7 +16,8 @@ impl Adaptation {
     /// Asks the plugins about a container to be created, and calls `commit` with the outcome, at this request's turn.
     ///
     /// The commit performs the effects: record the container, update the others, write its document. Commits run one at a time, in the order in which their
-    /// requests entered, which is when this future is first polled; the host's snapshot for a new plugin is taken between two of them. A
+    /// requests entered, which is when this future is first polled, or when a
+    /// reload that relaunches plugins is over; the host's snapshot for a new plugin is taken between two of them. A
     /// commit must not wait for another request.
     ///
     /// A future that is dropped gives the request up: nothing is committed, though plugins may have been asked already. The same holds for
@@ -29,7 +30,7 @@ impl Adaptation {
         request: CreateContainerRequest,
         commit: impl AsyncFnOnce(CreateOutcome) -> R,
     ) -> Result<R, AdaptError> {
-        let passage = self.inner.line.enter(Event::CREATE_CONTAINER);
+        let passage = self.inner.line.enter_open(Event::CREATE_CONTAINER).await;
         let Passage { stops, validation, commit: committing } = passage;
         let container = request.container.unwrap_or_default();
         let id = container.id.clone();
@@ -64,7 +65,8 @@ impl Adaptation {
 
     /// Fails if no plugin that is still there satisfies some policy that requires one.
     fn check_required(&self, plugins: &[Arc<Plugin>], container: &str) -> Result<(), AdaptError> {
-        let required = self.inner.config.policies.iter().filter(|p| p.required);
+        let config = self.inner.config();
+        let required = config.policies.iter().filter(|p| p.required);
         let missing =
             |policy: &&crate::PluginPolicy| !plugins.iter().any(|p| !p.is_ended() && policy.matches(&p.id));
         match required.into_iter().find(missing) {
@@ -84,7 +86,8 @@ impl Adaptation {
         outcome: &CreateOutcome,
         place: Place,
     ) -> Result<(), AdaptError> {
-        let config = self.inner.config.default_validator.as_ref();
+        let config = self.inner.config();
+        let config = config.default_validator.as_ref();
         let validators: Vec<_> = plugins
             .iter()
             .filter(|p| p.mask.contains(Event::VALIDATE_CONTAINER_ADJUSTMENT))

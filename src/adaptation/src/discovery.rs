@@ -7,7 +7,7 @@ use nri_api::{InvalidPlugin, PluginId};
 use nri_trust::{Owners, Untrusted};
 use std::fs;
 use std::io::{self, Read};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// A plugin that can be launched.
@@ -18,7 +18,12 @@ pub(crate) struct Found {
     pub(crate) path: PathBuf,
     /// What `Configure` hands over; empty without a file.
     pub(crate) config: String,
+    /// Which program it was when it was looked at.
+    pub(crate) program: Program,
 }
+
+/// What tells a program from one that takes its place: device, inode, size, and when it was changed.
+pub(crate) type Program = (u64, u64, u64, i64, i64);
 
 /// Why a file in the plugin directory, or all of the directory, cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -99,7 +104,8 @@ pub(crate) fn examine(path: &Path, config: &Config) -> Result<Option<Found>, Ski
     if is_wasm(path).map_err(SkipReason::Unreadable)? {
         return Err(SkipReason::Wasm);
     }
-    Ok(Some(Found { config: plugin_config(&id, config)?, id, path: path.to_owned() }))
+    let program = (meta.dev(), meta.ino(), meta.size(), meta.mtime(), meta.mtime_nsec());
+    Ok(Some(Found { config: plugin_config(&id, config)?, id, path: path.to_owned(), program }))
 }
 
 /// `NN-name.conf`, else `name.conf`, else nothing.

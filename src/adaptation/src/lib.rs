@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `adaptation` | start, listening, launching, status, shutdown |
 //! | `discovery`, `launch`, `output`, `restart` | the plugin directory; programs, what they write, and when they are launched again |
+//! | `reload` | another configuration, and what changed in the plugin directory, while plugins run |
 //! | `privileges`, `launcher` | as whom they run: said, and done |
 //! | `peers`, `permissions` | who may connect; what a plugin may change |
 //! | `connect`, `service`, `synchronize` | the life of a session; what a plugin may call; the first view of the state |
@@ -35,6 +36,7 @@ mod peers;
 mod permissions;
 mod plugin;
 mod privileges;
+mod reload;
 mod restart;
 mod service;
 mod session;
@@ -52,6 +54,7 @@ pub use host::{Host, Snapshot};
 pub use peers::PeerRefusal;
 pub use permissions::{Denied, Permissions, Rule, UnknownGroup, field_groups};
 pub use privileges::{InvalidArgument, Privileges};
+pub use reload::{Change, Done, Due};
 pub use status::{Origin, PluginState, PluginStatus};
 pub use synchronize::TooLarge;
 pub use update::StopOutcome;

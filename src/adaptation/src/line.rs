@@ -18,6 +18,7 @@
 
 use nri_api::proto::Event;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::watch;
 
 use crate::plugin::Plugin;
 use crate::station::{Place, Station};
@@ -28,6 +29,17 @@ pub(crate) struct Line {
     plugins: Mutex<Vec<Arc<Plugin>>>,
     validation: Station,
     commit: Station,
+    /// Closed while a plugin is relaunched, to requests that it could change. It is changed and looked at under the lock of the plugins.
+    open: Open,
+}
+
+/// Whether the line is open.
+struct Open(watch::Sender<bool>);
+
+impl Default for Open {
+    fn default() -> Self {
+        Self(watch::Sender::new(true))
+    }
 }
 
 /// The places of one request. A place that is dropped is given up.
@@ -43,6 +55,15 @@ pub(crate) struct Stop {
     pub(crate) place: Option<Place>,
 }
 
+/// A line that is closed. Dropping it opens the line.
+pub(crate) struct Closed<'a>(&'a Line);
+
+impl Drop for Closed<'_> {
+    fn drop(&mut self) {
+        self.0.open.0.send_replace(true);
+    }
+}
+
 /// The places of a plugin that registers.
 pub(crate) struct Admission {
     pub(crate) station: Place,
@@ -52,7 +73,24 @@ pub(crate) struct Admission {
 impl Line {
     /// Enters a request.
     pub(crate) fn enter(&self, event: Event) -> Passage {
-        let plugins = self.lock();
+        self.enter_with(&self.lock(), event)
+    }
+
+    /// Enters a request that must not miss a plugin that is being relaunched: at once, or when it is there again.
+    pub(crate) async fn enter_open(&self, event: Event) -> Passage {
+        loop {
+            {
+                let plugins = self.lock();
+                if *self.open.0.borrow() {
+                    return self.enter_with(&plugins, event);
+                }
+            }
+            // The sender is in self.
+            let _ = self.open.0.subscribe().wait_for(|open| *open).await;
+        }
+    }
+
+    fn enter_with(&self, plugins: &[Arc<Plugin>], event: Event) -> Passage {
         let stop = |plugin: &Arc<Plugin>| Stop {
             place: plugin.mask.contains(event).then(|| plugin.station.queue()),
             plugin: plugin.clone(),
@@ -83,6 +121,21 @@ impl Line {
     /// Takes a plugin out. Who has a place there keeps it.
     pub(crate) fn remove(&self, plugin: &Plugin) {
         self.lock().retain(|p| p.serial != plugin.serial);
+    }
+
+    /// Takes plugins out, for others in their places, and closes the line until the guard is dropped: what these could change, waits for them.
+    pub(crate) fn replace(&self, leaving: &[Arc<Plugin>]) -> Closed<'_> {
+        let mut plugins = self.lock();
+        self.open.0.send_replace(false);
+        plugins.retain(|p| !leaving.iter().any(|l| l.serial == p.serial));
+        Closed(self)
+    }
+
+    /// Waits until all that entered before has passed this plugin, which was taken out, and has been committed.
+    pub(crate) async fn passed(&self, plugin: &Plugin) {
+        let (station, commit) = (plugin.station.queue(), self.commit.queue());
+        drop(station.turn().await);
+        drop(commit.turn().await);
     }
 
     /// The plugins, in order.

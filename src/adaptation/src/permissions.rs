@@ -154,7 +154,7 @@ impl Permissions {
 #[derive(Debug, Clone)]
 pub(crate) struct Permit<'a> {
     pub(crate) plugin: &'a PluginId,
-    pub(crate) policy: &'a crate::PluginPolicy,
+    pub(crate) policy: std::sync::Arc<crate::PluginPolicy>,
 }
 
 impl Permit<'_> {
@@ -354,7 +354,7 @@ mod tests {
         let permissions = Permissions::new(allow.map(|a| a.iter().copied()), deny.iter().copied()).unwrap();
         let policy = PluginPolicy { plugin: "a".into(), permissions, ..PluginPolicy::default() };
         let plugin = PluginId::new("10", "a").unwrap();
-        let result = Permit { plugin: &plugin, policy: &policy }.creation("c", reply);
+        let result = Permit { plugin: &plugin, policy: policy.into() }.creation("c", reply);
         assert_eq!(result.map_err(|e| e.to_string()), expected.map_err(str::to_owned), "{allow:?} {deny:?}");
     }
 

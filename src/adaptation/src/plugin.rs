@@ -6,7 +6,8 @@
 use nri_api::proto::Event;
 use nri_api::{EventMask, PluginId};
 use nri_wire::CallError;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::sync::watch;
 use tracing::{info, warn};
@@ -26,7 +27,7 @@ pub(crate) struct Plugin {
     /// Among plugins of one index, the lower is asked first.
     pub(crate) serial: u64,
     pub(crate) mask: EventMask,
-    pub(crate) policy: PluginPolicy,
+    pub(crate) policy: Policy,
     /// For each call.
     pub(crate) timeout: Duration,
     pub(crate) session: Arc<dyn PluginSession>,
@@ -39,6 +40,32 @@ pub(crate) struct Plugin {
     old: Mutex<EventMask>,
     /// Why it is of no more use; the first reason counts.
     ended: watch::Sender<Option<String>>,
+    /// Ended on purpose, and not to be launched again.
+    retired: AtomicBool,
+    /// Its session is cleared up, its program gone.
+    over: watch::Sender<bool>,
+}
+
+/// How a plugin is treated, for all who have to know; a reload changes it.
+#[derive(Clone)]
+pub(crate) struct Policy(Arc<RwLock<Arc<PluginPolicy>>>);
+
+impl Policy {
+    pub(crate) fn new(policy: PluginPolicy) -> Self {
+        Self(Arc::new(RwLock::new(Arc::new(policy))))
+    }
+
+    pub(crate) fn get(&self) -> Arc<PluginPolicy> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether it is another one now.
+    pub(crate) fn set(&self, policy: PluginPolicy) -> bool {
+        let mut held = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let other = **held != policy;
+        *held = Arc::new(policy);
+        other
+    }
 }
 
 impl Plugin {
@@ -55,7 +82,7 @@ impl Plugin {
             id,
             serial,
             mask,
-            policy,
+            policy: Policy::new(policy),
             timeout,
             session,
             record,
@@ -63,6 +90,8 @@ impl Plugin {
             busy: tokio::sync::Mutex::default(),
             old: Mutex::default(),
             ended: watch::Sender::new(None),
+            retired: AtomicBool::new(false),
+            over: watch::Sender::new(false),
         }
     }
 
@@ -92,7 +121,7 @@ impl Plugin {
 
     /// What it may change.
     pub(crate) fn permit(&self) -> Permit<'_> {
-        Permit { plugin: &self.id, policy: &self.policy }
+        Permit { plugin: &self.id, policy: self.policy.get() }
     }
 
     /// Declares that the plugin is of no more use.
@@ -114,6 +143,23 @@ impl Plugin {
         let mut ended = self.ended.subscribe();
         // The sender is in self, so there is always an end to wait for.
         ended.wait_for(Option::is_some).await.ok().and_then(|why| why.clone()).unwrap_or_default()
+    }
+
+    /// Ends it on purpose: it is not launched again. Returns when its program is gone.
+    pub(crate) async fn retire(&self, why: String) {
+        self.retired.store(true, Ordering::Release);
+        self.end(why);
+        let mut over = self.over.subscribe();
+        // The sender is in self.
+        let _ = over.wait_for(|over| *over).await;
+    }
+
+    pub(crate) fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_over(&self) {
+        self.over.send_replace(true);
     }
 
     async fn call_apart<R: EventRequest>(
@@ -178,7 +224,7 @@ impl Plugin {
         match error {
             Some(e @ CallError::Timeout(_)) => {
                 warn!(plugin = %self.id, ?event, timeouts, "{e}");
-                let limit = self.policy.consecutive_timeouts;
+                let limit = self.policy.get().consecutive_timeouts;
                 if limit != 0 && timeouts >= limit {
                     self.end(format!("{event:?}: {e}, {timeouts} in a row"));
                 }
@@ -192,7 +238,7 @@ impl Plugin {
     fn judge(&self, event: Event, subject: String, error: CallError) -> Option<AdaptError> {
         match error {
             CallError::Timeout(_) | CallError::Closed(_) | CallError::Malformed(_)
-                if self.policy.on_failure == OnFailure::Ignore =>
+                if self.policy.get().on_failure == OnFailure::Ignore =>
             {
                 warn!(plugin = %self.id, ?event, %subject, "going on without the plugin: {error}");
                 None

@@ -63,7 +63,7 @@ fn pause(first: Duration, limit: Duration, failures: u32) -> Duration {
 impl Inner {
     /// Sees to it that a launched plugin that ended, after it was `active` for so long, is launched again, if it is to be.
     pub(crate) fn restart(self: &Arc<Self>, plugin: &Found, active: Duration) {
-        let policy = self.config.policy(&plugin.id);
+        let policy = self.config().policy(&plugin.id);
         if !policy.restart || self.is_shutting_down() {
             return;
         }
@@ -75,7 +75,7 @@ impl Inner {
     async fn restart_until_up(self: Arc<Self>, plugin: &Found, policy: &PluginPolicy, mut active: Duration) {
         let path = &plugin.path;
         loop {
-            let (pause, turn) = self.restarts.note(path, active, policy, &self.config);
+            let (pause, turn) = self.restarts.note(path, active, policy, &self.config());
             active = Duration::ZERO;
             if let Some(status) = self.registry.restarting(path) {
                 debug!(plugin = %plugin.id, "launched again in {pause:?}");
@@ -85,7 +85,9 @@ impl Inner {
                 () = tokio::time::sleep(pause) => {}
                 () = self.shutting_down() => return,
             }
-            if !self.restarts.is_turn(path, turn) {
+            let _launching = self.launching.read().await;
+            // Also one that was launched between its end and the beginning of the pause.
+            if !self.restarts.is_turn(path, turn) || self.registry.is_there(path) {
                 return;
             }
             let found = match self.find_again(path).await {
@@ -111,7 +113,7 @@ impl Inner {
     }
 
     async fn find_again(&self, path: &Path) -> Result<Found, SessionError> {
-        let (path, config) = (path.to_owned(), self.config.clone());
+        let (path, config) = (path.to_owned(), self.config());
         let examined = tokio::task::spawn_blocking(move || examine(&path, &config)).await;
         let examined = examined.map_err(|e| SkipReason::Unreadable(std::io::Error::other(e)))?;
         match examined {

@@ -9,8 +9,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio::sync::oneshot;
 use tracing::{debug, warn};
 
+use crate::Host;
 use crate::permissions::Permit;
-use crate::{Host, PluginPolicy};
+use crate::plugin::Policy;
 
 /// The runtime as one plugin sees it.
 pub(crate) struct Service {
@@ -19,7 +20,7 @@ pub(crate) struct Service {
     fixed: Option<PluginId>,
     registration: Mutex<Option<oneshot::Sender<Registration>>>,
     /// Set once the plugin may send updates.
-    open: OnceLock<(PluginId, PluginPolicy)>,
+    open: OnceLock<(PluginId, Policy)>,
 }
 
 /// How a plugin registered: identity and NRI version.
@@ -37,7 +38,7 @@ impl Service {
     }
 
     /// Begins to take updates, also while the plugin handles `Synchronize`.
-    pub(crate) fn open(&self, id: PluginId, policy: PluginPolicy) {
+    pub(crate) fn open(&self, id: PluginId, policy: Policy) {
         self.open.get_or_init(|| (id, policy));
     }
 }
@@ -79,7 +80,7 @@ impl Runtime for Service {
                 "updates are taken once the plugin is being synchronized",
             ));
         };
-        let permit = Permit { plugin: id, policy };
+        let permit = Permit { plugin: id, policy: policy.get() };
         if let Err(denied) = permit.updates(None, &request.update, &request.evict) {
             warn!("{denied}");
             return Err(status(Code::PERMISSION_DENIED, denied));

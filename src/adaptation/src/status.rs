@@ -251,6 +251,14 @@ impl Registry {
         });
     }
 
+    /// Whether the plugin of this file is there, on its way, or not yet gone.
+    pub(crate) fn is_there(&self, file: &Path) -> bool {
+        self.lock().values().any(|record| {
+            let status = record.lock();
+            !status.state.is_gone() && matches!(&status.origin, Origin::Launched(f) if f == file)
+        })
+    }
+
     /// Forgets closed plugins of this file.
     pub(crate) fn forget(&self, file: &Path) {
         self.lock().retain(|_, record| {

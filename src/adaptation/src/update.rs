@@ -28,7 +28,7 @@ impl Adaptation {
         commit: impl AsyncFnOnce(UpdateOutcome) -> R,
     ) -> Result<R, AdaptError> {
         let event = Event::UPDATE_CONTAINER;
-        let passage = self.inner.line.enter(event);
+        let passage = self.inner.line.enter_open(event).await;
         let container = request.container.unwrap_or_default();
         let id = container.id.clone();
         let resources = request.linux_resources.unwrap_or_default();

@@ -16,6 +16,7 @@ mod peers;
 mod permissions;
 mod privileges;
 mod raw;
+mod reload;
 mod restarts;
 mod rig;
 mod sessions;

@@ -1,0 +1,239 @@
+//! Another configuration, and another content of the plugin directory, while plugins run.
+
+use crate::launched::{Dirs, exists};
+use crate::rig::*;
+use nri_adaptation::{Change, Done, Due, Permissions, PluginPolicy, PluginState};
+use std::fs;
+use std::time::Duration;
+
+fn done(changes: Vec<Change>) -> Vec<(String, String)> {
+    let text = |change: Change| {
+        let name = change.path.file_name().unwrap().to_string_lossy().into_owned();
+        let text = match change.done {
+            Done::Kept => "kept".to_owned(),
+            Done::Launched => "launched".to_owned(),
+            Done::Relaunched(why) => format!("relaunched: {why}"),
+            Done::Ended(why) => format!("ended: {why}"),
+            Done::Failed(why) => format!("failed: {why}"),
+            Done::Unusable(why) => format!("unusable: {why}"),
+        };
+        (name, text)
+    };
+    changes.into_iter().map(text).collect()
+}
+
+fn expected(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    pairs.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect()
+}
+
+fn pid(rig: &Rig, name: &str) -> u32 {
+    let plugins = rig.adaptation.plugins();
+    let is = |p: &&nri_adaptation::PluginStatus| p.id.as_ref().is_some_and(|id| id.to_string() == name);
+    plugins.iter().find(is).unwrap_or_else(|| panic!("no {name} in {plugins:?}")).pid.unwrap()
+}
+
+#[tokio::test]
+async fn what_changed_is_launched_anew_what_came_is_launched_what_went_is_ended_and_the_rest_stays() {
+    let dirs = Dirs::new();
+    for name in ["10-stays", "20-configured", "30-replaced", "40-goes", "50-off"] {
+        dirs.plugin(name, &dirs.fixture());
+    }
+    let (rig, _) = dirs.start().await;
+    let before = ["10-stays", "20-configured", "30-replaced", "40-goes"].map(|name| pid(&rig, name));
+    assert_eq!(
+        done(rig.adaptation.reload(dirs.config.clone()).await).iter().filter(|c| c.1 == "kept").count(),
+        5
+    );
+
+    fs::write(dirs.config.plugin_config_path.join("configured.conf"), "new").unwrap();
+    dirs.plugin("30-replaced", &dirs.fixture());
+    fs::remove_file(dirs.config.plugin_path.join("40-goes")).unwrap();
+    fs::set_permissions(
+        dirs.config.plugin_path.join("50-off"),
+        std::os::unix::fs::PermissionsExt::from_mode(0o644),
+    )
+    .unwrap();
+    dirs.plugin("05-new", &dirs.fixture());
+    dirs.plugin("badname", "");
+    let due: Vec<_> = rig.adaptation.due().await.into_iter().map(|(_, due)| due).collect();
+    let bad = "plugin file name \"badname\" is not of the form NN-name";
+    assert_eq!(
+        due,
+        [
+            Due::Launch { new: true },
+            Due::Relaunch("its configuration changed"),
+            Due::Relaunch("its program changed"),
+            Due::End("its file is gone"),
+            Due::End("its file is not executable any more"),
+            Due::Unusable(bad.to_owned()),
+        ]
+    );
+    let changes = done(rig.adaptation.reload(dirs.config.clone()).await);
+    assert_eq!(
+        changes,
+        expected(&[
+            ("05-new", "launched"),
+            ("10-stays", "kept"),
+            ("20-configured", "relaunched: its configuration changed"),
+            ("30-replaced", "relaunched: its program changed"),
+            ("40-goes", "ended: its file is gone"),
+            ("50-off", "ended: its file is not executable any more"),
+            ("badname", &format!("unusable: {bad}")),
+        ])
+    );
+    assert_eq!(rig.names(), ["05-new", "10-stays", "20-configured", "30-replaced"]);
+    assert_eq!(pid(&rig, "10-stays"), before[0]);
+    for gone in &before[1..] {
+        assert!(!exists(*gone), "ended and reaped");
+    }
+    assert!(rig.adaptation.plugins().iter().all(|p| p.state == PluginState::Active), "who left is not shown");
+    assert_eq!(rig.adaptation.due().await.len(), 1, "the bad name stays bad");
+    assert_eq!(fs::read_to_string(dirs.file("told")).unwrap(), "shutdown".repeat(4));
+    rig.adaptation.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_policy_holds_at_once_and_privileges_and_timeouts_take_a_new_program() {
+    let dirs = Dirs::new();
+    dirs.plugin("10-a", &dirs.fixture());
+    let (rig, _) = dirs.start().await;
+    let first = pid(&rig, "10-a");
+    rig.create("before").await.unwrap();
+    let mut config = dirs.config.clone();
+    let permissions = Permissions::new(None::<[&str; 0]>, ["annotations"]).unwrap();
+    config.policies.push(PluginPolicy { plugin: "a".into(), permissions, ..PluginPolicy::default() });
+    assert_eq!(done(rig.adaptation.reload(config.clone()).await), expected(&[("10-a", "kept")]));
+    assert_eq!(pid(&rig, "10-a"), first);
+    let refused = rig.create("after").await.unwrap_err();
+    assert!(refused.contains("annotations"), "{refused}");
+
+    config.request_timeout = Duration::from_secs(59);
+    let changes = done(rig.adaptation.reload(config.clone()).await);
+    assert_eq!(changes, expected(&[("10-a", "relaunched: its timeouts changed")]));
+    config.policies[0].privileges.no_new_privs = true;
+    let changes = done(rig.adaptation.reload(config).await);
+    assert_eq!(changes, expected(&[("10-a", "relaunched: its privileges changed")]));
+    let status = fs::read_to_string(format!("/proc/{}/status", pid(&rig, "10-a"))).unwrap();
+    assert!(status.contains("NoNewPrivs:\t1"), "{status}");
+    rig.adaptation.shutdown().await;
+}
+
+#[tokio::test]
+async fn nothing_is_created_without_a_plugin_that_is_being_launched_anew() {
+    let dirs = Dirs::new();
+    let (waits, go) = (dirs.file("waits"), dirs.file("go"));
+    dirs.plugin("10-a", &dirs.fixture());
+    let mut config = dirs.config.clone();
+    // Whoever misses it is refused; nobody is.
+    config.policies.push(PluginPolicy { plugin: "10-a".into(), required: true, ..PluginPolicy::default() });
+    let (rig, _) = Rig::launching(config.clone()).await.unwrap();
+    let _other = rig.plugin("20-b", &[nri_api::proto::Event::CREATE_CONTAINER], Quiet).await;
+    let wait = format!(
+        "echo > {}\nwhile [ ! -e {} ]; do /bin/sleep 0.01; done\n{}",
+        waits.display(),
+        go.display(),
+        dirs.fixture()
+    );
+    dirs.plugin("10-a", &wait);
+    let adaptation = rig.adaptation.clone();
+    let reloading = tokio::spawn(async move { adaptation.reload(config).await });
+    while !waits.exists() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let creating = rig.creating("c");
+    settle().await;
+    assert!(!creating.is_finished());
+    fs::write(go, "").unwrap();
+    let changes = done(reloading.await.unwrap());
+    assert_eq!(changes, expected(&[("10-a", "relaunched: its program changed")]));
+    let consulted = creating.await.unwrap().unwrap().consulted;
+    assert_eq!(consulted.iter().map(ToString::to_string).collect::<Vec<_>>(), ["10-a", "20-b"]);
+    rig.adaptation.shutdown().await;
+}
+
+#[tokio::test]
+async fn what_entered_before_is_finished_before_a_plugin_goes() {
+    let dirs = Dirs::new();
+    dirs.plugin("10-a", &dirs.fixture());
+    let mut config = dirs.config.clone();
+    config.policies.push(PluginPolicy { plugin: "10-a".into(), required: true, ..PluginPolicy::default() });
+    let (rig, _) = Rig::launching(config.clone()).await.unwrap();
+    let first = pid(&rig, "10-a");
+    // A second plugin holds the request up, when the first has been asked.
+    struct Slow(std::sync::Arc<Gate>);
+    #[async_trait::async_trait]
+    impl Script for Slow {
+        async fn create(
+            &self,
+            _: &nri_wire::RuntimeClient,
+            _: nri_api::proto::CreateContainerRequest,
+        ) -> nri_wire::ttrpc::Result<nri_api::proto::CreateContainerResponse> {
+            self.0.pass().await;
+            Ok(nri_api::proto::CreateContainerResponse::new())
+        }
+    }
+    let gate = Gate::new();
+    let _slow = rig.plugin("20-slow", &[nri_api::proto::Event::CREATE_CONTAINER], Slow(gate.clone())).await;
+    let creating = rig.creating("c");
+    rig.log.wait("20-slow create_container c").await;
+    dirs.plugin("10-a", &dirs.fixture());
+    let adaptation = rig.adaptation.clone();
+    let reloading = tokio::spawn(async move { adaptation.reload(config).await });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert!(exists(first) && !reloading.is_finished(), "it is still needed");
+    gate.open();
+    creating.await.unwrap().expect("the required plugin was there");
+    assert_eq!(done(reloading.await.unwrap()), expected(&[("10-a", "relaunched: its program changed")]));
+    assert!(!exists(first));
+    rig.adaptation.shutdown().await;
+}
+
+#[tokio::test]
+async fn who_waits_to_be_launched_again_is_launched_at_once_or_not_any_more() {
+    let mut dirs = Dirs::new();
+    dirs.config.restart_backoff = Duration::from_secs(1000);
+    dirs.config.restart_backoff_limit = Duration::from_secs(1000);
+    dirs.plugin("10-mended", "exit 1");
+    dirs.plugin("20-gone", "exit 1");
+    dirs.plugin("30-broken", "exit 1");
+    let (rig, _) = dirs.start().await;
+    dirs.plugin("10-mended", &dirs.fixture());
+    fs::remove_file(dirs.config.plugin_path.join("20-gone")).unwrap();
+    let changes = done(rig.adaptation.reload(dirs.config.clone()).await);
+    let failed = "failed: went away before it registered: the program exited with code 1";
+    assert_eq!(
+        changes,
+        expected(&[
+            ("10-mended", "relaunched: its program changed"),
+            ("20-gone", "ended: its file is gone"),
+            ("30-broken", failed),
+        ])
+    );
+    assert_eq!(rig.names(), ["10-mended"]);
+    assert_eq!(rig.adaptation.plugins().len(), 2);
+    rig.adaptation.shutdown().await;
+}
+
+#[tokio::test]
+async fn another_directory_and_names_that_are_about_nobody() {
+    let dirs = Dirs::new();
+    dirs.plugin("10-a", &dirs.fixture());
+    dirs.plugin("20-b", &dirs.fixture());
+    let (rig, _) = dirs.start().await;
+    let other = dirs.file("other");
+    fs::create_dir(&other).unwrap();
+    fs::copy(dirs.config.plugin_path.join("10-a"), other.join("10-a")).unwrap();
+    let mut config = dirs.config.clone();
+    config.plugin_path = other;
+    for name in ["10-a", "b", "11-a", "cc", "*"] {
+        config.policies.push(PluginPolicy { plugin: name.into(), ..PluginPolicy::default() });
+    }
+    let changes = done(rig.adaptation.reload(config).await);
+    let elsewhere = "ended: it is in another directory than plugin_path";
+    assert_eq!(changes, expected(&[("10-a", "launched"), ("10-a", elsewhere), ("20-b", elsewhere)]));
+    assert_eq!(rig.names(), ["10-a"]);
+    assert_eq!(rig.adaptation.idle_policies().await, ["b", "11-a", "cc"]);
+    let _external = rig.plugin("70-cc", &[], Quiet).await;
+    assert_eq!(rig.adaptation.idle_policies().await, ["b", "11-a"]);
+    rig.adaptation.shutdown().await;
+}
