@@ -33,6 +33,9 @@ pub enum FrameError {
     /// Not a message of this protocol.
     #[error("not a control message: {0}")]
     Json(#[from] serde_json::Error),
+    /// A message of another release.
+    #[error("a message of protocol {0}")]
+    OtherProtocol(u32),
     /// The socket failed.
     #[error(transparent)]
     Io(io::Error),

@@ -20,8 +20,8 @@ pub use frame::{FrameError, MAX_FDS, MAX_FRAME, receive, send};
 pub use launch::{LaunchError, Launcher, READY};
 pub use marker::{EXEC_DIR, ExecChanges, ExecContainer, ExecMarker, ExecRlimit, ExecVariable};
 pub use message::{
-    Begin, Exit, Finished, Hook, HookKind, PROTOCOL, PluginStatus, Reply, Request, Status, Substitute, Verb,
-    Verified, VerifiedSetting, Versioned,
+    Begin, Exit, Finished, Hook, HookKind, PROTOCOL, PluginChange, PluginStatus, Reloaded, Reply, Request, Status,
+    Substitute, Verb, Verified, VerifiedSetting, Versioned,
 };
 pub use root::resolved_root;
 pub use text::OsText;
@@ -34,3 +34,5 @@ pub const START_LOCK: &str = "start.lock";
 pub const RECORDS_DIR: &str = "containers";
 /// Name of the lock that `nrid` holds while it lives.
 pub const LIFE_LOCK: &str = "nrid.lock";
+/// Name of the file with the reason why `nrid` did not start when it was tried last. It is not there after a start.
+pub const START_FAILURE: &str = "start-failed";

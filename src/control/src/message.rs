@@ -12,11 +12,22 @@ pub const PROTOCOL: u32 = 1;
 pub struct Versioned<T> {
     /// [`PROTOCOL`] of the sender.
     pub protocol: u32,
+    /// Program version of the sender; empty if it does not tell.
+    #[serde(default)]
+    pub version: String,
     /// The message.
     pub message: T,
 }
 
-/// What a client asks.
+impl<T> Versioned<T> {
+    /// A message of ours.
+    pub fn ours(message: T) -> Self {
+        Self { protocol: PROTOCOL, version: env!("CARGO_PKG_VERSION").to_owned(), message }
+    }
+}
+
+/// What a client asks. [`Request::Stop`], [`Request::Restart`] and the answer [`Reply::Done`] are the same in all protocols: they are how one release gets
+/// rid of another.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Request {
@@ -35,6 +46,15 @@ pub enum Request {
     },
     /// End cleanly. Answer: done, then the connection stays open until the process is gone.
     Stop,
+    /// Read the configuration anew, and look into the plugin directory. Answer: reloaded, or refused (the configuration is wrong, and the one of before holds).
+    Reload,
+    /// End cleanly and go on as the program that is installed now, in the same process and with the same sockets. Answer: done, then the connection stays open
+    /// until the other program takes over; or refused (there is none, or it does not run, and nothing has changed).
+    Restart {
+        /// The program; none: the one of the path that this `nrid` was started from.
+        #[serde(default)]
+        program: Option<OsText>,
+    },
 }
 
 /// What `nrid` answers.
@@ -56,10 +76,15 @@ pub enum Reply {
     Status(Box<Status>),
     /// Answer to [`Request::Verify`].
     Verified(Vec<Verified>),
+    /// Answer to [`Request::Reload`].
+    Reloaded(Box<Reloaded>),
     /// The request was of a protocol that this `nrid` does not speak.
     OtherVersion {
         /// Program version of this `nrid`.
         version: String,
+        /// It is about to be replaced by the program that is installed now: whoever connects again is answered by that.
+        #[serde(default)]
+        restarting: bool,
     },
 }
 
@@ -194,6 +219,51 @@ pub struct Status {
     pub pods: usize,
     /// How many containers it knows.
     pub containers: usize,
+    /// The path of its program when it was started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<OsText>,
+    /// Whether there is another program, or none, at that path now.
+    #[serde(default)]
+    pub program_replaced: bool,
+    /// Why it could not be replaced by the installed program, when that was tried last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restart_error: Option<String>,
+    /// SHA-256 of the configuration file that it read, in hexadecimal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config_digest: Option<String>,
+    /// What a reload would do with files of the plugin directory.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub due: Vec<PluginChange>,
+    /// Policies (`[[plugin]] match`) that are about no plugin that it knows.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub idle_policies: Vec<String>,
+}
+
+/// What a reload did.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Reloaded {
+    /// The configuration file that it read, if any.
+    pub config: Option<OsText>,
+    /// Whether it says something else than before.
+    pub changed: bool,
+    /// What became of each launched plugin.
+    pub plugins: Vec<PluginChange>,
+    /// Keys whose new value takes `nrictl restart`, with the reason.
+    pub needs_restart: Vec<String>,
+    /// What else is to be known.
+    pub notes: Vec<String>,
+}
+
+/// What was, or is to be, done with one file of the plugin directory.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct PluginChange {
+    /// Its name: `NN-name`.
+    pub name: String,
+    /// In a word: kept, launch, launched, relaunch, relaunched, end, ended, failed, unusable.
+    pub change: String,
+    /// Why.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub why: String,
 }
 
 /// One container, and what its control groups hold.

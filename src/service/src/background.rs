@@ -4,7 +4,7 @@
 //! `nrid --background` runs twice. The first process makes every inherited descriptor close-on-exec, starts the second and ends, so that the
 //! second is nobody's child. The second opens a session, leaves the cgroup and goes on. What keeps a single `nrid` is the lock in [`crate::lock`].
 
-use rustix::process::{Signal, setsid};
+use rustix::process::{DumpableBehavior, Signal, setsid};
 use std::{
     fs, io,
     path::PathBuf,
@@ -35,12 +35,20 @@ pub fn start_second() -> io::Result<()> {
 /// Variables that are for us; the rest are the engine's, and its sockets and pipes among them must not live on in us.
 const KEPT: [&str; 5] = ["PATH", "XDG_RUNTIME_DIR", "HOME", nri_config::CONFIG_ENV, "LD_LIBRARY_PATH"];
 
+/// Nothing that we make is for others, whoever started us; and what is in our memory, such as the environments of containers, is neither for a core dump
+/// nor for other processes of our user.
+pub fn keep_to_ourselves() {
+    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
+    if let Err(error) = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable) {
+        tracing::warn!(%error, "core dumps could have what containers keep secret");
+    }
+}
+
 /// The second process: what it inherited and must not keep.
 pub fn settle() {
     // Away from the starter's terminal and from signals to its group. It cannot fail: the first process leads our group, not we.
     let _ = setsid();
     let _ = rustix::process::set_parent_process_death_signal(None::<Signal>);
-    rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     for (file, error) in leave_cgroup() {
         tracing::warn!(file = %file.display(), %error, "still in the cgroup of whoever started us");
     }

@@ -11,7 +11,7 @@
 //! | `record`, `registry`, `claims`, `store` | what is known, in memory and on disk |
 //! | `bundle`, `inject`, `runtime`, `host` | the bundle, our hook, the real runtime, the host |
 //! | `cdi`, `classes`, `capabilities`, `structured` | what an adjustment needs of the host: devices and classes by name, what the runtime can do |
-//! | `start`, `settings`, `activation`, `background`, `sockets`, `lock`, `log` | the process |
+//! | `start`, `settings`, `activation`, `background`, `sockets`, `state_dir`, `lock`, `log` | the process |
 
 #![deny(unsafe_code)]
 
@@ -58,6 +58,7 @@ pub mod sharing;
 pub mod shown;
 pub mod sockets;
 pub mod start;
+pub mod state_dir;
 pub mod status;
 pub mod store;
 pub mod structured;

@@ -2,7 +2,7 @@
 
 use clap::Parser;
 use nri_adaptation::launcher;
-use nrid::{activation::Activation, background, log, settings::Settings, start};
+use nrid::{activation::Activation, background, log, settings::Settings, start, state_dir};
 use std::{
     io::Write,
     path::{Path, PathBuf},
@@ -58,12 +58,11 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments, mut activation: Activation) -> Result<(), Box<dyn std::error::Error>> {
+    background::keep_to_ourselves();
     let settings = Settings::load(arguments.config.as_deref(), arguments.state_dir.as_deref())?;
     if arguments.stay {
         // The log's place must exist before the log.
-        std::os::unix::fs::DirBuilderExt::mode(&mut std::fs::DirBuilder::new(), 0o700)
-            .recursive(true)
-            .create(&settings.state_dir)?;
+        state_dir::make(&settings.state_dir)?;
         log::open(&settings, log::Default::File);
         background::settle();
     } else {

@@ -9,8 +9,9 @@ use crate::{
     service::{DELETE_PATIENCE, Refusal, Service},
 };
 use nri_control::{Begin, Exit, Finished, FrameError, Reply, Request, Substitute, Verb};
-use std::{os::fd::OwnedFd, sync::Arc};
-use tokio::net::UnixListener;
+use nri_trust::Owners;
+use std::{io, os::fd::OwnedFd, sync::Arc};
+use tokio::net::{UnixListener, UnixStream};
 
 /// Accepts connections until the service is stopped.
 pub async fn serve(service: Arc<Service>, listener: UnixListener) {
@@ -21,6 +22,10 @@ pub async fn serve(service: Arc<Service>, listener: UnixListener) {
         };
         match accepted {
             Ok((stream, _)) => {
+                if let Err(error) = admit(&stream) {
+                    tracing::warn!(%error, "a control connection was refused");
+                    continue;
+                }
                 let service = service.clone();
                 tokio::spawn(async move {
                     match connection(&service, Channel::new(stream)).await {
@@ -35,6 +40,16 @@ pub async fn serve(service: Arc<Service>, listener: UnixListener) {
             }
         }
     }
+}
+
+/// Whether who connects may tell us what to do: a request names programs that are run with our rights. The socket's place and mode keep others away;
+/// this is for a socket that a unit or a drop-in put elsewhere.
+fn admit(stream: &UnixStream) -> io::Result<()> {
+    let uid = stream.peer_cred()?.uid();
+    if Owners::of_this_process().contains(uid) {
+        return Ok(());
+    }
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("it is user {uid}'s")))
 }
 
 async fn connection(service: &Arc<Service>, mut channel: Channel) -> Result<(), FrameError> {
@@ -75,6 +90,9 @@ async fn verb(
     begin: &Begin,
     fds: Vec<OwnedFd>,
 ) -> Result<(), FrameError> {
+    if !is_file_name(&begin.id) {
+        return channel.send(&refused(Refusal::of(&begin.id, "its id is no name of a file"))).await;
+    }
     let key = key_of(begin);
     let outcome = match begin.verb {
         Verb::Create => create(service, channel, begin, &key, fds).await?,
@@ -87,6 +105,11 @@ async fn verb(
         Some(reply) => channel.send(&reply).await,
         None => Ok(()),
     }
+}
+
+/// Ids are names of files and directories, ours and the runtime's.
+fn is_file_name(id: &str) -> bool {
+    !matches!(id, "" | "." | "..") && id.len() <= 255 && !id.contains(['/', '\0'])
 }
 
 fn key_of(begin: &Begin) -> Key {
@@ -311,5 +334,45 @@ async fn end(service: &Service, container: &Arc<Container>, _lane: LaneGuard) {
     let known = service.registry.get(&container.key());
     if known.is_some_and(|known| Arc::ptr_eq(&known, container)) {
         service.finish(container).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_that_lead_elsewhere() {
+        for id in ["", ".", "..", "a/b", "../../etc/x", "/", "a\0b", &"x".repeat(256)] {
+            assert!(!is_file_name(id), "{id:?}");
+        }
+        for id in ["a", "...", "a.b_c-d+e", "a\nb", &"x".repeat(255)] {
+            assert!(is_file_name(id), "{id:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn who_may_give_orders() {
+        let (ours, _theirs) = UnixStream::pair().unwrap();
+        assert!(admit(&ours).is_ok());
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: only root can be another user");
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let listener = UnixListener::bind(&path).unwrap();
+        for file in [dir.path(), &path] {
+            std::fs::set_permissions(file, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+        }
+        let connect = || {
+            // The user of this thread only.
+            let nobody = rustix::fs::Uid::from_raw(65534);
+            rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
+            std::os::unix::net::UnixStream::connect(&path).unwrap()
+        };
+        let _client = std::thread::scope(|s| s.spawn(connect).join().unwrap());
+        let (stream, _) = listener.accept().await.unwrap();
+        assert_eq!(admit(&stream).unwrap_err().to_string(), "it is user 65534's");
     }
 }

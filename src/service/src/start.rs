@@ -13,6 +13,7 @@ use crate::{
     settings::Settings,
     sharing::{self, SharedPlugins},
     sockets::{self, Socket},
+    state_dir::{self, StateDirError},
     store::{Store, StoreError},
 };
 use nri_adaptation::{
@@ -20,8 +21,8 @@ use nri_adaptation::{
     Privileges,
 };
 use std::{
-    fs, io,
-    os::{fd::OwnedFd, unix::fs::DirBuilderExt},
+    io,
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
@@ -60,6 +61,9 @@ pub enum StartError {
     /// The state directory cannot be used.
     #[error("state directory {0}: {1}")]
     StateDir(PathBuf, #[source] io::Error),
+    /// Others have a say in it, or it cannot be made.
+    #[error(transparent)]
+    State(#[from] StateDirError),
     /// A record's directory cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -94,8 +98,7 @@ pub async fn start(
     patience: Duration,
 ) -> Result<Running, StartError> {
     let dir = settings.state_dir.clone();
-    let in_dir = |e| StartError::StateDir(dir.clone(), e);
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir).map_err(in_dir)?;
+    state_dir::make(&dir)?;
     let lock = take_lock(&dir, patience).await?;
     let control = dir.join(nri_control::CONTROL_SOCKET);
     // No other nrid runs, so it is systemd; its sockets must not be removed.

@@ -98,8 +98,12 @@ fn write(path: &Path, value: &impl Serialize) -> Result<(), StoreError> {
 pub fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> {
     let temporary = path.with_extension("new");
     let written = serde_json::to_vec(value).map_err(io::Error::from).and_then(|bytes| {
-        let mut file =
-            fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+        // One that a killed predecessor left; whatever stands there is not followed, and not kept open by anybody.
+        match fs::remove_file(&temporary) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+            _ => {}
+        }
+        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
         io::Write::write_all(&mut file, &bytes)?;
         fs::rename(&temporary, path)
     });
