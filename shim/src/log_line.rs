@@ -4,6 +4,7 @@
 //! would lose the message. Not being able to write is never an error: it must not stop a container.
 
 use crate::{args::Scanned, call::working_dir, timestamp};
+use nri_control::printable;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{
     fs::OpenOptions,
@@ -45,7 +46,7 @@ impl LogLine {
     }
 
     fn line(&self, level: &str, message: &str) {
-        let message = format!("nri-container-runtime: {}", message.trim_end().replace('\n', "; "));
+        let message = format!("nri-container-runtime: {}", printable(message.trim_end()));
         if let Some(path) = &self.file {
             // As runc opens it.
             if let Ok(mut file) = OpenOptions::new().append(true).create(true).mode(0o644).open(path) {

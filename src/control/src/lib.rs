@@ -12,6 +12,7 @@ mod frame;
 mod launch;
 mod marker;
 mod message;
+mod printable;
 mod root;
 mod text;
 
@@ -20,9 +21,10 @@ pub use frame::{FrameError, MAX_FDS, MAX_FRAME, receive, send};
 pub use launch::{LaunchError, Launcher, READY};
 pub use marker::{EXEC_DIR, ExecChanges, ExecContainer, ExecMarker, ExecRlimit, ExecVariable};
 pub use message::{
-    Begin, Exit, Finished, Hook, HookKind, PROTOCOL, PluginChange, PluginStatus, Reloaded, Reply, Request, Status,
-    Substitute, Verb, Verified, VerifiedSetting, Versioned,
+    Begin, Exit, Finished, Hook, HookKind, PROTOCOL, PluginChange, PluginStatus, Reloaded, Reply, Request,
+    Status, Substitute, Verb, Verified, VerifiedSetting, Versioned,
 };
+pub use printable::printable;
 pub use root::resolved_root;
 pub use text::OsText;
 

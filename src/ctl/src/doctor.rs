@@ -77,7 +77,7 @@ impl Report {
                 Level::Note => "note",
                 Level::Problem => "PROBLEM",
             };
-            writeln!(out, "{mark:<8}{:<15}{}", finding.about, finding.text)?;
+            writeln!(out, "{mark:<8}{:<15}{}", finding.about, nri_control::printable(&finding.text))?;
             if let Some(advice) = &finding.advice {
                 writeln!(out, "{:<23}{advice}", "")?;
             }

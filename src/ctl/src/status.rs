@@ -1,7 +1,7 @@
 //! What `nrictl status` prints.
 
 use crate::place::Place;
-use nri_control::Status;
+use nri_control::{Status, printable};
 use std::io::{self, Write};
 
 /// Prints for people, or for programs.
@@ -41,7 +41,7 @@ pub(crate) fn print(place: &Place, status: Option<&Status>, json: bool) -> io::R
         let state = &plugin.state;
         writeln!(out, "{name:<24} {origin:<9} {pid:>8}  {state:<12} {}", plugin.events.join(" "))?;
         if let Some(error) = &plugin.last_error {
-            writeln!(out, "{:<24} {error}", "")?;
+            writeln!(out, "{:<24} {}", "", printable(error))?;
         }
     }
     Ok(())

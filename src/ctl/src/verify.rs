@@ -1,6 +1,6 @@
 //! What `nrictl verify` prints.
 
-use nri_control::{Verified, VerifiedSetting};
+use nri_control::{Verified, VerifiedSetting, printable};
 use std::io::{self, Write};
 
 /// Prints for people, or for programs. Returns whether everything is as it is to be.
@@ -18,21 +18,21 @@ pub(crate) fn print(containers: &[Verified], json: bool) -> io::Result<bool> {
         return Ok(fine);
     }
     for container in containers {
-        write!(out, "{}", container.id)?;
+        write!(out, "{}", printable(&container.id))?;
         for extra in [&container.name, &container.engine] {
             if !extra.is_empty() && *extra != container.id {
-                write!(out, "  {extra}")?;
+                write!(out, "  {}", printable(extra))?;
             }
         }
         writeln!(out)?;
         if let Some(error) = &container.error {
-            writeln!(out, "  not verified: {error}")?;
+            writeln!(out, "  not verified: {}", printable(error))?;
         }
         for setting in &container.settings {
             line(&mut out, setting)?;
         }
         for field in &container.nowhere {
-            writeln!(out, "  -      {field:<30} the control groups of this host do not have it")?;
+            writeln!(out, "  -      {:<30} the control groups of this host do not have it", printable(field))?;
         }
     }
     let settings: usize = containers.iter().map(|c| c.settings.len()).sum();
@@ -43,11 +43,11 @@ pub(crate) fn print(containers: &[Verified], json: bool) -> io::Result<bool> {
 fn line(out: &mut impl Write, setting: &VerifiedSetting) -> io::Result<()> {
     let mark = if setting.in_force { "ok" } else { "DRIFT" };
     let owner = setting.owner.as_deref().unwrap_or("engine");
-    write!(out, "  {mark:<6} {:<30} {:<16} wanted {}", setting.field, owner, setting.wanted)?;
+    write!(out, "  {mark:<6} {:<30} {:<16} wanted {}", printable(&setting.field), printable(owner), printable(&setting.wanted))?;
     match &setting.found {
         Ok(found) if !setting.in_force => write!(out, ", found {found:?}")?,
         Ok(_) => {}
-        Err(error) => write!(out, ", cannot be read: {error}")?,
+        Err(error) => write!(out, ", cannot be read: {}", printable(error))?,
     }
-    writeln!(out, "  ({})", setting.file.0.to_string_lossy())
+    writeln!(out, "  ({})", printable(&setting.file.0.to_string_lossy()))
 }

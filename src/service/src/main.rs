@@ -45,7 +45,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let error: Box<dyn std::error::Error> = error;
-            let line = error.to_string().replace('\n', "; ");
+            let line = nri_control::printable(&error.to_string()).into_owned();
             if arguments.background || arguments.stay {
                 // Whoever started us waits for a line there.
                 let _ = writeln!(std::io::stdout(), "{line}");

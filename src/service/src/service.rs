@@ -53,7 +53,7 @@ impl Refusal {
     /// A refusal that names the container.
     pub fn of(id: &str, why: impl std::fmt::Display) -> Self {
         // Engines show one line.
-        Self(format!("container {id:?}: {}", why.to_string().replace('\n', "; ")))
+        Self(format!("container {id:?}: {}", nri_control::printable(&why.to_string())))
     }
 }
 

@@ -1,0 +1,44 @@
+//! Text of others, for a log or a terminal: names, messages of plugins and paths may hold anything.
+
+use std::borrow::Cow;
+
+/// The text as one line in which nothing starts a new one or is acted upon by a terminal: line feeds become `; `, other control characters and those that
+/// change the direction of what follows `\u{fffd}`. Tabs stay.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_active) {
+        return Cow::Borrowed(text);
+    }
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' => line.push_str("; "),
+            c if is_active(c) => line.push('\u{fffd}'),
+            c => line.push(c),
+        }
+    }
+    Cow::Owned(line)
+}
+
+fn is_active(c: char) -> bool {
+    let separates = matches!(c, '\u{2028}' | '\u{2029}');
+    let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    (c.is_control() && c != '\t') || separates || turns
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_line_that_no_terminal_acts_upon() {
+        for (text, expected) in [
+            ("plain é\ttext", "plain é\ttext"),
+            ("a\nb\r\nc", "a; b\u{fffd}; c"),
+            ("\x1b[2J\x07\x7f\0", "\u{fffd}[2J\u{fffd}\u{fffd}\u{fffd}"),
+            ("\u{9b}31m \u{202e}txt \u{2028}", "\u{fffd}31m \u{fffd}txt \u{fffd}"),
+        ] {
+            assert_eq!(printable(text), expected);
+        }
+        assert!(matches!(printable("plain"), Cow::Borrowed(_)));
+    }
+}
