@@ -32,7 +32,11 @@ pub(crate) fn print(containers: &[Verified], json: bool) -> io::Result<bool> {
             line(&mut out, setting)?;
         }
         for field in &container.nowhere {
-            writeln!(out, "  -      {:<30} the control groups of this host do not have it", printable(field))?;
+            writeln!(
+                out,
+                "  -      {:<30} the control groups of this host do not have it",
+                printable(field)
+            )?;
         }
     }
     let settings: usize = containers.iter().map(|c| c.settings.len()).sum();
@@ -43,7 +47,13 @@ pub(crate) fn print(containers: &[Verified], json: bool) -> io::Result<bool> {
 fn line(out: &mut impl Write, setting: &VerifiedSetting) -> io::Result<()> {
     let mark = if setting.in_force { "ok" } else { "DRIFT" };
     let owner = setting.owner.as_deref().unwrap_or("engine");
-    write!(out, "  {mark:<6} {:<30} {:<16} wanted {}", printable(&setting.field), printable(owner), printable(&setting.wanted))?;
+    write!(
+        out,
+        "  {mark:<6} {:<30} {:<16} wanted {}",
+        printable(&setting.field),
+        printable(owner),
+        printable(&setting.wanted)
+    )?;
     match &setting.found {
         Ok(found) if !setting.in_force => write!(out, ", found {found:?}")?,
         Ok(_) => {}
