@@ -13,7 +13,7 @@ mod error;
 
 use args::Args;
 use error::Error;
-use nri_control::{Client, Hook, HookKind, Reply, Request};
+use nri_control::{Client, ClientError, FrameError, Hook, HookKind, Reply, Request, printable};
 use std::{
     io::{self, Read, Write},
     process::ExitCode,
@@ -49,10 +49,17 @@ fn report(args: &Args) -> Result<(), Error> {
     if state.len() as u64 > LARGEST_STATE {
         return Err(Error::StateTooLarge(LARGEST_STATE));
     }
-    let client = Client::connect(&args.socket)?;
+    let mut client = Client::connect(&args.socket)?;
     client.set_timeout(Some(ANSWER))?;
     let hook = Hook { kind: args.kind, record: args.record.clone(), state };
-    match client.call(&Request::Hook(Box::new(hook)), &[])? {
+    let request = Request::Hook(Box::new(hook));
+    let mut reply = client.first_call(&request, &[]);
+    if matches!(reply, Err(ClientError::Frame(FrameError::Closed))) {
+        // An nrid that is being replaced closes connections that it has not come to; the next one is behind the same socket.
+        client.connect_again()?;
+        reply = client.first_call(&request, &[]);
+    }
+    match reply? {
         Reply::Done => Ok(()),
         Reply::Refused { message } => Err(Error::Refused(message)),
         _ => Err(Error::Answer),
@@ -61,6 +68,6 @@ fn report(args: &Args) -> Result<(), Error> {
 
 /// A hook that fails is reported by its stderr.
 fn say(e: &Error, code: ExitCode) -> ExitCode {
-    let _ = writeln!(io::stderr(), "nri-oci-hook: {}", e.to_string().trim_end().replace('\n', "; "));
+    let _ = writeln!(io::stderr(), "nri-oci-hook: {}", printable(e.to_string().trim_end()));
     code
 }

@@ -97,13 +97,13 @@ impl Event<'_> {
         let resources = self.resources(args, target)?;
         let begin = begin::message(self, &target.runtime, id, args, bundle.as_ref(), resources);
         let request = Request::Begin(Box::new(begin));
-        let mut reply = self.begin(&client, &request, bundle.as_ref());
+        let mut reply = self.begin(&mut client, &request, bundle.as_ref());
         if matches!(reply, Err(ClientError::Frame(FrameError::Closed))) {
             // An nrid that is ending closes connections that it has not come to. What it had begun without an answer is settled by
             // the next one, which may be asked; a second time is no accident.
             let Some(next) = self.connect()? else { return Ok(Answer::Pass) };
             client = next;
-            reply = self.begin(&client, &request, bundle.as_ref());
+            reply = self.begin(&mut client, &request, bundle.as_ref());
         }
         match reply {
             Ok(Reply::Proceed(substitute)) => Ok(Answer::Proceed(substitute, client)),
@@ -120,13 +120,13 @@ impl Event<'_> {
 
     fn begin(
         &self,
-        client: &Client,
+        client: &mut Client,
         request: &Request,
         bundle: Option<&Bundle>,
     ) -> Result<Reply, ClientError> {
         let fds: Vec<_> = bundle.iter().map(|b| b.fd.as_fd()).collect();
         client.set_timeout(Some(ANSWER.max(self.loaded.config.plugin_request_timeout * 20)))?;
-        client.call(request, &fds)
+        client.first_call(request, &fds)
     }
 
     /// `None`: go on without.

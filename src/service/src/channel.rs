@@ -32,7 +32,7 @@ impl Channel {
     /// The next request, with its descriptors.
     ///
     /// # Errors
-    /// The peer is gone, or does not speak this protocol.
+    /// The peer is gone, or does not speak this protocol: [`FrameError::OtherProtocol`] is to be answered.
     pub async fn receive(&mut self) -> Result<(Versioned<Request>, Vec<OwnedFd>), FrameError> {
         let (mut length, mut fds) = ([0u8; 4], Vec::new());
         let mut got = 0;
@@ -63,11 +63,15 @@ impl Channel {
             protocol: u32,
         }
         let any: Any = serde_json::from_slice(&payload)?;
-        if any.protocol != PROTOCOL {
-            self.send(&Reply::OtherVersion { version: env!("CARGO_PKG_VERSION").to_owned() }).await?;
-            return Err(FrameError::Closed);
+        let request: Result<Versioned<Request>, _> = serde_json::from_slice(&payload);
+        match request {
+            // The same in all protocols.
+            Ok(request) if matches!(request.message, Request::Stop | Request::Restart { .. }) => {
+                Ok((request, fds))
+            }
+            _ if any.protocol != PROTOCOL => Err(FrameError::OtherProtocol(any.protocol)),
+            request => Ok((request?, fds)),
         }
-        Ok((serde_json::from_slice(&payload)?, fds))
     }
 
     /// Answers.
@@ -75,7 +79,7 @@ impl Channel {
     /// # Errors
     /// The peer is gone.
     pub async fn send(&mut self, reply: &Reply) -> Result<(), FrameError> {
-        let payload = serde_json::to_vec(&Versioned { protocol: PROTOCOL, message: reply })?;
+        let payload = serde_json::to_vec(&Versioned::ours(reply))?;
         let mut frame = Vec::with_capacity(payload.len() + 4);
         frame.extend_from_slice(&(payload.len() as u32).to_be_bytes());
         frame.extend_from_slice(&payload);

@@ -54,7 +54,13 @@ fn admit(stream: &UnixStream) -> io::Result<()> {
 
 async fn connection(service: &Arc<Service>, mut channel: Channel) -> Result<(), FrameError> {
     loop {
-        let (request, fds) = channel.receive().await?;
+        let (request, fds) = match channel.receive().await {
+            Err(FrameError::OtherProtocol(_)) => {
+                let version = env!("CARGO_PKG_VERSION").to_owned();
+                return channel.send(&Reply::OtherVersion { version, restarting: false }).await;
+            }
+            received => received?,
+        };
         match request.message {
             Request::Begin(begin) => verb(service, &mut channel, &begin, fds).await?,
             Request::Finished(_) => {
@@ -68,6 +74,9 @@ async fn connection(service: &Arc<Service>, mut channel: Channel) -> Result<(), 
             Request::Verify { ids } => {
                 let verified = service.verify(&ids).await;
                 channel.send(&Reply::Verified(verified)).await?;
+            }
+            Request::Reload | Request::Restart { .. } => {
+                channel.send(&refused(Refusal("not yet".to_owned()))).await?;
             }
             Request::Stop => {
                 channel.send(&Reply::Done).await?;

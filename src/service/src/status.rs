@@ -26,6 +26,7 @@ impl Service {
             plugin_dir: self.launches().map(|dir| OsText::from(dir.as_os_str())),
             pods,
             containers,
+            ..Status::default()
         }
     }
 }

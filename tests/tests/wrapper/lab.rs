@@ -185,7 +185,7 @@ fn serve(stream: &UnixStream, heard: &Mutex<Vec<Heard>>, script: impl Fn(&Reques
         heard.lock().unwrap().push((request.message.clone(), fds.len()));
         match script(&request.message) {
             Act::Answer(message) => {
-                let reply = serde_json::to_vec(&Versioned { protocol: PROTOCOL, message }).unwrap();
+                let reply = serde_json::to_vec(&Versioned::ours(message)).unwrap();
                 let _ = nri_control::send(stream, &reply, &[]);
             }
             Act::HangUp => return,
