@@ -10,8 +10,9 @@
 //! | member of a pod without infra | the same | id of the pod |
 //!
 //! The pod's cgroup is `<parent>/<pod>/libpod-<id>`, with systemd `<parent>-libpod_pod_<pod>.slice:libpod:<id>`, rootless too. The annotation
-//! is made by Podman whatever the image, so a container in a pod's cgroup without it is the infra container, whatever its image, command
-//! and name are.
+//! is made by Podman whatever the image, so a container in a pod's cgroup without it should be the infra container. But users choose cgroups
+//! (`--cgroup-parent`) and names, so that this is a claim only: whoever can look at the host proves it by the program that is to run, or
+//! calls [`deny`].
 //!
 //! **A pod's id** is the one in its cgroup. Where the cgroup tells none, it is the annotation's, and for the infra container its own id:
 //! the same, as the annotation is that id. One case is left, a member with a cgroup elsewhere while the infra container is in the pod's:
@@ -143,6 +144,19 @@ fn containers(file: &Path, id: &str) -> Option<PathBuf> {
             Some(paths::absolute(root).join(containers))
         }
         _ => None,
+    }
+}
+
+/// The claim to be an infra container is not proven: it is a container like others, and alone.
+///
+/// `annotations`: those of its document.
+pub fn deny(identity: &mut Identity, id: &str, annotations: &Map) {
+    identity.role = Role::Alone;
+    identity.pod.id = id.to_owned();
+    identity.pod.sandbox = String::new();
+    identity.pod.annotations.clone_from(annotations);
+    if identity.name != id {
+        identity.pod.name.clone_from(&identity.name);
     }
 }
 

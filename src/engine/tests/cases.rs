@@ -38,6 +38,29 @@ fn identities() {
     assert_eq!(engines, BTreeSet::from(all));
 }
 
+/// `--cgroup-parent` and `--name` are users' to choose.
+#[test]
+fn an_infra_container_without_proof_is_a_container_like_others() {
+    for name in [
+        "podman-5.8.6-infra",
+        "podman-pod-infra-named",
+        "podman-systemd-infra",
+        "podman-pod-infra-without-cgroup",
+    ] {
+        let case = Case::named(name);
+        let mut identity = case.completed().unwrap_or(case.identity());
+        assert_eq!(identity.role, Role::Sandbox, "{name}");
+        let annotations = nri_engine::Map::from([("io.container.manager".to_owned(), "libpod".to_owned())]);
+        nri_engine::podman::deny(&mut identity, case.id(), &annotations);
+        assert_eq!(
+            (identity.role, &*identity.pod.id, &*identity.pod.sandbox),
+            (Role::Alone, case.id(), ""),
+            "{name}"
+        );
+        assert_eq!(identity.pod.annotations, annotations, "{name}");
+    }
+}
+
 /// Cases of the containers of one pod of Podman: the infra container first.
 #[test]
 fn infra_containers_and_members_agree_on_the_pod() {

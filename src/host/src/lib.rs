@@ -6,6 +6,7 @@
 
 pub mod containerd;
 mod engine;
+pub mod podman;
 mod process;
 
 pub use engine::{NriState, RunningEngine, launcher_of, running_engines};
