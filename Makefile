@@ -2,7 +2,7 @@
 # and, for test-engines and test-cgroup2, setup.sh in integration/engines and integration/guests.
 CARGO ?= cargo
 
-.PHONY: help build release demo test test-engines test-cgroup2 test-updates chaos lint bench vectors fuzz fuzz-short setup clean test-packaging test-engines-extra deny
+.PHONY: help build release demo test test-engines test-cgroup2 test-updates chaos lint bench vectors fuzz fuzz-short setup clean test-packaging test-engines-extra deny runc-suite
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -50,6 +50,11 @@ test-cgroup2: setup ## GUESTS='uml': the tests of enforcement in guests with cgr
 		sed -n '/"name":"enforcement"/s/.*"executable":"\([^"]*\)".*/\1/p' >target/integration/enforcement
 	integration/guests/enforcement.sh "$$(cat target/integration/enforcement)" $(GUESTS); \
 		passed=$$?; integration/skipped.sh; exit $$passed
+
+runc-suite: ## SOURCE=DIR (a checkout of runc) RUNC=FILE: runc's own integration tests on bare runc and on the wrapper, compared (GUEST=uml: with cgroup v2)
+	$(CARGO) build -p nri-container-runtime -p nri-oci-hook -p nrid -p nrictl
+	$(CARGO) build -p nri-plugin --example adjust
+	$(if $(GUEST),GUEST='$(GUEST)') integration/runc-suite.sh '$(SOURCE)' '$(or $(RUNC),$(shell command -v runc))' $(MODES)
 
 chaos: setup ## SECONDS=600, SEED=N: lives on runc and crun while nrid, wrappers, plugins, connections and the disk fail
 	integration/plugins/build.sh target/integration gostub

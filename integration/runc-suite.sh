@@ -1,0 +1,98 @@
+#!/bin/bash
+# runc-suite.sh RUNC_SOURCE_DIR RUNC_BINARY [MODE...]
+#   Runs runc's own integration tests, those of a checkout of its source that is there already, and compares. Modes: bare (always there, RUNC_BINARY
+#   itself), wrapper (nri-container-runtime in its place, no plugin), plugin (with the example plugin `adjust`, which logs, and annotates containers).
+#   Default: all. A test that differs is run alone, on both sides in turn; what then still differs is a difference, and the exit code is 1. Root;
+#   wants bats, jq, gawk, gcc, Go, xz and a static busybox, and what make build makes; debootstrap and criu if there are any.
+#   Environment: FILES='a.bats b.bats' (all), FILTER=regexp of test names, REPEAT=5, TEST_TIMEOUT=60 (s; 300 in a guest), OUT=directory for the
+#   protocols (default target/integration/runc-suite/out), BIN=directory of our programs (default target/debug), GUEST=uml: in a guest with cgroup
+#   version 2 (see guests/setup.sh).
+#   All runs in namespaces and control groups of their own, which go with it (see enter.sh); the host keeps the images, in target.
+set -uo pipefail
+HERE=$(cd "$(dirname "$0")" && pwd -P)
+target=${CARGO_TARGET_DIR:-$HERE/../target}
+cache=$target/integration/runc-suite
+usage() { sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0" >&2; exit 2; }
+die() { echo "runc-suite.sh: $*" >&2; exit 2; }
+
+[ $# -ge 2 ] || usage
+source=$(readlink -f "$1") runc=$(readlink -f "$2")
+shift 2
+[ $# -gt 0 ] || set -- wrapper plugin
+others=()
+for m in "$@"; do
+  case $m in bare) ;; wrapper | plugin) others+=("$m") ;; *) usage ;; esac
+done
+[ "$(id -u)" = 0 ] || die 'needs root'
+[ -e "$source/tests/integration/helpers.bash" ] || die "no source of runc in $source"
+[ -x "$runc" ] || die "no program $runc"
+
+# shellcheck source=runc-suite/stage.sh
+. "$HERE/runc-suite/stage.sh"
+# shellcheck source=runc-suite/compare.sh
+. "$HERE/runc-suite/compare.sh"
+
+running=
+stage=
+work=
+clean() {
+  trap '' INT TERM HUP
+  if [ -n "$running" ]; then
+    kill -- "-$running"
+    wait "$running"
+  fi
+  [ -z "$work" ] || rm -rf "$work"
+  [ -z "$stage" ] || [ -n "${NRI_SUITE_STAGE:-}" ] || rm -rf "$stage"
+}
+trap clean EXIT
+trap 'exit 130' INT TERM HUP
+
+# in_turn CMD...: waits for it; in a group of its own, which ends when we are told to
+in_turn() {
+  local rc
+  setsid "$@" &
+  running=$!
+  wait "$running"
+  rc=$?
+  running=
+  return $rc
+}
+
+if [ -n "${NRI_SUITE_STAGE:-}" ]; then # we are the guest's
+  stage=$NRI_SUITE_STAGE out=$OUT
+else
+  out=${OUT:-$cache/out}
+  rm -rf "$out"
+  mkdir -p "$out" || exit 2
+  out=$(cd "$out" && pwd -P)
+  stage=$(mktemp -d)
+  make_stage || exit 2
+  if [ "${GUEST:-}" = uml ]; then
+    settings=(FILES="${FILES:-}" FILTER="${FILTER:-}" REPEAT="${REPEAT:-5}" TEST_TIMEOUT="${TEST_TIMEOUT:-300}" PATH="$PATH")
+    OUT=$out TIMEOUT=${TIMEOUT:-14400} MEM=${MEM:-4G} in_turn "$HERE/guests/uml.sh" env OUT=/out NRI_SUITE_STAGE="$stage" "${settings[@]}" \
+      "$0" "$source" "$runc" bare "${others[@]}"
+    exit
+  fi
+fi
+# What the tests work in: files of containers, devices and sockets among them.
+work=$(mktemp -d)
+chmod a+x "$work"
+
+# suite MODE TAP [FILE FILTER]: runs the tests
+broken=0
+suite() {
+  local mode=$1 tap=$2 files=${3:-${FILES:-}} filter=${4:-${FILTER:-}}
+  FILES=$files FILTER=$filter in_turn "$HERE/cgroups.sh" "$HERE/runc-suite/enter.sh" "nri-runc-suite-$$-$mode" \
+    "$HERE/runc-suite/inside.sh" "$stage" "$work" "$mode" "$runc" "$tap" ||
+    { echo "runc-suite.sh: $mode: exit status $?" >&2; broken=1; }
+}
+
+"$runc" --version | head -1
+[ -e /sys/fs/cgroup/cgroup.controllers ] && echo 'cgroup version 2' || echo 'cgroup version 1'
+for m in bare "${others[@]}"; do
+  t=$SECONDS
+  suite "$m" "$out/$m.tap"
+  [ "$m" = bare ] || cp "$work/$m/nrid.log" "$out/$m.nrid.log" 2>/dev/null
+  echo "$m: $(counts "$out/$m.tap"), $((SECONDS - t)) s"
+done
+compare_all && [ $broken = 0 ]

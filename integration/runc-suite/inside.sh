@@ -1,0 +1,69 @@
+#!/bin/bash
+# inside.sh STAGE WORK MODE RUNC TAP: process 1 of the namespaces that enter.sh makes. Runs the tests of FILES whose names match FILTER and writes what bats
+# says to TAP, with a line `# FILE name` before each file.
+set -uo pipefail
+stage=$1 work=$2/$3 mode=$3 runc=$4 tap=$5
+root=/sys/fs/cgroup
+mkdir -p "$work"/{tmp,plugins,conf.d} || exit 120
+chmod a+x "$work" "$work/tmp"
+
+# The file systems of control groups, as they were, but ours. Symbolic links are names of controllers that share a hierarchy.
+links=$(find $root -maxdepth 1 -type l -printf '%f %l\n')
+umount -R $root || exit 120
+if [ "$(printf %s "$NRI_SUITE_MOUNTS" | cut -d' ' -f1)" = $root ]; then
+  mount -t cgroup2 cgroup2 $root || exit 120
+  read -ra controllers <$root/cgroup.controllers
+  for c in "${controllers[@]}"; do echo "+$c" >$root/cgroup.subtree_control || exit 120; done
+else
+  mount -t tmpfs -o mode=755 tmpfs $root || exit 120
+  while read -r point type options; do
+    mkdir -p "$point"
+    case $type in
+      cgroup2) mount -t cgroup2 cgroup2 "$point" ;;
+      *) mount -t cgroup -o "$(echo "$options" | tr ',' '\n' | grep -v -e '^rw$' -e '^release_agent=' | paste -sd,)" cgroup "$point" ;;
+    esac || exit 120
+  done < <(printf %s "$NRI_SUITE_MOUNTS")
+  while read -r name to; do [ -z "$name" ] || ln -s "$to" "$root/$name"; done <<<"$links"
+fi
+unset NRI_SUITE_MOUNTS
+mount -t tmpfs -o mode=755 tmpfs /run
+mkdir -p /run/lock
+ip link set lo up
+
+export TMPDIR=$work/tmp BATS_TEST_TIMEOUT=${TEST_TIMEOUT:-60}
+if [ "$mode" = bare ]; then
+  export RUNC=$runc
+else
+  export RUNC=$stage/bin/runc NRI_CONTAINER_RUNTIME_PATH=$runc NRI_CONTAINER_RUNTIME_CONFIG=$work/config.toml
+  cat >"$work/config.toml" <<C
+plugin_request_timeout = "20s"
+state_dir = "$work/state"
+plugin_path = "$work/plugins"
+plugin_config_path = "$work/conf.d"
+socket_path = ""
+[log]
+file = "$work/nrid.log"
+C
+  if [ "$mode" = plugin ]; then
+    cp "$stage/bin/adjust" "$work/plugins/10-adjust"
+    printf 'log = "%s/events"\n[create]\nannotations = { set = { "org.example.seen" = "yes" } }\n' "$work" >"$work/conf.d/10-adjust.conf"
+  fi
+  "$stage/bin/nrictl" start || exit 120
+fi
+
+# A terminal for those that look whether they have one; nothing is typed.
+rm -f "$work/in"
+mkfifo "$work/in"
+exec 9<>"$work/in"
+cd "$stage/src/tests/integration" || exit 120
+filter=
+[ -z "${FILTER:-}" ] || filter="-f $(printf %q "$FILTER")"
+for file in ${FILES:-*.bats}; do
+  echo "# FILE $file"
+  script -qec "stty cols 200; bats $filter --tap $file" /dev/null <&9 2>&1 | sed -u 's/\r//g'
+done >"$tap"
+if [ "$mode" != bare ]; then
+  "$stage/bin/nrictl" status >"$work/status" 2>&1
+  "$stage/bin/nrictl" stop || exit 120
+fi
+exit 0
