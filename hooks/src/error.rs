@@ -22,10 +22,3 @@ pub(crate) enum Error {
     #[error("{0}")]
     Refused(String),
 }
-
-impl Error {
-    /// Whether `nrid` did not answer at all.
-    pub(crate) fn is_absence(&self) -> bool {
-        matches!(self, Self::Nrid(_))
-    }
-}

@@ -29,11 +29,11 @@ pub(crate) enum Error {
     #[error("{path}: {0}", path = .1.display())]
     ExecJson(#[source] serde_json::Error, PathBuf),
     // The operator's.
-    #[error("configuration {path}: {0}", path = .1.display())]
+    #[error("configuration {path}: {0}; {BreakGlass}", path = .1.display())]
     ConfigRead(#[source] io::Error, PathBuf),
-    #[error("configuration {path}, {0}", path = .1.display())]
+    #[error("configuration {path}, {0}; {BreakGlass}", path = .1.display())]
     Config(#[source] ConfigError, PathBuf),
-    #[error("configuration {path} is not relied upon: {0}", path = .1.display())]
+    #[error("configuration {path} is not relied upon: {0}; {BreakGlass}", path = .1.display())]
     ConfigUntrusted(#[source] nri_trust::Untrusted, PathBuf),
     #[error("the real runtime {path} ({from}): {why}", path = .0.display(), from = .1, why = .2)]
     Runtime(PathBuf, String, Unusable),

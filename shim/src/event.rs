@@ -31,11 +31,13 @@ use std::{
     time::Duration,
 };
 
-/// How long `nrid` may take to answer before the verb. It bounds each plugin by itself; this is for an `nrid` that hangs, and
-/// leaves room for requests that wait in a queue behind slow plugins.
+/// How long `nrid` may take to answer before the verb. It bounds each plugin by itself; this leaves room for requests that wait in a queue behind
+/// slow plugins. One that gives no sign of life is not waited for, see [`Event::silence`].
 const ANSWER: Duration = Duration::from_secs(120);
-/// How long it may take afterwards.
+/// How long it may take afterwards, and before what is done in any case.
 const AFTERWARDS: Duration = Duration::from_secs(30);
+/// The longest silence of an `nrid` before the verb is done without it, where it is.
+const SILENCE: Duration = Duration::from_secs(10);
 
 /// A verb that carries an event.
 #[derive(Debug, Clone, Copy)]
@@ -80,12 +82,12 @@ pub(crate) fn handle(event: Event<'_>, problem: Option<Error>, mut target: Targe
     }
     match event.ask(id, &args, &mut target)? {
         Answer::Pass => Err(target.exec(event.call)),
-        Answer::Proceed(substitute, client) => {
+        Answer::Proceed(substitute, mut client) => {
             event.substitute(substitute, &mut target)?;
             if event.verb.execs() {
                 return Err(target.exec(event.call));
             }
-            event.run_and_report(&target, &args, &client)
+            event.run_and_report(&target, &args, &mut client)
         }
     }
 }
@@ -125,7 +127,7 @@ impl Event<'_> {
         bundle: Option<&Bundle>,
     ) -> Result<Reply, ClientError> {
         let fds: Vec<_> = bundle.iter().map(|b| b.fd.as_fd()).collect();
-        client.set_timeout(Some(ANSWER.max(self.loaded.config.plugin_request_timeout * 20)))?;
+        client.set_patience(self.before(), self.silence())?;
         client.first_call(request, &fds)
     }
 
@@ -191,7 +193,7 @@ impl Event<'_> {
         Ok(())
     }
 
-    fn run_and_report(&self, target: &Target, args: &VerbArgs, client: &Client) -> Result<i32, Error> {
+    fn run_and_report(&self, target: &Target, args: &VerbArgs, client: &mut Client) -> Result<i32, Error> {
         let (exit, failed) = match spawn::run(target, self.call) {
             Ok(exit) => (exit, None),
             Err(e) => (Exit::NotStarted, Some(e)),
@@ -199,7 +201,7 @@ impl Event<'_> {
         let pid = args.pid_file.as_deref().filter(|_| self.verb == Verb::Create && exit.success());
         let finished = Finished { exit, pid: pid.and_then(|file| self.read_pid(file, args)) };
         let reply = client
-            .set_timeout(Some(self.afterwards()))
+            .set_patience(self.afterwards(), SILENCE.min(self.loaded.config.start_timeout))
             .and_then(|()| client.call(&Request::Finished(finished), &[]));
         if let Some(e) = failed {
             return Err(e);
@@ -220,6 +222,20 @@ impl Event<'_> {
             }
             Exit::NotStarted => 1,
         })
+    }
+
+    fn before(&self) -> Duration {
+        match self.verb {
+            // nrid goes on by itself where we do not wait.
+            Verb::Delete => self.afterwards(),
+            _ => ANSWER.max(self.loaded.config.plugin_request_timeout * 20),
+        }
+    }
+
+    /// How long it may take until `nrid` says anything: one that systemd is just starting says nothing before it is ready.
+    fn silence(&self) -> Duration {
+        let starting = self.loaded.config.start_timeout;
+        if self.verb.needs_nrid() { starting } else { starting.min(SILENCE) }
     }
 
     fn afterwards(&self) -> Duration {

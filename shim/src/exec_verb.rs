@@ -39,7 +39,7 @@ pub(crate) fn adapt(call: &Call, scanned: &Scanned, loaded: &Loaded, log: &LogLi
     let Some(args) = exec_args::read(&scanned.rest) else { return };
     // The real runtime says itself what is wrong with an id.
     let Ok(id) = id::check(&args.id) else { return };
-    if let Err(e) = attempt(call, scanned, loaded, &args, id, target) {
+    if let Err(e) = attempt(call, scanned, loaded, &args, id, log, target) {
         log.warning(&format!("exec in {id} goes on without what plugins gave the container: {e}"));
     }
 }
@@ -50,12 +50,13 @@ fn attempt(
     loaded: &Loaded,
     args: &ExecArgs,
     id: &str,
+    log: &LogLine,
     target: &mut Target,
 ) -> Result<(), Error> {
     // Up to here and for most containers this costs a look at one file, and at the user namespace where no state directory is configured.
     let state_dir = loaded.state_dir(call);
     let Some(marker) = read_marker(&state_dir, id)? else { return Ok(()) };
-    if bypass::is_set(call, &loaded.config) {
+    if bypass::is_set(call, &loaded.config, log) {
         return Ok(());
     }
     let Some(changes) = changes(marker, &root(call, scanned, &target.runtime)) else { return Ok(()) };

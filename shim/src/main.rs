@@ -74,7 +74,7 @@ fn attempt(call: &Call, scanned: Scanned, log: &LogLine) -> Result<i32, Error> {
     let runtime = find_runtime::find(scanned.own.runtime.as_deref(), call, &loaded.config.runtime)?;
     let mut target = Target::new(runtime, scanned.forwarded());
     match scanned.event_verb() {
-        Some(verb) if !bypass::is_set(call, &loaded.config) => {
+        Some(verb) if !bypass::is_set(call, &loaded.config, log) => {
             let problem = loaded.problem.take();
             event::handle(
                 event::Event { call, verb, scanned: &scanned, loaded: &loaded, log },

@@ -1,19 +1,35 @@
 //! The client's end of a connection.
+//!
+//! Nothing here waits for ever for an `nrid` that hangs: not for a place in its queue, not for its reading. Where a client may have to wait long for an
+//! answer, while plugins are asked, one that hangs is told from one that is busy by a second connection, over which the latter says how it is.
 
 use crate::{FrameError, Reply, Request, Versioned, frame};
-use rustix::{net::sockopt::socket_peercred, process::geteuid};
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::{Errno, retry_on_intr},
+    net::{
+        AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with,
+        sockopt::{Timeout, set_socket_timeout, socket_peercred},
+    },
+    process::geteuid,
+};
 use std::{
     io,
     os::{fd::BorrowedFd, unix::net::UnixStream},
-    path::Path,
-    time::Duration,
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
 /// A connection to `nrid`.
 #[derive(Debug)]
 pub struct Client {
     stream: UnixStream,
+    /// How long it may be silent, where that is limited.
+    silence: Option<Duration>,
 }
+
+/// How long it may take until a connection has a place: the kernel lets callers wait for one without an end.
+const PLACE: Duration = Duration::from_secs(5);
 
 /// How often a client that meets an `nrid` of another protocol, which is about to be replaced, connects again.
 const ATTEMPTS: u32 = 200;
@@ -29,6 +45,9 @@ pub enum ClientError {
     /// The connection failed.
     #[error("connection to nrid: {0}")]
     Frame(#[from] FrameError),
+    /// It listens, and does nothing else.
+    #[error("nrid hangs: no sign of life within {1:?} ({socket})", socket = .0.display())]
+    Hangs(PathBuf, Duration),
     /// Another release.
     #[error("nrid is of version {0}, which speaks another protocol: run 'nrictl restart'")]
     OtherVersion(String),
@@ -41,22 +60,37 @@ impl Client {
     /// Nobody listens there, or somebody else than root or the user that we run as. The answers decide what is run with our rights, and a
     /// user's socket may be in `/tmp`, where anybody could have made it.
     pub fn connect(socket: &Path) -> Result<Self, ClientError> {
+        Self::connect_within(socket, PLACE)
+    }
+
+    fn connect_within(socket: &Path, limit: Duration) -> Result<Self, ClientError> {
         let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", socket.display()));
         let connect = || {
-            let stream = UnixStream::connect(socket)?;
+            let stream = reach(socket, limit)?;
             let uid = socket_peercred(&stream)?.uid;
             is_ours(uid.as_raw(), geteuid().as_raw())?;
-            Ok(Self { stream })
+            Ok(Self { stream, silence: None })
         };
         connect().map_err(|e| ClientError::Connect(named(e)))
     }
 
-    /// Limits the time that each answer may take; none waits for as long as the connection lasts.
+    /// Limits the time that each request, and each answer, may take; none waits for as long as the connection lasts.
     ///
     /// # Errors
     /// The socket refuses it.
     pub fn set_timeout(&self, timeout: Option<Duration>) -> Result<(), ClientError> {
-        self.stream.set_read_timeout(timeout).map_err(|e| FrameError::from(e).into())
+        let set = self.stream.set_read_timeout(timeout).and_then(|()| self.stream.set_write_timeout(timeout));
+        set.map_err(|e| FrameError::from(e).into())
+    }
+
+    /// Limits the time that each answer may take, and besides how long `nrid` may give no sign of life meanwhile.
+    ///
+    /// # Errors
+    /// The socket refuses it.
+    pub fn set_patience(&mut self, whole: Duration, silence: Duration) -> Result<(), ClientError> {
+        self.silence = Some(silence);
+        self.set_timeout(Some(whole))?;
+        self.stream.set_write_timeout(Some(silence)).map_err(|e| FrameError::from(e).into())
     }
 
     /// Asks, and waits for the answer.
@@ -89,24 +123,68 @@ impl Client {
         }
     }
 
-    /// Another connection to the same socket, with the same limit.
+    /// Another connection to the same socket, with the same limits.
     ///
     /// # Errors
     /// Nobody listens there any more.
     pub fn connect_again(&mut self) -> Result<(), ClientError> {
-        let address = self.stream.peer_addr().map_err(FrameError::from)?;
-        let path = address.as_pathname().map(Path::to_owned).unwrap_or_default();
         let timeout = self.stream.read_timeout().map_err(FrameError::from)?;
-        *self = Self::connect(&path)?;
-        self.set_timeout(timeout)
+        let next = Self::connect(&self.socket()?)?;
+        *self = Self { silence: self.silence, ..next };
+        match (timeout, self.silence) {
+            (Some(whole), Some(silence)) => self.set_patience(whole, silence),
+            _ => self.set_timeout(timeout),
+        }
+    }
+
+    fn socket(&self) -> Result<PathBuf, FrameError> {
+        let address = self.stream.peer_addr()?;
+        Ok(address.as_pathname().map(Path::to_owned).unwrap_or_default())
     }
 
     fn call_once(&self, request: &Request, fds: &[BorrowedFd<'_>]) -> Result<Reply, ClientError> {
         let message = Versioned::ours(request);
         frame::send(&self.stream, &serde_json::to_vec(&message).map_err(FrameError::from)?, fds)?;
+        if let (Some(silence), Some(whole)) =
+            (self.silence, self.stream.read_timeout().map_err(FrameError::from)?)
+        {
+            self.wait(whole, silence)?;
+        }
         let (payload, _) = frame::receive(&self.stream)?;
         let reply: Versioned<Reply> = serde_json::from_slice(&payload).map_err(FrameError::from)?;
         Ok(reply.message)
+    }
+
+    /// Waits until something comes. Half of the time of silence is for the answer, half for the sign of life.
+    fn wait(&self, whole: Duration, silence: Duration) -> Result<(), ClientError> {
+        let deadline = Instant::now() + whole;
+        let half = silence / 2;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if self.speaks_within(half.min(left)).map_err(FrameError::from)? {
+                return Ok(());
+            }
+            if left <= half {
+                return Err(FrameError::Timeout.into());
+            }
+            let socket = self.socket()?;
+            if !is_alive(&socket, half) && !self.speaks_within(Duration::ZERO).map_err(FrameError::from)? {
+                return Err(ClientError::Hangs(socket, silence));
+            }
+        }
+    }
+
+    /// Whether anything comes, the end included.
+    fn speaks_within(&self, limit: Duration) -> io::Result<bool> {
+        let deadline = Instant::now() + limit;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+            match poll(&mut [PollFd::new(&self.stream, PollFlags::IN)], Some(&left)) {
+                Err(Errno::INTR) => {}
+                ready => return Ok(ready? > 0),
+            }
+        }
     }
 
     /// Waits until the other end closes the connection; false if the time limit passed before.
@@ -118,6 +196,35 @@ impl Client {
                 Err(_) => return true,
             }
         }
+    }
+}
+
+/// A connection that has a place.
+fn reach(socket: &Path, limit: Duration) -> io::Result<UnixStream> {
+    let address = SocketAddrUnix::new(socket)?;
+    let fd = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    // It is the limit of `connect`, too.
+    set_socket_timeout(&fd, Timeout::Send, Some(limit))?;
+    match retry_on_intr(|| connect(&fd, &address)) {
+        Err(Errno::AGAIN) => {
+            Err(io::Error::new(io::ErrorKind::TimedOut, format!("no connection was taken within {limit:?}")))
+        }
+        connected => Ok(connected.map(|()| fd.into())?),
+    }
+}
+
+/// Whether whoever listens there answers. One that is gone has closed our connection, or will: the caller notices.
+fn is_alive(socket: &Path, limit: Duration) -> bool {
+    let asked = Client::connect_within(socket, limit).and_then(|client| {
+        client.set_timeout(Some(limit))?;
+        client.call(&Request::Status, &[])
+    });
+    match asked {
+        Ok(_) | Err(ClientError::OtherVersion(_) | ClientError::Frame(FrameError::Closed)) => true,
+        Err(ClientError::Connect(e)) => {
+            matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
+        }
+        Err(_) => false,
     }
 }
 
@@ -165,6 +272,79 @@ mod tests {
         let ClientError::Connect(refused) = Client::connect(&path).unwrap_err() else { panic!() };
         assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
         assert!(refused.to_string().contains("user 65534 listens there"), "{refused}");
+    }
+
+    /// A listener that does this with each connection; the first is ours, others ask for a sign of life.
+    fn listener(path: &Path, serve: impl Fn(usize, UnixStream) + Send + 'static) {
+        let listener = UnixListener::bind(path).unwrap();
+        std::thread::spawn(move || {
+            listener.incoming().enumerate().for_each(|(n, stream)| serve(n, stream.unwrap()));
+        });
+    }
+
+    fn answer(stream: &UnixStream, reply: &Reply) {
+        frame::receive(stream).unwrap();
+        frame::send(stream, &serde_json::to_vec(&Versioned::ours(reply)).unwrap(), &[]).unwrap();
+    }
+
+    #[test]
+    fn one_that_is_busy_is_waited_for_and_one_that_hangs_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let silence = Duration::from_millis(200);
+        let ask = |path: &Path, whole| {
+            let mut client = Client::connect(path).unwrap();
+            client.set_patience(whole, silence).unwrap();
+            client.first_call(&Request::Stop, &[])
+        };
+        let hour = Duration::from_secs(3600);
+        let kept = std::sync::Mutex::new(Vec::new());
+        let hangs = dir.path().join("hangs");
+        listener(&hangs, move |_, stream| kept.lock().unwrap().push(stream));
+        let e = ask(&hangs, hour).unwrap_err();
+        assert!(matches!(&e, ClientError::Hangs(path, limit) if *path == hangs && *limit == silence), "{e}");
+
+        // It answers after the third sign of life: a plugin took its time.
+        let busy = dir.path().join("busy");
+        let asked = std::sync::Mutex::new(None);
+        listener(&busy, move |n, stream| match n {
+            0 => *asked.lock().unwrap() = Some(stream),
+            n => {
+                answer(&stream, &Reply::Done);
+                let asked = asked.lock().unwrap();
+                asked.iter().filter(|_| n == 3).for_each(|first| answer(first, &Reply::Done));
+            }
+        });
+        assert_eq!(ask(&busy, hour).unwrap(), Reply::Done);
+
+        // There is an end to it, all the same.
+        let never = dir.path().join("never");
+        let kept = std::sync::Mutex::new(Vec::new());
+        listener(&never, move |n, stream| {
+            (n > 0).then(|| answer(&stream, &Reply::Done));
+            kept.lock().unwrap().push(stream);
+        });
+        let e = ask(&never, silence * 3).unwrap_err();
+        assert!(matches!(e, ClientError::Frame(FrameError::Timeout)), "{e}");
+    }
+
+    #[test]
+    fn a_queue_without_a_place_is_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let address = SocketAddrUnix::new(&path).unwrap();
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket = || socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
+        let full = socket();
+        rustix::net::bind(&full, &address).unwrap();
+        rustix::net::listen(&full, 0).unwrap();
+        let mut waiting = vec![socket()];
+        while connect(waiting.last().unwrap(), &address).is_ok() {
+            waiting.push(socket());
+        }
+        let e = Client::connect_within(&path, Duration::from_millis(50)).unwrap_err();
+        let ClientError::Connect(e) = e else { panic!("{e}") };
+        assert_eq!(e.kind(), io::ErrorKind::TimedOut);
+        assert!(e.to_string().ends_with("s: no connection was taken within 50ms"), "{e}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Reaching `nrid`, and starting it on first use: exactly once, however many processes race.
 //!
-//! A starter holds `start.lock` while it starts `nrid` and waits for it to be ready; the others wait for the lock and then find it running.
+//! A starter holds `start.lock` while it starts `nrid` and waits for it to be ready; the others wait for the lock and then find it running. Who waits, for
+//! whatever, waits no longer than the launcher's timeout: where `nrid` hangs, a queue of starters does not take turns in waiting for it.
 //! What makes the new process independent of its starter (session, descriptors, cgroup) is `nrid --background`'s own work.
 
 use crate::{CONTROL_SOCKET, Client, ClientError, START_LOCK};
@@ -12,12 +13,18 @@ use std::{
     io::{self, Read},
     os::unix::{fs::DirBuilderExt, process::CommandExt},
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Child, Command, Stdio},
+    thread,
     time::{Duration, Instant},
 };
 
 /// The line that `nrid --background` writes to its stdout when it is ready; anything else is the reason why it is not.
 pub const READY: &str = "ready";
+
+/// The longest line, in bytes.
+const LONGEST_LINE: usize = 4096;
+/// Pauses between looks at what may take a moment.
+const PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(20)];
 
 /// How to reach and to start `nrid`.
 #[derive(Debug, Clone)]
@@ -39,7 +46,7 @@ pub enum LaunchError {
     #[error(transparent)]
     Client(#[from] ClientError),
     /// There is no such program.
-    #[error("nrid not found beside this program, in {libexec}, or in PATH", libexec = nri_libexec())]
+    #[error("no executable nrid beside this program, in {libexec}, or in PATH", libexec = nri_libexec())]
     NotFound,
     /// The state directory cannot be used.
     #[error("state directory {0}: {1}")]
@@ -89,6 +96,7 @@ impl Launcher {
         if self.program.is_none() {
             return Err(LaunchError::NotFound);
         }
+        let deadline = Instant::now() + self.timeout;
         let in_dir = |e: io::Error| LaunchError::StateDir(self.state_dir.clone(), e);
         make_private_dir(&self.state_dir).map_err(in_dir)?;
         let lock = rustix::fs::open(
@@ -97,22 +105,33 @@ impl Launcher {
             Mode::RUSR | Mode::WUSR,
         )
         .map_err(|e| in_dir(e.into()))?;
-        rustix::io::retry_on_intr(|| rustix::fs::flock(&lock, FlockOperation::LockExclusive))
-            .map_err(|e| in_dir(e.into()))?;
+        let mut locked = Ok(());
+        let taken =
+            until(deadline, || match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+                Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => false,
+                result => {
+                    locked = result;
+                    true
+                }
+            });
+        locked.map_err(|e| in_dir(e.into()))?;
+        if !taken {
+            return Err(LaunchError::Timeout(self.timeout));
+        }
         // Another starter may have been faster.
         match self.connect() {
             Err(ClientError::Connect(e)) if absent(&e) => {}
             other => return Ok(other?),
         }
         // One whose starter was killed may have been faster than ours: whichever answers will do.
-        let started = self.spawn_and_wait();
+        let started = self.spawn_and_wait(deadline);
         match self.connect() {
             Err(ClientError::Connect(e)) if absent(&e) => started.and(Err(ClientError::Connect(e).into())),
             other => Ok(other?),
         }
     }
 
-    fn spawn_and_wait(&self) -> Result<(), LaunchError> {
+    fn spawn_and_wait(&self, deadline: Instant) -> Result<(), LaunchError> {
         let program = self.program.as_ref().ok_or(LaunchError::NotFound)?;
         let mut command = Command::new(program);
         command.arg("--background").arg("--state-dir").arg(&self.state_dir);
@@ -128,20 +147,44 @@ impl Launcher {
             .process_group(0)
             .spawn()
             .map_err(|e| LaunchError::Spawn(program.clone(), e))?;
-        let answer = child.stdout.take().map(|pipe| read_line(pipe, self.timeout));
+        let answer = child.stdout.take().map(|pipe| read_line(pipe, deadline));
         // The process that we started only starts the one that stays; it is gone by now or will be soon.
+        reap(&mut child, if matches!(answer, Some(Ok(Some(_)))) { deadline } else { Instant::now() });
         match answer {
             Some(Ok(Some(line))) => {
-                let _ = child.wait();
-                if line == READY { Ok(()) } else { Err(LaunchError::Refused(line)) }
+                if line == READY {
+                    Ok(())
+                } else {
+                    Err(LaunchError::Refused(line))
+                }
             }
-            Some(Ok(None)) | None => {
-                let _ = child.kill();
-                let _ = child.wait();
-                Err(LaunchError::Timeout(self.timeout))
-            }
+            Some(Ok(None)) | None => Err(LaunchError::Timeout(self.timeout)),
             Some(Err(e)) => Err(LaunchError::Spawn(program.clone(), e)),
         }
+    }
+}
+
+/// Looks until it is so, or the time is over.
+fn until(deadline: Instant, mut is_so: impl FnMut() -> bool) -> bool {
+    let [mut pause, longest] = PAUSES;
+    loop {
+        if is_so() {
+            return true;
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return false;
+        }
+        thread::sleep(pause.min(left));
+        pause = (pause * 2).min(longest);
+    }
+}
+
+/// Waits for the child's end, and sees to it.
+fn reap(child: &mut Child, deadline: Instant) {
+    if !until(deadline, || !matches!(child.try_wait(), Ok(None))) {
+        let _ = child.kill();
+        let _ = child.wait();
     }
 }
 
@@ -165,8 +208,7 @@ fn make_private_dir(dir: &Path) -> io::Result<()> {
 }
 
 /// The first line that comes through `pipe`; `None` if it takes too long.
-fn read_line(mut pipe: impl Read + std::os::fd::AsFd, timeout: Duration) -> io::Result<Option<String>> {
-    let deadline = Instant::now() + timeout;
+fn read_line(mut pipe: impl Read + std::os::fd::AsFd, deadline: Instant) -> io::Result<Option<String>> {
     let mut line = Vec::new();
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -181,7 +223,8 @@ fn read_line(mut pipe: impl Read + std::os::fd::AsFd, timeout: Duration) -> io::
         let mut buffer = [0; 4096];
         let n = pipe.read(&mut buffer)?;
         line.extend_from_slice(&buffer[..n]);
-        if let Some(end) = line.iter().position(|b| *b == b'\n') {
+        let end = line.iter().position(|b| *b == b'\n');
+        if let Some(end) = end.or((line.len() > LONGEST_LINE).then_some(LONGEST_LINE)) {
             line.truncate(end);
             return Ok(Some(String::from_utf8_lossy(&line).into_owned()));
         }
@@ -189,5 +232,53 @@ fn read_line(mut pipe: impl Read + std::os::fd::AsFd, timeout: Duration) -> io::
             let said = String::from_utf8_lossy(&line).into_owned();
             return Ok(Some(if said.is_empty() { "it ended without a word".to_owned() } else { said }));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs, os::unix::fs::PermissionsExt};
+
+    /// What comes of starting a program with this script, and how long that took.
+    fn start(dir: &Path, script: &str, timeout: Duration) -> (LaunchError, Duration) {
+        let program = dir.join("nrid");
+        fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+        let launcher = Launcher { program: Some(program), state_dir: dir.join("s"), config: None, timeout };
+        let begin = Instant::now();
+        (launcher.connect_or_start().unwrap_err(), begin.elapsed())
+    }
+
+    const SHORT: Duration = Duration::from_millis(300);
+    /// For what does not wait for the end of a timeout.
+    const LONG: Duration = Duration::from_secs(1000);
+
+    #[test]
+    fn what_is_no_nrid_is_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        for (script, timeout, said) in [
+            ("exit 1", LONG, "nrid did not start: it ended without a word"),
+            ("echo why; exit 1", LONG, "nrid did not start: why"),
+            ("exec sleep 1000", SHORT, "nrid was not ready within 300ms"),
+            ("exec >&-; exec sleep 1000", SHORT, "nrid did not start: it ended without a word"),
+            ("while :; do echo -n xxxxxxxxxxxxxxxx; done", SHORT, "nrid did not start: xxxx"),
+        ] {
+            let (e, took) = start(dir.path(), script, timeout);
+            assert!(e.to_string().starts_with(said), "{script}: {e}");
+            assert!(took < Duration::from_secs(30), "{script}: {took:?}");
+        }
+    }
+
+    #[test]
+    fn starters_in_a_queue_do_not_take_turns_in_waiting() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = dir.path().join("s");
+        fs::DirBuilder::new().mode(0o700).create(&state).unwrap();
+        let lock = fs::File::create(state.join(START_LOCK)).unwrap();
+        rustix::fs::flock(&lock, FlockOperation::LockExclusive).unwrap();
+        let (e, took) = start(dir.path(), "echo it was started", SHORT);
+        assert!(matches!(e, LaunchError::Timeout(SHORT)), "{e}");
+        assert!(took >= SHORT && took < Duration::from_secs(30), "{took:?}");
     }
 }

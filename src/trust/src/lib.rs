@@ -46,6 +46,9 @@ pub enum Untrusted {
         /// What they could do with it.
         what: What,
     },
+    /// It is no file that has a content of its own: reading it would wait for whoever writes to it.
+    #[error("{} is a pipe", .0.display())]
+    Pipe(PathBuf),
     /// Links that lead nowhere.
     #[error("{}: too many symbolic links", .0.display())]
     Links(PathBuf),
@@ -162,6 +165,9 @@ impl Owners {
         }
         if kind.is_symlink() {
             return fs::read_link(path).map(Some).map_err(unreadable);
+        }
+        if kind.is_fifo() {
+            return Err(Untrusted::Pipe(path.to_owned()));
         }
         let mode = meta.mode() & 0o7777;
         let sticky = kind.is_dir() && mode & 0o1000 != 0;
@@ -321,6 +327,17 @@ mod tests {
         dir.check("sticky/link", &refused("sticky/link", "it"));
         // Whoever we run as may own it, too.
         assert!(Owners::and(4711).check(&dir.path("ours/given")).is_ok());
+    }
+
+    #[test]
+    fn pipes_have_no_content_of_their_own() {
+        let dir = Dir::new();
+        let pipe = dir.path("pipe");
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, mode).unwrap();
+        symlink("pipe", dir.path("link")).unwrap();
+        dir.check("pipe", "pipe is a pipe");
+        dir.check("link", "pipe is a pipe");
     }
 
     #[test]

@@ -86,7 +86,7 @@ fn no_nrid_at_all() {
     }
     std::fs::remove_dir(lab.path("state")).unwrap();
     for verb in NEEDING {
-        check_fails(&lab.run(&[verb, "id"]), "nrid not found beside this program");
+        check_fails(&lab.run(&[verb, "id"]), "no executable nrid beside this program");
     }
     assert!(lab.run(&["delete", "id"]).status.success());
     assert!(!lab.path("state").exists(), "nothing is made where nothing can be started");
@@ -202,7 +202,7 @@ fn one_that_hangs_up_and_is_gone_is_started_anew() {
 fn one_of_another_version_or_with_a_strange_answer() {
     let lab = Lab::new();
     for (reply, because) in [
-        (Reply::OtherVersion { version: "9.9".to_owned() }, "9.9"),
+        (Reply::OtherVersion { version: "9.9".to_owned(), restarting: false }, "9.9"),
         (Reply::Status(Box::default()), "does not fit"),
     ] {
         let answer = reply.clone();
