@@ -83,8 +83,8 @@ lint: ## format, clippy, documentation
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps
 
-deny: ## licences, banned crates, sources of dependencies (cargo install cargo-deny)
-	$(CARGO) deny --all-features check licenses bans sources
+deny: ## dependencies: licences, banned crates, sources, and advisories where RustSec's database can be had (cargo install cargo-deny)
+	CARGO='$(CARGO)' tests/deny.sh
 
 clean: ## remove what was built
 	$(CARGO) clean

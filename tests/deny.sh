@@ -1,0 +1,20 @@
+#!/bin/sh
+# Checks dependencies of the workspace and of the fuzz targets against deny.toml: licences, bans, sources, advisories (cargo install cargo-deny).
+# Where RustSec's database cannot be fetched, the rest is checked and the last line says that advisories were not; with CI=true that fails.
+set -eu
+cd "$(dirname "$0")/.."
+# shellcheck disable=SC2086 # a command with arguments
+deny() { ${CARGO:-cargo} deny --locked --all-features "$@"; }
+deny --version >/dev/null
+
+checks='licenses bans sources' missing=
+if deny fetch db; then checks="$checks advisories"; else missing=1; fi
+failed=
+for manifest in Cargo.toml tests/fuzz/Cargo.toml; do
+  echo "$manifest: $checks"
+  # shellcheck disable=SC2086 # words
+  deny --config deny.toml --manifest-path "$manifest" check --hide-inclusion-graph $checks || failed=1
+done
+[ -z "$missing" ] || echo 'advisories: NOT CHECKED, their database could not be fetched'
+[ -z "$failed" ] || exit 1
+[ -z "$missing" ] || [ "${CI:-}" != true ]
