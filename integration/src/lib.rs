@@ -9,6 +9,7 @@
 
 mod bundle;
 mod call;
+mod crash;
 pub mod engines;
 mod enter;
 mod fake;
@@ -23,6 +24,7 @@ mod seen;
 mod sessions;
 mod skip;
 mod terminal;
+mod told;
 mod tree;
 mod versions;
 mod view;
@@ -30,6 +32,7 @@ mod wait;
 
 pub use bundle::Bundle;
 pub use call::{Ended, run};
+pub use crash::{Crash, Following};
 pub use enter::after;
 pub use fake::fake_runtime;
 pub use journal::Journal;
@@ -44,6 +47,7 @@ pub use runtime::{
 pub use seen::Seen;
 pub use skip::{limitation, skip};
 pub use terminal::Terminal;
+pub use told::untold;
 pub use tree::{cgroups_of, digest_tree};
 pub use versions::{Version, versions};
 pub use view::View;

@@ -1,6 +1,7 @@
 //! Calls of the wrapper, some of which are disturbed: killed, ended, or stopped for a while. Whatever happens, a failure has to be told.
 
 use super::{rng::Rng, run::Run};
+use nri_integration::untold;
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     fs::{self, File},
@@ -11,8 +12,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What each line of the wrapper's own begins with.
-const OURS: &str = "nri-container-runtime: ";
 /// Longer than any of the timeouts that are configured takes to be felt.
 const LONGEST: Duration = Duration::from_secs(60);
 
@@ -114,19 +113,6 @@ pub(super) fn call(run: &Run, rng: &mut Rng, percent: u64, arguments: &[&str]) -
     outcome
 }
 
-/// Why a failure was not told as it should be: one line, if it is the wrapper's own.
-fn untold(err: &str) -> Option<&'static str> {
-    let warns = |line: &&str| line.contains("continuing without NRI") || line.contains("has done its work");
-    let own = err.lines().filter(|line| line.starts_with(OURS) && !warns(line)).count();
-    let warnings = err.lines().filter(|line| line.starts_with(OURS) && warns(line)).count();
-    let told = err.lines().filter(|line| !line.trim().is_empty()).count() - warnings;
-    match (told, own) {
-        (0, _) => Some("said nothing"),
-        (_, 0 | 1) => None,
-        _ => Some("said more than a line"),
-    }
-}
-
 fn files(run: &Run) -> [PathBuf; 2] {
     static CALLS: AtomicU32 = AtomicU32::new(0);
     let n = CALLS.fetch_add(1, Ordering::Relaxed);
@@ -135,19 +121,4 @@ fn files(run: &Run) -> [PathBuf; 2] {
 
 fn text(file: &PathBuf) -> String {
     String::from_utf8_lossy(&fs::read(file).unwrap_or_default()).into_owned()
-}
-
-#[test]
-fn failures_that_are_not_told_are_found() {
-    for (err, told) in [
-        ("", false),
-        ("nri-container-runtime: continuing without NRI: x\n", false),
-        ("nri-container-runtime: no\n", true),
-        ("nri-container-runtime: continuing without NRI: x\nnri-container-runtime: no\n", true),
-        ("nri-container-runtime: no\nnri-container-runtime: no\n", false),
-        ("nri-container-runtime: continuing without NRI: x\ncontainer does not exist\n", true),
-        ("several lines\nof the runtime\n", true),
-    ] {
-        assert_eq!(untold(err).is_none(), told, "{err}");
-    }
 }

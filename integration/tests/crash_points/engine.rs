@@ -1,0 +1,96 @@
+//! What an engine calls, and what it does when a verb fails or its runtime is killed: it cleans up, and tries again.
+
+use crate::{
+    host::PIDS,
+    left,
+    life::{Life, Step},
+};
+use nri_integration::{Ended, Process, wait_until};
+
+/// The wrapper's arguments.
+pub(crate) fn arguments(life: &Life<'_>, step: Step) -> Vec<String> {
+    let text = |list: &[&str]| list.iter().map(|word| (*word).to_owned()).collect();
+    let (id, dir) = (life.id.as_str(), life.bundle.dir().to_str().expect("our paths are UTF-8"));
+    match step {
+        Step::Create => text(&["create", "--bundle", dir, id]),
+        Step::Start => text(&["start", id]),
+        Step::Update => text(&["update", "--pids-limit", PIDS, id]),
+        Step::Exec => {
+            let process = life.host.node.path("process.json");
+            text(&["exec", "--process", process.to_str().expect("our paths are UTF-8"), id])
+        }
+        Step::Kill => text(&["kill", id, "KILL"]),
+        Step::Delete => text(&["delete", id]),
+        Step::Run => text(&["run", "--detach", "--bundle", dir, id]),
+        Step::Remove => text(&["delete", "--force", id]),
+    }
+}
+
+/// Makes a verb that has failed, as engines do.
+pub(crate) fn again(life: &mut Life<'_>, step: Step) {
+    match step {
+        Step::Create | Step::Run => {
+            // Some clean up in any case, others look what is there.
+            if life.odd() || life.host.has(&life.id) {
+                remove(life);
+            }
+            nothing_came_of_it(life);
+            call(life, step);
+        }
+        Step::Start => match life.host.status(&life.id).as_deref() {
+            // It was done, and only the answer did not come.
+            Some("running") => {}
+            Some("created") => call(life, step),
+            other => life.host.wrong(format!("a start leaves it {other:?}")),
+        },
+        Step::Update => {
+            life.host.node.ctl(&["start"]).success();
+            life.host.settle("after an update that failed");
+            call(life, step);
+        }
+        Step::Exec => call(life, step),
+        Step::Kill => {
+            if life.host.status(&life.id).as_deref() == Some("running") {
+                call(life, step);
+            }
+        }
+        Step::Delete | Step::Remove => remove(life),
+    }
+}
+
+/// The engine may leave it at that.
+fn nothing_came_of_it(life: &mut Life<'_>) {
+    life.host.node.ctl(&["start"]).success();
+    life.host.settle("after a creation that failed");
+    left::check(life.host, &life.id, &life.bundle);
+}
+
+fn call(life: &mut Life<'_>, step: Step) {
+    let arguments = arguments(life, step);
+    let ended = made(life, &arguments);
+    if ended.code != Some(0) {
+        life.host.wrong(format!("{} fails again: {}", step.name(), ended.err().trim_end()));
+    }
+}
+
+fn remove(life: &mut Life<'_>) {
+    let id = life.id.clone();
+    let ended = made(life, &["delete".into(), "--force".into(), id.clone()]);
+    if life.host.has(&id) {
+        life.host.wrong(format!("it cannot be deleted: {}", ended.err().trim_end()));
+    }
+}
+
+fn made(life: &mut Life<'_>, arguments: &[String]) -> Ended {
+    let list: Vec<_> = arguments.iter().map(String::as_str).collect();
+    let ended = life.host.node.call(&list);
+    life.host.note(format!("again: {}: {:?} {}", list[0], ended.code, ended.err().trim_end()));
+    ended
+}
+
+/// Waits until a container that was killed has ended.
+pub(crate) fn ended(life: &Life<'_>) {
+    let state = life.host.node.state(&life.id).unwrap_or_default();
+    let process = Process(state["pid"].as_u64().unwrap_or(0) as u32);
+    wait_until("its end", || (process.0 == 0 || !process.is_alive()).then_some(()));
+}

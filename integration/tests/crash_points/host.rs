@@ -1,0 +1,250 @@
+//! A host with an engine, two plugins that are launched, and a container that lives on beside the others; and whether all agree on what there is.
+
+use crate::life::Step;
+use nri_integration::{Bundle, Node, Program, Runtime, View};
+use serde_json::{Value, json};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
+
+/// How long what is owed may take to come.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// The limit of processes that an engine's update sets.
+pub(crate) const PIDS: &str = "77";
+/// The neighbour's, before and after a plugin has updated it.
+pub(crate) const NEIGHBOUR_BEFORE: &str = "999";
+pub(crate) const NEIGHBOUR_AFTER: &str = "555";
+
+const CONFIG: &str = "plugin_restart_backoff = '100ms'\nplugin_restart_backoff_limit = '1s'\n";
+const ADJUST: &str = "[create]\nenv = { set = { CRASH = 'yes' } }\n[create.resources]\nshares = 300\n";
+const LIFE: [&str; 11] = [
+    "RunPodSandbox",
+    "CreateContainer",
+    "PostCreateContainer",
+    "StartContainer",
+    "PostStartContainer",
+    "UpdateContainer",
+    "PostUpdateContainer",
+    "StopContainer",
+    "StopPodSandbox",
+    "RemoveContainer",
+    "RemovePodSandbox",
+];
+
+pub(crate) struct Host {
+    pub(crate) node: Node,
+    pub(crate) neighbour: String,
+    lives: usize,
+    counted: BTreeMap<Option<Step>, usize>,
+    begin: Instant,
+    history: Vec<String>,
+    wrong: Vec<String>,
+    failed: BTreeMap<Step, usize>,
+}
+
+impl Host {
+    pub(crate) fn new(runtime: &Runtime, go: &Program) -> Self {
+        let node = Node::new(runtime);
+        node.configure(CONFIG);
+        node.launch_in_sessions("10-adjust", &Program::Adjust, ADJUST);
+        let neighbour = node.id("neighbour");
+        let update = json!({"containerId": neighbour, "linux": {"resources": {"pids": {"limit": "555"}}}});
+        let rules = json!([{"event": "UpdateContainer", "id": node.id("life*"), "updates": [update]}]);
+        node.launch_in_sessions("20-go", go, &json!({"events": LIFE, "rules": rules}).to_string());
+        let process = json!({"args": ["/bin/sh", "-c", "test \"$CRASH\" = yes"], "cwd": "/",
+            "env": ["PATH=/bin"], "user": {"uid": 0, "gid": 0}});
+        fs::write(node.path("process.json"), process.to_string()).expect("our directory");
+        let bundle = node.bundle(&neighbour).arguments(&["/bin/sleep", "1000"]).make();
+        node.create(&bundle, &neighbour).success();
+        node.call(&["start", &neighbour]).success();
+        Self {
+            node,
+            neighbour,
+            lives: 0,
+            counted: BTreeMap::new(),
+            begin: Instant::now(),
+            history: Vec::new(),
+            wrong: Vec::new(),
+            failed: BTreeMap::new(),
+        }
+    }
+
+    /// For a new life.
+    pub(crate) fn next_bundle(&mut self) -> (String, Bundle) {
+        self.lives += 1;
+        self.history.clear();
+        let id = self.node.id(&format!("life{}", self.lives));
+        let bundle = self.node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
+        fs::write(original(&bundle), bundle.bytes()).expect("our directory");
+        (id, bundle)
+    }
+
+    /// As the engine wants it.
+    pub(crate) fn set_neighbour(&self) {
+        self.node.call(&["update", "--pids-limit", NEIGHBOUR_BEFORE, &self.neighbour]).success();
+    }
+
+    pub(crate) fn note(&mut self, what: impl Into<String>) {
+        self.history.push(format!("{:8.3} {}", self.begin.elapsed().as_secs_f64(), what.into()));
+    }
+
+    /// Something that must not be.
+    pub(crate) fn wrong(&mut self, what: impl Into<String>) {
+        let what = what.into();
+        self.note(format!("WRONG {what}"));
+        self.wrong.push(what);
+    }
+
+    pub(crate) fn take_wrong(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.wrong)
+    }
+
+    pub(crate) fn history(&self) -> String {
+        let log = self.node.log();
+        let tail: Vec<_> = log.lines().rev().take(25).collect();
+        let tail: Vec<_> = tail.into_iter().rev().collect();
+        format!("{}\n-- end of nrid.log:\n{}", self.history.join("\n"), tail.join("\n"))
+    }
+
+    pub(crate) fn count_failed(&mut self, step: Step) {
+        *self.failed.entry(step).or_default() += 1;
+    }
+
+    /// Which verbs failed because something was killed, and were made again.
+    pub(crate) fn take_failed(&mut self) -> BTreeMap<Step, usize> {
+        std::mem::take(&mut self.failed)
+    }
+
+    /// So many points were there.
+    pub(crate) fn count(&mut self, step: Option<Step>, points: usize) {
+        self.counted.insert(step, points);
+    }
+
+    /// What was counted since the last time.
+    pub(crate) fn take_counted(&mut self) -> BTreeMap<Option<Step>, usize> {
+        std::mem::take(&mut self.counted)
+    }
+
+    /// Whether the runtime has something of this id.
+    pub(crate) fn has(&self, id: &str) -> bool {
+        self.node.root().join(id).exists()
+    }
+
+    /// What the runtime says that a container is.
+    pub(crate) fn status(&self, id: &str) -> Option<String> {
+        Some(self.node.state(id)?["status"].as_str()?.to_owned())
+    }
+
+    /// Waits until all agree.
+    pub(crate) fn settle(&mut self, when: &str) {
+        self.settled(when, Self::disagreement);
+        let verified = self.node.ctl(&["verify"]);
+        if verified.code != Some(0) {
+            self.wrong(format!("{when}: nrictl verify: {} {}", verified.out(), verified.err()));
+        }
+    }
+
+    /// Waits until there is nothing to object to; else it is wrong.
+    pub(crate) fn settled(&mut self, when: &str, objection: impl Fn(&Self) -> Option<String>) {
+        let deadline = Instant::now() + PATIENCE;
+        while let Some(why) = objection(self) {
+            if Instant::now() > deadline {
+                return self.wrong(format!("{when}: {why}"));
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+        self.note(format!("all agree {when}"));
+    }
+
+    fn disagreement(&self) -> Option<String> {
+        let ids: BTreeSet<String> = names(&self.node.root()).into_iter().collect();
+        let stopped = |id: &String| self.status(id).is_none_or(|status| status == "stopped");
+        let live: BTreeSet<String> = ids.iter().filter(|id| !stopped(id)).cloned().collect();
+        let Some(status) = self.node.status() else { return Some("no nrid runs".to_owned()) };
+        if status["containers"] != ids.len() || status["pods"] != ids.len() {
+            return Some(format!(
+                "nrid counts {} and {}, and there are {ids:?}",
+                status["containers"], status["pods"]
+            ));
+        }
+        self.files(&ids).or_else(|| self.views(&live))
+    }
+
+    /// What `nrid` keeps is whole, and about what there is.
+    fn files(&self, ids: &BTreeSet<String>) -> Option<String> {
+        let dir = self.node.state_dir();
+        let parsed = |part: &str| -> Result<Vec<Value>, String> {
+            let parse = |name: String| {
+                let text = fs::read_to_string(dir.join(part).join(&name)).unwrap_or_default();
+                let value: Value = serde_json::from_str(&text).map_err(|e| format!("{part}/{name}: {e}"))?;
+                if name.ends_with(".json") { Ok(value) } else { Err(format!("left over: {part}/{name}")) }
+            };
+            names(&dir.join(part)).into_iter().map(parse).collect()
+        };
+        let all = || -> Result<(), String> {
+            let known: BTreeSet<_> = parsed("containers")?
+                .iter()
+                .map(|r| r["key"]["id"].as_str().unwrap_or_default().to_owned())
+                .collect();
+            if known != *ids {
+                return Err(format!("records of {known:?}, and there are {ids:?}"));
+            }
+            let pods: BTreeSet<_> = parsed("pods")?
+                .iter()
+                .map(|p| p["sandbox"]["id"].as_str().unwrap_or_default().to_owned())
+                .collect();
+            if pods != *ids {
+                return Err(format!("pods {pods:?}, and there are {ids:?}"));
+            }
+            let markers = parsed("exec")?.len();
+            if markers != ids.len() {
+                return Err(format!("{markers} markers for exec, and there are {ids:?}"));
+            }
+            Ok(())
+        };
+        all().err()
+    }
+
+    /// All plugins are there, and believe in what there is.
+    fn views(&self, live: &BTreeSet<String>) -> Option<String> {
+        let sessions: Vec<_> = self
+            .node
+            .sessions()
+            .into_iter()
+            .map(|(_, journal)| (View::of_session(&journal), journal))
+            .collect();
+        let connected: Vec<_> =
+            sessions.iter().filter(|(view, _)| view.synchronized && !view.closed).collect();
+        let missing = ["10-adjust.", "20-go."].into_iter().find(|name| {
+            let is =
+                |path: &Path| path.file_name().is_some_and(|file| file.to_string_lossy().starts_with(name));
+            !connected.iter().any(|(_, journal)| is(journal))
+        });
+        if let Some(name) = missing {
+            return Some(format!("{name} is not there"));
+        }
+        connected.iter().find_map(|(view, journal)| {
+            let (containers, pods) = (view.containers(), view.pods());
+            (containers != *live || pods != *live).then(|| {
+                format!(
+                    "{} believes in {containers:?} and {pods:?}, and there are {live:?}",
+                    journal.display()
+                )
+            })
+        })
+    }
+}
+
+/// A copy of the document as the engine wrote it, beside the bundle.
+pub(crate) fn original(bundle: &Bundle) -> std::path::PathBuf {
+    bundle.dir().with_extension("original")
+}
+
+pub(crate) fn names(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}

@@ -1,0 +1,76 @@
+//! Everything is killed everywhere: `nrid`, the wrapper, and both, before each single thing that they are about to change outside themselves, in the life of a
+//! container on real runc. The next verb works, whoever is to start `nrid` again; host, records and plugins agree; no file is half written or left over;
+//! in the end nothing is left.
+//!
+//! A sample of the points, by their numbers; `NRI_CRASH_POINTS=all` (`make crash-points`) takes all of them and says where it is; `NRI_CRASH_POINTS='nrid 17'`,
+//! `wrapper create` … takes one, or those of a group. What counts as a change stands in `crash_at/points.rs`. A life is in `life.rs`, what an engine does when a
+//! verb fails in `engine.rs`, what must hold in `host.rs` and `left.rs`.
+
+mod engine;
+mod host;
+mod left;
+mod life;
+mod point;
+mod starting;
+
+use host::Host;
+use nri_integration::*;
+use point::{Choice, Point, Victim};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Journals grow.
+const LIVES: usize = 25;
+
+/// Lives, or starts, with this point in it; none: it was not reached. Else what was not done.
+fn live(host: &mut Host, point: &Point) -> Option<String> {
+    match point.victim {
+        Victim::Starting => starting::start(host, point),
+        _ => life::live(host, point),
+    }
+}
+
+#[test]
+fn nothing_is_lost() {
+    if !is_root() {
+        return skip("crash points", "not root");
+    }
+    let Some(go) = go("crash points") else { return };
+    let Some(runtime) = runtimes().0.iter().find(|runtime| runtime.name == "runc") else {
+        return skip("crash points", "no runc that works");
+    };
+    let mut host = Host::new(runtime, &go);
+    let counts = point::count(&mut host);
+    assert_eq!(host.take_wrong(), [""; 0], "in a life without any crash; done:\n{}", host.history());
+    let choice = Choice::from_environment();
+    let (mut passed, mut wrong) = (BTreeSet::new(), Vec::new());
+    let (mut killed, mut failed) = (BTreeMap::new(), BTreeMap::new());
+    for (n, point) in choice.points(&counts).iter().enumerate() {
+        if passed.contains(&point.group()) {
+            continue;
+        }
+        if n % LIVES == LIVES - 1 {
+            host = Host::new(runtime, &go);
+        }
+        let what = live(&mut host, point);
+        *killed.entry(point.victim).or_insert(0) += usize::from(what.is_some());
+        if what.is_none() {
+            passed.insert(point.group());
+        }
+        for (step, n) in host.take_failed() {
+            *failed.entry(step).or_insert(0) += n;
+        }
+        let told = format!("{point}: {}", what.as_deref().unwrap_or("not reached"));
+        if choice.tells() {
+            println!("{told}");
+        }
+        let found = host.take_wrong();
+        if !found.is_empty() {
+            println!("WRONG {told}: {found:#?}\n-- done:\n{}", host.history());
+            wrong.extend(found.into_iter().map(|what| format!("{told}: {what}")));
+            host = Host::new(runtime, &go);
+        }
+    }
+    println!("points: {counts:?}; killed: {killed:?}; failed and made again: {failed:?}");
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(!killed.is_empty() && killed.values().all(|n| *n > 0), "{killed:?}");
+}

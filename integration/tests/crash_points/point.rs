@@ -1,0 +1,136 @@
+//! Where something is killed, and which of all these points are taken.
+
+use crate::{host::Host, life::Step, live};
+use std::{collections::BTreeMap, fmt, ops::RangeInclusive};
+
+/// Who is killed: the first one at its own points.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Victim {
+    Nrid,
+    NridAndWrapper,
+    Wrapper,
+    WrapperAndNrid,
+    /// An `nrid` that is starting and has something to find out.
+    Starting,
+}
+
+/// As many points of a sample.
+const SAMPLE: [(Victim, usize); 5] = [
+    (Victim::Nrid, 10),
+    (Victim::NridAndWrapper, 4),
+    (Victim::Wrapper, 7),
+    (Victim::WrapperAndNrid, 4),
+    (Victim::Starting, 5),
+];
+
+/// Points that are counted together: those of wrappers for each step.
+pub(crate) type Group = (Victim, Option<Step>);
+
+/// Before the how-manieth change of its group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Point {
+    pub(crate) victim: Victim,
+    /// In which call of the wrapper; none: wherever it is, or in each one if nothing is killed.
+    pub(crate) step: Option<Step>,
+    /// Nothing is killed at 0.
+    pub(crate) at: usize,
+}
+
+impl Point {
+    pub(crate) fn group(&self) -> Group {
+        (self.victim, self.step)
+    }
+
+    /// The programs that are killed: the one whose changes are counted, and another one.
+    pub(crate) fn programs(&self) -> (&'static str, Option<&'static str>) {
+        let (nrid, wrapper) = ("nrid", "nri-container-runtime");
+        match self.victim {
+            Victim::Nrid | Victim::Starting => (nrid, None),
+            Victim::NridAndWrapper => (nrid, Some(wrapper)),
+            Victim::Wrapper => (wrapper, None),
+            Victim::WrapperAndNrid => (wrapper, Some(nrid)),
+        }
+    }
+}
+
+impl fmt::Display for Point {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", label(self.group()), self.at)
+    }
+}
+
+fn label((victim, step): Group) -> String {
+    let victim = match victim {
+        Victim::Nrid => "nrid",
+        Victim::NridAndWrapper => "nrid+wrapper",
+        Victim::Wrapper => "wrapper",
+        Victim::WrapperAndNrid => "wrapper+nrid",
+        Victim::Starting => "start",
+    };
+    step.map_or(victim.to_owned(), |step| format!("{victim} {}", step.name()))
+}
+
+/// How many points each group has, by lives in which nothing is killed.
+pub(crate) fn count(host: &mut Host) -> BTreeMap<Group, usize> {
+    let mut counts = BTreeMap::new();
+    for both in [[Victim::Nrid, Victim::NridAndWrapper], [Victim::Wrapper, Victim::WrapperAndNrid]] {
+        live(host, &Point { victim: both[0], step: None, at: 0 });
+        let counted = host.take_counted();
+        for victim in both {
+            counts.extend(counted.iter().map(|(step, n)| ((victim, *step), *n)));
+        }
+    }
+    live(host, &Point { victim: Victim::Starting, step: None, at: 0 });
+    counts.extend(host.take_counted().into_iter().map(|(step, n)| ((Victim::Starting, step), n)));
+    counts
+}
+
+/// Which points are taken.
+#[derive(Debug)]
+pub(crate) enum Choice {
+    Sample,
+    /// All, or those that begin so.
+    All(String),
+}
+
+impl Choice {
+    pub(crate) fn from_environment() -> Self {
+        match std::env::var("NRI_CRASH_POINTS") {
+            Err(_) => Self::Sample,
+            Ok(text) if text == "all" => Self::All(String::new()),
+            Ok(text) => Self::All(text),
+        }
+    }
+
+    /// Whether it takes so long that it is to be told where it is.
+    pub(crate) fn tells(&self) -> bool {
+        matches!(self, Self::All(_))
+    }
+
+    pub(crate) fn points(&self, counts: &BTreeMap<Group, usize>) -> Vec<Point> {
+        let points = |(group, range): (&Group, RangeInclusive<usize>)| {
+            let (victim, step) = *group;
+            range.map(move |at| Point { victim, step, at })
+        };
+        match self {
+            Self::Sample => {
+                let all: Vec<_> = counts.iter().map(|(group, n)| (group, 1..=*n)).flat_map(points).collect();
+                SAMPLE.iter().flat_map(|(victim, n)| spread(&all, *victim, *n)).collect()
+            }
+            // Threads are not always as many times interrupted: until it is not reached.
+            Self::All(begin) => {
+                let more = counts.iter().map(|(group, n)| (group, 1..=n * 2 + 20));
+                let mut all: Vec<_> = more.flat_map(points).collect();
+                let is = |text: String| text == *begin || text.starts_with(&format!("{begin} "));
+                all.retain(|point| begin.is_empty() || is(point.to_string()));
+                all
+            }
+        }
+    }
+}
+
+/// Some of a victim's points, as far from each other as can be.
+fn spread(all: &[Point], victim: Victim, n: usize) -> impl Iterator<Item = Point> {
+    let of_it: Vec<_> = all.iter().copied().filter(|point| point.victim == victim).collect();
+    (0..n).map(move |i| of_it[(2 * i + 1) * of_it.len() / (2 * n)])
+}

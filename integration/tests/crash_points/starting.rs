@@ -1,0 +1,52 @@
+//! An `nrid` that starts and is killed meanwhile: of three containers one runs on, one has ended and one was deleted while no `nrid` was there.
+
+use crate::{
+    host::{Host, PIDS},
+    left,
+    point::Point,
+};
+use nri_integration::{Process, wait_until};
+use rustix::process::Signal;
+
+/// Starts it; returns what was not done, if it came to that.
+pub(crate) fn start(host: &mut Host, point: &Point) -> Option<String> {
+    let lives: Vec<_> = (0..3).map(|_| host.next_bundle()).collect();
+    for (id, bundle) in &lives {
+        host.node.create(bundle, id).success();
+        host.node.call(&["start", id]).success();
+    }
+    kill_nrid(host);
+    let [runs, ended, deleted] = [0, 1, 2].map(|n| lives[n].0.as_str());
+    host.node.bare(&["kill", ended, "KILL"]).success();
+    wait_until("its end", || (host.status(ended)? == "stopped").then_some(()));
+    host.node.bare(&["delete", "--force", deleted]).success();
+
+    let crash = host.node.crash(point.programs().0, point.at, None);
+    let started = host.node.run(crash.of(&host.node.starter()));
+    host.count(None, crash.points().len());
+    host.note(format!("start: {:?} {}", started.code, started.err().trim_end()));
+    let killed = crash.killed();
+    if killed.is_none() && started.code != Some(0) {
+        host.wrong("it does not start");
+    }
+    let updated = host.node.call(&["update", "--pids-limit", PIDS, runs]);
+    if updated.code != Some(0) {
+        host.wrong(format!("the next verb fails: {}", updated.err()));
+    }
+    host.settle("after an update");
+    for (id, _) in &lives {
+        let deleted = host.node.call(&["delete", "--force", id]);
+        host.note(format!("delete: {:?} {}", deleted.code, deleted.err().trim_end()));
+    }
+    host.settle("in the end");
+    for (id, bundle) in &lives {
+        left::check(host, id, bundle);
+    }
+    killed.map(|what| format!("killed before {what}"))
+}
+
+fn kill_nrid(host: &Host) {
+    let nrid: Process = host.node.nrid().expect("it runs");
+    nrid.signal(Signal::KILL);
+    wait_until("the end of nrid", || (!nrid.is_alive()).then_some(()));
+}
