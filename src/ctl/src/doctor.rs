@@ -1,6 +1,8 @@
 //! `nrictl doctor`: whether this installation can work, which socket is whose, and who is in charge of which engine's containers.
 
-use crate::place::{Place, PlaceError};
+mod running;
+
+use crate::place::Place;
 use nri_config::{
     BYPASS_FILE, Config, DEFAULT_RUNTIMES, InCharge, LIBEXEC_DIR, PLUGIN_DIR, PLUGIN_SOCKET, SEARCH_PATH,
 };
@@ -87,19 +89,11 @@ impl Report {
 }
 
 /// Looks at everything. `status`: what nrid says, if it runs.
-pub(crate) fn examine(place: &Result<Place, PlaceError>, status: Option<&Status>) -> Report {
+pub(crate) fn examine(place: &Place, status: Option<&Status>) -> Report {
     let mut report = Report::default();
-    let place = match place {
-        Ok(place) => place,
-        Err(error) => {
-            report.add(Level::Problem, "configuration", error.to_string());
-            report.advise("Containers fail to be created until it is mended.");
-            return report;
-        }
-    };
     configuration(&mut report, place);
     programs(&mut report, place);
-    nrid(&mut report, place, status);
+    running::look(&mut report, place, status);
     let engines = running_engines();
     sockets(&mut report, place, status, &engines);
     plugins(&mut report, place, status, &engines);
@@ -110,6 +104,11 @@ pub(crate) fn examine(place: &Result<Place, PlaceError>, status: Option<&Status>
 }
 
 fn configuration(report: &mut Report, place: &Place) {
+    if let Some(problem) = &place.problem {
+        report.add(Level::Problem, "configuration", problem.to_string());
+        report.advise("Containers fail to be created until it is mended, and nrid does not start.");
+        return;
+    }
     let from = place.file.as_ref().map_or_else(|| "none: defaults".to_owned(), |f| f.display().to_string());
     report.add(Level::Ok, "configuration", from);
     if place.config.disable {
@@ -165,34 +164,6 @@ fn find(name: &Path) -> Option<PathBuf> {
         return name.is_file().then(|| name.to_owned());
     }
     SEARCH_PATH.split(':').map(|dir| Path::new(dir).join(name)).find(|path| path.is_file())
-}
-
-fn nrid(report: &mut Report, place: &Place, status: Option<&Status>) {
-    let Some(status) = status else {
-        report.add(Level::Note, "nrid", format!("it does not run ({})", place.launcher.socket().display()));
-        report.advise(
-            "The first container starts it. `nrictl start` does so for plugins that connect by themselves.",
-        );
-        return;
-    };
-    let text =
-        format!("process {}, version {}, {} containers", status.pid, status.version, status.containers);
-    report.add(Level::Ok, "nrid", text);
-    if status.version != env!("CARGO_PKG_VERSION") {
-        report.add(
-            Level::Problem,
-            "nrid",
-            format!("it is of another version than this nrictl ({})", env!("CARGO_PKG_VERSION")),
-        );
-        report.advise("`nrictl stop` ends it; containers go on, and the next call starts the new one.");
-    }
-    for plugin in &status.plugins {
-        let name = if plugin.name.is_empty() { "(not registered yet)" } else { &plugin.name };
-        let fine = plugin.state == "active" || plugin.last_error.is_none();
-        let error = plugin.last_error.as_deref().map(|e| format!(" ({e})")).unwrap_or_default();
-        let level = if fine { Level::Ok } else { Level::Problem };
-        report.add(level, "plugin", format!("{name}: {}{error}", plugin.state));
-    }
 }
 
 /// Whose the sockets are that plugins may connect to.

@@ -3,6 +3,7 @@
 mod doctor;
 mod install;
 mod place;
+mod reload;
 mod status;
 mod verify;
 
@@ -14,6 +15,8 @@ use std::{path::PathBuf, process::ExitCode, time::Duration};
 /// How long a clean end may take: nrid waits for verbs, plugins get a grace.
 const STOP_PATIENCE: Duration = Duration::from_secs(30);
 
+/// How long a reload may take: plugins end, others are launched, and requests are finished before.
+const RELOAD_PATIENCE: Duration = Duration::from_secs(120);
 /// How long an answer may take. One that is stopped gives none.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
 /// How often `start` tries again where the nrid that it reached went away.
@@ -41,6 +44,13 @@ enum Command {
     Start,
     /// End nrid cleanly, its launched plugins with it. Containers and external plugins go on.
     Stop,
+    /// Have nrid read its configuration anew, and launch, relaunch and end plugins as it and the plugin directory say now. Other plugins and all containers stay
+    /// as they are. A wrong configuration changes nothing. Exit code 3 if nrid does not run, 4 if a plugin could not be launched.
+    Reload {
+        /// For programs.
+        #[arg(long)]
+        json: bool,
+    },
     /// Look whether this installation can work, which plugin socket is whose, and who is in charge of which engine's containers. Exit code 4
     /// if there is a problem.
     Doctor {
@@ -119,7 +129,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
             uninstall.run(arguments.config.as_deref()).map(|()| ExitCode::SUCCESS).map_err(Into::into)
         }
         Command::Verify { ids, json } => {
-            let place = place?;
+            let place = place.warned();
             let Some(client) = connect(&place)? else {
                 return Err(CtlError::NotRunning(place.launcher.socket()));
             };
@@ -130,13 +140,14 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
             let fine = verify::print(&containers, *json)?;
             Ok(if fine { ExitCode::SUCCESS } else { ExitCode::from(4) })
         }
-        Command::Start => start(&place?),
-        Command::Stop => match connect(&place?)? {
+        Command::Start => start(&place.checked()?),
+        Command::Reload { json } => reload(&place.warned(), *json),
+        Command::Stop => match connect(&place.warned())? {
             Some(client) => stop(&client),
             None => Ok(ExitCode::SUCCESS),
         },
         Command::Status { json } => {
-            let place = place?;
+            let place = place.warned();
             let status = match connect(&place)? {
                 Some(client) => Some(ask_status(&client)?),
                 None => None,
@@ -147,8 +158,24 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
     }
 }
 
-fn doctor(place: &Result<Place, PlaceError>, json: bool) -> Result<ExitCode, CtlError> {
-    let client = place.as_ref().ok().map(connect).transpose()?.flatten();
+fn reload(place: &Place, json: bool) -> Result<ExitCode, CtlError> {
+    let Some(client) = connect(place)? else {
+        let text = "nrid does not run: it reads its configuration when it starts\n";
+        let text = if json { "{\"running\":false}\n" } else { text };
+        std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes())?;
+        return Ok(ExitCode::from(3));
+    };
+    client.set_timeout(Some(RELOAD_PATIENCE))?;
+    let reloaded = match client.call(&Request::Reload, &[])? {
+        Reply::Reloaded(reloaded) => reloaded,
+        other => return Err(unexpected(other)),
+    };
+    let fine = reload::print(&reloaded, json)?;
+    Ok(if fine { ExitCode::SUCCESS } else { ExitCode::from(4) })
+}
+
+fn doctor(place: &Place, json: bool) -> Result<ExitCode, CtlError> {
+    let client = connect(place)?;
     let status = client.as_ref().map(ask_status).transpose()?;
     let report = doctor::examine(place, status.as_deref());
     report.print(json)?;

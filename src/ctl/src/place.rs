@@ -2,8 +2,10 @@
 
 use nri_config::{CONFIG_ENV, CONFIG_FILE, Config, ConfigError, LIBEXEC_DIR, Owner, state_dir};
 use nri_control::Launcher;
+use nri_trust::{Owners, Untrusted};
+use sha2::{Digest, Sha256};
 use std::{
-    io,
+    io::{self, Write},
     path::{Path, PathBuf},
 };
 
@@ -16,6 +18,10 @@ pub(crate) struct Place {
     pub(crate) config: Config,
     /// The file that it came from; none where there was none.
     pub(crate) file: Option<PathBuf>,
+    /// SHA-256 of the file, in hexadecimal.
+    pub(crate) digest: Option<String>,
+    /// What is wrong with the file. What is here then does not depend on it, but for the state directory, if it could be read.
+    pub(crate) problem: Option<PlaceError>,
 }
 
 /// The configuration cannot be used.
@@ -27,24 +33,38 @@ pub(crate) enum PlaceError {
     /// It is not understood.
     #[error("configuration {0}: {1}")]
     Parse(PathBuf, #[source] ConfigError),
+    /// Others could change it.
+    #[error("configuration {0} is not relied upon: {1}")]
+    Untrusted(PathBuf, #[source] Untrusted),
 }
 
 impl Place {
-    /// Reads the configuration, if the command line does not say everything.
-    ///
-    /// # Errors
-    /// A file that was named and is missing, or any that is wrong.
-    pub(crate) fn find(named: Option<&Path>, state: Option<&Path>) -> Result<Self, PlaceError> {
+    /// Reads the configuration, if the command line does not say everything. A file that is wrong is a problem beside a place that is known without it.
+    pub(crate) fn find(named: Option<&Path>, state: Option<&Path>) -> Self {
         let by_environment = std::env::var_os(CONFIG_ENV).filter(|v| !v.is_empty()).map(PathBuf::from);
         let named = named.map(Path::to_owned).or(by_environment);
         // nrid is elsewhere.
         let named = named.map(|path| std::path::absolute(&path).unwrap_or(path));
         let path = named.clone().unwrap_or_else(|| CONFIG_FILE.into());
-        let (config, file) = match std::fs::read_to_string(&path) {
-            Ok(text) => (Config::parse(&text).map_err(|e| PlaceError::Parse(path.clone(), e))?, Some(path)),
-            Err(e) if e.kind() == io::ErrorKind::NotFound && named.is_none() => (Config::default(), None),
-            Err(e) => return Err(PlaceError::Read(path, e)),
-        };
+        // As nrid and the wrapper do.
+        let trusted = Owners::of_this_process().check_if_there(&path);
+        let mut problem = trusted.map_err(|e| PlaceError::Untrusted(path.clone(), e)).err();
+        let (mut config, mut file, mut digest) = (Config::default(), None, None);
+        match std::fs::read_to_string(&path) {
+            Ok(text) => {
+                digest = Some(format!("{:x}", Sha256::digest(&text)));
+                file = Some(path.clone());
+                match Config::parse(&text) {
+                    Ok(parsed) => config = parsed,
+                    Err(e) => {
+                        config.state_dir = state_dir_of(&text);
+                        problem = problem.or(Some(PlaceError::Parse(path, e)));
+                    }
+                }
+            }
+            Err(e) if e.kind() == io::ErrorKind::NotFound && named.is_none() => {}
+            Err(e) => problem = problem.or(Some(PlaceError::Read(path, e))),
+        }
         let default_dir = || {
             let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
             let runtime_dir = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
@@ -59,8 +79,37 @@ impl Place {
             config: named,
             timeout: config.start_timeout,
         };
-        Ok(Self { launcher, config, file })
+        Self { launcher, config, file, digest, problem }
     }
+
+    /// What is wrong with the configuration, as an error.
+    ///
+    /// # Errors
+    /// Something is.
+    pub(crate) fn checked(self) -> Result<Self, PlaceError> {
+        match self.problem {
+            None => Ok(self),
+            Some(problem) => Err(problem),
+        }
+    }
+
+    /// Says on stderr what is wrong with the configuration: the command works all the same.
+    pub(crate) fn warned(self) -> Self {
+        if let Some(problem) = &self.problem {
+            let socket = self.launcher.socket();
+            let text = format!("nrictl: warning: {problem}; going on with {}\n", socket.display());
+            // Nowhere else to tell.
+            let _ = io::stderr().write_all(text.as_bytes());
+        }
+        self
+    }
+}
+
+/// Where a configuration that is wrong elsewhere puts the state directory.
+fn state_dir_of(text: &str) -> Option<PathBuf> {
+    let document: toml_edit::DocumentMut = text.parse().ok()?;
+    let value = ["state_dir", "state-dir"].iter().find_map(|key| document.get(key))?;
+    value.as_str().map(PathBuf::from)
 }
 
 /// Beside this program, in the libexec directory, or in PATH.

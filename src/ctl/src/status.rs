@@ -30,6 +30,19 @@ pub(crate) fn print(place: &Place, status: Option<&Status>, json: bool) -> io::R
     }
     writeln!(out, "pods             {}", status.pods)?;
     writeln!(out, "containers       {}", status.containers)?;
+    if status.program_replaced {
+        writeln!(out, "program          was replaced since it started: nrictl restart")?;
+    }
+    plugins(&mut out, status)?;
+    for due in &status.due {
+        let (name, why) = (printable(&due.name), printable(&due.why));
+        let what = if matches!(due.change.as_str(), "launch" | "unusable") { "not launched: " } else { "" };
+        writeln!(out, "{name:<24} {what}{why}; nrictl reload")?;
+    }
+    Ok(())
+}
+
+fn plugins(out: &mut impl Write, status: &Status) -> io::Result<()> {
     if status.plugins.is_empty() {
         return writeln!(out, "plugins          none");
     }
@@ -47,7 +60,8 @@ pub(crate) fn print(place: &Place, status: Option<&Status>, json: bool) -> io::R
     Ok(())
 }
 
-fn duration(seconds: u64) -> String {
+/// For people.
+pub(crate) fn duration(seconds: u64) -> String {
     match seconds {
         0..60 => format!("{seconds} s"),
         60..3600 => format!("{} min", seconds / 60),

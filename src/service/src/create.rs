@@ -103,8 +103,9 @@ impl Service {
     }
 
     /// The annotation by which the container, or its pod, wants to be left alone, where the configuration allows that.
-    fn opts_out(&self, draft: &Draft) -> Option<&str> {
-        let annotation = self.settings.config.opt_out.annotation.as_deref()?;
+    fn opts_out(&self, draft: &Draft) -> Option<String> {
+        let settings = self.settings();
+        let annotation = settings.config.opt_out.annotation.as_deref()?;
         let pod = self.registry.pod(draft.pod_id());
         let values = [
             draft.document.annotation(annotation),
@@ -112,7 +113,7 @@ impl Service {
             draft.identity.pod.annotations.get(annotation).map(String::as_str),
             pod.as_ref().and_then(|p| p.sandbox.annotations.get(annotation)).map(String::as_str),
         ];
-        values.into_iter().flatten().any(|value| value == "true").then_some(annotation)
+        values.into_iter().flatten().any(|value| value == "true").then(|| annotation.to_owned())
     }
 
     /// A sandbox container is no container to plugins: its pod is told when it starts.
@@ -219,7 +220,7 @@ impl Service {
                 return Err(Refusal::of(&id, format!("update of container {other:?}: {error}")));
             }
             let exec = exec_marker::changes(&draft.document, &document);
-            exec_marker::set(&self.settings.state_dir, &draft.key.id, &draft.key.root, Some(exec))
+            exec_marker::set(&self.settings().state_dir, &draft.key.id, &draft.key.root, Some(exec))
                 .map_err(|e| refuse(&e))?;
             if rewrite {
                 draft.bundle.replace(&bytes, &draft.found).map_err(|e| refuse(&e))?;
@@ -252,12 +253,13 @@ impl Service {
     /// The document as agreed.
     fn lay_out(&self, draft: &Draft, outcome: &CreateOutcome) -> Result<Layout, Refusal> {
         let refuse = |e: &dyn std::fmt::Display| Refusal::of(&draft.key.id, e);
-        let (config, adjust) = (&self.settings.config, &outcome.adjust);
-        let sources = self.keeper.classes.sources();
+        let (settings, adjust) = (self.settings(), &outcome.adjust);
+        let rules = self.keeper.rules();
+        let sources = rules.classes.sources();
         let classes = classes::Resolved::of(&adjust.linux.resources, &sources).map_err(|e| refuse(&e))?;
         let devices = match adjust.CDI_devices.as_slice() {
             [] => cdi::Devices::default(),
-            _ => cdi::Devices::read(&config.cdi.spec_dirs),
+            _ => cdi::Devices::read(&settings.config.cdi.spec_dirs),
         };
         for broken in devices.broken() {
             tracing::warn!(broken, "CDI specification left out");

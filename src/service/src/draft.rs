@@ -82,7 +82,7 @@ impl Service {
         let incarnation = now();
         let hook = begin.hook.as_ref().map(|program| HookCall {
             program: program.as_path().to_owned(),
-            socket: self.settings.state_dir.join(nri_control::CONTROL_SOCKET),
+            socket: self.settings().state_dir.join(nri_control::CONTROL_SOCKET),
             record: key.hook_name(incarnation),
         });
         Ok(Draft {

@@ -57,7 +57,8 @@ impl Keeper {
     pub fn lay(&self, base: &Value, asked: &LinuxResources) -> Result<Laid, String> {
         let mut resources = base.clone();
         merge_resources(&mut resources, asked);
-        let classes = classes::Resolved::of(asked, &self.classes.sources()).map_err(|e| e.to_string())?;
+        let classes =
+            classes::Resolved::of(asked, &self.rules().classes.sources()).map_err(|e| e.to_string())?;
         let blockio_class = asked.blockio_class.as_ref().map(|c| c.value.clone());
         if blockio_class.is_some() {
             let class = classes.blockio.unwrap_or_else(|| json!({}));
@@ -80,7 +81,7 @@ impl Keeper {
     /// Names what it has not.
     pub fn check_rest(&self, record: &Record, laid: &Laid) -> Result<(), String> {
         if let Some((class, group)) = laid.rdt_class.as_ref().filter(|(_, group)| !group.is_empty()) {
-            let dir = self.classes.resctrl.join(group);
+            let dir = self.rules().classes.resctrl.join(group);
             if !dir.is_dir() {
                 return Err(format!("RDT class {class:?}: {} is not there", dir.display()));
             }
@@ -113,7 +114,7 @@ impl Keeper {
 
     /// The same, and of whatever is in `more`, a part of the resources.
     pub fn enforce_with(&self, record: &Record, wanted: &Value, more: &Value) -> Vec<Drift> {
-        if self.enforce == Enforce::Off {
+        if self.rules().enforce == Enforce::Off {
             return Vec::new();
         }
         let by_plugins = changed(&record.asked, wanted);
@@ -150,7 +151,7 @@ impl Keeper {
     /// What is not in force.
     pub fn enforce_strictly(&self, record: &Record, wanted: &Value) -> Result<(), String> {
         let drift = self.enforce(record, wanted);
-        if drift.is_empty() || self.enforce != Enforce::Strict {
+        if drift.is_empty() || self.rules().enforce != Enforce::Strict {
             return Ok(());
         }
         let named: Vec<_> = drift.iter().map(ToString::to_string).collect();
@@ -166,7 +167,7 @@ impl Keeper {
         let group = Some(group).filter(|g| !g.is_empty());
         // Threads that begin meanwhile are in their creators' group.
         for _ in 0..3 {
-            let settings = rdt_settings(&self.classes.resctrl, group, &cgroups::threads(&place));
+            let settings = rdt_settings(&self.rules().classes.resctrl, group, &cgroups::threads(&place));
             let left = cgroups::enforce(&settings);
             let Some(first) = left.first() else { return Ok(()) };
             let alive = cgroups::threads(&place);
@@ -244,7 +245,7 @@ fn with_resets(before: &Value, class: Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{registry::Registry, store::Store};
+    use crate::{keeper::Rules, registry::Registry, store::Store};
     use nri_api::opt;
     use std::{fs, sync::Arc};
 
@@ -258,8 +259,11 @@ mod tests {
             fs::write(resctrl.join(file), "").unwrap();
         }
         let (registry, _) = Registry::load(Store::open(&dir.path().join("state")).unwrap());
-        let mut keeper = Keeper::new(Arc::new(registry), &nri_config::Config::default());
-        keeper.classes.resctrl.clone_from(&resctrl);
+        let config = nri_config::Config::default();
+        let keeper = Keeper::new(Arc::new(registry), &config);
+        let mut rules = Rules::of(&config);
+        rules.classes.resctrl.clone_from(&resctrl);
+        keeper.set_rules(rules);
         let asked =
             |class: &str| LinuxResources { rdt_class: opt(Some(class.to_owned())), ..Default::default() };
         let laid = keeper.lay(&json!({}), &asked("gold")).unwrap();

@@ -14,7 +14,10 @@ use nri_api::{
     proto::{ContainerEviction, ContainerUpdate, PodSandbox},
 };
 use nri_config::{ClassSettings, Config, Enforce, Mode};
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::PathBuf,
+    sync::{Arc, PoisonError, RwLock},
+};
 
 /// What plugins' sessions need of us. It must not wait for a lane: lanes are held while plugins are asked.
 #[derive(Debug)]
@@ -23,12 +26,26 @@ pub struct Keeper {
     pub registry: Arc<Registry>,
     /// The runtimes' versions.
     pub versions: Versions,
+    rules: RwLock<Arc<Rules>>,
+}
+
+/// What the configuration says of setting resources.
+#[derive(Debug)]
+pub struct Rules {
     /// Where classes come from.
     pub classes: ClassPlaces,
     /// What happens when control groups do not hold what plugins set.
     pub enforce: Enforce,
     /// Whether nothing is to change.
     pub shadow: bool,
+}
+
+impl Rules {
+    /// As the configuration says.
+    pub fn of(config: &Config) -> Self {
+        let (classes, shadow) = (ClassPlaces::of(config), config.mode == Mode::Shadow);
+        Self { classes, enforce: config.enforce, shadow }
+    }
 }
 
 /// Where classes of block I/O and RDT come from.
@@ -105,9 +122,17 @@ fn add(snapshot: &mut Snapshot, pod: PodSandbox) {
 impl Keeper {
     /// A keeper of these containers.
     pub fn new(registry: Arc<Registry>, config: &Config) -> Self {
-        let (versions, classes) = (Versions::default(), ClassPlaces::of(config));
-        let shadow = config.mode == Mode::Shadow;
-        Self { registry, versions, classes, enforce: config.enforce, shadow }
+        Self { registry, versions: Versions::default(), rules: RwLock::new(Arc::new(Rules::of(config))) }
+    }
+
+    /// What holds now.
+    pub fn rules(&self) -> Arc<Rules> {
+        self.rules.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// From now on these hold.
+    pub fn set_rules(&self, rules: Rules) {
+        *self.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
     }
 
     /// Whether this is a sandbox whose pod will be told at its start: in the snapshot, it would be told twice.

@@ -11,6 +11,7 @@
 //! | `record`, `registry`, `claims`, `store` | what is known, in memory and on disk |
 //! | `bundle`, `inject`, `runtime`, `host` | the bundle, our hook, the real runtime, the host |
 //! | `cdi`, `classes`, `capabilities`, `structured` | what an adjustment needs of the host: devices and classes by name, what the runtime can do |
+//! | `reload`, `policies` | another configuration while it runs; what it says of plugins |
 //! | `start`, `settings`, `activation`, `background`, `sockets`, `state_dir`, `lock`, `log` | the process |
 
 #![deny(unsafe_code)]
@@ -46,9 +47,11 @@ pub mod network;
 pub mod oom;
 pub mod owned;
 pub mod recall;
+pub mod policies;
 pub mod record;
 pub mod registry;
 pub mod runtime;
+pub mod reload;
 pub mod server;
 pub mod service;
 pub mod setting;

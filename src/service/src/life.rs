@@ -225,7 +225,7 @@ impl Service {
     /// Drops all that is kept of a container.
     pub fn forget(&self, key: &Key) {
         // The record last: it is what a successor finds.
-        exec_marker::forget(&self.settings.state_dir, key);
+        exec_marker::forget(&self.settings().state_dir, key);
         self.registry.remove(key);
     }
 

@@ -60,13 +60,14 @@ fn main() -> ExitCode {
 fn run(arguments: &Arguments, mut activation: Activation) -> Result<(), Box<dyn std::error::Error>> {
     background::keep_to_ourselves();
     let settings = Settings::load(arguments.config.as_deref(), arguments.state_dir.as_deref())?;
+    let log;
     if arguments.stay {
         // The log's place must exist before the log.
         state_dir::make(&settings.state_dir)?;
-        log::open(&settings, log::Default::File);
+        log = log::open(&settings, log::Default::File);
         background::settle();
     } else {
-        log::open(&settings, log::Default::Stderr);
+        log = log::open(&settings, log::Default::Stderr);
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
@@ -74,7 +75,7 @@ fn run(arguments: &Arguments, mut activation: Activation) -> Result<(), Box<dyn 
         let patient = arguments.stay || !activation.sockets.is_empty();
         let patience = if patient { settings.config.start_timeout } else { Duration::ZERO };
         let notify = activation.notify.take();
-        let running = match start::start(settings, activation, patience).await {
+        let running = match start::start(settings, log, activation, patience).await {
             // systemd began to listen meanwhile: our starter can connect, and the nrid that answers is started by that.
             Err(start::StartError::Answered(_)) if arguments.stay => return Ok(say_ready()?),
             other => other?,

@@ -70,12 +70,16 @@ async fn connection(service: &Arc<Service>, mut channel: Channel) -> Result<(), 
                 let reply = service.hook(&hook).await.map_or_else(refused, |()| Reply::Done);
                 channel.send(&reply).await?;
             }
-            Request::Status => channel.send(&Reply::Status(Box::new(service.status()))).await?,
+            Request::Status => channel.send(&Reply::Status(Box::new(service.status().await))).await?,
             Request::Verify { ids } => {
                 let verified = service.verify(&ids).await;
                 channel.send(&Reply::Verified(verified)).await?;
             }
-            Request::Reload | Request::Restart { .. } => {
+            Request::Reload => {
+                let reloaded = service.reload().await;
+                channel.send(&reloaded.map_or_else(refused, |r| Reply::Reloaded(Box::new(r)))).await?;
+            }
+            Request::Restart { .. } => {
                 channel.send(&refused(Refusal("not yet".to_owned()))).await?;
             }
             Request::Stop => {

@@ -4,6 +4,7 @@ use crate::{
     claims::Claims,
     engine_nri::EngineNri,
     keeper::Keeper,
+    log::Log,
     record::Key,
     registry::{LaneGuard, Registry},
     settings::Settings,
@@ -12,7 +13,7 @@ use crate::{
 use nri_adaptation::Adaptation;
 use std::{
     path::PathBuf,
-    sync::Arc,
+    sync::{Arc, PoisonError, RwLock},
     time::{Duration, Instant},
 };
 use tokio::sync::watch;
@@ -22,8 +23,12 @@ pub const DELETE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The resident core.
 pub struct Service {
-    /// What it was told.
-    pub settings: Settings,
+    /// What it was told last.
+    pub settings: RwLock<Arc<Settings>>,
+    /// Where it writes what happens.
+    pub log: Log,
+    /// Held by who reads the configuration anew.
+    pub reloading: tokio::sync::Mutex<()>,
     /// What it knows.
     pub registry: Arc<Registry>,
     /// The ids of creations that are under way.
@@ -58,6 +63,16 @@ impl Refusal {
 }
 
 impl Service {
+    /// What holds now. Two calls may return different settings: who needs several that fit together calls once.
+    pub fn settings(&self) -> Arc<Settings> {
+        self.settings.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// From now on these hold.
+    pub fn set_settings(&self, settings: Arc<Settings>) {
+        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = settings;
+    }
+
     /// Asks for a clean end.
     pub fn stop(&self) {
         self.stopping.send_replace(true);

@@ -79,7 +79,7 @@ impl Keeper {
     /// Makes updates of containers; returns those that failed.
     pub async fn set_all(&self, updates: Vec<ContainerUpdate>, by: By<'_>) -> Vec<Failed> {
         let mut failed = Vec::new();
-        if self.shadow {
+        if self.rules().shadow {
             for update in updates {
                 tracing::info!(container = update.container_id, %by, ?update, "shadow: would be updated");
                 // It is told the truth; a creation or an update that others asked for goes on.
@@ -173,7 +173,7 @@ impl Keeper {
     /// Stops containers, as plugins asked: SIGTERM, and after a grace SIGKILL.
     pub fn evict_all(&self, evictions: Vec<ContainerEviction>) {
         for eviction in evictions {
-            if self.shadow {
+            if self.rules().shadow {
                 let ContainerEviction { container_id: container, reason, .. } = eviction;
                 tracing::info!(container, reason, "shadow: would be evicted");
                 continue;

@@ -1,13 +1,14 @@
-//! What `nrid` is told: its command line and the configuration file, read once.
+//! What `nrid` is told: its command line and the configuration file, read at the start and whenever a reload is asked for.
 
 use nri_config::{CONFIG_ENV, CONFIG_FILE, Config, ConfigError, Owner, state_dir};
 use nri_trust::{Owners, Untrusted};
+use sha2::{Digest, Sha256};
 use std::{
     io,
     path::{Path, PathBuf},
 };
 
-/// Everything that is fixed for the life of the process.
+/// Everything that is fixed until the next reload.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The configuration.
@@ -16,6 +17,10 @@ pub struct Settings {
     pub file: Option<PathBuf>,
     /// Sockets, locks and records.
     pub state_dir: PathBuf,
+    /// SHA-256 of the file, in hexadecimal.
+    pub digest: Option<String>,
+    /// What the command line says: configuration file and state directory.
+    told: (Option<PathBuf>, Option<PathBuf>),
 }
 
 /// Why the configuration cannot be used.
@@ -38,6 +43,7 @@ impl Settings {
     /// # Errors
     /// A file that was named and is missing; any file that is unreadable or wrong.
     pub fn load(named: Option<&Path>, state: Option<&Path>) -> Result<Self, SettingsError> {
+        let told = (named.map(Path::to_owned), state.map(Path::to_owned));
         let by_environment = std::env::var_os(CONFIG_ENV).filter(|v| !v.is_empty()).map(PathBuf::from);
         let named = named.map(Path::to_owned).or(by_environment);
         let path = named.clone().unwrap_or_else(|| CONFIG_FILE.into());
@@ -45,11 +51,14 @@ impl Settings {
         let absolute = std::path::absolute(&path).map_err(|e| SettingsError::Read(path.clone(), e))?;
         let trusted = Owners::of_this_process().check_if_there(&absolute);
         trusted.map_err(|e| SettingsError::Untrusted(path.clone(), e))?;
-        let (config, file) = match std::fs::read_to_string(&path) {
+        let (config, file, digest) = match std::fs::read_to_string(&path) {
             Ok(text) => {
-                (Config::parse(&text).map_err(|e| SettingsError::Parse(path.clone(), e))?, Some(path))
+                let config = Config::parse(&text).map_err(|e| SettingsError::Parse(path.clone(), e))?;
+                (config, Some(path), Some(format!("{:x}", Sha256::digest(text))))
             }
-            Err(e) if e.kind() == io::ErrorKind::NotFound && named.is_none() => (Config::default(), None),
+            Err(e) if e.kind() == io::ErrorKind::NotFound && named.is_none() => {
+                (Config::default(), None, None)
+            }
             Err(e) => return Err(SettingsError::Read(path, e)),
         };
         let default_dir = || {
@@ -59,7 +68,15 @@ impl Settings {
         };
         let state_dir =
             state.map(Path::to_owned).or_else(|| config.state_dir.clone()).unwrap_or_else(default_dir);
-        Ok(Self { config, file, state_dir })
+        Ok(Self { config, file, state_dir, digest, told })
+    }
+
+    /// Reads it again, as it was told at the start.
+    ///
+    /// # Errors
+    /// As [`Settings::load`].
+    pub fn load_again(&self) -> Result<Self, SettingsError> {
+        Self::load(self.told.0.as_deref(), self.told.1.as_deref())
     }
 
     /// Whether this is the `nrid` of the host, and not one that was put elsewhere.

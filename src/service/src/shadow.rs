@@ -11,7 +11,7 @@ const MOST: usize = 100;
 impl Service {
     /// Whether nothing is to change.
     pub fn is_shadow(&self) -> bool {
-        self.keeper.shadow
+        self.keeper.rules().shadow
     }
 
     /// Tells what a creation's outcome would have changed.

@@ -1,7 +1,7 @@
 //! What NRI runtimes of one host share: the plugin directory and the socket that plugins look for. Engines with NRI of their own come first.
 
-use crate::{service::Service, settings::Settings};
-use nri_adaptation::SessionError;
+use crate::{policies::adaptation_config, service::Service, settings::Settings};
+use nri_adaptation::Done;
 use nri_config::{PLUGIN_DIR, PLUGIN_SOCKET, SEARCH_PATH};
 use nri_host::{describe, listener};
 use std::{
@@ -20,12 +20,16 @@ const LOOK_AT_ENGINES: Duration = Duration::from_secs(2);
 /// Engines that have NRI of their own in their recent versions, and listen on the shared socket then.
 const ENGINES_WITH_NRI: [&str; 2] = ["containerd", "crio"];
 
-/// The directory of the plugins to launch; none while another NRI runtime is live that launches those of the shared one.
-pub fn plugin_dir(settings: &Settings) -> Option<PathBuf> {
+/// The directory of the plugins to launch; none while another NRI runtime is live that launches those of the shared one. `ours`: the shared socket is,
+/// and so are the shared plugins.
+pub fn plugin_dir(settings: &Settings, ours: bool) -> Option<PathBuf> {
     if let Some(dir) = &settings.config.plugin_path {
         return Some(dir.clone());
     }
     let dir = PathBuf::from(PLUGIN_DIR);
+    if ours {
+        return Some(dir);
+    }
     let Some(pid) = nri_host::launcher_of(&dir) else { return Some(dir) };
     tracing::warn!(
         directory = PLUGIN_DIR,
@@ -47,6 +51,11 @@ impl SharedPlugins {
     pub fn new(left: bool) -> Self {
         Self { left: Mutex::new(left.then(Instant::now)) }
     }
+
+    /// The same, after a start.
+    pub async fn set(&self, left: bool) {
+        *self.left.lock().await = left.then(Instant::now);
+    }
 }
 
 impl Service {
@@ -54,7 +63,7 @@ impl Service {
     pub fn launches(&self) -> Option<PathBuf> {
         // While they are being taken over, they are not launched yet.
         let left = self.shared_plugins.left.try_lock().map_or(true, |left| left.is_some());
-        let dir = self.settings.config.plugin_path.clone();
+        let dir = self.settings().config.plugin_path.clone();
         if left { None } else { Some(dir.unwrap_or_else(|| PLUGIN_DIR.into())) }
     }
 
@@ -75,13 +84,10 @@ impl Service {
             directory = PLUGIN_DIR,
             "the shared plugins are nobody else's any more: launched here"
         );
-        let entries = std::fs::read_dir(PLUGIN_DIR).into_iter().flatten().flatten();
-        let mut files: Vec<_> = entries.map(|entry| entry.path()).collect();
-        files.sort();
-        for file in files {
-            match self.adaptation.launch(&file).await {
-                Ok(_) | Err(SessionError::NotExecutable) => {}
-                Err(error) => tracing::error!(plugin = %file.display(), %error, "not launched"),
+        let config = adaptation_config(&self.settings().config, Some(PLUGIN_DIR.into()));
+        for change in self.adaptation.reload(config).await {
+            if let Done::Failed(error) | Done::Unusable(error) = change.done {
+                tracing::error!(plugin = %change.path.display(), error, "not launched");
             }
         }
         *left = None;

@@ -6,6 +6,8 @@ use crate::{
     engine_nri::EngineNri,
     keeper::Keeper,
     lock,
+    log::Log,
+    policies::adaptation_config,
     recall::recall,
     registry::Registry,
     server,
@@ -16,21 +18,18 @@ use crate::{
     state_dir::{self, StateDirError},
     store::{Store, StoreError},
 };
-use nri_adaptation::{
-    AdaptError, Adaptation, Config, DefaultValidatorConfig, OnFailure, PeerPolicy, Permissions, PluginPolicy,
-    Privileges,
-};
+use nri_adaptation::{AdaptError, Adaptation};
 use std::{
     io,
     os::fd::OwnedFd,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, RwLock},
     time::{Duration, Instant},
 };
 use tokio::{
     net::UnixListener,
-    signal::unix::{SignalKind, signal},
-    sync::watch,
+    signal::unix::{Signal, SignalKind, signal},
+    sync::{Mutex, watch},
 };
 
 /// How long a clean end waits for verbs that are under way.
@@ -84,6 +83,7 @@ pub struct Running {
     listener: UnixListener,
     control: Socket,
     plugin_sockets: Vec<Socket>,
+    signals: Signals,
     _lock: OwnedFd,
 }
 
@@ -94,9 +94,11 @@ pub struct Running {
 /// See [`StartError`]; what was begun is undone.
 pub async fn start(
     settings: Settings,
+    log: Log,
     mut activation: Activation,
     patience: Duration,
 ) -> Result<Running, StartError> {
+    let signals = Signals::new()?;
     let dir = settings.state_dir.clone();
     state_dir::make(&dir)?;
     let lock = take_lock(&dir, patience).await?;
@@ -113,8 +115,10 @@ pub async fn start(
     recall(&registry, &dir).await;
     let keeper = Arc::new(Keeper::new(registry.clone(), &settings.config));
     // Before we listen on the shared socket ourselves, which tells whose the shared plugins are.
-    let config = adaptation_config(&settings, &activation);
-    let shared_plugins = SharedPlugins::new(config.plugin_path.as_os_str().is_empty());
+    let ours = sockets::passes(&activation, Path::new(nri_config::PLUGIN_SOCKET));
+    let plugin_dir = sharing::plugin_dir(&settings, ours);
+    let shared_plugins = SharedPlugins::new(plugin_dir.is_none());
+    let config = adaptation_config(&settings.config, plugin_dir);
     let plugin_sockets = sockets::plugins(&settings, &mut activation)?;
     let (adaptation, outcomes) = Adaptation::start(config, keeper.clone()).await?;
     for outcome in outcomes {
@@ -126,7 +130,9 @@ pub async fn start(
         adaptation.serve(listener)?;
     }
     let service = Arc::new(Service {
-        settings,
+        settings: RwLock::new(Arc::new(settings)),
+        log,
+        reloading: Mutex::default(),
         registry,
         claims: Claims::default(),
         engine_nri: EngineNri::default(),
@@ -144,8 +150,9 @@ pub async fn start(
     }
     tokio::spawn(save_later(service.registry.clone()));
     tokio::spawn(service.clone().notice_gone());
+    service.tell_idle_policies().await;
     let (listener, control) = sockets::ours(&control, &mut activation)?;
-    Ok(Running { service, listener, control, plugin_sockets: plugin_sockets.sockets, _lock: lock })
+    Ok(Running { service, listener, control, plugin_sockets: plugin_sockets.sockets, signals, _lock: lock })
 }
 
 impl Running {
@@ -157,7 +164,8 @@ impl Running {
         let mut term = signal(SignalKind::terminate()).map_err(StartError::Signals)?;
         let mut int = signal(SignalKind::interrupt()).map_err(StartError::Signals)?;
         let service = self.service;
-        tracing::info!(state_dir = %service.settings.state_dir.display(), "ready");
+        let listening = tokio::spawn(self.signals.follow(service.clone()));
+        tracing::info!(state_dir = %service.settings().state_dir.display(), "ready");
         let serving = tokio::spawn(server::serve(service.clone(), self.listener));
         tokio::select! {
             _ = term.recv() => {}
@@ -165,6 +173,7 @@ impl Running {
             () = service.stopped() => {}
         }
         service.stop();
+        listening.abort();
         tracing::info!("ending");
         // New callers start a new nrid once the lock is free.
         self.control.remove();
@@ -179,6 +188,32 @@ impl Running {
             socket.remove();
         }
         Ok(())
+    }
+}
+
+/// SIGHUP reads the configuration anew; SIGUSR1 opens the log again. Whoever starts us may send them at once.
+struct Signals {
+    reload: Signal,
+    reopen: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self, StartError> {
+        let new = |kind| signal(kind).map_err(StartError::Signals);
+        Ok(Self { reload: new(SignalKind::hangup())?, reopen: new(SignalKind::user_defined1())? })
+    }
+
+    async fn follow(mut self, service: Arc<Service>) {
+        loop {
+            tokio::select! {
+                _ = self.reload.recv() => {
+                    if let Err(refusal) = service.reload().await {
+                        tracing::error!("not reloaded: {refusal}");
+                    }
+                }
+                _ = self.reopen.recv() => service.log.reopen(&service.settings()),
+            }
+        }
     }
 }
 
@@ -208,123 +243,5 @@ async fn take_lock(dir: &Path, patience: Duration) -> Result<OwnedFd, StartError
             }
             None => tokio::time::sleep(Duration::from_millis(5)).await,
         }
-    }
-}
-
-fn adaptation_config(settings: &Settings, activation: &Activation) -> Config {
-    let config = &settings.config;
-    let plugin_dir = if sockets::passes(activation, Path::new(nri_config::PLUGIN_SOCKET)) {
-        // systemd listens there, for us.
-        Some(config.plugin_path.clone().unwrap_or_else(|| nri_config::PLUGIN_DIR.into()))
-    } else {
-        sharing::plugin_dir(settings)
-    };
-    let policy = |p: &nri_config::PluginPolicy| PluginPolicy {
-        plugin: p.pattern.clone(),
-        on_failure: match p.on_failure {
-            nri_config::OnFailure::Ignore => OnFailure::Ignore,
-            nri_config::OnFailure::Fail => OnFailure::Fail,
-        },
-        required: p.required,
-        timeout: p.timeout,
-        consecutive_timeouts: p.consecutive_timeouts,
-        restart: p.restart == nri_config::Restart::Always,
-        restart_backoff: p.restart_backoff,
-        permissions: permissions(p),
-        privileges: privileges(p),
-    };
-    let peers = PeerPolicy {
-        uids: config.connections.allow_uids.clone(),
-        programs: config.connections.allow_programs.clone(),
-        max_unregistered: config.connections.max_unregistered,
-        max_plugins: config.connections.max_plugins,
-    };
-    Config {
-        plugin_path: plugin_dir.unwrap_or_default(),
-        plugin_config_path: config.plugin_config_path.clone(),
-        disable_connections: config.disable_connections,
-        registration_timeout: config.plugin_registration_timeout,
-        request_timeout: config.plugin_request_timeout,
-        restart_backoff: config.plugin_restart_backoff,
-        restart_backoff_limit: config.plugin_restart_backoff_limit,
-        peers,
-        runtime_version: env!("CARGO_PKG_VERSION").to_owned(),
-        policies: config.plugin.iter().map(policy).collect(),
-        default_validator: config.default_validator.enable.then(|| validator(&config.default_validator)),
-        ..Config::default()
-    }
-}
-
-fn permissions(p: &nri_config::PluginPolicy) -> Permissions {
-    let allow = p.allow.as_ref().map(|groups| groups.iter().map(|group| group.name()));
-    let permissions = Permissions::new(allow, p.deny.iter().map(|group| group.name()));
-    // Both tables of names are the same: there is a test. If they were not, nothing would be allowed.
-    permissions.unwrap_or_else(|_| Permissions::none())
-}
-
-fn privileges(p: &nri_config::PluginPolicy) -> Privileges {
-    let limit = |limit: &nri_config::Limit| match limit {
-        nri_config::Limit::Value(value) => Some(*value),
-        nri_config::Limit::Unlimited => None,
-    };
-    let names = |all: &Vec<nri_config::Capability>| all.iter().map(|c| c.name().to_owned()).collect();
-    Privileges {
-        user: p.user.as_ref().map(|user| user.user.to_string()),
-        group: p.user.as_ref().and_then(|user| user.group.as_ref()).map(ToString::to_string),
-        capabilities: p.capabilities.as_ref().map(names),
-        no_new_privs: p.no_new_privs,
-        rlimits: p.rlimits.iter().map(|(name, value)| (name.name().to_owned(), limit(value))).collect(),
-    }
-}
-
-fn validator(rules: &nri_config::ValidatorSettings) -> DefaultValidatorConfig {
-    DefaultValidatorConfig {
-        reject_oci_hook_adjustment: rules.reject_oci_hook_adjustment,
-        reject_runtime_default_seccomp_adjustment: rules.reject_runtime_default_seccomp_adjustment,
-        reject_unconfined_seccomp_adjustment: rules.reject_unconfined_seccomp_adjustment,
-        reject_custom_seccomp_adjustment: rules.reject_custom_seccomp_adjustment,
-        reject_namespace_adjustment: rules.reject_namespace_adjustment,
-        reject_sysctl_adjustment: rules.reject_sysctl_adjustment,
-        required_plugins: rules.required_plugins.clone(),
-        tolerate_missing_plugins_annotation: rules.tolerate_missing_plugins_annotation.clone(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use nri_adaptation::{field_groups, launcher};
-
-    #[test]
-    fn the_names_that_a_configuration_may_use_are_those_that_are_known() {
-        let named: std::collections::BTreeSet<_> = nri_config::FIELD_GROUPS.iter().copied().collect();
-        assert_eq!(named, field_groups());
-        for name in nri_config::CAPABILITIES {
-            assert!(launcher::knows_capability(name), "{name}");
-        }
-        for name in nri_config::RLIMITS {
-            assert!(launcher::knows_rlimit(name), "{name}");
-        }
-        assert!(!launcher::knows_capability("nonsense") && !launcher::knows_rlimit("nonsense"));
-    }
-
-    #[test]
-    fn what_a_policy_says_is_what_a_plugin_gets() {
-        let text = "[[plugin]]\nmatch = 'a'\nuser = 'nobody:7'\ncapabilities = ['CAP_KILL']\nno_new_privs = true\n\
-                    rlimits = { core = 0, as = 'unlimited' }\nallow = ['mounts']\ndeny = ['hooks']\nrestart = 'never'\n";
-        let config = nri_config::Config::parse(text).unwrap();
-        let expected = Privileges {
-            user: Some("nobody".into()),
-            group: Some("7".into()),
-            capabilities: Some(vec!["kill".into()]),
-            no_new_privs: true,
-            rlimits: vec![("as".into(), None), ("core".into(), Some(0))],
-        };
-        assert_eq!(privileges(&config.plugin[0]), expected);
-        let expected = Permissions::new(Some(["mounts"]), ["hooks"]).unwrap();
-        assert_eq!(permissions(&config.plugin[0]), expected);
-        let config = nri_config::Config::parse("[[plugin]]\nmatch = 'a'\n").unwrap();
-        assert_eq!(privileges(&config.plugin[0]), Privileges::default());
-        assert_eq!(permissions(&config.plugin[0]), Permissions::default());
     }
 }

@@ -6,7 +6,8 @@ use nri_control::{OsText, PluginStatus, Status};
 
 impl Service {
     /// The present state.
-    pub fn status(&self) -> Status {
+    pub async fn status(&self) -> Status {
+        let settings = self.settings();
         let (pods, containers) = self.registry.counts();
         let plugins = self.adaptation.plugins().into_iter().map(|plugin| PluginStatus {
             name: plugin.id.as_ref().map_or_else(String::new, ToString::to_string),
@@ -20,12 +21,15 @@ impl Service {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
             uptime: self.started.elapsed().as_secs(),
-            config: self.settings.file.as_ref().map(|f| OsText::from(f.as_os_str())),
+            config: settings.file.as_ref().map(|f| OsText::from(f.as_os_str())),
             sockets: self.plugin_sockets.iter().map(|s| OsText::from(s.as_os_str())).collect(),
             plugins: plugins.collect(),
             plugin_dir: self.launches().map(|dir| OsText::from(dir.as_os_str())),
             pods,
             containers,
+            config_digest: settings.digest.clone(),
+            due: self.due().await,
+            idle_policies: self.adaptation.idle_policies().await,
             ..Status::default()
         }
     }

@@ -78,7 +78,7 @@ impl Service {
             let pending = Pending { asked, laid, owners: record.owners, caller };
             return self.begun(container, pending, true, turn, Substitute::default()).map(Some);
         }
-        if !self.engine_nri.is_ours(&self.settings.config.engines, &record.maker).await {
+        if !self.engine_nri.is_ours(&self.settings().config.engines, &record.maker).await {
             // Its engine's NRI was switched on after it was created: what our plugins set stays, but they have no say any more.
             let turn = container.setting.clone().lock_owned().await;
             let record = container.record();

@@ -1,0 +1,118 @@
+//! What the configuration says of plugins, in the adaptation's words.
+
+use nri_adaptation::{
+    Config, DefaultValidatorConfig, OnFailure, PeerPolicy, Permissions, PluginPolicy, Privileges,
+};
+use std::path::PathBuf;
+
+/// The configuration of the adaptation. `plugin_dir`: the directory of the plugins to launch; none while they are left to an engine.
+pub fn adaptation_config(config: &nri_config::Config, plugin_dir: Option<PathBuf>) -> Config {
+    let policy = |p: &nri_config::PluginPolicy| PluginPolicy {
+        plugin: p.pattern.clone(),
+        on_failure: match p.on_failure {
+            nri_config::OnFailure::Ignore => OnFailure::Ignore,
+            nri_config::OnFailure::Fail => OnFailure::Fail,
+        },
+        required: p.required,
+        timeout: p.timeout,
+        consecutive_timeouts: p.consecutive_timeouts,
+        restart: p.restart == nri_config::Restart::Always,
+        restart_backoff: p.restart_backoff,
+        permissions: permissions(p),
+        privileges: privileges(p),
+    };
+    let peers = PeerPolicy {
+        uids: config.connections.allow_uids.clone(),
+        programs: config.connections.allow_programs.clone(),
+        max_unregistered: config.connections.max_unregistered,
+        max_plugins: config.connections.max_plugins,
+    };
+    Config {
+        plugin_path: plugin_dir.unwrap_or_default(),
+        plugin_config_path: config.plugin_config_path.clone(),
+        disable_connections: config.disable_connections,
+        registration_timeout: config.plugin_registration_timeout,
+        request_timeout: config.plugin_request_timeout,
+        restart_backoff: config.plugin_restart_backoff,
+        restart_backoff_limit: config.plugin_restart_backoff_limit,
+        peers,
+        runtime_version: env!("CARGO_PKG_VERSION").to_owned(),
+        policies: config.plugin.iter().map(policy).collect(),
+        default_validator: config.default_validator.enable.then(|| validator(&config.default_validator)),
+        ..Config::default()
+    }
+}
+
+fn permissions(p: &nri_config::PluginPolicy) -> Permissions {
+    let allow = p.allow.as_ref().map(|groups| groups.iter().map(|group| group.name()));
+    let permissions = Permissions::new(allow, p.deny.iter().map(|group| group.name()));
+    // Both tables of names are the same: there is a test. If they were not, nothing would be allowed.
+    permissions.unwrap_or_else(|_| Permissions::none())
+}
+
+fn privileges(p: &nri_config::PluginPolicy) -> Privileges {
+    let limit = |limit: &nri_config::Limit| match limit {
+        nri_config::Limit::Value(value) => Some(*value),
+        nri_config::Limit::Unlimited => None,
+    };
+    let names = |all: &Vec<nri_config::Capability>| all.iter().map(|c| c.name().to_owned()).collect();
+    Privileges {
+        user: p.user.as_ref().map(|user| user.user.to_string()),
+        group: p.user.as_ref().and_then(|user| user.group.as_ref()).map(ToString::to_string),
+        capabilities: p.capabilities.as_ref().map(names),
+        no_new_privs: p.no_new_privs,
+        rlimits: p.rlimits.iter().map(|(name, value)| (name.name().to_owned(), limit(value))).collect(),
+    }
+}
+
+fn validator(rules: &nri_config::ValidatorSettings) -> DefaultValidatorConfig {
+    DefaultValidatorConfig {
+        reject_oci_hook_adjustment: rules.reject_oci_hook_adjustment,
+        reject_runtime_default_seccomp_adjustment: rules.reject_runtime_default_seccomp_adjustment,
+        reject_unconfined_seccomp_adjustment: rules.reject_unconfined_seccomp_adjustment,
+        reject_custom_seccomp_adjustment: rules.reject_custom_seccomp_adjustment,
+        reject_namespace_adjustment: rules.reject_namespace_adjustment,
+        reject_sysctl_adjustment: rules.reject_sysctl_adjustment,
+        required_plugins: rules.required_plugins.clone(),
+        tolerate_missing_plugins_annotation: rules.tolerate_missing_plugins_annotation.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nri_adaptation::{field_groups, launcher};
+
+    #[test]
+    fn the_names_that_a_configuration_may_use_are_those_that_are_known() {
+        let named: std::collections::BTreeSet<_> = nri_config::FIELD_GROUPS.iter().copied().collect();
+        assert_eq!(named, field_groups());
+        for name in nri_config::CAPABILITIES {
+            assert!(launcher::knows_capability(name), "{name}");
+        }
+        for name in nri_config::RLIMITS {
+            assert!(launcher::knows_rlimit(name), "{name}");
+        }
+        assert!(!launcher::knows_capability("nonsense") && !launcher::knows_rlimit("nonsense"));
+    }
+
+    #[test]
+    fn what_a_policy_says_is_what_a_plugin_gets() {
+        let text = "[[plugin]]\nmatch = 'a'\nuser = 'nobody:7'\ncapabilities = ['CAP_KILL']\nno_new_privs = true\n\
+                    rlimits = { core = 0, as = 'unlimited' }\nallow = ['mounts']\ndeny = ['hooks']\nrestart = 'never'\n";
+        let config = nri_config::Config::parse(text).unwrap();
+        let expected = Privileges {
+            user: Some("nobody".into()),
+            group: Some("7".into()),
+            capabilities: Some(vec!["kill".into()]),
+            no_new_privs: true,
+            rlimits: vec![("as".into(), None), ("core".into(), Some(0))],
+        };
+        assert_eq!(privileges(&config.plugin[0]), expected);
+        let expected = Permissions::new(Some(["mounts"]), ["hooks"]).unwrap();
+        assert_eq!(permissions(&config.plugin[0]), expected);
+        let config = nri_config::Config::parse("[[plugin]]\nmatch = 'a'\n").unwrap();
+        assert_eq!(privileges(&config.plugin[0]), Privileges::default());
+        assert_eq!(permissions(&config.plugin[0]), Permissions::default());
+    }
+}
