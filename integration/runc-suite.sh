@@ -3,7 +3,7 @@
 #   Runs runc's own integration tests, those of a checkout of its source that is there already, and compares. Modes: bare (always there, RUNC_BINARY
 #   itself), wrapper (nri-container-runtime in its place, no plugin), plugin (with the example plugin `adjust`, which logs, and annotates containers).
 #   Default: all. A test that differs is run alone, on both sides in turn; what then still differs is a difference, and the exit code is 1. Root;
-#   wants bats, jq, gawk, gcc, Go, xz and a static busybox, and what make build makes; debootstrap and criu if there are any.
+#   wants bats, jq, gawk, gcc, Go, xz and a static busybox, and our programs; debootstrap, libseccomp-dev and criu if they are there.
 #   Environment: FILES='a.bats b.bats' (all), FILTER=regexp of test names, REPEAT=5, TEST_TIMEOUT=60 (s; 300 in a guest), OUT=directory for the
 #   protocols (default target/integration/runc-suite/out), BIN=directory of our programs (default target/debug), GUEST=uml: in a guest with cgroup
 #   version 2 (see guests/setup.sh).

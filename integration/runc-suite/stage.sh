@@ -24,7 +24,12 @@ make_stage() {
 
 # The helpers are programs in Go: below tests/cmd since runc 1.2, below contrib/cmd before.
 make_helpers() {
-  local dir name to
+  local dir name to tags=
+  if command -v pkg-config >/dev/null && pkg-config --exists libseccomp; then
+    tags=seccomp
+  else
+    echo 'no libseccomp-dev: tests with an agent of seccomp fail, on all sides' >&2
+  fi
   for dir in "$source"/tests/cmd/* "$source"/contrib/cmd/*; do
     compgen -G "$dir/*.go" >/dev/null || continue
     name=${dir##*/}
@@ -33,7 +38,7 @@ make_helpers() {
       *) to=$stage/src/contrib/cmd/$name/$name ;;
     esac
     rm -f "$to"
-    (cd "$source" && nice go build -mod=vendor -trimpath -buildvcs=false -o "$to" "./${dir#"$source"/}") || return
+    (cd "$source" && nice go build -mod=vendor -tags "$tags" -trimpath -buildvcs=false -o "$to" "./${dir#"$source"/}") || return
   done
 }
 
