@@ -1,0 +1,32 @@
+//! What `nrictl reload` prints.
+
+use nri_control::{Reloaded, printable};
+use std::io::{self, Write};
+
+/// Prints for people, or for programs. Returns whether all plugins run that should.
+///
+/// # Errors
+/// Nobody takes the output.
+pub(crate) fn print(reloaded: &Reloaded, json: bool) -> io::Result<bool> {
+    let fine = !reloaded.plugins.iter().any(|p| matches!(p.change.as_str(), "failed" | "unusable"));
+    let mut out = io::stdout().lock();
+    if json {
+        writeln!(out, "{}", serde_json::json!({"reloaded": fine, "result": reloaded}))?;
+        return Ok(fine);
+    }
+    let config =
+        reloaded.config.as_ref().map_or("none: defaults".into(), |c| c.0.to_string_lossy().into_owned());
+    let changed = if reloaded.changed { "changed" } else { "as before" };
+    writeln!(out, "configuration    {} ({changed})", printable(&config))?;
+    for plugin in &reloaded.plugins {
+        let why = if plugin.why.is_empty() { String::new() } else { format!(": {}", plugin.why) };
+        writeln!(out, "{:<24} {}{}", printable(&plugin.name), plugin.change, printable(&why))?;
+    }
+    for key in &reloaded.needs_restart {
+        writeln!(out, "needs `nrictl restart`: {}", printable(key))?;
+    }
+    for note in &reloaded.notes {
+        writeln!(out, "note: {}", printable(note))?;
+    }
+    Ok(fine)
+}
