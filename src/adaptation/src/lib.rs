@@ -31,6 +31,7 @@ mod host;
 mod launch;
 pub mod launcher;
 mod line;
+mod obeyed;
 mod output;
 mod peers;
 mod permissions;

@@ -3,6 +3,7 @@
 //! A reply is judged before it is merged, and as a whole: what a plugin may not ask for must not depend on what others ask for. Which fields a reply sets is
 //! read off the protocol's own description, so that a field which this table does not know is refused to plugins that are restricted, and not let through.
 
+use crate::obeyed::{group_of_unified, is_obeyed};
 use nri_api::PluginId;
 use nri_api::proto::{ContainerEviction, ContainerUpdate, CreateContainerResponse, LinuxResources};
 use protobuf::MessageDyn;
@@ -13,6 +14,8 @@ use std::collections::BTreeSet;
 const UPDATE: &str = "update";
 /// Evictions.
 const EVICT: &str = "evict";
+/// Annotations that runtimes obey, beside `annotations`.
+const RUNTIME_ANNOTATIONS: &str = "runtime_annotations";
 /// Stands for all `resources.…`.
 const RESOURCES: &str = "resources";
 
@@ -52,7 +55,7 @@ const HOLDERS: &[&str] =
 
 /// The groups of fields that permissions are given by.
 pub fn field_groups() -> BTreeSet<&'static str> {
-    FIELDS.iter().map(|(_, group)| *group).chain([RESOURCES, UPDATE, EVICT]).collect()
+    FIELDS.iter().map(|(_, group)| *group).chain([RESOURCES, RUNTIME_ANNOTATIONS, UPDATE, EVICT]).collect()
 }
 
 /// What a plugin may change; all, by default.
@@ -165,6 +168,12 @@ impl Permit<'_> {
         }
         if let Some(adjust) = reply.adjust.as_ref() {
             self.fields("adjust", container, &touched(adjust, ""))?;
+            for key in adjust.annotations.keys().filter(|key| is_obeyed(key)) {
+                self.group(RUNTIME_ANNOTATIONS, container, || {
+                    format!("adjust annotation {key:?} of {container}")
+                })?;
+            }
+            self.unified("adjust", container, &adjust.linux.resources)?;
         }
         self.updates(None, &reply.update, &reply.evict)
     }
@@ -186,6 +195,7 @@ impl Permit<'_> {
             }
             if let Some(resources) = update.linux.resources.as_ref() {
                 self.fields("update", id, &resources_touched(resources))?;
+                self.unified("update", id, resources)?;
             }
         }
         for eviction in evictions {
@@ -200,6 +210,17 @@ impl Permit<'_> {
             let group = group_of(path);
             let name = group.unwrap_or(path);
             self.judge(group, container, || format!("{verb} {name} of {container}"))?;
+        }
+        Ok(())
+    }
+
+    /// What is denied by its own field is denied by the file of the control group, too. Who is allowed `resources.unified` by name is allowed its files.
+    fn unified(&self, verb: &str, container: &str, resources: &LinuxResources) -> Result<(), Denied> {
+        for key in resources.unified.keys() {
+            let group = group_of_unified(key).filter(|group| self.policy.permissions.deny.contains(group));
+            if let Some(group) = group {
+                self.group(group, container, || format!("{verb} unified {key:?} of {container}"))?;
+            }
         }
         Ok(())
     }
@@ -329,7 +350,7 @@ mod tests {
         });
         assert!(count > 40, "{count}");
         let mut all = used;
-        all.extend([RESOURCES, UPDATE, EVICT]);
+        all.extend([RESOURCES, RUNTIME_ANNOTATIONS, UPDATE, EVICT]);
         assert_eq!(all, field_groups());
         assert_eq!(group_of("linux.resources.memory.limit"), Some("resources.memory"));
         assert_eq!(group_of("linux.resources.memoryless"), None);
@@ -385,6 +406,51 @@ mod tests {
                 check(Some(&[RESOURCES]), &[], &reply, Ok(()));
             }
         });
+    }
+
+    #[test]
+    fn annotations_that_runtimes_obey_are_a_group_of_their_own() {
+        let with = |key: &str| reply_with(|a| drop(a.annotations.insert(key.into(), "x".into())));
+        check(Some(&["annotations"]), &[], &with("example.org/x"), Ok(()));
+        for key in
+            ["org.systemd.property.MemoryMax", "run.oci.hooks.stdout", "org.criu.config", "-org.criu.config"]
+        {
+            let text = |why: &str| {
+                format!("plugin 10-a may not adjust annotation {key:?} of c: the policy \"a\" {why}")
+            };
+            let reply = with(key);
+            check(None, &[], &reply, Ok(()));
+            check(None, &["hooks"], &reply, Ok(()));
+            check(Some(&["annotations"]), &[], &reply, Err(&text("does not allow runtime_annotations")));
+            check(None, &["runtime_annotations"], &reply, Err(&text("denies runtime_annotations")));
+            check(Some(&["annotations", "runtime_annotations"]), &[], &reply, Ok(()));
+            let text =
+                "plugin 10-a may not adjust annotations of c: the policy \"a\" does not allow annotations";
+            check(Some(&["runtime_annotations"]), &[], &reply, Err(text));
+        }
+    }
+
+    #[test]
+    fn what_is_denied_cannot_be_had_through_unified() {
+        let unified =
+            |resources: &mut LinuxResources| drop(resources.unified.insert("memory.max".into(), "1".into()));
+        let reply =
+            reply_with(|a| unified(a.linux.mut_or_insert_default().resources.mut_or_insert_default()));
+        let text =
+            |what: &str| format!("plugin 10-a may not {what}: the policy \"a\" denies resources.memory");
+        check(None, &["resources.memory"], &reply, Err(&text("adjust unified \"memory.max\" of c")));
+        check(None, &["resources.cpu"], &reply, Ok(()));
+        check(Some(&["resources.unified"]), &[], &reply, Ok(()));
+        check(
+            Some(&["resources"]),
+            &["resources.memory"],
+            &reply,
+            Err(&text("adjust unified \"memory.max\" of c")),
+        );
+        let mut update = ContainerUpdate { container_id: "x".into(), ..Default::default() };
+        unified(update.linux.mut_or_insert_default().resources.mut_or_insert_default());
+        let reply = CreateContainerResponse { update: vec![update], ..Default::default() };
+        check(None, &["resources.memory"], &reply, Err(&text("update unified \"memory.max\" of x")));
     }
 
     #[test]

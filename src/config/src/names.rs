@@ -3,7 +3,7 @@
 //! This crate knows neither the protocol nor the kernel: tests of `nrid` compare the tables with what can be done.
 
 /// Groups of what plugins can change: the protocol's fields, `update` (of other containers than the one that an event is about) and `evict`.
-/// `resources` stands for all `resources.…`.
+/// `resources` stands for all `resources.…`. Annotations that runtimes obey, such as `org.systemd.property.…`, take `runtime_annotations`, too.
 pub const FIELD_GROUPS: &[&str] = &[
     "annotations",
     "args",
@@ -30,6 +30,7 @@ pub const FIELD_GROUPS: &[&str] = &[
     "resources.rdt_class",
     "resources.unified",
     "rlimits",
+    "runtime_annotations",
     "scheduler",
     "seccomp",
     "sysctl",
