@@ -23,6 +23,9 @@ pub(crate) struct Service {
     open: OnceLock<(PluginId, Policy)>,
 }
 
+/// Characters of a version that are remembered.
+const LONGEST_VERSION: usize = 64;
+
 /// How a plugin registered: identity and NRI version.
 pub(crate) type Registration = Result<(PluginId, String), InvalidPlugin>;
 
@@ -65,7 +68,8 @@ impl Runtime for Service {
             Err(e) => Err(status(Code::INVALID_ARGUMENT, e)),
         };
         // Nobody waits any more when the registration came too late; the connection is about to be closed then.
-        let _ = registration.send(id.map(|id| (id, request.NRI_version)));
+        let _ =
+            registration.send(id.map(|id| (id, request.NRI_version.chars().take(LONGEST_VERSION).collect())));
         answer
     }
 

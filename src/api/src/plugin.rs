@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PluginIndex(u8);
 
-/// A name of one or more of `A-Z a-z 0-9 _ . + -`.
+/// A name of one or more of `A-Z a-z 0-9 _ . + -`, no longer than a file's.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PluginName(String);
 
@@ -28,9 +28,17 @@ pub enum InvalidPlugin {
     /// Empty, or a character that is not allowed.
     #[error("plugin name {0:?} is not one or more of A-Z a-z 0-9 _ . + -")]
     Name(String),
+    /// More than [`PluginName::LONGEST`] bytes: how many.
+    #[error("plugin name of {0} bytes is longer than {longest}", longest = PluginName::LONGEST)]
+    LongName(usize),
     /// A file name that is not `NN-name`.
     #[error("plugin file name {0:?} is not of the form NN-name")]
     FileName(String),
+}
+
+/// As much as tells what it is: it comes from anybody, and goes into logs.
+fn beginning(text: &str) -> String {
+    text.chars().take(64).collect()
 }
 
 impl PluginIndex {
@@ -39,20 +47,26 @@ impl PluginIndex {
     pub fn parse(s: &str) -> Result<Self, InvalidPlugin> {
         match s.as_bytes() {
             [a @ b'0'..=b'9', b @ b'0'..=b'9'] => Ok(Self((a - b'0') * 10 + (b - b'0'))),
-            _ => Err(InvalidPlugin::Index(s.to_owned())),
+            _ => Err(InvalidPlugin::Index(beginning(s))),
         }
     }
 }
 
 impl PluginName {
+    /// Most bytes of a name: `NN-name` has to be a file's.
+    pub const LONGEST: usize = 252;
+
     /// # Errors
-    /// An empty name or one with other characters.
+    /// An empty name, one with other characters or one that is too long.
     pub fn parse(s: &str) -> Result<Self, InvalidPlugin> {
+        if s.len() > Self::LONGEST {
+            return Err(InvalidPlugin::LongName(s.len()));
+        }
         let ok = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'+' | b'-');
         if !s.is_empty() && s.bytes().all(ok) {
             Ok(Self(s.to_owned()))
         } else {
-            Err(InvalidPlugin::Name(s.to_owned()))
+            Err(InvalidPlugin::Name(beginning(s)))
         }
     }
 
@@ -114,6 +128,15 @@ mod tests {
         for bad in ["", "5-a", "005-a", "05", "05-", "-a", "05-a/b", "xx-a", "05 -a", "٠٥-a"] {
             assert!(PluginId::from_file_name(bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn names_have_an_end() {
+        let of = |n: usize| PluginName::parse(&"x".repeat(n));
+        assert!(of(PluginName::LONGEST).is_ok());
+        assert_eq!(of(PluginName::LONGEST + 1), Err(InvalidPlugin::LongName(253)));
+        let error = PluginIndex::parse(&"1".repeat(1 << 20)).unwrap_err().to_string();
+        assert!(error.len() < 200, "{}", error.len());
     }
 
     #[test]

@@ -5,6 +5,9 @@ use nri_api::MAX_MESSAGE;
 use std::time::Duration;
 use ttrpc::Code;
 
+/// Bytes of a peer's message that are kept: it goes into logs, and is shown as long as the plugin is remembered.
+const LONGEST_MESSAGE: usize = 4096;
+
 /// Why a trunk or a connection of it could not be had.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum WireError {
@@ -64,9 +67,14 @@ impl CallError {
         matches!(self, Self::Closed(_) | Self::Malformed(_))
     }
 
-    /// Reads a status; 0 is none.
+    /// Reads a status; 0 is none. Of a message that is longer than anybody would read, the beginning is kept.
     pub(crate) fn from_status(code: i32, message: &str) -> Self {
-        Self::Status { code, message: message.to_owned() }
+        let mut end = message.len().min(LONGEST_MESSAGE);
+        while !message.is_char_boundary(end) {
+            end -= 1;
+        }
+        let cut = if end < message.len() { "… (cut)" } else { "" };
+        Self::Status { code, message: format!("{}{cut}", &message[..end]) }
     }
 }
 
@@ -97,6 +105,8 @@ mod tests {
         check(ttrpc::Error::Socket("early eof".into()), "connection closed");
         check(ttrpc::Error::RemoteClosed, "connection closed");
         check(ttrpc::Error::Others("bad wire type".into()), "malformed message: bad wire type");
+        let long = CallError::from(status(Code::NOT_FOUND, &"é".repeat(1 << 20))).to_string();
+        assert!(long.len() < LONGEST_MESSAGE + 32 && long.ends_with("é… (cut) (status 5)"), "{}", long.len());
         assert!(CallError::from(status(Code::UNIMPLEMENTED, "")).is_unimplemented());
         assert!(!CallError::from(status(Code::NOT_FOUND, "")).is_unimplemented());
     }
