@@ -9,6 +9,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+/// Where CRI has its containers.
+const CRI_NAMESPACE: &str = "k8s.io";
 const SOCKET: &str = "/run/containerd/containerd.sock";
 
 /// What containerd knows of a container (`Containers.Get`).
@@ -59,10 +61,14 @@ struct Names {
     namespace: Option<String>,
 }
 
-/// A container of CRI.
+/// A container of CRI. Not one whose bundle is in the namespace of another client: users of those choose annotations, and `ctr`'s choose ids,
+/// so that they could say that they are a sandbox.
 pub(crate) fn identify_cri(clues: &Clues<'_>) -> Option<Identity> {
+    if task(clues).is_some_and(|(_, namespace)| namespace != CRI_NAMESPACE) {
+        return None;
+    }
     let mut identity = cri::identify(Engine::Containerd, clues, || None)?;
-    identity.source = source(clues, "k8s.io");
+    identity.source = source(clues, CRI_NAMESPACE);
     Some(identity)
 }
 

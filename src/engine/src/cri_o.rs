@@ -6,7 +6,8 @@
 //! Sources: CRI-O, `internal/annotations/annotations.go`, `internal/factory/container/container.go`, `server/sandbox_run_linux.go`.
 
 use crate::{
-    Clues, Engine, Identity, Map, Pod, Role, Source, Unreadable, cgroup, kubernetes, paths, unreadable,
+    Clues, Engine, Identity, Map, Pod, Role, Source, Unreadable, cgroup, cgroup::CgroupsPath, kubernetes,
+    paths, unreadable,
 };
 use serde::{Deserialize, de::DeserializeOwned};
 use std::path::PathBuf;
@@ -39,7 +40,8 @@ pub(crate) fn identify(clues: &Clues<'_>) -> Option<Identity> {
     let text = |key: &str| get(key).unwrap_or_default().to_owned();
     let sandbox = get("SandboxID")?.to_owned();
     let role = match get("ContainerType")? {
-        "sandbox" if sandbox == clues.id => Role::Sandbox,
+        // Annotations may be anybody's; the cgroup is named by the engine.
+        "sandbox" if sandbox == clues.id && is_in_own_cgroup(clues) => Role::Sandbox,
         "container" if sandbox != clues.id => Role::Shared,
         _ => return None,
     };
@@ -87,6 +89,14 @@ pub(crate) fn identify(clues: &Clues<'_>) -> Option<Identity> {
         image: get("ImageName").or_else(|| get("Image")).unwrap_or_default().to_owned(),
         source,
     })
+}
+
+/// `<slice>:crio:<id>`, or `…/crio-<id>`.
+fn is_in_own_cgroup(clues: &Clues<'_>) -> bool {
+    match CgroupsPath::of(clues.cgroups_path) {
+        CgroupsPath::Systemd { prefix, name, .. } => prefix == "crio" && name == clues.id,
+        path => path.last_two().is_some_and(|(_, last)| last.strip_prefix("crio-") == Some(clues.id)),
+    }
 }
 
 impl Metadata {
