@@ -8,6 +8,7 @@ mod yaml;
 
 pub use yaml::InvalidYaml;
 
+use nri_trust::{Owners, Untrusted};
 use serde_json::Value;
 use std::{
     fs::File,
@@ -35,6 +36,9 @@ pub enum WhyNot {
     /// It cannot be read.
     #[error("{0}")]
     Read(#[source] io::Error),
+    /// Others could change it, and so what runs with our rights: specifications of devices have hooks.
+    #[error("not relied upon: {0}")]
+    Untrusted(#[source] Untrusted),
     /// A directory, a pipe, a device.
     #[error("not a regular file")]
     NotAFile,
@@ -66,6 +70,9 @@ pub fn read(path: &Path) -> Result<Value, FileError> {
 
 fn bytes(path: &Path) -> Result<Vec<u8>, WhyNot> {
     use rustix::fs::{Mode, OFlags};
+    let absolute = std::path::absolute(path).map_err(WhyNot::Read)?;
+    // What is missing is told by the attempt to open it.
+    Owners::of_this_process().check_if_there(&absolute).map_err(WhyNot::Untrusted)?;
     // A pipe without a writer must not stop us.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = rustix::fs::open(path, flags, Mode::empty()).map_err(|e| WhyNot::Read(e.into()))?;
@@ -98,6 +105,16 @@ mod tests {
         check("a", "{\"a\": [1, true]}", Ok(json!({"a": [1, true]})));
         check("a.json", "a: 1", Err("not valid JSON: expected value at line 1 column 1"));
         check("a.yaml", "a: 1\na: 1", Err(r#"not valid YAML: line 2, column 4: the key "a" is there twice"#));
+    }
+
+    #[test]
+    fn a_file_that_others_could_change_is_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.json");
+        std::fs::write(&path, "{}").unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
+        let said = read(&path).unwrap_err().why.to_string();
+        assert!(said.starts_with("not relied upon: ") && said.contains("writable by everybody"), "{said}");
     }
 
     #[test]
