@@ -5,7 +5,7 @@ use crate::{
     cdi, classes,
     draft::Draft,
     engine_nri::Maker,
-    exec_marker, host, inject,
+    exec_marker, host, infra, inject,
     record::{Caller, Key, PodRecord},
     registry::{Container, LaneGuard},
     runtime::LowLevelRuntime,
@@ -77,7 +77,8 @@ impl Service {
         let turn = self.lane(&Key::of_bundle(bundle.identity().map_err(|e| refuse(&e))?)).await;
         let mut draft = self.draft(begin, key, claim.id(), runtime, bundle).await?;
         draft.caller = caller;
-        if !self.engine_nri.is_ours(&self.settings.config.engines, &Maker::of(&draft.identity)).await {
+        infra::prove(&mut draft, &begin.environment).await;
+        if !self.engine_nri.is_ours(&self.settings().config.engines, &Maker::of(&draft.identity)).await {
             tracing::info!(container = key.id, engine = %draft.identity.engine, "its engine's own NRI is in charge");
             return Ok(Creation::Bypass);
         }

@@ -9,7 +9,7 @@
 //! | `create`, `shown`, `update`, `hook`, `life`, `exits` | what verbs, hooks and exits mean to plugins |
 //! | `keeper`, `setting` | what plugins see and change at any time |
 //! | `record`, `registry`, `claims`, `store` | what is known, in memory and on disk |
-//! | `bundle`, `inject`, `runtime`, `host` | the bundle, our hook, the real runtime, the host |
+//! | `bundle`, `inject`, `runtime`, `host`, `infra` | the bundle, our hook, the real runtime, the host |
 //! | `cdi`, `classes`, `capabilities`, `structured` | what an adjustment needs of the host: devices and classes by name, what the runtime can do |
 //! | `reload`, `policies` | another configuration while it runs; what it says of plugins |
 //! | `start`, `settings`, `activation`, `background`, `sockets`, `state_dir`, `lock`, `log` | the process |
@@ -37,6 +37,7 @@ pub mod gone;
 pub mod grpc;
 pub mod hook;
 pub mod host;
+pub mod infra;
 pub mod inject;
 pub mod keeper;
 pub mod life;
@@ -46,12 +47,12 @@ pub mod names;
 pub mod network;
 pub mod oom;
 pub mod owned;
-pub mod recall;
 pub mod policies;
+pub mod recall;
 pub mod record;
 pub mod registry;
-pub mod runtime;
 pub mod reload;
+pub mod runtime;
 pub mod server;
 pub mod service;
 pub mod setting;

@@ -1,0 +1,51 @@
+//! A container of Podman that says it is a pod's infra container has to prove it: nothing is asked about a sandbox.
+//!
+//! What proves it is decided in `nri_host::podman`. Files are read with a short deadline; without a proof it is a container like others.
+
+use crate::draft::Draft;
+use nri_engine::{Engine, Role, podman};
+use nri_host::podman::{Asked, runs_infra};
+use serde_json::Value;
+use std::{path::PathBuf, time::Duration};
+use tokio::{task::spawn_blocking, time::timeout};
+
+/// The files are a container's: its file system may hang.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Takes the claim back where it cannot be proven. `environment`: the call's.
+pub async fn prove(draft: &mut Draft, environment: &[nri_control::OsText]) {
+    if draft.identity.engine != Engine::Podman || draft.identity.role != Role::Sandbox {
+        return;
+    }
+    let asked = asked(draft, environment);
+    let proven = timeout(PATIENCE, spawn_blocking(move || runs_infra(&asked))).await;
+    if matches!(proven, Ok(Ok(true))) {
+        return;
+    }
+    tracing::warn!(
+        container = draft.key.id,
+        "it has the cgroup or the name of a pod's infra container, and runs neither Podman's catatonit -P nor the infra_image of containers.conf: \
+         it is adjusted like any other container"
+    );
+    let annotations = draft.document.annotations().map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
+    podman::deny(&mut draft.identity, &draft.key.id, &annotations);
+}
+
+fn asked(draft: &Draft, environment: &[nri_control::OsText]) -> Asked {
+    let document = &draft.document;
+    let args = document.get(&["process", "args"]).and_then(Value::as_array).into_iter().flatten();
+    let variable = |name: &str| {
+        let entries = environment.iter().filter_map(|v| v.0.to_str()?.split_once('='));
+        entries.filter(|(n, v)| *n == name && !v.is_empty()).map(|(_, v)| PathBuf::from(v)).next()
+    };
+    Asked {
+        caller: draft.caller.map(|caller| caller.pid),
+        // Relative to the bundle, unless it is absolute.
+        root: draft.bundle.dir().join(document.rootfs_path().unwrap_or_default()),
+        args: args.map(|a| a.as_str().unwrap_or_default().to_owned()).collect(),
+        mounts: document.mounts().map(|m| PathBuf::from(m.destination)).collect(),
+        image: draft.identity.image.clone(),
+        config: variable("CONTAINERS_CONF"),
+        override_config: variable("CONTAINERS_CONF_OVERRIDE"),
+    }
+}
