@@ -26,7 +26,6 @@ extern "C" fn main(
 ///
 /// # Safety
 /// `array` points to that many valid pointers to NUL-terminated strings (the terminating NULL included).
-#[cfg(not(test))]
 unsafe fn copy(array: *const *const std::ffi::c_char, most: usize) -> Vec<std::ffi::OsString> {
     use std::os::unix::ffi::OsStringExt;
     let mut strings = Vec::new();
@@ -58,4 +57,28 @@ pub(crate) fn set_sigchld_ignored(ignored: bool) -> nix::Result<bool> {
     // SAFETY: no handler function is installed.
     let before = unsafe { signal(Signal::SIGCHLD, handler) }?;
     Ok(matches!(before, SigHandler::SigIgn))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{os::unix::ffi::OsStrExt, ptr};
+
+    #[test]
+    fn strings_of_the_c_library() {
+        let array = [c"runc".as_ptr(), c"".as_ptr(), c"\xff=1".as_ptr(), ptr::null(), c"behind".as_ptr()];
+        let strings = |array: &[_], most| {
+            // SAFETY: all its pointers are to literals, and `most` is not beyond its end, or its NULL is before that.
+            unsafe { copy(array.as_ptr(), most) }
+        };
+        let bytes = |most| -> Vec<Vec<u8>> {
+            strings(&array, most).iter().map(|string| string.as_bytes().to_vec()).collect()
+        };
+        assert_eq!(bytes(usize::MAX), [&b"runc"[..], b"", b"\xff=1"]);
+        assert_eq!(bytes(2), [&b"runc"[..], b""]);
+        assert!(bytes(0).is_empty());
+        // SAFETY: nothing is read.
+        let none = unsafe { copy(ptr::null(), 1) };
+        assert!(none.is_empty(), "execve without any argv, by a kernel before 5.18");
+    }
 }
