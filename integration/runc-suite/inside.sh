@@ -58,12 +58,32 @@ exec 9<>"$work/in"
 cd "$stage/src/tests/integration" || exit 120
 filter=
 [ -z "${FILTER:-}" ] || filter="-f $(printf %q "$FILTER")"
-for file in ${FILES:-*.bats}; do
-  echo "# FILE $file"
+# one FILE: its tests. What they leave running is ended with the session: bats would wait for all that have its output.
+one() {
+  local limit=${TEST_TIMEOUT:-60} said=$work/said script lines=0 now still=0
   # The countdown of bats is a child of the test, and would keep one that waits for all its children.
-  if grep -Eq '^[[:space:]]*wait([[:space:]]*#.*)?$' "$file"; then unset BATS_TEST_TIMEOUT; else export BATS_TEST_TIMEOUT=${TEST_TIMEOUT:-60}; fi
-  script -qec "stty cols 200; bats $filter --tap $file" /dev/null <&9 2>&1 | sed -u 's/\r//g'
-done >"$tap"
+  if grep -Eq '^[[:space:]]*wait([[:space:]]*#.*)?$' "$1"; then unset BATS_TEST_TIMEOUT; else export BATS_TEST_TIMEOUT=$limit; fi
+  script -qec "stty cols 200; bats $filter --tap $1" /dev/null <&9 >"$said" 2>&1 &
+  script=$!
+  while kill -0 $script 2>/dev/null; do
+    sleep 0.5
+    now=$(wc -l <"$said")
+    if [ "$now" = "$lines" ]; then still=$((still + 1)); else still=0 lines=$now; fi
+    if [ $still -ge $((10 * limit)) ] || { [ $still -ge 10 ] && all "$said"; }; then
+      pkill -KILL -s "$(pgrep -P $script)" 2>/dev/null
+    fi
+  done
+  wait $script
+  echo "# FILE $1"
+  tr -d '\r' <"$said"
+}
+# all PROTOCOL: whether all tests of the plan have come to their ends
+all() {
+  local plan
+  plan=$(sed -n 's/^1\.\.\([0-9]*\).*/\1/p' "$1")
+  [ -n "$plan" ] && [ "$(grep -Ec '^(not )?ok ' "$1")" -ge "$plan" ]
+}
+for file in ${FILES:-*.bats}; do one "$file"; done >"$tap"
 if [ "$mode" != bare ]; then
   "$stage/bin/nrictl" status >"$work/status" 2>&1
   "$stage/bin/nrictl" stop || exit 120
