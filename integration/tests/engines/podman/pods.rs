@@ -139,3 +139,25 @@ fn without_an_infra_container() {
         assert_eq!(of_pod(&adjusted, &pod), ["RunPodSandbox", "StopPodSandbox", "RemovePodSandbox"]);
     });
 }
+
+/// Nothing is asked about a pod's sandbox: who only says to be one, by cgroup and name, is asked about all the same.
+#[test]
+fn who_pretends_to_be_an_infra_container_is_adjusted() {
+    for_each("podman, pretended infra containers", |suite, go| {
+        let adjusted = Adjusted::start(suite, go, &adjustment());
+        let podman = &adjusted.podman;
+        let pod = "0123456789abcdef".repeat(4);
+        let cgroup = format!("--cgroup-parent=/{pod}");
+        let name = format!("{}-infra", &pod[..12]);
+        let by_cgroup = podman.run_detached("cgroup", &[&[&*cgroup, IMAGE], &WAIT[..]].concat());
+        let by_name = podman.run_detached(&name, &[&[IMAGE], &WAIT[..]].concat());
+        // The image of infra containers, with another program laid over theirs.
+        let mount = "--volume=/bin/busybox:/bin/sleep";
+        let by_image = podman.run_detached("image", &[&cgroup, mount, "localhost/pause:local"]);
+        for id in [by_cgroup, by_name, by_image] {
+            // A pod of its own. Engines do not wait for the last of these.
+            wait_until("its events", || (of_container(&adjusted, &id) == TO_START).then_some(()));
+            assert_eq!(podman.look_at(&id).env("NRI").as_deref(), Some("here"), "{id}");
+        }
+    });
+}
