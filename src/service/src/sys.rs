@@ -73,3 +73,31 @@ pub(crate) fn pidfd_exit_status(pidfd: &OwnedFd) -> Option<i32> {
     let rc = unsafe { libc::ioctl(pidfd.as_raw_fd(), PIDFD_GET_INFO, &raw mut info) };
     (rc == 0 && info.mask & PIDFD_INFO_EXIT != 0).then_some(info.exit_code)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+    /// Whether the kernel is one that tells: 6.15.
+    fn tells() -> bool {
+        let release = rustix::system::uname().release().to_string_lossy().into_owned();
+        let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|n| n.parse::<u32>().ok());
+        (numbers.next(), numbers.next()) >= (Some(6), Some(15))
+    }
+
+    #[test]
+    fn how_a_process_ended() {
+        for (script, status) in [("read x; exit 3", 3 << 8), ("read x; exit 0", 0), ("read x; kill -9 $$", 9)]
+        {
+            let mut command = std::process::Command::new("sh");
+            let mut child = command.args(["-c", script]).stdin(std::process::Stdio::piped()).spawn().unwrap();
+            let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).unwrap();
+            assert_eq!(pidfd_exit_status(&pidfd), None, "{script}: it lives");
+            child.wait().unwrap(); // closes its stdin
+            assert_eq!(pidfd_exit_status(&pidfd), tells().then_some(status), "{script}");
+        }
+        let file = std::fs::File::open("/dev/null").unwrap();
+        assert_eq!(pidfd_exit_status(&file.into()), None, "no process");
+    }
+}
