@@ -100,7 +100,11 @@ impl Service {
             // The engine's next verb waits here, and plugins' updates for the pending one; nobody else does.
             let _lane = service.lane(&container.key()).await;
             if let Some(process) = process {
-                process.ended().await;
+                tokio::select! {
+                    () = process.ended() => {}
+                    // It waits for the lane.
+                    () = container.asked_again() => {}
+                }
             }
             let _turn = container.setting.lock().await;
             settle_update(&service.registry, &container);

@@ -7,7 +7,7 @@ use crate::{
     cgroups,
     exits::Process,
     oom::{self, OomWatch},
-    record::{Key, Phase, PodRecord, Record},
+    record::{Caller, Key, Phase, PodRecord, Record},
     store::{Store, StoreError},
 };
 use nri_api::proto::{Container as ContainerMessage, ContainerState, PodSandbox};
@@ -33,6 +33,8 @@ pub struct Container {
     gone: AtomicBool,
     document_read: AtomicBool,
     seen: AtomicBool,
+    /// The wrapper whose update is pending asks again: it has not had its answer, and its runtime has not been called.
+    asked_again: Notify,
     process: Mutex<Option<Arc<Process>>>,
     oom: OnceLock<OomWatch>,
 }
@@ -90,6 +92,7 @@ impl Container {
             gone: AtomicBool::new(false),
             document_read: AtomicBool::new(false),
             seen: AtomicBool::new(false),
+            asked_again: Notify::new(),
             process: Mutex::default(),
             oom: OnceLock::new(),
         })
@@ -124,6 +127,19 @@ impl Container {
     pub fn was_oom_killed(&self) -> bool {
         let record = self.record();
         self.oom.get().map_or_else(|| oom::killed(&record), |watch| watch.killed(&record))
+    }
+
+    /// A wrapper asks for an update.
+    pub fn note_asked(&self, caller: Option<Caller>) {
+        let pending = lock(&self.record).pending.as_ref().and_then(|update| update.caller);
+        if pending.is_some() && pending == caller {
+            self.asked_again.notify_one();
+        }
+    }
+
+    /// Waits until the wrapper whose update is pending asks again.
+    pub async fn asked_again(&self) {
+        self.asked_again.notified().await;
     }
 
     /// Whether a `delete` of it is under way.

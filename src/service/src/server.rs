@@ -278,6 +278,10 @@ async fn start(service: &Arc<Service>, channel: &mut Channel, key: &Key) -> Answ
 }
 
 async fn update(service: &Arc<Service>, channel: &mut Channel, begin: &Begin, key: &Key) -> Answer {
+    let caller = channel.peer_pid().and_then(Caller::of);
+    if let Some(container) = service.registry.get(key) {
+        container.note_asked(caller);
+    }
     let _lane = service.lane(key).await;
     if let Some(container) = service.registry.get(key) {
         if container.record().process_is_gone() {
@@ -288,7 +292,6 @@ async fn update(service: &Arc<Service>, channel: &mut Channel, begin: &Begin, ke
             return Ok(Some(Reply::Bypass));
         }
     }
-    let caller = channel.peer_pid().and_then(Caller::of);
     let update = match service.update(begin, key, caller).await {
         Ok(Some(update)) => update,
         Ok(None) => return Ok(Some(Reply::Bypass)),
