@@ -129,9 +129,15 @@ impl Service {
         if record.sandbox {
             return self.run_sandbox(&record).await;
         }
+        if container.is_start_told() {
+            return Ok(());
+        }
         let (pod, message) = self.registry.messages(container);
         let told =
             self.adaptation.start_container(about!(StartContainerRequest, pod, message), async || ()).await;
+        if told.is_ok() {
+            container.set_start_told();
+        }
         self.or_shadow(told)
     }
 

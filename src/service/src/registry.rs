@@ -33,6 +33,7 @@ pub struct Container {
     gone: AtomicBool,
     document_read: AtomicBool,
     seen: AtomicBool,
+    start_told: AtomicBool,
     /// The wrapper whose update is pending asks again: it has not had its answer, and its runtime has not been called.
     asked_again: Notify,
     process: Mutex<Option<Arc<Process>>>,
@@ -92,6 +93,7 @@ impl Container {
             gone: AtomicBool::new(false),
             document_read: AtomicBool::new(false),
             seen: AtomicBool::new(false),
+            start_told: AtomicBool::new(false),
             asked_again: Notify::new(),
             process: Mutex::default(),
             oom: OnceLock::new(),
@@ -127,6 +129,16 @@ impl Container {
     pub fn was_oom_killed(&self) -> bool {
         let record = self.record();
         self.oom.get().map_or_else(|| oom::killed(&record), |watch| watch.killed(&record))
+    }
+
+    /// Whether plugins have heard of its start, and agreed. A start that was cut short may be tried again; it is told once.
+    pub fn is_start_told(&self) -> bool {
+        self.start_told.load(Ordering::SeqCst)
+    }
+
+    /// Says that plugins have heard of its start, and agreed.
+    pub fn set_start_told(&self) {
+        self.start_told.store(true, Ordering::SeqCst);
     }
 
     /// A wrapper asks for an update.
