@@ -42,7 +42,8 @@ impl Store {
                 Err(source) => Err(StoreError { path, source }),
             }
         };
-        make(nri_control::EXEC_DIR)?;
+        // Nobody lists them; the others are swept when they are read.
+        sweep(&make(nri_control::EXEC_DIR)?);
         Ok(Self { containers: make(nri_control::RECORDS_DIR)?, pods: make("pods")? })
     }
 
@@ -110,19 +111,44 @@ pub fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> {
     written.inspect_err(|_| drop(fs::remove_file(&temporary)))
 }
 
+/// Removes what writes that were cut short have left.
+fn sweep(dir: &Path) {
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        if entry.path().extension().is_none_or(|e| e != "json") {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
 fn read_all<T: DeserializeOwned>(dir: &Path) -> (Vec<T>, Vec<StoreError>) {
+    sweep(dir);
     let (mut found, mut broken) = (Vec::new(), Vec::new());
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();
-        if path.extension().is_none_or(|e| e != "json") {
-            // A write that was cut short.
-            let _ = fs::remove_file(&path);
-            continue;
-        }
         match fs::read(&path).and_then(|bytes| serde_json::from_slice(&bytes).map_err(io::Error::from)) {
             Ok(value) => found.push(value),
             Err(source) => broken.push(StoreError { path, source }),
         }
     }
     (found, broken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_cut_short_is_swept() {
+        let dir = tempfile::tempdir().unwrap();
+        let parts = ["containers", "pods", "exec"].map(|name| dir.path().join(name));
+        Store::open(dir.path()).unwrap();
+        for part in &parts {
+            fs::write(part.join("half.new"), "{").unwrap();
+        }
+        fs::write(parts[2].join("whole.json"), "{}").unwrap();
+        let store = Store::open(dir.path()).unwrap();
+        assert!(store.containers().1.is_empty() && store.pods().1.is_empty());
+        let left = parts.map(|part| fs::read_dir(part).unwrap().count());
+        assert_eq!(left, [0, 0, 1]);
+    }
 }
