@@ -163,6 +163,8 @@ impl Tracer<'_> {
         if self.count != self.arguments.at {
             return self.tell(&told);
         }
+        // First, so that whoever sees the end can know why.
+        self.tell(&format!("KILLED {told}"));
         // Stopped as it is, it does not make the call.
         let _ = kill(victim, Signal::SIGKILL);
         if let Some((program, mark)) = &self.arguments.also {
@@ -170,7 +172,6 @@ impl Tracer<'_> {
                 let _ = kill(pid, Signal::SIGKILL);
             }
         }
-        self.tell(&format!("KILLED {told}"));
     }
 
     fn tell(&mut self, line: &str) {

@@ -148,6 +148,14 @@ impl Host {
         }
     }
 
+    /// The same where no verb follows that would start an `nrid`, and what is still at work may be killed.
+    pub(crate) fn settle_in_the_end(&mut self) {
+        self.settled("in the end", |host| {
+            host.node.ctl(&["start"]).success();
+            host.disagreement()
+        });
+    }
+
     /// Waits until there is nothing to object to; else it is wrong.
     pub(crate) fn settled(&mut self, when: &str, objection: impl Fn(&Self) -> Option<String>) {
         let deadline = Instant::now() + PATIENCE;

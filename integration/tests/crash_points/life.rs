@@ -82,8 +82,9 @@ pub(crate) fn live(host: &mut Host, point: &Point) -> Option<String> {
             settled = true;
         }
     }
-    life.host.node.ctl(&["start"]).success();
-    life.host.settle("in the end");
+    life.host.settle_in_the_end();
+    // What is owed after the last verb's end may be what was not done.
+    life.note_killed(Step::Remove);
     left::check(life.host, &life.id, &life.bundle);
     if let (Some(crash), Some(_)) = (&life.crash, &following) {
         life.host.count(None, crash.points().len());
@@ -132,12 +133,7 @@ impl Life<'_> {
         if let (Some(crash), true) = (&self.crash, of_wrapper) {
             self.host.count(Some(step), crash.points().len());
         }
-        let killed = self.crash.as_ref().and_then(Crash::killed).filter(|_| self.killed.is_none());
-        let now = killed.is_some();
-        if let Some(what) = killed {
-            self.host.note(format!("KILLED before {what}"));
-            self.killed = Some((step, what));
-        }
+        let now = self.note_killed(step);
         self.host.note(format!(
             "{}: {:?} {:?} {}",
             step.name(),
@@ -150,6 +146,16 @@ impl Life<'_> {
             self.failed(step, &ended, now, spared);
         }
         self.check(step);
+    }
+
+    /// Whether it has happened, and not been noted before.
+    fn note_killed(&mut self, step: Step) -> bool {
+        let killed = self.crash.as_ref().and_then(Crash::killed).filter(|_| self.killed.is_none());
+        if let Some(what) = &killed {
+            self.host.note(format!("KILLED before {what}"));
+            self.killed = Some((step, what.clone()));
+        }
+        killed.is_some()
     }
 
     /// An engine that is told of a failure, or whose runtime was killed, cleans up and tries again.
