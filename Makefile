@@ -2,7 +2,7 @@
 # and, for test-engines and test-cgroup2, setup.sh in integration/engines and integration/guests.
 CARGO ?= cargo
 
-.PHONY: help build release demo test test-engines test-cgroup2 test-updates chaos lint bench vectors fuzz fuzz-short setup clean test-packaging test-engines-extra deny runc-suite
+.PHONY: help build release demo test test-engines test-cgroup2 test-updates chaos crash-points lint bench vectors fuzz fuzz-short setup clean test-packaging test-engines-extra deny runc-suite
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -60,6 +60,11 @@ chaos: setup ## SECONDS=600, SEED=N: lives on runc and crun while nrid, wrappers
 	integration/plugins/build.sh target/integration gostub
 	$(CARGO) build --workspace --bins --examples
 	NRI_CHAOS_SECONDS=$(or $(SECONDS),600) $(if $(SEED),NRI_CHAOS_SEED=$(SEED)) $(CARGO) test -p nri-integration --test chaos -- --nocapture
+
+crash-points: setup ## POINTS='nrid 17': nrid, wrapper and both are killed before each thing that they are about to change, on runc (default: all points)
+	integration/plugins/build.sh target/integration gostub
+	$(CARGO) build --workspace --bins --examples
+	NRI_CRASH_POINTS='$(or $(POINTS),all)' $(CARGO) test -p nri-integration --test crash_points -- --nocapture
 
 test-updates: setup ## UPDATES=10000, CONTAINERS=100: random updates by engine and plugins at once, on runc and crun
 	integration/plugins/build.sh
