@@ -151,7 +151,7 @@ impl Host {
     /// The same where no verb follows that would start an `nrid`, and what is still at work may be killed.
     pub(crate) fn settle_in_the_end(&mut self) {
         self.settled("in the end", |host| {
-            host.node.ctl(&["start"]).success();
+            host.node.ctl(&["start"]);
             host.disagreement()
         });
     }
@@ -172,7 +172,13 @@ impl Host {
         let ids: BTreeSet<String> = names(&self.node.root()).into_iter().collect();
         let stopped = |id: &String| self.status(id).is_none_or(|status| status == "stopped");
         let live: BTreeSet<String> = ids.iter().filter(|id| !stopped(id)).cloned().collect();
-        let Some(status) = self.node.status() else { return Some("no nrid runs".to_owned()) };
+        // It may be killed in the middle of its answer.
+        let status: Value =
+            serde_json::from_str(&self.node.ctl(&["status", "--json"]).out()).unwrap_or_default();
+        if status["running"] != true {
+            return Some("no nrid runs".to_owned());
+        }
+        let status = &status["status"];
         if status["containers"] != ids.len() || status["pods"] != ids.len() {
             return Some(format!(
                 "nrid counts {} and {}, and there are {ids:?}",
