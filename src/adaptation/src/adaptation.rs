@@ -113,8 +113,8 @@ impl Adaptation {
                 };
                 match accepted {
                     Ok((stream, _)) => {
-                        let record = match adaptation.inner.take_in(&stream) {
-                            Ok(record) => record,
+                        let (record, stranger) = match adaptation.inner.take_in(&stream) {
+                            Ok(taken) => taken,
                             Err(e) => {
                                 debug!("a connection was refused: {e}"); // the host was told
                                 continue;
@@ -122,7 +122,7 @@ impl Adaptation {
                         };
                         let accepting = adaptation.clone();
                         adaptation.inner.spawn(async move {
-                            if let Err(e) = accepting.bring_in(stream, record).await {
+                            if let Err(e) = accepting.bring_in(stream, record, stranger).await {
                                 debug!("a plugin did not become active: {e}"); // the host was told
                             }
                         });
@@ -147,15 +147,20 @@ impl Adaptation {
     {
         let place = self.inner.registry.take_place(&self.inner.config().peers, pid);
         let record = place.inspect_err(|e| self.inner.refused(pid, e))?;
-        self.bring_in(stream, record).await
+        self.bring_in(stream, record, None).await
     }
 
-    async fn bring_in<S>(&self, stream: S, record: Arc<Record>) -> Result<PluginId, SessionError>
+    async fn bring_in<S>(
+        &self,
+        stream: S,
+        record: Arc<Record>,
+        stranger: Option<u32>,
+    ) -> Result<PluginId, SessionError>
     where
         S: AsyncRead + AsyncWrite + Send + 'static,
     {
         let config = String::new();
-        let candidate = Candidate { stream, record, config, process: None, found: None };
+        let candidate = Candidate { stream, record, config, process: None, found: None, stranger };
         let ready = self.inner.prepare(candidate).await?;
         self.inner.admit(ready).await
     }
@@ -312,7 +317,8 @@ impl Inner {
             Ok((stream, process)) => {
                 record.set(|s| s.pid = process.pid);
                 let (config, process) = (found.config.clone(), Some(process));
-                self.prepare(Candidate { stream, record, config, process, found: Some(found) }).await
+                let found = Some(found);
+                self.prepare(Candidate { stream, record, config, process, found, stranger: None }).await
             }
             Err(e) => {
                 let e = SessionError::Launch(e);
@@ -322,12 +328,13 @@ impl Inner {
         }
     }
 
-    /// Lets a connection in, if whoever is at its other end may connect.
-    fn take_in(&self, stream: &UnixStream) -> Result<Arc<Record>, PeerRefusal> {
+    /// Lets a connection in, if whoever is at its other end may connect; and the user, if that is another one.
+    fn take_in(&self, stream: &UnixStream) -> Result<(Arc<Record>, Option<u32>), PeerRefusal> {
         let config = self.config();
         let peer = Peer::of(stream).inspect_err(|e| self.refused(None, e))?;
         let checked = peer.check(&config.peers);
         let taken = checked.and_then(|()| self.registry.take_place(&config.peers, peer.pid));
+        let taken = taken.map(|record| (record, peer.stranger()));
         taken.inspect_err(|e| self.refused(peer.pid, e))
     }
 

@@ -64,6 +64,8 @@ pub struct PluginPolicy {
     pub permissions: Permissions,
     /// What a launched plugin runs with.
     pub privileges: Privileges,
+    /// Users, beside root and the one that we run as, who may connect as such a plugin. Not looked at in a policy for all.
+    pub uids: Vec<u32>,
 }
 
 /// Who may connect, and how many.
@@ -129,6 +131,7 @@ impl Default for PluginPolicy {
             restart_backoff: None,
             permissions: Permissions::default(),
             privileges: Privileges::default(),
+            uids: Vec::new(),
         }
     }
 }
@@ -155,6 +158,18 @@ impl Config {
         let named = || self.policies.iter().find(|p| p.matches(id) && !p.is_for_all());
         let for_all = || self.policies.iter().find(|p| p.is_for_all());
         exact.or_else(named).or_else(for_all).cloned().unwrap_or_default()
+    }
+
+    /// Whether another user's plugin may go by this name. What a policy gives to a name, it gives to no one who just says it; nor is a plugin there that is
+    /// required because a stranger says to be it.
+    pub(crate) fn may_register(&self, uid: u32, id: &PluginId) -> bool {
+        let about = |policy: &&PluginPolicy| policy.matches(id) && !policy.is_for_all();
+        let mut named = self.policies.iter().filter(about).peekable();
+        if named.peek().is_some() {
+            return self.policy(id).uids.contains(&uid);
+        }
+        let required = self.default_validator.iter().flat_map(|rules| &rules.required_plugins);
+        !required.into_iter().any(|name| name == id.name.as_str() || *name == id.to_string())
     }
 
     /// How long a call to a plugin of this policy may take.

@@ -36,6 +36,8 @@ pub(crate) struct Candidate<S> {
     pub(crate) process: Option<Process>,
     /// What was launched.
     pub(crate) found: Option<Found>,
+    /// The user whose plugin it is, if that is neither root nor the one that we run as.
+    pub(crate) stranger: Option<u32>,
 }
 
 /// A plugin that is configured, but not yet in the line.
@@ -53,9 +55,9 @@ impl Inner {
     where
         S: AsyncRead + AsyncWrite + Send + 'static,
     {
-        let Candidate { stream, record, config, process, found } = candidate;
+        let Candidate { stream, record, config, process, found, stranger } = candidate;
         let result = tokio::select! {
-            result = self.handshake(stream, &record, config, process.as_ref()) => result,
+            result = self.handshake(stream, &record, config, process.as_ref(), stranger) => result,
             () = self.shutting_down() => Err(SessionError::ShuttingDown),
         };
         match result {
@@ -85,6 +87,7 @@ impl Inner {
         record: &Arc<Record>,
         text: String,
         process: Option<&Process>,
+        stranger: Option<u32>,
     ) -> Result<(Plugin, RuntimeEnd, Arc<Service>), SessionError>
     where
         S: AsyncRead + AsyncWrite + Send + 'static,
@@ -120,6 +123,11 @@ impl Inner {
             // The service is alive, so this does not occur.
             Err(_) => return Err(SessionError::Unregistered("registration was abandoned".into())),
         };
+        if let Some(uid) = stranger
+            && !config.may_register(uid, &id)
+        {
+            return Err(SessionError::Name { plugin: id, uid });
+        }
         self.registry.is_back(&id);
         record.set(|s| {
             s.id = Some(id.clone());

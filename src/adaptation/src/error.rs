@@ -140,6 +140,14 @@ pub enum SessionError {
     /// It registered with an index or name that is not acceptable.
     #[error(transparent)]
     Identity(#[from] InvalidPlugin),
+    /// It registered with a name that is another's.
+    #[error("user {uid} may not register as {plugin}; uids of its [[plugin]] could allow it")]
+    Name {
+        /// What it calls itself.
+        plugin: PluginId,
+        /// Whose it is.
+        uid: u32,
+    },
     /// `Configure` failed.
     #[error("cannot be configured: {0}")]
     Configure(#[source] CallError),

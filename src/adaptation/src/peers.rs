@@ -75,6 +75,11 @@ impl Peer {
         Owners::of_this_process().check(program).map_err(PeerRefusal::Untrusted)
     }
 
+    /// The user, if that is neither root nor the one that we run as.
+    pub(crate) fn stranger(&self) -> Option<u32> {
+        (!Owners::of_this_process().contains(self.uid)).then_some(self.uid)
+    }
+
     /// The program's name, and its file's device and number.
     fn program(&self) -> io::Result<(PathBuf, (u64, u64))> {
         let gone = || io::Error::from(io::ErrorKind::NotFound);

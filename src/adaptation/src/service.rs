@@ -23,6 +23,9 @@ pub(crate) struct Service {
     open: OnceLock<(PluginId, Policy)>,
 }
 
+/// More than any node has containers; a message has room for two million, each of which takes a hundred times its bytes here.
+const MOST_UPDATES: usize = 16384;
+
 /// Characters of a version that are remembered.
 const LONGEST_VERSION: usize = 64;
 
@@ -84,6 +87,11 @@ impl Runtime for Service {
                 "updates are taken once the plugin is being synchronized",
             ));
         };
+        let asked = request.update.len() + request.evict.len();
+        if asked > MOST_UPDATES {
+            let said = format!("{asked} updates and evictions in one request are more than {MOST_UPDATES}");
+            return Err(status(Code::INVALID_ARGUMENT, said));
+        }
         let permit = Permit { plugin: id, policy: policy.get() };
         if let Err(denied) = permit.updates(None, &request.update, &request.evict) {
             warn!("{denied}");

@@ -60,6 +60,9 @@ pub struct PluginPolicy {
     /// What it may not change, even if it is allowed.
     #[serde(default)]
     pub deny: Vec<FieldGroup>,
+    /// Users, beside root and that of `nrid`, who may connect as this plugin. Not for `*`: other names are free for all who may connect.
+    #[serde(default)]
+    pub uids: Vec<u32>,
     /// As whom it runs, when it is launched. Default: as `nrid`.
     #[serde(default)]
     pub user: Option<User>,
@@ -272,6 +275,12 @@ mod tests {
             "line 4, column 2: \"mount\" is no field group; there are annotations, args, ",
         );
         check("deny = 'hooks'", "line 3, column 8: invalid type: string \"hooks\", expected a sequence");
+    }
+
+    #[test]
+    fn users_who_may_have_its_name() {
+        assert_eq!(policy("").unwrap().uids, [0; 0]);
+        assert_eq!(policy("uids = [1000, 7]").unwrap().uids, [1000, 7]);
     }
 
     #[test]

@@ -20,6 +20,7 @@ pub fn adaptation_config(config: &nri_config::Config, plugin_dir: Option<PathBuf
         restart_backoff: p.restart_backoff,
         permissions: permissions(p),
         privileges: privileges(p),
+        uids: p.uids.clone(),
     };
     let peers = PeerPolicy {
         uids: config.connections.allow_uids.clone(),

@@ -1,7 +1,7 @@
 //! Who may connect: real programs at a real socket.
 
 use crate::rig::*;
-use nri_adaptation::{Config, PeerPolicy, PluginState};
+use nri_adaptation::{Config, DefaultValidatorConfig, PeerPolicy, PluginPolicy, PluginState};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -38,7 +38,11 @@ impl Place {
     }
 
     async fn serve(&self, peers: PeerPolicy) -> Rig {
-        let config = Config { peers, registration_timeout: Duration::from_secs(60), ..Config::default() };
+        self.serve_with(Config { peers, ..Config::default() }).await
+    }
+
+    async fn serve_with(&self, config: Config) -> Rig {
+        let config = Config { registration_timeout: Duration::from_secs(60), ..config };
         let rig = Rig::with(config).await;
         let listener = UnixListener::bind(self.path("nri.sock")).unwrap();
         fs::set_permissions(self.path("nri.sock"), fs::Permissions::from_mode(0o666)).unwrap();
@@ -112,6 +116,43 @@ async fn users() {
     let _allowed = place.connect(&program, Some(4711));
     rig.log.wait("host 99-other Active").await;
     assert_eq!(refusals(&rig), [""; 0]);
+}
+
+#[tokio::test]
+async fn names_with_a_policy_are_not_for_strangers_who_just_say_them() {
+    if !is_root() {
+        return;
+    }
+    let uids = |uids: &[u32]| PluginPolicy {
+        plugin: "other".into(),
+        uids: uids.to_vec(),
+        ..PluginPolicy::default()
+    };
+    let all = PluginPolicy { plugin: "*".into(), ..PluginPolicy::default() };
+    let rules = DefaultValidatorConfig { required_plugins: vec!["other".into()], ..Default::default() };
+    let refused = "user 4711 may not register as 99-other; uids of its [[plugin]] could allow it";
+    for (policies, default_validator, expected) in [
+        (vec![all.clone()], None, Ok(())),
+        (vec![all.clone(), uids(&[])], None, Err(refused)),
+        (vec![all.clone(), uids(&[4711])], None, Ok(())),
+        (vec![all], Some(rules), Err(refused)),
+    ] {
+        let place = Place::new();
+        let program = place.program("plugin");
+        let peers = PeerPolicy { uids: vec![4711], ..PeerPolicy::default() };
+        let rig = place.serve_with(Config { peers, policies, default_validator, ..Config::default() }).await;
+        let _stranger = place.connect(&program, Some(4711));
+        match expected {
+            Ok(()) => rig.log.wait("host 99-other Active").await,
+            Err(why) => {
+                rig.log.wait("host ? Closed").await;
+                assert_eq!(refusals(&rig), [why]);
+                // Root's are what they say.
+                let _ours = place.connect(&program, None);
+                rig.log.wait("host 99-other Active").await;
+            }
+        }
+    }
 }
 
 #[tokio::test]

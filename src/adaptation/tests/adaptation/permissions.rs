@@ -180,6 +180,9 @@ async fn unsolicited_updates_and_evictions_are_refused_as_a_whole_and_told_why()
     let evict = vec![ContainerEviction { container_id: "z".into(), ..Default::default() }];
     let why = "plugin 10-a may not evict containers (z): the policy \"a\" denies evict (status 7)";
     assert_eq!(ask(UpdateContainersRequest { evict, ..Default::default() }).await, Err(why.into()));
+    let many = vec![ContainerUpdate::new(); 20_000];
+    let why = "20000 updates and evictions in one request are more than 16384 (status 3)";
+    assert_eq!(ask(UpdateContainersRequest { update: many, ..Default::default() }).await, Err(why.into()));
     assert_eq!(rig.log.of("host"), ["snapshot", "10-a Active"], "nothing was done");
     ask(UpdateContainersRequest { update: vec![pids("x")], ..Default::default() }).await.unwrap();
     assert_eq!(rig.log.of("host").last().unwrap(), "update x by 10-a");
