@@ -8,7 +8,7 @@ mod status;
 mod verify;
 
 use clap::{Parser, Subcommand};
-use nri_control::{Client, ClientError, LaunchError, Reply, Request};
+use nri_control::{Client, ClientError, LaunchError, OsText, Reply, Request};
 use place::{Place, PlaceError};
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
@@ -17,6 +17,8 @@ const STOP_PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long a reload may take: plugins end, others are launched, and requests are finished before.
 const RELOAD_PATIENCE: Duration = Duration::from_secs(120);
+/// How long each half of a restart may take: the end of what is under way and of plugins; the start of the next.
+const RESTART_PATIENCE: Duration = Duration::from_secs(60);
 /// How long an answer may take. One that is stopped gives none.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
 /// How often `start` tries again where the nrid that it reached went away.
@@ -51,6 +53,9 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Put the installed nrid in the place of the one that runs, in the same process: what is under way is finished, callers wait, records and containers stay.
+    /// Launched plugins are launched anew, others have to connect again. If it cannot be run, the one that runs goes on. Starts nrid if it does not run.
+    Restart,
     /// Look whether this installation can work, which plugin socket is whose, and who is in charge of which engine's containers. Exit code 4
     /// if there is a problem.
     Doctor {
@@ -93,8 +98,10 @@ enum CtlError {
     Answer(Box<Reply>),
     #[error("nrid does not run ({0}): nothing is known of containers; `nrictl start` starts it")]
     NotRunning(PathBuf),
-    #[error("nrid did not end within {STOP_PATIENCE:?}")]
+    #[error("nrid did not end in time")]
     StillThere,
+    #[error("nrid goes on as it was, since its successor cannot be run: {0}")]
+    AsBefore(String),
     #[error(transparent)]
     Install(#[from] install::InstallError),
     #[error("output: {0}")]
@@ -142,6 +149,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
         }
         Command::Start => start(&place.checked()?),
         Command::Reload { json } => reload(&place.warned(), *json),
+        Command::Restart => restart(&place.warned()),
         Command::Stop => match connect(&place.warned())? {
             Some(client) => stop(&client),
             None => Ok(ExitCode::SUCCESS),
@@ -172,6 +180,33 @@ fn reload(place: &Place, json: bool) -> Result<ExitCode, CtlError> {
     };
     let fine = reload::print(&reloaded, json)?;
     Ok(if fine { ExitCode::SUCCESS } else { ExitCode::from(4) })
+}
+
+fn restart(place: &Place) -> Result<ExitCode, CtlError> {
+    let Some(client) = connect(place)? else { return start(place) };
+    let running = ask_status(&client)?.program;
+    // Where ours was installed elsewhere meanwhile.
+    let gone = running.is_none_or(|program| !program.as_path().exists());
+    let program = place.launcher.program.as_deref().filter(|_| gone).map(OsText::from);
+    client.set_timeout(Some(RESTART_PATIENCE))?;
+    match client.call(&Request::Restart { program }, &[])? {
+        Reply::Done => {}
+        other => return Err(unexpected(other)),
+    }
+    if !client.wait_closed() {
+        return Err(CtlError::StillThere);
+    }
+    let client = place.launcher.connect()?;
+    client.set_timeout(Some(RESTART_PATIENCE))?;
+    let status = ask_status(&client)?;
+    match status.restart_error {
+        Some(error) => Err(CtlError::AsBefore(error)),
+        None => {
+            let text = format!("nrid {} (pid {})\n", status.version, status.pid);
+            std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes())?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
 }
 
 fn doctor(place: &Place, json: bool) -> Result<ExitCode, CtlError> {

@@ -2,10 +2,12 @@
 //!
 //! With its socket unit plugins can connect before the first container. What the sockets are for is told by their addresses, in [`crate::sockets`].
 
+use crate::restart::{self, HANDOVER};
 use std::{
     ffi::OsString,
     io,
     os::{
+        fd::OwnedFd,
         linux::net::SocketAddrExt,
         unix::{
             ffi::OsStrExt,
@@ -30,10 +32,25 @@ const UNUSED: [&str; 2] = ["LISTEN_FDNAMES", "LISTEN_PIDFDID"];
 /// What we were started with.
 #[derive(Debug, Default)]
 pub struct Activation {
-    /// Listening sockets and their addresses.
-    pub sockets: Vec<(PathBuf, UnixListener)>,
+    /// Listening sockets.
+    pub sockets: Vec<Passed>,
+    /// The lock of the state directory, from the program in whose place we are.
+    pub lock: Option<OwnedFd>,
+    /// Why another program is not in our place, if one was to be.
+    pub failed: Option<String>,
     /// Whom to tell that we are ready.
     pub notify: Option<Notify>,
+}
+
+/// A listening socket.
+#[derive(Debug)]
+pub struct Passed {
+    /// Its address.
+    pub path: PathBuf,
+    /// The socket.
+    pub listener: UnixListener,
+    /// Which file it is, if it is ours to remove: the program in whose place we are made it.
+    pub made: Option<(u64, u64)>,
 }
 
 /// Where systemd waits for word.
@@ -49,6 +66,9 @@ pub enum ActivationError {
     /// Not there.
     #[error("descriptor {0} of LISTEN_FDS: {1}")]
     Descriptor(u32, #[source] io::Error),
+    /// Not what the program in whose place we are says.
+    #[error("sockets of the program of before: {0}")]
+    Handover(#[source] io::Error),
     /// A datagram socket, TCP, a FIFO.
     #[error("descriptor {0} of LISTEN_FDS is no unix stream socket with a path that somebody listens on")]
     Kind(u32),
@@ -63,7 +83,11 @@ impl Activation {
     pub fn take() -> Result<Self, ActivationError> {
         let value = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty());
         let (pid, count, notify) = (value(PID), value(FDS), value(NOTIFY));
-        crate::sys::remove_variables(&[PID, FDS, NOTIFY, UNUSED[0], UNUSED[1]]);
+        let handover = value(HANDOVER).and_then(|v| v.into_string().ok());
+        crate::sys::remove_variables(&[PID, FDS, NOTIFY, UNUSED[0], UNUSED[1], HANDOVER]);
+        if let Some(handover) = handover {
+            return restart::take(&handover).map_err(ActivationError::Handover);
+        }
         let ours = pid.is_some_and(|pid| pid == *std::process::id().to_string());
         let mut sockets = Vec::new();
         if let Some(count) = count.filter(|_| ours) {
@@ -73,7 +97,7 @@ impl Activation {
                 sockets.push(listener(fd)?);
             }
         }
-        Ok(Self { sockets, notify: notify.map(Notify) })
+        Ok(Self { sockets, notify: notify.map(Notify), ..Self::default() })
     }
 }
 
@@ -91,7 +115,7 @@ impl Notify {
     }
 }
 
-fn listener(fd: u32) -> Result<(PathBuf, UnixListener), ActivationError> {
+fn listener(fd: u32) -> Result<Passed, ActivationError> {
     use rustix::net::{AddressFamily, SocketType, sockopt};
     // systemd does not set close-on-exec, and plugins must not get it.
     let socket = crate::sys::take_descriptor(fd).map_err(|e| ActivationError::Descriptor(fd, e))?;
@@ -101,7 +125,7 @@ fn listener(fd: u32) -> Result<(PathBuf, UnixListener), ActivationError> {
     let listener = UnixListener::from(socket);
     let path = listener.local_addr().ok().and_then(|a| a.as_pathname().map(PathBuf::from));
     match path {
-        Some(path) if fits => Ok((path, listener)),
+        Some(path) if fits => Ok(Passed { path, listener, made: None }),
         _ => Err(ActivationError::Kind(fd)),
     }
 }

@@ -11,7 +11,7 @@
 //! | `record`, `registry`, `claims`, `store` | what is known, in memory and on disk |
 //! | `bundle`, `inject`, `runtime`, `host`, `infra` | the bundle, our hook, the real runtime, the host |
 //! | `cdi`, `classes`, `capabilities`, `structured` | what an adjustment needs of the host: devices and classes by name, what the runtime can do |
-//! | `reload`, `policies` | another configuration while it runs; what it says of plugins |
+//! | `reload`, `policies`, `restart` | another configuration while it runs; what it says of plugins; another program in its place |
 //! | `start`, `settings`, `activation`, `background`, `sockets`, `state_dir`, `lock`, `log` | the process |
 
 #![deny(unsafe_code)]
@@ -52,6 +52,7 @@ pub mod recall;
 pub mod record;
 pub mod registry;
 pub mod reload;
+pub mod restart;
 pub mod runtime;
 pub mod server;
 pub mod service;

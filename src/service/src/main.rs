@@ -2,13 +2,23 @@
 
 use clap::Parser;
 use nri_adaptation::launcher;
-use nrid::{activation::Activation, background, log, settings::Settings, start, state_dir};
+use nrid::{
+    activation::{Activation, Notify},
+    background,
+    log::{self, Log},
+    restart::Handover,
+    settings::Settings,
+    start, state_dir,
+};
 use std::{
     io::Write,
     path::{Path, PathBuf},
     process::ExitCode,
     time::Duration,
 };
+
+/// How long what is under way may take to end when another program is to take our place.
+const LEFTOVERS: Duration = Duration::from_secs(1);
 
 /// The resident NRI core of nri-container-runtime.
 #[derive(Parser)]
@@ -20,6 +30,9 @@ struct Arguments {
     /// The second half of --background.
     #[arg(long, hide = true)]
     stay: bool,
+    /// Read the configuration, say what is wrong with it or the version of this program, and end.
+    #[arg(long)]
+    check: bool,
     /// Directory of sockets, locks and records.
     #[arg(long, value_name = "DIR")]
     state_dir: Option<PathBuf>,
@@ -59,7 +72,12 @@ fn main() -> ExitCode {
 
 fn run(arguments: &Arguments, mut activation: Activation) -> Result<(), Box<dyn std::error::Error>> {
     background::keep_to_ourselves();
-    let settings = Settings::load(arguments.config.as_deref(), arguments.state_dir.as_deref())?;
+    let mut settings = Settings::load(arguments.config.as_deref(), arguments.state_dir.as_deref())?;
+    if arguments.check {
+        let file = settings.file.as_ref().map_or("none".into(), |f| f.display().to_string());
+        writeln!(std::io::stdout(), "nrid {}, configuration {file}", env!("CARGO_PKG_VERSION"))?;
+        return Ok(());
+    }
     let log;
     if arguments.stay {
         // The log's place must exist before the log.
@@ -69,26 +87,64 @@ fn run(arguments: &Arguments, mut activation: Activation) -> Result<(), Box<dyn 
     } else {
         log = log::open(&settings, log::Default::Stderr);
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    runtime.block_on(async {
-        // Whoever starts us in the background has seen that nobody answers, and systemd has the sockets: the lock's holder is ending.
-        let patient = arguments.stay || !activation.sockets.is_empty();
-        let patience = if patient { settings.config.start_timeout } else { Duration::ZERO };
-        let notify = activation.notify.take();
-        let running = match start::start(settings, log, activation, patience).await {
-            // systemd began to listen meanwhile: our starter can connect, and the nrid that answers is started by that.
-            Err(start::StartError::Answered(_)) if arguments.stay => return Ok(say_ready()?),
-            other => other?,
-        };
-        if arguments.stay {
+    let notify = activation.notify.take();
+    let mut starter = Starter { waits: arguments.stay, notify };
+    loop {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        let ended = runtime.block_on(serve(settings.clone(), log.clone(), activation, &mut starter));
+        // What is left of this life must not meddle with the next one.
+        runtime.shutdown_timeout(LEFTOVERS);
+        let Some((handover, program)) = ended? else { return Ok(()) };
+        let failed = handover.exec(&program, &settings.state_dir);
+        let failed = format!("{}: {failed}", program.display());
+        tracing::error!("going on as before, since the other program cannot be run: {failed}");
+        activation = handover.keep(failed);
+        // As a start would; what was in force is better than nothing.
+        settings = settings.load_again().unwrap_or(settings);
+    }
+}
+
+/// Whoever waits for us to be ready.
+struct Starter {
+    waits: bool,
+    notify: Option<Notify>,
+}
+
+/// One life, from the start to a clean end. Returns what goes over to another program, if one is to take our place.
+async fn serve(
+    settings: Settings,
+    log: Log,
+    activation: Activation,
+    starter: &mut Starter,
+) -> Result<Option<(Handover, PathBuf)>, Box<dyn std::error::Error>> {
+    // Whoever starts us in the background has seen that nobody answers, and systemd has the sockets: the lock's holder is ending.
+    let patient = starter.waits || !activation.sockets.is_empty();
+    let patience = if patient { settings.config.start_timeout } else { Duration::ZERO };
+    let failure = settings.state_dir.join(nri_control::START_FAILURE);
+    let running = match start::start(settings, log, activation, patience).await {
+        // systemd began to listen meanwhile: our starter can connect, and the nrid that answers is started by that.
+        Err(start::StartError::Answered(_)) if starter.waits => {
             say_ready()?;
+            return Ok(None);
         }
-        if let Some(Err(error)) = notify.map(|notify| notify.ready()) {
-            tracing::warn!(%error, "systemd does not hear that we are ready");
+        Err(error) => {
+            if !matches!(error, start::StartError::Runs(_) | start::StartError::Answered(_)) {
+                tracing::error!("not started: {error}");
+                // For `nrictl doctor`: our starter may have given up, or be none.
+                let _ = std::fs::write(&failure, format!("{}\n", nri_control::printable(&error.to_string())));
+            }
+            return Err(error.into());
         }
-        running.serve().await?;
-        Ok(())
-    })
+        Ok(running) => running,
+    };
+    let _ = std::fs::remove_file(&failure);
+    if std::mem::take(&mut starter.waits) {
+        say_ready()?;
+    }
+    if let Some(Err(error)) = starter.notify.take().map(|notify| notify.ready()) {
+        tracing::warn!(%error, "systemd does not hear that we are ready");
+    }
+    Ok(running.serve().await?)
 }
 
 /// Tells the starter, and lets go of its pipe.

@@ -6,19 +6,21 @@ use crate::{
     exits::Process,
     record::{Caller, Key, Phase, Record},
     registry::{Container, LaneGuard},
-    service::{DELETE_PATIENCE, Refusal, Service},
+    service::{DELETE_PATIENCE, Ending, Refusal, Service},
 };
-use nri_control::{Begin, Exit, Finished, FrameError, Reply, Request, Substitute, Verb};
+use nri_control::{Begin, Exit, Finished, FrameError, OsText, Reply, Request, Substitute, Verb};
 use nri_trust::Owners;
 use std::{io, os::fd::OwnedFd, sync::Arc};
 use tokio::net::{UnixListener, UnixStream};
 
-/// Accepts connections until the service is stopped.
+/// Accepts connections until the service ends.
 pub async fn serve(service: Arc<Service>, listener: UnixListener) {
     loop {
         let accepted = tokio::select! {
+            // First: who is not accepted is the successor's.
+            biased;
+            () = service.ended() => return,
             accepted = listener.accept() => accepted,
-            () = service.stopped() => return,
         };
         match accepted {
             Ok((stream, _)) => {
@@ -57,10 +59,14 @@ async fn connection(service: &Arc<Service>, mut channel: Channel) -> Result<(), 
         let (request, fds) = match channel.receive().await {
             Err(FrameError::OtherProtocol(_)) => {
                 let version = env!("CARGO_PKG_VERSION").to_owned();
-                return channel.send(&Reply::OtherVersion { version, restarting: false }).await;
+                let restarting = service.met_other("that speaks another protocol");
+                return channel.send(&Reply::OtherVersion { version, restarting }).await;
             }
             received => received?,
         };
+        if !matches!(request.version.as_str(), "" | env!("CARGO_PKG_VERSION")) {
+            service.met_other(&request.version);
+        }
         match request.message {
             Request::Begin(begin) => verb(service, &mut channel, &begin, fds).await?,
             Request::Finished(_) => {
@@ -79,12 +85,17 @@ async fn connection(service: &Arc<Service>, mut channel: Channel) -> Result<(), 
                 let reloaded = service.reload().await;
                 channel.send(&reloaded.map_or_else(refused, |r| Reply::Reloaded(Box::new(r)))).await?;
             }
-            Request::Restart { .. } => {
-                channel.send(&refused(Refusal("not yet".to_owned()))).await?;
+            Request::Restart { program } => {
+                if let Err(refusal) = service.restart(program.as_ref().map(OsText::as_path)).await {
+                    channel.send(&refused(refusal)).await?;
+                    continue;
+                }
+                channel.send(&Reply::Done).await?;
+                std::future::pending::<()>().await;
             }
             Request::Stop => {
                 channel.send(&Reply::Done).await?;
-                service.stop();
+                service.end(Ending::Stop);
                 // The peer sees the end of the process as the end of this connection.
                 std::future::pending::<()>().await;
             }

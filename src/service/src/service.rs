@@ -7,6 +7,7 @@ use crate::{
     log::Log,
     record::Key,
     registry::{LaneGuard, Registry},
+    restart::Program,
     settings::Settings,
     sharing::SharedPlugins,
 };
@@ -45,8 +46,19 @@ pub struct Service {
     pub started: Instant,
     /// Its sockets for plugins.
     pub plugin_sockets: Vec<PathBuf>,
-    /// Whether a clean end was asked for.
-    pub stopping: watch::Sender<bool>,
+    /// The program that we are.
+    pub program: Option<Program>,
+    /// Which clean end was asked for.
+    pub ending: watch::Sender<Option<Ending>>,
+}
+
+/// How it ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ending {
+    /// For good.
+    Stop,
+    /// For this program, in this process.
+    Restart(PathBuf),
 }
 
 /// A verb cannot go on: the one line that the engine is to see.
@@ -73,16 +85,20 @@ impl Service {
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = settings;
     }
 
-    /// Asks for a clean end.
-    pub fn stop(&self) {
-        self.stopping.send_replace(true);
+    /// Asks for a clean end. One for good is not taken back.
+    pub fn end(&self, ending: Ending) {
+        self.ending.send_modify(|asked| {
+            if *asked != Some(Ending::Stop) {
+                *asked = Some(ending);
+            }
+        });
     }
 
     /// Waits until a clean end is asked for.
-    pub async fn stopped(&self) {
-        let mut receiver = self.stopping.subscribe();
+    pub async fn ended(&self) {
+        let mut receiver = self.ending.subscribe();
         // The sender lives in self.
-        let _ = receiver.wait_for(|stop| *stop).await;
+        let _ = receiver.wait_for(Option::is_some).await;
     }
 
     /// Waits for the turn in a container's lane.

@@ -71,6 +71,11 @@ impl Settings {
         Ok(Self { config, file, state_dir, digest, told })
     }
 
+    /// The file that the command line names.
+    pub fn named(&self) -> Option<&Path> {
+        self.told.0.as_deref()
+    }
+
     /// Reads it again, as it was told at the start.
     ///
     /// # Errors

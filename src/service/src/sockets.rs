@@ -1,9 +1,17 @@
 //! The sockets that we listen on: made by us, or passed to us by systemd, which goes on listening when we end.
 
-use crate::{activation::Activation, settings::Settings, sharing, start::StartError};
+use crate::{
+    activation::{Activation, Passed},
+    settings::Settings,
+    sharing,
+    start::StartError,
+};
 use std::{
     fs, io,
-    os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt},
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt},
+    },
     path::{Path, PathBuf},
 };
 use tokio::net::UnixListener;
@@ -16,11 +24,18 @@ pub const PLUGIN_SOCKET: &str = "nri.sock";
 pub struct Socket {
     /// Its path.
     pub path: PathBuf,
-    /// Which file we made there; none if it was passed.
-    made: Option<(u64, u64)>,
+    /// Which file we made there; none if systemd did.
+    pub made: Option<(u64, u64)>,
+    /// The socket, beside who accepts: it stays when that ends.
+    pub fd: OwnedFd,
 }
 
 impl Socket {
+    /// Whether the path still leads to it, as far as that is ours to know.
+    pub fn is_there(&self) -> bool {
+        self.made.is_none() || identity(&self.path) == self.made
+    }
+
     /// Removes the file, if it is still the one that we made.
     pub fn remove(&self) {
         if self.made.is_some() && identity(&self.path) == self.made {
@@ -40,7 +55,7 @@ pub struct PluginSockets {
 
 /// Whether this socket was passed.
 pub fn passes(activation: &Activation, path: &Path) -> bool {
-    activation.sockets.iter().any(|(passed, _)| same(passed, path))
+    activation.sockets.iter().any(|passed| same(&passed.path, path))
 }
 
 /// A socket in our own directory.
@@ -70,12 +85,14 @@ pub fn plugins(settings: &Settings, activation: &mut Activation) -> Result<Plugi
         }
     }
     let control = settings.state_dir.join(nri_control::CONTROL_SOCKET);
-    let rest: Vec<_> = activation.sockets.iter().map(|(path, _)| path.clone()).collect();
+    let rest: Vec<_> = activation.sockets.iter().map(|p| p.path.clone()).collect();
     for path in rest.into_iter().filter(|path| !same(path, &control)) {
         if path.file_name() == control.file_name() {
             return Err(StartError::Elsewhere { passed: path, control });
         }
         match take(activation, &path)? {
+            // We made it, before a restart, and do not want it any more.
+            Some((_, socket)) if socket.made.is_some() => socket.remove(),
             // Plugins can connect all the same, and are not to wait for an answer.
             Some((listener, _)) if disabled => drop(tokio::spawn(refuse(listener))),
             Some(passed) => found.add(passed),
@@ -111,13 +128,17 @@ fn shared(path: PathBuf, activation: &mut Activation) -> Result<Option<(UnixList
 
 /// Takes the socket of this path from those that were passed.
 fn take(activation: &mut Activation, path: &Path) -> Result<Option<(UnixListener, Socket)>, StartError> {
-    let Some(at) = activation.sockets.iter().position(|(passed, _)| same(passed, path)) else {
+    let Some(at) = activation.sockets.iter().position(|passed| same(&passed.path, path)) else {
         return Ok(None);
     };
-    let (path, listener) = activation.sockets.remove(at);
-    let listener = listener.set_nonblocking(true).and_then(|()| UnixListener::from_std(listener));
-    let listener = listener.map_err(|e| StartError::Socket(path.clone(), e))?;
-    Ok(Some((listener, Socket { path, made: None })))
+    let Passed { path, listener, made } = activation.sockets.remove(at);
+    let listen = || {
+        let fd = listener.as_fd().try_clone_to_owned()?;
+        listener.set_nonblocking(true)?;
+        Ok((UnixListener::from_std(listener)?, fd))
+    };
+    let (listener, fd) = listen().map_err(|e| StartError::Socket(path.clone(), e))?;
+    Ok(Some((listener, Socket { path, made, fd })))
 }
 
 /// Whether both are one file; `/var/run` is a link to `/run`.
@@ -138,7 +159,8 @@ fn bind(path: &Path) -> Result<(UnixListener, Socket), StartError> {
     }
     let listener = UnixListener::bind(path).map_err(failed)?;
     fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(failed)?;
-    Ok((listener, Socket { path: path.to_owned(), made: identity(path) }))
+    let fd = listener.as_fd().try_clone_to_owned().map_err(failed)?;
+    Ok((listener, Socket { path: path.to_owned(), made: identity(path), fd }))
 }
 
 /// Closes each connection.

@@ -10,8 +10,9 @@ use crate::{
     policies::adaptation_config,
     recall::recall,
     registry::Registry,
+    restart::{Handover, Program},
     server,
-    service::Service,
+    service::{Ending, Service},
     settings::Settings,
     sharing::{self, SharedPlugins},
     sockets::{self, Socket},
@@ -34,6 +35,9 @@ use tokio::{
 
 /// How long a clean end waits for verbs that are under way.
 const DRAIN: Duration = Duration::from_secs(5);
+
+/// How long one for another program waits: nobody is in a hurry then, and callers wait for the other one.
+const RESTART_DRAIN: Duration = Duration::from_secs(10);
 
 /// How long a record that could not be written waits for the next attempt.
 const SAVE_AGAIN: Duration = Duration::from_millis(500);
@@ -84,7 +88,7 @@ pub struct Running {
     control: Socket,
     plugin_sockets: Vec<Socket>,
     signals: Signals,
-    _lock: OwnedFd,
+    lock: OwnedFd,
 }
 
 /// Brings the service up: lock, records, plugins, sockets, in this order. An `nrid` that is ending gets `patience` for it. Sockets that were passed
@@ -101,7 +105,10 @@ pub async fn start(
     let signals = Signals::new()?;
     let dir = settings.state_dir.clone();
     state_dir::make(&dir)?;
-    let lock = take_lock(&dir, patience).await?;
+    let lock = match activation.lock.take() {
+        Some(lock) => lock,
+        None => take_lock(&dir, patience).await?,
+    };
     let control = dir.join(nri_control::CONTROL_SOCKET);
     // No other nrid runs, so it is systemd; its sockets must not be removed.
     if !sockets::passes(&activation, &control) && nri_host::listener(&control).is_some() {
@@ -141,7 +148,8 @@ pub async fn start(
         adaptation,
         started: Instant::now(),
         plugin_sockets: plugin_sockets.sockets.iter().map(|s| s.path.clone()).collect(),
-        stopping: watch::channel(false).0,
+        program: Program::own(activation.failed.take()),
+        ending: watch::channel(None).0,
     });
     for container in service.registry.all() {
         service.watch(&container);
@@ -152,15 +160,16 @@ pub async fn start(
     tokio::spawn(service.clone().notice_gone());
     service.tell_idle_policies().await;
     let (listener, control) = sockets::ours(&control, &mut activation)?;
-    Ok(Running { service, listener, control, plugin_sockets: plugin_sockets.sockets, signals, _lock: lock })
+    Ok(Running { service, listener, control, plugin_sockets: plugin_sockets.sockets, signals, lock })
 }
 
 impl Running {
-    /// Serves until SIGTERM, SIGINT or a request to stop, then ends cleanly: launched plugins with it, containers and external plugins not.
+    /// Serves until SIGTERM, SIGINT or a request to end, then ends cleanly: launched plugins with it, containers and external plugins not. Returns what goes over to
+    /// the program that is to take our place, if one is.
     ///
     /// # Errors
     /// Signals cannot be received.
-    pub async fn serve(self) -> Result<(), StartError> {
+    pub async fn serve(self) -> Result<Option<(Handover, PathBuf)>, StartError> {
         let mut term = signal(SignalKind::terminate()).map_err(StartError::Signals)?;
         let mut int = signal(SignalKind::interrupt()).map_err(StartError::Signals)?;
         let service = self.service;
@@ -168,26 +177,40 @@ impl Running {
         tracing::info!(state_dir = %service.settings().state_dir.display(), "ready");
         let serving = tokio::spawn(server::serve(service.clone(), self.listener));
         tokio::select! {
-            _ = term.recv() => {}
-            _ = int.recv() => {}
-            () = service.stopped() => {}
+            _ = term.recv() => service.end(Ending::Stop),
+            _ = int.recv() => service.end(Ending::Stop),
+            () = service.ended() => {}
         }
-        service.stop();
         listening.abort();
-        tracing::info!("ending");
-        // New callers start a new nrid once the lock is free.
-        self.control.remove();
+        let is_restart = || matches!(&*service.ending.borrow(), Some(Ending::Restart(_)));
+        tracing::info!(restart = is_restart(), "ending");
+        if !is_restart() {
+            // New callers start a new nrid once the lock is free.
+            self.control.remove();
+        }
         let _ = serving.await;
-        let deadline = Instant::now() + DRAIN;
+        let deadline = Instant::now() + if is_restart() { RESTART_DRAIN } else { DRAIN };
         while service.registry.is_busy() && Instant::now() < deadline {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         service.registry.save_unsaved();
         service.adaptation.shutdown().await;
-        for socket in &self.plugin_sockets {
+        tokio::select! {
+            biased;
+            // It came meanwhile.
+            _ = term.recv() => service.end(Ending::Stop),
+            _ = int.recv() => service.end(Ending::Stop),
+            () = std::future::ready(()) => {}
+        }
+        let sockets = self.plugin_sockets.into_iter().chain([self.control]);
+        let ending = service.ending.borrow().clone();
+        if let Some(Ending::Restart(program)) = ending {
+            return Ok(Some((Handover::new(sockets.collect(), self.lock), program)));
+        }
+        for socket in sockets {
             socket.remove();
         }
-        Ok(())
+        Ok(None)
     }
 }
 

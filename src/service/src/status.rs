@@ -1,6 +1,6 @@
 //! What `nrictl status` shows.
 
-use crate::service::Service;
+use crate::{restart::Program, service::Service};
 use nri_adaptation::Origin;
 use nri_control::{OsText, PluginStatus, Status};
 
@@ -29,8 +29,10 @@ impl Service {
             containers,
             config_digest: settings.digest.clone(),
             due: self.due().await,
+            program: self.program.as_ref().map(|p| OsText::from(p.path.as_os_str())),
+            program_replaced: self.program.as_ref().is_some_and(Program::is_replaced),
+            restart_error: self.program.as_ref().and_then(Program::error),
             idle_policies: self.adaptation.idle_policies().await,
-            ..Status::default()
         }
     }
 }

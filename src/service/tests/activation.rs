@@ -229,6 +229,25 @@ fn sockets_that_systemd_holds_are_left_to_it() {
 }
 
 #[test]
+fn a_restart_keeps_them_and_leaves_them_to_systemd() {
+    let unit = Unit::new(&["control.sock", "nri.sock"], "");
+    let before = unit.identities();
+    let child = Program::start(unit.activated("$$", 2));
+    unit.status();
+    for _ in 0..2 {
+        let client = Client::connect(&unit.path("control.sock")).unwrap();
+        client.set_timeout(Some(PATIENCE)).unwrap();
+        assert_eq!(client.call(&Request::Restart { program: None }, &[]).unwrap(), Reply::Done);
+        assert!(client.wait_closed());
+        assert_eq!((unit.status().pid, unit.status().sockets.len()), (child.id(), 1));
+    }
+    unit.stop();
+    let (status, said) = child.ended();
+    assert!(status.success(), "{said}");
+    assert_eq!(unit.identities(), before);
+}
+
+#[test]
 fn descriptors_for_somebody_else_are_not_touched() {
     let unit = Unit::new(&["other.sock"], "");
     let child = Program::start(unit.activated("1", 1));

@@ -8,3 +8,4 @@
 
 mod node;
 mod reload;
+mod restart;

@@ -4,7 +4,6 @@ use nri_control::{Client, Reply, Request, Status};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     fs,
-    io::Read,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -75,8 +74,11 @@ impl Node {
     pub(crate) fn start_program(&self, program: &Path) -> Nrid {
         let mut command = Command::new(program);
         command.arg("--config").arg(self.config()).arg("--state-dir").arg(self.state_dir());
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let nrid = Nrid(command.spawn().unwrap());
+        // No pipe: nobody reads it while nrid runs.
+        let said = self.path("said");
+        let file = fs::File::create(&said).unwrap();
+        command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file);
+        let nrid = Nrid { child: command.spawn().unwrap(), said };
         wait_until("nrid", || Client::connect(&self.socket()).ok());
         nrid
     }
@@ -107,23 +109,24 @@ impl Node {
 }
 
 /// A program that does not outlive its test.
-pub(crate) struct Nrid(Child);
+pub(crate) struct Nrid {
+    child: Child,
+    said: PathBuf,
+}
 
 impl Nrid {
     pub(crate) fn id(&self) -> u32 {
-        self.0.id()
+        self.child.id()
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.0), signal).unwrap();
+        kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
     /// What it said until its end, which was a clean one.
     pub(crate) fn ended(mut self) -> String {
-        let status = wait_until("its end", || self.0.try_wait().unwrap());
-        let mut said = String::new();
-        self.0.stdout.take().unwrap().read_to_string(&mut said).unwrap();
-        self.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        let status = wait_until("its end", || self.child.try_wait().unwrap());
+        let said = fs::read_to_string(&self.said).unwrap();
         assert!(status.success(), "{said}");
         said
     }
@@ -131,8 +134,8 @@ impl Nrid {
 
 impl Drop for Nrid {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
