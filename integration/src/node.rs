@@ -112,10 +112,28 @@ impl Node {
 
     /// The same with another program as the real runtime, that has the same containers.
     pub fn wrapper_of(&self, runtime: &Runtime) -> Command {
-        let mut command = enter::command(programs::ours("nri-container-runtime"));
+        self.wrapper_at(&programs::ours("nri-container-runtime"), runtime)
+    }
+
+    /// The same with the wrapper in another place, such as one of [`Node::install`].
+    pub fn wrapper_at(&self, wrapper: &Path, runtime: &Runtime) -> Command {
+        let mut command = enter::command(wrapper);
         command.arg("--nri-config").arg(self.config()).arg("--nri-runtime").arg(&runtime.path);
         command.args(cgroup_driver()).arg("--root").arg(self.root());
         command
+    }
+
+    /// Our programs in a directory of this node, where they can be broken: a wrapper of its own, and links to the others.
+    pub fn install(&self) -> PathBuf {
+        let dir = self.path("bin");
+        fs::create_dir(&dir).expect("our directory");
+        // It looks for the others beside itself, wherever links to it are.
+        let wrapper = "nri-container-runtime";
+        fs::copy(programs::ours(wrapper), dir.join(wrapper)).expect("our directory");
+        for name in ["nrid", "nri-oci-hook", "nrictl"] {
+            symlink(programs::ours(name), dir.join(name)).expect("our directory");
+        }
+        dir
     }
 
     /// Calls the wrapper.

@@ -3,6 +3,7 @@
 
 mod alike;
 mod bare;
+mod broken;
 mod collisions;
 mod create;
 mod exec;
