@@ -88,6 +88,9 @@ lint: ## format, clippy, documentation
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps
 
+sanitize: setup ## SHORT=short: our programs built with address sanitizer, and tests of those that have unsafe code; short: without real containers
+	CARGO='$(CARGO)' tests/sanitize.sh $(SHORT)
+
 deny: ## dependencies: licences, banned crates, sources, and advisories where RustSec's database can be had (cargo install cargo-deny)
 	CARGO='$(CARGO)' tests/deny.sh
 

@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# Builds our programs with address sanitizer (leak detection included) and runs the tests of those that have unsafe code.
+#   sanitize.sh [short]      short: without real containers
+# The sanitizer is linked into every program, the fake runtime and the tests too, so that it watches whatever they start of ours. What it finds
+# becomes a file in target/sanitize/reports; any fails the run, whatever the tests say.
+# Needs Rust from rustup, whose libraries have the sanitizer's in them, stable is enough; and a C compiler.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+work=$PWD/target/sanitize
+reports=$work/reports
+host=$(rustc -vV | sed -n 's/^host: //p')
+compgen -G "$(rustc --print sysroot)/lib/rustlib/$host/lib/librustc-*_rt.asan.a" >/dev/null || {
+  echo "sanitize.sh: this Rust has no address sanitizer for $host" >&2
+  exit 1
+}
+rm -rf "$reports"
+mkdir -p "$reports"
+chmod 1777 "$reports" # plugins run as others, too
+
+# Options are linked in: many of our programs are started with an environment of their own, and without a stderr that anybody reads.
+# Looking for leaks at its end, a program waits for a process that does the looking. One that ignores SIGCHLD, as the wrapper does for callers
+# that did, cannot, so it does not look. The name changes with the content, for cargo does not see that.
+options=$(
+  cat <<EOF
+#include <signal.h>
+const char *__asan_default_options(void) { return "detect_leaks=1:exitcode=99:log_path=$reports/report"; }
+int __lsan_is_turned_off(void) {
+  struct sigaction now;
+  return sigaction(SIGCHLD, 0, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+EOF
+)
+object=$work/options-$(cksum <<<"$options" | cut -d' ' -f1).o
+cc -c -x c -o "$object" - <<<"$options"
+
+# The option of the compiler is unstable, which stable takes when it is told so. With --target, build scripts and macros go without.
+export RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address -Clink-arg=$object"
+export CARGO_TARGET_DIR=$work CARGO_BUILD_TARGET=$host CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=line-tables-only
+
+# First that it finds anything at all, in a program without environment.
+finds() {
+  printf '%s\n' "$2" >"$work/probe.rs"
+  # shellcheck disable=SC2086 # options
+  rustc --edition 2024 $RUSTFLAGS -o "$work/probe" "$work/probe.rs"
+  env -i "$work/probe" && status=0 || status=$?
+  if [ "$status" != 99 ] || ! grep -qs "$1" "$reports"/report.*; then
+    echo "sanitize.sh: the sanitizer does not find a $1 (exit code $status)" >&2
+    exit 1
+  fi
+  rm -f "$reports"/report.*
+}
+finds heap-use-after-free \
+  'fn main() { let p = { let b = std::hint::black_box(Box::new(1)); &raw const *b }; std::process::exit(unsafe { p.read_volatile() }) }'
+finds 'detected memory leaks' 'fn main() { std::hint::black_box(Box::leak(Box::new([1; 100]))); }'
+
+packages=(-p nrid -p nri-container-runtime -p nri-oci-hook -p nrictl -p nri-plugin -p nri-tests -p nri-integration)
+tests=(--lib --bins --test activation --test wrapper)
+[ "${1:-}" = short ] || tests+=(--test real)
+cargo=${CARGO:-cargo}
+$cargo build "${packages[@]}" --bins --examples
+$cargo test "${packages[@]}" "${tests[@]}" --no-fail-fast && passed=0 || passed=$?
+
+found=$(find "$reports" -type f | wc -l)
+for report in "$reports"/report.*; do
+  [ ! -f "$report" ] || grep -m 1 -H -E 'ERROR|WARNING|runtime error' "$report" || echo "$report"
+done
+echo "sanitizer: $found reports"
+[ "$found" = 0 ] && exit "$passed"
+exit 1
