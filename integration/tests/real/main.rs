@@ -11,6 +11,7 @@ mod go;
 mod late_hooks;
 mod meanwhile;
 mod no_room;
+mod operate;
 mod refusals;
 mod resident;
 mod run;

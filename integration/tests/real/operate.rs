@@ -1,0 +1,145 @@
+//! What operators do while containers run: the configuration and plugins change, and `nrid` is replaced.
+
+use crate::life;
+use nri_integration::*;
+use std::{
+    fs,
+    os::unix::fs::MetadataExt,
+    path::Path,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+};
+
+fn events(journal: &Journal, id: &str) -> Vec<String> {
+    let events = journal.events(id);
+    events.into_iter().filter(|e| e != "Synchronize").collect()
+}
+
+#[test]
+fn a_reload_leaves_containers_alone_and_tells_plugins_of_them() {
+    for_each_runtime("reload", |runtime| {
+        let node = Node::new(runtime);
+        let set = |value: &str| format!("[create]\nenv = {{ set = {{ FROM = '{value}' }} }}\n");
+        let changed = node.launch("10-changed", &Program::Adjust, &set("before"));
+        let same = node.launch("20-same", &Program::Adjust, "");
+        let id = node.id("c");
+        node.create(&node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make(), &id).success();
+        node.call(&["start", &id]).success();
+        let (nrid, state) = (node.nrid(), node.state(&id).unwrap());
+        let heard = same.entries().len();
+
+        let text = fs::read_to_string(node.path("conf.d/10-changed.conf")).unwrap();
+        fs::write(node.path("conf.d/10-changed.conf"), text.replace("before", "after")).unwrap();
+        let new = node.launch("30-new", &Program::Adjust, "");
+        let said = node.ctl(&["reload"]).success().out();
+        for line in [
+            "10-changed               relaunched: its configuration changed",
+            "20-same                  kept",
+            "30-new                   launched",
+        ] {
+            assert!(said.contains(line), "{line}: {said}");
+        }
+        assert_eq!(node.nrid(), nrid);
+        assert_eq!(node.state(&id).unwrap()["pid"], state["pid"]);
+        assert_eq!(same.entries().len(), heard, "it was neither asked nor told anything");
+        for journal in [&changed, &new] {
+            wait_until("the view of the container", || {
+                journal.events(&id).iter().any(|e| e == "Synchronize").then_some(())
+            });
+        }
+        let second = node.id("d");
+        let bundle = node.bundle(&second).arguments(&["/bin/sleep", "1000"]).make();
+        node.create(&bundle, &second).success();
+        assert!(bundle.document().to_string().contains("FROM=after"));
+
+        // A plugin that goes, and a configuration that is wrong.
+        fs::remove_file(node.path("plugins/30-new")).unwrap();
+        node.ctl(&["reload"]).success();
+        let heard = new.entries().len();
+        node.configure("nonsense = 1\n");
+        let refused = node.ctl(&["reload"]);
+        assert_eq!(refused.code, Some(1));
+        assert!(refused.err().contains("line ") && refused.err().contains("nonsense"), "{}", refused.err());
+        node.configure("");
+        for id in [&id, &second] {
+            node.call(&["delete", "--force", id]).success();
+            changed.wait_for("RemovePodSandbox", id);
+        }
+        assert_eq!(events(&same, &id), life(&[]));
+        assert_eq!(new.entries().len(), heard, "who was ended hears nothing more");
+    });
+}
+
+#[test]
+fn containers_are_made_while_nrid_is_replaced() {
+    for_each_runtime("upgrade", |runtime| {
+        let node = Node::new(runtime);
+        let journal = node.launch("10-adjust", &Program::Adjust, "[create]\nenv = { set = { A = 'b' } }\n");
+        let dir = node.install();
+        let program = dir.join("nrid");
+        let built = fs::canonicalize(&program).unwrap();
+        let install = || {
+            let new = dir.join("new");
+            fs::copy(&built, &new).unwrap();
+            fs::rename(&new, &program).unwrap();
+        };
+        install();
+        let call = |arguments: &[&str]| {
+            let mut command = node.wrapper_at(&dir.join("nri-container-runtime"), runtime);
+            command.args(arguments);
+            node.run(command)
+        };
+        let make = |id: &str| {
+            let bundle = node.bundle(id).arguments(&["/bin/sleep", "1000"]).make();
+            call(&["create", "--bundle", bundle.dir().to_str().unwrap(), id]).success();
+            assert!(bundle.document().to_string().contains("A=b"), "{id} was not adjusted");
+            call(&["start", id]).success();
+        };
+        let stays = node.id("stays");
+        make(&stays);
+        let nrid = node.nrid().unwrap();
+        let exe = || fs::metadata(format!("/proc/{}/exe", nrid.0)).unwrap().ino();
+        let is = |path: &Path| fs::metadata(path).unwrap().ino();
+        let over = AtomicBool::new(false);
+        let made = thread::scope(|scope| {
+            let making: Vec<_> = ["a", "b"]
+                .map(|name| {
+                    let (node, over, make, call) = (&node, &over, &make, &call);
+                    scope.spawn(move || {
+                        let mut made = Vec::new();
+                        while !over.load(Ordering::Relaxed) || made.len() < 3 {
+                            let id = node.id(&format!("{name}{}", made.len()));
+                            make(&id);
+                            call(&["delete", "--force", &id]).success();
+                            made.push(id);
+                        }
+                        made
+                    })
+                })
+                .into();
+            for _ in 0..4 {
+                install();
+                let said = node.ctl(&["restart"]).success().out();
+                assert!(said.contains(&format!("pid {}", nrid.0)), "{said}");
+                assert_eq!(exe(), is(&program));
+            }
+            over.store(true, Ordering::Relaxed);
+            making.into_iter().flat_map(|m| m.join().unwrap()).collect::<Vec<_>>()
+        });
+        assert_eq!(node.status().unwrap()["restart_error"], serde_json::Value::Null);
+        assert_eq!(node.state(&stays).unwrap()["status"], "running");
+        call(&["kill", &stays, "KILL"]).success();
+        journal.wait_for("StopContainer", &stays);
+        call(&["delete", &stays]).success();
+        for id in made.iter().chain([&stays]) {
+            journal.wait_for("RemovePodSandbox", id);
+            let heard = events(&journal, id);
+            for once in
+                ["RunPodSandbox", "CreateContainer", "StopContainer", "RemoveContainer", "RemovePodSandbox"]
+            {
+                assert_eq!(heard.iter().filter(|e| *e == once).count(), 1, "{id}: {once} in {heard:?}");
+            }
+        }
+        println!("{} containers while nrid was replaced 4 times", made.len());
+    });
+}
