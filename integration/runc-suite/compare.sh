@@ -21,9 +21,9 @@ differing() {
 of() { outcomes "$1" | gawk -F'|' -v f="$2" -v t="$3" '$1 == f && $2 == t { print $3 }'; }
 
 # A test is run alone REPEAT times on each side, in turn. It differs if it always comes out the same on bare runc, and at least once otherwise on
-# the other side. What does not always come out the same on bare runc can tell nothing; it is listed.
+# the other side; why is in reasons.txt, where it is known. What does not always come out the same on bare runc can tell nothing; it is listed.
 compare_all() {
-  local mode file name n side differences=0 unsteady=0 first again steady tap=$work/alone.tap
+  local mode file name n side differences=0 unsteady=0 first again steady reason tap=$work/alone.tap
   for mode in "${others[@]}"; do
     while IFS='|' read -r file name; do
       first="bare $(of "$out/bare.tap" "$file" "$name" | tally), $mode $(of "$out/$mode.tap" "$file" "$name" | tally)"
@@ -44,6 +44,8 @@ compare_all() {
       else
         differences=$((differences + 1))
         echo "DIFFERS: $file: $name: first $first; alone $again"
+        reason=$(gawk -F'|' -v f="$file" -v t="$name" '$1 == f && $2 == t { print $3 }' "$HERE/runc-suite/reasons.txt")
+        [ -z "$reason" ] || echo "  known: $reason"
       fi
     done < <(differing "$out/bare.tap" "$out/$mode.tap")
   done
