@@ -2,10 +2,8 @@
 
 mod running;
 
-use crate::place::Place;
-use nri_config::{
-    BYPASS_FILE, Config, DEFAULT_RUNTIMES, InCharge, LIBEXEC_DIR, PLUGIN_DIR, PLUGIN_SOCKET, SEARCH_PATH,
-};
+use crate::{bypass, place::Place};
+use nri_config::{Config, DEFAULT_RUNTIMES, InCharge, LIBEXEC_DIR, PLUGIN_DIR, PLUGIN_SOCKET, SEARCH_PATH};
 use nri_control::Status;
 use nri_host::{NriState, RunningEngine, describe, listener, running_engines};
 use serde::Serialize;
@@ -88,12 +86,15 @@ impl Report {
     }
 }
 
-/// Looks at everything. `status`: what nrid says, if it runs.
-pub(crate) fn examine(place: &Place, status: Option<&Status>) -> Report {
+/// Looks at everything. `status`: what nrid says, if it runs; `failed`: why it runs and says nothing.
+pub(crate) fn examine(place: &Place, status: Option<&Status>, failed: Option<&str>) -> Report {
     let mut report = Report::default();
     configuration(&mut report, place);
     programs(&mut report, place);
-    running::look(&mut report, place, status);
+    match failed {
+        Some(why) => running::unheard(&mut report, place, why),
+        None => running::look(&mut report, place, status),
+    }
     let engines = running_engines();
     sockets(&mut report, place, status, &engines);
     plugins(&mut report, place, status, &engines);
@@ -104,6 +105,11 @@ pub(crate) fn examine(place: &Place, status: Option<&Status>) -> Report {
 }
 
 fn configuration(report: &mut Report, place: &Place) {
+    if let (Some(text), Some(counts)) = (bypass::told(), bypass::file()) {
+        let level = if counts.is_ok() { Level::Note } else { Level::Problem };
+        report.add(level, "bypass", text);
+        report.advise("Remove the file when what it was made for is over.");
+    }
     if let Some(problem) = &place.problem {
         report.add(Level::Problem, "configuration", problem.to_string());
         report.advise("Containers fail to be created until it is mended, and nrid does not start.");
@@ -117,10 +123,6 @@ fn configuration(report: &mut Report, place: &Place) {
             "configuration",
             "disable = true: every verb is a plain call of the real runtime",
         );
-    }
-    if Path::new(BYPASS_FILE).exists() {
-        report.add(Level::Note, "bypass", format!("{BYPASS_FILE} exists: no plugin is asked about anything"));
-        report.advise("Remove the file when what it was made for is over.");
     }
 }
 

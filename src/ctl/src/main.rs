@@ -1,5 +1,6 @@
 //! `nrictl`: administration of nri-container-runtime.
 
+mod bypass;
 mod doctor;
 mod install;
 mod place;
@@ -210,9 +211,10 @@ fn restart(place: &Place) -> Result<ExitCode, CtlError> {
 }
 
 fn doctor(place: &Place, json: bool) -> Result<ExitCode, CtlError> {
-    let client = connect(place)?;
-    let status = client.as_ref().map(ask_status).transpose()?;
-    let report = doctor::examine(place, status.as_deref());
+    let asked = connect(place).and_then(|client| client.as_ref().map(ask_status).transpose());
+    // Whatever is wrong with the one that runs, the rest is to be looked at.
+    let (status, failed) = asked.map_or_else(|e| (None, Some(e.to_string())), |status| (status, None));
+    let report = doctor::examine(place, status.as_deref(), failed.as_deref());
     report.print(json)?;
     Ok(if report.has_problem() { ExitCode::from(4) } else { ExitCode::SUCCESS })
 }

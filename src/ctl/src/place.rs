@@ -117,5 +117,8 @@ fn find_nrid() -> Option<PathBuf> {
     let beside = std::env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_owned));
     let path = std::env::var_os("PATH").unwrap_or_default();
     let dirs = beside.into_iter().chain([LIBEXEC_DIR.into()]).chain(std::env::split_paths(&path));
-    dirs.map(|dir| dir.join("nrid")).find(|file| file.is_file())
+    // As wrappers look for it.
+    let can_run =
+        |file: &PathBuf| file.is_file() && rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok();
+    dirs.map(|dir| dir.join("nrid")).find(can_run)
 }

@@ -1,6 +1,6 @@
 //! What `nrictl status` prints.
 
-use crate::place::Place;
+use crate::{bypass, place::Place};
 use nri_control::{Status, printable};
 use std::io::{self, Write};
 
@@ -10,12 +10,16 @@ use std::io::{self, Write};
 /// Nobody takes the output.
 pub(crate) fn print(place: &Place, status: Option<&Status>, json: bool) -> io::Result<()> {
     let mut out = io::stdout().lock();
+    let bypassed = matches!(bypass::file(), Some(Ok(())));
     if json {
         let value = match status {
-            Some(status) => serde_json::json!({"running": true, "status": status}),
-            None => serde_json::json!({"running": false}),
+            Some(status) => serde_json::json!({"running": true, "bypass": bypassed, "status": status}),
+            None => serde_json::json!({"running": false, "bypass": bypassed}),
         };
         return writeln!(out, "{value}");
+    }
+    if let Some(text) = bypass::told() {
+        writeln!(out, "bypass           {}", printable(&text))?;
     }
     let Some(status) = status else {
         return writeln!(out, "nrid does not run ({})", place.launcher.socket().display());

@@ -2,11 +2,12 @@
 //! file. What needs no event works as with the bare runtime; what needs one is refused in one line that says what is broken, or passes; nothing waits
 //! for long; and when it is mended, all is as before.
 //!
-//! The breakages are in [`breakages`], the calls in [`site`], the fakes that stand in for a bad `nrid` in [`fakes`].
+//! The breakages are in [`breakages`], the calls in [`site`], the fakes that stand in for a bad `nrid` in [`fakes`], what `nrictl` says in [`told`].
 
 mod breakages;
 mod fakes;
 mod site;
+mod told;
 
 use breakages::{Breakage, Needing};
 use nri_integration::{for_each_runtime, runtimes};

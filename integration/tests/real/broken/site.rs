@@ -87,8 +87,18 @@ impl Site {
         self.node.run(after(&first, &Command::new("true"))).success();
     }
 
-    fn wrapper(&self) -> Command {
+    pub(super) fn wrapper(&self) -> Command {
         self.node.wrapper_at(&self.bin.join("nri-container-runtime"), &self.runtime)
+    }
+
+    /// The call where the file of break-glass is. Its place is fixed, and other tests run beside this one: a mount namespace for each call.
+    pub(super) fn with_the_file(&self, command: &Command) -> Command {
+        let etc = self.node.path("etc");
+        let script = format!(
+            "exec unshare --mount sh -c 'mount --bind {} /etc && exec \"$@\"' sh \"$@\"",
+            etc.display()
+        );
+        after(&script, command)
     }
 
     /// A call as the policy has it, and how long it took.
@@ -98,15 +108,7 @@ impl Site {
         match policy {
             Policy::Default | Policy::Pass => {}
             Policy::Variable => drop(command.env("NRI_CONTAINER_RUNTIME_BYPASS", "1")),
-            Policy::File => {
-                // The file's place is fixed, and other tests run beside this one: a mount namespace for each call.
-                let etc = self.node.path("etc");
-                let script = format!(
-                    "exec unshare --mount sh -c 'mount --bind {} /etc && exec \"$@\"' sh \"$@\"",
-                    etc.display()
-                );
-                command = after(&script, &command);
-            }
+            Policy::File => command = self.with_the_file(&command),
         }
         let begin = Instant::now();
         let ended = self.node.run(command);

@@ -34,6 +34,12 @@ pub(super) fn look(report: &mut Report, place: &Place, status: Option<&Status>) 
     policies(report, place, &status.idle_policies);
 }
 
+/// About one that listens and does not say how it is.
+pub(super) fn unheard(report: &mut Report, place: &Place, why: &str) {
+    report.add(Level::Problem, "nrid", format!("{why} ({})", place.launcher.socket().display()));
+    report.advise("No container can be created while it is so. End that process if it hangs: the next call starts another one, and containers go on.");
+}
+
 /// Whether it is the program that is installed.
 fn program(report: &mut Report, place: &Place, status: &Status) {
     let ours = env!("CARGO_PKG_VERSION");
