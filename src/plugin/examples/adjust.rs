@@ -375,7 +375,7 @@ impl Plugin for Adjust {
 
     async fn configure(&self, _: &Session, config: &str) -> Reply<()> {
         if !config.trim().is_empty() {
-            *self.config.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(toml::from_str(config)?);
+            *self.config.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(parse(config)?);
         }
         self.log("Configure", None, None, None)
     }
@@ -495,6 +495,21 @@ impl Plugin for Adjust {
     }
 }
 
+const USAGE: &str = "\
+An NRI plugin that adjusts containers as a TOML file says.
+Usage: adjust [--config FILE] [--idx NN] [--name NAME] [--socket PATH] [--log FILE]
+Launched by a runtime, it takes the TOML from its configuration there. src/plugin/examples/adjust.rs begins with all of its keys.";
+
+/// An error is one line, since it ends in a log.
+fn parse(text: &str) -> Result<Config, String> {
+    toml::from_str(text).map_err(|e| {
+        let before = &text[..e.span().map_or(0, |span| span.start.min(text.len()))];
+        let line = before.matches('\n').count() + 1;
+        let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+        format!("line {line}, column {column}: {}", e.message().trim_end().replace('\n', ", "))
+    })
+}
+
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     if let Err(e) = run().await {
@@ -513,11 +528,15 @@ async fn run() -> Result<(), Failure> {
     let (mut config, mut log, mut index, mut name, mut socket) = (Config::default(), None, None, None, None);
     let mut args = std::env::args().skip(1);
     while let Some(option) = args.next() {
+        if matches!(option.as_str(), "-h" | "--help") {
+            writeln!(std::io::stdout(), "{USAGE}")?;
+            return Ok(());
+        }
         let value = args.next().ok_or_else(|| format!("{option} needs a value"))?;
         match option.as_str() {
             "--config" => {
                 let text = std::fs::read_to_string(&value).map_err(|e| format!("{value}: {e}"))?;
-                config = toml::from_str(&text).map_err(|e| format!("{value}: {e}"))?;
+                config = parse(&text).map_err(|e| format!("{value}: {e}"))?;
             }
             "--log" => log = Some(PathBuf::from(value)),
             "--idx" => index = Some(value),
@@ -545,6 +564,18 @@ mod tests {
         let source = include_str!("adjust.rs");
         let toml = source.lines().skip_while(|l| *l != "//! ```toml").skip(1).take_while(|l| *l != "//! ```");
         toml.map(|l| l.trim_start_matches("//!").trim_start_matches(' ').to_owned() + "\n").collect()
+    }
+
+    #[test]
+    fn an_error_is_one_line_with_its_place() {
+        let wrong = |text: &str| parse(text).map(|_| ()).unwrap_err();
+        assert!(
+            wrong("log = '/l'\n  nonsense = 1\n").starts_with("line 2, column 3: unknown field `nonsense`")
+        );
+        for text in ["a = \n", "[create]\nargs = 1\n", "\u{e4} = [", "="] {
+            let error = wrong(text);
+            assert!(error.starts_with("line ") && !error.contains('\n'), "{error}");
+        }
     }
 
     #[test]

@@ -148,6 +148,11 @@ async fn main() -> Result<(), Failure> {
     let mut stub = Stub::builder(Logger).name("logger").index("00");
     let mut args = std::env::args().skip(1);
     while let Some(option) = args.next() {
+        if matches!(option.as_str(), "-h" | "--help") {
+            println!("An NRI plugin that prints every event as a line of JSON.");
+            println!("Usage: logger [--idx NN] [--name NAME] [--socket PATH]");
+            return Ok(());
+        }
         let value = args.next().ok_or_else(|| format!("{option} needs a value"))?;
         stub = match option.as_str() {
             "--idx" => stub.index(value),

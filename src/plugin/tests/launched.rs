@@ -155,3 +155,14 @@ async fn external() {
     let text = String::from_utf8_lossy(&nobody.stderr).into_owned();
     assert_eq!(text, "adjust: no NRI socket answers: /nowhere: No such file or directory (os error 2)\n");
 }
+
+#[test]
+fn help_is_no_error() {
+    for (name, usage) in [("adjust", "adjust [--config FILE]"), ("logger", "logger [--idx NN]")] {
+        for option in ["--help", "-h"] {
+            let said = Command::new(example().with_file_name(name)).arg(option).output().unwrap();
+            assert!(said.status.success() && said.stderr.is_empty(), "{said:?}");
+            assert!(String::from_utf8_lossy(&said.stdout).contains(usage), "{said:?}");
+        }
+    }
+}
