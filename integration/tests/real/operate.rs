@@ -6,7 +6,7 @@ use std::{
     fs,
     os::unix::fs::MetadataExt,
     path::Path,
-    sync::atomic::{AtomicBool, Ordering},
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
     thread,
 };
 
@@ -100,18 +100,19 @@ fn containers_are_made_while_nrid_is_replaced() {
         let nrid = node.nrid().unwrap();
         let exe = || fs::metadata(format!("/proc/{}/exe", nrid.0)).unwrap().ino();
         let is = |path: &Path| fs::metadata(path).unwrap().ino();
-        let over = AtomicBool::new(false);
+        let (over, count) = (AtomicBool::new(false), AtomicUsize::new(0));
         let made = thread::scope(|scope| {
             let making: Vec<_> = ["a", "b"]
                 .map(|name| {
-                    let (node, over, make, call) = (&node, &over, &make, &call);
+                    let (node, over, count, make, call) = (&node, &over, &count, &make, &call);
                     scope.spawn(move || {
                         let mut made = Vec::new();
-                        while !over.load(Ordering::Relaxed) || made.len() < 3 {
+                        while !over.load(Ordering::Relaxed) {
                             let id = node.id(&format!("{name}{}", made.len()));
                             make(&id);
                             call(&["delete", "--force", &id]).success();
                             made.push(id);
+                            count.fetch_add(1, Ordering::Relaxed);
                         }
                         made
                     })
@@ -122,6 +123,8 @@ fn containers_are_made_while_nrid_is_replaced() {
                 let said = node.ctl(&["restart"]).success().out();
                 assert!(said.contains(&format!("pid {}", nrid.0)), "{said}");
                 assert_eq!(exe(), is(&program));
+                let before = count.load(Ordering::Relaxed);
+                wait_until("more containers", || (count.load(Ordering::Relaxed) >= before + 2).then_some(()));
             }
             over.store(true, Ordering::Relaxed);
             making.into_iter().flat_map(|m| m.join().unwrap()).collect::<Vec<_>>()
