@@ -4,12 +4,13 @@
 //! answer, while plugins are asked, one that hangs is told from one that is busy by a second connection, over which the latter says how it is.
 
 use crate::{FrameError, Reply, Request, Versioned, frame};
+use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::{Errno, retry_on_intr},
     net::{
         AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with,
-        sockopt::{Timeout, set_socket_timeout, socket_peercred},
+        sockopt::{Timeout, set_socket_timeout},
     },
     process::geteuid,
 };
@@ -67,8 +68,8 @@ impl Client {
         let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", socket.display()));
         let connect = || {
             let stream = reach(socket, limit)?;
-            let uid = socket_peercred(&stream)?.uid;
-            is_ours(uid.as_raw(), geteuid().as_raw())?;
+            let uid = getsockopt(&stream, PeerCredentials)?.uid();
+            is_ours(uid, geteuid().as_raw())?;
             Ok(Self { stream, silence: None })
         };
         connect().map_err(|e| ClientError::Connect(named(e)))

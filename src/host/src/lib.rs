@@ -12,13 +12,12 @@ mod process;
 pub use engine::{NriState, RunningEngine, launcher_of, running_engines};
 pub use process::{command_name, version_of};
 
+use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use procfs::{
     net::UnixState,
     process::{FDTarget, Process},
 };
-use rustix::net::{
-    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt::socket_peercred,
-};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use std::{
     collections::HashSet,
     path::{Path, PathBuf},
@@ -31,7 +30,8 @@ pub fn listener(socket: &Path) -> Option<i32> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let stream = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).ok()?;
     connect(&stream, &SocketAddrUnix::new(socket).ok()?).ok()?;
-    socket_peercred(&stream).ok().map(|peer| peer.pid.as_raw_nonzero().get())
+    // In another PID namespace it has no number that we could use.
+    getsockopt(&stream, PeerCredentials).ok().map(|peer| peer.pid())
 }
 
 /// Whether a process of this name runs on the host itself.

@@ -6,15 +6,22 @@ use crate::{
     sharing,
     start::StartError,
 };
+use rustix::{
+    fs::Mode,
+    net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with},
+};
 use std::{
     fs, io,
     os::{
         fd::{AsFd, OwnedFd},
-        unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt},
+        unix::fs::{DirBuilderExt, MetadataExt},
     },
     path::{Path, PathBuf},
 };
 use tokio::net::UnixListener;
+
+/// How many callers may wait to be taken in.
+const BACKLOG: i32 = 1024;
 
 /// Name of the plugins' socket in the state directory.
 pub const PLUGIN_SOCKET: &str = "nri.sock";
@@ -157,13 +164,47 @@ fn bind(path: &Path) -> Result<(UnixListener, Socket), StartError> {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(failed(e)),
         _ => {}
     }
-    let listener = UnixListener::bind(path).map_err(failed)?;
-    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).map_err(failed)?;
+    let listener = listen(path).map_err(failed)?;
     let fd = listener.as_fd().try_clone_to_owned().map_err(failed)?;
     Ok((listener, Socket { path: path.to_owned(), made: identity(path), fd }))
+}
+
+/// The mode is the socket's before it has a name: at no time could others connect, whatever the umask, and nothing that somebody puts in its place is
+/// touched.
+fn listen(path: &Path) -> io::Result<UnixListener> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::fs::fchmod(&socket, Mode::RUSR | Mode::WUSR)?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    UnixListener::from_std(socket.into())
 }
 
 /// Closes each connection.
 async fn refuse(listener: UnixListener) {
     while listener.accept().await.is_ok() {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[tokio::test]
+    async fn a_socket_is_its_owners_from_the_beginning() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        // What stands there is neither followed nor changed.
+        let other = dir.path().join("other");
+        fs::write(&other, "").unwrap();
+        fs::set_permissions(&other, fs::Permissions::from_mode(0o644)).unwrap();
+        std::os::unix::fs::symlink("other", &path).unwrap();
+        assert!(listen(&path).is_err());
+        let (_listener, socket) = bind(&path).unwrap();
+        let mode = |path: &Path| fs::symlink_metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&path), mode(&other)), (0o600, 0o644));
+        tokio::net::UnixStream::connect(&path).await.unwrap();
+        socket.remove();
+        assert!(!path.exists());
+    }
 }

@@ -71,6 +71,9 @@ pub fn read(path: &Path) -> Result<Value, FileError> {
 fn bytes(path: &Path) -> Result<Vec<u8>, WhyNot> {
     use rustix::fs::{Mode, OFlags};
     let absolute = std::path::absolute(path).map_err(WhyNot::Read)?;
+    if std::fs::metadata(&absolute).is_ok_and(|meta| !meta.is_file()) {
+        return Err(WhyNot::NotAFile);
+    }
     // What is missing is told by the attempt to open it.
     Owners::of_this_process().check_if_there(&absolute).map_err(WhyNot::Untrusted)?;
     // A pipe without a writer must not stop us.
