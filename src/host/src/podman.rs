@@ -96,11 +96,11 @@ fn place(fd: &OwnedFd) -> io::Result<PathBuf> {
 fn is_catatonit(file: File, places: &[&str]) -> bool {
     let Ok(Some(bytes)) = content(file, MAX_PROGRAM) else { return false };
     let owners = Owners::of_this_process();
-    let same = |path: &&str| {
+    let same = |path: &str| {
         owners.check(Path::new(path)).is_ok()
             && read(Path::new(path), MAX_PROGRAM).is_some_and(|own| own == bytes)
     };
-    !bytes.is_empty() && places.iter().any(|path| same(&path))
+    !bytes.is_empty() && places.iter().copied().any(same)
 }
 
 fn read(path: &Path, limit: u64) -> Option<Vec<u8>> {
