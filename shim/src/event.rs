@@ -102,7 +102,8 @@ impl Event<'_> {
         let mut reply = self.begin(&mut client, &request, bundle.as_ref());
         if matches!(reply, Err(ClientError::Frame(FrameError::Closed))) {
             // An nrid that is ending closes connections that it has not come to. What it had begun without an answer is settled by
-            // the next one, which may be asked; a second time is no accident.
+            // the next one, which may be asked; a second time is no accident. One that was killed may accept connections until it is gone.
+            client.wait_ended();
             let Some(next) = self.connect()? else { return Ok(Answer::Pass) };
             client = next;
             reply = self.begin(&mut client, &request, bundle.as_ref());

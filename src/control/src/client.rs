@@ -12,7 +12,7 @@ use rustix::{
         AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with,
         sockopt::{Timeout, set_socket_timeout},
     },
-    process::geteuid,
+    process::{Pid, PidfdFlags, geteuid, pidfd_open},
 };
 use std::{
     io,
@@ -31,6 +31,9 @@ pub struct Client {
 
 /// How long it may take until a connection has a place: the kernel lets callers wait for one without an end.
 const PLACE: Duration = Duration::from_secs(5);
+
+/// How long a process may take to end once it has closed a connection.
+const END: Duration = Duration::from_secs(1);
 
 /// How often a client that meets an `nrid` of another protocol, which is about to be replaced, connects again.
 const ATTEMPTS: u32 = 200;
@@ -122,6 +125,15 @@ impl Client {
             std::thread::sleep(PAUSE);
             self.connect_again()?;
         }
+    }
+
+    /// Waits until the process that listened when we connected has ended, which closes connections before its socket refuses new ones; not for long,
+    /// since it may go on: who listened may be systemd.
+    pub fn wait_ended(&self) {
+        let pid = getsockopt(&self.stream, PeerCredentials).ok().and_then(|peer| Pid::from_raw(peer.pid()));
+        let Some(process) = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) else { return };
+        let limit = Timespec { tv_sec: END.as_secs().cast_signed(), tv_nsec: 0 };
+        let _ = retry_on_intr(|| poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&limit)));
     }
 
     /// Another connection to the same socket, with the same limits.
@@ -273,6 +285,17 @@ mod tests {
         let ClientError::Connect(refused) = Client::connect(&path).unwrap_err() else { panic!() };
         assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
         assert!(refused.to_string().contains("user 65534 listens there"), "{refused}");
+    }
+
+    #[test]
+    fn the_end_of_one_that_goes_on_is_not_waited_for_long() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s");
+        let _listener = UnixListener::bind(&path).unwrap();
+        let client = Client::connect(&path).unwrap();
+        let begin = Instant::now();
+        client.wait_ended();
+        assert!(begin.elapsed() >= END && begin.elapsed() < END * 10);
     }
 
     /// A listener that does this with each connection; the first is ours, others ask for a sign of life.
