@@ -6,14 +6,14 @@ use crate::{
     Error,
     call::{Call, working_dir},
 };
-use nri_config::{CONFIG_ENV, CONFIG_FILE, Config, Owner, state_dir};
+use nri_config::{CONFIG_ENV, CONFIG_FILE, Config, Owner, RuntimeSettings, state_dir};
 use nri_trust::Owners;
 use std::{ffi::OsStr, io::ErrorKind, path::PathBuf};
 
 /// The configuration, and what is to be known about its file.
 #[derive(Debug)]
 pub(crate) struct Loaded {
-    /// Defaults where the file is missing or broken.
+    /// Defaults where the file is missing or broken, but for the runtime of one that can be read.
     pub(crate) config: Config,
     /// What is wrong with the file.
     pub(crate) problem: Option<Error>,
@@ -28,15 +28,20 @@ impl Loaded {
         let path = named.clone().unwrap_or_else(|| CONFIG_FILE.into());
         // It names programs that run with our rights. Looking at its path takes a few microseconds, and comes first: nobody can change it then.
         let trusted = Owners::of_this_process().check_if_there(&path);
+        let mut runtime = RuntimeSettings::default();
         let parsed = match trusted.map(|()| std::fs::read_to_string(&path)) {
-            Ok(Ok(text)) => Config::parse(&text).map_err(|e| Error::Config(e, path)),
+            Ok(Ok(text)) => Config::parse(&text).map_err(|e| {
+                // What is there has to be killed and deleted by the runtime that made it.
+                runtime = RuntimeSettings::of_broken(&text);
+                Error::Config(e, path)
+            }),
             Ok(Err(e)) if named.is_none() && e.kind() == ErrorKind::NotFound => Ok(Config::default()),
             Ok(Err(e)) => Err(Error::ConfigRead(e, path)),
             Err(e) => Err(Error::ConfigUntrusted(e, path)),
         };
         match parsed {
             Ok(config) => Self { config, problem: None, named },
-            Err(e) => Self { config: Config::default(), problem: Some(e), named },
+            Err(e) => Self { config: Config { runtime, ..Config::default() }, problem: Some(e), named },
         }
     }
 

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod broken;
 mod duration;
 mod model;
 mod names;

@@ -47,6 +47,22 @@ fn order_of_places() {
     check(&mut lab.command(&state), &all, crun);
 }
 
+/// What is there has to be killed and deleted by the runtime that made it, whatever is wrong with the file.
+#[test]
+fn a_broken_configuration_still_says_which() {
+    let lab = Lab::new();
+    let other = &FakeRuntime::install(&lab.path("other"), "my-runtime").unwrap();
+    let all = [&lab.fake, other];
+    for wrong in ["colour = 1", "unreachable = ", "mode = 'dark'"] {
+        lab.configure(&format!("{wrong}\n[runtime]\npath = {:?}", other.path));
+        for verb in ["state", "kill", "delete", "update"] {
+            check(&mut lab.command(&[verb, "id"]), &all, other);
+        }
+        check(lab.command(&["create", "id"]).env(nri_config::BYPASS_ENV, "1"), &all, other);
+        assert_eq!(lab.run(&["create", "id"]).status.code(), Some(1), "{wrong}");
+    }
+}
+
 #[test]
 fn never_ourselves() {
     let lab = Lab::new();
