@@ -6,8 +6,9 @@
 use crate::raw::{self, Fault};
 use crate::rig::*;
 use crate::subscriptions::{ALL, everything};
-use nri_adaptation::Config;
+use nri_adaptation::{AdaptError, Config, OnFailure, PluginPolicy};
 use nri_api::proto::Event::{self, *};
+use nri_api::proto::StartContainerRequest;
 use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::task::JoinHandle;
@@ -23,8 +24,14 @@ fn method(event: Event) -> String {
 }
 
 /// Two good plugins, and between them one with these events that goes wrong at this call.
-async fn rig(events: &[Event], at: &str, fault: Fault) -> (Rig, [Peer; 2], JoinHandle<bool>) {
-    let rig = Rig::with(Config { request_timeout: TIMEOUT, ..Config::default() }).await;
+async fn rig(
+    events: &[Event],
+    at: &str,
+    fault: Fault,
+    on_failure: OnFailure,
+) -> (Rig, [Peer; 2], JoinHandle<bool>) {
+    let policies = vec![PluginPolicy { plugin: "20-b".into(), on_failure, ..PluginPolicy::default() }];
+    let rig = Rig::with(Config { request_timeout: TIMEOUT, policies, ..Config::default() }).await;
     let good = [rig.plugin("10-a", &[], Quiet).await, rig.plugin("30-c", &[], Quiet).await];
     let (ours, theirs) = UnixStream::pair().unwrap();
     let (events, at) = (events.iter().copied().collect(), at.to_owned());
@@ -35,11 +42,44 @@ async fn rig(events: &[Event], at: &str, fault: Fault) -> (Rig, [Peer; 2], JoinH
 }
 
 /// The good plugins have heard of all events, in order, since they had heard of so many.
-fn check_heard(rig: &Rig, before: usize, context: &str) {
+fn check_heard(rig: &Rig, before: [usize; 2], context: &str) {
     let expected: Vec<_> = ALL.iter().map(|(_, heard)| *heard).collect();
-    for name in ["10-a", "30-c"] {
+    for (name, before) in ["10-a", "30-c"].into_iter().zip(before) {
         assert_eq!(rig.log.of(name)[before..], expected, "{name}, {context}");
     }
+}
+
+/// What the good plugins hear of the events when one of them fails its request: the first that, and the second nothing more of it.
+fn check_heard_of_failure(rig: &Rig, failed: Event, context: &str) {
+    let validation = |event: Event| failed == CREATE_CONTAINER && event == VALIDATE_CONTAINER_ADJUSTMENT;
+    for (name, is_first) in [("10-a", true), ("30-c", false)] {
+        let heard = ALL.iter().filter(|(event, _)| !validation(*event) && (is_first || *event != failed));
+        let expected: Vec<_> = heard.map(|(_, heard)| *heard).collect();
+        assert_eq!(of_this(rig, name), expected, "{name}, {context}");
+    }
+}
+
+/// What a good plugin has heard since it was synchronized, but for the other container.
+fn of_this(rig: &Rig, name: &str) -> Vec<String> {
+    rig.log.of(name)[1..].iter().filter(|heard| !heard.ends_with(" other")).cloned().collect()
+}
+
+/// Requests of another container, made while the plugin is at fault; what came of them, and how long they took.
+async fn others(rig: &Rig, heard: &str) -> (Result<(), String>, Result<(), AdaptError>, Duration) {
+    rig.log.wait(&format!("10-a {heard}")).await;
+    settle().await;
+    let begin = Instant::now();
+    let start = StartContainerRequest { container: Some(container("other")).into(), ..Default::default() };
+    let (creating, adaptation) = (rig.creating("other"), rig.adaptation.clone());
+    let starting = tokio::spawn(async move { adaptation.start_container(start, async || ()).await });
+    let created = creating.await.unwrap().map(drop);
+    (created, starting.await.unwrap(), begin.elapsed())
+}
+
+/// Whether a request may fail for the plugin's sake where its policy is to fail.
+fn can_fail(event: Event) -> bool {
+    let asked = [RUN_POD_SANDBOX, UPDATE_POD_SANDBOX, CREATE_CONTAINER, START_CONTAINER, UPDATE_CONTAINER];
+    asked.contains(&event)
 }
 
 /// Answers without content take any message for themselves, with fields of a newer protocol.
@@ -49,27 +89,58 @@ fn is_no_fault(event: Event, fault: Fault) -> bool {
 }
 
 /// One cell: returns when the plugin is gone and the others have gone on without it.
-async fn check(event: Event, fault: Fault) {
-    let context = format!("{fault:?} at {event:?}");
+async fn check(event: Event, heard: &str, fault: Fault, on_failure: OnFailure) {
+    let context = format!("{fault:?} at {event:?}, {on_failure:?}");
     // To no other: a validator that is gone rejects, whatever it went at.
-    let (rig, _good, connecting) = rig(&[event], &method(event), fault).await;
+    let (rig, _good, connecting) = rig(&[event], &method(event), fault, on_failure).await;
     assert!(connecting.await.unwrap(), "{context}");
     assert_eq!(rig.names(), ["10-a", "20-b", "30-c"], "{context}");
 
     let begin = Instant::now();
-    let errors = everything(&rig).await;
-    assert!(begin.elapsed() <= TIMEOUT, "{context}: {:?}", begin.elapsed());
-    // What a validator does not say is no consent; everything else goes on without the plugin.
-    if event == VALIDATE_CONTAINER_ADJUSTMENT {
+    let ((errors, took), (created, started, of_others)) =
+        tokio::join!(async { (everything(&rig).await, begin.elapsed()) }, others(&rig, heard));
+    assert!(took <= TIMEOUT, "{context}: {took:?}");
+    // What a validator does not say is no consent; everything else goes on without the plugin, unless that is its policy. A stop has no way back,
+    // and its failures are told.
+    let is_fault = !is_no_fault(event, fault);
+    let fails = is_fault && on_failure == OnFailure::Fail;
+    let is_told = (event == VALIDATE_CONTAINER_ADJUSTMENT && is_fault)
+        || (fails && (can_fail(event) || event == STOP_CONTAINER));
+    let subject = heard.rsplit(' ').next().unwrap();
+    let unavailable = |id: &str| format!("plugin 20-b could not be asked for {event:?} of {id}: ");
+    if is_told {
         assert_eq!(errors.len(), 1, "{context}: {errors:?}");
-        let start = "plugin 20-b could not be asked for VALIDATE_CONTAINER_ADJUSTMENT of c: ";
-        assert!(errors[0].starts_with(start), "{context}: {errors:?}");
+        assert!(errors[0].starts_with(&unavailable(subject)), "{context}: {errors:?}");
     } else {
         assert_eq!(errors, [""; 0], "{context}");
     }
-    check_heard(&rig, 1, &context);
+    if fails && can_fail(event) {
+        check_heard_of_failure(&rig, event, &context);
+    } else {
+        let all: Vec<_> = ALL.iter().map(|(_, heard)| *heard).collect();
+        for name in ["10-a", "30-c"] {
+            assert_eq!(of_this(&rig, name), all, "{name}, {context}");
+        }
+    }
 
-    if is_no_fault(event, fault) {
+    // Another container waits for the same call and no longer; only what its own request owes the plugin can fail it.
+    assert!(of_others <= TIMEOUT, "{context}: {of_others:?}");
+    for (result, concerned) in [
+        (created, matches!(event, CREATE_CONTAINER | VALIDATE_CONTAINER_ADJUSTMENT)),
+        (started.map_err(|e| e.to_string()), event == START_CONTAINER),
+    ] {
+        match result {
+            Ok(()) => {}
+            Err(e) => assert!(concerned && is_told && e.starts_with(&unavailable("other")), "{context}: {e}"),
+        }
+    }
+    let of_other =
+        |name: &str| rig.log.of(name).into_iter().filter(|heard| heard.ends_with(" other")).count();
+    // Creation, its validation, start.
+    let (first, second) = (of_other("10-a"), of_other("30-c"));
+    assert!(first <= 3 && second <= first && (is_told || second == 3), "{context}: {first} {second}");
+
+    if !is_fault {
         settle().await;
         assert_eq!(rig.names(), ["10-a", "20-b", "30-c"], "{context}");
         return;
@@ -77,7 +148,7 @@ async fn check(event: Event, fault: Fault) {
     let gone = timeout(Duration::from_secs(50), rig.log.wait("host 20-b Closed"));
     gone.await.unwrap_or_else(|_| panic!("{context}: it stays"));
     assert_eq!(rig.names(), ["10-a", "30-c"], "{context}");
-    let (begin, before) = (Instant::now(), rig.log.of("10-a").len());
+    let (begin, before) = (Instant::now(), ["10-a", "30-c"].map(|name| rig.log.of(name).len()));
     assert_eq!(everything(&rig).await, [""; 0], "{context}");
     assert_eq!(begin.elapsed(), Duration::ZERO, "{context}");
     check_heard(&rig, before, &context);
@@ -87,12 +158,14 @@ async fn check(event: Event, fault: Fault) {
 async fn at_every_event() {
     let mut cells = 0;
     for fault in Fault::ALL {
-        for (event, _) in ALL {
-            check(event, fault).await;
-            cells += 1;
+        for (event, heard) in ALL {
+            for on_failure in [OnFailure::Ignore, OnFailure::Fail] {
+                check(event, heard, fault, on_failure).await;
+                cells += 1;
+            }
         }
     }
-    assert_eq!(cells, 13 * 14);
+    assert_eq!(cells, 13 * 14 * 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -100,14 +173,14 @@ async fn while_a_plugin_comes_up() {
     for fault in Fault::ALL {
         for at in ["Configure", "Synchronize"] {
             let context = format!("{fault:?} at {at}");
-            let (rig, _good, connecting) = rig(&[CREATE_CONTAINER], at, fault).await;
+            let (rig, _good, connecting) = rig(&[CREATE_CONTAINER], at, fault, OnFailure::Ignore).await;
             let begin = Instant::now();
             assert_eq!(everything(&rig).await, [""; 0], "{context}");
             assert!(!connecting.await.unwrap(), "{context}");
             assert!(begin.elapsed() <= TIMEOUT, "{context}: {:?}", begin.elapsed());
             rig.log.wait("host 20-b Closed").await;
             assert_eq!(rig.names(), ["10-a", "30-c"], "{context}");
-            check_heard(&rig, 1, &context);
+            check_heard(&rig, [1, 1], &context);
         }
     }
 }
@@ -123,7 +196,7 @@ async fn who_never_registers_is_in_nobodys_way() {
     let begin = Instant::now();
     assert_eq!(everything(&rig).await, [""; 0]);
     assert_eq!(begin.elapsed(), Duration::ZERO);
-    check_heard(&rig, 1, "never registering");
+    check_heard(&rig, [1, 1], "never registering");
     assert_eq!(connecting.await.unwrap().unwrap_err().to_string(), "did not register within 5s");
     assert_eq!(begin.elapsed(), Duration::from_secs(5));
     let seen = rig.adaptation.plugins().pop().unwrap();

@@ -130,8 +130,8 @@ pub(crate) async fn plugin(
         if fault == Fault::Crash {
             return Ok(());
         }
-        // Nothing of it is an answer, so whoever called waits or gives up.
-        silent = true;
+        // Nothing else of it can be taken for an answer, so whoever called waits or gives up. An answer to Configure without a field that is known is one.
+        silent = fault != Fault::OtherMessage || at == "Configure";
         commit(&mut stream, call, fault).await?;
     }
 }
