@@ -69,7 +69,7 @@ else
   make_stage || exit 2
   if [ "${GUEST:-}" = uml ]; then
     settings=(FILES="${FILES:-}" FILTER="${FILTER:-}" REPEAT="${REPEAT:-5}" TEST_TIMEOUT="${TEST_TIMEOUT:-300}" PATH="$PATH")
-    OUT=$out TIMEOUT=${TIMEOUT:-14400} MEM=${MEM:-4G} in_turn "$HERE/guests/uml.sh" env OUT=/out NRI_SUITE_STAGE="$stage" "${settings[@]}" \
+    OUT=$out TIMEOUT=${TIMEOUT:-14400} MEM=${MEM:-4G} in_turn "$HERE/guests/uml.sh" env OUT=/out NRI_SUITE_OUT="$out" NRI_SUITE_STAGE="$stage" "${settings[@]}" \
       "$0" "$source" "$runc" bare "${others[@]}"
     exit
   fi

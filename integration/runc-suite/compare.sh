@@ -49,6 +49,6 @@ compare_all() {
       fi
     done < <(differing "$out/bare.tap" "$out/$mode.tap")
   done
-  echo "differences: $differences; not always the same: $unsteady; protocols in $out"
+  echo "differences: $differences; not always the same: $unsteady; protocols in ${NRI_SUITE_OUT:-$out}"
   [ $differences = 0 ]
 }
