@@ -4,7 +4,7 @@ use crate::{Node, Process, enter, programs};
 use std::{
     fs,
     io::{BufRead, BufReader},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
 
@@ -18,17 +18,30 @@ pub struct Crash {
 impl Node {
     /// One of our programs, killed before its `at`-th change; 0: never, it is only counted. `also`: another one of ours that is killed with it.
     pub fn crash(&self, program: &str, at: usize, also: Option<&str>) -> Crash {
+        // The process that becomes a plugin is none that keeps anything.
+        self.crash_of(&programs::ours(program), "--launch", at, also)
+    }
+
+    /// The real runtime, but not the process that becomes the container's, and the wrapper with it: it is killed when the wrapper is.
+    ///
+    /// # Panics
+    /// It is not there.
+    pub fn crash_runtime(&self, at: usize) -> Crash {
+        let program = self.runtime().path.canonicalize().expect("it has been tried");
+        self.crash_of(&program, "init", at, Some("nri-container-runtime"))
+    }
+
+    fn crash_of(&self, program: &Path, except: &str, at: usize, also: Option<&str>) -> Crash {
         let log = self.path("crash");
         // That of an earlier one.
         let _ = fs::remove_file(&log);
         let mut command = vec![programs::ours("crash-at").into_os_string(), at.to_string().into()];
-        // The process that becomes a plugin is none that keeps anything.
-        command.extend(["--except".into(), "--launch".into()]);
+        command.extend(["--except".into(), except.into()]);
         if let Some(also) = also {
             let mark = self.path("").into_os_string();
             command.extend(["--also".into(), programs::ours(also).into_os_string(), mark]);
         }
-        command.extend(["--log".into(), log.clone().into(), programs::ours(program).into_os_string()]);
+        command.extend(["--log".into(), log.clone().into(), program.into()]);
         Crash { command, log }
     }
 

@@ -5,7 +5,9 @@ use crate::{
     left,
     life::{Life, Step},
 };
-use nri_integration::{Ended, Process, wait_until};
+use nri_integration::{Ended, Process, cgroups_of, wait_until};
+use rustix::process::Signal;
+use std::fs;
 
 /// The wrapper's arguments.
 pub(crate) fn arguments(life: &Life<'_>, step: Step) -> Vec<String> {
@@ -36,6 +38,13 @@ pub(crate) fn again(life: &mut Life<'_>, step: Step) {
             }
             nothing_came_of_it(life);
             call(life, step);
+        }
+        // runc that was killed in a start waits for ever in the next one: bare runc does, too.
+        Step::Start if life.is_torn() => {
+            remove(life);
+            nothing_came_of_it(life);
+            call(life, Step::Create);
+            call(life, Step::Start);
         }
         Step::Start => match life.host.status(&life.id).as_deref() {
             // It was done, and only the answer did not come.
@@ -76,9 +85,30 @@ fn call(life: &mut Life<'_>, step: Step) {
 fn remove(life: &mut Life<'_>) {
     let id = life.id.clone();
     let ended = made(life, &["delete".into(), "--force".into(), id.clone()]);
+    if life.is_torn() {
+        by_hand(life);
+    }
     if life.host.has(&id) {
         life.host.wrong(format!("it cannot be deleted: {}", ended.err().trim_end()));
     }
+}
+
+/// What a runtime that was killed has left and does not know.
+fn by_hand(life: &mut Life<'_>) {
+    let cgroups = cgroups_of(&life.id);
+    let torn = life.host.has(&life.id);
+    if cgroups.is_empty() && !torn {
+        return;
+    }
+    life.host.note(format!("left by the runtime: a state: {torn}, {} cgroups", cgroups.len()));
+    for process in Process::all().into_iter().filter(|process| process.cgroups().contains(&life.id)) {
+        process.signal(Signal::KILL);
+        wait_until("the end of what a runtime has left", || (!process.is_alive()).then_some(()));
+    }
+    for cgroup in cgroups.iter().rev() {
+        let _ = fs::remove_dir(cgroup);
+    }
+    let _ = fs::remove_dir_all(life.host.node.root().join(&life.id));
 }
 
 fn made(life: &mut Life<'_>, arguments: &[String]) -> Ended {

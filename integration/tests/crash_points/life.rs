@@ -95,7 +95,7 @@ pub(crate) fn live(host: &mut Host, point: &Point) -> Option<String> {
 
 impl Life<'_> {
     fn is_wrappers(&self) -> bool {
-        matches!(self.point.victim, Victim::Wrapper | Victim::WrapperAndNrid)
+        matches!(self.point.victim, Victim::Wrapper | Victim::WrapperAndNrid | Victim::Runtime)
     }
 
     /// Where it is `nrid`, its whole work for this life is looked at.
@@ -104,10 +104,15 @@ impl Life<'_> {
             return None;
         }
         let nrid = self.host.node.nrid().expect("it was started");
-        let crash = self.crash_here();
+        let crash = self.point.crash(&self.host.node);
         let following = crash.follow(nrid);
         self.crash = Some(crash);
         Some(following)
+    }
+
+    /// Whether the runtime may have left what it cannot remove itself.
+    pub(crate) fn is_torn(&self) -> bool {
+        self.point.victim == Victim::Runtime && self.killed.is_some()
     }
 
     /// For what engines do in one way or another.
@@ -115,17 +120,12 @@ impl Life<'_> {
         self.point.at % 2 == 1
     }
 
-    fn crash_here(&self) -> Crash {
-        let (program, also) = self.point.programs();
-        self.host.node.crash(program, self.point.at, also)
-    }
-
     fn step(&mut self, step: Step) {
         let mut command = self.host.node.wrapper();
         command.args(engine::arguments(self, step));
         let of_wrapper = self.is_wrappers() && self.point.step.is_none_or(|its| its == step);
         if of_wrapper {
-            let crash = self.crash_here();
+            let crash = self.point.crash(&self.host.node);
             command = crash.of(&command);
             self.crash = Some(crash);
         }
@@ -142,6 +142,8 @@ impl Life<'_> {
             ended.err().trim_end()
         ));
         if ended.code != Some(0) {
+            // What is killed with it may be the next one that is called.
+            let now = now || (self.killed.is_some() && ended.signal == Some(9));
             let spared = now && self.point.victim == Victim::Nrid;
             self.failed(step, &ended, now, spared);
         }

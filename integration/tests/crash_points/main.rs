@@ -7,6 +7,7 @@
 //! verb fails in `engine.rs`, what must hold in `host.rs` and `left.rs`.
 
 mod engine;
+mod found;
 mod host;
 mod left;
 mod life;

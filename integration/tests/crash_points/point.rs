@@ -1,6 +1,7 @@
 //! Where something is killed, and which of all these points are taken.
 
 use crate::{host::Host, life::Step, live};
+use nri_integration::{Crash, Node};
 use std::{collections::BTreeMap, fmt, ops::RangeInclusive};
 
 /// Who is killed: the first one at its own points.
@@ -10,17 +11,20 @@ pub(crate) enum Victim {
     NridAndWrapper,
     Wrapper,
     WrapperAndNrid,
+    /// The real runtime, with its wrapper: whoever kills the wrapper kills both.
+    Runtime,
     /// An `nrid` that is starting and has something to find out.
     Starting,
 }
 
 /// As many points of a sample.
-const SAMPLE: [(Victim, usize); 5] = [
-    (Victim::Nrid, 10),
+const SAMPLE: [(Victim, usize); 6] = [
+    (Victim::Nrid, 9),
     (Victim::NridAndWrapper, 4),
-    (Victim::Wrapper, 7),
-    (Victim::WrapperAndNrid, 4),
-    (Victim::Starting, 5),
+    (Victim::Wrapper, 6),
+    (Victim::WrapperAndNrid, 3),
+    (Victim::Runtime, 4),
+    (Victim::Starting, 4),
 ];
 
 /// Points that are counted together: those of wrappers for each step.
@@ -41,15 +45,17 @@ impl Point {
         (self.victim, self.step)
     }
 
-    /// The programs that are killed: the one whose changes are counted, and another one.
-    pub(crate) fn programs(&self) -> (&'static str, Option<&'static str>) {
+    /// What kills: at the changes of one program, which may take another with it.
+    pub(crate) fn crash(&self, node: &Node) -> Crash {
         let (nrid, wrapper) = ("nrid", "nri-container-runtime");
-        match self.victim {
+        let (program, also) = match self.victim {
             Victim::Nrid | Victim::Starting => (nrid, None),
             Victim::NridAndWrapper => (nrid, Some(wrapper)),
             Victim::Wrapper => (wrapper, None),
             Victim::WrapperAndNrid => (wrapper, Some(nrid)),
-        }
+            Victim::Runtime => return node.crash_runtime(self.at),
+        };
+        node.crash(program, self.at, also)
     }
 }
 
@@ -65,6 +71,7 @@ fn label((victim, step): Group) -> String {
         Victim::NridAndWrapper => "nrid+wrapper",
         Victim::Wrapper => "wrapper",
         Victim::WrapperAndNrid => "wrapper+nrid",
+        Victim::Runtime => "runtime",
         Victim::Starting => "start",
     };
     step.map_or(victim.to_owned(), |step| format!("{victim} {}", step.name()))
@@ -73,11 +80,16 @@ fn label((victim, step): Group) -> String {
 /// How many points each group has, by lives in which nothing is killed.
 pub(crate) fn count(host: &mut Host) -> BTreeMap<Group, usize> {
     let mut counts = BTreeMap::new();
-    for both in [[Victim::Nrid, Victim::NridAndWrapper], [Victim::Wrapper, Victim::WrapperAndNrid]] {
-        live(host, &Point { victim: both[0], step: None, at: 0 });
+    let alike: [&[Victim]; 3] = [
+        &[Victim::Nrid, Victim::NridAndWrapper],
+        &[Victim::Wrapper, Victim::WrapperAndNrid],
+        &[Victim::Runtime],
+    ];
+    for victims in alike {
+        live(host, &Point { victim: victims[0], step: None, at: 0 });
         let counted = host.take_counted();
-        for victim in both {
-            counts.extend(counted.iter().map(|(step, n)| ((victim, *step), *n)));
+        for victim in victims {
+            counts.extend(counted.iter().map(|(step, n)| ((*victim, *step), *n)));
         }
     }
     live(host, &Point { victim: Victim::Starting, step: None, at: 0 });

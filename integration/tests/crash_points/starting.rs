@@ -21,7 +21,7 @@ pub(crate) fn start(host: &mut Host, point: &Point) -> Option<String> {
     wait_until("its end", || (host.status(ended)? == "stopped").then_some(()));
     host.node.bare(&["delete", "--force", deleted]).success();
 
-    let crash = host.node.crash(point.programs().0, point.at, None);
+    let crash = point.crash(&host.node);
     let started = host.node.run(crash.of(&host.node.starter()));
     host.count(None, crash.points().len());
     host.note(format!("start: {:?} {}", started.code, started.err().trim_end()));

@@ -1,0 +1,54 @@
+//! What was wrong once, each at its point.
+
+use crate::{
+    host::Host,
+    life::{self, Step},
+    point::{Point, Victim},
+};
+use nri_integration::{go, is_root, runtimes, skip};
+
+fn host(test: &str) -> Option<Host> {
+    if !is_root() {
+        skip(test, "not root");
+        return None;
+    }
+    let go = go(test)?;
+    let runtime = runtimes().0.iter().find(|runtime| runtime.name == "runc");
+    if runtime.is_none() {
+        skip(test, "no runc that works");
+    }
+    Some(Host::new(runtime?, &go))
+}
+
+/// The next `nrid` had the container's lane and waited for the wrapper's end, and the wrapper for the lane: it had asked again.
+#[test]
+fn an_update_that_was_not_answered_is_asked_again() {
+    let Some(host) = host("an update that was not answered") else { return };
+    for at in 1.. {
+        let crash = host.node.crash("nrid", at, None);
+        let following = crash.follow(host.node.nrid().expect("it runs"));
+        let limit = (900 + at).to_string();
+        let ended = host.node.call(&["update", "--pids-limit", &limit, &host.neighbour]);
+        drop(following);
+        assert_eq!(ended.code, Some(0), "{:?}: {}", crash.points(), ended.err());
+        assert_eq!(host.node.cgroup_file(&host.neighbour, "pids", "pids.max", "pids.max"), limit);
+        if crash.killed().is_none() {
+            // The record that it is under way, that it has been made, two answers.
+            assert!(at > 8, "{:?}", crash.points());
+            return;
+        }
+        host.node.ctl(&["start"]).success();
+        let verified = host.node.ctl(&["verify"]);
+        assert_eq!(verified.code, Some(0), "{:?}: {}", crash.killed(), verified.out());
+    }
+}
+
+/// The wrapper was killed after plugins had agreed, and before the runtime began.
+#[test]
+fn a_start_that_was_cut_short_is_told_once() {
+    let Some(mut host) = host("a start that was cut short") else { return };
+    let point = Point { victim: Victim::Wrapper, step: Some(Step::Start), at: 3 };
+    let killed = life::live(&mut host, &point);
+    assert!(killed.as_ref().is_some_and(|what| what.contains("clone")), "{killed:?}");
+    assert_eq!(host.take_wrong(), [""; 0], "done:\n{}", host.history());
+}
