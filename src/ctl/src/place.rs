@@ -116,7 +116,9 @@ fn state_dir_of(text: &str) -> Option<PathBuf> {
 fn find_nrid() -> Option<PathBuf> {
     let beside = std::env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_owned));
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let dirs = beside.into_iter().chain([LIBEXEC_DIR.into()]).chain(std::env::split_paths(&path));
+    // Of relative entries, what the working directory holds is anybody's.
+    let absolute = std::env::split_paths(&path).filter(|dir| dir.is_absolute());
+    let dirs = beside.into_iter().chain([LIBEXEC_DIR.into()]).chain(absolute);
     // As wrappers look for it.
     let can_run =
         |file: &PathBuf| file.is_file() && rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok();
