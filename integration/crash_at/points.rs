@@ -78,6 +78,9 @@ const CALLS: &[(libc::c_long, &str, About)] = &[
     (libc::SYS_vfork, "vfork", Nothing),
 ];
 
+/// Whether this is an architecture whose registers are known.
+pub(crate) const ARE_KNOWN: bool = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
+
 /// Number and arguments of the system call that a stopped thread is about to make.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn call(pid: Pid) -> nix::Result<(libc::c_long, [u64; 4])> {
@@ -90,6 +93,12 @@ pub(crate) fn call(pid: Pid) -> nix::Result<(libc::c_long, [u64; 4])> {
 pub(crate) fn call(pid: Pid) -> nix::Result<(libc::c_long, [u64; 4])> {
     let regs = nix::sys::ptrace::getregs(pid)?.regs;
     Ok((regs[8].cast_signed(), [regs[0], regs[1], regs[2], regs[3]]))
+}
+
+/// Nobody asks.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub(crate) fn call(_: Pid) -> nix::Result<(libc::c_long, [u64; 4])> {
+    Err(nix::errno::Errno::ENOSYS)
 }
 
 /// What a stopped thread is about to change, if it is.

@@ -36,6 +36,10 @@ struct Tracer<'a> {
 
 /// Traces until the command, or the process, has ended; returns the exit code.
 pub(crate) fn trace(arguments: &Arguments) -> i32 {
+    if !points::ARE_KNOWN {
+        eprintln!("crash-at: system calls of this architecture are not known");
+        return 2;
+    }
     let log = File::create(&arguments.log).expect("the log can be written");
     let mut tracer = Tracer { arguments, threads: Threads::default(), within: HashSet::new(), log, count: 0 };
     let root = match &arguments.target {
@@ -86,7 +90,11 @@ fn start(words: &[std::ffi::OsString]) -> Pid {
     let child = shell.spawn().expect("there is a shell");
     let pid = Pid::from_raw(child.id().try_into().expect("a process id"));
     waitpid(pid, Some(WaitPidFlag::WUNTRACED)).expect("our child");
-    ptrace::seize(pid, options()).expect("our child can be traced");
+    if let Err(e) = ptrace::seize(pid, options()) {
+        let _ = kill(pid, Signal::SIGKILL);
+        eprintln!("crash-at: processes cannot be traced here: {e}");
+        std::process::exit(2);
+    }
     kill(pid, Signal::SIGCONT).expect("our child");
     pid
 }

@@ -15,6 +15,20 @@ pub struct Crash {
     log: PathBuf,
 }
 
+/// Whether processes can be traced here.
+///
+/// # Errors
+/// Why not.
+pub fn can_crash() -> Result<(), String> {
+    let mut command = Command::new(programs::ours("crash-at"));
+    let tried = command.args(["0", "--log", "/dev/null", "/bin/true", "--", "true"]).output();
+    let tried = tried.map_err(|e| format!("crash-at: {e}"))?;
+    match tried.status.success() {
+        true => Ok(()),
+        false => Err(String::from_utf8_lossy(&tried.stderr).lines().next().unwrap_or_default().to_owned()),
+    }
+}
+
 impl Node {
     /// One of our programs, killed before its `at`-th change; 0: never, it is only counted. `also`: another one of ours that is killed with it.
     pub fn crash(&self, program: &str, at: usize, also: Option<&str>) -> Crash {

@@ -32,7 +32,7 @@ mod wait;
 
 pub use bundle::Bundle;
 pub use call::{Ended, run};
-pub use crash::{Crash, Following};
+pub use crash::{Crash, Following, can_crash};
 pub use enter::after;
 pub use fake::fake_runtime;
 pub use journal::Journal;

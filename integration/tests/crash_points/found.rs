@@ -3,21 +3,12 @@
 use crate::{
     host::Host,
     life::{self, Step},
+    means,
     point::{Point, Victim},
 };
-use nri_integration::{go, is_root, runtimes, skip};
 
 fn host(test: &str) -> Option<Host> {
-    if !is_root() {
-        skip(test, "not root");
-        return None;
-    }
-    let go = go(test)?;
-    let runtime = runtimes().0.iter().find(|runtime| runtime.name == "runc");
-    if runtime.is_none() {
-        skip(test, "no runc that works");
-    }
-    Some(Host::new(runtime?, &go))
+    means(test).map(|(runtime, go)| Host::new(runtime, &go))
 }
 
 /// The next `nrid` had the container's lane and waited for the wrapper's end, and the wrapper for the lane: it had asked again.

@@ -1,5 +1,5 @@
-//! Everything is killed everywhere: `nrid`, the wrapper, and both, before each single thing that they are about to change outside themselves, in the life of a
-//! container on real runc. The next verb works, whoever is to start `nrid` again; host, records and plugins agree; no file is half written or left over;
+//! Everything is killed everywhere: `nrid`, the wrapper, both, and the real runtime with its wrapper, before each single thing that they are about to change
+//! outside themselves, in the life of a container on real runc; and an `nrid` that starts. The next verb works, whoever is to start `nrid` again; host, records and plugins agree; no file is half written or left over;
 //! in the end nothing is left.
 //!
 //! A sample of the points, by their numbers; `NRI_CRASH_POINTS=all` (`make crash-points`) takes all of them and says where it is; `NRI_CRASH_POINTS='nrid 17'`,
@@ -30,15 +30,27 @@ fn live(host: &mut Host, point: &Point) -> Option<String> {
     }
 }
 
+/// What all of this needs; none is a skip.
+fn means(test: &str) -> Option<(&'static Runtime, Program)> {
+    if !is_root() {
+        skip(test, "not root");
+        return None;
+    }
+    if let Err(why) = can_crash() {
+        skip(test, &why);
+        return None;
+    }
+    let go = go(test)?;
+    let runtime = runtimes().0.iter().find(|runtime| runtime.name == "runc");
+    if runtime.is_none() {
+        skip(test, "no runc that works");
+    }
+    Some((runtime?, go))
+}
+
 #[test]
 fn nothing_is_lost() {
-    if !is_root() {
-        return skip("crash points", "not root");
-    }
-    let Some(go) = go("crash points") else { return };
-    let Some(runtime) = runtimes().0.iter().find(|runtime| runtime.name == "runc") else {
-        return skip("crash points", "no runc that works");
-    };
+    let Some((runtime, go)) = means("crash points") else { return };
     let mut host = Host::new(runtime, &go);
     let counts = point::count(&mut host);
     assert_eq!(host.take_wrong(), [""; 0], "in a life without any crash; done:\n{}", host.history());
