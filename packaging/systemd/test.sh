@@ -65,6 +65,21 @@ until_true is service ActiveState active
 systemctl restart $unit.service
 [ "$(inodes)" = "$before" ] || fail 'other sockets'
 
+step 'a reload, a restart by itself: the process and the sockets stay'
+main=$(pid)
+systemctl reload $unit.service
+printf '#!/bin/sh\nexec sleep 1000\n' >/opt/nri/plugins/20-new
+chmod 755 /opt/nri/plugins/20-new
+nrictl reload | grep -q '^20-new .*failed: did not register' || fail 'the new plugin was not launched'
+echo 'nonsense = ' >/etc/$unit/config.toml
+! systemctl reload $unit.service 2>/dev/null || fail 'a wrong configuration was taken'
+echo 'plugin_registration_timeout = "1s"' >/etc/$unit/config.toml
+install -D -t /usr/libexec/$unit "$1/nrid"
+nrictl restart | grep -qx "nrid .* (pid $main)" || fail 'not the same process'
+is service MainPID "$main" || fail 'not the unit'
+is service ActiveState active || fail 'not active'
+[ "$(inodes)" = "$before" ] || fail 'other sockets'
+
 step 'its end leaves nothing of it behind'
 systemctl stop $unit.service
 [ -z "$(cat /sys/fs/cgroup/system.slice/$unit.service/cgroup.procs 2>/dev/null)" ] || fail 'processes'

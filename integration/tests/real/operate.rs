@@ -146,3 +146,75 @@ fn containers_are_made_while_nrid_is_replaced() {
         println!("{} containers while nrid was replaced 4 times", made.len());
     });
 }
+
+/// Tables go behind the places.
+fn configure_behind(node: &Node, tables: &str) {
+    node.configure("");
+    let places = fs::read_to_string(node.config()).unwrap();
+    fs::write(node.config(), places + tables).unwrap();
+}
+
+/// What `nrictl doctor` says about something, besides that it is well.
+fn findings(node: &Node, about: &str) -> Vec<String> {
+    let said = node.ctl(&["doctor", "--json"]).out();
+    let report: serde_json::Value = serde_json::from_str(&said).unwrap();
+    let all = report["findings"].as_array().unwrap().iter();
+    let of = all.filter(|f| f["about"] == about && f["level"] != "ok");
+    of.map(|f| format!("{} {}", f["level"].as_str().unwrap(), f["text"].as_str().unwrap())).collect()
+}
+
+#[test]
+fn doctor_tells_what_nrid_has_not_taken_in() {
+    for_each_runtime("doctor", |runtime| {
+        let node = Node::new(runtime);
+        let has = |about: &str, words: &str| {
+            let found = findings(&node, about);
+            assert!(found.iter().any(|f| f.contains(words)), "{about}: {words:?} not in {found:?}");
+        };
+        // A required plugin keeps it from starting.
+        node.launch("10-adjust", &Program::Adjust, "nonsense = 1\n");
+        let policy = "[[plugin]]\nmatch = '10-adjust'\nrequired = true\n";
+        configure_behind(&node, policy);
+        let failed = node.ctl(&["start"]);
+        assert_eq!(failed.code, Some(1));
+        has("nrid", "problem it does not run: its last start failed");
+        has("nrid", "nonsense");
+        let config = node.path("conf.d/10-adjust.conf");
+        fs::write(&config, "").unwrap();
+        node.ctl(&["start"]).success();
+        assert_eq!(findings(&node, "nrid"), [""; 0]);
+        assert_eq!(findings(&node, "configuration"), [""; 0]);
+
+        // A name that is wrong, a plugin that came, another configuration.
+        configure_behind(&node, "[[plugin]]\nmatch = '10-adjsut'\n");
+        has("configuration", "is another one than nrid has");
+        node.launch("20-new", &Program::Adjust, "");
+        has("plugin", "note 20-new: not launched: dropped in after the start");
+        assert!(
+            node.ctl(&["status"]).out().contains("not launched: dropped in after the start; nrictl reload")
+        );
+        node.ctl(&["reload"]).success();
+        assert_eq!((findings(&node, "configuration"), findings(&node, "plugin")), (vec![], vec![]));
+        has("policy", "note [[plugin]] match = \"10-adjsut\": there is no such plugin");
+        assert!(node.log().contains("10-adjsut"), "nrid says so, too");
+
+        // A configuration that is wrong, or somebody else's to change, keeps nobody from looking and ending.
+        configure_behind(&node, "nonsense = 1\n");
+        has("configuration", "problem configuration");
+        let status = node.ctl(&["status"]).success();
+        assert!(
+            status.out().contains("20-new") && status.err().contains("warning: configuration"),
+            "{}",
+            status.err()
+        );
+        node.configure("");
+        fs::set_permissions(node.config(), std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
+        has("configuration", "is not relied upon");
+        assert!(node.ctl(&["status"]).success().err().contains("writable by everybody"));
+        fs::write(node.config(), format!("state_dir = {:?}\nnonsense = 1\n", node.state_dir())).unwrap();
+        node.ctl(&["stop"]).success();
+        assert_eq!(node.nrid(), None);
+        fs::set_permissions(node.config(), std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+        node.configure("");
+    });
+}

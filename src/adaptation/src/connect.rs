@@ -5,7 +5,7 @@
 use nri_api::proto::{ConfigureRequest, ConfigureResponse};
 use nri_api::{EventMask, NRI_VERSION, PluginId};
 use nri_merge::UpdatesMerge;
-use nri_wire::{CallError, PLUGIN_SERVICE, RuntimeEnd, max_message};
+use nri_wire::{CallError, PLUGIN_SERVICE, RuntimeEnd, WireError, max_message};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -97,7 +97,12 @@ impl Inner {
             Ok(end) => end,
             // It was faster than we; how it ended says more.
             Err(e) => match process {
-                None => return Err(e.into()),
+                None => {
+                    return Err(match e {
+                        WireError::Closed(why) => SessionError::Unregistered(why.to_string()),
+                        e => e.into(),
+                    });
+                }
                 Some(process) => {
                     let how = timeout(FAREWELL, process.exited()).await;
                     return Err(
