@@ -12,6 +12,7 @@ mod late_hooks;
 mod meanwhile;
 mod no_room;
 mod operate;
+mod policies;
 mod refusals;
 mod resident;
 mod run;
