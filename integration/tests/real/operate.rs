@@ -218,3 +218,27 @@ fn doctor_tells_what_nrid_has_not_taken_in() {
         node.configure("");
     });
 }
+
+#[test]
+fn whoever_comes_when_nrid_leaves_finds_another() {
+    for_each_runtime("idle", |runtime| {
+        let node = Node::new(runtime);
+        node.configure("idle_timeout = '60ms'");
+        let journal = node.launch("10-adjust", &Program::Adjust, "[create]\nenv = { set = { A = 'b' } }\n");
+        let mut nrids = std::collections::BTreeSet::new();
+        for n in 0..12 {
+            let id = node.id(&format!("c{n}"));
+            let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
+            node.create(&bundle, &id).success();
+            assert!(bundle.document().to_string().contains("A=b"));
+            nrids.extend(node.nrid().map(|p| p.0));
+            node.call(&["start", &id]).success();
+            node.call(&["delete", "--force", &id]).success();
+            journal.wait_for("RemovePodSandbox", &id);
+            assert_eq!(events(&journal, &id), life(&[]), "{id}");
+            // From before its end to after it.
+            thread::sleep(std::time::Duration::from_millis(10 * n));
+        }
+        assert!(nrids.len() > 1, "none left");
+    });
+}

@@ -92,6 +92,9 @@ mod tests {
         assert_eq!(config.plugin_request_timeout.as_secs(), 3);
         assert_eq!(config.plugin_registration_timeout.as_millis(), 250);
         assert!(config.disable_connections);
+        assert_eq!(config.idle_timeout, None);
+        let config = Config::parse("idle-timeout = '10m'\n").unwrap();
+        assert_eq!(config.idle_timeout.map(|t| t.as_secs()), Some(600));
     }
 
     #[test]

@@ -41,6 +41,9 @@ pub struct Config {
     /// How long a wrapper waits for an `nrid` that it starts.
     #[serde(alias = "start-timeout", deserialize_with = "duration::deserialize")]
     pub start_timeout: Duration,
+    /// How long an `nrid` without containers, pods and external plugins stays. Default: for ever.
+    #[serde(alias = "idle-timeout", deserialize_with = "duration::deserialize_option")]
+    pub idle_timeout: Option<Duration>,
     /// What `create` does when `nrid` cannot be reached.
     pub unreachable: Unreachable,
     /// What happens when control groups do not hold what plugins set.
@@ -269,6 +272,7 @@ impl Default for Config {
             socket_path: None,
             state_dir: None,
             start_timeout: Duration::from_secs(20),
+            idle_timeout: None,
             unreachable: Unreachable::default(),
             enforce: Enforce::default(),
             mode: Mode::default(),

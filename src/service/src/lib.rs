@@ -12,7 +12,7 @@
 //! | `bundle`, `inject`, `runtime`, `host`, `infra` | the bundle, our hook, the real runtime, the host |
 //! | `cdi`, `classes`, `capabilities`, `structured` | what an adjustment needs of the host: devices and classes by name, what the runtime can do |
 //! | `reload`, `policies`, `restart` | another configuration while it runs; what it says of plugins; another program in its place |
-//! | `start`, `settings`, `activation`, `background`, `sockets`, `state_dir`, `lock`, `log` | the process |
+//! | `start`, `settings`, `activation`, `background`, `sockets`, `state_dir`, `lock`, `log`, `idle` | the process |
 
 #![deny(unsafe_code)]
 
@@ -37,6 +37,7 @@ pub mod gone;
 pub mod grpc;
 pub mod hook;
 pub mod host;
+pub mod idle;
 pub mod infra;
 pub mod inject;
 pub mod keeper;

@@ -67,6 +67,13 @@ async fn connection(service: &Arc<Service>, mut channel: Channel) -> Result<(), 
         if !matches!(request.version.as_str(), "" | env!("CARGO_PKG_VERSION")) {
             service.met_other(&request.version);
         }
+        let is_work = !matches!(request.message, Request::Status | Request::Stop | Request::Restart { .. });
+        let under_way = service.begin();
+        if is_work && under_way.is_none() {
+            // Without an answer: nothing was begun, and whoever comes next is asked again.
+            return Ok(());
+        }
+        let _under_way = under_way.filter(|_| is_work);
         match request.message {
             Request::Begin(begin) => verb(service, &mut channel, &begin, fds).await?,
             Request::Finished(_) => {

@@ -14,7 +14,10 @@ use crate::{
 use nri_adaptation::Adaptation;
 use std::{
     path::PathBuf,
-    sync::{Arc, PoisonError, RwLock},
+    sync::{
+        Arc, PoisonError, RwLock,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 use tokio::sync::watch;
@@ -50,6 +53,17 @@ pub struct Service {
     pub program: Option<Program>,
     /// Which clean end was asked for.
     pub ending: watch::Sender<Option<Ending>>,
+    /// How many requests are being handled.
+    pub under_way: AtomicUsize,
+}
+
+/// A request that is being handled: a clean end waits for it.
+pub struct UnderWay<'a>(&'a Service);
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        self.0.under_way.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 /// How it ends.
@@ -98,6 +112,18 @@ impl Service {
                 *asked = Some(ending);
             }
         });
+    }
+
+    /// Begins to handle a request; `None` when an end was asked for: it is the successor's. Either we see the end, or the end sees us.
+    pub fn begin(&self) -> Option<UnderWay<'_>> {
+        self.under_way.fetch_add(1, Ordering::SeqCst);
+        let begun = UnderWay(self);
+        self.ending.borrow().is_none().then_some(begun)
+    }
+
+    /// Whether anything is being done for anybody.
+    pub fn is_busy(&self) -> bool {
+        self.under_way.load(Ordering::SeqCst) > 0 || self.registry.is_busy()
     }
 
     /// Waits until a clean end is asked for.

@@ -24,7 +24,7 @@ use std::{
     io,
     os::fd::OwnedFd,
     path::{Path, PathBuf},
-    sync::{Arc, RwLock},
+    sync::{Arc, RwLock, atomic::AtomicUsize},
     time::{Duration, Instant},
 };
 use tokio::{
@@ -150,6 +150,7 @@ pub async fn start(
         plugin_sockets: plugin_sockets.sockets.iter().map(|s| s.path.clone()).collect(),
         program: Program::own(activation.failed.take()),
         ending: watch::channel(None).0,
+        under_way: AtomicUsize::new(0),
     });
     for container in service.registry.all() {
         service.watch(&container);
@@ -180,6 +181,7 @@ impl Running {
             _ = term.recv() => service.end(Ending::Stop),
             _ = int.recv() => service.end(Ending::Stop),
             () = service.ended() => {}
+            () = service.idle() => service.end(Ending::Stop),
         }
         listening.abort();
         let is_restart = || matches!(&*service.ending.borrow(), Some(Ending::Restart(_)));
@@ -190,7 +192,7 @@ impl Running {
         }
         let _ = serving.await;
         let deadline = Instant::now() + if is_restart() { RESTART_DRAIN } else { DRAIN };
-        while service.registry.is_busy() && Instant::now() < deadline {
+        while service.is_busy() && Instant::now() < deadline {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         service.registry.save_unsaved();

@@ -6,6 +6,7 @@
     reason = "helpers of tests, which clippy takes for ordinary code"
 )]
 
+mod idle;
 mod node;
 mod reload;
 mod restart;
