@@ -403,10 +403,10 @@ pub(super) fn a_required_plugin_does_not_start() -> Breakage {
 
 pub(super) fn the_hook_is_missing() -> Breakage {
     let make = |site: &Site| {
-        fs::remove_file(site.bin.join("nri-oci-hook")).unwrap();
+        fs::rename(site.bin.join("nri-oci-hook"), site.bin.join("away")).unwrap();
         done()
     };
-    let mend = |site: &Site| symlink("/nonexistent", site.bin.join("nri-oci-hook")).unwrap();
+    let mend = |site: &Site| fs::rename(site.bin.join("away"), site.bin.join("nri-oci-hook")).unwrap();
     Breakage::new("hook missing", Needing::Works, make, mend)
 }
 
