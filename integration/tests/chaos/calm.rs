@@ -256,7 +256,7 @@ fn host_is_clean(run: &Run) {
     let torn = lock(&run.torn);
     for cgroup in cgroups_of(&format!("{prefix}/")) {
         let id = cgroup.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if !torn.contains(&id) {
+        if !torn.contains(id.strip_prefix("crio-").unwrap_or(&id)) {
             run.wrong(format!("cgroup left: {}", cgroup.display()));
         }
     }

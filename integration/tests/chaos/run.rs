@@ -76,7 +76,8 @@ impl Run {
             "\"annotations\": {{\"io.container.manager\": \"cri-o\", \"io.kubernetes.cri-o.SandboxID\": {pod:?}, \
              \"io.kubernetes.cri-o.ContainerType\": {kind:?}}}"
         );
-        text.replace("\"annotations\": {}", &annotations)
+        let cgroup = |name: &str| format!("{}/{name}\"", self.node.prefix());
+        text.replace("\"annotations\": {}", &annotations).replace(&cgroup(id), &cgroup(&format!("crio-{id}")))
     }
 
     pub(super) fn bundle(&self, id: &str) -> PathBuf {

@@ -14,8 +14,15 @@ fn bring_back(node: &Node, name: &str) {
     fs::rename(node.path(name), node.state_dir().join(name)).unwrap();
 }
 
+/// As CRI-O does.
 fn annotate(bundle: &Bundle, pod: &str, kind: &str) {
     bundle.edit(|document| {
+        let cgroup = document["linux"]["cgroupsPath"].as_str().unwrap();
+        let named = match cgroup.rsplit_once('/') {
+            Some((parent, id)) => format!("{parent}/crio-{id}"),
+            None => cgroup.replace(":nri:", ":crio:"),
+        };
+        document["linux"]["cgroupsPath"] = named.into();
         document["annotations"]["io.container.manager"] = "cri-o".into();
         document["annotations"]["io.kubernetes.cri-o.SandboxID"] = pod.into();
         document["annotations"]["io.kubernetes.cri-o.ContainerType"] = kind.into();

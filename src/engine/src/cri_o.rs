@@ -39,9 +39,12 @@ pub(crate) fn identify(clues: &Clues<'_>) -> Option<Identity> {
     let get = |key: &str| clues.annotation(&format!("{PREFIX}{key}"));
     let text = |key: &str| get(key).unwrap_or_default().to_owned();
     let sandbox = get("SandboxID")?.to_owned();
+    // Annotations may be anybody's, such as Podman's users' who want to pass for another engine's; the cgroup is named by the engine.
+    if !is_in_own_cgroup(clues) {
+        return None;
+    }
     let role = match get("ContainerType")? {
-        // Annotations may be anybody's; the cgroup is named by the engine.
-        "sandbox" if sandbox == clues.id && is_in_own_cgroup(clues) => Role::Sandbox,
+        "sandbox" if sandbox == clues.id => Role::Sandbox,
         "container" if sandbox != clues.id => Role::Shared,
         _ => return None,
     };
