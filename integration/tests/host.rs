@@ -2,7 +2,10 @@
 
 use nri_integration::*;
 use serde_json::{Value, json};
-use std::fs;
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
 
 const PLUGIN: &str = "10-asks";
 
@@ -132,4 +135,57 @@ fn classes_are_resolved_and_shown() {
 fn disk() -> Option<String> {
     let names = fs::read_dir("/sys/block").ok()?.flatten().filter_map(|e| e.file_name().into_string().ok());
     names.map(|name| format!("/dev/{name}")).find(|path| fs::exists(path).unwrap_or_default())
+}
+
+/// A plugin names a path on a file system that hangs, which not even SIGKILL gets a process out of.
+#[test]
+fn a_path_that_hangs_holds_up_nobody_else() {
+    let Some(go) = go("paths that hang") else { return };
+    for_each_runtime("paths that hang", |runtime| {
+        let node = node(runtime);
+        fs::create_dir(node.path("hangs")).unwrap();
+        let Some(hanging) = Hanging::mount(&node.path("hangs")) else {
+            return skip("paths that hang", "no FUSE");
+        };
+        let at = |name: &str| node.path("hangs").join(name).to_str().unwrap().to_owned();
+        let shared = |name: &str| json!({"mounts": [{"destination": "/x", "source": at(name), "type": "bind", "options": ["rbind", "rshared"]}]});
+        let spec = json!({"cdiVersion": "0.5.0", "kind": "example.org/thing", "devices": [
+            {"name": "hangs", "containerEdits": {"deviceNodes": [{"path": "/dev/x", "hostPath": at("node")}]}}]});
+        fs::write(node.path("cdi-a/thing.json"), spec.to_string()).unwrap();
+        let rules = [
+            rule(&node, "mount1", shared("a")),
+            rule(&node, "mount2", shared("b")),
+            rule(&node, "mount3", shared("c/d")),
+            rule(&node, "device", json!({"CDIDevices": [{"name": "example.org/thing=hangs"}]})),
+        ];
+        node.launch(PLUGIN, &go, &json!({"rules": rules}).to_string());
+        run(&node, "before", "true").success();
+        let nrid = node.nrid().unwrap();
+        let bound = Duration::from_secs(15);
+        std::thread::scope(|scope| {
+            let one = |name: &'static str| {
+                let node = &node;
+                scope.spawn(move || {
+                    let begin = Instant::now();
+                    let line = run(node, name, "true").refusal();
+                    assert!(begin.elapsed() < bound, "{name}: {:?}", begin.elapsed());
+                    for word in ["hangs", &node.id(name)] {
+                        assert!(line.contains(word), "{word:?} is not named: {line}");
+                    }
+                })
+            };
+            let refused = ["mount1", "mount2", "mount3", "device"].map(one);
+            let begin = Instant::now();
+            for n in 0..5 {
+                run(&node, &format!("other{n}"), "true").success();
+            }
+            assert!(begin.elapsed() < bound, "others: {:?}", begin.elapsed());
+            refused.into_iter().for_each(|r| r.join().unwrap());
+        });
+        // No thread of it waits there: it ends, and a successor starts, while the file system still hangs.
+        node.ctl(&["stop"]).success();
+        wait_until("the end of nrid", || node.nrids().iter().all(|p| p.0 != nrid.0).then_some(()));
+        run(&node, "after", "true").success();
+        drop(hanging);
+    });
 }

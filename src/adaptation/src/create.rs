@@ -13,7 +13,10 @@ use crate::{AdaptError, Adaptation};
 const DEFAULT_VALIDATOR: &str = "default-validator";
 
 impl Adaptation {
-    /// Asks the plugins about a container to be created, and calls `commit` with the outcome, at this request's turn.
+    /// Asks the plugins about a container to be created, calls `prepare` with the outcome, and `commit` with what that made of it, at this request's
+    /// turn.
+    ///
+    /// What takes its time and changes nothing belongs into `prepare`: others commit meanwhile.
     ///
     /// The commit performs the effects: record the container, update the others, write its document. Commits run one at a time, in the order in which their
     /// requests entered, which is when this future is first polled, or when a
@@ -25,10 +28,11 @@ impl Adaptation {
     ///
     /// # Errors
     /// If a plugin or validator refuses, replies contradict, or a plugin is missing that the policies require.
-    pub async fn create_container<R>(
+    pub async fn create_container<P, R>(
         &self,
         request: CreateContainerRequest,
-        commit: impl AsyncFnOnce(CreateOutcome) -> R,
+        prepare: impl AsyncFnOnce(CreateOutcome) -> P,
+        commit: impl AsyncFnOnce(P) -> R,
     ) -> Result<R, AdaptError> {
         let passage = self.inner.line.enter_open(Event::CREATE_CONTAINER).await;
         let Passage { stops, validation, commit: committing } = passage;
@@ -59,8 +63,9 @@ impl Adaptation {
         self.check_required(&all, &id)?;
         let outcome = merge.finish();
         self.validate(&all, &outcome, validation).await?;
+        let prepared = prepare(outcome).await;
         let _turn = committing.turn().await;
-        Ok(commit(outcome).await)
+        Ok(commit(prepared).await)
     }
 
     /// Fails if no plugin that is still there satisfies some policy that requires one.

@@ -5,7 +5,7 @@
 //! missing. Start from [`Devices::read`].
 
 use crate::{chain::chain, structured};
-use nri_spec::cdi::{CdiError, Edits, Registry, SpecFile};
+use nri_spec::cdi::{CdiError, DeviceNode, Edits, Registry, SpecFile};
 use nri_spec::{ApplyError, CdiResolver};
 use serde_json::Value;
 use std::{
@@ -49,6 +49,13 @@ impl Devices {
         let registry = Registry::new(files);
         broken.extend(registry.errors().iter().map(|e| chain(e)));
         Self { registry, broken }
+    }
+
+    /// Where these devices' nodes are on the host; none for devices that do not resolve, which is told when they are applied.
+    pub fn nodes(&self, names: &[&str]) -> Vec<String> {
+        let edits = self.registry.resolve(names).unwrap_or_default();
+        let path = |node: DeviceNode| if node.host_path.is_empty() { node.path } else { node.host_path };
+        edits.into_iter().flat_map(|edit| edit.device_nodes).map(path).collect()
     }
 
     /// What was left out, and why.

@@ -5,7 +5,9 @@ use crate::{
     cdi, classes,
     draft::Draft,
     engine_nri::Maker,
-    exec_marker, host, infra, inject,
+    exec_marker,
+    host::Places,
+    infra, inject,
     record::{Caller, Key, PodRecord},
     registry::{Container, LaneGuard},
     runtime::LowLevelRuntime,
@@ -28,6 +30,18 @@ pub enum Creation {
     Proceed(Arc<Container>, LaneGuard),
     /// The runtime is to be called as if we were not there: it has the id, and will refuse it.
     Bypass,
+}
+
+/// What the plugins agreed on, and what it needs of the host.
+pub(crate) struct Agreed {
+    pub(crate) outcome: CreateOutcome,
+    host: Result<HostView, Refusal>,
+}
+
+/// What an adjustment needs of the host.
+struct HostView {
+    devices: cdi::Devices,
+    places: Places,
 }
 
 /// A document as it is to be written.
@@ -170,9 +184,11 @@ impl Service {
         };
         let asked = self
             .adaptation
-            .create_container(request, |outcome: CreateOutcome| {
-                self.commit(draft.clone(), pod_id.clone(), outcome)
-            })
+            .create_container(
+                request,
+                |outcome: CreateOutcome| self.look(draft.clone(), outcome),
+                |agreed: Agreed| self.commit(draft.clone(), pod_id.clone(), agreed),
+            )
             .await;
         let refusal = match asked {
             Ok(Ok(container)) => return Ok(container),
@@ -181,11 +197,29 @@ impl Service {
         };
         if self.is_shadow() {
             tracing::info!(container = id, %refusal, "shadow: would be refused");
-            return self.commit(draft, pod_id, shadow::nothing(container)).await;
+            let agreed = self.look(draft.clone(), shadow::nothing(container)).await;
+            return self.commit(draft, pod_id, agreed).await;
         }
         // Plugins that were asked before the one that refused may hold something for it.
         self.tell_undone(&pod, &container).await;
         Err(refusal)
+    }
+
+    /// Looks at what the outcome names on the host, before the commit: a path may hang, and then only this creation waits.
+    async fn look(&self, draft: Arc<Draft>, outcome: CreateOutcome) -> Agreed {
+        let adjust = &outcome.adjust;
+        let names: Vec<&str> = adjust.CDI_devices.iter().map(|d| d.name.as_str()).collect();
+        let devices = match names.as_slice() {
+            [] => cdi::Devices::default(),
+            _ => cdi::Devices::read(&self.settings().config.cdi.spec_dirs),
+        };
+        let propagates = |m: &&proto::Mount| m.options.iter().any(|o| o == "rshared" || o == "rslave");
+        let sources = adjust.mounts.iter().filter(propagates).map(|m| m.source.clone()).collect();
+        let seen = Places::see(&self.looks, sources, devices.nodes(&names)).await;
+        let host = seen
+            .map(|places| HostView { devices, places })
+            .map_err(|e| Refusal::of(&draft.key.id, format!("mount or device: {e}")));
+        Agreed { outcome, host }
     }
 
     /// Runs at the commit station: one creation at a time, in the order in which the plugins saw them.
@@ -193,18 +227,19 @@ impl Service {
         &self,
         draft: Arc<Draft>,
         pod_id: String,
-        mut outcome: CreateOutcome,
+        mut agreed: Agreed,
     ) -> Result<Arc<Container>, Refusal> {
         let id = draft.key.id.clone();
         let refuse = |e: &dyn std::fmt::Display| Refusal::of(&id, e);
         if self.is_shadow() {
-            self.tell_shadow(&draft, &outcome).await;
-            outcome = shadow::nothing(draft.container_message()?);
+            self.tell_shadow(&draft, &agreed).await;
+            agreed = self.look(draft.clone(), shadow::nothing(draft.container_message()?)).await;
         }
-        for ignored in &outcome.ignored {
+        for ignored in &agreed.outcome.ignored {
             tracing::warn!(plugin = %ignored.plugin, container = ignored.container, what = ignored.what, "has no meaning, left out");
         }
-        let Layout { document, container, changed, hooked } = self.lay_out_checked(&draft, &outcome).await?;
+        let Layout { document, container, changed, hooked } = self.lay_out_checked(&draft, &agreed).await?;
+        let outcome = agreed.outcome;
         let owners = outcome.owners.owners.get(&outcome.container.id).cloned().unwrap_or_default();
         let bytes = if changed { document.to_bytes() } else { draft.original_bytes().to_vec() };
         let rewrite = bytes != draft.found.bytes;
@@ -239,12 +274,9 @@ impl Service {
     }
 
     /// The document as agreed, if the runtime can do what it says.
-    pub(crate) async fn lay_out_checked(
-        &self,
-        draft: &Draft,
-        outcome: &CreateOutcome,
-    ) -> Result<Layout, Refusal> {
-        let layout = self.lay_out(draft, outcome)?;
+    pub(crate) async fn lay_out_checked(&self, draft: &Draft, agreed: &Agreed) -> Result<Layout, Refusal> {
+        let layout = self.lay_out(draft, agreed)?;
+        let outcome = &agreed.outcome;
         let owners = outcome.owners.owners.get(&outcome.container.id).cloned().unwrap_or_default();
         let capable = self.keeper.check(&draft.runtime, &draft.document, &layout.document, &owners).await;
         capable.map_err(|e| Refusal::of(&draft.key.id, e))?;
@@ -252,27 +284,23 @@ impl Service {
     }
 
     /// The document as agreed.
-    fn lay_out(&self, draft: &Draft, outcome: &CreateOutcome) -> Result<Layout, Refusal> {
+    fn lay_out(&self, draft: &Draft, agreed: &Agreed) -> Result<Layout, Refusal> {
         let refuse = |e: &dyn std::fmt::Display| Refusal::of(&draft.key.id, e);
-        let (settings, adjust) = (self.settings(), &outcome.adjust);
+        let HostView { devices, places } = agreed.host.as_ref().map_err(Clone::clone)?;
+        let (outcome, adjust) = (&agreed.outcome, &agreed.outcome.adjust);
         let rules = self.keeper.rules();
         let sources = rules.classes.sources();
         let classes = classes::Resolved::of(&adjust.linux.resources, &sources).map_err(|e| refuse(&e))?;
-        let devices = match adjust.CDI_devices.as_slice() {
-            [] => cdi::Devices::default(),
-            _ => cdi::Devices::read(&settings.config.cdi.spec_dirs),
-        };
         for broken in devices.broken() {
             tracing::warn!(broken, "CDI specification left out");
         }
         let mut document = draft.document.clone();
-        let propagation = host::propagation();
         let context = ApplyContext {
             blockio: &|_| classes.blockio.clone(),
             rdt: &|_| classes.rdt.clone(),
-            cdi: &devices,
-            propagation: &propagation,
-            device: &host::device,
+            cdi: devices,
+            propagation: &|path| places.propagation(path),
+            device: &|path| places.device(path),
         };
         let applied =
             nri_spec::apply(&mut document, adjust, &context).map_err(|e| refuse(&devices.explain(&e)))?;

@@ -1,17 +1,61 @@
 //! What applying an adjustment asks of the host.
 
+use crate::look::{LookError, Looks, Node, Question};
 use nri_spec::{HostDevice, HostDeviceKind, Propagation};
 use std::{
-    os::unix::fs::{FileTypeExt, MetadataExt},
+    collections::HashMap,
     path::{Path, PathBuf},
 };
 
-/// Tells the propagation of the mount that a path lies on, from one reading of the mount table.
-pub fn propagation() -> impl Fn(&str) -> Option<Propagation> {
-    let table = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    move |path| {
-        let real = std::fs::canonicalize(path).unwrap_or_else(|_| PathBuf::from(path));
-        propagation_in(&table, &real)
+/// The paths that an adjustment names, as they are on this host.
+#[derive(Debug, Default)]
+pub struct Places {
+    mounts: String,
+    real: HashMap<String, Option<String>>,
+    nodes: HashMap<String, Option<Node>>,
+}
+
+/// Paths that cannot be looked at.
+#[derive(Debug, thiserror::Error)]
+#[error("{what}: {why}")]
+pub struct Unseen {
+    /// The paths.
+    what: String,
+    /// What is wrong with one of them.
+    #[source]
+    why: LookError,
+}
+
+impl Places {
+    /// Looks at sources of mounts, and at nodes of devices.
+    ///
+    /// # Errors
+    /// A path that hangs.
+    pub async fn see(looks: &Looks, sources: Vec<String>, nodes: Vec<String>) -> Result<Self, Unseen> {
+        if sources.is_empty() && nodes.is_empty() {
+            return Ok(Self::default());
+        }
+        let question = Question { real: sources, nodes };
+        let answer = looks.look(&question).await.map_err(|why| {
+            let all: Vec<_> = question.real.iter().chain(&question.nodes).map(|p| format!("{p:?}")).collect();
+            Unseen { what: all.join(", "), why }
+        })?;
+        Ok(Self {
+            mounts: std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default(),
+            real: question.real.into_iter().zip(answer.real).collect(),
+            nodes: question.nodes.into_iter().zip(answer.nodes).collect(),
+        })
+    }
+
+    /// The propagation of the mount that a path lies on.
+    pub fn propagation(&self, path: &str) -> Option<Propagation> {
+        let real = self.real.get(path)?.as_deref().unwrap_or(path);
+        propagation_in(&self.mounts, Path::new(real))
+    }
+
+    /// The device node at a path.
+    pub fn device(&self, path: &str) -> Option<HostDevice> {
+        device(*self.nodes.get(path)?.as_ref()?)
     }
 }
 
@@ -39,26 +83,26 @@ fn unescape(text: &str) -> String {
     text.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
 }
 
-/// The device node at a path of the host.
-pub fn device(path: &str) -> Option<HostDevice> {
-    let meta = std::fs::symlink_metadata(path).ok()?;
-    let kind = match meta.file_type() {
-        t if t.is_block_device() => HostDeviceKind::Block,
-        t if t.is_char_device() => HostDeviceKind::Char,
-        t if t.is_fifo() => HostDeviceKind::Fifo,
+fn device(node: Node) -> Option<HostDevice> {
+    use rustix::fs::FileType;
+    let kind = match FileType::from_raw_mode(node.mode) {
+        FileType::BlockDevice => HostDeviceKind::Block,
+        FileType::CharacterDevice => HostDeviceKind::Char,
+        FileType::Fifo => HostDeviceKind::Fifo,
         _ => return None,
     };
     Some(HostDevice {
         kind,
-        major: i64::from(rustix::fs::major(meta.rdev())),
-        minor: i64::from(rustix::fs::minor(meta.rdev())),
-        mode: meta.mode() & 0o7777,
+        major: i64::from(rustix::fs::major(node.rdev)),
+        minor: i64::from(rustix::fs::minor(node.rdev)),
+        mode: node.mode & 0o7777,
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::MetadataExt;
 
     #[test]
     fn the_deepest_and_last_mount_counts() {
@@ -77,8 +121,18 @@ mod tests {
 
     #[test]
     fn null_is_a_device() {
-        let null = device("/dev/null").unwrap();
+        let at = |path: &str| {
+            let meta = std::fs::symlink_metadata(path).unwrap();
+            device(Node { mode: meta.mode(), rdev: meta.rdev() })
+        };
+        let null = at("/dev/null").unwrap();
         assert_eq!((null.kind, null.major, null.minor), (HostDeviceKind::Char, 1, 3));
-        assert_eq!(device("/proc/self/stat"), None);
+        assert_eq!(at("/proc/self/stat"), None);
+    }
+
+    #[tokio::test]
+    async fn without_a_question_nobody_looks() {
+        let places = Places::see(&Looks::default(), Vec::new(), Vec::new()).await.unwrap();
+        assert_eq!((places.propagation("/"), places.device("/dev/null")), (None, None));
     }
 }

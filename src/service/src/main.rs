@@ -6,6 +6,7 @@ use nrid::{
     activation::{Activation, Notify},
     background,
     log::{self, Log},
+    look,
     restart::Handover,
     settings::Settings,
     start, state_dir,
@@ -45,6 +46,9 @@ fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next().is_some_and(|first| first == launcher::ARGUMENT) {
         return launcher::run(arguments);
+    }
+    if std::env::args_os().nth(1).is_some_and(|first| first == look::ARGUMENT) {
+        return look::run();
     }
     // Before anything else has a descriptor or a thread.
     let activation = Activation::take();

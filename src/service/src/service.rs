@@ -5,6 +5,7 @@ use crate::{
     engine_nri::EngineNri,
     keeper::Keeper,
     log::Log,
+    look::Looks,
     record::Key,
     registry::{LaneGuard, Registry},
     restart::Program,
@@ -41,6 +42,8 @@ pub struct Service {
     pub engine_nri: EngineNri,
     /// The shared plugins, if they are an engine's.
     pub shared_plugins: SharedPlugins,
+    /// Looks at paths that others name.
+    pub looks: Looks,
     /// Who sets resources.
     pub keeper: Arc<Keeper>,
     /// The plugins.
@@ -76,7 +79,7 @@ pub enum Ending {
 }
 
 /// A verb cannot go on: the one line that the engine is to see.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[error("{0}")]
 pub struct Refusal(pub String);
 

@@ -1,6 +1,6 @@
 //! `mode = "shadow"`: plugins are asked, what they want is told, and nothing changes.
 
-use crate::{draft::Draft, service::Service};
+use crate::{create::Agreed, draft::Draft, service::Service};
 use nri_api::proto::{Container, OwningPlugins};
 use nri_merge::CreateOutcome;
 use serde_json::Value;
@@ -15,9 +15,9 @@ impl Service {
     }
 
     /// Tells what a creation's outcome would have changed.
-    pub async fn tell_shadow(&self, draft: &Draft, outcome: &CreateOutcome) {
-        let container = &draft.key.id;
-        match self.lay_out_checked(draft, outcome).await {
+    pub(crate) async fn tell_shadow(&self, draft: &Draft, agreed: &Agreed) {
+        let (container, outcome) = (&draft.key.id, &agreed.outcome);
+        match self.lay_out_checked(draft, agreed).await {
             Ok(layout) => {
                 for change in differences(draft.document.value(), layout.document.value()) {
                     tracing::info!(container, change, "shadow: would change");

@@ -23,7 +23,7 @@ pub(crate) async fn everything(rig: &Rig) -> Vec<String> {
     fire!(update_pod_sandbox(UpdatePodSandboxRequest { pod: p.clone() }) async || ());
     let pod_only = || Some(p.clone()).into();
     a.post_update_pod_sandbox(PostUpdatePodSandboxRequest { pod: pod_only(), ..Default::default() }).await;
-    fire!(create_container(CreateContainerRequest { pod: p.clone(), container: c.clone() }) async |_| ());
+    fire!(create_container(CreateContainerRequest { pod: p.clone(), container: c.clone() }) async |_| (), async |()| ());
     let (post, container) = (|| Some(p.clone()).into(), || Some(c.clone()).into());
     a.post_create_container(PostCreateContainerRequest {
         pod: post(),
