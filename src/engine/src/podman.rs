@@ -12,7 +12,7 @@
 //! The pod's cgroup is `<parent>/<pod>/libpod-<id>`, with systemd `<parent>-libpod_pod_<pod>.slice:libpod:<id>`, rootless too. The annotation
 //! is made by Podman whatever the image, so a container in a pod's cgroup without it should be the infra container. But users choose cgroups
 //! (`--cgroup-parent`) and names, so that this is a claim only: whoever can look at the host proves it by the program that is to run, or
-//! calls [`deny`].
+//! calls [`deny`]. Then the pod is one without an infra container, and all that are in it stay together.
 //!
 //! **A pod's id** is the one in its cgroup. Where the cgroup tells none, it is the annotation's, and for the infra container its own id:
 //! the same, as the annotation is that id. One case is left, a member with a cgroup elsewhere while the infra container is in the pod's:
@@ -147,17 +147,29 @@ fn containers(file: &Path, id: &str) -> Option<PathBuf> {
     }
 }
 
-/// The claim to be an infra container is not proven: it is a container like others, and alone.
+/// The claim to be an infra container is not proven: it is a container like others. The pod that it claimed is its pod, which may have no sandbox container;
+/// or, if that pod has one (`taken`), it is alone.
 ///
 /// `annotations`: those of its document.
-pub fn deny(identity: &mut Identity, id: &str, annotations: &Map) {
+pub fn deny(identity: &mut Identity, id: &str, annotations: &Map, taken: bool) {
+    identity.pod.sandbox = String::new();
+    if !taken {
+        identity.role = Role::Shared;
+        return;
+    }
     identity.role = Role::Alone;
     identity.pod.id = id.to_owned();
-    identity.pod.sandbox = String::new();
     identity.pod.annotations.clone_from(annotations);
     if identity.name != id {
         identity.pod.name.clone_from(&identity.name);
     }
+}
+
+/// Where the store that a bundle is in keeps the layers of images.
+pub fn layers(bundle: &Path) -> Option<PathBuf> {
+    let containers = bundle.parent()?.parent()?;
+    let driver = containers.file_name()?.to_str()?.strip_suffix("-containers")?;
+    Some(containers.with_file_name(driver)).filter(|_| bundle.ends_with("userdata"))
 }
 
 /// Adds what a list of containers/storage says of this container; whether it is in that list.

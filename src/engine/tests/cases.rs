@@ -51,13 +51,33 @@ fn an_infra_container_without_proof_is_a_container_like_others() {
         let mut identity = case.completed().unwrap_or(case.identity());
         assert_eq!(identity.role, Role::Sandbox, "{name}");
         let annotations = nri_engine::Map::from([("io.container.manager".to_owned(), "libpod".to_owned())]);
-        nri_engine::podman::deny(&mut identity, case.id(), &annotations);
+        // Its pod may be one with another program: all that are in it stay together.
+        let mut shared = identity.clone();
+        nri_engine::podman::deny(&mut shared, case.id(), &annotations, false);
+        assert_eq!((shared.role, &*shared.pod.sandbox), (Role::Shared, ""), "{name}");
+        assert_eq!((&shared.pod.id, &shared.pod.name), (&identity.pod.id, &identity.pod.name), "{name}");
+        // Where another container is the sandbox it is no part of the pod.
+        nri_engine::podman::deny(&mut identity, case.id(), &annotations, true);
         assert_eq!(
             (identity.role, &*identity.pod.id, &*identity.pod.sandbox),
             (Role::Alone, case.id(), ""),
             "{name}"
         );
         assert_eq!(identity.pod.annotations, annotations, "{name}");
+    }
+}
+
+/// Root file systems are among the layers, unless users bring their own.
+#[test]
+fn layers_of_podman_are_beside_its_bundles() {
+    let layers = |bundle: &str| nri_engine::podman::layers(std::path::Path::new(bundle));
+    let storage = "/var/lib/containers/storage";
+    assert_eq!(
+        layers(&format!("{storage}/overlay-containers/id/userdata")),
+        Some(format!("{storage}/overlay").into())
+    );
+    for bundle in ["overlay-containers/id", "overlay-containers/id/data", "overlay/id/userdata", ""] {
+        assert_eq!(layers(&format!("{storage}/{bundle}")), None, "{bundle}");
     }
 }
 

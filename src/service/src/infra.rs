@@ -1,10 +1,11 @@
 //! A container of Podman that says it is a pod's infra container has to prove it: nothing is asked about a sandbox.
 //!
-//! What proves it is decided in `nri_host::podman`. Files are read with a short deadline; without a proof it is a container like others.
+//! What proves it is decided in `nri_host::podman`. Files are read with a short deadline; without a proof it is a container like others, and its pod is one without a
+//! sandbox container, so that an infra container with a program of its own and the members of its pod are in one pod. Into a pod whose sandbox is known nobody gets so.
 
-use crate::draft::Draft;
+use crate::{draft::Draft, record::PodRecord};
 use nri_engine::{Engine, Role, podman};
-use nri_host::podman::{Asked, runs_infra};
+use nri_host::podman::{Asked, Environment, Mount, runs_infra};
 use serde_json::Value;
 use std::{path::PathBuf, time::Duration};
 use tokio::{task::spawn_blocking, time::timeout};
@@ -12,8 +13,12 @@ use tokio::{task::spawn_blocking, time::timeout};
 /// The files are a container's: its file system may hang.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Takes the claim back where it cannot be proven. `environment`: the call's.
-pub async fn prove(draft: &mut Draft, environment: &[nri_control::OsText]) {
+/// Takes the claim back where it cannot be proven. `environment`: the call's. `pod`: the pod of an id, if it is known.
+pub async fn prove(
+    draft: &mut Draft,
+    environment: &[nri_control::OsText],
+    pod: impl Fn(&str) -> Option<PodRecord>,
+) {
     if draft.identity.engine != Engine::Podman || draft.identity.role != Role::Sandbox {
         return;
     }
@@ -24,11 +29,13 @@ pub async fn prove(draft: &mut Draft, environment: &[nri_control::OsText]) {
     }
     tracing::warn!(
         container = draft.key.id,
-        "it has the cgroup or the name of a pod's infra container, and runs neither Podman's catatonit -P nor the infra_image of containers.conf: \
+        pod = draft.identity.pod.id,
+        "it has the cgroup or the name of a pod's infra container, and runs neither this host's catatonit -P nor the infra_image of containers.conf: \
          it is adjusted like any other container"
     );
+    let taken = pod(&draft.identity.pod.id).is_some_and(|pod| pod.real);
     let annotations = draft.document.annotations().map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
-    podman::deny(&mut draft.identity, &draft.key.id, &annotations);
+    podman::deny(&mut draft.identity, &draft.key.id, &annotations, taken);
 }
 
 fn asked(draft: &Draft, environment: &[nri_control::OsText]) -> Asked {
@@ -38,14 +45,24 @@ fn asked(draft: &Draft, environment: &[nri_control::OsText]) -> Asked {
         let entries = environment.iter().filter_map(|v| v.0.to_str()?.split_once('='));
         entries.filter(|(n, v)| *n == name && !v.is_empty()).map(|(_, v)| PathBuf::from(v)).next()
     };
+    let mount = |m: nri_spec::Mount<'_>| Mount {
+        destination: m.destination.into(),
+        source: m.source.unwrap_or_default().into(),
+        kind: m.kind.unwrap_or_default().to_owned(),
+    };
     Asked {
         caller: draft.caller.map(|caller| caller.pid),
         // Relative to the bundle, unless it is absolute.
         root: draft.bundle.dir().join(document.rootfs_path().unwrap_or_default()),
+        layers: podman::layers(draft.bundle.dir()),
         args: args.map(|a| a.as_str().unwrap_or_default().to_owned()).collect(),
-        mounts: document.mounts().map(|m| PathBuf::from(m.destination)).collect(),
+        mounts: document.mounts().map(mount).collect(),
         image: draft.identity.image.clone(),
-        config: variable("CONTAINERS_CONF"),
-        override_config: variable("CONTAINERS_CONF_OVERRIDE"),
+        environment: Environment {
+            config: variable("CONTAINERS_CONF"),
+            override_config: variable("CONTAINERS_CONF_OVERRIDE"),
+            config_home: variable("XDG_CONFIG_HOME"),
+            home: variable("HOME"),
+        },
     }
 }
