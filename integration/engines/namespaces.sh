@@ -8,15 +8,16 @@ dead() { ! alive "$1"; }
 # runs NAME: whether the process whose pid is in D/NAME does
 runs() { [ -s "$D/$1" ] && alive "$(cat "$D/$1")"; }
 
-# hold: makes them, held by a process that does nothing. If there is a directory D/etc, it is laid over /etc inside.
+# hold: makes them, held by a process that does nothing. If there is a directory D/etc, it is laid over /etc inside; D/usr likewise.
 hold() {
   ! runs holder || return 0
   # shellcheck disable=SC2016 # expanded there
   setsid unshare -n -m --propagation private sh -c '
     ip link set lo up
-    if [ -d "$1/etc" ]; then
-      mkdir -p "$1/etc.work" && mount -t overlay -o "lowerdir=/etc,upperdir=$1/etc,workdir=$1/etc.work" overlay /etc || exit 1
-    fi
+    for d in etc usr; do
+      [ -d "$1/$d" ] || continue
+      mkdir -p "$1/$d.work" && mount -t overlay -o "lowerdir=/$d,upperdir=$1/$d,workdir=$1/$d.work" overlay "/$d" || exit 1
+    done
     echo $$ >"$1/holder.new"
     mv "$1/holder.new" "$1/holder"
     exec sleep infinity' sh "$D" >>"$D/log" 2>&1 </dev/null &
@@ -28,5 +29,5 @@ enter() { ENTER=(nsenter -n -m -t "$(cat "$D/holder")" --); }
 
 release() {
   ! runs holder || kill "$(cat "$D/holder")"
-  rm -rf "$D/holder" "$D/etc.work"
+  rm -rf "$D/holder" "$D/etc.work" "$D/usr.work"
 }

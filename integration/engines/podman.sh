@@ -4,7 +4,8 @@
 # podman.sh enter DIR CMD...       runs a command in podman's namespaces
 # podman.sh stop DIR               removes its pods and containers, deletes its state
 #   DIR/engine.conf, if it is there at the start, is the rest of the section [engine] of containers.conf. If there is DIR/etc, it is laid over /etc,
-#   where containers.conf is then. See namespaces.sh.
+#   where containers.conf is then. If there is DIR/usr, the suite's catatonit is put there, and it is laid over /usr; otherwise it is found by
+#   helper_binaries_dir. See namespaces.sh.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/namespaces.sh"
 [ $# -ge 2 ] || usage
@@ -22,8 +23,9 @@ podman() {
 
 # Where things are. Limits: podman's own cannot be set where root lacks CAP_SYS_RESOURCE.
 base() { # SUITE
-  local n
+  local n helpers="\"$BIN/$1\""
   n=$(ulimit -Hn)
+  [ -d "$D/usr" ] || helpers="$helpers, \"$NRI_ENGINES/root/$1/usr/libexec/podman\""
   cat <<C
 [containers]
 default_ulimits = ["nofile=$n:$n", "nproc=4096:4096"]
@@ -32,9 +34,8 @@ network_backend = "netavark"
 network_config_dir = "$D/networks"
 firewall_driver = "none"
 [engine]
-helper_binaries_dir = ["$BIN/$1"]
+helper_binaries_dir = [$helpers]
 conmon_path = ["$BIN/$1/conmon"]
-infra_image = "localhost/pause:local"
 C
 }
 
@@ -55,6 +56,11 @@ case $1 in
     conf=$D/all.conf
     [ ! -d "$D/etc" ] || { mkdir -p "$D/etc/containers"; conf=$D/etc/containers/containers.conf; }
     { base "$3"; [ ! -e "$D/engine.conf" ] || cat "$D/engine.conf"; } >"$conf"
+    if [ -d "$D/usr" ]; then
+      mkdir -p "$D/usr/bin" "$D/usr/libexec/podman"
+      cp "$NRI_ENGINES/root/$3/usr/bin/catatonit" "$D/usr/bin/"
+      cp -P "$NRI_ENGINES/root/$3/usr/libexec/podman/catatonit" "$D/usr/libexec/podman/"
+    fi
     hold
     (podman load -q -i "$IMAGES/docker-archive.tar") >/dev/null 2>>"$D/log" || die "images were not loaded: $(tail -3 "$D/log")"
     ;;

@@ -1,7 +1,7 @@
 #!/bin/bash
 # setup.sh [--suites "bookworm trixie sid"] [--check]
 #   Installs container engines of Debian's suites side by side into $NRI_ENGINES (default /var/tmp/nri-engines, about 0.6 GB a suite), for
-#   tests/engines: containerd 1.6, 1.7 and 2.x, Docker 20, 26 and 28, Podman 4.3 and 5.x, with their runc, crun and conmon; images; and a client
+#   tests/engines: containerd 1.6, 1.7 and 2.x, Docker 20, 26 and 28, Podman 4.3 and 5.x, with their runc, crun, conmon and catatonit; images; and a client
 #   of the container runtime interface, built with Go (trixie's, where there is none). Root, Debian 12 or newer. Nothing is started, and
 #   nothing of the host's own engines is touched: packages are downloaded with an apt configuration of their own and unpacked; what is linked
 #   with a C library is given that of its own suite. On the host itself it installs the tools for that. Each step is done once; run it again
@@ -20,7 +20,7 @@ done
 read -ra wanted <<<"$suites"
 if [ -n "$check" ]; then
   missing=()
-  for s in "${wanted[@]}"; do [ -e "$NRI_ENGINES/done/$s" ] || missing+=("$s"); done
+  for s in "${wanted[@]}"; do [ -e "$NRI_ENGINES/done/$s" ] && [ -e "$NRI_ENGINES/done/$s-catatonit" ] || missing+=("$s"); done
   [ ${#missing[@]} = 0 ] || { echo "missing: ${missing[*]}"; exit 1; }
   exit 0
 fi
@@ -128,6 +128,15 @@ engines() { # SUITE
   rm -rf "$NRI_ENGINES/apt/$1"
 }
 
+# What Podman's infra containers run, as the distribution has it: linked statically, or it would not run in them. It stays in the suite's root.
+catatonit() { # SUITE
+  apt_of "$1"
+  unpack "$1" "$1" catatonit --
+  [ -x "$NRI_ENGINES/root/$1/usr/libexec/podman/catatonit" ] || die "$1 has no usr/libexec/podman/catatonit"
+  ! patchelf --print-interpreter "$NRI_ENGINES/root/$1/usr/bin/catatonit" 2>/dev/null || die "$1's catatonit is linked dynamically"
+  rm -rf "$NRI_ENGINES/apt/$1"
+}
+
 # The client of the container runtime interface.
 cri() {
   local go
@@ -145,7 +154,7 @@ cri() {
 step tools tools
 [ -z "$failed" ] || exit 1
 step images "$HERE/image.sh" "$IMAGES"
-for s in "${wanted[@]}"; do step "$s" engines "$s"; done
+for s in "${wanted[@]}"; do step "$s" engines "$s"; step "$s-catatonit" catatonit "$s"; done
 step cri cri
 [ -z "$failed" ] || exit 1
 echo "engines of ${wanted[*]} are in $NRI_ENGINES"

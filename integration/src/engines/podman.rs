@@ -31,21 +31,26 @@ impl Podman {
 
     /// The same; `json` says whether it gives its runtime `--log`.
     pub fn start_with(suite: &Suite, json: bool) -> Self {
-        Self::place(Host::new(suite), json)
+        Self::place(Host::new(suite), json, "")
+    }
+
+    /// The same; `engine` is more of the section `[engine]` of its configuration.
+    pub fn start_configured(suite: &Suite, engine: &str) -> Self {
+        Self::place(Host::new(suite), true, engine)
     }
 
     /// The same, with crun as the real runtime, which it also has as `crun`.
     pub fn start_on_crun(suite: &Suite) -> Self {
-        Self::place(Host::on(suite, "crun"), true)
+        Self::place(Host::on(suite, "crun"), true, "")
     }
 
-    fn place(host: Host, json: bool) -> Self {
+    fn place(host: Host, json: bool, engine: &str) -> Self {
         let new = Self { host };
         fs::create_dir(new.dir()).expect("our directory");
         let more = if json { ", \"nri\"" } else { "" };
         let (ours, bare) = (new.launcher(), &new.runtime());
         let engine = format!(
-            "runtime = \"nri\"\nruntime_supports_json = [\"crun\", \"runc\"{more}]\n[engine.runtimes]\nnri = [{ours:?}]\n{} = [{:?}]\n",
+            "{engine}\nruntime = \"nri\"\nruntime_supports_json = [\"crun\", \"runc\"{more}]\n[engine.runtimes]\nnri = [{ours:?}]\n{} = [{:?}]\n",
             bare.name, bare.path
         );
         fs::write(new.dir().join("engine.conf"), engine).expect("our directory");
@@ -55,8 +60,20 @@ impl Podman {
 
     /// With an `/etc` of its own, in which there is this host's configuration of the wrapper.
     pub fn start_in_etc(suite: &Suite) -> Self {
+        Self::place_in_etc(suite, false)
+    }
+
+    /// The same, with the program of infra containers where the distribution puts it, in `/usr`.
+    pub fn start_as_installed(suite: &Suite) -> Self {
+        Self::place_in_etc(suite, true)
+    }
+
+    fn place_in_etc(suite: &Suite, usr: bool) -> Self {
         let new = Self { host: Host::new(suite) };
         fs::create_dir(new.dir()).expect("our directory");
+        if usr {
+            fs::create_dir(new.dir().join("usr")).expect("our directory");
+        }
         let runc = suite.program("runc");
         let engine = format!("runtime = \"runc\"\n[engine.runtimes]\nrunc = [{runc:?}]\n");
         fs::write(new.dir().join("engine.conf"), engine).expect("our directory");

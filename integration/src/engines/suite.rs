@@ -25,6 +25,11 @@ impl Suite {
         directory().join("bin").join(&self.name).join(name)
     }
 
+    /// A file of its packages.
+    pub fn file(&self, path: &str) -> PathBuf {
+        directory().join("root").join(&self.name).join(path)
+    }
+
     /// Its version of a program, `1.7` of `containerd github.com/containerd/containerd 1.7.24~ds1 …`, as numbers that compare.
     ///
     /// # Panics

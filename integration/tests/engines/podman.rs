@@ -3,6 +3,7 @@
 mod crun;
 mod failing;
 mod identity;
+mod infra;
 mod install;
 mod life;
 mod pods;

@@ -1,29 +1,29 @@
-//! Podman's pods: with an infra container, which is the pod's sandbox to plugins, and without.
+//! Podman's pods: with an infra container, which is the pod's sandbox to plugins, and without. The infra container is the default one.
 
 use super::*;
 use crate::TO_START;
 
 /// Events of one kind, of a pod and all its containers.
-fn count(adjusted: &Adjusted, pod: &str, event: &str) -> usize {
+pub(super) fn count(adjusted: &Adjusted, pod: &str, event: &str) -> usize {
     adjusted.plugin.journal.events(pod).iter().filter(|e| *e == event).count()
 }
 
 /// What was heard of a pod itself.
-fn of_pod(adjusted: &Adjusted, pod: &str) -> Vec<String> {
+pub(super) fn of_pod(adjusted: &Adjusted, pod: &str) -> Vec<String> {
     let entries = adjusted.plugin.journal.about(pod);
     let own = entries.iter().filter(|e| e["container_id"].is_null());
     own.map(|e| e["event"].as_str().unwrap().to_owned()).collect()
 }
 
 /// What was heard of a container itself.
-fn of_container(adjusted: &Adjusted, id: &str) -> Vec<String> {
+pub(super) fn of_container(adjusted: &Adjusted, id: &str) -> Vec<String> {
     adjusted.plugin.journal.events(id)
 }
 
-const BEGIN: &[&str] = TO_START.split_at(1).1;
+pub(super) const BEGIN: &[&str] = TO_START.split_at(1).1;
 const END: [&str; 2] = ["StopContainer", "RemoveContainer"];
 
-fn whole() -> Vec<&'static str> {
+pub(super) fn whole() -> Vec<&'static str> {
     [BEGIN, &END].concat()
 }
 
@@ -32,7 +32,7 @@ fn create_pod(podman: &Podman, more: &[&str]) -> String {
 }
 
 /// Waits until the pod is told to be removed for the nth time. It was there for all that its containers went through.
-fn removed(adjusted: &Adjusted, pod: &str, n: usize) {
+pub(super) fn removed(adjusted: &Adjusted, pod: &str, n: usize) {
     wait_until(format_args!("the pod {pod} to be removed"), || {
         (count(adjusted, pod, "RemovePodSandbox") >= n).then_some(())
     });
@@ -55,7 +55,9 @@ fn with_an_infra_container() {
         assert_eq!((&run["pod"]["name"], &run["pod"]["id"]), (&json!("shop"), &json!(pod)));
         let infra = podman.out(&["pod", "inspect", "--format", "{{.InfraContainerID}}", "shop"]);
         assert_eq!(of_container(&adjusted, &infra), Vec::<String>::new(), "it is no container to plugins");
-        assert_eq!(podman.look_at(&infra).env("NRI"), None, "nor is it adjusted");
+        let look = podman.look_at(&infra);
+        assert_eq!(look.env("NRI"), None, "nor is it adjusted");
+        assert!(look.0.program().is_some_and(|p| p.ends_with("catatonit")), "Podman's own program");
         for (id, name) in [(&first, "first"), (&second, "second")] {
             let asked = journal.wait_for("CreateContainer", id);
             assert_eq!(asked["pod"]["id"], *pod);
@@ -137,27 +139,5 @@ fn without_an_infra_container() {
         removed(&adjusted, &pod, 1);
         assert_eq!(of_container(&adjusted, &second), whole());
         assert_eq!(of_pod(&adjusted, &pod), ["RunPodSandbox", "StopPodSandbox", "RemovePodSandbox"]);
-    });
-}
-
-/// Nothing is asked about a pod's sandbox: who only says to be one, by cgroup and name, is asked about all the same.
-#[test]
-fn who_pretends_to_be_an_infra_container_is_adjusted() {
-    for_each("podman, pretended infra containers", |suite, go| {
-        let adjusted = Adjusted::start(suite, go, &adjustment());
-        let podman = &adjusted.podman;
-        let pod = "0123456789abcdef".repeat(4);
-        let cgroup = format!("--cgroup-parent=/{pod}");
-        let name = format!("{}-infra", &pod[..12]);
-        let by_cgroup = podman.run_detached("cgroup", &[&[&*cgroup, IMAGE], &WAIT[..]].concat());
-        let by_name = podman.run_detached(&name, &[&[IMAGE], &WAIT[..]].concat());
-        // The image of infra containers, with another program laid over theirs.
-        let mount = "--volume=/bin/busybox:/bin/sleep";
-        let by_image = podman.run_detached("image", &[&cgroup, mount, "localhost/pause:local"]);
-        for id in [by_cgroup, by_name, by_image] {
-            // A pod of its own. Engines do not wait for the last of these.
-            wait_until("its events", || (of_container(&adjusted, &id) == TO_START).then_some(()));
-            assert_eq!(podman.look_at(&id).env("NRI").as_deref(), Some("here"), "{id}");
-        }
     });
 }

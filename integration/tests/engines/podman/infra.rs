@@ -1,0 +1,188 @@
+//! Which infra containers are known as such: by the program that they run. What becomes of the others, and of those who only look like one.
+
+use super::{
+    pods::{BEGIN, count, of_container, of_pod, removed, whole},
+    *,
+};
+use crate::{TO_START, life};
+
+const PAUSE: &str = "localhost/pause:local";
+const ONCE: [&str; 3] = ["RunPodSandbox", "StopPodSandbox", "RemovePodSandbox"];
+
+fn create_pod(podman: &Podman, more: &[&str]) -> String {
+    podman.out(&[&["pod", "create", "--name", "shop", "--network=none"], more].concat())
+}
+
+fn infra_of(podman: &Podman, pod: &str) -> String {
+    podman.out(&["pod", "inspect", "--format", "{{.InfraContainerID}}", pod])
+}
+
+/// A member comes, and the pod goes: the infra container is no container to plugins.
+fn is_known(adjusted: &Adjusted, pod: &str) {
+    let podman = &adjusted.podman;
+    let member = podman.run_detached("member", &[&["--pod=shop", IMAGE], &WAIT[..]].concat());
+    let infra = infra_of(podman, pod);
+    assert_eq!(of_pod(adjusted, pod), ["RunPodSandbox"]);
+    assert_eq!(of_container(adjusted, &infra), Vec::<String>::new());
+    assert_eq!(podman.look_at(&infra).env("NRI"), None);
+    assert_eq!(podman.look_at("member").env("NRI").as_deref(), Some("here"));
+    podman.out(&["pod", "rm", "--force", "--time=1", "shop"]);
+    removed(adjusted, pod, 1);
+    assert_eq!(of_container(adjusted, &member), whole());
+    assert_eq!(of_pod(adjusted, pod), ONCE);
+}
+
+#[test]
+fn with_a_name_of_its_own() {
+    for_each("podman pod --infra-name", |suite, go| {
+        let adjusted = Adjusted::start(suite, go, &adjustment());
+        let pod = create_pod(&adjusted.podman, &["--infra-name=something", "--share=ipc,uts"]);
+        is_known(&adjusted, &pod);
+    });
+}
+
+/// As it is after `apt install podman catatonit`: no configuration names the program.
+#[test]
+fn as_the_distribution_installs_it() {
+    for_each("podman pod, catatonit in /usr", |suite, go| {
+        let podman = Podman::start_as_installed(suite);
+        podman.nrictl(&["install", "podman", "--default"]).success();
+        podman.nrictl(&["start"]).success();
+        let config = json!({"rules": [{"adjust": adjustment()}]});
+        let plugin = podman.connect("10-go", go, &config.to_string());
+        let adjusted = Adjusted { podman, plugin };
+        let pod = create_pod(&adjusted.podman, &[]);
+        is_known(&adjusted, &pod);
+    });
+}
+
+#[test]
+fn with_the_image_that_the_administrator_names() {
+    for_each("podman, infra_image", |suite, go| {
+        let podman = Podman::start_configured(suite, &format!("infra_image = {PAUSE:?}"));
+        let adjusted = Adjusted::with(podman, go, &adjustment());
+        let pod = create_pod(&adjusted.podman, &[]);
+        is_known(&adjusted, &pod);
+        // That image, with another program laid over its own.
+        let cgroup = format!("--cgroup-parent=/{}", "0123456789abcdef".repeat(4));
+        let id = adjusted.podman.run_detached("other", &[&cgroup, "--volume=/bin/busybox:/bin/sleep", PAUSE]);
+        assert_eq!(adjusted.podman.look_at(&id).env("NRI").as_deref(), Some("here"));
+    });
+}
+
+#[test]
+fn of_a_kubernetes_document() {
+    for_each("podman play kube", |suite, go| {
+        let adjusted = Adjusted::start(suite, go, &adjustment());
+        let (podman, journal) = (&adjusted.podman, &adjusted.plugin.journal);
+        let file = podman.path("pod.yaml");
+        let document = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "shop"},
+            "spec": {"containers": [{"name": "web", "image": IMAGE, "imagePullPolicy": "Never", "command": WAIT}]}
+        });
+        std::fs::write(&file, document.to_string()).unwrap();
+        let file = file.to_str().unwrap();
+        podman.out(&["play", "kube", "--network=none", file]);
+        let pod = podman.out(&["pod", "inspect", "--format", "{{.ID}}", "shop"]);
+        let member = podman.out(&["inspect", "--format", "{{.Id}}", "shop-web"]);
+        let asked = journal.wait_for("CreateContainer", &member);
+        assert_eq!((&asked["pod"]["id"], &asked["pod"]["name"]), (&json!(pod), &json!("shop")));
+        assert_eq!(podman.look_at(&member).env("NRI").as_deref(), Some("here"));
+        let infra = infra_of(podman, "shop");
+        assert_eq!(of_container(&adjusted, &infra), Vec::<String>::new());
+        assert_eq!(podman.look_at(&infra).env("NRI"), None);
+        podman.out(&["play", "kube", "--down", file]);
+        removed(&adjusted, &pod, 1);
+        assert_eq!(of_container(&adjusted, &member), whole());
+        assert_eq!(of_pod(&adjusted, &pod), ONCE);
+    });
+}
+
+/// It cannot be told from a container that only has the pod's cgroup, so it is asked about and adjusted; yet all of the pod are in one pod.
+#[test]
+fn with_another_program() {
+    for (name, options) in [
+        ("podman pod --infra-image", [format!("--infra-image={PAUSE}"), String::new()]),
+        (
+            "podman pod --infra-command",
+            [format!("--infra-image={IMAGE}"), "--infra-command=sleep 600".to_owned()],
+        ),
+    ] {
+        for_each(name, |suite, go| {
+            let adjusted = Adjusted::start(suite, go, &adjustment());
+            let (podman, journal) = (&adjusted.podman, &adjusted.plugin.journal);
+            let options: Vec<_> = options.iter().map(String::as_str).filter(|o| !o.is_empty()).collect();
+            let pod = create_pod(podman, &options);
+            let run = |name: &str| podman.run_detached(name, &[&["--pod=shop", IMAGE], &WAIT[..]].concat());
+            let (first, second) = (run("first"), run("second"));
+            let infra = infra_of(podman, "shop");
+            for id in [&infra, &first, &second] {
+                let asked = journal.wait_for("CreateContainer", id);
+                assert_eq!(
+                    (&asked["pod"]["id"], &asked["pod"]["name"]),
+                    (&json!(pod), &json!("shop")),
+                    "{id}"
+                );
+                wait_until("its events", || (of_container(&adjusted, id) == BEGIN).then_some(()));
+                assert_eq!(podman.look_at(id).env("NRI").as_deref(), Some("here"), "{id}");
+            }
+            assert_eq!(of_pod(&adjusted, &pod), ["RunPodSandbox"]);
+            assert!(podman.log().contains("has the cgroup or the name of a pod's infra container"));
+            podman.out(&["rm", "--force", "first"]);
+            wait_until("the end of one", || (of_container(&adjusted, &first) == whole()).then_some(()));
+
+            podman.out(&["pod", "stop", "--time=1", "shop"]);
+            removed(&adjusted, &pod, 1);
+            podman.out(&["pod", "start", "shop"]);
+            let again = [&whole(), BEGIN].concat();
+            wait_until("the second life", || (of_container(&adjusted, &second) == again).then_some(()));
+            podman.out(&["pod", "rm", "--force", "--time=1", "shop"]);
+            removed(&adjusted, &pod, 2);
+            for id in [&infra, &second] {
+                assert_eq!(of_container(&adjusted, id), whole().repeat(2));
+            }
+            assert_eq!(of_pod(&adjusted, &pod), ONCE.repeat(2));
+        });
+    }
+}
+
+/// Nothing is asked about a pod's sandbox: who only says to be one, by cgroup and name, is asked about all the same.
+#[test]
+fn who_pretends_to_be_one_is_adjusted() {
+    for_each("podman, pretended infra containers", |suite, go| {
+        let adjusted = Adjusted::start(suite, go, &adjustment());
+        let podman = &adjusted.podman;
+        let pods = ["0123456789abcdef", "fedcba9876543210"].map(|digits| digits.repeat(4));
+        let cgroups = pods.clone().map(|pod| format!("--cgroup-parent=/{pod}"));
+        let is_adjusted = |id: &str, events: &[&str]| {
+            // Engines do not wait for the last of these.
+            wait_until("its events", || (of_container(&adjusted, id) == events).then_some(()));
+            assert_eq!(podman.look_at(id).env("NRI").as_deref(), Some("here"), "{id}");
+        };
+        let by_cgroup = podman.run_detached("cgroup", &[&[&*cgroups[0], IMAGE], &WAIT[..]].concat());
+        is_adjusted(&by_cgroup, BEGIN);
+        assert_eq!(of_pod(&adjusted, &pods[0]), ["RunPodSandbox"], "in a pod as it says");
+        let by_name =
+            podman.run_detached(&format!("{}-infra", &pods[0][..12]), &[&[IMAGE], &WAIT[..]].concat());
+        is_adjusted(&by_name, &TO_START);
+        // Podman's program, which somebody else could exchange until it runs.
+        let program = podman.path("catatonit");
+        std::fs::copy(suite.file("usr/bin/catatonit"), &program).unwrap();
+        std::os::unix::fs::chown(&program, Some(1000), None).unwrap();
+        let volume = format!("--volume={}:/catatonit", program.display());
+        let entrypoint = "--entrypoint=[\"/catatonit\",\"-P\"]";
+        let by_program = podman.run_detached("program", &[&cgroups[1], &volume, entrypoint, IMAGE]);
+        is_adjusted(&by_program, BEGIN);
+
+        // Into the cgroup of a pod that has an infra container.
+        let pod = create_pod(podman, &[]);
+        podman.out(&["pod", "start", "shop"]);
+        let cgroup = format!("--cgroup-parent=/libpod_parent/{pod}");
+        let guest = podman.run_detached("guest", &[&[&*cgroup, IMAGE], &WAIT[..]].concat());
+        is_adjusted(&guest, &TO_START);
+        podman.out(&["rm", "--force", "guest"]);
+        assert_eq!(adjusted.lives(&guest, 1), life(&[]));
+        assert_eq!(of_pod(&adjusted, &pod), ["RunPodSandbox"], "it is none of the pod");
+        assert_eq!(count(&adjusted, &pod, "CreateContainer"), 0);
+    });
+}
