@@ -4,6 +4,7 @@
 mod alike;
 mod bare;
 mod broken;
+mod bundles;
 mod collisions;
 mod create;
 mod exec;

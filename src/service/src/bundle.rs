@@ -1,8 +1,10 @@
-//! The OCI document in its bundle: read through the directory that the wrapper passed, and replaced atomically.
+//! The OCI document in its bundle: read through the directory that the wrapper passed, and replaced atomically. A symbolic link is read as a runtime does, through
+//! it, and replaced by a file of the bundle's own; what it leads to is not touched, and the link can be put back.
 //!
 //! What stands in the document is not this file's business.
 
-use rustix::fs::{AtFlags, Gid, Mode, OFlags, Uid};
+use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::{
     ffi::OsString,
@@ -13,10 +15,14 @@ use std::{
         unix::fs::MetadataExt,
     },
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 /// Larger documents are refused; real ones have some 10 to 100 KiB.
 pub const MAX_DOCUMENT: u64 = 16 << 20;
+
+/// How long reading one may take; a runtime would wait as long as it takes, but alone.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// A bundle's directory and the name of its document.
 #[derive(Debug)]
@@ -31,7 +37,18 @@ pub struct Bundle {
 pub struct Found {
     /// Its bytes.
     pub bytes: Vec<u8>,
+    /// The symbolic link by which it was found.
+    pub link: Option<Link>,
     meta: Metadata,
+}
+
+/// A symbolic link.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Link {
+    /// Where it leads.
+    pub target: String,
+    /// Its owner and group.
+    pub owner: (u32, u32),
 }
 
 /// What cannot be done with a document.
@@ -43,6 +60,9 @@ pub enum BundleError {
     /// It is not a file that we may replace.
     #[error("{0} is not a regular file")]
     NotAFile(PathBuf),
+    /// It does not answer.
+    #[error("cannot read {0}: its file system hangs")]
+    Hangs(PathBuf),
     /// It is too large.
     #[error("{0} is larger than {MAX_DOCUMENT} bytes")]
     TooLarge(PathBuf),
@@ -125,7 +145,31 @@ impl Bundle {
         if bytes.len() as u64 > MAX_DOCUMENT {
             return Err(BundleError::TooLarge(self.file()));
         }
-        Ok(Found { bytes, meta })
+        Ok(Found { bytes, link: self.link().map_err(failed)?, meta })
+    }
+
+    /// The same without holding up other requests where the document's file system hangs.
+    ///
+    /// # Errors
+    /// As [`Bundle::read`], and if it takes too long.
+    pub async fn read_patiently(self) -> Result<(Self, Found), BundleError> {
+        let file = self.file();
+        let reading = tokio::task::spawn_blocking(move || self.read().map(|found| (self, found)));
+        match tokio::time::timeout(PATIENCE, reading).await {
+            Ok(Ok(read)) => read,
+            Ok(Err(e)) => Err(BundleError::Read(file, io::Error::other(e))),
+            Err(_) => Err(BundleError::Hangs(file)),
+        }
+    }
+
+    fn link(&self) -> io::Result<Option<Link>> {
+        let meta = rustix::fs::statat(&self.dir, &self.name, AtFlags::SYMLINK_NOFOLLOW)?;
+        if FileType::from_raw_mode(meta.st_mode) != FileType::Symlink {
+            return Ok(None);
+        }
+        let target = rustix::fs::readlinkat(&self.dir, &self.name, Vec::new())?;
+        let target = target.into_string().map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e))?;
+        Ok(Some(Link { target, owner: (meta.st_uid, meta.st_gid) }))
     }
 
     /// Replaces the document by a new file of the same owner and mode.
@@ -135,14 +179,42 @@ impl Bundle {
     /// # Errors
     /// Anything on the way; then the old document still stands and no other file is left.
     pub fn replace(&self, bytes: &[u8], like: &Found) -> Result<(), BundleError> {
+        self.put(|temporary| self.write_new(temporary, bytes, like))
+    }
+
+    /// Replaces the document by the symbolic link that once stood there.
+    ///
+    /// # Errors
+    /// As [`Bundle::replace`].
+    pub fn link_again(&self, link: &Link) -> Result<(), BundleError> {
+        self.put(|temporary| {
+            self.is_replaceable()?;
+            self.sweep();
+            rustix::fs::symlinkat(&link.target, &self.dir, temporary)?;
+            let (uid, gid) = (Uid::from_raw(link.owner.0), Gid::from_raw(link.owner.1));
+            rustix::fs::chownat(&self.dir, temporary, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?;
+            Ok(())
+        })
+    }
+
+    fn put(&self, make: impl FnOnce(&OsString) -> io::Result<()>) -> Result<(), BundleError> {
         let temporary = self.temporary();
-        let written = self.write_new(&temporary, bytes, like).and_then(|()| {
+        let written = make(&temporary).and_then(|()| {
             rustix::fs::renameat(&self.dir, &temporary, &self.dir, &self.name).map_err(io::Error::from)
         });
         written.map_err(|e| {
             let _ = rustix::fs::unlinkat(&self.dir, &temporary, AtFlags::empty());
             BundleError::Replace(self.file(), e)
         })
+    }
+
+    /// Whatever stands there now goes; a directory, a device or a pipe is nobody's document.
+    fn is_replaceable(&self) -> io::Result<()> {
+        let now = rustix::fs::statat(&self.dir, &self.name, AtFlags::SYMLINK_NOFOLLOW)?;
+        match FileType::from_raw_mode(now.st_mode) {
+            FileType::RegularFile | FileType::Symlink => Ok(()),
+            _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")),
+        }
     }
 
     /// Removes the new file that a killed predecessor had no time to put in place.
@@ -156,17 +228,13 @@ impl Bundle {
     }
 
     fn write_new(&self, name: &OsString, bytes: &[u8], like: &Found) -> io::Result<()> {
-        // A link cannot be replaced by what it points to without changing the bundle in a way that the engine may not expect.
-        let now = rustix::fs::statat(&self.dir, &self.name, AtFlags::SYMLINK_NOFOLLOW)?;
-        if rustix::fs::FileType::from_raw_mode(now.st_mode) != rustix::fs::FileType::RegularFile {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is a symbolic link"));
-        }
+        self.is_replaceable()?;
         self.sweep();
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(&self.dir, name, flags, Mode::RUSR | Mode::WUSR)?;
         let (uid, gid) = (Uid::from_raw(like.meta.uid()), Gid::from_raw(like.meta.gid()));
         rustix::fs::fchown(fd.as_fd(), Some(uid), Some(gid))?;
-        rustix::fs::fchmod(fd.as_fd(), Mode::from_raw_mode(like.meta.mode() & 0o7777))?;
+        rustix::fs::fchmod(fd.as_fd(), Mode::from_raw_mode(like.meta.mode() & 0o777))?;
         let mut file = File::from(fd);
         file.write_all(bytes)?;
         file.flush()
@@ -221,17 +289,81 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_read_but_not_replaced() {
+    fn a_link_is_replaced_itself_and_put_back() {
         let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join("other"), "{}").unwrap();
-        std::os::unix::fs::symlink("other", dir.path().join("config.json")).unwrap();
+        let (other, file) = (dir.path().join("other"), dir.path().join("config.json"));
+        fs::write(&other, "{}").unwrap();
+        fs::set_permissions(&other, fs::Permissions::from_mode(0o4640)).unwrap();
+        std::os::unix::fs::symlink("other", &file).unwrap();
         let bundle = bundle(dir.path());
         let found = bundle.read().unwrap();
         assert_eq!(found.bytes, b"{}");
-        let error = bundle.replace(b"new", &found).unwrap_err().to_string();
-        assert!(error.ends_with("symbolic link"), "{error}");
-        assert_eq!(fs::read(dir.path().join("other")).unwrap(), b"{}");
+        bundle.replace(b"new", &found).unwrap();
+        assert_eq!(fs::read(&file).unwrap(), b"new");
+        let meta = fs::symlink_metadata(&file).unwrap();
+        assert!(meta.is_file(), "no link");
+        assert_eq!(meta.permissions().mode() & 0o7777, 0o640, "like the target, without more than it means");
+        assert_eq!(fs::read(&other).unwrap(), b"{}");
+        assert_eq!(bundle.read().unwrap().link, None);
+        bundle.link_again(&found.link.unwrap()).unwrap();
+        assert_eq!(fs::read_link(&file).unwrap(), Path::new("other"));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn what_came_in_the_documents_place_is_not_replaced() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("config.json");
+        fs::write(&file, "{}").unwrap();
+        let bundle = bundle(dir.path());
+        let found = bundle.read().unwrap();
+        fs::remove_file(&file).unwrap();
+        fs::create_dir(&file).unwrap();
+        let error = bundle.replace(b"new", &found).unwrap_err().to_string();
+        assert!(error.ends_with("not a regular file"), "{error}");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    /// Whoever may write to the directory exchanges the document as fast as possible: what it may lead to is read, and never written.
+    #[test]
+    fn what_lies_outside_survives_any_exchange() {
+        let dir = tempfile::tempdir().unwrap();
+        let (inside, outside) = (dir.path().join("bundle"), dir.path().join("outside"));
+        fs::create_dir(&inside).unwrap();
+        fs::write(&outside, "outside").unwrap();
+        fs::set_permissions(&outside, fs::Permissions::from_mode(0o604)).unwrap();
+        let before = fs::metadata(&outside).unwrap();
+        let bundle = bundle(&inside);
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        let replaced = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let names = ["config.json", ".config.json.nri"].map(|name| inside.join(name));
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    for name in &names {
+                        let _ = fs::remove_file(name);
+                        let _ = std::os::unix::fs::symlink(&outside, name);
+                        let _ = fs::remove_file(name);
+                        let _ = fs::hard_link(&outside, name);
+                        let _ = fs::remove_file(name);
+                        let _ = fs::File::create_new(name).and_then(|mut file| file.write_all(b"{}"));
+                    }
+                }
+            });
+            let (mut replaced, begin) = (0, std::time::Instant::now());
+            while replaced < 1000 && begin.elapsed() < Duration::from_secs(10) {
+                let Ok(found) = bundle.read() else { continue };
+                replaced += u32::from(bundle.replace(b"ours", &found).is_ok());
+                if let Some(link) = &found.link {
+                    let _ = bundle.link_again(link);
+                }
+            }
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            replaced
+        });
+        assert!(replaced > 0);
+        assert_eq!(fs::read(&outside).unwrap(), b"outside");
+        let after = fs::metadata(&outside).unwrap();
+        assert_eq!((after.ino(), after.mode(), after.uid()), (before.ino(), before.mode(), before.uid()));
     }
 
     #[test]

@@ -259,7 +259,11 @@ impl Service {
             exec_marker::set(&self.settings().state_dir, &draft.key.id, &draft.key.root, Some(exec))
                 .map_err(|e| refuse(&e))?;
             if rewrite {
-                draft.bundle.replace(&bytes, &draft.found).map_err(|e| refuse(&e))?;
+                let written = match &draft.link {
+                    Some(link) if !changed => draft.bundle.link_again(link),
+                    _ => draft.bundle.replace(&bytes, &draft.found),
+                };
+                written.map_err(|e| refuse(&e))?;
             }
             self.keeper.evict_all(outcome.evictions);
             Ok(())

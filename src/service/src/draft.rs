@@ -1,7 +1,7 @@
 //! A creation while it is being prepared: what the engine wrote, and who the container is.
 
 use crate::{
-    bundle::{Bundle, Found, digest},
+    bundle::{Bundle, Found, Link, digest},
     chain::chain,
     engine_nri::Maker,
     inject::HookCall,
@@ -35,6 +35,8 @@ pub struct Draft {
     pub document: Document,
     /// What the document's text was before us, if it is one that we wrote.
     pub original: Option<String>,
+    /// The symbolic link that stands in the document's place, or stood there before us.
+    pub link: Option<Link>,
     /// Who, to its engine.
     pub identity: Identity,
     /// How our hooks are called, if there is a hook program.
@@ -58,16 +60,18 @@ impl Service {
         runtime: LowLevelRuntime,
         bundle: Bundle,
     ) -> Result<Draft, Refusal> {
+        let (bundle, found) = bundle.read_patiently().await.map_err(|e| Refusal::of(&key.id, e))?;
         let read = || -> Result<_, Box<dyn std::error::Error>> {
-            let found = bundle.read()?;
             let records: Vec<_> = self.registry.all().iter().map(|c| c.record().bundle).collect();
             let original = original_of(records.iter(), bundle.identity()?, &bundle.name(), &found.bytes);
+            let link = found.link.clone().or_else(|| original.and_then(|o| o.link.clone()));
+            let original = original.and_then(|o| o.original.clone());
             let text = original.as_ref().map_or(found.bytes.as_slice(), |o| o.as_bytes());
             let document =
                 Document::parse(text).map_err(|e| format!("{}: {}", bundle.file().display(), chain(&e)))?;
-            Ok((found, original, document))
+            Ok((original, link, document))
         };
-        let (found, original, document) = read().map_err(|e| Refusal::of(&key.id, e))?;
+        let (original, link, document) = read().map_err(|e| Refusal::of(&key.id, e))?;
         let mut identity = identity(begin, key, &bundle, &document);
         let pod = |id: &str| self.registry.pod(id).is_some();
         let pod_is_known = pod(&identity.pod.id);
@@ -94,6 +98,7 @@ impl Service {
             found,
             document,
             original,
+            link,
             identity,
             hook,
             caller: None,
@@ -214,6 +219,7 @@ impl Draft {
                 identity: self.bundle.identity().unwrap_or_default(),
                 original: written.map(|_| original()),
                 written: written.map(|bytes| digest(bytes)),
+                link: written.and(self.link.clone()),
             },
             container,
             owners: proto::FieldOwners::default(),

@@ -353,11 +353,20 @@ pub fn restore_document(record: &Record) {
     let (Some(original), Some(written)) = (&record.bundle.original, &record.bundle.written) else { return };
     // Most engines have removed the bundle by now, or will.
     let Ok(bundle) = Bundle::open(&record.bundle.dir, &record.bundle.name) else { return };
+    // Another directory may stand at the path: it is nothing to us.
+    if bundle.identity().is_ok_and(|i| i != record.bundle.identity) {
+        return;
+    }
     bundle.sweep();
     let Ok(found) = bundle.read() else { return };
-    let ours = bundle.identity().is_ok_and(|i| i == record.bundle.identity)
-        && crate::bundle::digest(&found.bytes) == *written;
-    if ours && let Err(error) = bundle.replace(original.as_bytes(), &found) {
+    if found.link.is_some() || crate::bundle::digest(&found.bytes) != *written {
+        return;
+    }
+    let given = match &record.bundle.link {
+        Some(link) => bundle.link_again(link),
+        None => bundle.replace(original.as_bytes(), &found),
+    };
+    if let Err(error) = given {
         tracing::warn!(%error, "cannot give the engine its document back");
     }
 }

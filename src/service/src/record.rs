@@ -1,6 +1,11 @@
 //! What is known of one container, and kept on disk so that a restart of `nrid` does not forget it.
 
-use crate::{bundle::digest, enforce::Laid, engine_nri::Maker, runtime::LowLevelRuntime};
+use crate::{
+    bundle::{Link, digest},
+    enforce::Laid,
+    engine_nri::Maker,
+    runtime::LowLevelRuntime,
+};
 use nri_api::opt;
 use nri_api::proto::{self, ContainerState, FieldOwners, LinuxResources, OptionalString};
 use protobuf::MessageField;
@@ -69,6 +74,9 @@ pub struct BundleRecord {
     pub original: Option<String>,
     /// Digest of what we wrote.
     pub written: Option<String>,
+    /// The symbolic link that stood in the document's place, where one did.
+    #[serde(default)]
+    pub link: Option<Link>,
 }
 
 /// An update that is under way, and what the record has when it has been made.
@@ -273,17 +281,17 @@ mod as_json {
     }
 }
 
-/// Why the document of a bundle that is used again is not the engine's.
+/// The record of who wrote this document, if we did: a bundle that is used again has not the engine's.
 pub fn original_of<'a>(
     records: impl Iterator<Item = &'a BundleRecord>,
     identity: (u64, u64),
     name: &str,
     found: &[u8],
-) -> Option<String> {
+) -> Option<&'a BundleRecord> {
     let found = digest(found);
-    records
-        .filter(|b| b.identity == identity && b.name == name && b.written.as_deref() == Some(&found))
-        .find_map(|b| b.original.clone())
+    let mut ours =
+        records.filter(|b| b.identity == identity && b.name == name && b.written.as_deref() == Some(&found));
+    ours.find(|b| b.original.is_some())
 }
 
 /// Whether `dir` is a state directory's child that may hold a record of this name.

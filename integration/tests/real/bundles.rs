@@ -1,0 +1,140 @@
+//! Bundles that are not as engines make them: linked, exchanged while they are read, gone when they are given back.
+
+use nri_integration::*;
+use rustix::process::Signal;
+use std::{
+    fs,
+    io::Write,
+    os::unix::fs::symlink,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicBool, Ordering},
+};
+
+const ADJUSTS: &str = "[create.resources]\npids = 77\n";
+
+/// Makes the document a link to a file outside of the bundle, and returns that.
+fn link(node: &Node, bundle: &Bundle) -> PathBuf {
+    let target = node.path("documents").join(bundle.dir().file_name().unwrap());
+    fs::create_dir_all(node.path("documents")).unwrap();
+    fs::rename(bundle.config(), &target).unwrap();
+    symlink(&target, bundle.config()).unwrap();
+    target
+}
+
+fn is_linked_to(bundle: &Bundle, target: &Path) -> bool {
+    fs::read_link(bundle.config()).is_ok_and(|found| found == target)
+}
+
+#[test]
+fn a_linked_document_is_adjusted_and_the_link_comes_back() {
+    for_each_runtime("linked document", |runtime| {
+        let node = Node::new(runtime);
+        node.launch("10-adjust", &Program::Adjust, ADJUSTS);
+
+        let id = node.id("created");
+        let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
+        let target = link(&node, &bundle);
+        let original = fs::read(&target).unwrap();
+        node.create(&bundle, &id).success();
+        assert_eq!(node.cgroup_file(&id, "pids", "pids.max", "pids.max"), "77");
+        assert!(fs::symlink_metadata(bundle.config()).unwrap().is_file());
+        // The same bundle again, while what stands there is ours.
+        let again = node.id("again");
+        node.create(&bundle, &again).success();
+        for id in [&id, &again] {
+            node.call(&["delete", "--force", id]).success();
+        }
+        assert!(is_linked_to(&bundle, &target));
+
+        let id = node.id("run");
+        let line = "cat /sys/fs/cgroup/pids.max /sys/fs/cgroup/pids/pids.max 2>/dev/null; true";
+        let bundle = node.bundle(&id).arguments(&["/bin/sh", "-c", line]).make();
+        let target_of_run = link(&node, &bundle);
+        node.call(&["run", "--bundle", bundle.dir().to_str().unwrap(), &id]).success();
+        wait_until("the link", || is_linked_to(&bundle, &target_of_run).then_some(()));
+
+        // What a killed nrid owes, the next one knows.
+        let id = node.id("killed");
+        let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
+        let target_of_killed = link(&node, &bundle);
+        node.create(&bundle, &id).success();
+        let nrid = node.nrid().unwrap();
+        nrid.signal(Signal::KILL);
+        wait_until("the end of nrid", || (!nrid.is_alive()).then_some(()));
+        node.call(&["delete", "--force", &id]).success();
+        node.ctl(&["start"]).success();
+        wait_until("the link", || is_linked_to(&bundle, &target_of_killed).then_some(()));
+        assert_eq!(fs::read(&target).unwrap(), original, "nobody wrote there");
+    });
+}
+
+#[test]
+fn another_directory_in_the_bundles_place_is_left_alone() {
+    for_each_runtime("another bundle", |runtime| {
+        let node = Node::new(runtime);
+        node.launch("10-adjust", &Program::Adjust, ADJUSTS);
+        let id = node.id("c");
+        let bundle = node.bundle(&id).make();
+        node.create(&bundle, &id).success();
+        fs::create_dir(node.path("other")).unwrap();
+        fs::copy(bundle.config(), node.path("other/config.json")).unwrap();
+        fs::write(node.path("other/.config.json.nri"), "somebody's").unwrap();
+        let before = digest_tree(&node.path("other"));
+        fs::rename(bundle.dir(), node.path("moved")).unwrap();
+        symlink(node.path("other"), bundle.dir()).unwrap();
+        node.call(&["delete", "--force", &id]).success();
+        assert_eq!(digest_tree(&node.path("other")), before);
+    });
+}
+
+/// Whoever may write to the bundle's parent exchanges it, and its document, as fast as possible.
+#[test]
+fn nothing_outside_of_a_bundle_changes_while_it_is_exchanged() {
+    for_each_runtime("exchanged bundle", |runtime| {
+        let node = Node::new(runtime);
+        node.launch("10-adjust", &Program::Adjust, ADJUSTS);
+        let bundle = node.bundle(&node.id("c")).make();
+        let victim = node.path("victim");
+        fs::create_dir(&victim).unwrap();
+        fs::copy(bundle.config(), victim.join("secret")).unwrap();
+        fs::write(victim.join(".config.json.nri"), "somebody's").unwrap();
+        let before = digest_tree(&victim);
+        let stop = AtomicBool::new(false);
+        let (mut made, mut refused) = (0, 0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (kept, config) = (fs::read(bundle.config()).unwrap(), bundle.config());
+                let aside = node.path("aside");
+                while !stop.load(Ordering::Relaxed) {
+                    let _ = fs::remove_file(&config);
+                    let _ = symlink(victim.join("secret"), &config);
+                    let _ = fs::remove_file(&config);
+                    let _ = fs::create_dir(&config);
+                    let _ = fs::remove_dir(&config);
+                    let _ = fs::File::create_new(&config).and_then(|mut file| file.write_all(&kept));
+                    std::thread::yield_now();
+                    if fs::rename(bundle.dir(), &aside).is_ok() {
+                        let _ = symlink(&victim, bundle.dir());
+                        std::thread::yield_now();
+                        fs::remove_file(bundle.dir()).unwrap();
+                        fs::rename(&aside, bundle.dir()).unwrap();
+                    }
+                }
+            });
+            let rounds = std::env::var("NRI_TEST_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(30);
+            for n in 0..rounds {
+                let id = node.id(&format!("c{n}"));
+                match node.create(&bundle, &id).code {
+                    Some(0) => made += 1,
+                    _ => refused += 1,
+                }
+                node.call(&["delete", "--force", &id]);
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        println!("{made} made, {refused} refused");
+        assert_eq!(digest_tree(&victim), before);
+        assert_eq!(node.status().unwrap()["containers"], 0);
+        node.create(&bundle, &node.id("after")).success();
+    });
+}
