@@ -24,6 +24,7 @@ use config::Config;
 use mounts::Program;
 use nri_trust::Owners;
 use rustix::fs::{Mode, OFlags, ResolveFlags, open, openat2};
+use serde::{Deserialize, Serialize};
 use std::{
     fs::File,
     io::{self, Read},
@@ -45,7 +46,7 @@ const CATATONIT: &[&str] = &[
 const MAX_PROGRAM: u64 = 16 << 20;
 
 /// What a container is to run.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Asked {
     /// The process that calls the runtime: paths are as it sees them. None: as we do.
     pub caller: Option<i32>,

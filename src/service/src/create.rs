@@ -91,7 +91,7 @@ impl Service {
         let turn = self.lane(&Key::of_bundle(bundle.identity().map_err(|e| refuse(&e))?)).await;
         let mut draft = self.draft(begin, key, claim.id(), runtime, bundle).await?;
         draft.caller = caller;
-        infra::prove(&mut draft, &begin.environment, |id| self.registry.pod(id)).await;
+        infra::prove(&self.looks, &mut draft, &begin.environment, |id| self.registry.pod(id)).await;
         if !self.engine_nri.is_ours(&self.settings().config.engines, &Maker::of(&draft.identity)).await {
             tracing::info!(container = key.id, engine = %draft.identity.engine, "its engine's own NRI is in charge");
             return Ok(Creation::Bypass);

@@ -35,7 +35,7 @@ impl Places {
         if sources.is_empty() && nodes.is_empty() {
             return Ok(Self::default());
         }
-        let question = Question { real: sources, nodes };
+        let question = Question { real: sources, nodes, infra: None };
         let answer = looks.look(&question).await.map_err(|why| {
             let all: Vec<_> = question.real.iter().chain(&question.nodes).map(|p| format!("{p:?}")).collect();
             Unseen { what: all.join(", "), why }

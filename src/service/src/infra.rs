@@ -1,20 +1,21 @@
 //! A container of Podman that says it is a pod's infra container has to prove it: nothing is asked about a sandbox.
 //!
-//! What proves it is decided in `nri_host::podman`. Files are read with a short deadline; without a proof it is a container like others, and its pod is one without a
+//! What proves it is decided in `nri_host::podman`. The files are a container's, and its file system may hang; without a proof in time it is a container like others, and its pod is one without a
 //! sandbox container, so that an infra container with a program of its own and the members of its pod are in one pod. Into a pod whose sandbox is known nobody gets so.
 
-use crate::{draft::Draft, record::PodRecord};
+use crate::{
+    draft::Draft,
+    look::{Looks, Question},
+    record::PodRecord,
+};
 use nri_engine::{Engine, Role, podman};
-use nri_host::podman::{Asked, Environment, Mount, runs_infra};
+use nri_host::podman::{Asked, Environment, Mount};
 use serde_json::Value;
-use std::{path::PathBuf, time::Duration};
-use tokio::{task::spawn_blocking, time::timeout};
-
-/// The files are a container's: its file system may hang.
-const PATIENCE: Duration = Duration::from_secs(2);
+use std::path::PathBuf;
 
 /// Takes the claim back where it cannot be proven. `environment`: the call's. `pod`: the pod of an id, if it is known.
 pub async fn prove(
+    looks: &Looks,
     draft: &mut Draft,
     environment: &[nri_control::OsText],
     pod: impl Fn(&str) -> Option<PodRecord>,
@@ -22,10 +23,11 @@ pub async fn prove(
     if draft.identity.engine != Engine::Podman || draft.identity.role != Role::Sandbox {
         return;
     }
-    let asked = asked(draft, environment);
-    let proven = timeout(PATIENCE, spawn_blocking(move || runs_infra(&asked))).await;
-    if matches!(proven, Ok(Ok(true))) {
-        return;
+    let question = Question { infra: Some(asked(draft, environment)), ..Question::default() };
+    match looks.look(&question).await {
+        Ok(answer) if answer.infra => return,
+        Ok(_) => {}
+        Err(error) => tracing::warn!(%error, container = draft.key.id, "what it runs cannot be read"),
     }
     tracing::warn!(
         container = draft.key.id,

@@ -4,6 +4,7 @@
 //! locks from the next `nrid`; a child that hangs costs its place in the process table. Some may hang at a time: then no more are started, and who
 //! needs one is refused. Start from [`Looks::look`]; the other end is [`run`].
 
+use nri_host::podman::{Asked, runs_infra};
 use serde::{Deserialize, Serialize};
 use std::{
     io::{self, Write},
@@ -34,6 +35,8 @@ pub struct Question {
     pub real: Vec<String>,
     /// What stands at these paths, links not followed.
     pub nodes: Vec<String>,
+    /// Whether this is what infra containers of Podman run.
+    pub infra: Option<Asked>,
 }
 
 /// Answers in the order of the questions; none where the path leads nowhere.
@@ -43,6 +46,8 @@ pub struct Answer {
     pub real: Vec<Option<String>>,
     /// Of [`Question::nodes`].
     pub nodes: Vec<Option<Node>>,
+    /// Of [`Question::infra`].
+    pub infra: bool,
 }
 
 /// What stands at a path.
@@ -151,6 +156,7 @@ fn answer(question: &Question) -> Answer {
     Answer {
         real: question.real.iter().map(real).collect(),
         nodes: question.nodes.iter().map(node).collect(),
+        infra: question.infra.as_ref().is_some_and(runs_infra),
     }
 }
 
@@ -173,7 +179,7 @@ mod tests {
         let link = dir.path().join("link");
         std::os::unix::fs::symlink("/dev/null", &link).unwrap();
         let paths = [link.to_str().unwrap().to_owned(), "/nowhere".to_owned(), "/dev/null".to_owned()];
-        let found = answer(&Question { real: paths.to_vec(), nodes: paths.to_vec() });
+        let found = answer(&Question { real: paths.to_vec(), nodes: paths.to_vec(), infra: None });
         let null = Some("/dev/null".to_owned());
         assert_eq!(found.real, [null.clone(), None, null]);
         let kinds: Vec<_> = found.nodes.iter().map(|n| n.map(|n| n.mode & 0o170_000)).collect();

@@ -15,7 +15,7 @@ use toml::{Table, Value};
 const MAX_CONFIG: u64 = 1 << 20;
 
 /// What the engine's environment says of its configuration.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub struct Environment {
     /// `CONTAINERS_CONF`: then no other file counts, but for the next.
     pub config: Option<PathBuf>,

@@ -18,7 +18,7 @@ use std::{
 const PLAIN: [&str; 2] = ["tmpfs", "sysfs"];
 
 /// A mount, as the document has it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub struct Mount {
     /// Where to.
     pub destination: PathBuf,
