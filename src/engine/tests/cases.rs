@@ -43,6 +43,8 @@ fn identities() {
 fn an_infra_container_without_proof_is_a_container_like_others() {
     for name in [
         "podman-5.8.6-infra",
+        "podman-5.8.6-default-infra",
+        "podman-5.8.6-default-infra-without-cgroup",
         "podman-pod-infra-named",
         "podman-systemd-infra",
         "podman-pod-infra-without-cgroup",
@@ -88,6 +90,7 @@ fn infra_containers_and_members_agree_on_the_pod() {
         ("podman-4.3.1-infra", "podman-4.3.1-member"),
         ("podman-5.4.2-infra", "podman-5.4.2-member"),
         ("podman-5.8.6-infra", "podman-5.8.6-member"),
+        ("podman-5.8.6-default-infra", "podman-5.8.6-default-member"),
         ("podman-pod-infra-named", "podman-pod-member-both"),
         ("podman-pod-infra-named", "podman-pod-member-elsewhere"),
         ("podman-pod-infra-without-cgroup", "podman-pod-member-without-cgroup"),

@@ -21,9 +21,10 @@ fn infra_of(podman: &Podman, pod: &str) -> String {
 fn is_known(adjusted: &Adjusted, pod: &str) {
     let podman = &adjusted.podman;
     let member = podman.run_detached("member", &[&["--pod=shop", IMAGE], &WAIT[..]].concat());
-    let infra = infra_of(podman, pod);
+    let infra = infra_of(podman, "shop");
     assert_eq!(of_pod(adjusted, pod), ["RunPodSandbox"]);
-    assert_eq!(of_container(adjusted, &infra), Vec::<String>::new());
+    let heard = adjusted.plugin.journal.entries();
+    assert!(heard.iter().all(|e| e["container_id"] != *infra), "it is no container to plugins");
     assert_eq!(podman.look_at(&infra).env("NRI"), None);
     assert_eq!(podman.look_at("member").env("NRI").as_deref(), Some("here"));
     podman.out(&["pod", "rm", "--force", "--time=1", "shop"]);
@@ -38,6 +39,20 @@ fn with_a_name_of_its_own() {
         let adjusted = Adjusted::start(suite, go, &adjustment());
         let pod = create_pod(&adjusted.podman, &["--infra-name=something", "--share=ipc,uts"]);
         is_known(&adjusted, &pod);
+    });
+}
+
+/// Its cgroup is beside those of other containers; the pod is known by the container's id.
+#[test]
+fn without_a_cgroup_for_the_pod() {
+    for_each("podman pod --share-parent=false", |suite, go| {
+        let adjusted = Adjusted::start(suite, go, &adjustment());
+        let podman = &adjusted.podman;
+        create_pod(podman, &["--share-parent=false"]);
+        podman.out(&["pod", "start", "shop"]);
+        let infra = infra_of(podman, "shop");
+        wait_until("the pod", || (of_pod(&adjusted, &infra) == ["RunPodSandbox"]).then_some(()));
+        is_known(&adjusted, &infra);
     });
 }
 
