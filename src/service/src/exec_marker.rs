@@ -121,4 +121,17 @@ mod tests {
         set(dir.path(), "c", "/b".as_ref(), Some(ExecChanges::default())).unwrap();
         assert!(!path.exists());
     }
+
+    #[test]
+    fn the_longest_id_has_a_marker() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("exec")).unwrap();
+        let variable = ExecVariable { name: "A".into(), engine: None, value: Some("1".into()) };
+        let id = "x".repeat(255);
+        let changes = ExecChanges { env: vec![variable], rlimits: Vec::new() };
+        set(dir.path(), &id, "/a".as_ref(), Some(changes)).unwrap();
+        assert!(ExecMarker::path(dir.path(), &id).exists());
+        set(dir.path(), &id, "/a".as_ref(), None).unwrap();
+        assert_eq!(std::fs::read_dir(dir.path().join("exec")).unwrap().count(), 0);
+    }
 }
