@@ -95,8 +95,13 @@ impl Podman {
 
     /// Calls `nrictl` where podman is, without telling it a configuration.
     pub fn nrictl(&self, arguments: &[&str]) -> Ended {
+        self.inside(&ours("nrictl"), arguments)
+    }
+
+    /// Calls a program where podman is.
+    pub fn inside(&self, program: &Path, arguments: &[&str]) -> Ended {
         let mut command = self.script("enter");
-        command.arg(ours("nrictl")).args(arguments);
+        command.arg(program).args(arguments);
         self.run(command)
     }
 

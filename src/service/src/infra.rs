@@ -29,11 +29,19 @@ pub async fn prove(
         Ok(_) => {}
         Err(error) => tracing::warn!(%error, container = draft.key.id, "what it runs cannot be read"),
     }
+    // Podman builds it once, and keeps it when the host's program is upgraded.
+    let image = &draft.identity.image;
+    let hint = match image.starts_with("localhost/podman-pause:") {
+        true => format!(
+            "; if its image has an older catatonit than the host: podman rmi {image}, once no pod has it"
+        ),
+        false => String::new(),
+    };
     tracing::warn!(
         container = draft.key.id,
         pod = draft.identity.pod.id,
         "it has the cgroup or the name of a pod's infra container, and runs neither this host's catatonit -P nor the infra_image of containers.conf: \
-         it is adjusted like any other container"
+         it is adjusted like any other container{hint}"
     );
     let taken = pod(&draft.identity.pod.id).is_some_and(|pod| pod.real);
     let annotations = draft.document.annotations().map(|(k, v)| (k.to_owned(), v.to_owned())).collect();

@@ -57,17 +57,52 @@ fn without_a_cgroup_for_the_pod() {
 }
 
 /// As it is after `apt install podman catatonit`: no configuration names the program.
+fn as_installed(suite: &Suite, go: &Program) -> Adjusted {
+    let podman = Podman::start_as_installed(suite);
+    podman.nrictl(&["install", "podman", "--default"]).success();
+    podman.nrictl(&["start"]).success();
+    let config = json!({"rules": [{"adjust": adjustment()}]});
+    let plugin = podman.connect("10-go", go, &config.to_string());
+    Adjusted { podman, plugin }
+}
+
 #[test]
 fn as_the_distribution_installs_it() {
     for_each("podman pod, catatonit in /usr", |suite, go| {
-        let podman = Podman::start_as_installed(suite);
-        podman.nrictl(&["install", "podman", "--default"]).success();
-        podman.nrictl(&["start"]).success();
-        let config = json!({"rules": [{"adjust": adjustment()}]});
-        let plugin = podman.connect("10-go", go, &config.to_string());
-        let adjusted = Adjusted { podman, plugin };
+        let adjusted = as_installed(suite, go);
         let pod = create_pod(&adjusted.podman, &[]);
         is_known(&adjusted, &pod);
+    });
+}
+
+/// Until 5.5 Podman keeps the image that it has built with the program of then: it is told what to do.
+#[test]
+fn after_an_upgrade_of_its_program() {
+    for_each("podman pod, catatonit upgraded", |suite, go| {
+        let adjusted = as_installed(suite, go);
+        let podman = &adjusted.podman;
+        let pod = create_pod(podman, &[]);
+        is_known(&adjusted, &pod);
+        let upgrade =
+            "cp /usr/bin/catatonit /usr/bin/new && echo >>/usr/bin/new && mv /usr/bin/new /usr/bin/catatonit";
+        podman.inside("/bin/sh".as_ref(), &["-c", upgrade]).success();
+        if suite.version("podman") < (5, 6) {
+            let pod = create_pod(podman, &[]);
+            podman.out(&["pod", "start", "shop"]);
+            let asked = adjusted.plugin.journal.wait_for("CreateContainer", &infra_of(podman, "shop"));
+            assert_eq!(asked["pod"]["id"], *pod, "it is asked about, in its pod");
+            let image = podman.out(&["inspect", "--format", "{{.ImageName}}", &infra_of(podman, "shop")]);
+            let log = podman.log();
+            assert!(log.contains(&format!("podman rmi {image}")), "{log}");
+            podman.out(&["pod", "rm", "--force", "--time=1", "shop"]);
+            wait_until("the end of the pod", || (of_pod(&adjusted, &pod) == ONCE).then_some(()));
+            podman.out(&["rmi", &image]);
+        }
+        let pod = create_pod(podman, &[]);
+        podman.out(&["pod", "start", "shop"]);
+        wait_until("the pod", || (of_pod(&adjusted, &pod) == ["RunPodSandbox"]).then_some(()));
+        let infra = infra_of(podman, "shop");
+        assert_eq!(of_container(&adjusted, &infra), Vec::<String>::new(), "it is known again");
     });
 }
 
