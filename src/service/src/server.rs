@@ -1,7 +1,7 @@
 //! The control socket: a task per connection, which follows one verb from its beginning to its end.
 
 use crate::{
-    channel::Channel,
+    channel::{Channel, Large},
     create::Creation,
     exits::Process,
     record::{Caller, Key, Phase, Record},
@@ -15,6 +15,7 @@ use tokio::net::{UnixListener, UnixStream};
 
 /// Accepts connections until the service ends.
 pub async fn serve(service: Arc<Service>, listener: UnixListener) {
+    let large = Large::default();
     loop {
         let accepted = tokio::select! {
             // First: who is not accepted is the successor's.
@@ -28,9 +29,9 @@ pub async fn serve(service: Arc<Service>, listener: UnixListener) {
                     tracing::warn!(%error, "a control connection was refused");
                     continue;
                 }
-                let service = service.clone();
+                let (service, channel) = (service.clone(), Channel::new(stream, large.clone()));
                 tokio::spawn(async move {
-                    match connection(&service, Channel::new(stream)).await {
+                    match connection(&service, channel).await {
                         Ok(()) | Err(FrameError::Closed) => {}
                         Err(error) => tracing::warn!(%error, "control connection"),
                     }
@@ -55,8 +56,13 @@ fn admit(stream: &UnixStream) -> io::Result<()> {
 }
 
 async fn connection(service: &Arc<Service>, mut channel: Channel) -> Result<(), FrameError> {
+    let mut first = true;
     loop {
-        let (request, fds) = match channel.receive().await {
+        let received = match std::mem::take(&mut first) {
+            true => channel.receive_first().await,
+            false => channel.receive().await,
+        };
+        let (request, fds) = match received {
             Err(FrameError::OtherProtocol(_)) => {
                 let version = env!("CARGO_PKG_VERSION").to_owned();
                 let restarting = service.met_other("that speaks another protocol");
