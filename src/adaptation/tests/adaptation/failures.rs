@@ -174,7 +174,7 @@ async fn a_request_that_no_message_holds_fails_and_the_plugin_stays() {
     let mut big = container("big");
     big.args = vec!["x".repeat(1 << 20); 4];
     let request = CreateContainerRequest { container: Some(big).into(), ..Default::default() };
-    let error = rig.adaptation.create_container(request, async |_| ()).await.unwrap_err();
+    let error = rig.adaptation.create_container(request, async |_| (), async |()| ()).await.unwrap_err();
     assert_eq!(error.fault(), nri_adaptation::Fault::Caller);
     assert!(error.to_string().starts_with("CREATE_CONTAINER of big takes 41"), "{error}");
     rig.create("c").await.unwrap();

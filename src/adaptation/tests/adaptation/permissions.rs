@@ -78,7 +78,7 @@ async fn an_adjustment_fails_the_creation_and_nobody_elses() {
     assert_eq!(rig.names(), ["05-other", "10-a"], "it stays");
     drop(other);
     let request = CreateContainerRequest { container: Some(container("d")).into(), ..Default::default() };
-    let error = rig.adaptation.create_container(request, async |_| ()).await.unwrap_err();
+    let error = rig.adaptation.create_container(request, async |_| (), async |()| ()).await.unwrap_err();
     assert_eq!(error.fault(), Fault::Plugin);
     assert_eq!(error.plugin().unwrap().to_string(), "10-a");
 }
