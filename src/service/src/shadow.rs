@@ -68,6 +68,13 @@ fn compare(path: &str, before: &Value, after: &Value, found: &mut Vec<String>) {
                 compare(&format!("{path}/{}", escaped(name)), &of(old), &of(new), found);
             }
         }
+        (Value::Array(old), Value::Array(new)) if path == "/process/env" => {
+            let without = |list: &[Value], other: &[Value], sign: &str| -> Vec<String> {
+                let changed = list.iter().filter(|entry| !other.contains(entry));
+                changed.map(|entry| format!("{path}: {sign} {}", variable(entry))).collect()
+            };
+            found.extend(without(old, new, "-").into_iter().chain(without(new, old, "+")));
+        }
         (Value::Array(old), Value::Array(new)) => {
             let gone =
                 old.iter().filter(|value| !new.contains(value)).map(|value| format!("{path}: - {value}"));
@@ -81,6 +88,11 @@ fn compare(path: &str, before: &Value, after: &Value, found: &mut Vec<String>) {
         }
         _ => found.push(format!("{path}: {before} -> {after}")),
     }
+}
+
+/// Name of a variable. Values are often secrets, and a log is read by more people than a container's document.
+fn variable(entry: &Value) -> &str {
+    entry.as_str().and_then(|entry| entry.split('=').next()).unwrap_or("(no text)")
 }
 
 /// As RFC 6901 wants it.
@@ -106,6 +118,15 @@ mod tests {
                 r#"/annotations/x~1y: "1" -> null"#,
                 "/new: null -> true"
             ]
+        );
+        let process = |env: Value| json!({"process": {"env": env}});
+        assert_eq!(
+            differences(
+                &process(json!(["A=secret", "B=2"])),
+                &process(json!(["A=other", "B=2", "C=secret"]))
+            ),
+            ["/process/env: - A", "/process/env: + A", "/process/env: + C"],
+            "values are nobody's business"
         );
         assert_eq!(
             differences(&json!([1, 2]), &json!([2, 1])),
