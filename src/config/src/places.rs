@@ -32,7 +32,9 @@ pub enum Owner {
     User {
         /// User id as seen by the process.
         uid: u32,
-        /// `$XDG_RUNTIME_DIR`
+        /// The same as seen from outside of its user namespace, if it is in one.
+        outer: Option<u32>,
+        /// `$XDG_RUNTIME_DIR`, if it is absolute
         runtime_dir: Option<PathBuf>,
     },
 }
@@ -43,7 +45,13 @@ impl Owner {
     /// Root of a user namespace is not root of the host: rootless Podman runs the wrapper as uid 0.
     pub fn of(uid_map: &str, euid: u32, runtime_dir: Option<PathBuf>) -> Self {
         let initial = uid_map.split_whitespace().eq(["0", "0", "4294967295"]);
-        if initial && euid == 0 { Self::Host } else { Self::User { uid: euid, runtime_dir } }
+        if initial && euid == 0 {
+            return Self::Host;
+        }
+        // As the XDG Base Directory Specification wants it: others are ignored. The working directory is nobody's place for sockets.
+        let runtime_dir = runtime_dir.filter(|dir| dir.is_absolute());
+        let outer = if initial { None } else { outer(uid_map, euid) };
+        Self::User { uid: euid, outer, runtime_dir }
     }
 }
 
@@ -53,8 +61,23 @@ pub fn state_dir(owner: &Owner) -> PathBuf {
     match owner {
         Owner::Host => Path::new("/run").join(NAME),
         Owner::User { runtime_dir: Some(dir), .. } => dir.join(NAME),
-        Owner::User { uid, runtime_dir: None } => Path::new("/tmp").join(format!("{NAME}-{uid}")),
+        Owner::User { uid, outer: None, .. } => Path::new("/tmp").join(format!("{NAME}-{uid}")),
+        // Root of a user namespace is another user in each of them.
+        Owner::User { uid, outer: Some(outer), .. } => {
+            Path::new("/tmp").join(format!("{NAME}-{outer}-{uid}"))
+        }
     }
+}
+
+/// Who a user of a user namespace is outside of it.
+fn outer(uid_map: &str, uid: u32) -> Option<u32> {
+    let range = |line: &str| {
+        let mut numbers = line.split_whitespace().map_while(|n| n.parse::<u32>().ok());
+        let (inside, outside, count) = (numbers.next()?, numbers.next()?, numbers.next()?);
+        let at = uid.checked_sub(inside).filter(|at| *at < count)?;
+        outside.checked_add(at)
+    };
+    uid_map.lines().find_map(range)
 }
 
 /// Where a runtime of this base name keeps its containers when it is not told by `--root`.
@@ -89,12 +112,18 @@ mod tests {
             dir(rootless, 0, Some("/run/user/1000")),
             Path::new("/run/user/1000/nri-container-runtime")
         );
-        assert_eq!(dir(rootless, 0, None), Path::new("/tmp/nri-container-runtime-0"));
+        assert_eq!(dir(rootless, 0, None), Path::new("/tmp/nri-container-runtime-1000-0"));
+        assert_eq!(dir(rootless, 3, None), Path::new("/tmp/nri-container-runtime-100002-3"));
+        assert_eq!(dir(host, 1000, None), Path::new("/tmp/nri-container-runtime-1000"));
+        // Neither the working directory nor anything in it.
+        for odd in ["", ".", "run", "../run"] {
+            assert_eq!(dir(host, 1000, Some(odd)), Path::new("/tmp/nri-container-runtime-1000"), "{odd:?}");
+        }
     }
 
     #[test]
     fn roots_of_runtimes() {
-        let user = Owner::User { uid: 0, runtime_dir: None };
+        let user = Owner::User { uid: 0, outer: None, runtime_dir: None };
         for (name, owner, xdg, expected) in [
             ("runc", &Owner::Host, None, "/run/runc"),
             ("runc", &Owner::Host, Some("/x"), "/run/runc"),
