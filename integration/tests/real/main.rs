@@ -8,6 +8,7 @@ mod bundles;
 mod collisions;
 mod create;
 mod exec;
+mod flood;
 mod go;
 mod late_hooks;
 mod meanwhile;
