@@ -209,6 +209,6 @@ mod tests {
             assert!(matches!(error, LookError::Hangs | LookError::TooMany), "{error}");
         }
         let freed = looks.places.acquire_many(MOST as u32);
-        timeout(Duration::from_secs(20), freed).await.unwrap().unwrap();
+        drop(timeout(Duration::from_secs(20), freed).await.unwrap().unwrap());
     }
 }
