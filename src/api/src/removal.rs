@@ -22,6 +22,11 @@ impl<'a> Marked<'a> {
         removal_key(key).map_or(Self::Set(key), Self::Remove)
     }
 
+    /// Whether an entry with this key sets `name`. One with the key `-a` does not: it removes `a`, and `-a` is removed by `--a`.
+    pub fn sets(key: &str, name: &str) -> bool {
+        Marked::parse(key) == Marked::Set(name)
+    }
+
     /// The key itself, either way.
     pub fn key(self) -> &'a str {
         match self {
@@ -40,5 +45,7 @@ mod tests {
         assert_eq!(Marked::parse("--a"), Marked::Remove("-a"));
         assert_eq!(Marked::parse("a-"), Marked::Set("a-"));
         assert_eq!(Marked::parse("-"), Marked::Set("-"));
+        assert!(Marked::sets("a", "a") && Marked::sets("-", "-"));
+        assert!(!Marked::sets("-a", "a") && !Marked::sets("-a", "-a"));
     }
 }

@@ -71,7 +71,9 @@ pub(crate) fn overlay_map<V: Clone + Default>(
     let keys = Keys::of_map(asked);
     for key in keys.removed {
         container.remove(key);
-        adjust.remove(key);
+        if matches!(Marked::parse(key), Marked::Set(_)) {
+            adjust.remove(key); // else it is the removal of another key
+        }
         adjust.insert(removal(key), V::default());
     }
     for key in keys.set {

@@ -32,7 +32,7 @@ pub(crate) fn apply_map(
     let sorted: BTreeMap<_, _> = changes.iter().collect(); // protocol maps have no order
     for name in sorted.keys() {
         if let Marked::Remove(name) = Marked::parse(name)
-            && !changes.contains_key(name)
+            && !(Marked::sets(name, name) && changes.contains_key(name))
         {
             remove_at(spec, &path, name).map_err(in_field(group))?;
         }

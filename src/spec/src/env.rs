@@ -32,7 +32,7 @@ pub(crate) fn apply(
     }
     for entry in &adjust.env {
         if let Marked::Remove(name) = Marked::parse(&entry.key)
-            && !adjust.env.iter().any(|e| e.key == name)
+            && !adjust.env.iter().any(|e| Marked::sets(&e.key, name))
             && let Some(env) = existing_array(spec, &PATH).map_err(in_field("env"))?
         {
             env.retain(|e| name_of(e) != Some(name));

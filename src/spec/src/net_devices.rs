@@ -31,7 +31,7 @@ pub(crate) fn apply(
     let sorted: BTreeMap<_, _> = adjust.linux.net_devices.iter().collect();
     for name in sorted.keys() {
         if let Marked::Remove(name) = Marked::parse(name)
-            && !adjust.linux.net_devices.contains_key(name)
+            && !(Marked::sets(name, name) && adjust.linux.net_devices.contains_key(name))
         {
             remove_at(spec, &PATH, name).map_err(in_field("net devices"))?;
         }

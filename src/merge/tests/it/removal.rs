@@ -114,6 +114,21 @@ fn later_plugins_see_the_container_without_what_was_removed() {
 }
 
 #[test]
+fn removing_a_name_that_begins_with_a_dash_is_not_undone_by_another_removal() {
+    for (two, other) in [
+        (r#"{"annotations": {"-K": "", "--K": ""}}"#, r#"{"annotations": {"--K": ""}}"#),
+        (r#"{"linux": {"sysctl": {"-K": "", "--K": ""}}}"#, r#"{"linux": {"sysctl": {"--K": ""}}}"#),
+        (r#"{"linux": {"netDevices": {"-K": {}, "--K": {}}}}"#, r#"{"linux": {"netDevices": {"--K": {}}}}"#),
+    ] {
+        check(&[(A, two)], two, "");
+        check(&[(A, two), (B, other)], two, "");
+        check(&[(A, other), (B, two)], two, "");
+    }
+    let lists = r#"{"env": [{"key": "--K"}, {"key": "-K"}], "mounts": [{"destination": "--K"}, {"destination": "-K"}]}"#;
+    check(&[(A, lists)], lists, "");
+}
+
+#[test]
 fn a_lone_marker_is_a_key() {
     check(
         &[(A, r#"{"env": [{"key": "-", "value": "v"}]}"#)],
