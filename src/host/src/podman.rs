@@ -5,7 +5,7 @@
 //! `catatonit -P`, byte by byte the host's, or the image that `infra_image` in `containers.conf` names.
 //!
 //! Until 5.5 Podman copies the program into an image that it builds, `localhost/podman-pause`; since then it mounts the host's over an empty root file system. That
-//! one mount counts as the program; any other over it, or one that links could lead there, makes it neither ([`mounts`]).
+//! one mount counts as the program; any other over it, or one that links could lead there, makes it neither (`mounts`).
 //!
 //! Nothing else is known to be safe: libpod knows infra containers by a flag in its database only, a file of SQLite (of bbolt, before 5.0) that is not parsed. conmon's command
 //! line, the bundle and the lists of containers/storage have nothing that a name, a cgroup and an image do not bring about. So an infra container with another
