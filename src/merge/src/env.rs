@@ -8,6 +8,7 @@ use crate::owners::Claims;
 use crate::{MergeError, merged::Merged};
 use nri_api::Marked;
 use nri_api::proto::{ContainerAdjustment, Field, KeyValue};
+use std::collections::HashMap;
 
 pub(crate) fn claim(asked: &ContainerAdjustment, claims: &mut Claims<'_>) -> Result<(), MergeError> {
     keys(asked).claim(Field::Env, claims)
@@ -18,31 +19,29 @@ pub(crate) fn apply(asked: &ContainerAdjustment, merged: &mut Merged) {
     merged.adjust.env.retain(|e| !keys.touch_marked(&e.key));
     for name in &keys.removed {
         merged.adjust.env.push(KeyValue { key: removal(name), ..Default::default() });
-        merged.container.env.retain(|e| name_of(e) != Some(name));
     }
-    for variable in asked.env.iter().filter(|e| matches!(Marked::parse(&e.key), Marked::Set(_))) {
-        merged.adjust.env.push(variable.clone());
-        set(&mut merged.container.env, variable);
-    }
+    merged.container.env.retain(|e| !name_of(e).is_some_and(|name| keys.removed.contains(name)));
+    let set = || asked.env.iter().filter(|e| matches!(Marked::parse(&e.key), Marked::Set(_)));
+    merged.adjust.env.extend(set().cloned());
+    set_all(&mut merged.container.env, set());
 }
 
-/// Sets the first entry of that name, drops any other, or appends one.
-fn set(env: &mut Vec<String>, variable: &KeyValue) {
-    let entry = format!("{}={}", variable.key, variable.value);
-    let mut found = false;
+/// Sets the first entry of each variable's name, drops any other, and appends what is left.
+fn set_all<'a>(env: &mut Vec<String>, variables: impl Iterator<Item = &'a KeyValue> + Clone) {
+    let entry = |variable: &KeyValue| format!("{}={}", variable.key, variable.value);
+    let mut found: HashMap<&str, (&KeyValue, bool)> =
+        variables.clone().map(|v| (v.key.as_str(), (v, false))).collect();
     env.retain_mut(|present| {
-        if name_of(present) != Some(&variable.key) {
+        let Some((variable, found)) = name_of(present).and_then(|name| found.get_mut(name)) else {
             return true;
-        }
-        let first = !std::mem::replace(&mut found, true);
+        };
+        let first = !std::mem::replace(found, true);
         if first {
-            present.clone_from(&entry);
+            *present = entry(variable);
         }
         first
     });
-    if !found {
-        env.push(entry);
-    }
+    env.extend(variables.filter(|v| found.get(&*v.key).is_none_or(|(_, found)| !found)).map(entry));
 }
 
 fn name_of(entry: &str) -> Option<&str> {

@@ -1,6 +1,7 @@
 //! Limits of huge pages, owned by page size; a size that is limited already is replaced.
 
 use crate::MergeError;
+use crate::named::replace_or_push;
 use crate::owners::Claims;
 use nri_api::proto::{Field, LinuxResources};
 
@@ -9,10 +10,5 @@ pub(crate) fn claim(asked: &LinuxResources, claims: &mut Claims<'_>) -> Result<(
 }
 
 pub(crate) fn apply(asked: &LinuxResources, into: &mut LinuxResources) {
-    for limit in &asked.hugepage_limits {
-        match into.hugepage_limits.iter_mut().find(|l| l.page_size == limit.page_size) {
-            Some(present) => *present = limit.clone(),
-            None => into.hugepage_limits.push(limit.clone()),
-        }
-    }
+    replace_or_push(&mut into.hugepage_limits, &asked.hugepage_limits, |limit| &limit.page_size);
 }

@@ -4,6 +4,10 @@
 use nri_api::proto::{ContainerAdjustment, ContainerUpdate};
 use protobuf::MessageDyn;
 use protobuf::reflect::{ReflectFieldRef, ReflectValueRef};
+use std::fmt;
+
+/// As many paths as are noted of one plugin's replies to a request: enough to see what is wrong.
+pub(crate) const MOST: usize = 16;
 
 /// Paths of what has no effect in an adjustment.
 pub(crate) fn in_adjustment(asked: &ContainerAdjustment) -> Vec<String> {
@@ -11,7 +15,7 @@ pub(crate) fn in_adjustment(asked: &ContainerAdjustment) -> Vec<String> {
     if asked.linux.resources.memory.limit.as_ref().is_some_and(|limit| limit.value == 0) {
         found.push("adjust.linux.resources.memory.limit: 0 is no limit".to_owned());
     }
-    unknown(asked, "adjust", &mut found);
+    unknown(asked, &Path { parent: None, name: "adjust" }, &mut found);
     found
 }
 
@@ -21,16 +25,42 @@ pub(crate) fn in_update(asked: &ContainerUpdate) -> Vec<String> {
     if !asked.linux.resources.devices.is_empty() {
         found.push("update.linux.resources.devices".to_owned());
     }
-    unknown(asked, "update", &mut found);
+    unknown(asked, &Path { parent: None, name: "update" }, &mut found);
     found
 }
 
-fn unknown(message: &dyn MessageDyn, path: &str, found: &mut Vec<String>) {
-    let fields = message.special_fields_dyn().unknown_fields();
-    found.extend(fields.iter().map(|(number, _)| format!("{path}.{number}")));
+/// A field, and the message that it is in.
+struct Path<'a> {
+    parent: Option<&'a Path<'a>>,
+    name: &'a str,
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.parent {
+            Some(parent) => write!(f, "{parent}.{}", self.name),
+            None => f.write_str(self.name),
+        }
+    }
+}
+
+/// Numbers of unknown fields, each path once.
+fn unknown(message: &dyn MessageDyn, path: &Path<'_>, found: &mut Vec<String>) {
+    let mut last = 0;
+    for (number, _) in message.special_fields_dyn().unknown_fields() {
+        if found.len() >= MOST {
+            return;
+        }
+        if std::mem::replace(&mut last, number) != number {
+            let unknown = format!("{path}.{number}");
+            if !found.contains(&unknown) {
+                found.push(unknown);
+            }
+        }
+    }
     let mut inner = |value: ReflectValueRef<'_>, name: &str| {
         if let ReflectValueRef::Message(message) = value {
-            unknown(&*message, &format!("{path}.{name}"), found);
+            unknown(&*message, &Path { parent: Some(path), name }, found);
         }
     };
     for field in message.descriptor_dyn().fields() {

@@ -49,6 +49,7 @@ mod memory;
 mod memory_policy;
 mod merged;
 mod mounts;
+mod named;
 mod namespaces;
 mod net_devices;
 mod oom_score_adj;

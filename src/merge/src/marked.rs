@@ -6,7 +6,7 @@ use crate::MergeError;
 use crate::owners::Claims;
 use nri_api::Marked;
 use nri_api::proto::Field;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// The keys of one reply, read once.
 pub(crate) struct Keys<'a> {
@@ -15,6 +15,7 @@ pub(crate) struct Keys<'a> {
     /// Removed, and not set in the same reply; sorted.
     pub(crate) removed: BTreeSet<&'a str>,
     marked: BTreeSet<&'a str>,
+    is_set: HashSet<&'a str>,
 }
 
 impl<'a> Keys<'a> {
@@ -29,8 +30,9 @@ impl<'a> Keys<'a> {
                 }
             }
         }
-        let removed = marked.iter().copied().filter(|key| !set.contains(key)).collect();
-        Self { set, removed, marked }
+        let is_set: HashSet<&str> = set.iter().copied().collect();
+        let removed = marked.iter().copied().filter(|key| !is_set.contains(key)).collect();
+        Self { set, removed, marked, is_set }
     }
 
     /// Keys of a map, sorted.
@@ -48,7 +50,7 @@ impl<'a> Keys<'a> {
 
     /// Whether the reply says anything about `key`.
     pub(crate) fn touch(&self, key: &str) -> bool {
-        self.removed.contains(key) || self.set.contains(&key)
+        self.removed.contains(key) || self.is_set.contains(key)
     }
 
     /// Whether the reply says anything about the key of an entry of the merged adjustment, be it set or a removal.

@@ -1,9 +1,11 @@
 //! Namespaces, owned by type. Unlike with other keys, a removal is a claim too.
 
+use crate::named::replace_or_push;
 use crate::owners::Claims;
 use crate::{MergeError, merged::Merged};
 use nri_api::Marked;
 use nri_api::proto::{ContainerAdjustment, Field};
+use std::collections::HashSet;
 
 pub(crate) fn claim(asked: &ContainerAdjustment, claims: &mut Claims<'_>) -> Result<(), MergeError> {
     asked
@@ -14,15 +16,20 @@ pub(crate) fn claim(asked: &ContainerAdjustment, claims: &mut Claims<'_>) -> Res
 }
 
 pub(crate) fn apply(asked: &ContainerAdjustment, merged: &mut Merged) {
-    for namespace in &asked.linux.namespaces {
-        let (container, adjust) = merged.linux();
-        let kind = Marked::parse(&namespace.type_);
-        let place = container.namespaces.iter().position(|n| n.type_ == kind.key());
-        match (kind, place) {
-            (Marked::Set(_), Some(place)) => container.namespaces[place] = namespace.clone(),
-            (Marked::Set(_), None) => container.namespaces.push(namespace.clone()),
-            (Marked::Remove(kind), _) => container.namespaces.retain(|n| n.type_ != kind),
-        }
-        adjust.namespaces.push(namespace.clone());
+    let asked = &asked.linux.namespaces;
+    if asked.is_empty() {
+        return;
     }
+    let (container, adjust) = merged.linux();
+    let (mut set, mut removed) = (Vec::new(), HashSet::new());
+    for namespace in asked {
+        match Marked::parse(&namespace.type_) {
+            Marked::Set(_) => set.push(namespace.clone()),
+            Marked::Remove(kind) => drop(removed.insert(kind)),
+        }
+    }
+    // By their claims no type is both.
+    container.namespaces.retain(|n| !removed.contains(&*n.type_));
+    replace_or_push(&mut container.namespaces, &set, |n| &n.type_);
+    adjust.namespaces.extend_from_slice(asked);
 }

@@ -28,7 +28,7 @@ pub struct CreateOutcome {
     pub consulted: Vec<PluginId>,
     /// Updates that conflict and whose failure their plugin asked to ignore. They left no trace in `updates`.
     pub failed: Vec<FailedUpdate>,
-    /// What plugins asked for and the protocol's semantics give no meaning.
+    /// What plugins asked for and the protocol's semantics give no meaning: of each plugin the first sixteen paths.
     pub ignored: Vec<Ignored>,
 }
 

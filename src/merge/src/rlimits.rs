@@ -1,5 +1,6 @@
 //! Resource limits of the process, owned by type; a type that the container has already is replaced.
 
+use crate::named::replace_or_push;
 use crate::owners::Claims;
 use crate::{MergeError, merged::Merged};
 use nri_api::proto::{ContainerAdjustment, Field};
@@ -9,11 +10,6 @@ pub(crate) fn claim(asked: &ContainerAdjustment, claims: &mut Claims<'_>) -> Res
 }
 
 pub(crate) fn apply(asked: &ContainerAdjustment, merged: &mut Merged) {
-    for limit in &asked.rlimits {
-        match merged.container.rlimits.iter_mut().find(|l| l.type_ == limit.type_) {
-            Some(present) => *present = limit.clone(),
-            None => merged.container.rlimits.push(limit.clone()),
-        }
-        merged.adjust.rlimits.push(limit.clone());
-    }
+    replace_or_push(&mut merged.container.rlimits, &asked.rlimits, |limit| &limit.type_);
+    merged.adjust.rlimits.extend_from_slice(&asked.rlimits);
 }

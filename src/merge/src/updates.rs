@@ -4,6 +4,7 @@ use crate::owners::Owners;
 use crate::{FailedUpdate, Ignored, MergeError, UpdatesOutcome, evictions, ignored, resources};
 use nri_api::PluginId;
 use nri_api::proto::{ContainerEviction, ContainerUpdate, LinuxResources};
+use std::collections::HashMap;
 
 /// Merges updates that no request of an engine is behind: those that plugins answer to Synchronize and StopContainer,
 /// and those that one plugin sends unsolicited.
@@ -129,40 +130,63 @@ impl Collected {
         self.consult(plugin);
         self.failed.extend(plan.failed);
         evictions::add(&mut self.evictions, plan.evictions);
-        for update in plan.updates {
-            self.ignore(plugin, &update.container_id, ignored::in_update(&update));
-            self.merge(&update);
+        for update in &plan.updates {
+            self.ignore(plugin, &update.container_id, ignored::in_update(update));
         }
+        self.merge(plan.updates);
     }
 
-    /// Notes what of a reply has no effect.
+    /// Notes what of a reply has no effect, as far as there is room.
     pub(crate) fn ignore(&mut self, plugin: &PluginId, container: &str, paths: Vec<String>) {
-        self.ignored.extend(paths.into_iter().map(|what| Ignored {
+        if paths.is_empty() {
+            return;
+        }
+        let noted = self.ignored.iter().filter(|i| i.plugin == *plugin).count();
+        let room = ignored::MOST.saturating_sub(noted);
+        self.ignored.extend(paths.into_iter().take(room).map(|what| Ignored {
             plugin: plugin.clone(),
             container: container.to_owned(),
             what,
         }));
     }
 
-    fn merge(&mut self, update: &ContainerUpdate) {
-        let id = &update.container_id;
-        let place = self.updates.iter().position(|u| u.container_id == *id).unwrap_or_else(|| {
-            self.updates.push(ContainerUpdate {
-                container_id: id.clone(),
-                ignore_failure: true,
-                ..Default::default()
-            });
-            self.updates.len() - 1
-        });
-        let merged = &mut self.updates[place];
-        merged.ignore_failure &= update.ignore_failure;
-        if update.linux.resources.is_some() {
-            let into = &mut merged.linux.mut_or_insert_default().resources;
-            if into.is_none() {
-                let base = self.base.as_ref().filter(|(requested, _)| requested == id);
-                *into = Some(base.map(|(_, resources)| resources.clone()).unwrap_or_default()).into();
+    /// Merges one reply's updates: first those of one container, then with what others asked for it.
+    fn merge(&mut self, updates: Vec<ContainerUpdate>) {
+        let mut changes: Vec<ContainerUpdate> = Vec::new();
+        let mut places = HashMap::new();
+        for mut update in updates {
+            let Some(change) = places.get(&update.container_id).map(|at: &usize| &mut changes[*at]) else {
+                places.insert(update.container_id.clone(), changes.len());
+                changes.push(update);
+                continue;
+            };
+            change.ignore_failure &= update.ignore_failure;
+            if let Some(more) = update.linux.mut_or_insert_default().resources.take() {
+                resources::join(more, change.linux.mut_or_insert_default().resources.mut_or_insert_default());
             }
-            resources::apply_all(&update.linux.resources, into.mut_or_insert_default());
+        }
+        let places: HashMap<String, usize> =
+            self.updates.iter().enumerate().map(|(at, u)| (u.container_id.clone(), at)).collect();
+        for change in changes {
+            let id = change.container_id;
+            let place = places.get(&id).copied().unwrap_or_else(|| {
+                self.updates.push(ContainerUpdate {
+                    container_id: id.clone(),
+                    ignore_failure: true,
+                    ..Default::default()
+                });
+                self.updates.len() - 1
+            });
+            let merged = &mut self.updates[place];
+            merged.ignore_failure &= change.ignore_failure;
+            if change.linux.resources.is_some() {
+                let into = &mut merged.linux.mut_or_insert_default().resources;
+                if into.is_none() {
+                    let base = self.base.as_ref().filter(|(requested, _)| *requested == id);
+                    *into = Some(base.map(|(_, resources)| resources.clone()).unwrap_or_default()).into();
+                }
+                resources::apply_all(&change.linux.resources, into.mut_or_insert_default());
+            }
         }
     }
 }

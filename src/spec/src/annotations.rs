@@ -1,12 +1,12 @@
 //! Annotations: `annotations`.
 
 use crate::context::ApplyContext;
-use crate::edit::{in_field, remove_at, set_at};
+use crate::edit::{in_field, remove_all_at, set_at};
 use crate::error::ApplyError;
 use crate::read::{Object, Read, field_or_default, map, text};
-use nri_api::{Marked, proto::ContainerAdjustment};
+use nri_api::{Marked, proto::ContainerAdjustment, removal_key};
 use serde_json::Value;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 pub(crate) fn read(spec: &Object) -> Read<HashMap<String, String>> {
     field_or_default(spec, "annotations", map(text))
@@ -30,17 +30,17 @@ pub(crate) fn apply_map(
 ) -> Result<(), ApplyError> {
     let path: Vec<&str> = path.iter().copied().chain([key]).collect();
     let sorted: BTreeMap<_, _> = changes.iter().collect(); // protocol maps have no order
-    for name in sorted.keys() {
-        if let Marked::Remove(name) = Marked::parse(name)
-            && !(Marked::sets(name, name) && changes.contains_key(name))
-        {
-            remove_at(spec, &path, name).map_err(in_field(group))?;
-        }
-    }
+    remove_all_at(spec, &path, &removed(changes)).map_err(in_field(group))?;
     for (name, value) in sorted {
         if let Marked::Set(name) = Marked::parse(name) {
             set_at(spec, &path, name, value.as_str()).map_err(in_field(group))?;
         }
     }
     Ok(())
+}
+
+/// The keys that a map removes and does not set.
+pub(crate) fn removed<V>(changes: &HashMap<String, V>) -> HashSet<&str> {
+    let marked = changes.keys().filter_map(|key| removal_key(key));
+    marked.filter(|key| !(Marked::sets(key, key) && changes.contains_key(*key))).collect()
 }

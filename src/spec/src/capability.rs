@@ -21,6 +21,7 @@ pub use version::{Kind, Runtime, Version};
 use crate::document::Document;
 use nri_api::proto::{Field, FieldOwners};
 use protobuf::Enum;
+use std::cell::LazyCell;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
@@ -69,9 +70,13 @@ pub fn check(
     runtime: &Runtime,
     host: &Host,
 ) -> Result<(), AllBeyond> {
+    let injectors = LazyCell::new(|| {
+        let owners = owners.compound.get(&Field::CdiDevices.value()).into_iter();
+        owners.flat_map(|c| c.owners.values()).map(String::as_str).collect::<BTreeSet<_>>()
+    });
     let beyond = |asked: asked::Asked| {
         let lack = lack(asked.feature, runtime, host)?;
-        let plugins = owners_of(&asked.claims, owners);
+        let plugins = owners_of(&asked.claims, owners, &injectors);
         Some(Beyond { field: asked.field, plugins, runtime: runtime.clone(), lack })
     };
     let all: Vec<_> = asked::asked(before.value(), after.value()).into_iter().filter_map(beyond).collect();
@@ -79,22 +84,21 @@ pub fn check(
 }
 
 /// Who set any of these fields; if nobody did, who injected CDI devices, whose edits may have.
-fn owners_of(claims: &[(Field, Option<String>)], owners: &FieldOwners) -> Vec<String> {
-    let keyed = |field: &Field| owners.compound.get(&field.value());
-    let mut names: Vec<&str> = claims
+fn owners_of<'a>(
+    claims: &[(Field, Option<String>)],
+    owners: &'a FieldOwners,
+    injectors: &LazyCell<BTreeSet<&'a str>, impl FnOnce() -> BTreeSet<&'a str>>,
+) -> Vec<String> {
+    let mut names: BTreeSet<&str> = claims
         .iter()
         .filter_map(|(field, key)| match key {
             None => owners.simple.get(&field.value()),
-            Some(key) => keyed(field)?.owners.get(key),
+            Some(key) => owners.compound.get(&field.value())?.owners.get(key),
         })
         .map(String::as_str)
         .collect();
     if names.is_empty() {
-        names = keyed(&Field::CdiDevices)
-            .into_iter()
-            .flat_map(|c| c.owners.values())
-            .map(String::as_str)
-            .collect();
+        names.clone_from(injectors);
     }
     // Several contributors are joined by commas; a leading dash marks one that removed what another had set.
     let names = names.iter().flat_map(|n| n.split(',')).map(|n| n.trim_start_matches('-').to_owned());

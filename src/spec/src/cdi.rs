@@ -21,6 +21,9 @@ use crate::read::Object;
 use crate::{device_rules, devices, env, hooks, mounts, net_devices};
 use nri_api::proto::ContainerAdjustment;
 use serde_json::Value;
+use std::collections::HashSet;
+
+const GIDS: [&str; 3] = ["process", "user", "additionalGids"];
 
 pub(crate) fn apply(
     spec: &mut Value,
@@ -31,33 +34,67 @@ pub(crate) fn apply(
         return Ok(());
     }
     let names: Vec<&str> = adjust.CDI_devices.iter().map(|d| d.name.as_str()).collect();
-    for edits in ctx.cdi.resolve(&names)? {
-        apply_edits(spec, &edits, ctx)?;
+    let all = ctx.cdi.resolve(&names)?;
+    let mut lists = Lists::default();
+    for edits in &all {
+        apply_edits(spec, edits, ctx, &mut lists)?;
     }
-    Ok(())
+    lists.lay_into(spec)
 }
 
-fn apply_edits(spec: &mut Value, edits: &Edits, ctx: &ApplyContext<'_>) -> Result<(), ApplyError> {
+/// What goes into lists where it takes the place of others: gathered from all edits, since both devices and the document's entries may
+/// be many. The lists themselves are made in the order of the edits.
+#[derive(Default)]
+struct Lists<'a> {
+    env: Vec<(&'a str, String)>,
+    nodes: Vec<(&'a str, Value)>,
+    mounts: Vec<(&'a str, Value)>,
+    gids: Vec<u32>,
+}
+
+impl Lists<'_> {
+    fn lay_into(self, spec: &mut Value) -> Result<(), ApplyError> {
+        let field = in_field("CDI devices");
+        if !self.env.is_empty() {
+            env::set_all(array(spec, &env::PATH).map_err(&field)?, self.env);
+        }
+        devices::replace(spec, self.nodes)?;
+        mounts::replace(spec, self.mounts)?;
+        if !self.gids.is_empty() {
+            let gids = array(spec, &GIDS).map_err(&field)?;
+            let mut known: HashSet<u64> = gids.iter().filter_map(Value::as_u64).collect();
+            gids.extend(self.gids.into_iter().filter(|gid| known.insert((*gid).into())).map(Value::from));
+        }
+        Ok(())
+    }
+}
+
+fn apply_edits<'a>(
+    spec: &mut Value,
+    edits: &'a Edits,
+    ctx: &ApplyContext<'_>,
+    lists: &mut Lists<'a>,
+) -> Result<(), ApplyError> {
     let field = in_field("CDI devices");
     for variable in &edits.env {
+        array(spec, &env::PATH).map_err(&field)?;
         let name = variable.split_once('=').map_or(variable.as_str(), |(name, _)| name);
-        env::set(array(spec, &["process", "env"]).map_err(&field)?, name, variable);
+        lists.env.push((name, variable.clone()));
     }
     for node in &edits.device_nodes {
-        apply_node(spec, node, ctx)?;
+        lists.nodes.push((&node.path, apply_node(spec, node, ctx)?));
     }
     for device in &edits.net_devices {
         let value = net_devices::to_oci(&device.name);
         set_at(spec, &["linux", "netDevices"], &device.host_interface_name, value).map_err(&field)?;
     }
+    let is_mapped = !edits.mounts.is_empty() && has_user_namespace(spec);
     for mount in &edits.mounts {
+        array(spec, &mounts::PATH).map_err(in_field("mounts"))?;
         let mut options = mount.options.clone();
-        options.extend(id_mapping(spec, mount).map(str::to_owned));
-        mounts::remove(spec, &mount.container_path)?;
-        mounts::add(spec, mounts::to_oci(&mount.container_path, &mount.kind, &mount.host_path, &options))?;
-    }
-    if !edits.mounts.is_empty() {
-        mounts::sort(spec, |a, b| mounts::parts(a).cmp(&mounts::parts(b)))?;
+        options.extend(is_mapped.then(|| id_mapping(mount)).flatten().map(str::to_owned));
+        let value = mounts::to_oci(&mount.container_path, &mount.kind, &mount.host_path, &options);
+        lists.mounts.push((&mount.container_path, value));
     }
     for hook in &edits.hooks {
         let value = hooks::to_oci(&hook.path, &hook.args, &hook.env, hook.timeout);
@@ -67,16 +104,14 @@ fn apply_edits(spec: &mut Value, edits: &Edits, ctx: &ApplyContext<'_>) -> Resul
         set_at(spec, &["linux"], "intelRdt", rdt.clone()).map_err(&field)?;
     }
     for &gid in edits.additional_gids.iter().filter(|gid| **gid != 0) {
-        let gids = array(spec, &["process", "user", "additionalGids"]).map_err(&field)?;
-        if !gids.iter().any(|g| g.as_u64() == Some(u64::from(gid))) {
-            gids.push(gid.into());
-        }
+        array(spec, &GIDS).map_err(&field)?;
+        lists.gids.push(gid);
     }
     Ok(())
 }
 
-/// Adds a device node and the rule to use it; what the edit leaves open is taken from the host, the owner from the process.
-fn apply_node(spec: &mut Value, node: &DeviceNode, ctx: &ApplyContext<'_>) -> Result<(), ApplyError> {
+/// A device node, and in the document the rule to use it; what the edit leaves open is taken from the host, the owner from the process.
+fn apply_node(spec: &mut Value, node: &DeviceNode, ctx: &ApplyContext<'_>) -> Result<Value, ApplyError> {
     let host_path = if node.host_path.is_empty() { &node.path } else { &node.host_path };
     let host = (ctx.device)(host_path);
     let is_specified = !node.kind.is_empty() && (node.major != 0 || node.kind == "p");
@@ -113,8 +148,7 @@ fn apply_node(spec: &mut Value, node: &DeviceNode, ctx: &ApplyContext<'_>) -> Re
             entry.insert(key.into(), value.into());
         }
     }
-    devices::remove(spec, &node.path)?;
-    devices::add(spec, entry)?;
+    array(spec, &devices::NODES).map_err(in_field("devices"))?;
     if matches!(kind, "b" | "c") {
         let access = match node.permissions.as_str() {
             "" => "rwm",
@@ -123,15 +157,16 @@ fn apply_node(spec: &mut Value, node: &DeviceNode, ctx: &ApplyContext<'_>) -> Re
         };
         device_rules::add(spec, device_rules::to_oci(true, kind, Some(major), Some(minor), access))?;
     }
-    Ok(())
+    Ok(entry.into())
+}
+
+fn has_user_namespace(spec: &Value) -> bool {
+    let namespaces = spec.get("linux").and_then(|l| l.get("namespaces")).and_then(Value::as_array);
+    namespaces.into_iter().flatten().any(|n| n.get("type").and_then(Value::as_str) == Some("user"))
 }
 
 /// In a user namespace a bind mount has to be mapped, or its files belong to nobody.
-fn id_mapping(spec: &Value, mount: &Mount) -> Option<&'static str> {
-    let namespaces = spec.get("linux")?.get("namespaces")?.as_array()?;
-    if !namespaces.iter().any(|n| n.get("type").and_then(Value::as_str) == Some("user")) {
-        return None;
-    }
+fn id_mapping(mount: &Mount) -> Option<&'static str> {
     let mut option = (mount.kind == "bind").then_some("idmap");
     for given in &mount.options {
         match given.as_str() {

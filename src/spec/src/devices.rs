@@ -5,16 +5,18 @@
 
 use crate::context::ApplyContext;
 use crate::device_rules;
-use crate::edit::{array, existing_array, in_field, is_named, put};
+use crate::edit::{array, existing_array, in_field, put};
 use crate::error::ApplyError;
+use crate::named;
 use crate::read::{Object, Read, field_or_default, integer, list, object, optional, text};
 use nri_api::{
     Marked,
     proto::{ContainerAdjustment, LinuxDevice},
 };
 use serde_json::Value;
+use std::collections::HashSet;
 
-const NODES: [&str; 2] = ["linux", "devices"];
+pub(crate) const NODES: [&str; 2] = ["linux", "devices"];
 
 pub(crate) fn read(linux: &Object) -> Read<Vec<LinuxDevice>> {
     field_or_default(linux, "devices", list(read_one))
@@ -40,13 +42,11 @@ pub(crate) fn apply(
     _: &ApplyContext<'_>,
 ) -> Result<(), ApplyError> {
     let devices = &adjust.linux.devices;
-    for device in devices {
-        let path = Marked::parse(&device.path).key();
-        if path.is_empty() {
-            return Err(ApplyError::Invalid { field: "device", value: String::new(), why: "has no path" });
-        }
-        remove(spec, path)?;
+    let paths: HashSet<&str> = devices.iter().map(|d| Marked::parse(&d.path).key()).collect();
+    if paths.contains("") {
+        return Err(ApplyError::Invalid { field: "device", value: String::new(), why: "has no path" });
     }
+    remove(spec, &paths)?;
     for device in devices.iter().filter(|d| matches!(Marked::parse(&d.path), Marked::Set(_))) {
         let mut node = Object::new();
         node.insert("path".into(), device.path.as_str().into());
@@ -57,7 +57,7 @@ pub(crate) fn apply(
         put(&mut node, "uid", &device.uid);
         put(&mut node, "gid", &device.gid);
         let access = if device.type_ == "b" { "rwm" } else { "rw" };
-        add(spec, node)?;
+        array(spec, &NODES).map_err(in_field("devices"))?.push(node.into());
         device_rules::add(
             spec,
             device_rules::to_oci(true, &device.type_, Some(device.major), Some(device.minor), access),
@@ -66,14 +66,22 @@ pub(crate) fn apply(
     Ok(())
 }
 
-pub(crate) fn remove(spec: &mut Value, path: &str) -> Result<(), ApplyError> {
-    if let Some(nodes) = existing_array(spec, &NODES).map_err(in_field("devices"))? {
-        nodes.retain(|n| !is_named(n, "path", path));
+/// Nodes that edits of CDI ask for: each in place of any other of its path.
+pub(crate) fn replace(spec: &mut Value, nodes: Vec<(&str, Value)>) -> Result<(), ApplyError> {
+    if nodes.is_empty() {
+        return Ok(());
     }
+    remove(spec, &nodes.iter().map(|(path, _)| *path).collect())?;
+    let nodes = named::last_of_each(nodes).into_iter().map(|(_, node)| node);
+    array(spec, &NODES).map_err(in_field("devices"))?.extend(nodes);
     Ok(())
 }
 
-pub(crate) fn add(spec: &mut Value, node: Object) -> Result<(), ApplyError> {
-    array(spec, &NODES).map_err(in_field("devices"))?.push(node.into());
+fn remove(spec: &mut Value, paths: &HashSet<&str>) -> Result<(), ApplyError> {
+    if !paths.is_empty()
+        && let Some(nodes) = existing_array(spec, &NODES).map_err(in_field("devices"))?
+    {
+        named::remove(nodes, named::under("path"), paths);
+    }
     Ok(())
 }

@@ -3,11 +3,12 @@
 //! Some engines send an update with only what changed, others their whole document again; [`changed`] makes the second into the first.
 //! A missing field is "not given", never "taken away". Nulls are dropped on every way: runtimes crash on some of them.
 
-use crate::edit::{replace_or_push, set};
-use crate::hugepages;
-use crate::number::same;
+use crate::edit::set;
+use crate::number::{ByValue, same};
 use crate::read::Object;
+use crate::{hugepages, named};
 use serde_json::Value;
+use std::collections::{HashMap, HashSet};
 
 /// What `new` gives that `old` does not have: an object, empty when nothing differs. Numbers are compared by value; huge page limits by
 /// page size; any other list is given whole.
@@ -34,13 +35,16 @@ pub(crate) fn overlay_object(base: &mut Object, top: &Object) {
             (_, Value::Null) => {}
             (Some(Value::Object(old)), Value::Object(new)) => overlay_object(old, new),
             (Some(Value::Array(old)), Value::Array(new)) if key == hugepages::FIELD => {
-                for (size, entry) in limits(new) {
-                    match size {
-                        Some(size) => replace_or_push(old, hugepages::KEY, size, entry),
-                        None if old.iter().any(|o| same(o, &entry)) => {}
-                        None => old.push(entry),
-                    }
-                }
+                let size = named::under(hugepages::KEY);
+                let mut nameless: HashSet<_> =
+                    old.iter().filter(|o| size(o).is_none()).map(ByValue).collect();
+                let new = limits(new);
+                let wanted: Vec<bool> = new
+                    .iter()
+                    .map(|(size, limit)| size.is_some() || nameless.insert(ByValue(limit)))
+                    .collect();
+                let new = new.into_iter().zip(wanted).filter(|(_, wanted)| *wanted).map(|(limit, _)| limit);
+                named::replace_or_push(old, size, new.collect());
             }
             _ => set(base, key, without_nulls(value)),
         }
@@ -77,9 +81,8 @@ fn changed_object(old: &Object, new: &Object) -> Object {
             (None | Some(Value::Null), Value::Object(new)) => non_empty(changed_object(&Object::new(), new)),
             (Some(Value::Array(old)), Value::Array(new)) if key == hugepages::FIELD => {
                 let old = limits(old);
-                let is_new = |limit: &(Option<&str>, Value)| {
-                    !old.iter().any(|o| o.0 == limit.0 && same(&o.1, &limit.1))
-                };
+                let old: HashSet<_> = old.iter().map(|(size, limit)| (*size, ByValue(limit))).collect();
+                let is_new = |limit: &(Option<&str>, Value)| !old.contains(&(limit.0, ByValue(&limit.1)));
                 let new: Vec<Value> =
                     limits(new).into_iter().filter(is_new).map(|(_, limit)| limit).collect();
                 (!new.is_empty()).then(|| new.into())
@@ -101,10 +104,11 @@ fn non_empty(object: Object) -> Option<Value> {
 /// Huge page limits with their page sizes; of several for one size the last counts.
 fn limits(list: &[Value]) -> Vec<(Option<&str>, Value)> {
     let mut result: Vec<(Option<&str>, Value)> = Vec::new();
+    let mut places = HashMap::new();
     for limit in list.iter().filter(|l| !l.is_null()) {
         let size = limit.get(hugepages::KEY).and_then(Value::as_str);
-        match result.iter_mut().find(|(other, _)| size.is_some() && *other == size) {
-            Some(earlier) => earlier.1 = without_nulls(limit),
+        match size.and_then(|size| places.insert(size, *places.get(size).unwrap_or(&result.len()))) {
+            Some(earlier) => result[earlier].1 = without_nulls(limit),
             None => result.push((size, without_nulls(limit))),
         }
     }

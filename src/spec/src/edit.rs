@@ -6,6 +6,7 @@ use crate::read::Object;
 use nri_api::Optional;
 use protobuf::MessageField;
 use serde_json::Value;
+use std::collections::HashSet;
 
 /// Tells which group of fields met a document that does not follow the specification.
 pub(crate) fn in_field(field: &'static str) -> impl Fn(WrongType) -> ApplyError {
@@ -69,26 +70,14 @@ pub(crate) fn remove_at(root: &mut Value, path: &[&str], key: &str) -> Result<()
     Ok(())
 }
 
-/// Whether an entry of a list has this name under `key`.
-pub(crate) fn is_named(entry: &Value, key: &str, name: &str) -> bool {
-    entry.get(key).and_then(Value::as_str) == Some(name)
-}
-
-/// Puts an entry in place of those of the same name, or at the end.
-pub(crate) fn replace_or_push(list: &mut Vec<Value>, key: &str, name: &str, entry: Value) {
-    match list.iter().position(|e| is_named(e, key, name)) {
-        None => list.push(entry),
-        Some(at) => {
-            if !same(&list[at], &entry) {
-                list[at] = entry;
-            }
-            let mut index = 0;
-            list.retain(|e| {
-                index += 1;
-                index <= at + 1 || !is_named(e, key, name)
-            });
-        }
+/// Removes these fields of the object at a path, those that are there. One by one, each would move all that come after it.
+pub(crate) fn remove_all_at(root: &mut Value, path: &[&str], keys: &HashSet<&str>) -> Result<(), WrongType> {
+    if !keys.is_empty()
+        && let Some(object) = existing_object(root, path)?
+    {
+        object.retain(|key, _| !keys.contains(key.as_str()));
     }
+    Ok(())
 }
 
 fn at<'a>(root: &'a mut Value, path: &[&str], make: impl Fn() -> Value) -> Result<&'a mut Value, WrongType> {

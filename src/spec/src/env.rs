@@ -5,11 +5,17 @@
 use crate::context::ApplyContext;
 use crate::edit::{array, existing_array, in_field};
 use crate::error::ApplyError;
+use crate::named;
 use crate::read::{Object, Read, field_or_default, list, text};
-use nri_api::{Marked, proto::ContainerAdjustment};
+use nri_api::{
+    Marked,
+    proto::{ContainerAdjustment, KeyValue},
+    removal_key,
+};
 use serde_json::Value;
+use std::collections::HashSet;
 
-const PATH: [&str; 2] = ["process", "env"];
+pub(crate) const PATH: [&str; 2] = ["process", "env"];
 
 pub(crate) fn read(process: &Object) -> Read<Vec<String>> {
     field_or_default(process, "env", list(text))
@@ -30,34 +36,32 @@ pub(crate) fn apply(
             });
         }
     }
-    for entry in &adjust.env {
-        if let Marked::Remove(name) = Marked::parse(&entry.key)
-            && !adjust.env.iter().any(|e| Marked::sets(&e.key, name))
-            && let Some(env) = existing_array(spec, &PATH).map_err(in_field("env"))?
-        {
-            env.retain(|e| name_of(e) != Some(name));
-        }
+    let is_set = |entry: &&KeyValue| Marked::sets(&entry.key, &entry.key);
+    let set: HashSet<&str> = adjust.env.iter().filter(is_set).map(|e| e.key.as_str()).collect();
+    let removed = adjust.env.iter().filter_map(|e| removal_key(&e.key)).filter(|name| !set.contains(name));
+    let removed: HashSet<&str> = removed.collect();
+    if !removed.is_empty()
+        && let Some(env) = existing_array(spec, &PATH).map_err(in_field("env"))?
+    {
+        named::remove(env, name_of, &removed);
     }
-    for entry in &adjust.env {
-        if let Marked::Set(name) = Marked::parse(&entry.key) {
-            let env = array(spec, &PATH).map_err(in_field("env"))?;
-            set(env, name, &format!("{name}={}", entry.value));
-        }
+    let variables: Vec<_> = adjust
+        .env
+        .iter()
+        .filter(is_set)
+        .map(|e| (e.key.as_str(), format!("{}={}", e.key, e.value)))
+        .collect();
+    if variables.is_empty() {
+        return Ok(());
     }
+    set_all(array(spec, &PATH).map_err(in_field("env"))?, variables);
     Ok(())
 }
 
-/// Puts `NAME=value` in the place of `NAME`, or at the end. Should the name be there several times, all but the first go.
-pub(crate) fn set(env: &mut Vec<Value>, name: &str, variable: &str) {
-    let Some(first) = env.iter().position(|e| name_of(e) == Some(name)) else {
-        return env.push(variable.into());
-    };
-    env[first] = variable.into();
-    let mut index = 0;
-    env.retain(|e| {
-        index += 1;
-        index <= first + 1 || name_of(e) != Some(name)
-    });
+/// Puts each `NAME=value` in the place of `NAME`, or at the end. Should a name be there several times, all but the first go.
+pub(crate) fn set_all(env: &mut Vec<Value>, variables: Vec<(&str, String)>) {
+    let variables = variables.into_iter().map(|(name, variable)| (Some(name), variable.into())).collect();
+    named::replace_or_push(env, name_of, variables);
 }
 
 fn name_of(entry: &Value) -> Option<&str> {

@@ -1,8 +1,9 @@
 //! Huge page limits: `linux.resources.hugepageLimits`, by page size.
 
 use crate::context::ApplyContext;
-use crate::edit::{array, in_field, replace_or_push};
+use crate::edit::{array, in_field};
 use crate::error::ApplyError;
+use crate::named;
 use crate::read::{Object, Read, field_or_default, integer, list, object, text};
 use nri_api::proto::{ContainerAdjustment, HugepageLimit};
 use serde_json::{Value, json};
@@ -30,24 +31,26 @@ pub(crate) fn apply(
     adjust: &ContainerAdjustment,
     _: &ApplyContext<'_>,
 ) -> Result<(), ApplyError> {
-    for limit in &adjust.linux.resources.hugepage_limits {
-        if limit.page_size.is_empty() {
-            return Err(ApplyError::Invalid {
-                field: "hugepage limit",
-                value: String::new(),
-                why: "has no page size",
-            });
-        }
-        let list = array(spec, &["linux", "resources", FIELD]).map_err(in_field("hugepage limits"))?;
-        replace_or_push(list, KEY, &limit.page_size, to_oci(limit));
+    let limits = &adjust.linux.resources.hugepage_limits;
+    if limits.iter().any(|l| l.page_size.is_empty()) {
+        return Err(ApplyError::Invalid {
+            field: "hugepage limit",
+            value: String::new(),
+            why: "has no page size",
+        });
     }
+    if limits.is_empty() {
+        return Ok(());
+    }
+    let entries = limits.iter().map(|l| (Some(l.page_size.as_str()), to_oci(l))).collect();
+    let list = array(spec, &["linux", "resources", FIELD]).map_err(in_field("hugepage limits"))?;
+    named::replace_or_push(list, named::under(KEY), entries);
     Ok(())
 }
 
 /// One limit per page size: the last one given counts.
-pub(crate) fn by_size(limits: &[HugepageLimit]) -> Vec<&HugepageLimit> {
-    let is_last = |i: usize| limits[i + 1..].iter().all(|later| later.page_size != limits[i].page_size);
-    limits.iter().enumerate().filter(|(i, _)| is_last(*i)).map(|(_, limit)| limit).collect()
+pub(crate) fn by_size(limits: &[HugepageLimit]) -> Vec<(&str, &HugepageLimit)> {
+    named::last_of_each(limits.iter().map(|limit| (limit.page_size.as_str(), limit)).collect())
 }
 
 pub(crate) fn to_oci(limit: &HugepageLimit) -> Value {

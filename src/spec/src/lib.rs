@@ -43,6 +43,7 @@ mod io_priority;
 mod memory;
 mod memory_policy;
 mod mounts;
+mod named;
 mod namespaces;
 mod net_devices;
 mod number;

@@ -4,15 +4,18 @@
 //! mount, all are sorted, so that parents come before what lies below them.
 
 use crate::context::{ApplyContext, Propagation};
-use crate::edit::{array, existing_array, in_field, is_named, put_list, put_text, set_at};
+use crate::edit::{array, existing_array, in_field, put_list, put_text, set_at};
 use crate::error::ApplyError;
+use crate::named;
 use crate::read::{Object, Read, field_or_default, list, object, text};
 use nri_api::{
     Marked,
     proto::{ContainerAdjustment, Mount},
 };
 use serde_json::Value;
-use std::cmp::Ordering;
+use std::collections::HashSet;
+
+pub(crate) const PATH: [&str; 1] = ["mounts"];
 
 pub(crate) fn read(spec: &Object) -> Read<Vec<Mount>> {
     field_or_default(spec, "mounts", list(read_one))
@@ -36,41 +39,43 @@ pub(crate) fn apply(
     if adjust.mounts.is_empty() {
         return Ok(());
     }
-    for mount in &adjust.mounts {
-        let destination = Marked::parse(&mount.destination).key();
-        if destination.is_empty() {
-            return Err(ApplyError::Invalid {
-                field: "mount",
-                value: String::new(),
-                why: "has no destination",
-            });
-        }
-        remove(spec, destination)?;
+    let destinations: HashSet<&str> =
+        adjust.mounts.iter().map(|m| Marked::parse(&m.destination).key()).collect();
+    if destinations.contains("") {
+        return Err(ApplyError::Invalid { field: "mount", value: String::new(), why: "has no destination" });
     }
+    remove(spec, &destinations)?;
     for mount in adjust.mounts.iter().filter(|m| matches!(Marked::parse(&m.destination), Marked::Set(_))) {
         propagate(spec, mount, ctx)?;
-        add(spec, to_oci(&mount.destination, &mount.type_, &mount.source, &mount.options))?;
+        let value = to_oci(&mount.destination, &mount.type_, &mount.source, &mount.options);
+        array(spec, &PATH).map_err(in_field("mounts"))?.push(value);
     }
-    sort(spec, |a, b| parts(a).cmp(&parts(b)).then_with(|| a.cmp(b)))
+    sort(spec, |destination| (parts(destination), destination.to_owned()))
 }
 
-/// Removes all mounts on this destination: of several that cover each other a lower one would come to light.
-pub(crate) fn remove(spec: &mut Value, destination: &str) -> Result<(), ApplyError> {
-    if let Some(mounts) = existing_array(spec, &["mounts"]).map_err(in_field("mounts"))? {
-        mounts.retain(|m| !is_named(m, "destination", destination));
+/// Mounts that edits of CDI ask for: each in place of any other on its destination. They are sorted, but not among those of one depth.
+pub(crate) fn replace(spec: &mut Value, mounts: Vec<(&str, Value)>) -> Result<(), ApplyError> {
+    if mounts.is_empty() {
+        return Ok(());
     }
-    Ok(())
+    remove(spec, &mounts.iter().map(|(destination, _)| *destination).collect())?;
+    let mounts = named::last_of_each(mounts).into_iter().map(|(_, mount)| mount);
+    array(spec, &PATH).map_err(in_field("mounts"))?.extend(mounts);
+    sort(spec, parts)
 }
 
-pub(crate) fn add(spec: &mut Value, mount: Value) -> Result<(), ApplyError> {
-    array(spec, &["mounts"]).map_err(in_field("mounts"))?.push(mount);
+/// Removes all mounts on these destinations: of several that cover each other a lower one would come to light.
+fn remove(spec: &mut Value, destinations: &HashSet<&str>) -> Result<(), ApplyError> {
+    if let Some(mounts) = existing_array(spec, &PATH).map_err(in_field("mounts"))? {
+        named::remove(mounts, named::under("destination"), destinations);
+    }
     Ok(())
 }
 
 /// Sorts by destination, stably.
-pub(crate) fn sort(spec: &mut Value, order: impl Fn(&str, &str) -> Ordering) -> Result<(), ApplyError> {
-    if let Some(mounts) = existing_array(spec, &["mounts"]).map_err(in_field("mounts"))? {
-        mounts.sort_by(|a, b| order(destination(a), destination(b)));
+fn sort<K: Ord>(spec: &mut Value, key: impl Fn(&str) -> K) -> Result<(), ApplyError> {
+    if let Some(mounts) = existing_array(spec, &PATH).map_err(in_field("mounts"))? {
+        mounts.sort_by_cached_key(|mount| key(destination(mount)));
     }
     Ok(())
 }
@@ -85,7 +90,7 @@ pub(crate) fn to_oci(destination: &str, kind: &str, source: &str, options: &[Str
 }
 
 /// How many names a destination has below the root once it is cleaned of `.`, `..` and doubled slashes.
-pub(crate) fn parts(destination: &str) -> usize {
+fn parts(destination: &str) -> usize {
     let absolute = destination.starts_with('/');
     let (mut names, mut above) = (0_usize, 0_usize);
     for name in destination.split('/') {

@@ -1,14 +1,16 @@
 //! Namespaces: `linux.namespaces`, by type.
 
 use crate::context::ApplyContext;
-use crate::edit::{array, existing_array, in_field, is_named, put_text, replace_or_push};
+use crate::edit::{array, existing_array, in_field, put_text};
 use crate::error::ApplyError;
+use crate::named;
 use crate::read::{Object, Read, field_or_default, list, object, text};
 use nri_api::{
     Marked,
     proto::{ContainerAdjustment, LinuxNamespace},
 };
 use serde_json::Value;
+use std::collections::HashSet;
 
 const PATH: [&str; 2] = ["linux", "namespaces"];
 const TYPES: [&str; 8] = ["network", "pid", "mount", "ipc", "uts", "user", "cgroup", "time"];
@@ -38,24 +40,30 @@ pub(crate) fn apply(
             return Err(ApplyError::Invalid { field: "namespace", value, why: "is no type of a namespace" });
         }
     }
-    let set = |kind: &str| namespaces.iter().any(|n| n.type_ == kind);
+    let (mut set, mut removed) = (Vec::new(), HashSet::new());
     for namespace in namespaces {
         match Marked::parse(&namespace.type_) {
-            // What is set as well keeps its place.
-            Marked::Remove(kind) if !set(kind) => {
-                if let Some(list) = existing_array(spec, &PATH).map_err(in_field("namespaces"))? {
-                    list.retain(|n| !is_named(n, "type", kind));
-                }
-            }
-            Marked::Remove(_) => {}
+            Marked::Remove(kind) => drop(removed.insert(kind)),
             Marked::Set(kind) => {
                 let mut entry = Object::new();
                 entry.insert("type".into(), kind.into());
                 put_text(&mut entry, "path", &namespace.path);
-                let list = array(spec, &PATH).map_err(in_field("namespaces"))?;
-                replace_or_push(list, "type", kind, entry.into());
+                set.push((Some(kind), entry.into()));
             }
         }
+    }
+    // What is set as well keeps its place.
+    for (kind, _) in &set {
+        kind.map(|kind| removed.remove(kind));
+    }
+    if !removed.is_empty()
+        && let Some(list) = existing_array(spec, &PATH).map_err(in_field("namespaces"))?
+    {
+        named::remove(list, named::under("type"), &removed);
+    }
+    if !set.is_empty() {
+        let list = array(spec, &PATH).map_err(in_field("namespaces"))?;
+        named::replace_or_push(list, named::under("type"), set);
     }
     Ok(())
 }

@@ -1,7 +1,8 @@
 //! Network devices that move into the container: `linux.netDevices`, by name on the host.
 
+use crate::annotations::removed;
 use crate::context::ApplyContext;
-use crate::edit::{in_field, put_text, remove_at, set_at};
+use crate::edit::{in_field, put_text, remove_all_at, set_at};
 use crate::error::ApplyError;
 use crate::read::{Object, Read, field_or_default, map, object, text};
 use nri_api::{
@@ -29,13 +30,7 @@ pub(crate) fn apply(
     _: &ApplyContext<'_>,
 ) -> Result<(), ApplyError> {
     let sorted: BTreeMap<_, _> = adjust.linux.net_devices.iter().collect();
-    for name in sorted.keys() {
-        if let Marked::Remove(name) = Marked::parse(name)
-            && !(Marked::sets(name, name) && adjust.linux.net_devices.contains_key(name))
-        {
-            remove_at(spec, &PATH, name).map_err(in_field("net devices"))?;
-        }
-    }
+    remove_all_at(spec, &PATH, &removed(&adjust.linux.net_devices)).map_err(in_field("net devices"))?;
     for (name, device) in sorted {
         if let Marked::Set(name) = Marked::parse(name) {
             set_at(spec, &PATH, name, to_oci(&device.name)).map_err(in_field("net devices"))?;

@@ -3,6 +3,7 @@
 //! Exact for numbers of any size; no floating point is involved.
 
 use serde_json::Value;
+use std::hash::{Hash, Hasher};
 
 /// Whether two values mean the same: numbers by value, objects without regard to order.
 pub fn same(a: &Value, b: &Value) -> bool {
@@ -16,6 +17,42 @@ pub fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
+/// A value in a set: equal to those that are [`same`].
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ByValue<'a>(pub(crate) &'a Value);
+
+impl PartialEq for ByValue<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        same(self.0, other.0)
+    }
+}
+
+impl Eq for ByValue<'_> {}
+
+impl Hash for ByValue<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        std::mem::discriminant(self.0).hash(state);
+        match self.0 {
+            Value::Null => {}
+            Value::Bool(value) => value.hash(state),
+            Value::String(text) => text.hash(state),
+            Value::Number(number) => match Decimal::parse(number.as_str()) {
+                Some(decimal) => decimal.hash(state),
+                None => number.as_str().hash(state),
+            },
+            Value::Array(items) => {
+                items.len().hash(state);
+                items.iter().for_each(|item| ByValue(item).hash(state));
+            }
+            Value::Object(fields) => {
+                let mut fields: Vec<_> = fields.iter().map(|(key, value)| (key, ByValue(value))).collect();
+                fields.sort_unstable_by_key(|(key, _)| *key);
+                fields.hash(state);
+            }
+        }
+    }
+}
+
 fn same_number(a: &str, b: &str) -> bool {
     match (Decimal::parse(a), Decimal::parse(b)) {
         (Some(a), Some(b)) => a == b,
@@ -24,7 +61,7 @@ fn same_number(a: &str, b: &str) -> bool {
 }
 
 /// `digits * 10^exponent`, digits without zeros at either end, no digits for zero.
-#[derive(PartialEq, Eq)]
+#[derive(PartialEq, Eq, Hash)]
 struct Decimal {
     negative: bool,
     digits: String,
@@ -55,6 +92,7 @@ impl Decimal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::HashSet;
 
     #[test]
     fn numbers_by_value() {
@@ -75,6 +113,7 @@ mod tests {
         ] {
             let (x, y) = (serde_json::from_str(a).unwrap(), serde_json::from_str(b).unwrap());
             assert_eq!(same(&x, &y), expected, "{a} {b}");
+            assert_eq!(HashSet::from([ByValue(&x)]).contains(&ByValue(&y)), expected, "{a} {b}");
         }
     }
 }

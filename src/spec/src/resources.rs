@@ -10,7 +10,7 @@ use crate::read::{Object, Read, object};
 use crate::{cpu, device_rules, hugepages, memory, pids, unified};
 use nri_api::proto::LinuxResources;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// Reads an OCI resources object. The protocol's classes are not in it; `blockIO`, `network`, `rdma` and newer fields have no
 /// place in the protocol.
@@ -45,9 +45,10 @@ pub fn merge_resources(base: &mut Value, resources: &LinuxResources) {
     // What is in force already stays as it is: a limit without a page size reads as one of the empty size, which nobody must write.
     let old_limits = base.as_object().and_then(|b| hugepages::read(b).ok()).unwrap_or_default();
     let limits = hugepages::by_size(&resources.hugepage_limits);
-    let old_limits = hugepages::by_size(&old_limits);
+    let old_limits: HashMap<_, _> = hugepages::by_size(&old_limits).into_iter().collect();
+    let is_new = |(size, limit): &(&str, &_)| old_limits.get(size) != Some(limit);
     let new_limits: Vec<Value> =
-        limits.into_iter().filter(|l| !old_limits.contains(l)).map(hugepages::to_oci).collect();
+        limits.into_iter().filter(is_new).map(|(_, limit)| hugepages::to_oci(limit)).collect();
     if !new_limits.is_empty() {
         top.insert(hugepages::FIELD.into(), new_limits.into());
     }

@@ -1,8 +1,9 @@
 //! Resource limits of the process: `process.rlimits`, by type.
 
 use crate::context::ApplyContext;
-use crate::edit::{array, in_field, replace_or_push};
+use crate::edit::{array, in_field};
 use crate::error::ApplyError;
+use crate::named;
 use crate::read::{Object, Read, field_or_default, integer, list, object, text};
 use nri_api::proto::{ContainerAdjustment, POSIXRlimit};
 use serde_json::{Value, json};
@@ -25,19 +26,17 @@ pub(crate) fn apply(
     adjust: &ContainerAdjustment,
     _: &ApplyContext<'_>,
 ) -> Result<(), ApplyError> {
-    for rlimit in &adjust.rlimits {
-        if rlimit.type_.is_empty() || rlimit.type_.starts_with('-') {
-            // The protocol has no way to remove one; let nobody think that it has.
-            let value = rlimit.type_.clone();
-            return Err(ApplyError::Invalid {
-                field: "rlimit",
-                value,
-                why: "is no type of a resource limit",
-            });
-        }
-        let entry = json!({ "type": rlimit.type_, "hard": rlimit.hard, "soft": rlimit.soft });
-        let list = array(spec, &["process", "rlimits"]).map_err(in_field("rlimits"))?;
-        replace_or_push(list, "type", &rlimit.type_, entry);
+    if let Some(wrong) = adjust.rlimits.iter().find(|l| l.type_.is_empty() || l.type_.starts_with('-')) {
+        // The protocol has no way to remove one; let nobody think that it has.
+        let value = wrong.type_.clone();
+        return Err(ApplyError::Invalid { field: "rlimit", value, why: "is no type of a resource limit" });
     }
+    if adjust.rlimits.is_empty() {
+        return Ok(());
+    }
+    let entry = |l: &POSIXRlimit| json!({ "type": l.type_, "hard": l.hard, "soft": l.soft });
+    let entries = adjust.rlimits.iter().map(|l| (Some(l.type_.as_str()), entry(l))).collect();
+    let list = array(spec, &["process", "rlimits"]).map_err(in_field("rlimits"))?;
+    named::replace_or_push(list, named::under("type"), entries);
     Ok(())
 }

@@ -1,9 +1,10 @@
 //! Which features an adjustment brought into a document: what stands there afterwards, and stood there otherwise, or not at all, before.
 
 use super::Feature;
-use crate::number::same;
+use crate::number::{ByValue, same};
 use nri_api::proto::Field;
 use serde_json::Value;
+use std::collections::HashSet;
 
 /// A feature that is asked for.
 #[derive(Debug, PartialEq)]
@@ -59,10 +60,11 @@ impl<'a> Collected<'a> {
         now.into_iter().flatten().map(|(k, v)| (k.as_str(), v)).filter(is_new).collect()
     }
 
-    /// Elements of a list that are in no place of the list as it was.
+    /// Elements of a list that are in no place of the list as it was, each once.
     fn new_elements(&self, path: &[&str]) -> Vec<&'a Value> {
         let list = |document| at(document, path).and_then(Value::as_array).into_iter().flatten();
-        list(self.after).filter(|now| !list(self.before).any(|then| same(then, now))).collect()
+        let mut known: HashSet<ByValue<'a>> = list(self.before).map(ByValue).collect();
+        list(self.after).filter(|now| known.insert(ByValue(now))).collect()
     }
 
     fn process(&mut self) {
@@ -134,8 +136,11 @@ impl<'a> Collected<'a> {
         for mount in self.new_elements(&["mounts"]) {
             let destination = text(mount, "destination");
             let options = mount.get("options").and_then(Value::as_array).into_iter().flatten();
+            let mut seen = HashSet::new();
             for option in options.filter_map(Value::as_str) {
-                if let Some(feature) = of_option(option) {
+                if let Some(feature) = of_option(option)
+                    && seen.insert(option)
+                {
                     let field = format!("mount {destination:?} option {option:?}");
                     self.push(feature, field, &[(Field::Mounts, Some(destination))]);
                 }

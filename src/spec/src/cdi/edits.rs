@@ -6,6 +6,7 @@ use crate::error::WrongType;
 use crate::hooks::KINDS;
 use crate::read::{Object, Read, boolean, field, field_or_default, integer, list, object, text};
 use serde_json::Value;
+use std::collections::HashSet;
 
 /// The `containerEdits` of a device, or of a whole specification.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -125,14 +126,13 @@ impl Edits {
             let allowed = permissions == "none" || permissions.chars().all(|c| "rwm".contains(c));
             check(allowed, "permissions", permissions, "is not of r, w and m")?;
         }
-        for (i, device) in self.net_devices.iter().enumerate() {
+        let (mut hosts, mut names) = (HashSet::new(), HashSet::new());
+        for device in &self.net_devices {
             let host = device.host_interface_name.as_str();
             check(!host.is_empty(), "hostInterfaceName", host, "is empty")?;
             check(!device.name.is_empty(), "name", &device.name, "is empty")?;
-            let before = &self.net_devices[..i];
-            let is_new = before.iter().all(|d| d.host_interface_name != host);
-            check(is_new, "hostInterfaceName", host, "is there twice")?;
-            check(before.iter().all(|d| d.name != device.name), "name", &device.name, "is there twice")?;
+            check(hosts.insert(host), "hostInterfaceName", host, "is there twice")?;
+            check(names.insert(&device.name), "name", &device.name, "is there twice")?;
         }
         for mount in &self.mounts {
             check(!mount.host_path.is_empty(), "hostPath", &mount.host_path, "is empty")?;

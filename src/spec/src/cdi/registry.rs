@@ -105,10 +105,9 @@ impl CdiResolver for Registry {
         if !missing.is_empty() {
             return Err(CdiError::Unresolvable { names: missing });
         }
-        let (mut edits, mut specs) = (Vec::new(), Vec::new());
+        let (mut edits, mut specs) = (Vec::new(), HashSet::new());
         for entry in found {
-            if !specs.contains(&entry.spec) {
-                specs.push(entry.spec);
+            if specs.insert(entry.spec) {
                 edits.push(self.specs[entry.spec].edits.clone());
             }
             edits.push(entry.edits.clone());
