@@ -10,5 +10,6 @@ mod adjustment;
 mod cases;
 mod properties;
 mod removal;
+mod size;
 mod updates;
 mod validator;

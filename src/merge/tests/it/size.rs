@@ -1,0 +1,270 @@
+//! Each list and map of the protocol with as many entries as a message holds: the merge finishes, and loses none. Work that grew with the
+//! square of their number would take hours.
+
+use crate::cases::plugin;
+use nri_api::MAX_MESSAGE;
+use nri_api::proto::{
+    Container, ContainerUpdate, CreateContainerResponse, Field, HugepageLimit, LinuxResources,
+    UpdateContainerResponse,
+};
+use nri_merge::{CreateMerge, UpdateMerge, UpdatesMerge, validator};
+use protobuf::reflect::{
+    FieldDescriptor, MessageDescriptor, ReflectFieldRef, ReflectValueBox, ReflectValueRef, RuntimeFieldType,
+    RuntimeType,
+};
+use protobuf::{Enum, Message, MessageDyn, MessageFull};
+
+/// A list or map: the fields that lead to it, itself the last.
+type List = Vec<FieldDescriptor>;
+
+/// Lists whose entries can be removed, by another plugin, too.
+const MARKED: [&str; 6] = [
+    "adjust.annotations",
+    "adjust.mounts",
+    "adjust.env",
+    "adjust.linux.devices",
+    "adjust.linux.sysctl",
+    "adjust.linux.net_devices",
+];
+
+/// Rules of the device cgroup: an update has no say in them.
+const IGNORED: &str = "update.linux.resources.devices";
+
+/// Lists below a message.
+fn lists(message: &MessageDescriptor, path: &[FieldDescriptor], found: &mut Vec<List>) {
+    for field in message.fields() {
+        let path = [path, &[field.clone()]].concat();
+        let kind = field.runtime_field_type();
+        if !matches!(kind, RuntimeFieldType::Singular(_)) {
+            found.push(path.clone());
+        }
+        if let RuntimeFieldType::Singular(RuntimeType::Message(inner))
+        | RuntimeFieldType::Repeated(RuntimeType::Message(inner)) = kind
+        {
+            lists(&inner, &path, found);
+        }
+    }
+}
+
+fn name(list: &[FieldDescriptor]) -> String {
+    list.iter().map(|field| field.name()).collect::<Vec<_>>().join(".")
+}
+
+/// A message with one list, and what leads there.
+fn build(message: &MessageDescriptor, list: &[FieldDescriptor], keys: &[String]) -> Box<dyn MessageDyn> {
+    let mut built = message.new_instance();
+    let Some((field, rest)) = list.split_first() else { return built };
+    match field.runtime_field_type() {
+        RuntimeFieldType::Singular(RuntimeType::Message(inner)) => {
+            field.set_singular_field(&mut *built, ReflectValueBox::Message(build(&inner, rest, keys)));
+        }
+        RuntimeFieldType::Repeated(RuntimeType::Message(inner)) if !rest.is_empty() => {
+            field.mut_repeated(&mut *built).push(ReflectValueBox::Message(build(&inner, rest, keys)));
+        }
+        RuntimeFieldType::Repeated(kind) => {
+            let mut entries = field.mut_repeated(&mut *built);
+            keys.iter().for_each(|key| entries.push(entry(&kind, key)));
+        }
+        RuntimeFieldType::Map(_, kind) => {
+            let mut entries = field.mut_map(&mut *built);
+            let key = |key: &String| ReflectValueBox::String(key.clone());
+            keys.iter().for_each(|k| entries.insert(key(k), entry(&kind, "")));
+        }
+        _ => panic!("{} leads to no list", field.name()),
+    }
+    built
+}
+
+/// An entry whose first text, which is what entries are known by, is `key`.
+fn entry(kind: &RuntimeType, key: &str) -> ReflectValueBox {
+    match kind {
+        RuntimeType::String => ReflectValueBox::String(key.to_owned()),
+        RuntimeType::Enum(kind) => ReflectValueBox::Enum(kind.clone(), 1),
+        RuntimeType::Message(kind) => {
+            let mut message = kind.new_instance();
+            let is_text = |f: &FieldDescriptor| {
+                matches!(f.runtime_field_type(), RuntimeFieldType::Singular(RuntimeType::String))
+            };
+            if let Some(field) = kind.fields().find(is_text) {
+                field.set_singular_field(&mut *message, ReflectValueBox::String(key.to_owned()));
+            }
+            ReflectValueBox::Message(message)
+        }
+        other => panic!("no list of the protocol is of {other:?} so far"),
+    }
+}
+
+fn reply(list: &[FieldDescriptor], keys: &[String]) -> CreateContainerResponse {
+    let built = build(&CreateContainerResponse::descriptor(), list, keys);
+    *built.downcast_box().unwrap()
+}
+
+/// How many entries a list has.
+fn count(message: &dyn MessageDyn, list: &[FieldDescriptor]) -> usize {
+    let Some((field, rest)) = list.split_first() else { return 0 };
+    match (field.get_reflect(message), rest) {
+        (ReflectFieldRef::Repeated(entries), []) => entries.len(),
+        (ReflectFieldRef::Map(entries), []) => entries.len(),
+        (ReflectFieldRef::Repeated(entries), rest) => match entries.into_iter().next() {
+            Some(ReflectValueRef::Message(inner)) => count(&*inner, rest),
+            _ => 0,
+        },
+        (ReflectFieldRef::Optional(value), rest) => match value.value() {
+            Some(ReflectValueRef::Message(inner)) => count(&*inner, rest),
+            _ => 0,
+        },
+        (ReflectFieldRef::Map(_), _) => 0,
+    }
+}
+
+/// The list of a container that an adjustment's is laid over, if it has one.
+fn in_container(list: &[FieldDescriptor]) -> Option<List> {
+    let mut message = Container::descriptor();
+    let mut found = List::new();
+    for name in list.iter().skip(1).map(|field| field.name()) {
+        let field = message.field_by_name(name)?;
+        if let RuntimeFieldType::Singular(RuntimeType::Message(inner)) = field.runtime_field_type() {
+            message = inner;
+        }
+        found.push(field);
+    }
+    (list[0].name() == "adjust").then_some(found)
+}
+
+/// A container whose list has these entries already.
+fn container(list: &[FieldDescriptor], keys: &[String]) -> Container {
+    let filled = in_container(list).map(|list| {
+        let is_env = list.last().is_some_and(|field| field.name() == "env");
+        let keys: Vec<String> =
+            keys.iter().map(|key| if is_env { format!("{key}=") } else { key.clone() }).collect();
+        *build(&Container::descriptor(), &list, &keys).downcast_box::<Container>().unwrap()
+    });
+    Container { id: "me".into(), ..filled.unwrap_or_default() }
+}
+
+/// Has one plugin set half of the entries that a container has and remove the others, and then another remove what is left.
+fn check(list: &[FieldDescriptor]) {
+    let path = name(list);
+    let key = |i: usize| format!("example.org/key{i:07}");
+    let marked = |i: usize| format!("-{}", key(i));
+    let sample: Vec<String> = (0..100).map(marked).collect();
+    let most = MAX_MESSAGE * 100 / usize::try_from(reply(list, &sample).compute_size()).unwrap() & !1;
+    let all: Vec<String> = (0..most).map(key).collect();
+    let mixed: Vec<String> = (0..most).map(|i| if i % 2 == 0 { key(i) } else { marked(i) }).collect();
+    let mut merge = CreateMerge::new(Default::default(), container(list, &all));
+    merge.reply(&plugin("00-a"), reply(list, &mixed)).unwrap();
+    if MARKED.contains(&&*path) {
+        let rest: Vec<String> = (0..most).step_by(2).map(marked).collect();
+        merge.reply(&plugin("10-b"), reply(list, &rest)).unwrap();
+    }
+    let outcome = merge.finish();
+    validator::validate(&Default::default(), &outcome.validation()).unwrap();
+    let merged = CreateContainerResponse {
+        adjust: Some(outcome.adjust).into(),
+        update: outcome.updates,
+        evict: outcome.evictions,
+        ..Default::default()
+    };
+    assert_eq!(count(&merged, list), if path == IGNORED { 0 } else { most }, "{path}");
+    assert!(most > 100_000, "{path}: {most}");
+}
+
+fn all() -> Vec<List> {
+    let mut all = Vec::new();
+    lists(&CreateContainerResponse::descriptor(), &[], &mut all);
+    all
+}
+
+/// A test for each beginning of paths, and one for all other lists.
+macro_rules! tests {
+    ($($test:ident: $beginning:literal),* $(,)?) => {
+        const TESTS: &[&str] = &[$($beginning),*];
+        $(#[test] fn $test() {
+            let found: Vec<_> = all().into_iter().filter(|list| test_of(&name(list)) == Some($beginning)).collect();
+            assert!(!found.is_empty(), "no list begins with {}", $beginning);
+            found.iter().for_each(|list| check(list));
+        })*
+    };
+}
+
+tests! {
+    annotations: "adjust.annotations",
+    mounts: "adjust.mounts",
+    env: "adjust.env",
+    hooks_create: "adjust.hooks.create_",
+    hooks_post: "adjust.hooks.post",
+    hooks: "adjust.hooks.",
+    devices: "adjust.linux.devices",
+    device_rules: "adjust.linux.resources.devices",
+    seccomp: "adjust.linux.seccomp_policy",
+    hugepages: "adjust.linux.resources.hugepage_limits",
+    unified: "adjust.linux.resources.unified",
+    namespaces: "adjust.linux.namespaces",
+    sysctl: "adjust.linux.sysctl",
+    net_devices: "adjust.linux.net_devices",
+    rlimits: "adjust.rlimits",
+    cdi: "adjust.CDI_devices",
+    updates: "update",
+    updated_hugepages: "update.linux.resources.hugepage_limits",
+    updated_unified: "update.linux.resources.unified",
+}
+
+/// The longest beginning counts.
+fn test_of(path: &str) -> Option<&'static str> {
+    TESTS
+        .iter()
+        .copied()
+        .filter(|beginning| path.starts_with(beginning))
+        .max_by_key(|beginning| beginning.len())
+}
+
+#[test]
+fn all_other_lists() {
+    all().iter().filter(|list| test_of(&name(list)).is_none()).for_each(|list| check(list));
+}
+
+/// As many keys of an update as a message holds beside the id of a container that takes half of it: the id is not kept for each.
+#[test]
+fn long_ids() {
+    let id = "x".repeat(MAX_MESSAGE / 2);
+    let most = MAX_MESSAGE / 2 / 16;
+    let mut update = ContainerUpdate { container_id: id.clone(), ..Default::default() };
+    let files = (0..most).map(|i| (format!("key{i:07}"), String::new())).collect();
+    update.linux.mut_or_insert_default().resources.mut_or_insert_default().unified = files;
+    let mut merge = UpdatesMerge::new();
+    merge.reply(&plugin("00-a"), vec![update]).unwrap();
+    let owners = merge.finish().owners;
+    assert_eq!(owners.owners[&id].compound[&Field::CgroupsUnified.value()].owners.len(), most);
+}
+
+/// As many updates of one container as a message holds, each of another page size.
+#[test]
+fn updates_of_one_container() {
+    let update = |i: usize| {
+        let mut update = ContainerUpdate { container_id: "x".into(), ..Default::default() };
+        let limit = HugepageLimit { page_size: format!("{i:07}"), ..Default::default() };
+        update.linux.mut_or_insert_default().resources.mut_or_insert_default().hugepage_limits.push(limit);
+        update
+    };
+    let reply =
+        UpdateContainerResponse { update: (0..MAX_MESSAGE / 20).map(update).collect(), ..Default::default() };
+    assert!(reply.compute_size() <= MAX_MESSAGE as u64);
+    let limits = (0..MAX_MESSAGE / 20).map(|i| update(i).linux.resources.hugepage_limits[0].clone());
+    let requested = LinuxResources { hugepage_limits: limits.collect(), ..Default::default() };
+    let container = Container { id: "x".into(), ..Default::default() };
+    let mut merge = UpdateMerge::new(Default::default(), container, requested.clone());
+    merge.reply(&plugin("00-a"), reply).unwrap();
+    assert_eq!(merge.finish().resources, requested);
+}
+
+/// As many unknown fields as a message holds, of one number and of different ones.
+#[test]
+fn unknown_fields() {
+    let mut update = ContainerUpdate { container_id: "x".into(), ..Default::default() };
+    let fields = update.mut_unknown_fields();
+    (0..MAX_MESSAGE / 4).for_each(|_| fields.add_varint(1000, 1));
+    (0..MAX_MESSAGE / 8).for_each(|i| fields.add_varint(2000 + u32::try_from(i).unwrap(), 1));
+    let mut merge = UpdatesMerge::new();
+    merge.reply(&plugin("00-a"), vec![update; 2]).unwrap();
+    assert_eq!(merge.finish().ignored.len(), 16);
+}
