@@ -21,6 +21,9 @@ use crate::session::{EventRequest, PluginSession};
 use crate::station::{Station, Turn};
 use crate::status::Record;
 
+/// A timer that is so late tells that this process was stopped, or got no processor.
+const STOPPED: Duration = Duration::from_secs(1);
+
 /// A configured plugin.
 pub(crate) struct Plugin {
     pub(crate) id: PluginId,
@@ -180,9 +183,16 @@ impl Plugin {
         if self.is_ended() {
             return Err(CallError::Closed(None));
         }
+        let begin = tokio::time::Instant::now();
         let result = tokio::time::timeout(self.timeout, self.send(request)).await;
         let result = result.unwrap_or(Err(CallError::Timeout(self.timeout))).and_then(fitting);
-        self.account(R::EVENT, result.as_ref().err());
+        let took = begin.elapsed();
+        if matches!(result, Err(CallError::Timeout(_))) && took > self.timeout + STOPPED {
+            // An answer may lie there unread. This request goes on without it; the plugin is not to blame.
+            warn!(plugin = %self.id, event = ?R::EVENT, ?took, "nrid itself stood still, so that this is no timeout of the plugin");
+        } else {
+            self.account(R::EVENT, result.as_ref().err());
+        }
         result
     }
 

@@ -111,6 +111,22 @@ async fn a_panic_in_a_plugin_is_an_answer() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_plugin_is_not_closed_for_a_time_in_which_we_stood_still() {
+    let rig = Rig::with(Config { policies: vec![policy(OnFailure::Ignore, 1)], ..Config::default() }).await;
+    let _b = rig.plugin("20-b", &[CREATE_CONTAINER], Arc::new(Bad(OnceLock::new()))).await;
+    let creating = rig.creating("hang");
+    // It is asked, and then the time is over at once, as after SIGCONT.
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    tokio::time::advance(Duration::from_secs(30)).await;
+    creating.await.unwrap().unwrap();
+    let status = rig.adaptation.plugins().remove(0);
+    assert_eq!((status.timeouts, status.last_error, status.state.is_gone()), (0, None, false));
+    rig.create("c").await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn status_tells_of_failures() {
     let rig = Rig::with(Config { policies: vec![policy(OnFailure::Ignore, 0)], ..Config::default() }).await;
     let _b = rig.plugin("20-b", &[CREATE_CONTAINER], Arc::new(Bad(OnceLock::new()))).await;
