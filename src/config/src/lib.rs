@@ -40,13 +40,30 @@ impl Config {
     /// Parses the text of a configuration file.
     ///
     /// # Errors
-    /// A syntax error, a value of a wrong type, or a key that does not exist, with its place.
+    /// A syntax error, a value of a wrong type, a key that does not exist, or a second policy for the same plugins, with its place.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
-        toml::from_str(text).map_err(|e| ConfigError::at(text, &e))
+        let config: Self = toml::from_str(text).map_err(|e| ConfigError::at(text, &e))?;
+        for (index, policy) in config.plugin.iter().enumerate() {
+            if config.plugin[..index].iter().any(|before| before.pattern == policy.pattern) {
+                return Err(ConfigError::second_policy(text, index, &policy.pattern));
+            }
+        }
+        Ok(config)
     }
 }
 
 impl ConfigError {
+    /// Only one policy can count, and nobody should have to guess which.
+    fn second_policy(text: &str, index: usize, pattern: &str) -> Self {
+        let tables = text.lines().enumerate().filter(|(_, line)| line.trim_start().starts_with("[[plugin]]"));
+        let line = tables.map(|(line, _)| line + 1).nth(index).unwrap_or(1);
+        Self {
+            line,
+            column: 1,
+            message: format!("there is a policy with `match = {pattern:?}` already: put both into one"),
+        }
+    }
+
     fn at(text: &str, error: &toml::de::Error) -> Self {
         let before = &text[..error.span().map_or(0, |s| s.start.min(text.len()))];
         Self {
@@ -75,6 +92,14 @@ mod tests {
         assert_eq!((e.line, e.column), (2, 8));
         let e = Config::parse("plugin_request_timeout = \"2 weeks\"\n").unwrap_err();
         assert!(e.message.contains("2 weeks"), "{e}");
+    }
+
+    #[test]
+    fn one_policy_for_the_same_plugins() {
+        check(
+            "[[plugin]]\nmatch = '*'\n[[plugin]]\nmatch = 'a'\n\n [[plugin]]\nmatch = '*'\ndeny = ['env']\n",
+            "line 6, column 1: there is a policy with `match = \"*\"` already: put both into one",
+        );
     }
 
     #[test]
