@@ -15,16 +15,18 @@ pub(crate) fn in_field(field: &'static str) -> impl Fn(WrongType) -> ApplyError 
 
 /// The object at a path, made where it is missing.
 pub(crate) fn object<'a>(root: &'a mut Value, path: &[&str]) -> Result<&'a mut Object, WrongType> {
-    let made = at(root, path, || Value::Object(Object::new()))?;
-    let found = WrongType::new("an object", made);
-    made.as_object_mut().ok_or_else(|| inside(found, path))
+    match at(root, path, || Value::Object(Object::new()))? {
+        Value::Object(made) => Ok(made),
+        other => Err(inside(WrongType::new("an object", other), path)),
+    }
 }
 
 /// The array at a path, made where it is missing.
 pub(crate) fn array<'a>(root: &'a mut Value, path: &[&str]) -> Result<&'a mut Vec<Value>, WrongType> {
-    let made = at(root, path, || Value::Array(Vec::new()))?;
-    let found = WrongType::new("an array", made);
-    made.as_array_mut().ok_or_else(|| inside(found, path))
+    match at(root, path, || Value::Array(Vec::new()))? {
+        Value::Array(made) => Ok(made),
+        other => Err(inside(WrongType::new("an array", other), path)),
+    }
 }
 
 /// The object at a path, if it is there.
@@ -83,8 +85,10 @@ pub(crate) fn remove_all_at(root: &mut Value, path: &[&str], keys: &HashSet<&str
 fn at<'a>(root: &'a mut Value, path: &[&str], make: impl Fn() -> Value) -> Result<&'a mut Value, WrongType> {
     let mut current = root;
     for (i, key) in path.iter().enumerate() {
-        let found = WrongType::new("an object", current);
-        let object = current.as_object_mut().ok_or_else(|| inside(found, &path[..i]))?;
+        let object = match current {
+            Value::Object(object) => object,
+            other => return Err(inside(WrongType::new("an object", other), &path[..i])),
+        };
         current = object.entry(*key).or_insert(Value::Null);
         if current.is_null() {
             *current = if i + 1 == path.len() { make() } else { Value::Object(Object::new()) };

@@ -33,7 +33,7 @@ const IGNORED: &str = "update.linux.resources.devices";
 /// Lists below a message.
 fn lists(message: &MessageDescriptor, path: &[FieldDescriptor], found: &mut Vec<List>) {
     for field in message.fields() {
-        let path = [path, &[field.clone()]].concat();
+        let path = [path, std::slice::from_ref(&field)].concat();
         let kind = field.runtime_field_type();
         if !matches!(kind, RuntimeFieldType::Singular(_)) {
             found.push(path.clone());
@@ -148,7 +148,7 @@ fn check(list: &[FieldDescriptor]) {
     let key = |i: usize| format!("example.org/key{i:07}");
     let marked = |i: usize| format!("-{}", key(i));
     let sample: Vec<String> = (0..100).map(marked).collect();
-    let most = MAX_MESSAGE * 100 / usize::try_from(reply(list, &sample).compute_size()).unwrap() & !1;
+    let most = (MAX_MESSAGE * 100 / usize::try_from(reply(list, &sample).compute_size()).unwrap()) & !1;
     let all: Vec<String> = (0..most).map(key).collect();
     let mixed: Vec<String> = (0..most).map(|i| if i % 2 == 0 { key(i) } else { marked(i) }).collect();
     let mut merge = CreateMerge::new(Default::default(), container(list, &all));

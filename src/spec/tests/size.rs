@@ -1,0 +1,270 @@
+//! Each list and map of an adjustment with as many entries as a message holds, on a document that has as many: applying finishes, and every
+//! entry is where it belongs. Work that grew with the square of their number would take hours.
+
+#![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests may fail as tests do
+
+use nri_api::MAX_MESSAGE;
+use nri_api::proto::{
+    CDIDevice, ContainerAdjustment, FieldOwners, Hook, HugepageLimit, KeyValue, LinuxDevice,
+    LinuxDeviceCgroup, LinuxResources, Mount, POSIXRlimit,
+};
+use nri_spec::capability::{self, Host, Runtime};
+use nri_spec::cdi::{self, CdiError, DeviceNode, Edits};
+use nri_spec::{
+    ApplyContext, CdiResolver, ContainerInfo, Document, apply, changed, merge_resources, overlay,
+    to_container,
+};
+use protobuf::MessageFull;
+use protobuf::reflect::{MessageDescriptor, RuntimeFieldType, RuntimeType};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+/// Entries of a message: each has a name of twenty bytes, and what the encoding needs.
+const MOST: usize = MAX_MESSAGE / 32;
+
+/// What becomes of entries that are there already.
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    /// They are replaced, and can be removed.
+    Marked,
+    /// They are replaced.
+    Keyed,
+    /// Others are put behind them.
+    Appended,
+}
+
+struct List {
+    field: &'static str,
+    kind: Kind,
+    /// Where it is in a document: a JSON pointer.
+    place: &'static str,
+    add: fn(&mut ContainerAdjustment, String),
+}
+
+macro_rules! lists {
+    ($($test:ident: $field:literal $kind:ident $place:literal, |$adjust:ident, $key:ident| $add:expr;)*) => {
+        const LISTS: &[List] = &[$(
+            List { field: $field, kind: Kind::$kind, place: $place, add: |$adjust, $key| { $add; } },
+        )*];
+        $(#[test] fn $test() { check(LISTS.iter().find(|list| list.field == $field).unwrap()); })*
+    };
+}
+
+lists! {
+    annotations: "annotations" Marked "/annotations", |a, key| a.annotations.insert(key, String::new());
+    mounts: "mounts" Marked "/mounts", |a, destination| {
+        let options = vec!["rslave".to_owned(), "ro".to_owned()];
+        a.mounts.push(Mount { destination, options, ..Default::default() })
+    };
+    env: "env" Marked "/process/env", |a, key| a.env.push(KeyValue { key, ..Default::default() });
+    prestart: "hooks.prestart" Appended "/hooks/prestart", |a, path|
+        a.hooks.mut_or_insert_default().prestart.push(Hook { path, ..Default::default() });
+    create_runtime: "hooks.create_runtime" Appended "/hooks/createRuntime", |a, path|
+        a.hooks.mut_or_insert_default().create_runtime.push(Hook { path, ..Default::default() });
+    create_container: "hooks.create_container" Appended "/hooks/createContainer", |a, path|
+        a.hooks.mut_or_insert_default().create_container.push(Hook { path, ..Default::default() });
+    start_container: "hooks.start_container" Appended "/hooks/startContainer", |a, path|
+        a.hooks.mut_or_insert_default().start_container.push(Hook { path, ..Default::default() });
+    poststart: "hooks.poststart" Appended "/hooks/poststart", |a, path|
+        a.hooks.mut_or_insert_default().poststart.push(Hook { path, ..Default::default() });
+    poststop: "hooks.poststop" Appended "/hooks/poststop", |a, path|
+        a.hooks.mut_or_insert_default().poststop.push(Hook { path, ..Default::default() });
+    devices: "linux.devices" Marked "/linux/devices", |a, path|
+        a.linux.mut_or_insert_default().devices.push(LinuxDevice { path, ..Default::default() });
+    hugepages: "linux.resources.hugepage_limits" Keyed "/linux/resources/hugepageLimits", |a, page_size|
+        resources(a).hugepage_limits.push(HugepageLimit { page_size, limit: 1, ..Default::default() });
+    unified: "linux.resources.unified" Keyed "/linux/resources/unified", |a, key|
+        resources(a).unified.insert(key, String::new());
+    device_rules: "linux.resources.devices" Appended "/linux/resources/devices", |a, type_|
+        resources(a).devices.push(LinuxDeviceCgroup { type_, ..Default::default() });
+    sysctl: "linux.sysctl" Marked "/linux/sysctl", |a, key|
+        a.linux.mut_or_insert_default().sysctl.insert(key, String::new());
+    net_devices: "linux.net_devices" Marked "/linux/netDevices", |a, key|
+        a.linux.mut_or_insert_default().net_devices.insert(key, Default::default());
+    rlimits: "rlimits" Keyed "/process/rlimits", |a, type_|
+        a.rlimits.push(POSIXRlimit { type_, ..Default::default() });
+}
+
+/// Lists that no test fills, and why.
+const OTHERS: &[(&str, &str)] = &[
+    ("CDI_devices", "has a test of its own"),
+    ("hooks.prestart.", "copied, in a hook"),
+    ("hooks.create_runtime.", "copied, in a hook"),
+    ("hooks.create_container.", "copied, in a hook"),
+    ("hooks.start_container.", "copied, in a hook"),
+    ("hooks.poststart.", "copied, in a hook"),
+    ("hooks.poststop.", "copied, in a hook"),
+    ("mounts.options", "copied, in a mount"),
+    ("linux.namespaces", "of eight types"),
+    ("linux.seccomp_policy", "copied, in a policy"),
+    ("linux.scheduler.flags", "copied, in a scheduler"),
+    ("linux.rdt.schemata.value", "copied"),
+    ("linux.memory_policy.flags", "copied, in a policy"),
+    ("args", "copied"),
+];
+
+fn resources(adjust: &mut ContainerAdjustment) -> &mut LinuxResources {
+    adjust.linux.mut_or_insert_default().resources.mut_or_insert_default()
+}
+
+/// Names that no field refuses.
+fn key(i: usize) -> String {
+    format!("/example.org/{i:07}")
+}
+
+fn adjust(list: &List, keys: impl Iterator<Item = String>) -> ContainerAdjustment {
+    let mut adjust = ContainerAdjustment::new();
+    keys.for_each(|key| (list.add)(&mut adjust, key));
+    adjust
+}
+
+fn apply_to(document: &mut Document, adjust: &ContainerAdjustment, ctx: &ApplyContext<'_>) {
+    let before = document.clone();
+    assert!(apply(document, adjust, ctx).unwrap().changed);
+    to_container(document, &ContainerInfo::default()).unwrap();
+    // Of an unknown runtime everything is asked.
+    capability::check(
+        &before,
+        document,
+        &FieldOwners::default(),
+        &Runtime { kind: None, version: None },
+        &host(),
+    )
+    .unwrap();
+}
+
+/// A host that has everything.
+fn host() -> Host {
+    Host {
+        cgroup_v2: true,
+        controllers: words("cpu cpuset io memory pids hugetlb"),
+        files: BTreeSet::new(),
+        resctrl: true,
+        kernel: (9, 9),
+    }
+}
+
+fn words(text: &str) -> BTreeSet<String> {
+    text.split(' ').map(str::to_owned).collect()
+}
+
+fn entries(document: &Document, place: &str) -> usize {
+    match document.value().pointer(place) {
+        Some(Value::Array(items)) => items.len(),
+        Some(Value::Object(fields)) => fields.len(),
+        _ => 0,
+    }
+}
+
+/// Fills a list of the document; then sets half of its entries, and removes the others, or sets as many new ones.
+fn check(list: &List) {
+    let ctx = ApplyContext { propagation: &|_| Some(nri_spec::Propagation::Shared), ..Default::default() };
+    let mut document = Document::from_value(json!({})).unwrap();
+    apply(&mut document, &adjust(list, (0..MOST).map(key)), &ctx).unwrap();
+    assert_eq!(entries(&document, list.place), MOST);
+    let other = |i: usize| match (i % 2, list.kind) {
+        (0, _) => key(i),
+        (_, Kind::Marked) => format!("-{}", key(i)),
+        _ => format!("new-{}", key(i)),
+    };
+    let again = adjust(list, (0..MOST).map(other));
+    apply_to(&mut document, &again, &ctx);
+    let expected = match list.kind {
+        Kind::Marked => MOST / 2,
+        Kind::Keyed => MOST / 2 * 3,
+        Kind::Appended => MOST * 2,
+    };
+    assert_eq!(entries(&document, list.place), expected);
+}
+
+/// Every device brings of everything one, in place of what the document has.
+struct Everything;
+
+impl CdiResolver for Everything {
+    fn resolve(&self, names: &[&str]) -> Result<Vec<Edits>, CdiError> {
+        let of = |(i, name): (usize, &&str)| Edits {
+            env: vec![format!("{name}=cdi")],
+            device_nodes: vec![DeviceNode { path: (*name).into(), kind: "p".into(), ..Default::default() }],
+            mounts: vec![cdi::Mount {
+                container_path: (*name).into(),
+                host_path: "/".into(),
+                ..Default::default()
+            }],
+            additional_gids: vec![u32::try_from(i).unwrap()],
+            ..Default::default()
+        };
+        Ok(names.iter().enumerate().map(of).collect())
+    }
+}
+
+/// Their names are longer than others, and each stands for several entries.
+#[test]
+fn cdi_devices() {
+    const MOST: usize = MAX_MESSAGE / 128;
+    let ctx = ApplyContext { cdi: &Everything, ..Default::default() };
+    let mut document = Document::from_value(json!({})).unwrap();
+    for numbers in [0..MOST, MOST / 2..MOST + MOST / 2] {
+        let device = |i| CDIDevice { name: key(i), ..Default::default() };
+        let adjust = ContainerAdjustment { CDI_devices: numbers.map(device).collect(), ..Default::default() };
+        apply_to(&mut document, &adjust, &ctx);
+    }
+    for (place, expected) in [
+        ("/process/env", MOST / 2 * 3),
+        ("/linux/devices", MOST / 2 * 3),
+        ("/mounts", MOST / 2 * 3),
+        ("/process/user/additionalGids", MOST - 1),
+    ] {
+        assert_eq!(entries(&document, place), expected, "{place}");
+    }
+}
+
+/// Limits with and without a page size, which only engines write.
+#[test]
+fn resources_of_an_update() {
+    const MOST: usize = MAX_MESSAGE / 64;
+    let limits =
+        |from: usize| -> Vec<Value> {
+            (from..from + MOST)
+                .map(|i| {
+                    if i % 2 == 0 { json!({ "pageSize": key(i), "limit": 1 }) } else { json!({ "limit": i }) }
+                })
+                .collect()
+        };
+    let (old, new) = (json!({ "hugepageLimits": limits(0) }), json!({ "hugepageLimits": limits(MOST / 2) }));
+    let count = |value: &Value| value["hugepageLimits"].as_array().unwrap().len();
+    assert_eq!(count(&changed(&old, &new)), MOST / 2);
+    let mut both = old.clone();
+    overlay(&mut both, &new);
+    assert_eq!(count(&both), MOST / 2 * 3);
+    let limit = |i| HugepageLimit { page_size: key(i), limit: 1, ..Default::default() };
+    let asked = LinuxResources { hugepage_limits: (0..MOST).map(limit).collect(), ..Default::default() };
+    let mut merged = old.clone();
+    merge_resources(&mut merged, &asked);
+    assert_eq!(count(&merged), MOST / 2 * 3);
+}
+
+#[test]
+fn every_list_is_filled_or_excepted() {
+    fn walk(message: &MessageDescriptor, path: &str, found: &mut Vec<String>) {
+        for field in message.fields() {
+            let path = format!("{path}{}", field.name());
+            let kind = field.runtime_field_type();
+            if !matches!(kind, RuntimeFieldType::Singular(_)) {
+                found.push(path.clone());
+            }
+            if let RuntimeFieldType::Singular(RuntimeType::Message(inner))
+            | RuntimeFieldType::Repeated(RuntimeType::Message(inner)) = kind
+            {
+                walk(&inner, &format!("{path}."), found);
+            }
+        }
+    }
+    let mut all = Vec::new();
+    walk(&ContainerAdjustment::descriptor(), "", &mut all);
+    for list in &all {
+        let filled = LISTS.iter().filter(|l| l.field == *list).count();
+        let excepted = OTHERS.iter().filter(|(beginning, _)| list.starts_with(beginning)).count();
+        assert_eq!(filled + excepted, 1, "{list}");
+    }
+    assert!(LISTS.iter().all(|list| all.iter().any(|path| path == list.field)));
+}
