@@ -231,6 +231,9 @@ pub struct Status {
     /// SHA-256 of the configuration file that it read, in hexadecimal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_digest: Option<String>,
+    /// `apply`, or `shadow`: plugins are asked and nothing changes. Older ones do not say.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub mode: String,
     /// What a reload would do with files of the plugin directory.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub due: Vec<PluginChange>,

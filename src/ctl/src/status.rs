@@ -29,6 +29,9 @@ pub(crate) fn print(place: &Place, status: Option<&Status>, json: bool) -> io::R
     let config =
         status.config.as_ref().map_or("none: defaults".into(), |c| c.0.to_string_lossy().into_owned());
     writeln!(out, "configuration    {config}")?;
+    if status.mode == "shadow" {
+        writeln!(out, "mode             shadow: plugins are asked, and nothing of it reaches containers")?;
+    }
     for socket in &status.sockets {
         writeln!(out, "plugin socket    {}", socket.0.to_string_lossy())?;
     }

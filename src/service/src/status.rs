@@ -2,6 +2,7 @@
 
 use crate::{restart::Program, service::Service};
 use nri_adaptation::Origin;
+use nri_config::Mode;
 use nri_control::{OsText, PluginStatus, Status};
 
 impl Service {
@@ -28,6 +29,11 @@ impl Service {
             pods,
             containers,
             config_digest: settings.digest.clone(),
+            mode: match settings.config.mode {
+                Mode::Apply => "apply",
+                Mode::Shadow => "shadow",
+            }
+            .to_owned(),
             due: self.due().await,
             program: self.program.as_ref().map(|p| OsText::from(p.path.as_os_str())),
             program_replaced: self.program.as_ref().is_some_and(Program::is_replaced),

@@ -12,6 +12,14 @@ pub(super) fn look(report: &mut Report, place: &Place, status: Option<&Status>) 
     let text =
         format!("process {}, version {}, {} containers", status.pid, status.version, status.containers);
     report.add(Level::Ok, "nrid", text);
+    if status.mode == "shadow" {
+        report.add(
+            Level::Note,
+            "mode",
+            "shadow: plugins are asked, what they would change is logged, and nothing changes",
+        );
+        report.advise("Set mode = \"apply\", and `nrictl reload`, to have it changed.");
+    }
     program(report, place, status);
     configuration(report, place, status);
     for plugin in &status.plugins {

@@ -59,7 +59,8 @@ fn what_came_and_went_is_told_before_and_done_by_a_reload() {
             "30-new launch dropped in after the start"
         ]
     );
-    node.configure("[[plugin]]\nmatch = '30-enw'\ndeny = ['env']\n");
+    assert_eq!(node.status().mode, "apply");
+    node.configure("mode = 'shadow'\n[[plugin]]\nmatch = '30-enw'\ndeny = ['env']\n");
     let reloaded = reload(&node);
     assert_eq!(
         changes(&reloaded),
@@ -73,6 +74,7 @@ fn what_came_and_went_is_told_before_and_done_by_a_reload() {
     assert!(reloaded.notes[0].contains("30-enw"), "{:?}", reloaded.notes);
     let status = node.status();
     assert_eq!(status.idle_policies, ["30-enw"]);
+    assert_eq!(status.mode, "shadow");
     assert!(status.due.is_empty() && pid("10-stays").unwrap() != first && pid("20-goes").is_none());
     node.stop();
     assert!(nrid.ended().contains("30-enw"), "it is in the log");
