@@ -62,6 +62,10 @@ fn create(input: &mut Input<'_>) {
     let (again, first) =
         (unordered(again.adjust, again.container), unordered(outcome.adjust, outcome.container));
     assert!(again.0 == first.0, "again {}\nfirst {}", json(&again.0), json(&first.0));
+    // With such a name the container is refused by the document; until then two names may be meant by one entry.
+    if first.0.env.iter().any(|e| e.key.contains('=')) {
+        return;
+    }
     assert!(again.1 == first.1, "again {}\nfirst {}\nfor {}", json(&again.1), json(&first.1), json(&first.0));
 }
 
