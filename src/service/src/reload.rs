@@ -81,11 +81,18 @@ impl Service {
     }
 
     async fn idle_notes(&self) -> Vec<String> {
-        let idle = self.adaptation.idle_policies().await.into_iter();
-        idle.map(|name| {
-            format!("[[plugin]] match = {name:?}: there is no such plugin; it holds nothing unless one of this name connects")
-        })
-        .collect()
+        let settings = self.settings();
+        let is_required =
+            |name: &String| settings.config.plugin.iter().any(|p| p.pattern == *name && p.required);
+        let note = |name: String| {
+            let holds = if is_required(&name) {
+                "it is required: creations are refused until one of this name connects or is launched"
+            } else {
+                "it holds nothing unless one of this name connects"
+            };
+            format!("[[plugin]] match = {name:?}: there is no such plugin; {holds}")
+        };
+        self.adaptation.idle_policies().await.into_iter().map(note).collect()
     }
 }
 

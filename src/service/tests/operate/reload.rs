@@ -60,7 +60,7 @@ fn what_came_and_went_is_told_before_and_done_by_a_reload() {
         ]
     );
     assert_eq!(node.status().mode, "apply");
-    node.configure("mode = 'shadow'\n[[plugin]]\nmatch = '30-enw'\ndeny = ['env']\n");
+    node.configure("mode = 'shadow'\n[[plugin]]\nmatch = '30-enw'\ndeny = ['env']\n[[plugin]]\nmatch = 'late'\nrequired = true\n");
     let reloaded = reload(&node);
     assert_eq!(
         changes(&reloaded),
@@ -71,9 +71,11 @@ fn what_came_and_went_is_told_before_and_done_by_a_reload() {
         ]
     );
     assert!(reloaded.changed);
-    assert!(reloaded.notes[0].contains("30-enw"), "{:?}", reloaded.notes);
+    let [idle, required] = &*reloaded.notes else { panic!("{:?}", reloaded.notes) };
+    assert!(idle.contains("30-enw") && idle.contains("holds nothing unless"), "{idle}");
+    assert!(required.contains("late") && required.contains("creations are refused until"), "{required}");
     let status = node.status();
-    assert_eq!(status.idle_policies, ["30-enw"]);
+    assert_eq!(status.idle_policies, ["30-enw", "late"]);
     assert_eq!(status.mode, "shadow");
     assert!(status.due.is_empty() && pid("10-stays").unwrap() != first && pid("20-goes").is_none());
     node.stop();
