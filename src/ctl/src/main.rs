@@ -149,7 +149,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
             Ok(if fine { ExitCode::SUCCESS } else { ExitCode::from(4) })
         }
         Command::Start => start(&place.checked()?),
-        Command::Reload { json } => reload(&place.warned(), *json),
+        Command::Reload { json } => reload(place, *json),
         Command::Restart => restart(&place.warned()),
         Command::Stop => match connect(&place.warned())? {
             Some(client) => stop(&client),
@@ -167,15 +167,24 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
     }
 }
 
-fn reload(place: &Place, json: bool) -> Result<ExitCode, CtlError> {
-    let Some(client) = connect(place)? else {
+fn reload(place: Place, json: bool) -> Result<ExitCode, CtlError> {
+    let connected = connect(&place);
+    let Ok(Some(client)) = connected else {
+        place.warned();
+        connected?;
         let text = "nrid does not run: it reads its configuration when it starts\n";
         let text = if json { "{\"running\":false}\n" } else { text };
         std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes())?;
         return Ok(ExitCode::from(3));
     };
     client.set_timeout(Some(RELOAD_PATIENCE))?;
-    let reloaded = match client.call(&Request::Reload, &[])? {
+    let reply = client.call(&Request::Reload, &[]);
+    let problem = place.problem.as_ref().map(ToString::to_string).unwrap_or_default();
+    // What is wrong is said once: by nrid, if it reads the same file.
+    if !matches!(&reply, Ok(Reply::Refused { message }) if message.contains(&problem)) {
+        place.warned();
+    }
+    let reloaded = match reply? {
         Reply::Reloaded(reloaded) => reloaded,
         other => return Err(unexpected(other)),
     };

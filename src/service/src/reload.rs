@@ -16,6 +16,9 @@ use std::{path::Path, sync::Arc};
 
 /// Where it was not yet launched, although it could be.
 const DROPPED_IN: &str = "dropped in after the start";
+/// What a configuration that is wrong means: wrappers read the same file, and refuse.
+const AS_BEFORE: &str =
+    "nrid goes on with the configuration of before; containers are refused until the file is mended";
 
 impl Service {
     /// Reads the configuration anew, and looks into the plugin directory.
@@ -25,9 +28,7 @@ impl Service {
     pub async fn reload(&self) -> Result<Reloaded, Refusal> {
         let _one = self.reloading.lock().await;
         let before = self.settings();
-        let mut after = before
-            .load_again()
-            .map_err(|e| Refusal(format!("{e}; the configuration of before stays in force")))?;
+        let mut after = before.load_again().map_err(|e| Refusal(format!("{e}; {AS_BEFORE}")))?;
         let needs_restart = needs_restart(&before, &after);
         // Callers look for us where we are.
         after.state_dir.clone_from(&before.state_dir);
