@@ -2,7 +2,7 @@
 
 mod running;
 
-use crate::{bypass, place::Place};
+use crate::{bypass, output::output, place::Place};
 use nri_config::{Config, DEFAULT_RUNTIMES, InCharge, LIBEXEC_DIR, PLUGIN_DIR, PLUGIN_SOCKET, SEARCH_PATH};
 use nri_control::Status;
 use nri_host::{NriState, RunningEngine, describe, listener, running_engines};
@@ -67,7 +67,7 @@ impl Report {
     /// # Errors
     /// Nobody takes the output.
     pub(crate) fn print(&self, json: bool) -> io::Result<()> {
-        let mut out = io::stdout().lock();
+        let mut out = output();
         if json {
             return writeln!(out, "{}", serde_json::json!({"ok": !self.has_problem(), "findings": self.0}));
         }

@@ -3,6 +3,7 @@
 mod bypass;
 mod doctor;
 mod install;
+mod output;
 mod place;
 mod reload;
 mod status;
@@ -174,7 +175,7 @@ fn reload(place: Place, json: bool) -> Result<ExitCode, CtlError> {
         connected?;
         let text = "nrid does not run: it reads its configuration when it starts\n";
         let text = if json { "{\"running\":false}\n" } else { text };
-        std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes())?;
+        std::io::Write::write_all(&mut output::output(), text.as_bytes())?;
         return Ok(ExitCode::from(3));
     };
     client.set_timeout(Some(RELOAD_PATIENCE))?;
@@ -213,7 +214,7 @@ fn restart(place: &Place) -> Result<ExitCode, CtlError> {
         Some(error) => Err(CtlError::AsBefore(error)),
         None => {
             let text = format!("nrid {} (pid {})\n", status.version, status.pid);
-            std::io::Write::write_all(&mut std::io::stdout(), text.as_bytes())?;
+            std::io::Write::write_all(&mut output::output(), text.as_bytes())?;
             Ok(ExitCode::SUCCESS)
         }
     }

@@ -1,5 +1,6 @@
 //! What `nrictl reload` prints.
 
+use crate::output::output;
 use nri_control::{Reloaded, printable};
 use std::io::{self, Write};
 
@@ -9,7 +10,7 @@ use std::io::{self, Write};
 /// Nobody takes the output.
 pub(crate) fn print(reloaded: &Reloaded, json: bool) -> io::Result<bool> {
     let fine = !reloaded.plugins.iter().any(|p| matches!(p.change.as_str(), "failed" | "unusable"));
-    let mut out = io::stdout().lock();
+    let mut out = output();
     if json {
         writeln!(out, "{}", serde_json::json!({"reloaded": fine, "result": reloaded}))?;
         return Ok(fine);

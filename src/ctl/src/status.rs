@@ -1,6 +1,6 @@
 //! What `nrictl status` prints.
 
-use crate::{bypass, place::Place};
+use crate::{bypass, output::output, place::Place};
 use nri_control::{Status, printable};
 use std::io::{self, Write};
 
@@ -9,7 +9,7 @@ use std::io::{self, Write};
 /// # Errors
 /// Nobody takes the output.
 pub(crate) fn print(place: &Place, status: Option<&Status>, json: bool) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+    let mut out = output();
     let bypassed = matches!(bypass::file(), Some(Ok(())));
     if json {
         let value = match status {

@@ -1,5 +1,6 @@
 //! What `nrictl verify` prints.
 
+use crate::output::output;
 use nri_control::{Verified, VerifiedSetting, printable};
 use std::io::{self, Write};
 
@@ -12,7 +13,7 @@ pub(crate) fn print(containers: &[Verified], json: bool) -> io::Result<bool> {
     let drift: usize = containers.iter().map(wrong).sum();
     let failed = containers.iter().filter(|c| c.error.is_some()).count();
     let fine = drift == 0 && failed == 0;
-    let mut out = io::stdout().lock();
+    let mut out = output();
     if json {
         writeln!(out, "{}", serde_json::json!({"in_force": fine, "containers": containers}))?;
         return Ok(fine);

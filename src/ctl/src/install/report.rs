@@ -98,7 +98,7 @@ impl Report {
 
     /// Prints it for people, or for programs.
     pub(crate) fn print(&self, json: bool) -> io::Result<()> {
-        let mut out = io::stdout().lock();
+        let mut out = crate::output::output();
         if json {
             return writeln!(out, "{}", serde_json::to_string(self).unwrap_or_default());
         }
@@ -130,7 +130,7 @@ impl Report {
 
 /// For programs.
 pub(crate) fn print_error(error: &InstallError) -> io::Result<()> {
-    writeln!(io::stdout().lock(), "{}", serde_json::json!({"error": error.to_string()}))
+    writeln!(crate::output::output(), "{}", serde_json::json!({"error": error.to_string()}))
 }
 
 fn changed(step: &Step, dry_run: bool) -> Changed {

@@ -1,0 +1,45 @@
+//! Standard output, whose reader may have heard enough: `nrictl status | head` ends in silence, with the exit code that it has without.
+
+use std::io::{self, ErrorKind, StdoutLock, Write};
+
+/// What is printed goes there.
+pub(crate) fn output() -> Output<StdoutLock<'static>> {
+    Output(io::stdout().lock())
+}
+
+/// A writer whose reader may go away.
+pub(crate) struct Output<W>(W);
+
+impl<W: Write> Write for Output<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.0.write(bytes) {
+            Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(bytes.len()),
+            written => written,
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self.0.flush() {
+            Err(e) if e.kind() == ErrorKind::BrokenPipe => Ok(()),
+            flushed => flushed,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+
+    #[test]
+    fn a_reader_who_went_away_is_no_failure_and_a_full_disk_is_one() {
+        let (reader, writer) = io::pipe().unwrap();
+        drop(reader);
+        let mut out = Output(io::LineWriter::new(writer));
+        writeln!(out, "to nobody").unwrap();
+        out.flush().unwrap();
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let e = writeln!(Output(full), "too much").unwrap_err();
+        assert_eq!(e.kind(), ErrorKind::StorageFull);
+    }
+}
