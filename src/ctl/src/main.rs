@@ -69,8 +69,8 @@ enum Command {
     Install(install::Install),
     /// Take the wrapper out of an engine's configuration.
     Uninstall(install::Uninstall),
-    /// Compare what containers are to have with what their control groups hold, file by file, and say who set it. Exit code 4 if something is
-    /// not in force.
+    /// Compare what containers are to have with what their control groups hold, file by file, and say who set it. Exit code 3 if nrid does not
+    /// run, 4 if something is not in force.
     Verify {
         /// Ids of containers, or beginnings of them. Without any: all that have a process.
         ids: Vec<String>,
@@ -119,6 +119,7 @@ fn main() -> ExitCode {
             let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("nrictl: {error}\n"));
             match error {
                 CtlError::Install(error) => error.code(),
+                CtlError::NotRunning(_) => ExitCode::from(3),
                 _ => ExitCode::FAILURE,
             }
         }
