@@ -14,6 +14,33 @@ pub(crate) fn file() -> Option<Result<(), Untrusted>> {
 pub(crate) fn told() -> Option<String> {
     Some(match file()? {
         Ok(()) => format!("{BYPASS_FILE} exists: no plugin is asked about anything"),
-        Err(why) => format!("{BYPASS_FILE} exists and is not relied upon: {why}"),
+        Err(why) => not_relied_upon(&why.to_string()),
     })
+}
+
+/// The reason may be another one's: a directory above may be anybody's.
+fn not_relied_upon(why: &str) -> String {
+    match why.strip_prefix(BYPASS_FILE).filter(|rest| rest.starts_with(' ')) {
+        Some(rest) => format!("{BYPASS_FILE} exists and is not relied upon, since it{rest}"),
+        None => format!("{BYPASS_FILE} exists and is not relied upon: {why}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_is_named_once() {
+        let told = not_relied_upon(&format!("{BYPASS_FILE} is writable by everybody"));
+        assert_eq!(
+            told,
+            format!("{BYPASS_FILE} exists and is not relied upon, since it is writable by everybody")
+        );
+        let told = not_relied_upon("/etc is writable by everybody");
+        assert_eq!(
+            told,
+            format!("{BYPASS_FILE} exists and is not relied upon: /etc is writable by everybody")
+        );
+    }
 }

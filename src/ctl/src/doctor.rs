@@ -111,7 +111,10 @@ fn configuration(report: &mut Report, place: &Place) {
         report.advise("Remove the file when what it was made for is over.");
     }
     if let Some(problem) = &place.problem {
-        report.add(Level::Problem, "configuration", problem.to_string());
+        let text = problem.to_string();
+        // The column says what it is about.
+        let text = text.strip_prefix("configuration ").unwrap_or(&text);
+        report.add(Level::Problem, "configuration", text);
         report.advise("Containers fail to be created until it is mended, and nrid does not start.");
         return;
     }

@@ -23,3 +23,15 @@ fn whoever_needs_one_that_runs_has_an_exit_code_of_its_own() {
         assert_eq!(output.status.code(), Some(3), "{command}: {output:?}");
     }
 }
+
+#[test]
+fn a_configuration_that_is_wrong_is_one_finding_and_its_column_is_not_repeated() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("config.toml"), "nonsense = 1\n").unwrap();
+    let output = nrictl(dir.path(), "doctor");
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    let said = String::from_utf8(output.stdout).unwrap();
+    let found: Vec<_> = said.lines().filter(|l| l.contains("nonsense")).collect();
+    let begin = format!("PROBLEM configuration  {}/config.toml: line 1", dir.path().display());
+    assert!(matches!(&*found, [line] if line.starts_with(&begin)), "{said}");
+}

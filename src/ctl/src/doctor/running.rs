@@ -4,6 +4,7 @@ use super::{Level, Report};
 use crate::place::Place;
 use nri_config::PLUGIN_DIR;
 use nri_control::{START_FAILURE, Status};
+use nri_host::{describe, listener};
 use std::path::{Path, PathBuf};
 
 /// About one that runs, or about none.
@@ -45,7 +46,12 @@ pub(super) fn look(report: &mut Report, place: &Place, status: Option<&Status>) 
 /// About one that listens and does not say how it is.
 pub(super) fn unheard(report: &mut Report, place: &Place, why: &str) {
     report.add(Level::Problem, "nrid", format!("{why} ({})", place.launcher.socket().display()));
-    report.advise("No container can be created while it is so. End that process if it hangs: the next call starts another one, and containers go on.");
+    // systemd listens for one that it is to start.
+    let process = match listener(&place.launcher.socket()) {
+        Some(pid) if pid > 1 => describe(pid),
+        _ => "that process".to_owned(),
+    };
+    report.advise(format!("No container can be created while it is so. End {process} if it hangs: the next call starts another one, and containers go on."));
 }
 
 /// Whether it is the program that is installed.
