@@ -347,10 +347,10 @@ impl Inner {
 
     /// Tells the host.
     pub(crate) fn changed(&self, status: PluginStatus) {
-        let name = status
-            .id
-            .as_ref()
-            .map_or_else(|| format!("(unregistered, pid {:?})", status.pid), PluginId::to_string);
+        let name = status.id.as_ref().map_or_else(
+            || format!("(unregistered, pid {})", status.pid.map_or("unknown".into(), |p| p.to_string())),
+            PluginId::to_string,
+        );
         match status.state {
             PluginState::Closed => {
                 debug!(plugin = name, "plugin closed: {}", status.last_error.as_deref().unwrap_or_default());

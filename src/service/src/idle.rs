@@ -24,7 +24,7 @@ impl Service {
                     Instant::now()
                 }
             };
-            if limit.is_some_and(|limit| since.is_some() && begun.elapsed() >= limit) {
+            if let Some(limit) = limit.filter(|limit| since.is_some() && begun.elapsed() >= *limit) {
                 tracing::info!(after = ?limit, "nothing to do");
                 return;
             }
