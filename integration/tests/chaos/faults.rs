@@ -1,7 +1,7 @@
 //! What goes wrong meanwhile, with everything but the wrappers (see `calls`): `nrid`, plugins, connections, the disk.
 
 use super::{plugins::External, rng::Rng, run::Run};
-use nri_integration::{Process, Program};
+use nri_integration::{Process, Program, wait_until};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     collections::VecDeque,
@@ -26,6 +26,7 @@ fn signal(process: Process, signal: Signal) {
 
 /// Kills `nrid`, ends it, stops it for a while.
 pub(super) fn nrid(run: &Run, rng: &mut Rng) {
+    let mut told = None;
     while !run.is_over() {
         rng.pause(200..2500);
         let Some(nrid) = run.node.nrids().first().copied() else { continue };
@@ -39,6 +40,7 @@ pub(super) fn nrid(run: &Run, rng: &mut Rng) {
                 run.note(format!("end nrid {}", nrid.0));
                 run.count("nrid ended");
                 signal(nrid, Signal::TERM);
+                told = Some(nrid);
             }
             6 => {
                 run.note("nrictl stop");
@@ -53,6 +55,10 @@ pub(super) fn nrid(run: &Run, rng: &mut Rng) {
                 signal(nrid, Signal::CONT);
             }
         }
+    }
+    // Whoever wants an nrid then is not to be content with one that has a signal which it has not seen yet.
+    if let Some(nrid) = told {
+        wait_until("the end of nrid", || (!nrid.is_alive()).then_some(()));
     }
 }
 
