@@ -93,6 +93,7 @@ fn nothing_outside_of_a_bundle_changes_while_it_is_exchanged() {
     for_each_runtime("exchanged bundle", |runtime| {
         let node = Node::new(runtime);
         node.launch("10-adjust", &Program::Adjust, ADJUSTS);
+        node.ctl(&["start"]).success(); // no creation may get as far
         let bundle = node.bundle(&node.id("c")).make();
         let victim = node.path("victim");
         fs::create_dir(&victim).unwrap();

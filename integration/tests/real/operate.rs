@@ -200,7 +200,7 @@ fn doctor_tells_what_nrid_has_not_taken_in() {
 
         // A configuration that is wrong, or somebody else's to change, keeps nobody from looking and ending.
         configure_behind(&node, "nonsense = 1\n");
-        has("configuration", "problem configuration");
+        has("configuration", "config.toml: line 6, column 1: unknown field `nonsense`");
         let status = node.ctl(&["status"]).success();
         assert!(
             status.out().contains("20-new") && status.err().contains("warning: configuration"),
