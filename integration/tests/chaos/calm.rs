@@ -2,6 +2,7 @@
 
 use super::{
     calls::call,
+    faults,
     lives::containers_of_host,
     plugins::External,
     rng::Rng,
@@ -243,7 +244,8 @@ fn names(dir: &Path) -> Vec<String> {
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// No process, no cgroup, no mount. A runtime that was killed may leave an empty cgroup, which is no fault of ours.
+/// No process, no cgroup, no mount. A runtime that was killed may leave an empty cgroup, which is no fault of ours; crun's child in `create` may then wait for
+/// it for ever, too.
 fn host_is_clean(run: &Run) {
     let node = &run.node;
     let dir = node.path("").into_os_string().into_string().expect("our paths are UTF-8");
@@ -252,6 +254,14 @@ fn host_is_clean(run: &Run) {
         let ours = |process: &Process| {
             let line = fs::read(format!("/proc/{}/cmdline", process.0)).unwrap_or_default();
             let line = String::from_utf8_lossy(&line).replace('\0', " ");
+            let mut words = line.trim_end().rsplit(' ');
+            let is_left_by_runtime = words.next().is_some_and(|id| lock(&run.torn).contains(id))
+                && line.contains(" create ")
+                && !line.contains("nri-container-runtime");
+            if is_left_by_runtime {
+                faults::signal(*process, rustix::process::Signal::KILL);
+                return None;
+            }
             let is = process.0 != std::process::id()
                 && process.is_alive()
                 && (line.contains(&dir) || process.cgroups().contains(&prefix));

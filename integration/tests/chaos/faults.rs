@@ -18,7 +18,7 @@ const EXTERNALS: usize = 3;
 const HELD: usize = 8;
 
 /// To one of ours; it may have gone.
-fn signal(process: Process, signal: Signal) {
+pub(super) fn signal(process: Process, signal: Signal) {
     if let Some(pid) = i32::try_from(process.0).ok().and_then(Pid::from_raw) {
         let _ = kill_process(pid, signal);
     }
