@@ -38,6 +38,21 @@ pub struct View {
 }
 
 impl View {
+    /// What a plugin has to hear, so that a view can be made of it.
+    pub const EVENTS: [&str; 11] = [
+        "RunPodSandbox",
+        "CreateContainer",
+        "PostCreateContainer",
+        "StartContainer",
+        "PostStartContainer",
+        "UpdateContainer",
+        "PostUpdateContainer",
+        "StopContainer",
+        "StopPodSandbox",
+        "RemoveContainer",
+        "RemovePodSandbox",
+    ];
+
     /// From a journal of one session.
     pub fn of(entries: &[Value]) -> Self {
         let mut view = Self::default();

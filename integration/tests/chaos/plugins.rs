@@ -4,7 +4,7 @@ use super::{
     rng::Rng,
     run::{Run, lock},
 };
-use nri_integration::Program;
+use nri_integration::{Program, View};
 use serde_json::{Value, json};
 use std::{
     fs::{self, File},
@@ -14,19 +14,7 @@ use std::{
 };
 
 /// What views are made of. No validators among those that come and go: a creation does not go on without one that it had to ask.
-const LIFE: [&str; 11] = [
-    "RunPodSandbox",
-    "CreateContainer",
-    "PostCreateContainer",
-    "StartContainer",
-    "PostStartContainer",
-    "UpdateContainer",
-    "PostUpdateContainer",
-    "StopContainer",
-    "StopPodSandbox",
-    "RemoveContainer",
-    "RemovePodSandbox",
-];
+const LIFE: [&str; 11] = View::EVENTS;
 
 /// Those that are launched, and launched again.
 pub(super) fn install(run: &Run, go: &Program) {

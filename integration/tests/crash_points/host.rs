@@ -21,19 +21,7 @@ pub(crate) const NEIGHBOUR_AFTER: &str = "555";
 
 const CONFIG: &str = "plugin_restart_backoff = '100ms'\nplugin_restart_backoff_limit = '1s'\n";
 const ADJUST: &str = "[create]\nenv = { set = { CRASH = 'yes' } }\n[create.resources]\nshares = 300\n";
-const LIFE: [&str; 11] = [
-    "RunPodSandbox",
-    "CreateContainer",
-    "PostCreateContainer",
-    "StartContainer",
-    "PostStartContainer",
-    "UpdateContainer",
-    "PostUpdateContainer",
-    "StopContainer",
-    "StopPodSandbox",
-    "RemoveContainer",
-    "RemovePodSandbox",
-];
+const LIFE: [&str; 11] = View::EVENTS;
 
 pub(crate) struct Host {
     pub(crate) node: Node,
