@@ -3,7 +3,7 @@
 //!
 //! What stands in the document is not this file's business.
 
-use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Uid};
+use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, RenameFlags, Uid};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::{
@@ -179,7 +179,7 @@ impl Bundle {
     /// # Errors
     /// Anything on the way; then the old document still stands and no other file is left.
     pub fn replace(&self, bytes: &[u8], like: &Found) -> Result<(), BundleError> {
-        self.put(|temporary| self.write_new(temporary, bytes, like))
+        self.put(|temporary| self.write_new(temporary, bytes, like), |temporary| self.move_in(temporary))
     }
 
     /// Replaces the document by the symbolic link that once stood there.
@@ -187,25 +187,73 @@ impl Bundle {
     /// # Errors
     /// As [`Bundle::replace`].
     pub fn link_again(&self, link: &Link) -> Result<(), BundleError> {
-        self.put(|temporary| {
-            self.is_replaceable()?;
-            self.sweep();
-            rustix::fs::symlinkat(&link.target, &self.dir, temporary)?;
-            let (uid, gid) = (Uid::from_raw(link.owner.0), Gid::from_raw(link.owner.1));
-            rustix::fs::chownat(&self.dir, temporary, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?;
-            Ok(())
-        })
+        self.put(|temporary| self.write_link(temporary, link), |temporary| self.move_in(temporary))
     }
 
-    fn put(&self, make: impl FnOnce(&OsString) -> io::Result<()>) -> Result<(), BundleError> {
+    /// Gives back what stood there before us, if the document is the one with this digest, as we wrote it. Nobody waits for us here: the engine may be
+    /// writing another document at this moment, and that one stays.
+    ///
+    /// # Errors
+    /// As [`Bundle::replace`].
+    pub fn give_back(
+        &self,
+        original: &[u8],
+        link: Option<&Link>,
+        found: &Found,
+        written: &str,
+    ) -> Result<(), BundleError> {
+        let make = |temporary: &OsString| match link {
+            Some(link) => self.write_link(temporary, link),
+            None => self.write_new(temporary, original, found),
+        };
+        self.put(make, |temporary| self.exchange(temporary, written))
+    }
+
+    fn put(
+        &self,
+        make: impl FnOnce(&OsString) -> io::Result<()>,
+        place: impl FnOnce(&OsString) -> io::Result<()>,
+    ) -> Result<(), BundleError> {
         let temporary = self.temporary();
-        let written = make(&temporary).and_then(|()| {
-            rustix::fs::renameat(&self.dir, &temporary, &self.dir, &self.name).map_err(io::Error::from)
-        });
-        written.map_err(|e| {
+        make(&temporary).and_then(|()| place(&temporary)).map_err(|e| {
             let _ = rustix::fs::unlinkat(&self.dir, &temporary, AtFlags::empty());
             BundleError::Replace(self.file(), e)
         })
+    }
+
+    fn move_in(&self, temporary: &OsString) -> io::Result<()> {
+        Ok(rustix::fs::renameat(&self.dir, temporary, &self.dir, &self.name)?)
+    }
+
+    /// Between a look at the document and a rename over it, another could come in its place. So they change places, and what came out is looked at: who
+    /// had opened it to write has emptied it, and who renames comes before or after.
+    fn exchange(&self, temporary: &OsString, written: &str) -> io::Result<()> {
+        let swap = || {
+            rustix::fs::renameat_with(&self.dir, temporary, &self.dir, &self.name, RenameFlags::EXCHANGE)
+        };
+        match swap() {
+            // Not on this file system.
+            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => return self.move_in(temporary),
+            swapped => swapped?,
+        }
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOFOLLOW;
+        let out = rustix::fs::openat(&self.dir, temporary, flags, Mode::empty()).map(File::from);
+        let mut bytes = Vec::new();
+        let read = out.map_err(io::Error::from).and_then(|f| f.take(MAX_DOCUMENT).read_to_end(&mut bytes));
+        if read.is_err() || digest(&bytes) != written {
+            swap()?;
+        }
+        self.sweep();
+        Ok(())
+    }
+
+    fn write_link(&self, name: &OsString, link: &Link) -> io::Result<()> {
+        self.is_replaceable()?;
+        self.sweep();
+        rustix::fs::symlinkat(&link.target, &self.dir, name)?;
+        let (uid, gid) = (Uid::from_raw(link.owner.0), Gid::from_raw(link.owner.1));
+        rustix::fs::chownat(&self.dir, name, Some(uid), Some(gid), AtFlags::SYMLINK_NOFOLLOW)?;
+        Ok(())
     }
 
     /// Whatever stands there now goes; a directory, a device or a pipe is nobody's document.
@@ -364,6 +412,38 @@ mod tests {
         assert_eq!(fs::read(&outside).unwrap(), b"outside");
         let after = fs::metadata(&outside).unwrap();
         assert_eq!((after.ino(), after.mode(), after.uid()), (before.ino(), before.mode(), before.uid()));
+    }
+
+    /// What is given back never takes the place of a document that its engine writes at the same time, in whatever way it writes.
+    #[test]
+    fn what_an_engine_writes_meanwhile_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let (file, other) = (dir.path().join("config.json"), dir.path().join("other"));
+        let bundle = bundle(dir.path());
+        for n in 0..500 {
+            fs::write(&file, "ours").unwrap();
+            let found = bundle.read().unwrap();
+            let start = std::sync::Barrier::new(2);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    start.wait();
+                    if n % 2 == 0 {
+                        fs::write(&file, "the engine's").unwrap();
+                    } else {
+                        fs::write(&other, "the engine's").unwrap();
+                        fs::rename(&other, &file).unwrap();
+                    }
+                });
+                start.wait();
+                bundle.give_back(b"original", None, &found, &digest(b"ours")).unwrap();
+            });
+            assert_eq!(fs::read_to_string(&file).unwrap(), "the engine's", "{n}");
+        }
+        fs::write(&file, "ours").unwrap();
+        let found = bundle.read().unwrap();
+        bundle.give_back(b"original", None, &found, &digest(b"ours")).unwrap();
+        assert_eq!(fs::read(&file).unwrap(), b"original");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 
     #[test]

@@ -362,11 +362,8 @@ pub fn restore_document(record: &Record) {
     if found.link.is_some() || crate::bundle::digest(&found.bytes) != *written {
         return;
     }
-    let given = match &record.bundle.link {
-        Some(link) => bundle.link_again(link),
-        None => bundle.replace(original.as_bytes(), &found),
-    };
-    if let Err(error) = given {
+    let link = record.bundle.link.as_ref();
+    if let Err(error) = bundle.give_back(original.as_bytes(), link, &found, written) {
         tracing::warn!(%error, "cannot give the engine its document back");
     }
 }
