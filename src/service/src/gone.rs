@@ -7,6 +7,8 @@ use std::{sync::Arc, time::Duration};
 const LOOK: Duration = Duration::from_secs(2);
 /// The first time: wrappers that found nobody are at work when we begin.
 const FIRST_LOOK: Duration = Duration::from_millis(100);
+/// How often it is looked where the end is near.
+const SOON: Duration = Duration::from_millis(5);
 
 impl Service {
     /// Looks for them for as long as it runs.
@@ -21,6 +23,18 @@ impl Service {
                 }
             }
         }
+    }
+
+    /// Finishes a container that the runtime is about to delete, when it has; where it does not, the look at all of them finds it one day.
+    pub fn expect_end(self: &Arc<Self>, container: Arc<Container>) {
+        let service = self.clone();
+        tokio::spawn(async move {
+            let deadline = tokio::time::Instant::now() + LOOK;
+            while !container.has_vanished() && tokio::time::Instant::now() < deadline {
+                tokio::time::sleep(SOON).await;
+            }
+            service.finish_gone(&container).await;
+        });
     }
 
     async fn finish_gone(&self, container: &Arc<Container>) {

@@ -57,8 +57,13 @@ impl Service {
                 Ok(())
             }
             HookKind::Poststop => {
-                if is_known {
+                if is_known && !container.is_there() {
                     self.finish(&container).await;
+                } else if is_known {
+                    // crun runs it before it drops its state, and may be killed in between: then the container is still there, and can be deleted.
+                    self.stop_if_owed(&container).await;
+                    self.give_back(&container.record()).await;
+                    self.expect_end(container.clone());
                 }
                 Ok(())
             }
