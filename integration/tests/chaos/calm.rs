@@ -8,7 +8,7 @@ use super::{
     rng::Rng,
     run::{Run, lock},
 };
-use nri_integration::{Process, Program, View, cgroups_of, limitation};
+use nri_integration::{Process, Program, View, cgroups_of};
 use serde_json::json;
 use std::{
     collections::BTreeSet,
@@ -203,13 +203,6 @@ fn sessions(run: &Run) {
         let view = View::of_session(&entry.path());
         run.count("sessions");
         for why in view.wrong {
-            // A defect that is open: about once in fifteen rounds of half a minute, its cause is not known yet. `make chaos` fails of it; other
-            // changes are not to wait for luck.
-            let is_open = why.starts_with("StopContainer of ") && why.ends_with("which was Some(Removed)");
-            if is_open && std::env::var_os("NRI_CHAOS_SECONDS").is_none() {
-                limitation("chaos", &format!("an open defect was seen, and passed over: {why}"));
-                continue;
-            }
             run.wrong(format!("{}: {why}", entry.path().display()));
         }
     }
@@ -244,8 +237,8 @@ fn names(dir: &Path) -> Vec<String> {
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// No process, no cgroup, no mount. A runtime that was killed may leave an empty cgroup, which is no fault of ours; crun's child in `create` may then wait for
-/// it for ever, too.
+/// No process, no cgroup, no mount. A runtime that was killed may leave an empty cgroup, which is no fault of ours; and crun's child in `create`, or in `run`, when it
+/// has not written its state yet: then it cannot delete it.
 fn host_is_clean(run: &Run) {
     let node = &run.node;
     let dir = node.path("").into_os_string().into_string().expect("our paths are UTF-8");
@@ -255,10 +248,16 @@ fn host_is_clean(run: &Run) {
             let line = fs::read(format!("/proc/{}/cmdline", process.0)).unwrap_or_default();
             let line = String::from_utf8_lossy(&line).replace('\0', " ");
             let mut words = line.trim_end().rsplit(' ');
-            let is_left_by_runtime = words.next().is_some_and(|id| lock(&run.torn).contains(id))
-                && line.contains(" create ")
-                && !line.contains("nri-container-runtime");
-            if is_left_by_runtime {
+            let is_torn = |id: &str| lock(&run.torn).contains(id.strip_prefix("crio-").unwrap_or(id));
+            let is_in_torn = || {
+                let cgroups = process.cgroups();
+                let mut names = cgroups.lines().filter(|line| line.contains(&prefix));
+                names.any(|line| line.rsplit('/').next().is_some_and(is_torn))
+            };
+            let is_left = (run.node.runtime().name == "crun" && is_in_torn())
+                || (words.next().is_some_and(is_torn) && line.contains(" create "));
+            if is_left && !line.contains("nri-container-runtime") {
+                run.note(format!("the runtime left {} ({line})", process.0));
                 faults::signal(*process, rustix::process::Signal::KILL);
                 return None;
             }

@@ -237,8 +237,7 @@ impl<'a> Lane<'a> {
             }
             life.limits.insert(limit);
         }
-        let found = self.run.node.kernel_file(&life.id, "pids", "pids.max", "pids.max");
-        if let Ok(found) = found
+        if let Ok(found) = self.run.node.kernel_file(&self.run.cgroup(&life.id), "pids", "pids.max", "pids.max")
             && !life.limits.is_empty()
             && !life.limits.contains(&found)
             // The runtime of a wrapper that was killed may have the last word for a moment.

@@ -80,6 +80,12 @@ impl Run {
         text.replace("\"annotations\": {}", &annotations).replace(&cgroup(id), &cgroup(&format!("crio-{id}")))
     }
 
+    /// The name of its control group. An id that is used again may have had another, which a runtime that was killed left.
+    pub(super) fn cgroup(&self, id: &str) -> String {
+        let name = format!("crio-{id}");
+        if lock(&self.documents)[id].contains(&name) { name } else { id.to_owned() }
+    }
+
     pub(super) fn bundle(&self, id: &str) -> PathBuf {
         Bundle::new(&self.node.path("bundles"), id).dir().to_owned()
     }
