@@ -3,7 +3,7 @@
 //! Launches the plugins of the directory; with a socket it then waits for one that connects. What the plugins want is printed, not done.
 
 use async_trait::async_trait;
-use nri_adaptation::{Adaptation, Config, Host, Origin, PluginState, PluginStatus, Snapshot};
+use nri_adaptation::{Adaptation, Asking, Config, Host, Origin, PluginState, PluginStatus, Snapshot};
 use nri_api::PluginId;
 use nri_api::proto::*;
 use std::error::Error;
@@ -80,14 +80,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
             }
         };
     }
-    nri.run_pod_sandbox(about!(pod RunPodSandboxRequest), async || ()).await?;
-    let created = nri.create_container(about!(CreateContainerRequest), async |o| o, async |o| o).await;
+    nri.run_pod_sandbox(about!(pod RunPodSandboxRequest), &Asking::default(), async || ()).await?;
+    let created = nri.create_container(about!(CreateContainerRequest), &Asking::default(), async |o| o, async |o| o).await;
     match created {
         Ok(outcome) => say(format_args!("c1 is adjusted: {}\nowners: {}", outcome.adjust, outcome.owners)),
         Err(e) => say(format_args!("c1 is not created: {e}")),
     }
     nri.post_create_container(about!(PostCreateContainerRequest));
-    nri.start_container(about!(StartContainerRequest), async || ()).await?;
+    nri.start_container(about!(StartContainerRequest), &Asking::default(), async || ()).await?;
     nri.post_start_container(about!(PostStartContainerRequest));
     nri.stop_container(about!(StopContainerRequest), async |outcome| say(format_args!("{outcome:?}"))).await;
     nri.remove_container(about!(RemoveContainerRequest), async || ()).await;

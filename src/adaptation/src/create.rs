@@ -4,6 +4,7 @@ use nri_api::proto::{CreateContainerRequest, Event};
 use nri_merge::{CreateMerge, CreateOutcome, validator};
 use std::sync::Arc;
 
+use crate::asking::Asking;
 use crate::line::{Passage, Stop};
 use crate::plugin::Plugin;
 use crate::station::Place;
@@ -24,13 +25,14 @@ impl Adaptation {
     /// commit must not wait for another request.
     ///
     /// A future that is dropped gives the request up: nothing is committed, though plugins may have been asked already. The same holds for
-    /// errors: plugins that adjusted the container are not told.
+    /// errors; [`Adaptation::undo_creation`] tells those who were.
     ///
     /// # Errors
     /// If a plugin or validator refuses, replies contradict, or a plugin is missing that the policies require.
     pub async fn create_container<P, R>(
         &self,
         request: CreateContainerRequest,
+        asking: &Asking,
         prepare: impl AsyncFnOnce(CreateOutcome) -> P,
         commit: impl AsyncFnOnce(P) -> R,
     ) -> Result<R, AdaptError> {
@@ -40,29 +42,33 @@ impl Adaptation {
         let id = container.id.clone();
         let mut merge = CreateMerge::new(request.pod.unwrap_or_default(), container);
         let all: Vec<_> = stops.iter().map(|s| s.plugin.clone()).collect();
-        self.check_required(&all, &id)?;
+        self.check_required(&all, &id).or_else(|e| asking.refuse(e))?;
         for Stop { plugin, place } in stops {
             let Some(place) = place else {
                 merge.consulted(&plugin.id);
                 continue;
             };
             let turn = place.turn().await;
-            if let Some(reply) = plugin.ask(turn, merge.request()).await? {
-                plugin
+            let answer = plugin.ask(turn, merge.request()).await;
+            if let Some(reply) = asking.note(&plugin, answer)? {
+                let taken = plugin
                     .permit()
                     .creation(&id, &reply)
-                    .map_err(|denied| AdaptError::Denied { event: Event::CREATE_CONTAINER, denied })?;
-                merge.reply(&plugin.id, reply).map_err(|source| AdaptError::Merge {
-                    event: Event::CREATE_CONTAINER,
-                    subject: id.clone(),
-                    source,
-                })?;
+                    .map_err(|denied| AdaptError::Denied { event: Event::CREATE_CONTAINER, denied })
+                    .and_then(|()| {
+                        merge.reply(&plugin.id, reply).map_err(|source| AdaptError::Merge {
+                            event: Event::CREATE_CONTAINER,
+                            subject: id.clone(),
+                            source,
+                        })
+                    });
+                taken.or_else(|e| asking.refuse(e))?;
             }
         }
         // Once more: one may have gone in the meantime.
-        self.check_required(&all, &id)?;
+        self.check_required(&all, &id).or_else(|e| asking.refuse(e))?;
         let outcome = merge.finish();
-        self.validate(&all, &outcome, validation).await?;
+        self.validate(&all, &outcome, asking, validation).await?;
         let prepared = prepare(outcome).await;
         let _turn = committing.turn().await;
         Ok(commit(prepared).await)
@@ -89,6 +95,7 @@ impl Adaptation {
         &self,
         plugins: &[Arc<Plugin>],
         outcome: &CreateOutcome,
+        asking: &Asking,
         place: Place,
     ) -> Result<(), AdaptError> {
         let config = self.inner.config();
@@ -110,23 +117,25 @@ impl Adaptation {
         };
         let request = outcome.validation();
         if let Some(config) = config {
-            validator::validate(config, &request)
-                .map_err(|e| rejected(DEFAULT_VALIDATOR.into(), e.to_string()))?;
+            let judged = validator::validate(config, &request);
+            let judged = judged.map_err(|e| rejected(DEFAULT_VALIDATOR.into(), e.to_string()));
+            judged.or_else(|e| asking.refuse(e))?;
         }
         let judging: Vec<_> = validators
             .into_iter()
             .map(|plugin| {
+                asking.reach(&plugin);
                 let request = request.clone();
                 tokio::spawn(async move { (plugin.ask_strictly(request).await, plugin) })
             })
             .collect();
         for judgment in judging {
             let (reply, plugin) = judgment.await.map_err(|e| rejected("(unknown)".into(), e.to_string()))?;
-            let reply = reply?;
-            if reply.reject {
+            let judged = reply.and_then(|reply| {
                 let reason = if reply.reason.is_empty() { "no reason given".into() } else { reply.reason };
-                return Err(rejected(plugin.id.to_string(), reason));
-            }
+                if reply.reject { Err(rejected(plugin.id.to_string(), reason)) } else { Ok(()) }
+            });
+            judged.or_else(|e| asking.refuse(e))?;
         }
         Ok(())
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tokio::task::JoinHandle;
 use tracing::warn;
 
+use crate::asking::Asking;
 use crate::line::{Passage, Stop};
 use crate::plugin::Plugin;
 use crate::session::EventRequest;
@@ -22,9 +23,10 @@ impl Adaptation {
     pub async fn run_pod_sandbox<R>(
         &self,
         request: RunPodSandboxRequest,
+        asking: &Asking,
         commit: impl AsyncFnOnce() -> R,
     ) -> Result<R, AdaptError> {
-        self.ask_all(request, commit).await
+        self.ask_all(request, asking, commit).await
     }
 
     /// A pod's resources are being updated. Otherwise as [`Adaptation::run_pod_sandbox`].
@@ -34,9 +36,10 @@ impl Adaptation {
     pub async fn update_pod_sandbox<R>(
         &self,
         request: UpdatePodSandboxRequest,
+        asking: &Asking,
         commit: impl AsyncFnOnce() -> R,
     ) -> Result<R, AdaptError> {
-        self.ask_all(request, commit).await
+        self.ask_all(request, asking, commit).await
     }
 
     /// A container is being started. Otherwise as [`Adaptation::run_pod_sandbox`].
@@ -46,21 +49,24 @@ impl Adaptation {
     pub async fn start_container<R>(
         &self,
         request: StartContainerRequest,
+        asking: &Asking,
         commit: impl AsyncFnOnce() -> R,
     ) -> Result<R, AdaptError> {
-        self.ask_all(request, commit).await
+        self.ask_all(request, asking, commit).await
     }
 
     async fn ask_all<Q: EventRequest, R>(
         &self,
         request: Q,
+        asking: &Asking,
         commit: impl AsyncFnOnce() -> R,
     ) -> Result<R, AdaptError> {
         let passage = self.inner.line.enter(Q::EVENT);
         for Stop { plugin, place } in passage.stops {
             if let Some(place) = place {
                 let turn = place.turn().await;
-                plugin.ask(turn, request.clone()).await?;
+                let answer = plugin.ask(turn, request.clone()).await;
+                asking.note(&plugin, answer)?;
             }
         }
         let _turn = passage.commit.turn().await;
@@ -100,7 +106,16 @@ impl Adaptation {
     }
 
     async fn tell_all<Q: EventRequest, R>(&self, request: Q, commit: impl AsyncFnOnce() -> R) -> R {
-        let Passage { stops, commit: committing, .. } = self.inner.line.enter(Q::EVENT);
+        self.tell_along(self.inner.line.enter(Q::EVENT), request, commit).await
+    }
+
+    pub(crate) async fn tell_along<Q: EventRequest, R>(
+        &self,
+        passage: Passage,
+        request: Q,
+        commit: impl AsyncFnOnce() -> R,
+    ) -> R {
+        let Passage { stops, commit: committing, .. } = passage;
         let told = stops.into_iter().filter_map(|s| Some((s.plugin, s.place?)));
         self.deliver(told.collect(), &request).await;
         let _turn = committing.turn().await;

@@ -16,11 +16,13 @@
 //! | `line`, `station` | the one order of requests |
 //! | `plugin`, `session` | one plugin: how it is asked, and its failures; the table of events |
 //! | `create`, `update`, `events` | what each event does |
+//! | `asking` | requests that can be refused: whom they reached, and that those hear of it |
 //! | `config`, `host`, `status`, `error` | what goes in and out |
 
 #![deny(unsafe_code)]
 
 mod adaptation;
+mod asking;
 mod config;
 mod connect;
 mod create;
@@ -47,6 +49,7 @@ mod synchronize;
 mod update;
 
 pub use adaptation::{Adaptation, LaunchOutcome};
+pub use asking::Asking;
 pub use config::{Config, OnFailure, PeerPolicy, PluginPolicy};
 pub use discovery::SkipReason;
 pub use error::{AdaptError, Fault, SessionError};

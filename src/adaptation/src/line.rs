@@ -20,6 +20,7 @@ use nri_api::proto::Event;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
+use crate::asking::Asking;
 use crate::plugin::Plugin;
 use crate::station::{Place, Station};
 
@@ -74,6 +75,13 @@ impl Line {
     /// Enters a request.
     pub(crate) fn enter(&self, event: Event) -> Passage {
         self.enter_with(&self.lock(), event)
+    }
+
+    /// Enters a request for those whom another one has reached.
+    pub(crate) fn enter_again(&self, event: Event, asking: &Asking) -> Passage {
+        let mut passage = self.enter(event);
+        passage.stops.retain(|stop| asking.has_reached(&stop.plugin));
+        passage
     }
 
     /// Enters a request that must not miss a plugin that is being relaunched: at once, or when it is there again.

@@ -4,7 +4,8 @@ use nri_api::proto::{Event, StopContainerRequest, UpdateContainerRequest};
 use nri_merge::{UpdateMerge, UpdateOutcome, UpdatesMerge, UpdatesOutcome};
 use tracing::warn;
 
-use crate::line::Stop;
+use crate::asking::Asking;
+use crate::line::{Passage, Stop};
 use crate::{AdaptError, Adaptation};
 
 /// What the plugins made of the stop of a container.
@@ -25,6 +26,7 @@ impl Adaptation {
     pub async fn update_container<R>(
         &self,
         request: UpdateContainerRequest,
+        asking: &Asking,
         commit: impl AsyncFnOnce(UpdateOutcome) -> R,
     ) -> Result<R, AdaptError> {
         let event = Event::UPDATE_CONTAINER;
@@ -36,11 +38,14 @@ impl Adaptation {
         for Stop { plugin, place } in passage.stops {
             let Some(place) = place else { continue };
             let turn = place.turn().await;
-            if let Some(reply) = plugin.ask(turn, merge.request()).await? {
+            let answer = plugin.ask(turn, merge.request()).await;
+            if let Some(reply) = asking.note(&plugin, answer)? {
                 let permitted = plugin.permit().updates(Some(&id), &reply.update, &reply.evict);
-                permitted.map_err(|denied| AdaptError::Denied { event, denied })?;
-                let merged = merge.reply(&plugin.id, reply);
-                merged.map_err(|source| AdaptError::Merge { event, subject: id.clone(), source })?;
+                let taken = permitted.map_err(|denied| AdaptError::Denied { event, denied }).and_then(|()| {
+                    let merged = merge.reply(&plugin.id, reply);
+                    merged.map_err(|source| AdaptError::Merge { event, subject: id.clone(), source })
+                });
+                taken.or_else(|e| asking.refuse(e))?;
             }
         }
         let _turn = passage.commit.turn().await;
@@ -54,8 +59,17 @@ impl Adaptation {
         request: StopContainerRequest,
         commit: impl AsyncFnOnce(StopOutcome) -> R,
     ) -> R {
+        let passage = self.inner.line.enter(Event::STOP_CONTAINER);
+        self.stop_along(passage, request, commit).await
+    }
+
+    pub(crate) async fn stop_along<R>(
+        &self,
+        passage: Passage,
+        request: StopContainerRequest,
+        commit: impl AsyncFnOnce(StopOutcome) -> R,
+    ) -> R {
         let event = Event::STOP_CONTAINER;
-        let passage = self.inner.line.enter(event);
         let mut merge = UpdatesMerge::new();
         let mut failures = Vec::new();
         for Stop { plugin, place } in passage.stops {

@@ -182,27 +182,23 @@ impl Service {
             container: Some(container.clone()).into(),
             ..Default::default()
         };
+        let asking = self.asking();
         let asked = self
             .adaptation
             .create_container(
                 request,
+                &asking,
                 |outcome: CreateOutcome| self.look(draft.clone(), outcome),
-                |agreed: Agreed| self.commit(draft.clone(), pod_id.clone(), agreed),
+                |agreed: Agreed| self.commit(draft.clone(), pod_id, agreed, asking.is_to_the_end()),
             )
             .await;
-        let refusal = match asked {
-            Ok(Ok(container)) => return Ok(container),
-            Ok(Err(refusal)) => refusal,
-            Err(error) => Refusal::of(&id, error),
-        };
-        if self.is_shadow() {
-            tracing::info!(container = id, %refusal, "shadow: would be refused");
-            let agreed = self.look(draft.clone(), shadow::nothing(container)).await;
-            return self.commit(draft, pod_id, agreed).await;
+        let created = asked.map_err(|error| Refusal::of(&id, error)).and_then(|created| created);
+        if created.is_err() {
+            // Plugins that were asked may hold something for it.
+            self.tell_undone(&asking, pod, container).await;
         }
-        // Plugins that were asked before the one that refused may hold something for it.
-        self.tell_undone(&pod, &container).await;
-        Err(refusal)
+        shadow::tell_refusals(asking);
+        created
     }
 
     /// Looks at what the outcome names on the host, before the commit: a path may hang, and then only this creation waits.
@@ -228,10 +224,11 @@ impl Service {
         draft: Arc<Draft>,
         pod_id: String,
         mut agreed: Agreed,
+        shadow: bool,
     ) -> Result<Arc<Container>, Refusal> {
         let id = draft.key.id.clone();
         let refuse = |e: &dyn std::fmt::Display| Refusal::of(&id, e);
-        if self.is_shadow() {
+        if shadow {
             self.tell_shadow(&draft, &agreed).await;
             agreed = self.look(draft.clone(), shadow::nothing(draft.container_message()?)).await;
         }

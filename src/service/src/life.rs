@@ -10,8 +10,9 @@ use crate::{
     runtime::State,
     service::{DELETE_PATIENCE, Service},
     setting::By,
+    shadow::tell_refusals,
 };
-use nri_adaptation::{AdaptError, StopOutcome};
+use nri_adaptation::{AdaptError, Asking, StopOutcome};
 use nri_api::proto::{self, PodSandbox};
 use std::{
     sync::Arc,
@@ -133,12 +134,13 @@ impl Service {
             return Ok(());
         }
         let (pod, message) = self.registry.messages(container);
-        let told =
-            self.adaptation.start_container(about!(StartContainerRequest, pod, message), async || ()).await;
+        let (asking, request) = (self.asking(), about!(StartContainerRequest, pod, message));
+        let told = self.adaptation.start_container(request, &asking, async || ()).await;
         if told.is_ok() {
             container.set_start_told();
         }
-        self.or_shadow(told)
+        tell_refusals(asking);
+        told
     }
 
     /// The container has started.
@@ -178,18 +180,21 @@ impl Service {
         self.adaptation
             .stop_container(request, async |outcome: StopOutcome| {
                 then();
-                for failed in
-                    self.keeper.set_all(outcome.updates.updates, By::Merged(&outcome.updates.owners)).await
-                {
-                    tracing::error!(
-                        container = failed.update.container_id,
-                        error = failed.error,
-                        "update at a stop failed"
-                    );
-                }
-                self.keeper.evict_all(outcome.updates.evictions);
+                self.commit_stop(outcome).await;
             })
             .await;
+    }
+
+    async fn commit_stop(&self, outcome: StopOutcome) {
+        for failed in self.keeper.set_all(outcome.updates.updates, By::Merged(&outcome.updates.owners)).await
+        {
+            tracing::error!(
+                container = failed.update.container_id,
+                error = failed.error,
+                "update at a stop failed"
+            );
+        }
+        self.keeper.evict_all(outcome.updates.evictions);
     }
 
     /// The container is no more.
@@ -236,48 +241,28 @@ impl Service {
     }
 
     /// A creation that plugins were asked for does not come about.
-    pub async fn tell_undone(&self, pod: &PodSandbox, container: &proto::Container) {
-        let mut gone = container.clone();
-        gone.state = proto::ContainerState::CONTAINER_STOPPED.into();
-        self.tell_stopped(pod.clone(), gone.clone(), || ()).await;
+    pub async fn tell_undone(&self, asking: &Asking, pod: PodSandbox, container: proto::Container) {
+        let gone =
+            proto::Container { state: proto::ContainerState::CONTAINER_STOPPED.into(), ..container };
         self.adaptation
-            .remove_container(about!(RemoveContainerRequest, pod.clone(), gone), async || ())
+            .undo_creation(asking, pod, gone, async |outcome| self.commit_stop(outcome).await)
             .await;
     }
 
     /// Tells that a pod runs, and keeps it.
     ///
     /// # Errors
-    /// A plugin refuses; those that were asked before it hear that the pod is gone.
+    /// A plugin refuses; those that were asked hear that the pod is gone.
     pub async fn run_pod(&self, pod: PodRecord) -> Result<(), AdaptError> {
         let request = about_pod!(RunPodSandboxRequest, pod.sandbox.clone());
-        let sandbox = pod.sandbox.clone();
-        let told =
-            self.adaptation.run_pod_sandbox(request, async || self.registry.set_pod(pod.clone())).await;
-        if told.is_err() && self.is_shadow() {
-            self.registry.set_pod(pod);
-            return self.or_shadow(told);
-        }
+        let (asking, sandbox) = (self.asking(), pod.sandbox.clone());
+        let commit = async || self.registry.set_pod(pod);
+        let told = self.adaptation.run_pod_sandbox(request, &asking, commit).await;
         if told.is_err() {
-            self.adaptation
-                .stop_pod_sandbox(about_pod!(StopPodSandboxRequest, sandbox.clone()), async || ())
-                .await;
-            self.adaptation
-                .remove_pod_sandbox(about_pod!(RemovePodSandboxRequest, sandbox), async || ())
-                .await;
+            self.adaptation.undo_pod(&asking, sandbox).await;
         }
+        tell_refusals(asking);
         told
-    }
-
-    /// In shadow mode a refusal is told, and nothing more.
-    fn or_shadow(&self, told: Result<(), AdaptError>) -> Result<(), AdaptError> {
-        match told {
-            Err(error) if self.is_shadow() => {
-                tracing::info!(%error, "shadow: would be refused");
-                Ok(())
-            }
-            told => told,
-        }
     }
 
     /// The pod's record, if this container is the one that holds the pod's namespaces.

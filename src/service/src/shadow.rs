@@ -1,6 +1,7 @@
 //! `mode = "shadow"`: plugins are asked, what they want is told, and nothing changes.
 
 use crate::{create::Agreed, draft::Draft, service::Service};
+use nri_adaptation::Asking;
 use nri_api::proto::{Container, OwningPlugins};
 use nri_merge::CreateOutcome;
 use serde_json::Value;
@@ -12,6 +13,11 @@ impl Service {
     /// Whether nothing is to change.
     pub fn is_shadow(&self) -> bool {
         self.keeper.rules().shadow
+    }
+
+    /// How plugins are asked. In shadow mode all of them are, whatever one says, and all hear of the rest of a life.
+    pub fn asking(&self) -> Asking {
+        if self.is_shadow() { Asking::to_the_end() } else { Asking::default() }
     }
 
     /// Tells what a creation's outcome would have changed.
@@ -35,6 +41,13 @@ impl Service {
                 "shadow: would be evicted"
             );
         }
+    }
+}
+
+/// Tells what would have been refused.
+pub fn tell_refusals(asking: Asking) {
+    for refusal in asking.into_refusals() {
+        tracing::info!(%refusal, "shadow: would be refused");
     }
 }
 

@@ -11,6 +11,7 @@ use crate::{
     registry::Container,
     service::{Refusal, Service},
     setting::{By, follow_swap, refuse_unsettable, update_document},
+    shadow::tell_refusals,
     update_args,
 };
 use nri_adaptation::{AdaptError, UpdateOutcome};
@@ -99,19 +100,22 @@ impl Service {
             ..Default::default()
         };
         let id = record.container.id.clone();
+        let asking = self.asking();
+        let shadow = asking.is_to_the_end();
         let agreed = self
             .adaptation
-            .update_container(event, |outcome| self.agree(&container, &request, outcome))
+            .update_container(event, &asking, |outcome| self.agree(&container, &request, outcome))
             .await;
+        tell_refusals(asking);
         let agreed = agreed.map_err(|e| refuse(&e)).and_then(|agreed| agreed.map_err(|e| refuse(&e)));
         let (outcome, turn) = match agreed {
-            Ok((outcome, turn)) if self.is_shadow() => {
+            Ok((outcome, turn)) if shadow => {
                 if let Some(answer) = outcome.answer {
                     tracing::info!(container = key.id, ?answer, "shadow: would be updated");
                 }
                 (UpdateOutcome::default(), turn)
             }
-            Err(refusal) if self.is_shadow() => {
+            Err(refusal) if shadow => {
                 tracing::info!(container = key.id, %refusal, "shadow: would be refused");
                 (UpdateOutcome::default(), container.setting.clone().lock_owned().await)
             }
@@ -189,7 +193,11 @@ impl Service {
             linux_resources: Some(requested).into(),
             ..Default::default()
         };
-        self.adaptation.update_pod_sandbox(request, || sandbox.setting.clone().lock_owned()).await
+        let asking = self.asking();
+        let commit = || sandbox.setting.clone().lock_owned();
+        let agreed = self.adaptation.update_pod_sandbox(request, &asking, commit).await;
+        tell_refusals(asking);
+        agreed
     }
 
     /// Runs at the commit station: updates of other containers are made, and the turn at this one is taken.

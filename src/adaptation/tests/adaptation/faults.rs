@@ -6,7 +6,7 @@
 use crate::raw::{self, Fault};
 use crate::rig::*;
 use crate::subscriptions::{ALL, everything};
-use nri_adaptation::{AdaptError, Config, OnFailure, PluginPolicy};
+use nri_adaptation::{AdaptError, Asking, Config, OnFailure, PluginPolicy};
 use nri_api::proto::Event::{self, *};
 use nri_api::proto::StartContainerRequest;
 use std::time::Duration;
@@ -71,7 +71,7 @@ async fn others(rig: &Rig, heard: &str) -> (Result<(), String>, Result<(), Adapt
     let begin = Instant::now();
     let start = StartContainerRequest { container: Some(container("other")).into(), ..Default::default() };
     let (creating, adaptation) = (rig.creating("other"), rig.adaptation.clone());
-    let starting = tokio::spawn(async move { adaptation.start_container(start, async || ()).await });
+    let starting = tokio::spawn(async move { adaptation.start_container(start, &Asking::default(), async || ()).await });
     let created = creating.await.unwrap().map(drop);
     (created, starting.await.unwrap(), begin.elapsed())
 }

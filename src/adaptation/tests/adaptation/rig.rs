@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use nri_adaptation::{
-    AdaptError, Adaptation, Config, CreateOutcome, Host, LaunchOutcome, PluginState, PluginStatus,
+    AdaptError, Adaptation, Asking, Config, CreateOutcome, Host, LaunchOutcome, PluginState, PluginStatus,
     SessionError, Snapshot,
 };
 use nri_api::proto::*;
@@ -376,7 +376,7 @@ async fn create(a: &Adaptation, host: &TestHost, log: &Log, id: &str) -> Result<
         log.add(format!("commit end {id}"));
         outcome
     };
-    a.create_container(request, async |outcome| outcome, commit).await.map_err(|e| e.to_string())
+    a.create_container(request, &Asking::default(), async |outcome| outcome, commit).await.map_err(|e| e.to_string())
 }
 
 pub(crate) fn pod(id: &str) -> PodSandbox {

@@ -1,0 +1,141 @@
+//! Requests that are refused: who hears that they come to nothing, and what it means to ask to the end.
+
+use crate::rig::*;
+use async_trait::async_trait;
+use nri_adaptation::Asking;
+use nri_api::proto::Event::*;
+use nri_api::proto::*;
+use nri_wire::{RuntimeClient, status, ttrpc};
+
+/// Refuses all that it can.
+struct Refuses;
+
+fn no<T>() -> ttrpc::Result<T> {
+    Err(status(ttrpc::Code::UNKNOWN, "no"))
+}
+
+#[async_trait]
+impl Script for Refuses {
+    async fn create(
+        &self,
+        _: &RuntimeClient,
+        _: CreateContainerRequest,
+    ) -> ttrpc::Result<CreateContainerResponse> {
+        no()
+    }
+
+    async fn update(&self, _: UpdateContainerRequest) -> ttrpc::Result<UpdateContainerResponse> {
+        no()
+    }
+
+    async fn validate(
+        &self,
+        _: ValidateContainerAdjustmentRequest,
+    ) -> ttrpc::Result<ValidateContainerAdjustmentResponse> {
+        no()
+    }
+
+    async fn event(&self, event: Event, _: &str) -> ttrpc::Result<()> {
+        if matches!(event, RUN_POD_SANDBOX | START_CONTAINER | UPDATE_POD_SANDBOX) { no() } else { Ok(()) }
+    }
+}
+
+const LIFE: &[Event] = &[
+    RUN_POD_SANDBOX,
+    CREATE_CONTAINER,
+    START_CONTAINER,
+    STOP_CONTAINER,
+    REMOVE_CONTAINER,
+    STOP_POD_SANDBOX,
+    REMOVE_POD_SANDBOX,
+];
+
+fn creation() -> CreateContainerRequest {
+    CreateContainerRequest {
+        pod: Some(pod("p")).into(),
+        container: Some(container("c")).into(),
+        ..Default::default()
+    }
+}
+
+/// What each heard after it was synchronized.
+fn heard(rig: &Rig) -> [Vec<String>; 3] {
+    ["10-a", "20-b", "30-c"].map(|name| rig.log.of(name)[1..].to_vec())
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_those_who_were_asked_hear_that_it_comes_to_nothing() {
+    let rig = Rig::new().await;
+    let _a = rig.plugin("10-a", LIFE, Quiet).await;
+    let _b = rig.plugin("20-b", LIFE, Refuses).await;
+    let _c = rig.plugin("30-c", LIFE, Quiet).await;
+
+    let asking = Asking::default();
+    let created = rig.adaptation.create_container(creation(), &asking, async |_| (), async |()| ()).await;
+    assert_eq!(created.unwrap_err().plugin().unwrap().to_string(), "20-b");
+    // One that comes now has not been asked either.
+    let _late = rig.plugin("40-late", LIFE, Quiet).await;
+    rig.adaptation.undo_creation(&asking, pod("p"), container("c"), async |_| ()).await;
+    let told = ["create_container c", "stop_container c", "remove_container c"];
+    assert_eq!(heard(&rig), [told.to_vec(), told.to_vec(), vec![]]);
+
+    let (asking, request) =
+        (Asking::default(), RunPodSandboxRequest { pod: Some(pod("p")).into(), ..Default::default() });
+    rig.adaptation.run_pod_sandbox(request, &asking, async || ()).await.unwrap_err();
+    rig.adaptation.undo_pod(&asking, pod("p")).await;
+    let more = ["run_pod_sandbox p", "stop_pod_sandbox p", "remove_pod_sandbox p"];
+    let all = [told, more].concat();
+    assert_eq!(heard(&rig), [all.clone(), all, vec![]]);
+    assert_eq!(rig.log.of("40-late"), ["synchronize "]);
+}
+
+/// Also those who only judge have heard of it.
+#[tokio::test(start_paused = true)]
+async fn validators_hear_that_it_comes_to_nothing() {
+    let rig = Rig::new().await;
+    let events = &[VALIDATE_CONTAINER_ADJUSTMENT, REMOVE_CONTAINER];
+    let _a = rig.plugin("10-a", &[REMOVE_CONTAINER], Quiet).await;
+    let _b = rig.plugin("20-b", events, Refuses).await;
+    let _c = rig.plugin("30-c", events, Quiet).await;
+    let asking = Asking::default();
+    rig.adaptation.create_container(creation(), &asking, async |_| (), async |()| ()).await.unwrap_err();
+    rig.adaptation.undo_creation(&asking, pod("p"), container("c"), async |_| ()).await;
+    let told = vec!["validate_container_adjustment c".to_owned(), "remove_container c".to_owned()];
+    assert_eq!(heard(&rig), [vec![], told.clone(), told]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn to_the_end_all_are_asked_and_refusals_are_kept() {
+    let rig = Rig::new().await;
+    let all = &[LIFE, &[UPDATE_CONTAINER, UPDATE_POD_SANDBOX, VALIDATE_CONTAINER_ADJUSTMENT]].concat();
+    let _a = rig.plugin("10-a", all, Quiet).await;
+    let _b = rig.plugin("20-b", all, Refuses).await;
+    let _c = rig.plugin("30-c", all, Quiet).await;
+    let a = &rig.adaptation;
+    let (p, c) = (|| Some(pod("p")).into(), || Some(container("c")).into());
+    let mut refused = Vec::new();
+    macro_rules! ask {
+        ($method:ident($request:expr) $($commit:tt)*) => {{
+            let asking = Asking::to_the_end();
+            a.$method($request, &asking, $($commit)*).await.unwrap();
+            refused.extend(asking.into_refusals().iter().map(|e| e.plugin().unwrap().to_string()));
+        }};
+    }
+    ask!(run_pod_sandbox(RunPodSandboxRequest { pod: p(), ..Default::default() }) async || ());
+    ask!(update_pod_sandbox(UpdatePodSandboxRequest { pod: p(), ..Default::default() }) async || ());
+    ask!(create_container(creation()) async |_| (), async |()| rig.log.add("committed"));
+    ask!(start_container(StartContainerRequest { pod: p(), container: c(), ..Default::default() }) async || ());
+    ask!(update_container(UpdateContainerRequest { pod: p(), container: c(), ..Default::default() }) async |_| ());
+    // The creation twice: once more at the judgment.
+    assert_eq!(refused, ["20-b"; 6]);
+    assert!(rig.log.all().contains(&"committed".to_owned()));
+    let calls = [
+        "run_pod_sandbox p",
+        "update_pod_sandbox p",
+        "create_container c",
+        "validate_container_adjustment c",
+        "start_container c",
+        "update_container c",
+    ];
+    assert_eq!(heard(&rig), [calls; 3]);
+}
