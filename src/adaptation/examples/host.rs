@@ -81,7 +81,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
         };
     }
     nri.run_pod_sandbox(about!(pod RunPodSandboxRequest), &Asking::default(), async || ()).await?;
-    let created = nri.create_container(about!(CreateContainerRequest), &Asking::default(), async |o| o, async |o| o).await;
+    let created = nri
+        .create_container(about!(CreateContainerRequest), &Asking::default(), async |o| o, async |o| o)
+        .await;
     match created {
         Ok(outcome) => say(format_args!("c1 is adjusted: {}\nowners: {}", outcome.adjust, outcome.owners)),
         Err(e) => say(format_args!("c1 is not created: {e}")),

@@ -228,9 +228,8 @@ impl Bundle {
     /// Between a look at the document and a rename over it, another could come in its place. So they change places, and what came out is looked at: who
     /// had opened it to write has emptied it, and who renames comes before or after.
     fn exchange(&self, temporary: &OsString, written: &str) -> io::Result<()> {
-        let swap = || {
-            rustix::fs::renameat_with(&self.dir, temporary, &self.dir, &self.name, RenameFlags::EXCHANGE)
-        };
+        let swap =
+            || rustix::fs::renameat_with(&self.dir, temporary, &self.dir, &self.name, RenameFlags::EXCHANGE);
         match swap() {
             // Not on this file system.
             Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => return self.move_in(temporary),

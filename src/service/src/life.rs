@@ -242,8 +242,7 @@ impl Service {
 
     /// A creation that plugins were asked for does not come about.
     pub async fn tell_undone(&self, asking: &Asking, pod: PodSandbox, container: proto::Container) {
-        let gone =
-            proto::Container { state: proto::ContainerState::CONTAINER_STOPPED.into(), ..container };
+        let gone = proto::Container { state: proto::ContainerState::CONTAINER_STOPPED.into(), ..container };
         self.adaptation
             .undo_creation(asking, pod, gone, async |outcome| self.commit_stop(outcome).await)
             .await;

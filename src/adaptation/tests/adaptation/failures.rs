@@ -190,7 +190,11 @@ async fn a_request_that_no_message_holds_fails_and_the_plugin_stays() {
     let mut big = container("big");
     big.args = vec!["x".repeat(1 << 20); 4];
     let request = CreateContainerRequest { container: Some(big).into(), ..Default::default() };
-    let error = rig.adaptation.create_container(request, &Asking::default(), async |_| (), async |()| ()).await.unwrap_err();
+    let error = rig
+        .adaptation
+        .create_container(request, &Asking::default(), async |_| (), async |()| ())
+        .await
+        .unwrap_err();
     assert_eq!(error.fault(), nri_adaptation::Fault::Caller);
     assert!(error.to_string().starts_with("CREATE_CONTAINER of big takes 41"), "{error}");
     rig.create("c").await.unwrap();
@@ -241,7 +245,8 @@ async fn an_update_is_merged_over_what_was_asked() {
         linux_resources: resources,
         ..Default::default()
     };
-    let outcome = rig.adaptation.update_container(request, &Asking::default(), async |outcome| outcome).await.unwrap();
+    let outcome =
+        rig.adaptation.update_container(request, &Asking::default(), async |outcome| outcome).await.unwrap();
     assert_eq!(outcome.resources.cpu.shares.value, 200);
     assert_eq!(outcome.updates, [shares("other", 3)]);
 }

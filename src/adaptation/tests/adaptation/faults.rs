@@ -71,7 +71,8 @@ async fn others(rig: &Rig, heard: &str) -> (Result<(), String>, Result<(), Adapt
     let begin = Instant::now();
     let start = StartContainerRequest { container: Some(container("other")).into(), ..Default::default() };
     let (creating, adaptation) = (rig.creating("other"), rig.adaptation.clone());
-    let starting = tokio::spawn(async move { adaptation.start_container(start, &Asking::default(), async || ()).await });
+    let starting =
+        tokio::spawn(async move { adaptation.start_container(start, &Asking::default(), async || ()).await });
     let created = creating.await.unwrap().map(drop);
     (created, starting.await.unwrap(), begin.elapsed())
 }

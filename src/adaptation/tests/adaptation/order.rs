@@ -164,7 +164,9 @@ async fn post_events_wait_for_nobody_but_keep_their_place() {
     drop(rig.adaptation.post_create_container(request())); // goes on
     let start = StartContainerRequest { container: Some(container("c1")).into(), ..Default::default() };
     let adaptation = rig.adaptation.clone();
-    let starting = tokio::spawn(async move { adaptation.start_container(start, &nri_adaptation::Asking::default(), async || ()).await });
+    let starting = tokio::spawn(async move {
+        adaptation.start_container(start, &nri_adaptation::Asking::default(), async || ()).await
+    });
     rig.log.wait("20-b post_create_container c1").await;
     settle().await;
     assert_eq!(rig.log.of("10-a").len(), 2, "synchronize and the first: {:?}", rig.log.of("10-a"));

@@ -78,7 +78,11 @@ async fn an_adjustment_fails_the_creation_and_nobody_elses() {
     assert_eq!(rig.names(), ["05-other", "10-a"], "it stays");
     drop(other);
     let request = CreateContainerRequest { container: Some(container("d")).into(), ..Default::default() };
-    let error = rig.adaptation.create_container(request, &Asking::default(), async |_| (), async |()| ()).await.unwrap_err();
+    let error = rig
+        .adaptation
+        .create_container(request, &Asking::default(), async |_| (), async |()| ())
+        .await
+        .unwrap_err();
     assert_eq!(error.fault(), Fault::Plugin);
     assert_eq!(error.plugin().unwrap().to_string(), "10-a");
 }
@@ -97,7 +101,10 @@ async fn who_is_allowed_something_is_allowed_nothing_else() {
 
 async fn update(rig: &Rig) -> Result<(), String> {
     let request = UpdateContainerRequest { container: Some(container("c")).into(), ..Default::default() };
-    rig.adaptation.update_container(request, &Asking::default(), async |_| ()).await.map_err(|e| e.to_string())
+    rig.adaptation
+        .update_container(request, &Asking::default(), async |_| ())
+        .await
+        .map_err(|e| e.to_string())
 }
 
 #[tokio::test(start_paused = true)]

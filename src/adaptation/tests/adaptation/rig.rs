@@ -376,7 +376,9 @@ async fn create(a: &Adaptation, host: &TestHost, log: &Log, id: &str) -> Result<
         log.add(format!("commit end {id}"));
         outcome
     };
-    a.create_container(request, &Asking::default(), async |outcome| outcome, commit).await.map_err(|e| e.to_string())
+    a.create_container(request, &Asking::default(), async |outcome| outcome, commit)
+        .await
+        .map_err(|e| e.to_string())
 }
 
 pub(crate) fn pod(id: &str) -> PodSandbox {

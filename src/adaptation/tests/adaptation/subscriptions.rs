@@ -19,11 +19,15 @@ pub(crate) async fn everything(rig: &Rig) -> Vec<String> {
         (@ $call:expr) => { if let Err(e) = $call { errors.push(e.to_string()) } };
     }
     let (p, c) = (pod("p"), container("c"));
-    fire!(run_pod_sandbox(RunPodSandboxRequest { pod: p.clone() }) &Asking::default(), async || ());
-    fire!(update_pod_sandbox(UpdatePodSandboxRequest { pod: p.clone() }) &Asking::default(), async || ());
+    fire!(run_pod_sandbox(RunPodSandboxRequest { pod: p.clone() }) & Asking::default(), async || ());
+    fire!(update_pod_sandbox(UpdatePodSandboxRequest { pod: p.clone() }) & Asking::default(), async || ());
     let pod_only = || Some(p.clone()).into();
     a.post_update_pod_sandbox(PostUpdatePodSandboxRequest { pod: pod_only(), ..Default::default() }).await;
-    fire!(create_container(CreateContainerRequest { pod: p.clone(), container: c.clone() }) &Asking::default(), async |_| (), async |()| ());
+    fire!(
+        create_container(CreateContainerRequest { pod: p.clone(), container: c.clone() }) & Asking::default(),
+        async |_| (),
+        async |()| ()
+    );
     let (post, container) = (|| Some(p.clone()).into(), || Some(c.clone()).into());
     a.post_create_container(PostCreateContainerRequest {
         pod: post(),
@@ -31,14 +35,20 @@ pub(crate) async fn everything(rig: &Rig) -> Vec<String> {
         ..Default::default()
     })
     .await;
-    fire!(start_container(StartContainerRequest { pod: p.clone(), container: c.clone() }) &Asking::default(), async || ());
+    fire!(
+        start_container(StartContainerRequest { pod: p.clone(), container: c.clone() }) & Asking::default(),
+        async || ()
+    );
     a.post_start_container(PostStartContainerRequest {
         pod: post(),
         container: container(),
         ..Default::default()
     })
     .await;
-    fire!(update_container(UpdateContainerRequest { pod: p.clone(), container: c.clone() }) &Asking::default(), async |_| ());
+    fire!(
+        update_container(UpdateContainerRequest { pod: p.clone(), container: c.clone() }) & Asking::default(),
+        async |_| ()
+    );
     a.post_update_container(PostUpdateContainerRequest {
         pod: post(),
         container: container(),
