@@ -11,6 +11,10 @@ pub(crate) struct Args {
     pub(crate) socket: PathBuf,
     /// Key of the container's record.
     pub(crate) record: String,
+    /// The program of `nrid`, to start it if it does not run; those of older releases do not say.
+    pub(crate) nrid: Option<PathBuf>,
+    /// The configuration file that it was told, if any.
+    pub(crate) config: Option<PathBuf>,
     /// Which hook runs.
     pub(crate) kind: HookKind,
 }
@@ -18,10 +22,13 @@ pub(crate) struct Args {
 impl Args {
     pub(crate) fn parse(mut words: impl Iterator<Item = OsString>) -> Result<Self, Error> {
         let (mut socket, mut record, mut kind) = (None, None, None);
+        let (mut nrid, mut config) = (None, None);
         while let Some(word) = words.next() {
             match word.to_str() {
                 Some("--socket") => socket = words.next().map(PathBuf::from),
                 Some("--record") => record = words.next().and_then(|r| r.into_string().ok()),
+                Some("--nrid") => nrid = words.next().map(PathBuf::from),
+                Some("--config") => config = words.next().map(PathBuf::from),
                 Some("createRuntime") => kind = Some(HookKind::CreateRuntime),
                 Some("poststart") => kind = Some(HookKind::Poststart),
                 Some("poststop") => kind = Some(HookKind::Poststop),
@@ -29,7 +36,7 @@ impl Args {
             }
         }
         match (socket, record, kind) {
-            (Some(socket), Some(record), Some(kind)) => Ok(Self { socket, record, kind }),
+            (Some(socket), Some(record), Some(kind)) => Ok(Self { socket, record, nrid, config, kind }),
             (None, ..) => Err(Error::Missing("--socket PATH")),
             (_, None, _) => Err(Error::Missing("--record KEY")),
             (.., None) => Err(Error::Missing("createRuntime, poststart or poststop")),
@@ -47,7 +54,11 @@ mod tests {
 
     #[test]
     fn table() {
-        let args = |kind| Ok(Args { socket: "/s".into(), record: "k".to_owned(), kind });
+        let args = |kind| {
+            Ok(Args { socket: "/s".into(), record: "k".to_owned(), nrid: None, config: None, kind })
+        };
+        let whole = parse("--socket /s --record k --nrid /n --config /c poststop").unwrap();
+        assert_eq!((whole.nrid, whole.config), (Some("/n".into()), Some("/c".into())));
         assert_eq!(parse("--socket /s --record k createRuntime"), args(HookKind::CreateRuntime));
         assert_eq!(parse("poststop --record k --socket /s"), args(HookKind::Poststop));
         assert_eq!(parse("--socket /s --record k poststart"), args(HookKind::Poststart));

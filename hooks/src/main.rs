@@ -1,9 +1,9 @@
-//! `nri-oci-hook --socket PATH --record KEY createRuntime|poststart|poststop`: tells `nrid` what happens inside the life of a
+//! `nri-oci-hook --socket PATH --record KEY [--nrid PROGRAM [--config FILE]] createRuntime|poststart|poststop`: tells `nrid` what happens inside the life of a
 //! container where the wrapper is not, as inside `run`.
 //!
 //! `nrid` writes this call into the document of a container. The low-level runtime makes it, with the OCI state on stdin and no
 //! environment that one could rely on. Decides nothing: `createRuntime` fails the creation if `nrid` says so or is gone, since the
-//! container would start without what was promised to it; the later two never fail anything.
+//! container would start without what was promised to it, and starts an `nrid` that has ended; the later two never fail anything.
 //!
 //! Start from [`args::Args`] and [`report`].
 
@@ -13,9 +13,10 @@ mod error;
 
 use args::Args;
 use error::Error;
-use nri_control::{Client, ClientError, FrameError, Hook, HookKind, Reply, Request, printable};
+use nri_control::{Client, ClientError, FrameError, Hook, HookKind, LaunchError, Launcher, Reply, Request, printable};
 use std::{
     io::{self, Read, Write},
+    path::Path,
     process::ExitCode,
     time::Duration,
 };
@@ -26,6 +27,10 @@ const LARGEST_STATE: u64 = 4 << 20;
 const ANSWER: Duration = Duration::from_secs(60);
 /// The same where the container does not depend on it: nrid goes on by itself then.
 const AFTERWARDS: Duration = Duration::from_secs(30);
+/// How long it may take to start.
+const START: Duration = Duration::from_secs(10);
+/// How often it is asked: it may end meanwhile, and once more.
+const ATTEMPTS: u32 = 3;
 /// How long it may give no sign of life. A `delete` waits for us.
 const SILENCE: Duration = Duration::from_secs(5);
 
@@ -57,21 +62,39 @@ fn report(args: &Args) -> Result<(), Error> {
     if bypass::is_set() {
         return Ok(());
     }
-    let mut client = Client::connect(&args.socket)?;
-    client.set_patience(if may_fail(args.kind) { ANSWER } else { AFTERWARDS }, SILENCE)?;
     let hook = Hook { kind: args.kind, record: args.record.clone(), state };
     let request = Request::Hook(Box::new(hook));
-    let mut reply = client.first_call(&request, &[]);
-    if matches!(reply, Err(ClientError::Frame(FrameError::Closed))) {
-        // An nrid that is being replaced closes connections that it has not come to; the next one is behind the same socket.
-        client.connect_again()?;
-        reply = client.first_call(&request, &[]);
+    let mut left = ATTEMPTS;
+    loop {
+        left -= 1;
+        let mut client = connect(args)?;
+        client.set_patience(if may_fail(args.kind) { ANSWER } else { AFTERWARDS }, SILENCE)?;
+        match client.first_call(&request, &[]) {
+            Ok(Reply::Done) => return Ok(()),
+            Ok(Reply::Refused { message }) => return Err(Error::Refused(message)),
+            Ok(_) => return Err(Error::Answer),
+            // It ended, or is being replaced: the next one knows the container and what it has told of it.
+            Err(ClientError::Frame(FrameError::Closed | FrameError::Io(_))) if left > 0 => {}
+            Err(e) => return Err(Error::Nrid(e)),
+        }
     }
-    match reply? {
-        Reply::Done => Ok(()),
-        Reply::Refused { message } => Err(Error::Refused(message)),
-        _ => Err(Error::Answer),
+}
+
+/// Connects; where a container depends on it, to an `nrid` that has to be started first.
+fn connect(args: &Args) -> Result<Client, Error> {
+    let launcher = Launcher {
+        program: args.nrid.clone().filter(|_| may_fail(args.kind)),
+        state_dir: args.socket.parent().unwrap_or(Path::new("/")).to_owned(),
+        config: args.config.clone(),
+        timeout: START,
+    };
+    if launcher.program.is_none() {
+        return Ok(Client::connect(&args.socket)?);
     }
+    launcher.connect_or_start().map_err(|e| match e {
+        LaunchError::Client(e) => Error::Nrid(e),
+        e => Error::Start(e),
+    })
 }
 
 /// A hook that fails is reported by its stderr.

@@ -80,3 +80,39 @@ fn the_next_container_of_the_id_is_another_one() {
         assert_eq!(after, never_started);
     });
 }
+
+#[test]
+fn a_hook_whose_nrid_is_killed_starts_the_next() {
+    let Some(go) = go("hooks without nrid") else { return };
+    for_each_runtime("hooks without nrid", |runtime| {
+        let node = Node::new(runtime);
+        let rules = r#"{"rules": [{"event": "StartContainer", "sleep": 0.4}]}"#;
+        let journal = node.launch("10-slow", &go, rules);
+        let id = node.id("c");
+        let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
+        let dir = bundle.dir().to_str().unwrap();
+        let killed = std::thread::scope(|scope| {
+            let running = scope.spawn(|| node.call(&["run", "--detach", "--bundle", dir, &id]));
+            journal.wait_for("StartContainer", &id);
+            let nrid = node.nrid().unwrap();
+            let pid = rustix::process::Pid::from_raw(nrid.0 as i32).unwrap();
+            rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+            running.join().unwrap().success();
+            nrid
+        });
+        assert_eq!(node.state(&id).unwrap()["status"], "running");
+        assert_ne!(node.nrid().unwrap(), killed);
+        journal.wait_for("PostStartContainer", &id);
+        // The plugin that the next one launched was synchronized with it, and asked again.
+        let synchronized = journal.entries().iter().any(|entry| {
+            entry["event"] == "Synchronize"
+                && entry["containers"].as_array().is_some_and(|all| all.contains(&id.as_str().into()))
+        });
+        assert!(synchronized, "{:?}", journal.entries());
+        let heard = journal.events(&id);
+        assert_eq!(heard.iter().filter(|event| *event == "StartContainer").count(), 2, "{heard:?}");
+        assert_eq!(heard.iter().filter(|event| *event == "PostCreateContainer").count(), 1, "{heard:?}");
+        node.call(&["delete", "--force", &id]).success();
+        journal.wait_for("RemovePodSandbox", &id);
+    });
+}

@@ -88,6 +88,8 @@ impl Service {
             program: program.as_path().to_owned(),
             socket: self.settings().state_dir.join(nri_control::CONTROL_SOCKET),
             record: key.hook_name(incarnation),
+            nrid: self.program.as_ref().map(|own| own.path.clone()),
+            config: self.settings().named().map(Path::to_owned),
         });
         Ok(Draft {
             key: key.clone(),

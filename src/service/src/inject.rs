@@ -14,6 +14,10 @@ pub struct HookCall {
     pub socket: PathBuf,
     /// Record that it belongs to.
     pub record: String,
+    /// The program of `nrid`, where it is known, for a hook that finds none.
+    pub nrid: Option<PathBuf>,
+    /// The configuration file that it was told.
+    pub config: Option<PathBuf>,
 }
 
 /// Why the hook cannot be injected.
@@ -35,14 +39,21 @@ pub enum InjectError {
 pub fn inject(document: &mut Document, call: &HookCall) -> Result<(), InjectError> {
     let text = |p: &PathBuf| p.to_str().map(str::to_owned).ok_or_else(|| InjectError::Name(p.clone()));
     let (program, socket) = (text(&call.program)?, text(&call.socket)?);
+    let mut arguments =
+        vec![program.clone(), "--socket".to_owned(), socket, "--record".to_owned(), call.record.clone()];
+    for (option, value) in [("--nrid", &call.nrid), ("--config", &call.config)] {
+        if let Some(value) = value {
+            arguments.extend([option.to_owned(), text(value)?]);
+        }
+    }
     let mut hooks = match document.value().get("hooks") {
         Some(hooks) if !hooks.is_null() => hooks.clone(),
         _ => json!({}),
     };
     for kind in [HookKind::CreateRuntime, HookKind::Poststart, HookKind::Poststop] {
         let name = name(kind);
-        let hook =
-            json!({"path": program, "args": [program, "--socket", socket, "--record", call.record, name]});
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).chain([name]).collect();
+        let hook = json!({"path": program, "args": arguments});
         let hooks = hooks.as_object_mut().ok_or(InjectError::NotAList("*"))?;
         let list = hooks.entry(name).or_insert_with(|| json!([]));
         if list.is_null() {
@@ -69,7 +80,13 @@ mod tests {
     use super::*;
 
     fn call() -> HookCall {
-        HookCall { program: "/x/nri-oci-hook".into(), socket: "/s".into(), record: "k".into() }
+        HookCall {
+            program: "/x/nri-oci-hook".into(),
+            socket: "/s".into(),
+            record: "k".into(),
+            nrid: Some("/x/nrid".into()),
+            config: None,
+        }
     }
 
     #[test]
@@ -80,10 +97,12 @@ mod tests {
         inject(&mut document, &call()).unwrap();
         let hooks = &document.value()["hooks"];
         assert_eq!(hooks["createRuntime"][0], theirs);
-        assert_eq!(hooks["createRuntime"][1]["args"][5], "createRuntime");
+        assert_eq!(hooks["createRuntime"][1]["args"][7], "createRuntime");
         assert_eq!(hooks["poststart"][1], theirs);
-        assert_eq!(hooks["poststart"][2]["args"][5], "poststart");
-        assert_eq!(hooks["poststop"][0]["args"][5], "poststop");
+        assert_eq!(hooks["poststart"][2]["args"][7], "poststart");
+        assert_eq!(hooks["poststop"][0]["args"][7], "poststop");
+        let mut arguments = hooks["poststop"][0]["args"].as_array().unwrap().iter().map(|a| a.as_str().unwrap());
+        assert!(arguments.any(|a| a == "--nrid") && arguments.next() == Some("/x/nrid"));
         assert_eq!(hooks["other"], 1);
     }
 
