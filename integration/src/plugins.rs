@@ -12,7 +12,7 @@ use std::{
 /// A plugin's program, with the language of its configuration.
 #[derive(Debug, Clone)]
 pub enum Program {
-    /// `src/plugin/examples/adjust.rs`; TOML.
+    /// `src/plugin/examples/adjust/main.rs`; TOML.
     Adjust,
     /// `integration/plugins/go`; JSON.
     Go(PathBuf),

@@ -1,0 +1,130 @@
+//! An NRI plugin that does what a TOML file says: adjusts containers that are created, changes updates, and logs every event.
+//!
+//! ```text
+//! adjust [--config FILE] [--idx NN] [--name NAME] [--socket PATH] [--log FILE]
+//! ```
+//! Launched by a runtime, as `NN-name` in its plugin directory, it takes the TOML from its configuration there
+//! instead. `--idx` is 50 and `--name` is `adjust` unless given. All of the TOML is optional; an unknown key is an error.
+//!
+//! ```toml
+//! log = "/run/adjust.log"          # a JSON line per event; `--log` wins
+//!
+//! [filter]                         # adjust and update only containers that match all of this
+//! name = "web"
+//! annotations = { "example.org/adjust" = "yes" }   # of the container, or else of its pod
+//!
+//! [create]
+//! args = ["sleep", "100"]          # the command line
+//! replace_args = true              # even if an earlier plugin set it
+//! oom_score_adj = 100
+//! cdi_devices = ["vendor.example/class=name"]
+//! env = { set = { A = "b" }, remove = ["C"] }
+//! annotations = { set = { "example.org/seen" = "yes" }, remove = ["example.org/old"] }
+//! sysctl = { set = { "net.ipv4.ip_forward" = "1" }, remove = ["net.ipv4.ip_default_ttl"] }
+//! remove_mounts = ["/var/cache"]
+//! remove_devices = ["/dev/fuse"]
+//!
+//! [[create.mounts]]
+//! destination = "/data"
+//! source = "/srv/data"
+//! type = "bind"
+//! options = ["rbind", "ro"]
+//!
+//! [[create.devices]]
+//! path = "/dev/null2"
+//! type = "c"
+//! major = 1
+//! minor = 3
+//! mode = 0o666
+//! uid = 0
+//! gid = 0
+//!
+//! [[create.rlimits]]
+//! type = "RLIMIT_NOFILE"
+//! hard = 1024
+//! soft = 512
+//!
+//! [[create.hooks]]
+//! stage = "poststop"               # prestart, create_runtime, create_container, start_container, poststart, poststop
+//! path = "/bin/true"
+//! args = ["true"]
+//! env = ["A=b"]
+//! timeout = 5
+//!
+//! [create.resources]
+//! cpus = "0-1"
+//! mems = "0"
+//! shares = 512
+//! quota = 50000
+//! period = 100000
+//! memory = 67108864
+//! reservation = 33554432
+//! swap = 134217728
+//! pids = 100
+//! hugepages = { "2MB" = 4194304 }
+//! unified = { "memory.high" = "50000000" }
+//! blockio_class = "slow"
+//! rdt_class = "shared"
+//!
+//! [update]                         # laid over every update of a matching container; keys as in create.resources
+//! shares = 256
+//! ```
+
+mod config;
+mod plugin;
+mod rules;
+
+use config::{Config, parse};
+use nri_plugin::{Failure, Stub};
+use plugin::Adjust;
+use std::{io::Write, path::PathBuf};
+
+const USAGE: &str = "\
+An NRI plugin that adjusts containers as a TOML file says.
+Usage: adjust [--config FILE] [--idx NN] [--name NAME] [--socket PATH] [--log FILE]
+Launched by a runtime, it takes the TOML from its configuration there. src/plugin/examples/adjust/main.rs begins with all of its keys.";
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    if let Err(e) = run().await {
+        let mut text = format!("adjust: {e}");
+        let mut source = e.source();
+        while let Some(e) = source {
+            text += &format!(": {e}");
+            source = e.source();
+        }
+        eprintln!("{text}");
+        std::process::exit(1);
+    }
+}
+
+async fn run() -> Result<(), Failure> {
+    let (mut config, mut log, mut index, mut name, mut socket) = (Config::default(), None, None, None, None);
+    let mut args = std::env::args().skip(1);
+    while let Some(option) = args.next() {
+        if matches!(option.as_str(), "-h" | "--help") {
+            writeln!(std::io::stdout(), "{USAGE}")?;
+            return Ok(());
+        }
+        let value = args.next().ok_or_else(|| format!("{option} needs a value"))?;
+        match option.as_str() {
+            "--config" => {
+                let text = std::fs::read_to_string(&value).map_err(|e| format!("{value}: {e}"))?;
+                config = parse(&text).map_err(|e| format!("{value}: {e}"))?;
+            }
+            "--log" => log = Some(PathBuf::from(value)),
+            "--idx" => index = Some(value),
+            "--name" => name = Some(value),
+            "--socket" => socket = Some(value),
+            _ => return Err(format!("unknown option {option}").into()),
+        }
+    }
+    let plugin = Adjust::new(config, log);
+    let mut stub = Stub::builder(plugin)
+        .name(name.unwrap_or_else(|| "adjust".into()))
+        .index(index.unwrap_or_else(|| "50".into()));
+    if let Some(socket) = socket {
+        stub = stub.socket_path(socket);
+    }
+    Ok(stub.connect().await?.run().await?)
+}

@@ -1,0 +1,189 @@
+//! The plugin: each event is logged, creations and updates are answered by the rules.
+
+use super::config::{Config, parse};
+use nri_plugin::{Changes, Creation, EventMask, Plugin, Reply, Session, Update, async_trait, proto::*};
+use std::{
+    fs::OpenOptions,
+    io::Write,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+pub(crate) struct Adjust {
+    config: Mutex<Arc<Config>>,
+    /// From the command line; wins over that of the configuration.
+    log: Option<PathBuf>,
+}
+
+impl Adjust {
+    /// `log` is that of the command line.
+    pub(crate) fn new(config: Config, log: Option<PathBuf>) -> Self {
+        Self { config: Mutex::new(Arc::new(config)), log }
+    }
+
+    fn config(&self) -> Arc<Config> {
+        self.config.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Writes a line: the event, whom it is about, and the resources it brings.
+    fn log(
+        &self,
+        event: &str,
+        pod: Option<&PodSandbox>,
+        container: Option<&Container>,
+        resources: Option<&LinuxResources>,
+    ) -> Reply<()> {
+        let config = self.config();
+        let Some(path) = self.log.as_ref().or(config.log.as_ref()) else { return Ok(()) };
+        let mut line = serde_json::json!({ "event": event });
+        if let Some(pod) = pod {
+            line["pod"] = pod.id.as_str().into();
+        }
+        if let Some(container) = container {
+            line["container"] = container.id.as_str().into();
+        }
+        if let Some(resources) = resources {
+            line["resources"] = serde_json::from_str(&protobuf_json_mapping::print_to_string(resources)?)?;
+        }
+        let mut file = OpenOptions::new().create(true).append(true).open(path)?;
+        file.write_all(format!("{line}\n").as_bytes())?; // one write, so that lines do not mix
+        Ok(())
+    }
+
+    fn pod(&self, event: &str, pod: &PodSandbox) -> Reply<()> {
+        self.log(event, Some(pod), None, None)
+    }
+
+    fn container(&self, event: &str, pod: &PodSandbox, container: &Container) -> Reply<()> {
+        self.log(event, Some(pod), Some(container), container.linux.resources.as_ref())
+    }
+}
+
+#[async_trait]
+impl Plugin for Adjust {
+    /// Nothing, which means everything, those events included that this protocol version does not know.
+    fn events(&self) -> EventMask {
+        EventMask::NONE
+    }
+
+    async fn configure(&self, _: &Session, config: &str) -> Reply<()> {
+        if !config.trim().is_empty() {
+            *self.config.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(parse(config)?);
+        }
+        self.log("Configure", None, None, None)
+    }
+
+    async fn synchronize(
+        &self,
+        _: &Session,
+        pods: Vec<PodSandbox>,
+        containers: Vec<Container>,
+    ) -> Reply<Vec<ContainerUpdate>> {
+        self.log("Synchronize", None, None, None)?;
+        for pod in &pods {
+            self.pod("Synchronize", pod)?;
+        }
+        for container in &containers {
+            let pod = pods.iter().find(|p| p.id == container.pod_sandbox_id);
+            self.log("Synchronize", pod, Some(container), container.linux.resources.as_ref())?;
+        }
+        Ok(Vec::new())
+    }
+
+    async fn shutdown(&self, _: &Session) {
+        self.log("Shutdown", None, None, None).ok(); // there is nobody left to tell
+    }
+
+    async fn run_pod_sandbox(&self, _: &Session, pod: PodSandbox) -> Reply<()> {
+        self.pod("RunPodSandbox", &pod)
+    }
+
+    async fn update_pod_sandbox(
+        &self,
+        _: &Session,
+        pod: PodSandbox,
+        _: LinuxResources,
+        resources: LinuxResources,
+    ) -> Reply<()> {
+        self.log("UpdatePodSandbox", Some(&pod), None, Some(&resources))
+    }
+
+    async fn post_update_pod_sandbox(&self, _: &Session, pod: PodSandbox) -> Reply<()> {
+        self.pod("PostUpdatePodSandbox", &pod)
+    }
+
+    async fn stop_pod_sandbox(&self, _: &Session, pod: PodSandbox) -> Reply<()> {
+        self.pod("StopPodSandbox", &pod)
+    }
+
+    async fn remove_pod_sandbox(&self, _: &Session, pod: PodSandbox) -> Reply<()> {
+        self.pod("RemovePodSandbox", &pod)
+    }
+
+    async fn create_container(&self, _: &Session, pod: PodSandbox, container: Container) -> Reply<Creation> {
+        self.container("CreateContainer", &pod, &container)?;
+        let config = self.config();
+        if !config.filter.matches(&pod, &container) {
+            return Ok(Creation::default());
+        }
+        Ok(config.create.adjustment().into())
+    }
+
+    async fn post_create_container(&self, _: &Session, pod: PodSandbox, container: Container) -> Reply<()> {
+        self.container("PostCreateContainer", &pod, &container)
+    }
+
+    async fn start_container(&self, _: &Session, pod: PodSandbox, container: Container) -> Reply<()> {
+        self.container("StartContainer", &pod, &container)
+    }
+
+    async fn post_start_container(&self, _: &Session, pod: PodSandbox, container: Container) -> Reply<()> {
+        self.container("PostStartContainer", &pod, &container)
+    }
+
+    async fn update_container(
+        &self,
+        _: &Session,
+        pod: PodSandbox,
+        container: Container,
+        resources: LinuxResources,
+    ) -> Reply<Changes> {
+        self.log("UpdateContainer", Some(&pod), Some(&container), Some(&resources))?;
+        let config = self.config();
+        match &config.update {
+            Some(rules) if config.filter.matches(&pod, &container) => {
+                let mut update = Update::new(container.id);
+                rules.apply(&mut update);
+                Ok(update.into())
+            }
+            _ => Ok(Changes::default()),
+        }
+    }
+
+    async fn post_update_container(&self, _: &Session, pod: PodSandbox, container: Container) -> Reply<()> {
+        self.container("PostUpdateContainer", &pod, &container)
+    }
+
+    async fn stop_container(
+        &self,
+        _: &Session,
+        pod: PodSandbox,
+        container: Container,
+    ) -> Reply<Vec<ContainerUpdate>> {
+        self.container("StopContainer", &pod, &container)?;
+        Ok(Vec::new())
+    }
+
+    async fn remove_container(&self, _: &Session, pod: PodSandbox, container: Container) -> Reply<()> {
+        self.container("RemoveContainer", &pod, &container)
+    }
+
+    async fn validate_container_adjustment(
+        &self,
+        _: &Session,
+        request: ValidateContainerAdjustmentRequest,
+    ) -> Reply<()> {
+        let resources = request.adjust.linux.resources.as_ref();
+        self.log("ValidateContainerAdjustment", request.pod.as_ref(), request.container.as_ref(), resources)
+    }
+}

@@ -1,0 +1,122 @@
+//! What the rules of the TOML file make of a container.
+
+use super::config::{Create, HookRule, Resources, Stage};
+use nri_plugin::{Adjustment, SetResources, opt, proto::*};
+
+impl Create {
+    /// What a container that is created gets.
+    pub(crate) fn adjustment(&self) -> Adjustment {
+        let mut a = Adjustment::new();
+        if self.replace_args && !self.args.is_empty() {
+            a.replace_args(&self.args);
+        } else {
+            a.set_args(&self.args);
+        }
+        if let Some(score) = self.oom_score_adj {
+            a.set_oom_score_adj(score);
+        }
+        for name in &self.cdi_devices {
+            a.add_cdi_device(name);
+        }
+        // Removals first: removing and setting the same key in one answer sets it whoever had it.
+        for key in &self.env.remove {
+            a.remove_env(key);
+        }
+        for (key, value) in &self.env.set {
+            a.add_env(key, value);
+        }
+        for key in &self.annotations.remove {
+            a.remove_annotation(key);
+        }
+        for (key, value) in &self.annotations.set {
+            a.add_annotation(key, value);
+        }
+        for key in &self.sysctl.remove {
+            a.remove_sysctl(key);
+        }
+        for (key, value) in &self.sysctl.set {
+            a.set_sysctl(key, value);
+        }
+        for destination in &self.remove_mounts {
+            a.remove_mount(destination);
+        }
+        for m in &self.mounts {
+            a.add_mount(Mount {
+                destination: m.destination.clone(),
+                source: m.source.clone(),
+                type_: m.r#type.clone(),
+                options: m.options.clone(),
+                ..Default::default()
+            });
+        }
+        for path in &self.remove_devices {
+            a.remove_device(path);
+        }
+        for d in &self.devices {
+            a.add_device(LinuxDevice {
+                path: d.path.clone(),
+                type_: d.r#type.clone(),
+                major: d.major,
+                minor: d.minor,
+                file_mode: opt(d.mode),
+                uid: opt(d.uid),
+                gid: opt(d.gid),
+                ..Default::default()
+            });
+        }
+        for r in &self.rlimits {
+            a.add_rlimit(&r.r#type, r.hard, r.soft);
+        }
+        for h in &self.hooks {
+            a.add_hooks(h.hooks());
+        }
+        if let Some(resources) = &self.resources {
+            resources.apply(&mut a);
+        }
+        a
+    }
+}
+
+impl HookRule {
+    fn hooks(&self) -> Hooks {
+        let hook = Hook {
+            path: self.path.clone(),
+            args: self.args.clone(),
+            env: self.env.clone(),
+            timeout: opt(self.timeout),
+            ..Default::default()
+        };
+        let mut hooks = Hooks::new();
+        match self.stage {
+            Stage::Prestart => hooks.prestart.push(hook),
+            Stage::CreateRuntime => hooks.create_runtime.push(hook),
+            Stage::CreateContainer => hooks.create_container.push(hook),
+            Stage::StartContainer => hooks.start_container.push(hook),
+            Stage::Poststart => hooks.poststart.push(hook),
+            Stage::Poststop => hooks.poststop.push(hook),
+        }
+        hooks
+    }
+}
+
+impl Resources {
+    /// Sets what is given, and nothing else.
+    pub(crate) fn apply(&self, to: &mut impl SetResources) {
+        macro_rules! set {
+            ($($field:ident: $setter:ident),*) => {$(
+                if let Some(value) = self.$field.clone() {
+                    to.$setter(value);
+                }
+            )*};
+        }
+        set!(cpus: set_cpu_cpus, mems: set_cpu_mems, shares: set_cpu_shares, quota: set_cpu_quota, period: set_cpu_period);
+        set!(memory: set_memory_limit, reservation: set_memory_reservation, swap: set_memory_swap, pids: set_pids_limit);
+        set!(blockio_class: set_blockio_class, rdt_class: set_rdt_class);
+        for (size, limit) in &self.hugepages {
+            to.add_hugepage_limit(size, *limit);
+        }
+        for (file, value) in &self.unified {
+            to.add_unified(file, value);
+        }
+    }
+}
