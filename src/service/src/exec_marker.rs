@@ -5,7 +5,7 @@ use crate::record::Key;
 use nri_control::{ExecChanges, ExecMarker, ExecRlimit, ExecVariable};
 use nri_spec::Document;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 /// The difference of two documents' processes, as far as an `exec` shares it.
 pub fn changes(original: &Document, adjusted: &Document) -> ExecChanges {
@@ -30,19 +30,36 @@ fn variables(document: &Document) -> BTreeMap<&str, &str> {
 }
 
 fn rlimit_changes(original: &Document, adjusted: &Document) -> Vec<ExecRlimit> {
-    let list = |d: &Document| -> Vec<Value> {
-        d.get(&["process", "rlimits"]).and_then(Value::as_array).cloned().unwrap_or_default()
+    let (before, after) = (rlimits(original), rlimits(adjusted));
+    let mut alike: HashMap<_, Vec<&Value>> = HashMap::new();
+    let mut kinds = HashMap::new();
+    for old in before {
+        alike.entry(likeness(old)).or_default().push(old);
+        // Of several of a kind the first one counts.
+        kinds.entry(old.get("type")).or_insert(old);
+    }
+    let stood = |new: &Value| {
+        alike.get(&likeness(new)).is_some_and(|olds| olds.iter().any(|old| nri_spec::same(old, new)))
     };
-    let (before, after) = (list(original), list(adjusted));
-    let same_kind = |a: &Value, b: &Value| a.get("type") == b.get("type");
     after
         .iter()
-        .filter(|new| !before.iter().any(|old| nri_spec::same(old, new)))
+        .filter(|new| !stood(new))
         .map(|new| ExecRlimit {
-            engine: before.iter().find(|old| same_kind(old, new)).cloned(),
+            engine: kinds.get(&new.get("type")).map(|old| (*old).clone()),
             value: new.clone(),
         })
         .collect()
+}
+
+fn rlimits(document: &Document) -> &[Value] {
+    document.get(&["process", "rlimits"]).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// Equal for all that are the same, and hardly ever for others: limits are numbers, which count by value.
+fn likeness(rlimit: &Value) -> (Option<&str>, [Option<u64>; 2]) {
+    // Zero has two signs.
+    let number = |key| rlimit.get(key).and_then(Value::as_f64).map(|n| (n + 0.0).to_bits());
+    (rlimit.get("type").and_then(Value::as_str), [number("hard"), number("soft")])
 }
 
 /// Removes a container's part of the marker file.
@@ -102,6 +119,53 @@ mod tests {
         assert_eq!(env, [("B", Some("2"), Some("9")), ("D", None, Some("4")), ("C", Some("3"), None)]);
         assert_eq!(changes.rlimits, [ExecRlimit { engine: Some(nofile(1)), value: nofile(2) }]);
         assert!(super::changes(&original, &original).is_empty());
+    }
+
+    fn with_rlimits(rlimits: Vec<Value>) -> Document {
+        Document::from_value(json!({"ociVersion": "1.0.2", "process": {"rlimits": rlimits}})).unwrap()
+    }
+
+    #[test]
+    fn thousands_of_rlimits() {
+        let limit = |n: u64, hard: u64| json!({"type": format!("RLIMIT_{n}"), "hard": hard, "soft": n});
+        let changed = |n: &u64| n.is_multiple_of(3);
+        let original = with_rlimits((0..5000).map(|n| limit(n, n)).collect());
+        // In another order, some with other limits, some in other words, and as many new ones.
+        let spelled = |n: u64| match changed(&n) {
+            true => limit(n, n + 1),
+            false => {
+                serde_json::from_str(&format!(r#"{{"soft": {n}.0, "hard": {n}0e-1, "type": "RLIMIT_{n}"}}"#))
+                    .unwrap()
+            }
+        };
+        let adjusted = with_rlimits((0..10000).rev().map(spelled).collect());
+        let expected: Vec<_> = (0..10000)
+            .rev()
+            .filter(|n| *n >= 5000 || changed(n))
+            .map(|n| ExecRlimit { engine: (n < 5000).then(|| limit(n, n)), value: spelled(n) })
+            .collect();
+        assert_eq!(rlimit_changes(&original, &adjusted), expected);
+    }
+
+    #[test]
+    fn rlimits_of_one_kind_and_odd_ones() {
+        let limit = |hard: &str| {
+            serde_json::from_str::<Value>(&format!(r#"{{"type": "A", "hard": {hard}, "soft": 0}}"#)).unwrap()
+        };
+        // The last two differ beyond what a float holds.
+        let texts = ["1", "2", "18446744073709551615", "18446744073709551614"];
+        let original = with_rlimits(texts[..3].iter().map(|t| limit(t)).collect());
+        let adjusted = with_rlimits(texts.iter().rev().map(|t| limit(t)).chain([limit("-0.0")]).collect());
+        let change = |hard| ExecRlimit { engine: Some(limit("1")), value: limit(hard) };
+        assert_eq!(rlimit_changes(&original, &adjusted), [change(texts[3]), change("-0.0")]);
+        let zero = with_rlimits(vec![limit("0")]);
+        assert!(rlimit_changes(&zero, &with_rlimits(vec![limit("-0.0")])).is_empty());
+        let odd = with_rlimits(vec![json!(1), json!({"type": 7}), json!({"hard": 1})]);
+        assert!(rlimit_changes(&odd, &odd).is_empty());
+        let engine = |value: Value| rlimit_changes(&odd, &with_rlimits(vec![value])).remove(0).engine;
+        assert_eq!(engine(json!({"type": 7, "hard": 1})), Some(json!({"type": 7})));
+        assert_eq!(engine(json!({"soft": 1})), Some(json!(1)));
+        assert_eq!(engine(json!({"type": "A"})), None);
     }
 
     #[test]

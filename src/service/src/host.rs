@@ -10,7 +10,7 @@ use std::{
 /// The paths that an adjustment names, as they are on this host.
 #[derive(Debug, Default)]
 pub struct Places {
-    mounts: String,
+    mounts: HashMap<PathBuf, Propagation>,
     real: HashMap<String, Option<String>>,
     nodes: HashMap<String, Option<Node>>,
 }
@@ -40,8 +40,12 @@ impl Places {
             let all: Vec<_> = question.real.iter().chain(&question.nodes).map(|p| format!("{p:?}")).collect();
             Unseen { what: all.join(", "), why }
         })?;
+        let mounts = match question.real.as_slice() {
+            [] => HashMap::new(),
+            _ => mounts_in(&std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default()),
+        };
         Ok(Self {
-            mounts: std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default(),
+            mounts,
             real: question.real.into_iter().zip(answer.real).collect(),
             nodes: question.nodes.into_iter().zip(answer.nodes).collect(),
         })
@@ -50,7 +54,7 @@ impl Places {
     /// The propagation of the mount that a path lies on.
     pub fn propagation(&self, path: &str) -> Option<Propagation> {
         let real = self.real.get(path)?.as_deref().unwrap_or(path);
-        propagation_in(&self.mounts, Path::new(real))
+        propagation_at(&self.mounts, Path::new(real))
     }
 
     /// The device node at a path.
@@ -59,7 +63,8 @@ impl Places {
     }
 }
 
-fn propagation_in(mountinfo: &str, path: &Path) -> Option<Propagation> {
+/// The mounts of `/proc/self/mountinfo`, by their points. Of mounts on the same point the last one is on top.
+fn mounts_in(mountinfo: &str) -> HashMap<PathBuf, Propagation> {
     let parse = |line: &str| {
         let (left, _) = line.split_once(" - ")?;
         let fields: Vec<&str> = left.split(' ').collect();
@@ -72,10 +77,14 @@ fn propagation_in(mountinfo: &str, path: &Path) -> Option<Propagation> {
         } else {
             Propagation::Private
         };
-        path.starts_with(&point).then(|| (point.components().count(), kind))
+        Some((point, kind))
     };
-    // Of mounts on the same point the last one is on top.
-    mountinfo.lines().filter_map(parse).max_by_key(|(depth, _)| *depth).map(|(_, kind)| kind)
+    mountinfo.lines().filter_map(parse).collect()
+}
+
+/// The propagation of the mount that a path lies on: the deepest one above it.
+fn propagation_at(mounts: &HashMap<PathBuf, Propagation>, path: &Path) -> Option<Propagation> {
+    path.ancestors().find_map(|point| mounts.get(point)).copied()
 }
 
 /// The kernel writes blanks, tabs, newlines and backslashes as octal escapes.
@@ -112,11 +121,37 @@ mod tests {
 3 2 0:3 / /a/b\\040c rw - ext4 /dev/c rw
 4 2 0:4 / /a rw shared:9 master:1 - tmpfs t rw
 ";
-        let of = |p: &str| propagation_in(table, Path::new(p));
+        let mounts = mounts_in(table);
+        let of = |p: &str| propagation_at(&mounts, Path::new(p));
         assert_eq!(of("/x"), Some(Propagation::Shared));
         assert_eq!(of("/a/x"), Some(Propagation::Shared));
         assert_eq!(of("/a/b c/d"), Some(Propagation::Private));
         assert_eq!(of("/ab"), Some(Propagation::Shared));
+        assert_eq!(of("/a/"), Some(Propagation::Shared));
+        assert_eq!(of("a"), None);
+        assert_eq!(propagation_at(&HashMap::new(), Path::new("/a")), None);
+    }
+
+    #[test]
+    fn each_of_thousands_of_mounts_has_its_own() {
+        use std::fmt::Write;
+        let kinds = [Propagation::Shared, Propagation::Slave, Propagation::Private];
+        let mut table = String::from("1 0 0:1 / / rw - ext4 /dev/a rw\n");
+        // Every seventh point is mounted over, with the next kind.
+        for layer in 0..2 {
+            for n in (0..5000).filter(|n| layer == 0 || n % 7 == 0) {
+                let tag = ["shared:1 ", "master:1 ", ""][(n + layer) % 3];
+                writeln!(table, "2 1 0:2 / /m/{n}/inner rw {tag}- ext4 /dev/b rw").unwrap();
+            }
+        }
+        let mounts = mounts_in(&table);
+        for n in 0..5000 {
+            let expected = kinds[(n + usize::from(n % 7 == 0)) % 3];
+            let of = |below: &str| propagation_at(&mounts, Path::new(&format!("/m/{n}{below}")));
+            assert_eq!(of("/inner"), Some(expected), "{n}");
+            assert_eq!(of("/inner/deep/down"), Some(expected), "{n}");
+            assert_eq!(of("/innermost"), Some(Propagation::Private), "{n}");
+        }
     }
 
     #[test]
