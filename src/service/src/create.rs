@@ -1,7 +1,7 @@
 //! `create`, `run`, `restore`: plugins are asked, and the bundle is made what they agreed on.
 
 use crate::{
-    bundle::Bundle,
+    bundle::{Bundle, MAX_DOCUMENT},
     cdi, classes,
     draft::Draft,
     engine_nri::Maker,
@@ -49,7 +49,8 @@ pub(crate) struct Layout {
     pub(crate) document: Document,
     /// As plugins see it from now on.
     container: proto::Container,
-    changed: bool,
+    /// Its text, if it is not the engine's any more.
+    changed: Option<Vec<u8>>,
     hooked: bool,
 }
 
@@ -238,9 +239,9 @@ impl Service {
         let Layout { document, container, changed, hooked } = self.lay_out_checked(&draft, &agreed).await?;
         let outcome = agreed.outcome;
         let owners = outcome.owners.owners.get(&outcome.container.id).cloned().unwrap_or_default();
-        let bytes = if changed { document.to_bytes() } else { draft.original_bytes().to_vec() };
+        let bytes = changed.as_deref().unwrap_or_else(|| draft.original_bytes());
         let rewrite = bytes != draft.found.bytes;
-        let mut record = draft.record(container, changed.then_some(&bytes));
+        let mut record = draft.record(container, changed.as_ref());
         record.pod_id = pod_id;
         record.hooked = hooked;
         record.owners = owners;
@@ -257,8 +258,8 @@ impl Service {
                 .map_err(|e| refuse(&e))?;
             if rewrite {
                 let written = match &draft.link {
-                    Some(link) if !changed => draft.bundle.link_again(link),
-                    _ => draft.bundle.replace(&bytes, &draft.found),
+                    Some(link) if changed.is_none() => draft.bundle.link_again(link),
+                    _ => draft.bundle.replace(bytes, &draft.found),
                 };
                 written.map_err(|e| refuse(&e))?;
             }
@@ -313,6 +314,54 @@ impl Service {
             }
             _ => false,
         };
-        Ok(Layout { document, container, changed: applied.changed || hooked, hooked })
+        let changed = match applied.changed || hooked {
+            true => Some(text_of(&document, draft.original_bytes().len()).map_err(|e| refuse(&e))?),
+            false => None,
+        };
+        Ok(Layout { document, container, changed, hooked })
+    }
+}
+
+/// The text of a document that we changed. We have to be able to read it again, or its engine would never get its own back.
+fn text_of(document: &Document, before: usize) -> Result<Vec<u8>, String> {
+    let text = document.to_bytes();
+    match text.len() {
+        now if now as u64 > MAX_DOCUMENT => Err(format!(
+            "the adjustments make its document larger than {MAX_DOCUMENT} bytes: from {before} bytes to {now}"
+        )),
+        _ => Ok(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A document whose text has this many bytes.
+    fn document(size: u64) -> Document {
+        let of = |filling: usize| {
+            let value = serde_json::json!({"ociVersion": "1.0.2", "hostname": "x".repeat(filling)});
+            Document::from_value(value).unwrap()
+        };
+        of(size as usize - of(0).to_bytes().len())
+    }
+
+    #[test]
+    fn what_we_write_we_can_read_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("config.json");
+        let bundle = Bundle::open(dir.path(), "config.json").unwrap();
+        let largest = text_of(&document(MAX_DOCUMENT), 100).unwrap();
+        std::fs::write(&file, &largest).unwrap();
+        let found = bundle.read().unwrap();
+        Document::parse(&found.bytes).unwrap();
+        let larger = document(MAX_DOCUMENT + 1);
+        let why = text_of(&larger, 16_000_000).unwrap_err();
+        assert_eq!(
+            Refusal::of("c1", why).0,
+            "container \"c1\": the adjustments make its document larger than 16777216 bytes: from 16000000 bytes to 16777217"
+        );
+        bundle.replace(&larger.to_bytes(), &found).unwrap();
+        assert!(bundle.read().unwrap_err().to_string().contains("larger than 16777216 bytes"));
     }
 }
