@@ -3,7 +3,10 @@
 //!
 //! What stands in the document is not this file's business.
 
-use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, RenameFlags, Uid};
+use rustix::{
+    fs::{AtFlags, FileType, Gid, Mode, OFlags, RenameFlags, Uid},
+    io::Errno,
+};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::{
@@ -232,7 +235,7 @@ impl Bundle {
             || rustix::fs::renameat_with(&self.dir, temporary, &self.dir, &self.name, RenameFlags::EXCHANGE);
         match swap() {
             // Not on this file system.
-            Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => return self.move_in(temporary),
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => return self.move_in(temporary),
             swapped => swapped?,
         }
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOFOLLOW;
