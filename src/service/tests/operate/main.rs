@@ -1,4 +1,4 @@
-//! What operators do with `nrid` while it runs. Plugins are the example `logger` of the SDK.
+//! What operators do with `nrid` while it runs, and creations that it refuses. Plugins are examples of the SDK.
 
 #![allow(
     clippy::unwrap_used,
@@ -6,6 +6,7 @@
     reason = "helpers of tests, which clippy takes for ordinary code"
 )]
 
+mod create;
 mod idle;
 mod node;
 mod reload;
