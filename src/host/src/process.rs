@@ -22,8 +22,9 @@ pub(crate) fn named(names: &[&str]) -> impl Iterator<Item = (i32, String)> {
 
 /// What a process is called; empty when it is gone.
 pub fn command_name(pid: i32) -> String {
-    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    name.trim_end().to_owned()
+    // Any bytes.
+    let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+    String::from_utf8_lossy(&name).trim_end().to_owned()
 }
 
 /// Whether a process is root's or that of the user that we run as, and not a container's.

@@ -58,8 +58,8 @@ pub fn settle() {
 ///
 /// The caller's cgroup is a container's or pod's: whoever stays there is limited and killed with it.
 fn leave_cgroup() -> Vec<(PathBuf, io::Error)> {
-    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-    let inside = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let mounts = crate::proc::text("/proc/self/mountinfo");
+    let inside = crate::proc::text("/proc/self/cgroup");
     nri_cgroup::hierarchies(&mounts)
         .into_iter()
         .filter(|hierarchy| nri_cgroup::path_in(&inside, hierarchy).is_some_and(|path| path != "/"))

@@ -102,7 +102,7 @@ impl Keeper {
 
 /// What this host has, as it is seen from here.
 pub fn host() -> Host {
-    let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let mounts = crate::proc::text("/proc/self/mounts");
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     host_of(&mounts, &release)
 }

@@ -38,12 +38,12 @@ fn said(found: &Result<String, String>) -> String {
 
 /// The mounted hierarchies, as we see them.
 pub fn mounted() -> Vec<Hierarchy> {
-    hierarchies(&fs::read_to_string("/proc/self/mountinfo").unwrap_or_default())
+    hierarchies(&crate::proc::text("/proc/self/mountinfo"))
 }
 
 /// Where a process is, as the kernel says; empty when it is gone.
 pub fn membership(pid: i32) -> String {
-    fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default()
+    crate::proc::text(format!("/proc/{pid}/cgroup"))
 }
 
 /// The directories of a container, from where its first process was when it was created; none where that is not known.

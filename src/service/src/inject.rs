@@ -101,7 +101,8 @@ mod tests {
         assert_eq!(hooks["poststart"][1], theirs);
         assert_eq!(hooks["poststart"][2]["args"][7], "poststart");
         assert_eq!(hooks["poststop"][0]["args"][7], "poststop");
-        let mut arguments = hooks["poststop"][0]["args"].as_array().unwrap().iter().map(|a| a.as_str().unwrap());
+        let mut arguments =
+            hooks["poststop"][0]["args"].as_array().unwrap().iter().map(|a| a.as_str().unwrap());
         assert!(arguments.any(|a| a == "--nrid") && arguments.next() == Some("/x/nrid"));
         assert_eq!(hooks["other"], 1);
     }

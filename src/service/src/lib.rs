@@ -9,7 +9,7 @@
 //! | `create`, `shown`, `update`, `hook`, `life`, `exits` | what verbs, hooks and exits mean to plugins |
 //! | `keeper`, `setting` | what plugins see and change at any time |
 //! | `record`, `registry`, `claims`, `store` | what is known, in memory and on disk |
-//! | `bundle`, `inject`, `runtime`, `host`, `look`, `infra` | the bundle, our hook, the real runtime, the host |
+//! | `bundle`, `inject`, `runtime`, `host`, `proc`, `look`, `infra` | the bundle, our hook, the real runtime, the host |
 //! | `cdi`, `classes`, `capabilities`, `structured` | what an adjustment needs of the host: devices and classes by name, what the runtime can do |
 //! | `reload`, `policies`, `restart` | another configuration while it runs; what it says of plugins; another program in its place |
 //! | `start`, `settings`, `activation`, `background`, `sockets`, `state_dir`, `lock`, `log`, `idle` | the process |
@@ -50,6 +50,7 @@ pub mod network;
 pub mod oom;
 pub mod owned;
 pub mod policies;
+pub mod proc;
 pub mod recall;
 pub mod record;
 pub mod registry;
