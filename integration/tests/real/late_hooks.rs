@@ -116,3 +116,36 @@ fn a_hook_whose_nrid_is_killed_starts_the_next() {
         journal.wait_for("RemovePodSandbox", &id);
     });
 }
+
+/// `run` was killed before the runtime kept a state, and what it left is deleted behind our back. No real one can be killed there each time.
+#[test]
+fn what_a_killed_run_leaves_is_noticed_when_it_goes() {
+    let Some(go) = go("a killed run") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let node = Node::new(&fake_runtime(dir.path()));
+    let end = dir.path().join("end");
+    let script = serde_json::json!({"state": {"exit": 1}, "run": {"until": end, "exit": 1}});
+    fs::write(dir.path().join("runc.script.json"), script.to_string()).unwrap();
+    let calls = dir.path().join("runc.calls.jsonl");
+    let states = || fs::read_to_string(&calls).unwrap_or_default().matches("\"state\"").count();
+    node.ctl(&["start"]).success();
+    let plugin = node.connect("10-hears", &go, "{}");
+    let id = node.id("c");
+    let bundle = node.bundle(&id).make();
+    std::thread::scope(|scope| {
+        let running = scope.spawn(|| node.call(&["run", "--bundle", bundle.dir().to_str().unwrap(), &id]));
+        plugin.journal.wait_for("CreateContainer", &id);
+        wait_until("its call", || {
+            fs::read_to_string(&calls).is_ok_and(|c| c.contains("\"run\"")).then_some(())
+        });
+        fs::create_dir_all(node.root().join(&id)).unwrap();
+        let before = states();
+        fs::write(&end, "").unwrap();
+        assert_eq!(running.join().unwrap().code, Some(1));
+        wait_until("the look at what it left", || (states() > before).then_some(()));
+    });
+    assert_eq!(node.status().unwrap()["containers"], 1);
+    fs::remove_dir(node.root().join(&id)).unwrap();
+    plugin.journal.wait_for("RemovePodSandbox", &id);
+    assert_eq!(node.status().unwrap()["containers"], 0);
+}

@@ -131,7 +131,8 @@ impl Service {
     /// Takes over from the runtime what nobody has reported. The caller holds the lane.
     pub async fn settle(self: &Arc<Self>, container: &Arc<Container>) {
         let record = container.record();
-        if !record.runtime.has(&record.key.id) {
+        // Seen for the look at all of them, where the runtime cannot tell a state: it was killed before it kept one.
+        if !container.is_there() {
             return self.finish(container).await;
         }
         // Detached (or kept): what hooks have not told is told now.

@@ -18,8 +18,8 @@ impl Service {
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LOOK);
             for container in self.registry.all() {
-                if container.has_vanished() {
-                    self.finish_gone(&container).await;
+                if container.has_vanished() && self.finish_gone(&container).await {
+                    tracing::info!(container = container.key().id, "it was deleted without a word");
                 }
             }
         }
@@ -33,18 +33,20 @@ impl Service {
             while !container.has_vanished() && tokio::time::Instant::now() < deadline {
                 tokio::time::sleep(SOON).await;
             }
-            service.finish_gone(&container).await;
+            service.finish_gone(&container).await
         });
     }
 
-    async fn finish_gone(&self, container: &Arc<Container>) {
+    /// Whether it was for us to finish it.
+    async fn finish_gone(&self, container: &Arc<Container>) -> bool {
         let key = container.key();
         // Whoever has the lane reports, or it is looked at again.
-        let Ok(_lane) = self.registry.lane(&key).try_lock_owned() else { return };
+        let Ok(_lane) = self.registry.lane(&key).try_lock_owned() else { return false };
         let known = self.registry.get(&key).is_some_and(|known| Arc::ptr_eq(&known, container));
-        if known && container.has_vanished() {
-            tracing::info!(container = key.id, "it was deleted without a word");
+        let ours = known && container.has_vanished();
+        if ours {
             self.finish(container).await;
         }
+        ours
     }
 }
