@@ -1,6 +1,7 @@
 //! `mode = "shadow"` and containers that want to be left alone.
 
 use nri_integration::*;
+use std::{fs, os::unix::fs::PermissionsExt};
 
 const CREATE: &str = "[create]\nenv = { set = { ADDED = 'by 10' } }\n[create.resources]\npids = 77\n";
 
@@ -27,6 +28,26 @@ fn plugins_are_asked_and_nothing_changes() {
         let log = node.log();
         assert!(log.contains("shadow: would be refused"), "{log}");
         assert!(log.contains("both tried to set Env ADDED"), "{log}");
+    });
+}
+
+/// Neither does what is required: there would be no `nrid` otherwise.
+#[test]
+fn a_required_plugin_that_fails_refuses_nothing() {
+    for_each_runtime("shadow's required plugins", |runtime| {
+        let node = Node::new(runtime);
+        node.configure("mode = 'shadow'\n");
+        let text =
+            fs::read_to_string(node.config()).unwrap() + "[[plugin]]\nmatch = '10-x'\nrequired = true\n";
+        fs::write(node.config(), text).unwrap();
+        let plugin = node.path("plugins/10-x");
+        fs::write(&plugin, "#!/bin/sh\nexit 1\n").unwrap();
+        fs::set_permissions(&plugin, fs::Permissions::from_mode(0o755)).unwrap();
+        let id = node.id("c");
+        node.create(&node.bundle(&id).make(), &id).success();
+        node.call(&["delete", "--force", &id]).success();
+        let log = node.log();
+        assert!(log.contains("shadow: would be refused") && log.contains("required plugin 10-x"), "{log}");
     });
 }
 

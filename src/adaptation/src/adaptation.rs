@@ -85,7 +85,7 @@ impl Adaptation {
         });
         let adaptation = Self { inner };
         let mut outcomes = adaptation.launch_all().await;
-        let failed = outcomes.iter().position(|o| o.result.is_err() && adaptation.inner.is_required(&o.path));
+        let failed = outcomes.iter().position(|o| o.result.is_err() && adaptation.inner.fails_start(&o.path));
         if let Some(at) = failed {
             adaptation.shutdown().await;
             let LaunchOutcome { path, result } = outcomes.swap_remove(at);
@@ -256,7 +256,7 @@ impl Adaptation {
 
         // A required one fails the start; nobody is to come up meanwhile.
         let inner = &self.inner;
-        outcomes.extend(inner.launch_each(found, |found| !inner.is_required(&found.path)).await);
+        outcomes.extend(inner.launch_each(found, |found| !inner.fails_start(&found.path)).await);
         outcomes.sort_by(|a, b| a.path.cmp(&b.path));
         outcomes
     }
@@ -378,9 +378,11 @@ impl Inner {
         *self.shutdown.borrow()
     }
 
-    fn is_required(&self, path: &Path) -> bool {
-        id_of(path).is_some_and(|id| {
-            let policy = self.config().policy(&id);
+    /// Whether there is no start without this one.
+    fn fails_start(&self, path: &Path) -> bool {
+        let config = self.config();
+        id_of(path).filter(|_| !config.start_anyway).is_some_and(|id| {
+            let policy = config.policy(&id);
             // One for all plugins asks for some plugin, not for each.
             policy.required && policy.plugin != "*"
         })

@@ -40,6 +40,8 @@ pub struct Config {
     pub policies: Vec<PluginPolicy>,
     /// Settings of the built-in validator; `None` leaves it out.
     pub default_validator: Option<DefaultValidatorConfig>,
+    /// A required plugin that cannot be brought up does not fail the start: it is launched again, as others are.
+    pub start_anyway: bool,
 }
 
 /// How one plugin, or all of one name, are treated.
@@ -109,6 +111,7 @@ impl Default for Config {
             runtime_version: env!("CARGO_PKG_VERSION").into(),
             policies: Vec::new(),
             default_validator: None,
+            start_anyway: false,
         }
     }
 }

@@ -40,6 +40,8 @@ pub fn adaptation_config(config: &nri_config::Config, plugin_dir: Option<PathBuf
         runtime_version: env!("CARGO_PKG_VERSION").to_owned(),
         policies: config.plugin.iter().map(policy).collect(),
         default_validator: config.default_validator.enable.then(|| validator(&config.default_validator)),
+        // In shadow mode no creation depends on a plugin.
+        start_anyway: config.mode == nri_config::Mode::Shadow,
         ..Config::default()
     }
 }
