@@ -15,6 +15,8 @@ pub(crate) struct Args {
     pub(crate) nrid: Option<PathBuf>,
     /// The configuration file that it was told, if any.
     pub(crate) config: Option<PathBuf>,
+    /// How long its answer may take, in seconds.
+    pub(crate) patience: Option<u64>,
     /// Which hook runs.
     pub(crate) kind: HookKind,
 }
@@ -22,13 +24,14 @@ pub(crate) struct Args {
 impl Args {
     pub(crate) fn parse(mut words: impl Iterator<Item = OsString>) -> Result<Self, Error> {
         let (mut socket, mut record, mut kind) = (None, None, None);
-        let (mut nrid, mut config) = (None, None);
+        let (mut nrid, mut config, mut patience) = (None, None, None);
         while let Some(word) = words.next() {
             match word.to_str() {
                 Some("--socket") => socket = words.next().map(PathBuf::from),
                 Some("--record") => record = words.next().and_then(|r| r.into_string().ok()),
                 Some("--nrid") => nrid = words.next().map(PathBuf::from),
                 Some("--config") => config = words.next().map(PathBuf::from),
+                Some("--patience") => patience = words.next().and_then(|p| p.to_str()?.parse().ok()),
                 Some("createRuntime") => kind = Some(HookKind::CreateRuntime),
                 Some("poststart") => kind = Some(HookKind::Poststart),
                 Some("poststop") => kind = Some(HookKind::Poststop),
@@ -36,7 +39,9 @@ impl Args {
             }
         }
         match (socket, record, kind) {
-            (Some(socket), Some(record), Some(kind)) => Ok(Self { socket, record, nrid, config, kind }),
+            (Some(socket), Some(record), Some(kind)) => {
+                Ok(Self { socket, record, nrid, config, patience, kind })
+            }
             (None, ..) => Err(Error::Missing("--socket PATH")),
             (_, None, _) => Err(Error::Missing("--record KEY")),
             (.., None) => Err(Error::Missing("createRuntime, poststart or poststop")),
@@ -55,10 +60,12 @@ mod tests {
     #[test]
     fn table() {
         let args = |kind| {
-            Ok(Args { socket: "/s".into(), record: "k".to_owned(), nrid: None, config: None, kind })
+            let (socket, record) = ("/s".into(), "k".to_owned());
+            Ok(Args { socket, record, nrid: None, config: None, patience: None, kind })
         };
-        let whole = parse("--socket /s --record k --nrid /n --config /c poststop").unwrap();
+        let whole = parse("--socket /s --record k --patience 70 --nrid /n --config /c poststop").unwrap();
         assert_eq!((whole.nrid, whole.config), (Some("/n".into()), Some("/c".into())));
+        assert_eq!(whole.patience, Some(70));
         assert_eq!(parse("--socket /s --record k createRuntime"), args(HookKind::CreateRuntime));
         assert_eq!(parse("poststop --record k --socket /s"), args(HookKind::Poststop));
         assert_eq!(parse("--socket /s --record k poststart"), args(HookKind::Poststart));

@@ -1,4 +1,4 @@
-//! `nri-oci-hook --socket PATH --record KEY [--nrid PROGRAM [--config FILE]] createRuntime|poststart|poststop`: tells `nrid` what happens inside the life of a
+//! `nri-oci-hook --socket PATH --record KEY [--patience SECONDS] [--nrid PROGRAM [--config FILE]] createRuntime|poststart|poststop`: tells `nrid` what happens inside the life of a
 //! container where the wrapper is not, as inside `run`.
 //!
 //! `nrid` writes this call into the document of a container. The low-level runtime makes it, with the OCI state on stdin and no
@@ -13,7 +13,9 @@ mod error;
 
 use args::Args;
 use error::Error;
-use nri_control::{Client, ClientError, FrameError, Hook, HookKind, LaunchError, Launcher, Reply, Request, printable};
+use nri_control::{
+    Client, ClientError, FrameError, Hook, HookKind, LaunchError, Launcher, Reply, Request, printable,
+};
 use std::{
     io::{self, Read, Write},
     path::Path,
@@ -23,7 +25,7 @@ use std::{
 
 /// Largest state, in bytes: it holds the container's annotations.
 const LARGEST_STATE: u64 = 4 << 20;
-/// How long `nrid` may take; it bounds each plugin by itself.
+/// How long `nrid` may take where it did not say; it bounds each plugin by itself.
 const ANSWER: Duration = Duration::from_secs(60);
 /// The same where the container does not depend on it: nrid goes on by itself then.
 const AFTERWARDS: Duration = Duration::from_secs(30);
@@ -68,7 +70,8 @@ fn report(args: &Args) -> Result<(), Error> {
     loop {
         left -= 1;
         let mut client = connect(args)?;
-        client.set_patience(if may_fail(args.kind) { ANSWER } else { AFTERWARDS }, SILENCE)?;
+        let answer = args.patience.map_or(ANSWER, Duration::from_secs);
+        client.set_patience(if may_fail(args.kind) { answer } else { AFTERWARDS }, SILENCE)?;
         match client.first_call(&request, &[]) {
             Ok(Reply::Done) => return Ok(()),
             Ok(Reply::Refused { message }) => return Err(Error::Refused(message)),

@@ -15,7 +15,13 @@ use nri_api::proto;
 use nri_control::{Begin, Verb};
 use nri_engine::{Clues, Identity, Map, Role, identify};
 use nri_spec::{ContainerInfo, Document, Image};
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// How long a hook waits at least.
+const HOOK_PATIENCE: Duration = Duration::from_secs(60);
 
 /// A creation while it is being prepared.
 pub struct Draft {
@@ -88,6 +94,7 @@ impl Service {
             program: program.as_path().to_owned(),
             socket: self.settings().state_dir.join(nri_control::CONTROL_SOCKET),
             record: key.hook_name(incarnation),
+            patience: patience(&self.settings().config),
             nrid: self.program.as_ref().map(|own| own.path.clone()),
             config: self.settings().named().map(Path::to_owned),
         });
@@ -123,6 +130,13 @@ fn identity(begin: &Begin, key: &Key, bundle: &Bundle, document: &Document) -> I
         runtime_root: begin.root.as_ref().map(|r| r.as_path()),
         environment: &environment(begin),
     })
+}
+
+/// For one after the other of many plugins, as the wrapper's own patience.
+fn patience(config: &nri_config::Config) -> Duration {
+    let each =
+        config.plugin.iter().filter_map(|p| p.timeout).fold(config.plugin_request_timeout, Duration::max);
+    HOOK_PATIENCE.max(each * 20)
 }
 
 fn environment(begin: &Begin) -> Map {

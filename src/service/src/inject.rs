@@ -3,7 +3,7 @@
 use nri_control::HookKind;
 use nri_spec::Document;
 use serde_json::{Value, json};
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 /// How the hook is called.
 #[derive(Debug, Clone)]
@@ -14,6 +14,8 @@ pub struct HookCall {
     pub socket: PathBuf,
     /// Record that it belongs to.
     pub record: String,
+    /// How long an answer to it may take, while plugins are asked.
+    pub patience: Duration,
     /// The program of `nrid`, where it is known, for a hook that finds none.
     pub nrid: Option<PathBuf>,
     /// The configuration file that it was told.
@@ -41,6 +43,7 @@ pub fn inject(document: &mut Document, call: &HookCall) -> Result<(), InjectErro
     let (program, socket) = (text(&call.program)?, text(&call.socket)?);
     let mut arguments =
         vec![program.clone(), "--socket".to_owned(), socket, "--record".to_owned(), call.record.clone()];
+    arguments.extend(["--patience".to_owned(), call.patience.as_secs().to_string()]);
     for (option, value) in [("--nrid", &call.nrid), ("--config", &call.config)] {
         if let Some(value) = value {
             arguments.extend([option.to_owned(), text(value)?]);
@@ -84,6 +87,7 @@ mod tests {
             program: "/x/nri-oci-hook".into(),
             socket: "/s".into(),
             record: "k".into(),
+            patience: Duration::from_secs(60),
             nrid: Some("/x/nrid".into()),
             config: None,
         }
@@ -97,10 +101,10 @@ mod tests {
         inject(&mut document, &call()).unwrap();
         let hooks = &document.value()["hooks"];
         assert_eq!(hooks["createRuntime"][0], theirs);
-        assert_eq!(hooks["createRuntime"][1]["args"][7], "createRuntime");
+        assert_eq!(hooks["createRuntime"][1]["args"][9], "createRuntime");
         assert_eq!(hooks["poststart"][1], theirs);
-        assert_eq!(hooks["poststart"][2]["args"][7], "poststart");
-        assert_eq!(hooks["poststop"][0]["args"][7], "poststop");
+        assert_eq!(hooks["poststart"][2]["args"][9], "poststart");
+        assert_eq!(hooks["poststop"][0]["args"][9], "poststop");
         let mut arguments =
             hooks["poststop"][0]["args"].as_array().unwrap().iter().map(|a| a.as_str().unwrap());
         assert!(arguments.any(|a| a == "--nrid") && arguments.next() == Some("/x/nrid"));
