@@ -44,9 +44,11 @@ impl Asking {
         self.lock().reached.contains(&plugin.serial)
     }
 
-    /// Notes that the plugin is asked.
-    pub(crate) fn reach(&self, plugin: &Plugin) {
-        self.lock().reached.push(plugin.serial);
+    /// Notes that the plugin was asked, unless the request was never sent.
+    pub(crate) fn reach<T>(&self, plugin: &Plugin, answer: &Result<T, AdaptError>) {
+        if !matches!(answer, Err(AdaptError::TooLarge { .. })) {
+            self.lock().reached.push(plugin.serial);
+        }
     }
 
     /// Notes what a plugin answered; `None` if the request goes on without its answer.
@@ -55,10 +57,7 @@ impl Asking {
         plugin: &Plugin,
         answer: Result<Option<T>, AdaptError>,
     ) -> Result<Option<T>, AdaptError> {
-        // One that was never sent is not known to it.
-        if !matches!(answer, Err(AdaptError::TooLarge { .. })) {
-            self.reach(plugin);
-        }
+        self.reach(plugin, &answer);
         match answer {
             Ok(answer) => Ok(answer),
             Err(refusal) => self.refuse(refusal).map(|()| None),

@@ -124,13 +124,20 @@ impl Adaptation {
         let judging: Vec<_> = validators
             .into_iter()
             .map(|plugin| {
-                asking.reach(&plugin);
                 let request = request.clone();
                 tokio::spawn(async move { (plugin.ask_strictly(request).await, plugin) })
             })
             .collect();
+        // All of them, before anybody hears of the end.
+        let mut judgments = Vec::new();
         for judgment in judging {
-            let (reply, plugin) = judgment.await.map_err(|e| rejected("(unknown)".into(), e.to_string()))?;
+            judgments.push(judgment.await.map_err(|e| rejected("(unknown)".into(), e.to_string())));
+        }
+        for (reply, plugin) in judgments.iter().flatten() {
+            asking.reach(plugin, reply);
+        }
+        for judgment in judgments {
+            let (reply, plugin) = judgment?;
             let judged = reply.and_then(|reply| {
                 let reason = if reply.reason.is_empty() { "no reason given".into() } else { reply.reason };
                 if reply.reject { Err(rejected(plugin.id.to_string(), reason)) } else { Ok(()) }

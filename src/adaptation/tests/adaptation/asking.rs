@@ -105,6 +105,21 @@ async fn validators_hear_that_it_comes_to_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_too_large_to_be_sent_has_not_been_heard_of() {
+    for event in [CREATE_CONTAINER, VALIDATE_CONTAINER_ADJUSTMENT] {
+        let rig = Rig::new().await;
+        let _a = rig.plugin("10-a", &[event, STOP_CONTAINER, REMOVE_CONTAINER], Quiet).await;
+        let (asking, mut large) = (Asking::default(), creation());
+        large.container.mut_or_insert_default().args = vec!["x".repeat(1 << 20); 5];
+        let created = rig.adaptation.create_container(large, &asking, async |_| (), async |()| ()).await;
+        let error = created.unwrap_err().to_string();
+        assert!(error.contains("takes 52"), "{error}");
+        rig.adaptation.undo_creation(&asking, pod("p"), container("c"), async |_| ()).await;
+        assert_eq!(rig.log.of("10-a"), ["synchronize "]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn to_the_end_all_are_asked_and_refusals_are_kept() {
     let rig = Rig::new().await;
     let all = &[LIFE, &[UPDATE_CONTAINER, UPDATE_POD_SANDBOX, VALIDATE_CONTAINER_ADJUSTMENT]].concat();
