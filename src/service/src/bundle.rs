@@ -229,7 +229,8 @@ impl Bundle {
     }
 
     /// Between a look at the document and a rename over it, another could come in its place. So they change places, and what came out is looked at: who
-    /// had opened it to write has emptied it, and who renames comes before or after.
+    /// had opened it to write has emptied it, and who renames comes before or after. Only one who has found the file and not yet emptied it, within one
+    /// `open`, can be missed.
     fn exchange(&self, temporary: &OsString, written: &str) -> io::Result<()> {
         let swap =
             || rustix::fs::renameat_with(&self.dir, temporary, &self.dir, &self.name, RenameFlags::EXCHANGE);
@@ -242,8 +243,12 @@ impl Bundle {
         let out = rustix::fs::openat(&self.dir, temporary, flags, Mode::empty()).map(File::from);
         let mut bytes = Vec::new();
         let read = out.map_err(io::Error::from).and_then(|f| f.take(MAX_DOCUMENT).read_to_end(&mut bytes));
-        if read.is_err() || digest(&bytes) != written {
-            swap()?;
+        if (read.is_err() || digest(&bytes) != written)
+            && let Err(error) = swap()
+        {
+            // It must not be removed.
+            tracing::error!(%error, "the engine's document is {}", self.path.join(temporary).display());
+            return Ok(());
         }
         self.sweep();
         Ok(())
@@ -416,36 +421,50 @@ mod tests {
         assert_eq!((after.ino(), after.mode(), after.uid()), (before.ino(), before.mode(), before.uid()));
     }
 
-    /// What is given back never takes the place of a document that its engine writes at the same time, in whatever way it writes.
+    /// What is given back does not take the place of a document that came after the look at what is there.
     #[test]
     fn what_an_engine_writes_meanwhile_stays() {
         let dir = tempfile::tempdir().unwrap();
         let (file, other) = (dir.path().join("config.json"), dir.path().join("other"));
         let bundle = bundle(dir.path());
-        for n in 0..500 {
+        let give_back = |meanwhile: &dyn Fn()| {
+            fs::write(&file, "ours").unwrap();
+            let found = bundle.read().unwrap();
+            meanwhile();
+            bundle.give_back(b"original", None, &found, &digest(b"ours")).unwrap();
+            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+            fs::read_to_string(&file).unwrap()
+        };
+        assert_eq!(give_back(&|| ()), "original");
+        assert_eq!(give_back(&|| fs::write(&file, "the engine's").unwrap()), "the engine's");
+        let rename = || {
+            fs::write(&other, "the engine's").unwrap();
+            fs::rename(&other, &file).unwrap();
+        };
+        assert_eq!(give_back(&rename), "the engine's");
+        // One that is half way through.
+        fs::write(&file, "ours").unwrap();
+        let found = bundle.read().unwrap();
+        let mut writer = fs::File::create(&file).unwrap();
+        writer.write_all(b"the ").unwrap();
+        bundle.give_back(b"original", None, &found, &digest(b"ours")).unwrap();
+        writer.write_all(b"engine's").unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "the engine's");
+        // At any moment.
+        for n in 0..300 {
             fs::write(&file, "ours").unwrap();
             let found = bundle.read().unwrap();
             let start = std::sync::Barrier::new(2);
             std::thread::scope(|scope| {
                 scope.spawn(|| {
                     start.wait();
-                    if n % 2 == 0 {
-                        fs::write(&file, "the engine's").unwrap();
-                    } else {
-                        fs::write(&other, "the engine's").unwrap();
-                        fs::rename(&other, &file).unwrap();
-                    }
+                    rename();
                 });
                 start.wait();
                 bundle.give_back(b"original", None, &found, &digest(b"ours")).unwrap();
             });
             assert_eq!(fs::read_to_string(&file).unwrap(), "the engine's", "{n}");
         }
-        fs::write(&file, "ours").unwrap();
-        let found = bundle.read().unwrap();
-        bundle.give_back(b"original", None, &found, &digest(b"ours")).unwrap();
-        assert_eq!(fs::read(&file).unwrap(), b"original");
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 
     #[test]
