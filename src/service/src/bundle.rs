@@ -54,6 +54,14 @@ pub struct Link {
     pub owner: (u32, u32),
 }
 
+/// What stood where a document is put.
+enum Out {
+    /// A file, with its bytes.
+    Document(Vec<u8>),
+    /// A symbolic link, with where it leads.
+    Link(String),
+}
+
 /// What cannot be done with a document.
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
@@ -69,6 +77,9 @@ pub enum BundleError {
     /// It is too large.
     #[error("{0} is larger than {MAX_DOCUMENT} bytes")]
     TooLarge(PathBuf),
+    /// It is not the one any more that plugins were asked about.
+    #[error("{0} was changed while plugins were asked: create the container again")]
+    Changed(PathBuf),
     /// It cannot be replaced; the old one still stands.
     #[error("cannot replace {0}: {1}")]
     Replace(PathBuf, #[source] io::Error),
@@ -175,29 +186,30 @@ impl Bundle {
         Ok(Some(Link { target, owner: (meta.st_uid, meta.st_gid) }))
     }
 
-    /// Replaces the document by a new file of the same owner and mode.
+    /// Replaces the document that was found by a new file of the same owner and mode.
     ///
     /// The new file is not synced to disk: a bundle does not outlive a crash of its host.
     ///
     /// # Errors
-    /// Anything on the way; then the old document still stands and no other file is left.
-    pub fn replace(&self, bytes: &[u8], like: &Found) -> Result<(), BundleError> {
-        self.put(|temporary| self.write_new(temporary, bytes, like), |temporary| self.move_in(temporary))
+    /// Anything on the way, or another document stands there by now: its engine may have given up the container that we prepare, and be about to
+    /// create the next one. Then what stood there still stands, and no other file is left.
+    pub fn replace(&self, bytes: &[u8], found: &Found) -> Result<(), BundleError> {
+        self.put_for(found, |temporary| self.write_new(temporary, bytes, found))
     }
 
-    /// Replaces the document by the symbolic link that once stood there.
+    /// Replaces the document that was found by the symbolic link that once stood there.
     ///
     /// # Errors
     /// As [`Bundle::replace`].
-    pub fn link_again(&self, link: &Link) -> Result<(), BundleError> {
-        self.put(|temporary| self.write_link(temporary, link), |temporary| self.move_in(temporary))
+    pub fn link_again(&self, link: &Link, found: &Found) -> Result<(), BundleError> {
+        self.put_for(found, |temporary| self.write_link(temporary, link))
     }
 
     /// Gives back what stood there before us, if the document is the one with this digest, as we wrote it. Nobody waits for us here: the engine may be
     /// writing another document at this moment, and that one stays.
     ///
     /// # Errors
-    /// As [`Bundle::replace`].
+    /// Anything on the way; then what stood there still stands and no other file is left.
     pub fn give_back(
         &self,
         original: &[u8],
@@ -209,49 +221,77 @@ impl Bundle {
             Some(link) => self.write_link(temporary, link),
             None => self.write_new(temporary, original, found),
         };
-        self.put(make, |temporary| self.exchange(temporary, written))
+        self.put(make, |out| matches!(out, Out::Document(bytes) if digest(bytes) == written)).map(drop)
     }
 
+    fn put_for(
+        &self,
+        found: &Found,
+        make: impl FnOnce(&OsString) -> io::Result<()>,
+    ) -> Result<(), BundleError> {
+        let is_found = |out: &Out| match (out, &found.link) {
+            (Out::Document(bytes), None) => *bytes == found.bytes,
+            (Out::Link(target), Some(link)) => *target == link.target,
+            _ => false,
+        };
+        match self.put(make, is_found)? {
+            true => Ok(()),
+            false => Err(BundleError::Changed(self.file())),
+        }
+    }
+
+    /// Puts a new file in place of what is as expected; whether it was.
     fn put(
         &self,
         make: impl FnOnce(&OsString) -> io::Result<()>,
-        place: impl FnOnce(&OsString) -> io::Result<()>,
-    ) -> Result<(), BundleError> {
+        is_expected: impl FnOnce(&Out) -> bool,
+    ) -> Result<bool, BundleError> {
         let temporary = self.temporary();
-        make(&temporary).and_then(|()| place(&temporary)).map_err(|e| {
+        make(&temporary).and_then(|()| self.exchange(&temporary, is_expected)).map_err(|e| {
             let _ = rustix::fs::unlinkat(&self.dir, &temporary, AtFlags::empty());
             BundleError::Replace(self.file(), e)
         })
     }
 
-    fn move_in(&self, temporary: &OsString) -> io::Result<()> {
-        Ok(rustix::fs::renameat(&self.dir, temporary, &self.dir, &self.name)?)
-    }
-
     /// Between a look at the document and a rename over it, another could come in its place. So they change places, and what came out is looked at: who
     /// had opened it to write has emptied it, and who renames comes before or after. Only one who has found the file and not yet emptied it, within one
     /// `open`, can be missed.
-    fn exchange(&self, temporary: &OsString, written: &str) -> io::Result<()> {
+    fn exchange(&self, temporary: &OsString, is_expected: impl FnOnce(&Out) -> bool) -> io::Result<bool> {
         let swap =
             || rustix::fs::renameat_with(&self.dir, temporary, &self.dir, &self.name, RenameFlags::EXCHANGE);
         match swap() {
             // Not on this file system.
-            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => return self.move_in(temporary),
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+                rustix::fs::renameat(&self.dir, temporary, &self.dir, &self.name)?;
+                return Ok(true);
+            }
             swapped => swapped?,
         }
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOFOLLOW;
-        let out = rustix::fs::openat(&self.dir, temporary, flags, Mode::empty()).map(File::from);
-        let mut bytes = Vec::new();
-        let read = out.map_err(io::Error::from).and_then(|f| f.take(MAX_DOCUMENT).read_to_end(&mut bytes));
-        if (read.is_err() || digest(&bytes) != written)
-            && let Err(error) = swap()
-        {
+        let is_expected = self.out(temporary).is_ok_and(|out| is_expected(&out));
+        if !is_expected && let Err(error) = swap() {
             // It must not be removed.
             tracing::error!(%error, "the engine's document is {}", self.path.join(temporary).display());
-            return Ok(());
+            return Ok(false);
         }
         self.sweep();
-        Ok(())
+        Ok(is_expected)
+    }
+
+    /// What came out.
+    fn out(&self, temporary: &OsString) -> io::Result<Out> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOFOLLOW;
+        match rustix::fs::openat(&self.dir, temporary, flags, Mode::empty()) {
+            Ok(fd) => {
+                let mut bytes = Vec::new();
+                File::from(fd).take(MAX_DOCUMENT + 1).read_to_end(&mut bytes)?;
+                Ok(Out::Document(bytes))
+            }
+            Err(Errno::LOOP) => {
+                let target = rustix::fs::readlinkat(&self.dir, temporary, Vec::new())?;
+                Ok(Out::Link(target.to_string_lossy().into_owned()))
+            }
+            Err(e) => Err(e.into()),
+        }
     }
 
     fn write_link(&self, name: &OsString, link: &Link) -> io::Result<()> {
@@ -302,179 +342,4 @@ pub fn digest(bytes: &[u8]) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::{fs, os::unix::fs::PermissionsExt};
-
-    fn bundle(dir: &Path) -> Bundle {
-        Bundle::open(dir, "config.json").unwrap()
-    }
-
-    #[test]
-    fn replacing_keeps_mode_and_leaves_nothing() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("config.json");
-        fs::write(&file, "old").unwrap();
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
-        let bundle = bundle(dir.path());
-        let found = bundle.read().unwrap();
-        bundle.replace(b"new", &found).unwrap();
-        assert_eq!(fs::read(&file).unwrap(), b"new");
-        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o7777, 0o640);
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
-    }
-
-    #[test]
-    fn what_a_killed_predecessor_left_is_swept() {
-        let dir = tempfile::tempdir().unwrap();
-        fs::write(dir.path().join("config.json"), "old").unwrap();
-        fs::write(dir.path().join(".config.json.nri"), "half").unwrap();
-        bundle(dir.path()).sweep();
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
-    }
-
-    #[test]
-    fn what_is_no_file_is_refused() {
-        let dir = tempfile::tempdir().unwrap();
-        assert!(
-            matches!(bundle(dir.path()).read(), Err(BundleError::Read(_, e)) if e.kind() == io::ErrorKind::NotFound)
-        );
-        fs::create_dir(dir.path().join("config.json")).unwrap();
-        assert!(matches!(bundle(dir.path()).read(), Err(BundleError::NotAFile(_))));
-    }
-
-    #[test]
-    fn a_link_is_replaced_itself_and_put_back() {
-        let dir = tempfile::tempdir().unwrap();
-        let (other, file) = (dir.path().join("other"), dir.path().join("config.json"));
-        fs::write(&other, "{}").unwrap();
-        fs::set_permissions(&other, fs::Permissions::from_mode(0o4640)).unwrap();
-        std::os::unix::fs::symlink("other", &file).unwrap();
-        let bundle = bundle(dir.path());
-        let found = bundle.read().unwrap();
-        assert_eq!(found.bytes, b"{}");
-        bundle.replace(b"new", &found).unwrap();
-        assert_eq!(fs::read(&file).unwrap(), b"new");
-        let meta = fs::symlink_metadata(&file).unwrap();
-        assert!(meta.is_file(), "no link");
-        assert_eq!(meta.permissions().mode() & 0o7777, 0o640, "like the target, without more than it means");
-        assert_eq!(fs::read(&other).unwrap(), b"{}");
-        assert_eq!(bundle.read().unwrap().link, None);
-        bundle.link_again(&found.link.unwrap()).unwrap();
-        assert_eq!(fs::read_link(&file).unwrap(), Path::new("other"));
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
-    }
-
-    #[test]
-    fn what_came_in_the_documents_place_is_not_replaced() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("config.json");
-        fs::write(&file, "{}").unwrap();
-        let bundle = bundle(dir.path());
-        let found = bundle.read().unwrap();
-        fs::remove_file(&file).unwrap();
-        fs::create_dir(&file).unwrap();
-        let error = bundle.replace(b"new", &found).unwrap_err().to_string();
-        assert!(error.ends_with("not a regular file"), "{error}");
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
-    }
-
-    /// Whoever may write to the directory exchanges the document as fast as possible: what it may lead to is read, and never written.
-    #[test]
-    fn what_lies_outside_survives_any_exchange() {
-        let dir = tempfile::tempdir().unwrap();
-        let (inside, outside) = (dir.path().join("bundle"), dir.path().join("outside"));
-        fs::create_dir(&inside).unwrap();
-        fs::write(&outside, "outside").unwrap();
-        fs::set_permissions(&outside, fs::Permissions::from_mode(0o604)).unwrap();
-        let before = fs::metadata(&outside).unwrap();
-        let bundle = bundle(&inside);
-        let stop = std::sync::atomic::AtomicBool::new(false);
-        let replaced = std::thread::scope(|scope| {
-            scope.spawn(|| {
-                let names = ["config.json", ".config.json.nri"].map(|name| inside.join(name));
-                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
-                    for name in &names {
-                        let _ = fs::remove_file(name);
-                        let _ = std::os::unix::fs::symlink(&outside, name);
-                        let _ = fs::remove_file(name);
-                        let _ = fs::hard_link(&outside, name);
-                        let _ = fs::remove_file(name);
-                        let _ = fs::File::create_new(name).and_then(|mut file| file.write_all(b"{}"));
-                    }
-                }
-            });
-            let (mut replaced, begin) = (0, std::time::Instant::now());
-            while replaced < 1000 && begin.elapsed() < Duration::from_secs(10) {
-                let Ok(found) = bundle.read() else { continue };
-                replaced += u32::from(bundle.replace(b"ours", &found).is_ok());
-                if let Some(link) = &found.link {
-                    let _ = bundle.link_again(link);
-                }
-            }
-            stop.store(true, std::sync::atomic::Ordering::Relaxed);
-            replaced
-        });
-        assert!(replaced > 0);
-        assert_eq!(fs::read(&outside).unwrap(), b"outside");
-        let after = fs::metadata(&outside).unwrap();
-        assert_eq!((after.ino(), after.mode(), after.uid()), (before.ino(), before.mode(), before.uid()));
-    }
-
-    /// What is given back does not take the place of a document that came after the look at what is there.
-    #[test]
-    fn what_an_engine_writes_meanwhile_stays() {
-        let dir = tempfile::tempdir().unwrap();
-        let (file, other) = (dir.path().join("config.json"), dir.path().join("other"));
-        let bundle = bundle(dir.path());
-        let give_back = |meanwhile: &dyn Fn()| {
-            fs::write(&file, "ours").unwrap();
-            let found = bundle.read().unwrap();
-            meanwhile();
-            bundle.give_back(b"original", None, &found, &digest(b"ours")).unwrap();
-            assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
-            fs::read_to_string(&file).unwrap()
-        };
-        assert_eq!(give_back(&|| ()), "original");
-        assert_eq!(give_back(&|| fs::write(&file, "the engine's").unwrap()), "the engine's");
-        let rename = || {
-            fs::write(&other, "the engine's").unwrap();
-            fs::rename(&other, &file).unwrap();
-        };
-        assert_eq!(give_back(&rename), "the engine's");
-        // One that is half way through.
-        fs::write(&file, "ours").unwrap();
-        let found = bundle.read().unwrap();
-        let mut writer = fs::File::create(&file).unwrap();
-        writer.write_all(b"the ").unwrap();
-        bundle.give_back(b"original", None, &found, &digest(b"ours")).unwrap();
-        writer.write_all(b"engine's").unwrap();
-        assert_eq!(fs::read_to_string(&file).unwrap(), "the engine's");
-        // At any moment.
-        for n in 0..300 {
-            fs::write(&file, "ours").unwrap();
-            let found = bundle.read().unwrap();
-            let start = std::sync::Barrier::new(2);
-            std::thread::scope(|scope| {
-                scope.spawn(|| {
-                    start.wait();
-                    rename();
-                });
-                start.wait();
-                bundle.give_back(b"original", None, &found, &digest(b"ours")).unwrap();
-            });
-            assert_eq!(fs::read_to_string(&file).unwrap(), "the engine's", "{n}");
-        }
-    }
-
-    #[test]
-    fn a_document_elsewhere_in_the_bundle() {
-        let dir = tempfile::tempdir().unwrap();
-        fs::create_dir(dir.path().join("sub")).unwrap();
-        fs::write(dir.path().join("sub/other.json"), "{}").unwrap();
-        let fd = rustix::fs::open(dir.path(), OFlags::DIRECTORY, Mode::empty()).unwrap();
-        let bundle = Bundle::new(fd, dir.path(), Some(Path::new("sub/other.json"))).unwrap();
-        assert_eq!(bundle.read().unwrap().bytes, b"{}");
-        assert_eq!(bundle.file(), dir.path().join("sub/other.json"));
-    }
-}
+mod tests;

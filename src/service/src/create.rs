@@ -258,7 +258,7 @@ impl Service {
                 .map_err(|e| refuse(&e))?;
             if rewrite {
                 let written = match &draft.link {
-                    Some(link) if changed.is_none() => draft.bundle.link_again(link),
+                    Some(link) if changed.is_none() => draft.bundle.link_again(link, &draft.found),
                     _ => draft.bundle.replace(bytes, &draft.found),
                 };
                 written.map_err(|e| refuse(&e))?;

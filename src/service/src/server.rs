@@ -183,7 +183,7 @@ async fn create(
     fds: Vec<OwnedFd>,
 ) -> Answer {
     let lane = service.lane(key).await;
-    let caller = channel.peer_pid().and_then(Caller::of);
+    let Some(caller) = caller(channel) else { return Ok(None) };
     let (container, turn) = match created(service, begin, key, fds, caller).await {
         Ok(Creation::Proceed(container, turn)) => (container, turn),
         Ok(Creation::Bypass) => return Ok(Some(Reply::Bypass)),
@@ -226,6 +226,13 @@ async fn create(
     reply.map(|()| None)
 }
 
+/// Who asks, as far as the kernel tells; `None`: it is gone. What it wanted is not to be begun, for its engine may be at the next container by now.
+fn caller(channel: &Channel) -> Option<Option<Caller>> {
+    // 0: a process of a namespace that we do not see.
+    let Some(pid) = channel.peer_pid().filter(|pid| *pid > 0) else { return Some(None) };
+    Caller::of(pid).map(Some)
+}
+
 async fn pid_of(record: &Record) -> Option<i32> {
     let state = record.runtime.state(&record.key.id).await;
     state.ok().map(|s| s.pid).filter(|pid| *pid > 0)
@@ -254,7 +261,7 @@ async fn run(
     let lane = service.lane(key).await;
     // Opened while the peer waits for us, so it is the right process.
     let process = channel.peer_pid().and_then(Process::open);
-    let caller = channel.peer_pid().and_then(Caller::of);
+    let Some(caller) = caller(channel) else { return Ok(None) };
     let reply = match created(service, begin, key, fds, caller).await {
         Ok(Creation::Proceed(container, turn)) => {
             service.follow_run(&container, process, Some(turn));

@@ -1,0 +1,184 @@
+//! What stands in a bundle while others write there, too.
+
+use super::*;
+use std::{fs, os::unix::fs::PermissionsExt};
+
+fn bundle(dir: &Path) -> Bundle {
+    Bundle::open(dir, "config.json").unwrap()
+}
+
+#[test]
+fn replacing_keeps_mode_and_leaves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("config.json");
+    fs::write(&file, "old").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
+    let bundle = bundle(dir.path());
+    let found = bundle.read().unwrap();
+    bundle.replace(b"new", &found).unwrap();
+    assert_eq!(fs::read(&file).unwrap(), b"new");
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o7777, 0o640);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn what_a_killed_predecessor_left_is_swept() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("config.json"), "old").unwrap();
+    fs::write(dir.path().join(".config.json.nri"), "half").unwrap();
+    bundle(dir.path()).sweep();
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn what_is_no_file_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(
+        matches!(bundle(dir.path()).read(), Err(BundleError::Read(_, e)) if e.kind() == io::ErrorKind::NotFound)
+    );
+    fs::create_dir(dir.path().join("config.json")).unwrap();
+    assert!(matches!(bundle(dir.path()).read(), Err(BundleError::NotAFile(_))));
+}
+
+#[test]
+fn a_link_is_replaced_itself_and_put_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let (other, file) = (dir.path().join("other"), dir.path().join("config.json"));
+    fs::write(&other, "{}").unwrap();
+    fs::set_permissions(&other, fs::Permissions::from_mode(0o4640)).unwrap();
+    std::os::unix::fs::symlink("other", &file).unwrap();
+    let bundle = bundle(dir.path());
+    let found = bundle.read().unwrap();
+    assert_eq!(found.bytes, b"{}");
+    bundle.replace(b"new", &found).unwrap();
+    assert_eq!(fs::read(&file).unwrap(), b"new");
+    let meta = fs::symlink_metadata(&file).unwrap();
+    assert!(meta.is_file(), "no link");
+    assert_eq!(meta.permissions().mode() & 0o7777, 0o640, "like the target, without more than it means");
+    assert_eq!(fs::read(&other).unwrap(), b"{}");
+    assert_eq!(bundle.read().unwrap().link, None);
+    bundle.link_again(&found.link.unwrap(), &bundle.read().unwrap()).unwrap();
+    assert_eq!(fs::read_link(&file).unwrap(), Path::new("other"));
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+}
+
+#[test]
+fn what_came_in_the_documents_place_is_not_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("config.json");
+    fs::write(&file, "{}").unwrap();
+    let bundle = bundle(dir.path());
+    let found = bundle.read().unwrap();
+    fs::remove_file(&file).unwrap();
+    fs::create_dir(&file).unwrap();
+    let error = bundle.replace(b"new", &found).unwrap_err().to_string();
+    assert!(error.ends_with("not a regular file"), "{error}");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+/// Whoever may write to the directory exchanges the document as fast as possible: what it may lead to is read, and never written.
+#[test]
+fn what_lies_outside_survives_any_exchange() {
+    let dir = tempfile::tempdir().unwrap();
+    let (inside, outside) = (dir.path().join("bundle"), dir.path().join("outside"));
+    fs::create_dir(&inside).unwrap();
+    fs::write(&outside, "outside").unwrap();
+    fs::set_permissions(&outside, fs::Permissions::from_mode(0o604)).unwrap();
+    let before = fs::metadata(&outside).unwrap();
+    let bundle = bundle(&inside);
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    let replaced = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let names = ["config.json", ".config.json.nri"].map(|name| inside.join(name));
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                for name in &names {
+                    let _ = fs::remove_file(name);
+                    let _ = std::os::unix::fs::symlink(&outside, name);
+                    let _ = fs::remove_file(name);
+                    let _ = fs::hard_link(&outside, name);
+                    let _ = fs::remove_file(name);
+                    let _ = fs::File::create_new(name).and_then(|mut file| file.write_all(b"{}"));
+                }
+            }
+        });
+        let (mut replaced, begin) = (0, std::time::Instant::now());
+        while replaced < 1000 && begin.elapsed() < Duration::from_secs(10) {
+            let Ok(found) = bundle.read() else { continue };
+            replaced += u32::from(bundle.replace(b"ours", &found).is_ok());
+            if let Some(link) = &found.link {
+                let _ = bundle.link_again(link, &found);
+            }
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        replaced
+    });
+    assert!(replaced > 0);
+    assert_eq!(fs::read(&outside).unwrap(), b"outside");
+    let after = fs::metadata(&outside).unwrap();
+    assert_eq!((after.ino(), after.mode(), after.uid()), (before.ino(), before.mode(), before.uid()));
+}
+
+/// What is given back does not take the place of a document that came after the look at what is there.
+#[test]
+fn what_an_engine_writes_meanwhile_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, other) = (dir.path().join("config.json"), dir.path().join("other"));
+    let bundle = bundle(dir.path());
+    let give_back = |meanwhile: &dyn Fn()| {
+        fs::write(&file, "ours").unwrap();
+        let found = bundle.read().unwrap();
+        meanwhile();
+        bundle.give_back(b"original", None, &found, &digest(b"ours")).unwrap();
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        fs::read_to_string(&file).unwrap()
+    };
+    assert_eq!(give_back(&|| ()), "original");
+    assert_eq!(give_back(&|| fs::write(&file, "the engine's").unwrap()), "the engine's");
+    let rename = || {
+        fs::write(&other, "the engine's").unwrap();
+        fs::rename(&other, &file).unwrap();
+    };
+    assert_eq!(give_back(&rename), "the engine's");
+    // Nor does one that was agreed on.
+    fs::write(&file, "asked about").unwrap();
+    let found = bundle.read().unwrap();
+    rename();
+    let refused = bundle.replace(b"ours", &found).unwrap_err().to_string();
+    assert!(refused.contains("was changed while plugins were asked"), "{refused}");
+    assert_eq!(fs::read(&file).unwrap(), b"the engine's");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    // One that is half way through.
+    fs::write(&file, "ours").unwrap();
+    let found = bundle.read().unwrap();
+    let mut writer = fs::File::create(&file).unwrap();
+    writer.write_all(b"the ").unwrap();
+    bundle.give_back(b"original", None, &found, &digest(b"ours")).unwrap();
+    writer.write_all(b"engine's").unwrap();
+    assert_eq!(fs::read_to_string(&file).unwrap(), "the engine's");
+    // At any moment.
+    for n in 0..300 {
+        fs::write(&file, "ours").unwrap();
+        let found = bundle.read().unwrap();
+        let start = std::sync::Barrier::new(2);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                start.wait();
+                rename();
+            });
+            start.wait();
+            bundle.give_back(b"original", None, &found, &digest(b"ours")).unwrap();
+        });
+        assert_eq!(fs::read_to_string(&file).unwrap(), "the engine's", "{n}");
+    }
+}
+
+#[test]
+fn a_document_elsewhere_in_the_bundle() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join("sub")).unwrap();
+    fs::write(dir.path().join("sub/other.json"), "{}").unwrap();
+    let fd = rustix::fs::open(dir.path(), OFlags::DIRECTORY, Mode::empty()).unwrap();
+    let bundle = Bundle::new(fd, dir.path(), Some(Path::new("sub/other.json"))).unwrap();
+    assert_eq!(bundle.read().unwrap().bytes, b"{}");
+    assert_eq!(bundle.file(), dir.path().join("sub/other.json"));
+}
