@@ -103,6 +103,10 @@ fn a_hook_whose_nrid_is_killed_starts_the_next() {
         assert_eq!(node.state(&id).unwrap()["status"], "running");
         assert_ne!(node.nrid().unwrap(), killed);
         journal.wait_for("PostStartContainer", &id);
+        // Runtimes block signals for their hooks; whom those start is not to be deaf.
+        let next = node.nrid().unwrap();
+        let status = fs::read_to_string(format!("/proc/{}/status", next.0)).unwrap();
+        assert!(status.contains("\nSigBlk:\t0000000000000000\n"), "{status}");
         // The plugin that the next one launched was synchronized with it, and asked again.
         let synchronized = journal.entries().iter().any(|entry| {
             entry["event"] == "Synchronize"

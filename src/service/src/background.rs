@@ -44,6 +44,14 @@ pub fn keep_to_ourselves() {
     }
 }
 
+/// Whoever starts us may have blocked signals, as runtimes do for the hooks that they call: then nobody could end us, and the plugins that we launch. Before there is
+/// any other thread.
+pub fn hear_signals() {
+    if let Err(error) = nix::sys::signal::SigSet::empty().thread_set_mask() {
+        tracing::warn!(%error, "signals that were blocked stay so");
+    }
+}
+
 /// The second process: what it inherited and must not keep.
 pub fn settle() {
     // Away from the starter's terminal and from signals to its group. It cannot fail: the first process leads our group, not we.

@@ -76,6 +76,7 @@ fn main() -> ExitCode {
 
 fn run(arguments: &Arguments, mut activation: Activation) -> Result<(), Box<dyn std::error::Error>> {
     background::keep_to_ourselves();
+    background::hear_signals();
     let mut settings = Settings::load(arguments.config.as_deref(), arguments.state_dir.as_deref())?;
     if arguments.check {
         let file = settings.file.as_ref().map_or("none".into(), |f| f.display().to_string());
