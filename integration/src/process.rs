@@ -13,6 +13,27 @@ impl Process {
         self.stat(2).is_some_and(|state| (state != "Z" && state != "X") || threads() > 1)
     }
 
+    /// When it started, in ticks since the kernel did: with the id it tells it from others.
+    pub fn start_time(self) -> Option<u64> {
+        self.stat(21)?.parse().ok()
+    }
+
+    /// What it is and does, for whoever has to find out why it is still there.
+    pub fn describe(self) -> String {
+        let file = |name: &str| {
+            let text = fs::read(format!("/proc/{}/{name}", self.0)).unwrap_or_default();
+            String::from_utf8_lossy(&text).replace('\0', " ")
+        };
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.0)).into_iter().flatten().flatten();
+        let threads: String = tasks
+            .map(|t| {
+                let name = format!("task/{}", t.file_name().to_string_lossy());
+                format!("{}: {}\n{}", name, file(&format!("{name}/wchan")), file(&format!("{name}/stack")))
+            })
+            .collect();
+        format!("{}\n{}\n{threads}", file("cmdline"), file("status"))
+    }
+
     /// Its session.
     pub fn session(self) -> Option<u32> {
         self.stat(5)?.parse().ok()

@@ -1,7 +1,7 @@
 //! What goes wrong meanwhile, with everything but the wrappers (see `calls`): `nrid`, plugins, connections, the disk.
 
 use super::{plugins::External, rng::Rng, run::Run};
-use nri_integration::{Process, Program, wait_until};
+use nri_integration::{Process, Program};
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     collections::VecDeque,
@@ -9,11 +9,14 @@ use std::{
     io::Write,
     os::unix::net::UnixStream,
     path::Path,
-    time::Duration,
+    thread,
+    time::{Duration, Instant},
 };
 
 /// As many plugins from outside at once.
 const EXTERNALS: usize = 3;
+/// How long an nrid may take to end that was told to.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// As many silent connections at once.
 const HELD: usize = 8;
 
@@ -26,7 +29,7 @@ pub(super) fn signal(process: Process, signal: Signal) {
 
 /// Kills `nrid`, ends it, stops it for a while.
 pub(super) fn nrid(run: &Run, rng: &mut Rng) {
-    let mut told = None;
+    let mut told = Vec::new();
     while !run.is_over() {
         rng.pause(200..2500);
         let Some(nrid) = run.node.nrids().first().copied() else { continue };
@@ -40,7 +43,7 @@ pub(super) fn nrid(run: &Run, rng: &mut Rng) {
                 run.note(format!("end nrid {}", nrid.0));
                 run.count("nrid ended");
                 signal(nrid, Signal::TERM);
-                told = Some(nrid);
+                told.push((nrid, nrid.start_time()));
             }
             6 => {
                 run.note("nrictl stop");
@@ -57,8 +60,15 @@ pub(super) fn nrid(run: &Run, rng: &mut Rng) {
         }
     }
     // Whoever wants an nrid then is not to be content with one that has a signal which it has not seen yet.
-    if let Some(nrid) = told {
-        wait_until("the end of nrid", || (!nrid.is_alive()).then_some(()));
+    let deadline = Instant::now() + PATIENCE;
+    for (nrid, started) in told {
+        // Its id may be another process's by now.
+        while nrid.is_alive() && nrid.start_time() == started {
+            if Instant::now() > deadline {
+                return run.wrong(format!("nrid {} does not end: {}", nrid.0, nrid.describe()));
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
     }
 }
 

@@ -40,6 +40,9 @@ const DRAIN: Duration = Duration::from_secs(5);
 /// How long one for another program waits: nobody is in a hurry then, and callers wait for the other one.
 const RESTART_DRAIN: Duration = Duration::from_secs(10);
 
+/// How long plugins may take to leave; a few graces.
+const FAREWELL: Duration = Duration::from_secs(15);
+
 /// How long a record that could not be written waits for the next attempt.
 const SAVE_AGAIN: Duration = Duration::from_millis(500);
 
@@ -198,7 +201,10 @@ impl Running {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         service.registry.save_unsaved();
-        service.adaptation.shutdown().await;
+        // It bounds each step by itself; requests that we have given up may hold one up.
+        if tokio::time::timeout(FAREWELL, service.adaptation.shutdown()).await.is_err() {
+            tracing::error!("ending although plugins have not been seen off within {FAREWELL:?}");
+        }
         tokio::select! {
             biased;
             // It came meanwhile.
