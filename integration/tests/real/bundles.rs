@@ -139,3 +139,30 @@ fn nothing_outside_of_a_bundle_changes_while_it_is_exchanged() {
         node.create(&bundle, &node.id("after")).success();
     });
 }
+
+/// The engine gives up a creation while plugins are asked, and writes the document of the next container into the same bundle.
+#[test]
+fn the_next_containers_document_survives_a_creation_that_was_given_up() {
+    let Some(go) = go("documents of the next container") else { return };
+    for_each_runtime("documents of the next container", |runtime| {
+        let node = Node::new(runtime);
+        let rules = r#"{"rules": [{"event": "CreateContainer", "sleep": 0.3, "adjust": {"annotations": {"a": "b"}}}]}"#;
+        let journal = node.launch("10-slow", &go, rules);
+        let id = node.id("c");
+        let bundle = node.bundle(&id).make();
+        let mut command = node.wrapper();
+        command.args(["create", "--bundle"]).arg(bundle.dir()).arg(&id);
+        let mut wrapper = command.stdin(std::process::Stdio::null()).spawn().unwrap();
+        journal.wait_for("CreateContainer", &id);
+        wrapper.kill().unwrap();
+        wrapper.wait().unwrap();
+        bundle.edit(|document| document["hostname"] = "next".into());
+        let next = bundle.bytes();
+        journal.wait_for("RemoveContainer", &id);
+        assert_eq!(bundle.bytes(), next);
+        wait_until("the refusal in the log", || {
+            node.log().contains("was changed while plugins were asked").then_some(())
+        });
+        assert_eq!(fs::read_dir(bundle.dir()).unwrap().count(), 1);
+    });
+}

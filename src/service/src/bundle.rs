@@ -268,10 +268,20 @@ impl Bundle {
             swapped => swapped?,
         }
         let is_expected = self.out(temporary).is_ok_and(|out| is_expected(&out));
-        if !is_expected && let Err(error) = swap() {
-            // It must not be removed.
-            tracing::error!(%error, "the engine's document is {}", self.path.join(temporary).display());
-            return Ok(false);
+        if !is_expected {
+            let back = match swap() {
+                // Ours has been removed meanwhile.
+                Err(Errno::NOENT) => {
+                    let flags = RenameFlags::NOREPLACE;
+                    rustix::fs::renameat_with(&self.dir, temporary, &self.dir, &self.name, flags)
+                }
+                back => back,
+            };
+            if let Err(error) = back {
+                // It must not be removed.
+                tracing::error!(%error, "the engine's document is {}", self.path.join(temporary).display());
+                return Ok(false);
+            }
         }
         self.sweep();
         Ok(is_expected)
@@ -314,7 +324,11 @@ impl Bundle {
 
     /// Removes the new file that a killed predecessor had no time to put in place.
     pub fn sweep(&self) {
-        let _ = rustix::fs::unlinkat(&self.dir, self.temporary(), AtFlags::empty());
+        let swept = rustix::fs::unlinkat(&self.dir, self.temporary(), AtFlags::empty());
+        // Whoever may write there could exchange anything for it.
+        if swept == Err(Errno::ISDIR) {
+            let _ = rustix::fs::unlinkat(&self.dir, self.temporary(), AtFlags::REMOVEDIR);
+        }
     }
 
     /// One name for all: whoever has the bundle's turn writes alone.
