@@ -36,6 +36,45 @@ fn a_container_that_ended_takes_its_pod_with_it() {
     });
 }
 
+/// Another verb of the member holds up its end, and none holds up the sandbox's.
+#[test]
+fn a_member_that_ended_first_stops_before_its_pod() {
+    let Some(go) = go("the end of a pod") else { return };
+    for_each_runtime("the end of a pod", |runtime| {
+        let node = Node::new(runtime);
+        node.configure("engines = { crio = 'ours' }");
+        node.ctl(&["start"]).success();
+        let plugin =
+            node.connect("10-slow", &go, r#"{"rules": [{"event": "UpdateContainer", "sleep": 0.7}]}"#);
+        let [sandbox, member] = ["sandbox", "member"].map(|name| node.id(name));
+        for (id, kind) in [(&sandbox, "sandbox"), (&member, "container")] {
+            let bundle = node.bundle(id).arguments(&["/bin/sleep", "1000"]).make();
+            super::no_room::annotate(&bundle, &sandbox, kind);
+            node.create(&bundle, id).success();
+            node.call(&["start", id]).success();
+        }
+        std::thread::scope(|scope| {
+            let update = scope.spawn(|| node.call(&["update", "--pids-limit", "100", &member]));
+            plugin.journal.wait_for("UpdateContainer", &member);
+            for id in [&member, &sandbox] {
+                node.bare(&["kill", id, "KILL"]).success();
+                wait_until("its end", || (node.state(id)?["status"] == "stopped").then_some(()));
+            }
+            // Some runtimes refuse it, for the container has ended.
+            update.join().unwrap();
+        });
+        plugin.journal.wait_for("StopPodSandbox", &sandbox);
+        let entries = plugin.journal.entries();
+        let stops: Vec<_> = entries.iter().filter_map(|entry| entry["event"].as_str()).collect();
+        let at = |event: &str| stops.iter().position(|e| *e == event);
+        assert!(at("StopContainer").is_some() && at("StopContainer") < at("StopPodSandbox"), "{stops:?}");
+        for id in [&member, &sandbox] {
+            node.call(&["delete", "--force", id]).success();
+        }
+        plugin.journal.wait_for("RemovePodSandbox", &sandbox);
+    });
+}
+
 #[test]
 fn a_container_that_is_deleted_without_a_word_is_noticed() {
     let Some(go) = go("deleted without a word") else { return };

@@ -15,7 +15,7 @@ fn bring_back(node: &Node, name: &str) {
 }
 
 /// As CRI-O does.
-fn annotate(bundle: &Bundle, pod: &str, kind: &str) {
+pub(super) fn annotate(bundle: &Bundle, pod: &str, kind: &str) {
     bundle.edit(|document| {
         let cgroup = document["linux"]["cgroupsPath"].as_str().unwrap();
         let named = match cgroup.rsplit_once('/') {

@@ -79,7 +79,7 @@ impl Service {
     }
 
     /// Where hooks report, the start is told by one that runs beside the process: a short life may end before.
-    async fn wait_for_start(&self, container: &Container) {
+    pub(crate) async fn wait_for_start(&self, container: &Container) {
         let deadline = tokio::time::Instant::now() + LATE;
         let owed = |r: Record| r.hooked && r.phase == Phase::Created;
         while owed(container.record()) && tokio::time::Instant::now() < deadline {

@@ -164,6 +164,7 @@ impl Service {
             self.registry.change(container, |r| r.note_stopped(status, oom_killed));
         };
         if record.sandbox {
+            self.stop_ended_members(&record).await;
             stopped();
             return self.stop_pod(&record.pod_id).await;
         }
@@ -172,6 +173,24 @@ impl Service {
         gone.note_stopped(status, oom_killed);
         self.tell_stopped(pod, gone.message(), stopped).await;
         self.stop_made_pod(&record).await;
+    }
+
+    /// Containers that ended before their pod's sandbox stop before it, also where another verb of theirs is under way yet. Who holds a member's lane
+    /// waits for no sandbox's.
+    async fn stop_ended_members(&self, sandbox: &Record) {
+        for member in self.registry.all() {
+            let record = member.record();
+            let lives = record.phase < Phase::Stopped && !(record.process_is_gone() || member.is_gone());
+            if record.sandbox || record.pod_id != sandbox.pod_id || lives {
+                continue;
+            }
+            self.wait_for_start(&member).await;
+            let _lane = self.lane_within(&record.key, DELETE_PATIENCE).await;
+            let known = self.registry.get(&record.key);
+            if known.is_some_and(|known| Arc::ptr_eq(&known, &member)) {
+                Box::pin(self.stop_if_owed(&member)).await;
+            }
+        }
     }
 
     /// `then` is what makes the container a stopped one for plugins that register later.
