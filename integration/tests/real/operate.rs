@@ -242,3 +242,28 @@ fn whoever_comes_when_nrid_leaves_finds_another() {
         assert!(nrids.len() > 1, "none left");
     });
 }
+
+/// A plugin that is still at work when nrid ends has not agreed: nothing is made without it, and the next one asks again.
+#[test]
+fn what_is_under_way_at_the_end_is_the_next_ones() {
+    let Some(go) = go("the end of nrid") else { return };
+    for_each_runtime("the end of nrid", |runtime| {
+        let node = Node::new(runtime);
+        // Longer than an end waits.
+        let rules =
+            r#"{"rules": [{"event": "CreateContainer", "sleep": 7, "adjust": {"annotations": {"a": "b"}}}]}"#;
+        let journal = node.launch("10-slow", &go, rules);
+        let id = node.id("c");
+        let bundle = node.bundle(&id).make();
+        thread::scope(|scope| {
+            let creating = scope.spawn(|| node.create(&bundle, &id));
+            journal.wait_for("CreateContainer", &id);
+            node.ctl(&["stop"]).success();
+            creating.join().unwrap().success();
+        });
+        assert_eq!(bundle.document()["annotations"]["a"], "b");
+        let asked = journal.events(&id).iter().filter(|event| *event == "CreateContainer").count();
+        assert_eq!(asked, 2);
+        node.call(&["delete", "--force", &id]).success();
+    });
+}

@@ -243,6 +243,13 @@ pub fn start_time(pid: i32) -> Option<u64> {
     (!matches!(stat.state, 'Z' | 'X')).then_some(stat.starttime)
 }
 
+/// Whether a process is known to have ended; one that cannot be looked at is not.
+pub fn has_ended(pid: i32) -> bool {
+    use rustix::{io::Errno, process};
+    let there = process::Pid::from_raw(pid).map(process::test_kill_process);
+    there == Some(Err(Errno::SRCH)) || procfs_stat(pid).is_some_and(|stat| matches!(stat.state, 'Z' | 'X'))
+}
+
 fn procfs_stat(pid: i32) -> Option<procfs::process::Stat> {
     procfs::process::Process::new(pid).ok()?.stat().ok()
 }

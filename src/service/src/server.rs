@@ -4,7 +4,7 @@ use crate::{
     channel::{Channel, Large},
     create::Creation,
     exits::Process,
-    record::{Caller, Key, Phase, Record},
+    record::{Caller, Key, Phase, Record, has_ended},
     registry::{Container, LaneGuard},
     service::{DELETE_PATIENCE, Ending, Refusal, Service},
 };
@@ -81,23 +81,7 @@ async fn connection(service: &Arc<Service>, mut channel: Channel) -> Result<(), 
         }
         let _under_way = under_way.filter(|_| is_work);
         match request.message {
-            Request::Begin(begin) => verb(service, &mut channel, &begin, fds).await?,
-            Request::Finished(_) => {
-                return channel.send(&refused(Refusal("finished: no verb has begun".to_owned()))).await;
-            }
-            Request::Hook(hook) => {
-                let reply = service.hook(&hook).await.map_or_else(refused, |()| Reply::Done);
-                channel.send(&reply).await?;
-            }
             Request::Status => channel.send(&Reply::Status(Box::new(service.status().await))).await?,
-            Request::Verify { ids } => {
-                let verified = service.verify(&ids).await;
-                channel.send(&Reply::Verified(verified)).await?;
-            }
-            Request::Reload => {
-                let reloaded = service.reload().await;
-                channel.send(&reloaded.map_or_else(refused, |r| Reply::Reloaded(Box::new(r)))).await?;
-            }
             Request::Restart { program } => {
                 if let Err(refusal) = service.restart(program.as_ref().map(OsText::as_path)).await {
                     channel.send(&refused(refusal)).await?;
@@ -112,6 +96,38 @@ async fn connection(service: &Arc<Service>, mut channel: Channel) -> Result<(), 
                 // The peer sees the end of the process as the end of this connection.
                 std::future::pending::<()>().await;
             }
+            message => tokio::select! {
+                done = work(service, &mut channel, message, fds) => done?,
+                () = service.given_up() => return Err(FrameError::Closed),
+            },
+        }
+    }
+}
+
+/// What an end waits for, but not for ever.
+async fn work(
+    service: &Arc<Service>,
+    channel: &mut Channel,
+    message: Request,
+    fds: Vec<OwnedFd>,
+) -> Result<(), FrameError> {
+    match message {
+        Request::Begin(begin) => verb(service, channel, &begin, fds).await,
+        Request::Hook(hook) => {
+            let reply = service.hook(&hook).await.map_or_else(refused, |()| Reply::Done);
+            channel.send(&reply).await
+        }
+        Request::Verify { ids } => {
+            let verified = service.verify(&ids).await;
+            channel.send(&Reply::Verified(verified)).await
+        }
+        Request::Reload => {
+            let reloaded = service.reload().await;
+            channel.send(&reloaded.map_or_else(refused, |r| Reply::Reloaded(Box::new(r)))).await
+        }
+        _ => {
+            channel.send(&refused(Refusal("finished: no verb has begun".to_owned()))).await?;
+            Err(FrameError::Closed)
         }
     }
 }
@@ -183,7 +199,7 @@ async fn create(
     fds: Vec<OwnedFd>,
 ) -> Answer {
     let lane = service.lane(key).await;
-    let Some(caller) = caller(channel) else { return Ok(None) };
+    let caller = caller(channel)?;
     let (container, turn) = match created(service, begin, key, fds, caller).await {
         Ok(Creation::Proceed(container, turn)) => (container, turn),
         Ok(Creation::Bypass) => return Ok(Some(Reply::Bypass)),
@@ -226,11 +242,14 @@ async fn create(
     reply.map(|()| None)
 }
 
-/// Who asks, as far as the kernel tells; `None`: it is gone. What it wanted is not to be begun, for its engine may be at the next container by now.
-fn caller(channel: &Channel) -> Option<Option<Caller>> {
+/// Who asks, as far as the kernel tells.
+///
+/// # Errors
+/// It is gone. What it wanted is not to be begun, for its engine may be at the next container by now.
+fn caller(channel: &Channel) -> Result<Option<Caller>, FrameError> {
     // 0: a process of a namespace that we do not see.
-    let Some(pid) = channel.peer_pid().filter(|pid| *pid > 0) else { return Some(None) };
-    Caller::of(pid).map(Some)
+    let Some(pid) = channel.peer_pid().filter(|pid| *pid > 0) else { return Ok(None) };
+    if has_ended(pid) { Err(FrameError::Closed) } else { Ok(Caller::of(pid)) }
 }
 
 async fn pid_of(record: &Record) -> Option<i32> {
@@ -261,7 +280,7 @@ async fn run(
     let lane = service.lane(key).await;
     // Opened while the peer waits for us, so it is the right process.
     let process = channel.peer_pid().and_then(Process::open);
-    let Some(caller) = caller(channel) else { return Ok(None) };
+    let caller = caller(channel)?;
     let reply = match created(service, begin, key, fds, caller).await {
         Ok(Creation::Proceed(container, turn)) => {
             service.follow_run(&container, process, Some(turn));

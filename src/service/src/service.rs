@@ -56,6 +56,8 @@ pub struct Service {
     pub program: Option<Program>,
     /// Which clean end was asked for.
     pub ending: watch::Sender<Option<Ending>>,
+    /// What is under way is the successor's to decide.
+    pub given_up: watch::Sender<bool>,
     /// How many requests are being handled.
     pub under_way: AtomicUsize,
 }
@@ -127,6 +129,13 @@ impl Service {
     /// Whether anything is being done for anybody.
     pub fn is_busy(&self) -> bool {
         self.under_way.load(Ordering::SeqCst) > 0 || self.registry.is_busy()
+    }
+
+    /// Waits until what is under way is given up.
+    pub async fn given_up(&self) {
+        let mut receiver = self.given_up.subscribe();
+        // The sender lives in self.
+        let _ = receiver.wait_for(|given_up| *given_up).await;
     }
 
     /// Waits until a clean end is asked for.

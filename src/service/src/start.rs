@@ -155,6 +155,7 @@ pub async fn start(
         plugin_sockets: plugin_sockets.sockets.iter().map(|s| s.path.clone()).collect(),
         program: Program::own(activation.failed.take()),
         ending: watch::channel(None).0,
+        given_up: watch::channel(false).0,
         under_way: AtomicUsize::new(0),
     });
     for container in service.registry.all() {
@@ -200,6 +201,8 @@ impl Running {
         while service.is_busy() && Instant::now() < deadline {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+        // Without an answer. One from plugins that are just being closed would be none; records tell the successor what was begun.
+        service.given_up.send_replace(true);
         service.registry.save_unsaved();
         // It bounds each step by itself; requests that we have given up may hold one up.
         if tokio::time::timeout(FAREWELL, service.adaptation.shutdown()).await.is_err() {
