@@ -29,7 +29,7 @@ impl Process {
     }
 
     /// Waits until the parent has reaped it, so that its status is known; not for long, since some never do. It has ended.
-    async fn reaped(&self) {
+    pub async fn reaped(&self) {
         for _ in 0..10 {
             if self.wait_status().is_some() {
                 return;

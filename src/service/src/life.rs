@@ -178,14 +178,26 @@ impl Service {
     /// Containers that ended before their pod's sandbox stop before it, also where another verb of theirs is under way yet. Who holds a member's lane
     /// waits for no sandbox's.
     async fn stop_ended_members(&self, sandbox: &Record) {
+        let deadline = tokio::time::Instant::now() + DELETE_PATIENCE;
         for member in self.registry.all() {
-            let record = member.record();
-            let lives = record.phase < Phase::Stopped && !(record.process_is_gone() || member.is_gone());
-            if record.sandbox || record.pod_id != sandbox.pod_id || lives {
+            if !member.is_live_member_of(&sandbox.pod_id) {
                 continue;
             }
-            self.wait_for_start(&member).await;
-            let _lane = self.lane_within(&record.key, DELETE_PATIENCE).await;
+            let record = member.record();
+            if !(record.process_is_gone() || member.is_gone()) {
+                continue;
+            }
+            let lane = async {
+                self.wait_for_start(&member).await;
+                self.lane(&record.key).await
+            };
+            let Ok(_lane) = tokio::time::timeout_at(deadline, lane).await else {
+                tracing::warn!(container = record.key.id, "it ended before its pod, which is told first");
+                continue;
+            };
+            if let Some(process) = member.process() {
+                process.reaped().await;
+            }
             let known = self.registry.get(&record.key);
             if known.is_some_and(|known| Arc::ptr_eq(&known, &member)) {
                 Box::pin(self.stop_if_owed(&member)).await;

@@ -105,6 +105,12 @@ impl Container {
         lock(&self.record).clone()
     }
 
+    /// Whether it is a container of this pod, other than its sandbox, whose end has not been told.
+    pub fn is_live_member_of(&self, pod: &str) -> bool {
+        let record = lock(&self.record);
+        record.pod_id == pod && !record.sandbox && record.phase < Phase::Stopped
+    }
+
     /// Its key.
     pub fn key(&self) -> Key {
         lock(&self.record).key.clone()
