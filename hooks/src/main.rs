@@ -29,8 +29,8 @@ const LARGEST_STATE: u64 = 4 << 20;
 const ANSWER: Duration = Duration::from_secs(60);
 /// The same where the container does not depend on it: nrid goes on by itself then.
 const AFTERWARDS: Duration = Duration::from_secs(30);
-/// How long it may take to start.
-const START: Duration = Duration::from_secs(10);
+/// How long it may take to start: one that is ending may take its time before.
+const START: Duration = Duration::from_secs(30);
 /// How often it is asked: it may end meanwhile, and once more.
 const ATTEMPTS: u32 = 3;
 /// How long it may give no sign of life. A `delete` waits for us.

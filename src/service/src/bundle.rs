@@ -262,12 +262,16 @@ impl Bundle {
         match swap() {
             // Not on this file system.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
-                rustix::fs::renameat(&self.dir, temporary, &self.dir, &self.name)?;
-                return Ok(true);
+                let is_expected = self.look_at(&self.name).is_ok_and(|out| is_expected(&out));
+                match is_expected {
+                    true => rustix::fs::renameat(&self.dir, temporary, &self.dir, &self.name)?,
+                    false => self.sweep(),
+                }
+                return Ok(is_expected);
             }
             swapped => swapped?,
         }
-        let is_expected = self.out(temporary).is_ok_and(|out| is_expected(&out));
+        let is_expected = self.look_at(temporary).is_ok_and(|out| is_expected(&out));
         if !is_expected {
             let back = match swap() {
                 // Ours has been removed meanwhile.
@@ -287,17 +291,17 @@ impl Bundle {
         Ok(is_expected)
     }
 
-    /// What came out.
-    fn out(&self, temporary: &OsString) -> io::Result<Out> {
+    /// What is there by this name.
+    fn look_at(&self, name: &OsString) -> io::Result<Out> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOFOLLOW;
-        match rustix::fs::openat(&self.dir, temporary, flags, Mode::empty()) {
+        match rustix::fs::openat(&self.dir, name, flags, Mode::empty()) {
             Ok(fd) => {
                 let mut bytes = Vec::new();
                 File::from(fd).take(MAX_DOCUMENT + 1).read_to_end(&mut bytes)?;
                 Ok(Out::Document(bytes))
             }
             Err(Errno::LOOP) => {
-                let target = rustix::fs::readlinkat(&self.dir, temporary, Vec::new())?;
+                let target = rustix::fs::readlinkat(&self.dir, name, Vec::new())?;
                 Ok(Out::Link(target.to_string_lossy().into_owned()))
             }
             Err(e) => Err(e.into()),

@@ -65,7 +65,7 @@ pub fn place(record: &Record) -> Option<Place> {
 pub fn is_paused(place: &Place) -> bool {
     let read = |file: PathBuf| fs::read_to_string(file).unwrap_or_default();
     match (place.v1(Controller::Freezer), place.v2(Controller::Freezer)) {
-        (Some(dir), _) => read(dir.join("freezer.state")).trim() != "THAWED" && dir.is_dir(),
+        (Some(dir), _) => matches!(read(dir.join("freezer.state")).trim(), "FROZEN" | "FREEZING"),
         (None, Some(dir)) => read(dir.join("cgroup.events")).lines().any(|line| line == "frozen 1"),
         (None, None) => false,
     }

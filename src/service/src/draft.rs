@@ -96,7 +96,8 @@ impl Service {
             record: key.hook_name(incarnation),
             patience: patience(&self.settings().config),
             nrid: self.program.as_ref().map(|own| own.path.clone()),
-            config: self.settings().named().map(Path::to_owned),
+            // Whichever way we were told of it; a hook has no environment.
+            config: self.settings().file.as_ref().and_then(|file| std::path::absolute(file).ok()),
         });
         Ok(Draft {
             key: key.clone(),
