@@ -11,10 +11,6 @@ pub(crate) struct Args {
     pub(crate) socket: PathBuf,
     /// Key of the container's record.
     pub(crate) record: String,
-    /// The program of `nrid`, to start it if it does not run; those of older releases do not say.
-    pub(crate) nrid: Option<PathBuf>,
-    /// The configuration file that it was told, if any.
-    pub(crate) config: Option<PathBuf>,
     /// How long its answer may take, in seconds.
     pub(crate) patience: Option<u64>,
     /// Which hook runs.
@@ -24,13 +20,11 @@ pub(crate) struct Args {
 impl Args {
     pub(crate) fn parse(mut words: impl Iterator<Item = OsString>) -> Result<Self, Error> {
         let (mut socket, mut record, mut kind) = (None, None, None);
-        let (mut nrid, mut config, mut patience) = (None, None, None);
+        let mut patience = None;
         while let Some(word) = words.next() {
             match word.to_str() {
                 Some("--socket") => socket = words.next().map(PathBuf::from),
                 Some("--record") => record = words.next().and_then(|r| r.into_string().ok()),
-                Some("--nrid") => nrid = words.next().map(PathBuf::from),
-                Some("--config") => config = words.next().map(PathBuf::from),
                 Some("--patience") => patience = words.next().and_then(|p| p.to_str()?.parse().ok()),
                 Some("createRuntime") => kind = Some(HookKind::CreateRuntime),
                 Some("poststart") => kind = Some(HookKind::Poststart),
@@ -39,9 +33,7 @@ impl Args {
             }
         }
         match (socket, record, kind) {
-            (Some(socket), Some(record), Some(kind)) => {
-                Ok(Self { socket, record, nrid, config, patience, kind })
-            }
+            (Some(socket), Some(record), Some(kind)) => Ok(Self { socket, record, patience, kind }),
             (None, ..) => Err(Error::Missing("--socket PATH")),
             (_, None, _) => Err(Error::Missing("--record KEY")),
             (.., None) => Err(Error::Missing("createRuntime, poststart or poststop")),
@@ -61,10 +53,9 @@ mod tests {
     fn table() {
         let args = |kind| {
             let (socket, record) = ("/s".into(), "k".to_owned());
-            Ok(Args { socket, record, nrid: None, config: None, patience: None, kind })
+            Ok(Args { socket, record, patience: None, kind })
         };
-        let whole = parse("--socket /s --record k --patience 70 --nrid /n --config /c poststop").unwrap();
-        assert_eq!((whole.nrid, whole.config), (Some("/n".into()), Some("/c".into())));
+        let whole = parse("--socket /s --record k --patience 70 poststop").unwrap();
         assert_eq!(whole.patience, Some(70));
         assert_eq!(parse("--socket /s --record k createRuntime"), args(HookKind::CreateRuntime));
         assert_eq!(parse("poststop --record k --socket /s"), args(HookKind::Poststop));

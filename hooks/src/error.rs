@@ -1,7 +1,7 @@
 //! Why `nrid` was not told, or what it said.
 
 use crate::bypass;
-use nri_control::{ClientError, LaunchError};
+use nri_control::ClientError;
 use std::{ffi::OsString, io};
 
 /// In one line each.
@@ -17,8 +17,6 @@ pub(crate) enum Error {
     StateTooLarge(u64),
     #[error("{0}; start nrid with 'nrictl start' and create the container again, or, to run containers without NRI, set {env}=1 or create {file}", env = bypass::ENV, file = bypass::FILE)]
     Nrid(#[from] ClientError),
-    #[error("{0}; to run containers without NRI, set {env}=1 or create {file}", env = bypass::ENV, file = bypass::FILE)]
-    Start(LaunchError),
     #[error("nrid gave an answer that does not fit")]
     Answer,
     #[error("{0}")]

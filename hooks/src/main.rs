@@ -1,9 +1,9 @@
-//! `nri-oci-hook --socket PATH --record KEY [--patience SECONDS] [--nrid PROGRAM [--config FILE]] createRuntime|poststart|poststop`: tells `nrid` what happens inside the life of a
+//! `nri-oci-hook --socket PATH --record KEY [--patience SECONDS] createRuntime|poststart|poststop`: tells `nrid` what happens inside the life of a
 //! container where the wrapper is not, as inside `run`.
 //!
 //! `nrid` writes this call into the document of a container. The low-level runtime makes it, with the OCI state on stdin and no
 //! environment that one could rely on. Decides nothing: `createRuntime` fails the creation if `nrid` says so or is gone, since the
-//! container would start without what was promised to it, and starts an `nrid` that has ended; the later two never fail anything.
+//! container would start without what was promised to it; the later two never fail anything.
 //!
 //! Start from [`args::Args`] and [`report`].
 
@@ -13,14 +13,12 @@ mod error;
 
 use args::Args;
 use error::Error;
-use nri_control::{
-    Client, ClientError, FrameError, Hook, HookKind, LaunchError, Launcher, Reply, Request, printable,
-};
+use nri_control::{Client, ClientError, FrameError, Hook, HookKind, Reply, Request, printable};
 use std::{
     io::{self, Read, Write},
-    path::Path,
     process::ExitCode,
-    time::Duration,
+    thread::sleep,
+    time::{Duration, Instant},
 };
 
 /// Largest state, in bytes: it holds the container's annotations.
@@ -29,8 +27,10 @@ const LARGEST_STATE: u64 = 4 << 20;
 const ANSWER: Duration = Duration::from_secs(60);
 /// The same where the container does not depend on it: nrid goes on by itself then.
 const AFTERWARDS: Duration = Duration::from_secs(30);
-/// How long it may take to start: one that is ending may take its time before.
-const START: Duration = Duration::from_secs(30);
+/// How long there may be none.
+const ABSENCE: Duration = Duration::from_secs(3);
+/// And how long it waits before it looks again.
+const PAUSE: Duration = Duration::from_millis(20);
 /// How often it is asked: it may end meanwhile, and once more.
 const ATTEMPTS: u32 = 3;
 /// How long it may give no sign of life. A `delete` waits for us.
@@ -83,21 +83,16 @@ fn report(args: &Args) -> Result<(), Error> {
     }
 }
 
-/// Connects; where a container depends on it, to an `nrid` that has to be started first.
-fn connect(args: &Args) -> Result<Client, Error> {
-    let launcher = Launcher {
-        program: args.nrid.clone().filter(|_| may_fail(args.kind)),
-        state_dir: args.socket.parent().unwrap_or(Path::new("/")).to_owned(),
-        config: args.config.clone(),
-        timeout: START,
-    };
-    if launcher.program.is_none() {
-        return Ok(Client::connect(&args.socket)?);
+/// Connects. Where a container depends on it, one that has just ended is waited for: systemd or a wrapper may be starting the next one. A hook itself starts none: it
+/// would be a child of the runtime, which may not end before all its children have.
+fn connect(args: &Args) -> Result<Client, ClientError> {
+    let deadline = Instant::now() + ABSENCE;
+    loop {
+        match Client::connect(&args.socket) {
+            Err(ClientError::Connect(_)) if may_fail(args.kind) && Instant::now() < deadline => sleep(PAUSE),
+            connected => return connected,
+        }
     }
-    launcher.connect_or_start().map_err(|e| match e {
-        LaunchError::Client(e) => Error::Nrid(e),
-        e => Error::Start(e),
-    })
 }
 
 /// A hook that fails is reported by its stderr.

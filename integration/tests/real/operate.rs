@@ -267,3 +267,22 @@ fn what_is_under_way_at_the_end_is_the_next_ones() {
         node.call(&["delete", "--force", &id]).success();
     });
 }
+
+/// Runtimes block signals for their hooks, and engines may for what they call.
+#[test]
+fn signals_that_a_starter_blocked_are_heard() {
+    for_each_runtime("blocked signals", |runtime| {
+        let node = Node::new(runtime);
+        let id = node.id("c");
+        let bundle = node.bundle(&id).make();
+        let wrapper = node.wrapper();
+        let mut command = std::process::Command::new("env");
+        command.arg("--block-signal").arg(wrapper.get_program()).args(wrapper.get_args());
+        command.args(["create", "--bundle"]).arg(bundle.dir()).arg(&id);
+        node.run(command).success();
+        let nrid = node.nrid().unwrap();
+        let status = fs::read_to_string(format!("/proc/{}/status", nrid.0)).unwrap();
+        assert!(status.contains("\nSigBlk:\t0000000000000000\n"), "{status}");
+        node.call(&["delete", "--force", &id]).success();
+    });
+}

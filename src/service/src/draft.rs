@@ -95,9 +95,6 @@ impl Service {
             socket: self.settings().state_dir.join(nri_control::CONTROL_SOCKET),
             record: key.hook_name(incarnation),
             patience: patience(&self.settings().config),
-            nrid: self.program.as_ref().map(|own| own.path.clone()),
-            // Whichever way we were told of it; a hook has no environment.
-            config: self.settings().file.as_ref().and_then(|file| std::path::absolute(file).ok()),
         });
         Ok(Draft {
             key: key.clone(),

@@ -16,10 +16,6 @@ pub struct HookCall {
     pub record: String,
     /// How long an answer to it may take, while plugins are asked.
     pub patience: Duration,
-    /// The program of `nrid`, where it is known, for a hook that finds none.
-    pub nrid: Option<PathBuf>,
-    /// The configuration file that it was told.
-    pub config: Option<PathBuf>,
 }
 
 /// Why the hook cannot be injected.
@@ -44,11 +40,6 @@ pub fn inject(document: &mut Document, call: &HookCall) -> Result<(), InjectErro
     let mut arguments =
         vec![program.clone(), "--socket".to_owned(), socket, "--record".to_owned(), call.record.clone()];
     arguments.extend(["--patience".to_owned(), call.patience.as_secs().to_string()]);
-    for (option, value) in [("--nrid", &call.nrid), ("--config", &call.config)] {
-        if let Some(value) = value {
-            arguments.extend([option.to_owned(), text(value)?]);
-        }
-    }
     let mut hooks = match document.value().get("hooks") {
         Some(hooks) if !hooks.is_null() => hooks.clone(),
         _ => json!({}),
@@ -88,8 +79,6 @@ mod tests {
             socket: "/s".into(),
             record: "k".into(),
             patience: Duration::from_secs(60),
-            nrid: Some("/x/nrid".into()),
-            config: None,
         }
     }
 
@@ -101,13 +90,10 @@ mod tests {
         inject(&mut document, &call()).unwrap();
         let hooks = &document.value()["hooks"];
         assert_eq!(hooks["createRuntime"][0], theirs);
-        assert_eq!(hooks["createRuntime"][1]["args"][9], "createRuntime");
+        assert_eq!(hooks["createRuntime"][1]["args"][7], "createRuntime");
         assert_eq!(hooks["poststart"][1], theirs);
-        assert_eq!(hooks["poststart"][2]["args"][9], "poststart");
-        assert_eq!(hooks["poststop"][0]["args"][9], "poststop");
-        let mut arguments =
-            hooks["poststop"][0]["args"].as_array().unwrap().iter().map(|a| a.as_str().unwrap());
-        assert!(arguments.any(|a| a == "--nrid") && arguments.next() == Some("/x/nrid"));
+        assert_eq!(hooks["poststart"][2]["args"][7], "poststart");
+        assert_eq!(hooks["poststop"][0]["args"][7], "poststop");
         assert_eq!(hooks["other"], 1);
     }
 
