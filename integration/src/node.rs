@@ -207,6 +207,17 @@ impl Node {
         fs::read_to_string(self.state_dir().join("nrid.log")).unwrap_or_default()
     }
 
+    /// The files of `nrid`'s records in `containers`, `pods` or `exec`; not one that is being written, as may be after the wrapper has returned too.
+    pub fn records(&self, of: &str) -> Vec<PathBuf> {
+        let dir = self.state_dir().join(of);
+        let files = fs::read_dir(&dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
+        files
+            .flatten()
+            .map(|file| file.path())
+            .filter(|p| p.extension().is_some_and(|e| e == "json"))
+            .collect()
+    }
+
     /// Installs a plugin that `nrid` is to launch, as `NN-name`.
     pub fn launch(&self, name: &str, program: &Program, config: &str) -> Journal {
         let journal = self.path(&format!("{name}.journal"));

@@ -23,7 +23,7 @@ type config struct {
 
 // rule says what to do at an event. Messages are written in the protocol's JSON form, so that every field can be used.
 type rule struct {
-	// Event it is for: Synchronize, CreateContainer, UpdateContainer, StopContainer, or any other name where only Sleep, Exit,
+	// Event it is for: Synchronize, CreateContainer, UpdateContainer, StopContainer, or any other name where only Sleep, Until, Exit,
 	// Error make sense. Default: CreateContainer.
 	Event string
 	// ID, Name: patterns (path.Match) for the container's id and name; empty matches all.
@@ -38,6 +38,8 @@ type rule struct {
 	Unsolicited []json.RawMessage
 	// Sleep: seconds before the answer.
 	Sleep float64
+	// Until is a file: there is no answer before it exists.
+	Until string
 	// Exit: the process ends with this code in place of an answer.
 	Exit *int
 	// Error is answered.

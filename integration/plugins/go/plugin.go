@@ -82,6 +82,7 @@ func (p *plugin) act(event string, c *api.Container) error {
 			}
 		}
 		time.Sleep(time.Duration(r.Sleep * float64(time.Second)))
+		await(r.Until)
 		if r.Exit != nil {
 			os.Exit(*r.Exit)
 		}
@@ -90,6 +91,15 @@ func (p *plugin) act(event string, c *api.Container) error {
 		}
 	}
 	return nil
+}
+
+func await(file string) {
+	for file != "" {
+		if _, err := os.Stat(file); err == nil {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 // request journals an event, does what the rules say, and returns what they answer.

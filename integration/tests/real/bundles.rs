@@ -2,6 +2,7 @@
 
 use nri_integration::*;
 use rustix::process::Signal;
+use serde_json::json;
 use std::{
     fs,
     io::Write,
@@ -146,8 +147,9 @@ fn the_next_containers_document_survives_a_creation_that_was_given_up() {
     let Some(go) = go("documents of the next container") else { return };
     for_each_runtime("documents of the next container", |runtime| {
         let node = Node::new(runtime);
-        let rules = r#"{"rules": [{"event": "CreateContainer", "sleep": 0.3, "adjust": {"annotations": {"a": "b"}}}]}"#;
-        let journal = node.launch("10-slow", &go, rules);
+        let go_on = node.path("go");
+        let rule = json!({"until": go_on, "adjust": {"annotations": {"a": "b"}}});
+        let journal = node.launch("10-slow", &go, &json!({"rules": [rule]}).to_string());
         let id = node.id("c");
         let bundle = node.bundle(&id).make();
         let mut command = node.wrapper();
@@ -158,6 +160,7 @@ fn the_next_containers_document_survives_a_creation_that_was_given_up() {
         wrapper.wait().unwrap();
         bundle.edit(|document| document["hostname"] = "next".into());
         let next = bundle.bytes();
+        fs::write(go_on, "").unwrap();
         journal.wait_for("RemoveContainer", &id);
         assert_eq!(bundle.bytes(), next);
         wait_until("the refusal in the log", || {

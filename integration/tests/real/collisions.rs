@@ -66,15 +66,13 @@ fn a_container_deleted_while_no_nrid_runs_leaves_nothing() {
         let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
         let original = bundle.bytes();
         node.create(&bundle, &id).success();
-        let kept = || {
-            let of = |dir: &str| std::fs::read_dir(node.state_dir().join(dir)).unwrap().count();
-            ["containers", "pods", "exec"].map(of)
-        };
-        assert_eq!(kept(), [1, 1, 1]);
+        let dirs = ["containers", "pods", "exec"];
+        assert_eq!(dirs.map(|of| node.records(of).len()), [1, 1, 1]);
         node.ctl(&["stop"]).success();
         node.call(&["delete", "--force", &id]).success();
         node.ctl(&["start"]).success();
-        assert_eq!(kept(), [0, 0, 0]);
+        let files = |of: &str| std::fs::read_dir(node.state_dir().join(of)).unwrap().count();
+        assert_eq!(dirs.map(files), [0, 0, 0]);
         assert_eq!(bundle.bytes(), original);
     });
 }

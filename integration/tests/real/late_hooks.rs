@@ -1,7 +1,7 @@
 //! A hook may outlive the runtime that called it: what it reports then has been settled, and may be about a container that is no more.
 
 use nri_integration::*;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::{
     fs::{self, File},
     process::Command,
@@ -86,8 +86,9 @@ fn a_hook_whose_nrid_is_killed_asks_the_next() {
     let Some(go) = go("hooks without nrid") else { return };
     for_each_runtime("hooks without nrid", |runtime| {
         let node = Node::new(runtime);
-        let rules = r#"{"rules": [{"event": "StartContainer", "sleep": 0.4}]}"#;
-        let journal = node.launch("10-slow", &go, rules);
+        let go_on = node.path("go");
+        let rules = json!({"rules": [{"event": "StartContainer", "until": go_on}]});
+        let journal = node.launch("10-slow", &go, &rules.to_string());
         let id = node.id("c");
         let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
         let dir = bundle.dir().to_str().unwrap();
@@ -98,6 +99,7 @@ fn a_hook_whose_nrid_is_killed_asks_the_next() {
             let pid = rustix::process::Pid::from_raw(nrid.0 as i32).unwrap();
             rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
             wait_until("the end of nrid", || (!nrid.is_alive()).then_some(()));
+            fs::write(&go_on, "").unwrap();
             node.ctl(&["start"]).success();
             running.join().unwrap().success();
             nrid
@@ -126,7 +128,7 @@ fn what_a_killed_run_leaves_is_noticed_when_it_goes() {
     let dir = tempfile::tempdir().unwrap();
     let node = Node::new(&fake_runtime(dir.path()));
     let end = dir.path().join("end");
-    let script = serde_json::json!({"state": {"exit": 1}, "run": {"until": end, "exit": 1}});
+    let script = json!({"state": {"exit": 1}, "run": {"until": end, "exit": 1}});
     fs::write(dir.path().join("runc.script.json"), script.to_string()).unwrap();
     let calls = dir.path().join("runc.calls.jsonl");
     let states = || fs::read_to_string(&calls).unwrap_or_default().matches("\"state\"").count();

@@ -44,8 +44,9 @@ fn a_member_that_ended_first_stops_before_its_pod() {
         let node = Node::new(runtime);
         node.configure("engines = { crio = 'ours' }");
         node.ctl(&["start"]).success();
-        let plugin =
-            node.connect("10-slow", &go, r#"{"rules": [{"event": "UpdateContainer", "sleep": 0.7}]}"#);
+        let go_on = node.path("go");
+        let rules = json!({"rules": [{"event": "UpdateContainer", "until": go_on}]});
+        let plugin = node.connect("10-slow", &go, &rules.to_string());
         let [sandbox, member] = ["sandbox", "member"].map(|name| node.id(name));
         for (id, kind) in [(&sandbox, "sandbox"), (&member, "container")] {
             let bundle = node.bundle(id).arguments(&["/bin/sleep", "1000"]).make();
@@ -60,6 +61,7 @@ fn a_member_that_ended_first_stops_before_its_pod() {
                 node.bare(&["kill", id, "KILL"]).success();
                 wait_until("its end", || (node.state(id)?["status"] == "stopped").then_some(()));
             }
+            std::fs::write(&go_on, "").unwrap();
             // Some runtimes refuse it, for the container has ended.
             update.join().unwrap();
         });

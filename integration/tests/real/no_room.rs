@@ -93,14 +93,14 @@ fn what_is_done_is_written_later() {
         node.call(&["start", &id]).success();
         bring_back(&node, "containers");
         let phase = || {
-            let record = fs::read_dir(node.state_dir().join("containers")).ok()?.flatten().next()?;
-            let record: Value = serde_json::from_slice(&fs::read(record.path()).ok()?).ok()?;
+            let record: Value =
+                serde_json::from_slice(&fs::read(node.records("containers").first()?).ok()?).ok()?;
             record["phase"].as_str().map(str::to_owned)
         };
         wait_until("the record", || (phase()? == "running").then_some(()));
         node.call(&["delete", "--force", &id]).success();
         wait_until("nothing known", || (node.status()?["containers"] == 0).then_some(()));
-        assert_eq!(fs::read_dir(node.state_dir().join("containers")).unwrap().flatten().count(), 0);
+        assert!(node.records("containers").is_empty());
     });
 }
 

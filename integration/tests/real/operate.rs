@@ -2,6 +2,7 @@
 
 use crate::life;
 use nri_integration::*;
+use serde_json::json;
 use std::{
     fs,
     os::unix::fs::MetadataExt,
@@ -249,16 +250,17 @@ fn what_is_under_way_at_the_end_is_the_next_ones() {
     let Some(go) = go("the end of nrid") else { return };
     for_each_runtime("the end of nrid", |runtime| {
         let node = Node::new(runtime);
-        // Longer than an end waits.
-        let rules =
-            r#"{"rules": [{"event": "CreateContainer", "sleep": 7, "adjust": {"annotations": {"a": "b"}}}]}"#;
-        let journal = node.launch("10-slow", &go, rules);
+        let go_on = node.path("go");
+        let rule = json!({"until": go_on, "adjust": {"annotations": {"a": "b"}}});
+        let journal = node.launch("10-slow", &go, &json!({"rules": [rule]}).to_string());
         let id = node.id("c");
         let bundle = node.bundle(&id).make();
         thread::scope(|scope| {
             let creating = scope.spawn(|| node.create(&bundle, &id));
             journal.wait_for("CreateContainer", &id);
+            // It waits for some time, and then no longer.
             node.ctl(&["stop"]).success();
+            fs::write(&go_on, "").unwrap();
             creating.join().unwrap().success();
         });
         assert_eq!(bundle.document()["annotations"]["a"], "b");

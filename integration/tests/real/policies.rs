@@ -135,7 +135,8 @@ fn the_later_decision_is_in_force_whichever_creation_is_done_first() {
             .map(|(id, limit)| json!({"id": id, "updates": [update(&target, limit)]}));
         let decides = node.connect("10-decides", &go, &json!({"rules": rules}).to_string());
         // Between the decision and its coming into force.
-        let slow = json!({"rules": [{"id": second, "sleep": 2}]});
+        let go_on = node.path("decided");
+        let slow = json!({"rules": [{"id": second, "until": go_on}]});
         let slow = node.connect("20-slow", &go, &slow.to_string());
         let resources = r#"{"pids": {"limit": 50}}"#;
         node.create(&node.bundle(&target).resources(resources).make(), &target).success();
@@ -153,7 +154,10 @@ fn the_later_decision_is_in_force_whichever_creation_is_done_first() {
             let slowly = scope.spawn(|| create(&second));
             slow.journal.wait_for("CreateContainer", &second);
             // It enters while the second has been decided on, and is not in force.
-            create(&third);
+            let entering = scope.spawn(|| create(&third));
+            decides.journal.wait_for("RunPodSandbox", &third);
+            fs::write(&go_on, "").unwrap();
+            entering.join().unwrap();
             slowly.join().unwrap();
             assert_eq!(pids(&node, &target), "43", "the last to be decided on");
             assert!(node.state(&first).is_none(), "it was overtaken");
@@ -180,22 +184,11 @@ fn a_plugin_that_asks_for_updates_from_inside_of_its_handlers_is_heard() {
         let (target, id) = (node.id("target"), node.id("c"));
         node.ctl(&["start"]).success();
         // At every event, the longest of which hold the container's lane, and its own container among them.
-        let events = [
-            "RunPodSandbox",
-            "CreateContainer",
-            "PostCreateContainer",
-            "StartContainer",
-            "PostStartContainer",
-            "UpdateContainer",
-            "PostUpdateContainer",
-            "StopContainer",
-            "RemoveContainer",
-        ];
         let rule = |(n, event): (usize, &&str)| {
             let limit = 100 + n as u64;
-            json!({"event": event, "id": id, "unsolicited": [update(&target, limit), update(&id, limit)]})
+            json!({"event": event, "unsolicited": [update(&target, limit), update(&id, limit)]})
         };
-        let rules: Vec<_> = events.iter().enumerate().map(rule).collect();
+        let rules: Vec<_> = View::EVENTS.iter().enumerate().map(rule).collect();
         let resources = r#"{"pids": {"limit": 50}}"#;
         node.create(&node.bundle(&target).resources(resources).make(), &target).success();
         let plugin = node.connect("10-asks", &go, &json!({"rules": rules}).to_string());
@@ -206,9 +199,9 @@ fn a_plugin_that_asks_for_updates_from_inside_of_its_handlers_is_heard() {
         {
             node.call(call).success();
         }
-        plugin.journal.wait_for("RemoveContainer", &id);
+        plugin.journal.wait_for("RemovePodSandbox", &id);
         assert!(begin.elapsed() < BOUND, "{:?}", begin.elapsed());
-        wait_until("the last of its updates", || (pids(&node, &target) == "108").then_some(()));
+        wait_until("the last of its updates", || (pids(&node, &target) == "110").then_some(()));
         node.call(&["delete", "--force", &target]).success();
     });
 }

@@ -4,7 +4,7 @@ use super::history::{History, Key};
 use crate::table::named;
 use nri_integration::Node;
 use serde_json::Value;
-use std::{collections::HashMap, fs};
+use std::{collections::HashMap, fs, path::PathBuf};
 
 /// Where runc keeps a field in its `state.json`, below `config.cgroups`.
 const RUNC: [(&str, &str); 7] = [
@@ -86,13 +86,11 @@ fn difference(
 
 /// `nrid`'s records, by id.
 fn records(node: &Node) -> HashMap<String, Value> {
-    let dir = node.state_dir().join("containers");
-    let files = fs::read_dir(&dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display())).flatten();
-    let parse = |file: fs::DirEntry| {
-        let record: Value = serde_json::from_slice(&fs::read(file.path()).ok()?).ok()?;
+    let parse = |file: PathBuf| {
+        let record: Value = serde_json::from_slice(&fs::read(file).ok()?).ok()?;
         Some((record["key"]["id"].as_str()?.to_owned(), record))
     };
-    files.filter_map(parse).collect()
+    node.records("containers").into_iter().filter_map(parse).collect()
 }
 
 fn runc(node: &Node, id: &str) -> Value {

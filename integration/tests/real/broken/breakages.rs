@@ -247,8 +247,8 @@ pub(super) fn records_are_garbage() -> Breakage {
     let make = |site: &Site| {
         site.kill_nrid();
         for records in ["containers", "pods", "exec"] {
-            for entry in fs::read_dir(site.node.state_dir().join(records)).unwrap() {
-                fs::write(entry.unwrap().path(), "\u{0}{garbage").unwrap();
+            for record in site.node.records(records) {
+                fs::write(record, "\u{0}{garbage").unwrap();
             }
         }
         done()
