@@ -13,6 +13,7 @@ mod crash;
 pub mod engines;
 mod enter;
 mod fake;
+mod going;
 mod hanging;
 mod journal;
 mod kernel;
@@ -36,12 +37,13 @@ pub use call::{Ended, run};
 pub use crash::{Crash, Following, can_crash};
 pub use enter::after;
 pub use fake::fake_runtime;
+pub use going::Going;
 pub use hanging::Hanging;
 pub use journal::Journal;
 pub use node::Node;
 pub use plugins::{External, Program, go};
 pub use process::Process;
-pub use programs::{find_program, script};
+pub use programs::{copy_program, find_program, script, write_program};
 pub use runtime::{
     Runtime, Unfit, cpusets, for_each_runtime, hugepages, is_root, kernel_tells_exit_codes, runtimes,
     systemd, unified_cgroups,

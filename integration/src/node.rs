@@ -129,7 +129,7 @@ impl Node {
         fs::create_dir(&dir).expect("our directory");
         // It looks for the others beside itself, wherever links to it are.
         let wrapper = "nri-container-runtime";
-        fs::copy(programs::ours(wrapper), dir.join(wrapper)).expect("our directory");
+        programs::copy_program(&programs::ours(wrapper), &dir.join(wrapper));
         for name in ["nrid", "nri-oci-hook", "nrictl"] {
             symlink(programs::ours(name), dir.join(name)).expect("our directory");
         }

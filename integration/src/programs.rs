@@ -1,6 +1,10 @@
 //! Where programs are: ours, those of the machine, and the scripts of this folder.
 
-use std::path::{Path, PathBuf};
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
 
 /// A script of this folder.
 pub fn script(name: &str) -> PathBuf {
@@ -16,6 +20,31 @@ pub fn find_program(name: &str) -> Option<PathBuf> {
         .chain(more.map(PathBuf::from))
         .map(|dir| dir.join(name))
         .find(|file| file.is_file())
+}
+
+/// Writes a program, such as a script. Another process does so: what is open for writing here is so in each child too that another thread makes at that
+/// moment, until it has become its own program, and meanwhile the file could not be run ("Text file busy").
+///
+/// # Panics
+/// It cannot be written.
+pub fn write_program(path: &Path, text: &str) {
+    let mut child = install(Path::new("/dev/stdin"), path).stdin(Stdio::piped()).spawn().expect("install");
+    child.stdin.take().expect("a pipe").write_all(text.as_bytes()).expect("install reads");
+    assert!(child.wait().expect("our child").success(), "{} is not written", path.display());
+}
+
+/// Copies a program, as [`write_program`].
+///
+/// # Panics
+/// It cannot be copied.
+pub fn copy_program(from: &Path, to: &Path) {
+    assert!(install(from, to).status().expect("install").success(), "{} is not written", to.display());
+}
+
+fn install(from: &Path, to: &Path) -> Command {
+    let mut command = Command::new("install");
+    command.arg("--mode=755").arg("--").arg(from).arg(to);
+    command
 }
 
 /// The directory of what was built with this test: `target/debug`, say.

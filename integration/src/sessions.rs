@@ -1,9 +1,8 @@
 //! Plugins that come and go: each process of one has a journal of its own, so that a journal is a session, and what is in it makes a [`View`].
 
-use crate::{Journal, Node, Process, Program, View};
+use crate::{Journal, Node, Process, Program, View, write_program};
 use std::{
     fs,
-    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
 };
 
@@ -28,8 +27,7 @@ impl Node {
         let text =
             format!("#!/bin/sh\nexec '{}' --log \"{}.$$\"\n", program.path().display(), journal.display());
         let file = self.path("plugins").join(name);
-        fs::write(&file, text).expect("our directory");
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("our file");
+        write_program(&file, &text);
     }
 
     /// The processes of plugins that have a journal there, with it.

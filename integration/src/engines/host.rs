@@ -5,7 +5,6 @@ use crate::{Ended, Node, Process, Runtime, call, enter, programs, unified_cgroup
 use std::{
     fs,
     ops::Deref,
-    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::Command,
 };
@@ -55,8 +54,7 @@ impl Host {
                 self.runtime().path.display()
             );
             fs::create_dir_all(self.path("runtime")).expect("our directory");
-            fs::write(&file, line).expect("our directory");
-            fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("our file");
+            programs::write_program(&file, &line);
         }
         file
     }

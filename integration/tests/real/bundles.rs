@@ -8,7 +8,6 @@ use std::{
     io::Write,
     os::unix::fs::symlink,
     path::{Path, PathBuf},
-    sync::atomic::{AtomicBool, Ordering},
 };
 
 const ADJUSTS: &str = "[create.resources]\npids = 77\n";
@@ -101,13 +100,13 @@ fn nothing_outside_of_a_bundle_changes_while_it_is_exchanged() {
         fs::copy(bundle.config(), victim.join("secret")).unwrap();
         fs::write(victim.join(".config.json.nri"), "somebody's").unwrap();
         let before = digest_tree(&victim);
-        let stop = AtomicBool::new(false);
+        let (going, end) = Going::new();
         let (mut made, mut refused) = (0, 0);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let (kept, config) = (fs::read(bundle.config()).unwrap(), bundle.config());
                 let aside = node.path("aside");
-                while !stop.load(Ordering::Relaxed) {
+                while going.on() {
                     let _ = fs::remove_file(&config);
                     let _ = symlink(victim.join("secret"), &config);
                     let _ = fs::remove_file(&config);
@@ -132,7 +131,7 @@ fn nothing_outside_of_a_bundle_changes_while_it_is_exchanged() {
                 }
                 node.call(&["delete", "--force", &id]);
             }
-            stop.store(true, Ordering::Relaxed);
+            drop(end);
         });
         println!("{made} made, {refused} refused");
         assert_eq!(digest_tree(&victim), before);

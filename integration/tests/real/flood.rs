@@ -4,7 +4,7 @@ use nri_integration::*;
 use serde_json::{Value, json};
 use std::{
     fs,
-    sync::atomic::{AtomicBool, AtomicU32, Ordering},
+    sync::atomic::{AtomicU32, Ordering},
     time::{Duration, Instant},
 };
 
@@ -34,11 +34,11 @@ fn updates_without_end_hold_up_nobody_else() {
         // Many updates in a request, and many that nobody is there for: each is answered.
         let one = |n: usize| json!({"containerId": victim, "linux": {"resources": {"pids": {"limit": 100 + n % 50}}}});
         let absent = |n: usize| json!({"containerId": format!("nobody{n}{}", "x".repeat(4000)), "linux": {"resources": {"pids": {"limit": 1}}}});
-        let stop = AtomicBool::new(false);
+        let (going, end) = Going::new();
         let told = AtomicU32::new(0);
         let (slowest, peak) = std::thread::scope(|scope| {
             scope.spawn(|| {
-                while !stop.load(Ordering::Relaxed) {
+                while going.on() {
                     let round = told.fetch_add(1, Ordering::Relaxed) as usize;
                     let updates: Vec<Value> = match round % 2 {
                         0 => vec![one(round)],
@@ -54,7 +54,7 @@ fn updates_without_end_hold_up_nobody_else() {
                 peak = peak.max(memory(nrid));
                 node.call(&["delete", "--force", &id]).success();
             }
-            stop.store(true, Ordering::Relaxed);
+            drop(end);
             (slowest, peak)
         });
         println!(

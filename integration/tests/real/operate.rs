@@ -7,7 +7,7 @@ use std::{
     fs,
     os::unix::fs::MetadataExt,
     path::Path,
-    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    sync::atomic::{AtomicUsize, Ordering},
     thread,
 };
 
@@ -81,7 +81,7 @@ fn containers_are_made_while_nrid_is_replaced() {
         let built = fs::canonicalize(&program).unwrap();
         let install = || {
             let new = dir.join("new");
-            fs::copy(&built, &new).unwrap();
+            copy_program(&built, &new);
             fs::rename(&new, &program).unwrap();
         };
         install();
@@ -101,14 +101,14 @@ fn containers_are_made_while_nrid_is_replaced() {
         let nrid = node.nrid().unwrap();
         let exe = || fs::metadata(format!("/proc/{}/exe", nrid.0)).unwrap().ino();
         let is = |path: &Path| fs::metadata(path).unwrap().ino();
-        let (over, count) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let ((going, end), count) = (Going::new(), AtomicUsize::new(0));
         let made = thread::scope(|scope| {
             let making: Vec<_> = ["a", "b"]
                 .map(|name| {
-                    let (node, over, count, make, call) = (&node, &over, &count, &make, &call);
+                    let (node, going, count, make, call) = (&node, &going, &count, &make, &call);
                     scope.spawn(move || {
                         let mut made = Vec::new();
-                        while !over.load(Ordering::Relaxed) {
+                        while going.on() {
                             let id = node.id(&format!("{name}{}", made.len()));
                             make(&id);
                             call(&["delete", "--force", &id]).success();
@@ -127,7 +127,7 @@ fn containers_are_made_while_nrid_is_replaced() {
                 let before = count.load(Ordering::Relaxed);
                 wait_until("more containers", || (count.load(Ordering::Relaxed) >= before + 2).then_some(()));
             }
-            over.store(true, Ordering::Relaxed);
+            drop(end);
             making.into_iter().flat_map(|m| m.join().unwrap()).collect::<Vec<_>>()
         });
         assert_eq!(node.status().unwrap()["restart_error"], serde_json::Value::Null);

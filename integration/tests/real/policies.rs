@@ -4,9 +4,7 @@ use nri_integration::*;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::{
-    fs,
-    os::unix::fs::PermissionsExt,
-    thread,
+    fs, thread,
     time::{Duration, Instant},
 };
 
@@ -119,8 +117,7 @@ fn held(node: &Node, runtime: &Runtime, id: &str) -> Runtime {
         go = node.path("go").display(),
         real = runtime.path.display()
     );
-    fs::write(&path, text).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(&path, &text);
     Runtime { name: runtime.name, path }
 }
 

@@ -1,7 +1,7 @@
 //! `mode = "shadow"` and containers that want to be left alone.
 
 use nri_integration::*;
-use std::{fs, os::unix::fs::PermissionsExt};
+use std::fs;
 
 const CREATE: &str = "[create]\nenv = { set = { ADDED = 'by 10' } }\n[create.resources]\npids = 77\n";
 
@@ -41,8 +41,7 @@ fn a_required_plugin_that_fails_refuses_nothing() {
             fs::read_to_string(node.config()).unwrap() + "[[plugin]]\nmatch = '10-x'\nrequired = true\n";
         fs::write(node.config(), text).unwrap();
         let plugin = node.path("plugins/10-x");
-        fs::write(&plugin, "#!/bin/sh\nexit 1\n").unwrap();
-        fs::set_permissions(&plugin, fs::Permissions::from_mode(0o755)).unwrap();
+        write_program(&plugin, "#!/bin/sh\nexit 1\n");
         let id = node.id("c");
         node.create(&node.bundle(&id).make(), &id).success();
         node.call(&["delete", "--force", &id]).success();

@@ -2,7 +2,7 @@
 
 use nri_integration::*;
 use rustix::process::Signal;
-use std::{fs, os::unix::fs::PermissionsExt, path::Path, thread};
+use std::{fs, path::Path, thread};
 
 /// A runtime that takes its time before it creates, and after it has updated, until it is let go.
 fn slow(node: &Node, runtime: &Runtime) -> Runtime {
@@ -22,8 +22,7 @@ exec '{real}' "$@"
         go = node.path("go").display(),
         real = runtime.path.display()
     );
-    fs::write(&path, text).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    write_program(&path, &text);
     Runtime { name: runtime.name, path }
 }
 

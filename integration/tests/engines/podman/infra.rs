@@ -217,7 +217,7 @@ fn who_pretends_to_be_one_is_adjusted() {
         is_adjusted(&by_name, &TO_START);
         // Podman's program, which somebody else could exchange until it runs.
         let program = podman.path("catatonit");
-        std::fs::copy(suite.file("usr/bin/catatonit"), &program).unwrap();
+        copy_program(&suite.file("usr/bin/catatonit"), &program);
         std::os::unix::fs::chown(&program, Some(1000), None).unwrap();
         let volume = format!("--volume={}:/catatonit", program.display());
         let entrypoint = "--entrypoint=[\"/catatonit\",\"-P\"]";

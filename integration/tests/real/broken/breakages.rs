@@ -77,8 +77,7 @@ fn replace_nrid(site: &Site, script: Option<&str>) -> Box<dyn Any> {
     let nrid = site.bin.join("nrid");
     fs::rename(&nrid, site.bin.join("nrid.real")).unwrap();
     if let Some(script) = script {
-        fs::write(&nrid, script).unwrap();
-        fs::set_permissions(&nrid, Permissions::from_mode(0o755)).unwrap();
+        nri_integration::write_program(&nrid, script);
     }
     done()
 }
