@@ -57,6 +57,29 @@ fn one_bundle_for_several_containers_at_once() {
     });
 }
 
+/// Each of them leaves it to the others while they are there.
+#[test]
+fn a_document_of_several_comes_back_with_the_last_whoever_that_is() {
+    for_each_runtime("one document for all", |runtime| {
+        let node = Node::new(runtime);
+        node.launch("10-adjust", &Program::Adjust, "[create.env]\nset = { A = \"b\" }\n");
+        let bundle = node.bundle(&node.id("b")).arguments(&["/bin/sleep", "1000"]).make();
+        bundle.edit(|document| drop(document["linux"].as_object_mut().unwrap().remove("cgroupsPath")));
+        let original = bundle.bytes();
+        for round in 0..10 {
+            let ids = ["x", "y", "z"].map(|name| node.id(&format!("{name}{round}")));
+            ids.iter().for_each(|id| drop(node.create(&bundle, id).success()));
+            assert!(bundle.bytes() != original);
+            std::thread::scope(|scope| {
+                for id in &ids {
+                    scope.spawn(|| node.call(&["delete", "--force", id]).success());
+                }
+            });
+            assert!(bundle.bytes() == original, "round {round}");
+        }
+    });
+}
+
 #[test]
 fn a_container_deleted_while_no_nrid_runs_leaves_nothing() {
     for_each_runtime("deleted without nrid", |runtime| {

@@ -12,6 +12,9 @@ use tokio::io::unix::AsyncFd;
 /// How long the runtime's word of a start may come after the end of what it started.
 const LATE: Duration = Duration::from_secs(5);
 
+/// How long a parent may leave its child unreaped: on a busy host for some time.
+const UNREAPED: Duration = Duration::from_millis(500);
+
 /// A process that can be waited for.
 #[derive(Debug)]
 pub struct Process(AsyncFd<OwnedFd>);
@@ -25,15 +28,16 @@ impl Process {
 
     /// How it ended, if the kernel tells: from Linux 6.15 on, after its parent has reaped it. A `wait` status.
     pub fn wait_status(&self) -> Option<i32> {
-        crate::sys::pidfd_exit_status(self.0.get_ref())
+        crate::sys::pidfd_exit_status(self.0.get_ref()).ok().flatten()
     }
 
-    /// Waits until the parent has reaped it, so that its status is known; not for long, since some never do. It has ended.
+    /// Waits until the parent has reaped it, so that its status is known; not for long, since some never do, and not where the kernel does not tell. It
+    /// has ended.
     pub async fn reaped(&self) {
-        for _ in 0..10 {
-            if self.wait_status().is_some() {
-                return;
-            }
+        let deadline = tokio::time::Instant::now() + UNREAPED;
+        while matches!(crate::sys::pidfd_exit_status(self.0.get_ref()), Ok(None))
+            && tokio::time::Instant::now() < deadline
+        {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }

@@ -233,6 +233,7 @@ impl Service {
         self.stop_if_owed(container).await;
         let record = container.record();
         let _claim = self.claims.keep(&record.container.id, &record.key);
+        container.set_gone();
         self.give_back(&record).await;
         if record.sandbox {
             self.forget(&record.key);

@@ -341,7 +341,8 @@ impl Registry {
         containers && pods.iter().all(|id| self.keep_pod(id).is_ok())
     }
 
-    /// Whether another container was made from what we wrote into this one's bundle.
+    /// Whether another container that is there was made from what we wrote into this one's bundle. Of several that go at once, each would leave it to
+    /// the others otherwise.
     pub fn shares_document(&self, record: &Record) -> bool {
         let same = |other: &Record| {
             other.key != record.key
@@ -349,7 +350,7 @@ impl Registry {
                 && other.bundle.name == record.bundle.name
                 && other.bundle.written == record.bundle.written
         };
-        record.bundle.written.is_some() && self.all().iter().any(|c| same(&lock(&c.record)))
+        record.bundle.written.is_some() && self.all().iter().any(|c| !c.is_gone() && same(&lock(&c.record)))
     }
 
     /// Forgets a container.

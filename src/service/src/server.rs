@@ -380,8 +380,8 @@ async fn delete(service: &Arc<Service>, channel: &mut Channel, key: &Key) -> Ans
         return Ok(Some(Reply::Done));
     }
     // The engine may use its bundle again as soon as it has the answer, its id only with the lane.
-    service.give_back(&container.record()).await;
     container.set_gone();
+    service.give_back(&container.record()).await;
     let reply = channel.send(&Reply::Done).await;
     match lane {
         Some(lane) => end(service, &container, lane).await,

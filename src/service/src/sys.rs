@@ -65,13 +65,19 @@ const PIDFD_INFO_EXIT: u64 = 1 << 3;
 const PIDFD_GET_INFO: libc::Ioctl =
     (3 << 30) | ((size_of::<PidfdInfo>() as libc::Ioctl) << 16) | (0xFF << 8) | 11;
 
-/// The wait status of a process that has ended and was reaped; `None` where the kernel does not tell.
-pub(crate) fn pidfd_exit_status(pidfd: &OwnedFd) -> Option<i32> {
+/// The wait status of a process that has ended and was reaped, `None` before that.
+///
+/// # Errors
+/// The kernel does not tell.
+pub(crate) fn pidfd_exit_status(pidfd: &OwnedFd) -> io::Result<Option<i32>> {
     let mut info = PidfdInfo { mask: PIDFD_INFO_EXIT, ..PidfdInfo::default() };
     // SAFETY: the argument is a valid, exclusively borrowed struct of the size that the request number states; a kernel that does not know the
     // request fails without touching it.
     let rc = unsafe { libc::ioctl(pidfd.as_raw_fd(), PIDFD_GET_INFO, &raw mut info) };
-    (rc == 0 && info.mask & PIDFD_INFO_EXIT != 0).then_some(info.exit_code)
+    if rc != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok((info.mask & PIDFD_INFO_EXIT != 0).then_some(info.exit_code))
 }
 
 #[cfg(test)]
@@ -93,11 +99,12 @@ mod tests {
             let mut command = std::process::Command::new("sh");
             let mut child = command.args(["-c", script]).stdin(std::process::Stdio::piped()).spawn().unwrap();
             let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).unwrap();
-            assert_eq!(pidfd_exit_status(&pidfd), None, "{script}: it lives");
+            let told = || pidfd_exit_status(&pidfd).ok().flatten();
+            assert_eq!(told(), None, "{script}: it lives");
             child.wait().unwrap(); // closes its stdin
-            assert_eq!(pidfd_exit_status(&pidfd), tells().then_some(status), "{script}");
+            assert_eq!(told(), tells().then_some(status), "{script}");
         }
         let file = std::fs::File::open("/dev/null").unwrap();
-        assert_eq!(pidfd_exit_status(&file.into()), None, "no process");
+        assert!(pidfd_exit_status(&file.into()).is_err(), "no process");
     }
 }
