@@ -63,7 +63,7 @@ for c in $moved; do
   n=0 # a controller takes a moment to leave the other hierarchy
   until mount -t cgroup -o "$c" "$c" "$root/$c" 2>/dev/null; do
     n=$((n + 1))
-    [ $n -lt 20 ] || { echo "cgroups.sh: cannot mount the controller $c as version 1" >&2; exit 125; }
+    [ $n -lt 100 ] || { echo "cgroups.sh: cannot mount the controller $c as version 1" >&2; exit 125; }
     sleep 0.1
   done
 done

@@ -198,7 +198,7 @@ impl Node {
             p.program().is_some_and(|exe| exe == program) && line.split(|b| *b == 0).any(|a| a == dir)
         };
         let all: Vec<Process> = Process::all().into_iter().filter(mine).collect();
-        let copy = |p: &Process| p.parent().is_some_and(|parent| all.iter().any(|other| other.0 == parent));
+        let copy = |p: &Process| p.parent().is_none_or(|parent| all.iter().any(|other| other.0 == parent));
         all.iter().copied().filter(|p| !copy(p)).collect()
     }
 

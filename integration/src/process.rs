@@ -63,6 +63,13 @@ impl Process {
         fs::read_link(format!("/proc/{}/exe", self.0)).ok()
     }
 
+    /// Whether it has a handler for a signal.
+    pub fn catches(self, signal: rustix::process::Signal) -> bool {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.0)).unwrap_or_default();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or("0");
+        u64::from_str_radix(caught.trim(), 16).is_ok_and(|mask| mask & (1 << (signal.as_raw() - 1)) != 0)
+    }
+
     /// Sends a signal.
     pub fn signal(self, signal: rustix::process::Signal) {
         let pid = i32::try_from(self.0).ok().and_then(rustix::process::Pid::from_raw).expect("a process id");

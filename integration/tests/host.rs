@@ -161,7 +161,7 @@ fn a_path_that_hangs_holds_up_nobody_else() {
         node.launch(PLUGIN, &go, &json!({"rules": rules}).to_string());
         run(&node, "before", "true").success();
         let nrid = node.nrid().unwrap();
-        let bound = Duration::from_secs(15);
+        let bound = Duration::from_secs(45);
         std::thread::scope(|scope| {
             let one = |name: &'static str| {
                 let node = &node;

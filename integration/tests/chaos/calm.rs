@@ -8,7 +8,7 @@ use super::{
     rng::Rng,
     run::{Run, lock},
 };
-use nri_integration::{Process, Program, View, cgroups_of};
+use nri_integration::{PATIENCE, Process, Program, View, cgroups_of};
 use serde_json::json;
 use std::{
     collections::BTreeSet,
@@ -17,9 +17,6 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-
-/// How long what is owed may take to come.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What a plugin that is there hears of a life, updates apart.
 const LIFE: [&str; 9] = [
@@ -222,14 +219,17 @@ fn files(run: &Run) {
             run.wrong(format!("in the bundle of {id} are {others:?}"));
         }
     }
-    let mut left = names(&run.node.root());
-    for dir in ["containers", "pods", "exec"] {
-        left.extend(names(&run.node.state_dir().join(dir)).into_iter().map(|name| format!("{dir}/{name}")));
-    }
-    left.extend(names(&run.node.state_dir()).into_iter().filter(|name| name.ends_with(".new")));
-    if !left.is_empty() {
-        run.wrong(format!("left over: {left:?}"));
-    }
+    // The record of a pod goes after its end was told.
+    settled(run, || {
+        let mut left = names(&run.node.root());
+        for dir in ["containers", "pods", "exec"] {
+            left.extend(
+                names(&run.node.state_dir().join(dir)).into_iter().map(|name| format!("{dir}/{name}")),
+            );
+        }
+        left.extend(names(&run.node.state_dir()).into_iter().filter(|name| name.ends_with(".new")));
+        (!left.is_empty()).then(|| format!("left over: {left:?}"))
+    });
 }
 
 fn names(dir: &Path) -> Vec<String> {

@@ -102,7 +102,9 @@ fn by_hand(life: &mut Life<'_>) {
     }
     life.host.note(format!("left by the runtime: a state: {torn}, {} cgroups", cgroups.len()));
     for process in Process::all().into_iter().filter(|process| process.cgroups().contains(&life.id)) {
-        process.signal(Signal::KILL);
+        // It may go by itself.
+        let pid = i32::try_from(process.0).ok().and_then(rustix::process::Pid::from_raw);
+        let _ = rustix::process::kill_process(pid.expect("a process id"), Signal::KILL);
         wait_until("the end of what a runtime has left", || (!process.is_alive()).then_some(()));
     }
     for cgroup in cgroups.iter().rev() {

@@ -1,7 +1,7 @@
 //! A host with an engine, two plugins that are launched, and a container that lives on beside the others; and whether all agree on what there is.
 
 use crate::life::Step;
-use nri_integration::{Bundle, Node, Program, Runtime, View};
+use nri_integration::{Bundle, Node, PATIENCE, Program, Runtime, View};
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,8 +11,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long what is owed may take to come.
-const PATIENCE: Duration = Duration::from_secs(20);
 /// The limit of processes that an engine's update sets.
 pub(crate) const PIDS: &str = "77";
 /// The neighbour's, before and after a plugin has updated it.

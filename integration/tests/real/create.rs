@@ -18,13 +18,15 @@ fn without_plugins_nothing_is_touched_and_a_later_plugin_learns_of_the_container
         assert_eq!(after.0, before.0);
         assert_eq!(after.1.modified().unwrap(), before.1.modified().unwrap());
         let plugin = node.connect("30-late", &Program::Adjust, "");
-        let heard = plugin.journal.wait_for("Synchronize", &id);
-        assert_eq!(heard["event"], "Synchronize");
+        plugin.journal.wait_for("Synchronize", &id);
         node.call(&["kill", &id, "KILL"]).success();
         plugin.journal.wait_for("StopContainer", &id);
         node.call(&["delete", &id]).success();
         plugin.journal.wait_for("RemovePodSandbox", &id);
-        let heard: Vec<_> = plugin.journal.events(&id).into_iter().filter(|e| e != "Synchronize").collect();
+        // What is told after a start may come later than it does.
+        let before = ["Synchronize", "PostStartContainer"];
+        let heard: Vec<_> =
+            plugin.journal.events(&id).into_iter().filter(|e| !before.contains(&e.as_str())).collect();
         assert_eq!(heard, FROM_STOP);
     });
 }

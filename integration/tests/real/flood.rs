@@ -62,7 +62,7 @@ fn updates_without_end_hold_up_nobody_else() {
             runtime.name,
             told.load(Ordering::Relaxed)
         );
-        assert!(slowest < usual * 20 + Duration::from_secs(5), "{slowest:?}");
+        assert!(slowest < usual * 20 + Duration::from_secs(30), "{slowest:?}");
         assert!(peak < before + (100 << 10), "{before} kB, then {peak} kB");
     });
 }

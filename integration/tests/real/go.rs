@@ -114,16 +114,17 @@ fn that_misbehaves_breaks_only_itself() {
         ] {
             let node = Node::new(runtime);
             if name == "sleeps" {
-                node.configure("plugin_request_timeout = '500ms'");
+                node.configure("plugin = [{ match = '10-bad', timeout = '500ms' }]\n");
             }
             // It is no validator: a creation does not go on without one of those.
             let events = ["CreateContainer", "PostCreateContainer"];
-            node.launch("10-bad", &go, &json!({"events": events, "rules": [rule]}).to_string());
+            let bad = node.launch("10-bad", &go, &json!({"events": events, "rules": [rule]}).to_string());
             node.launch("20-good", &go, &adjusting().to_string());
             let id = node.id(name);
             let bundle = node.bundle(&id).make();
             let original = bundle.bytes();
             let created = node.create(&bundle, &id);
+            bad.wait_for("CreateContainer", &id);
             if goes_on {
                 created.success();
                 assert_eq!(node.cgroup_file(&id, "pids", "pids.max", "pids.max"), "66", "{name}");

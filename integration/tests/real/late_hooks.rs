@@ -1,6 +1,7 @@
 //! A hook may outlive the runtime that called it: what it reports then has been settled, and may be about a container that is no more.
 
 use nri_integration::*;
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use std::{
     fs::{self, File},
@@ -66,7 +67,8 @@ fn the_next_container_of_the_id_is_another_one() {
         plugin.journal.wait_for("RemovePodSandbox", &id);
         let before = plugin.journal.events(&id).len();
         node.create(&bundle, &id).success();
-        plugin.journal.wait_for("PostCreateContainer", &id);
+        let last = || plugin.journal.events(&id).pop();
+        wait_until("what is told after", || (last()? == "PostCreateContainer").then_some(()));
         call(&node, &stop).success();
         assert!(call(&node, &create).code == Some(1), "the runtime that called it is not to go on");
         assert_eq!(node.status().unwrap()["containers"], 1);
@@ -79,6 +81,17 @@ fn the_next_container_of_the_id_is_another_one() {
         let never_started: Vec<_> = [&super::TO_START[..4], &super::FROM_STOP].concat();
         assert_eq!(after, never_started);
     });
+}
+
+/// The hook that is at work.
+fn hook_of(node: &Node) -> Process {
+    let dir = node.state_dir().into_os_string().into_string().unwrap();
+    let is_hook = |process: &Process| {
+        let line = fs::read(format!("/proc/{}/cmdline", process.0)).unwrap_or_default();
+        process.program().is_some_and(|program| program.ends_with("nri-oci-hook"))
+            && String::from_utf8_lossy(&line).contains(&dir)
+    };
+    Process::all().into_iter().find(is_hook).expect("a hook that waits for its answer")
 }
 
 #[test]
@@ -96,11 +109,14 @@ fn a_hook_whose_nrid_is_killed_asks_the_next() {
             let running = scope.spawn(|| node.call(&["run", "--detach", "--bundle", dir, &id]));
             journal.wait_for("StartContainer", &id);
             let nrid = node.nrid().unwrap();
-            let pid = rustix::process::Pid::from_raw(nrid.0 as i32).unwrap();
-            rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+            // It does not wait for long, a test may.
+            let hook = hook_of(&node);
+            hook.signal(Signal::STOP);
+            nrid.signal(Signal::KILL);
             wait_until("the end of nrid", || (!nrid.is_alive()).then_some(()));
             fs::write(&go_on, "").unwrap();
             node.ctl(&["start"]).success();
+            hook.signal(Signal::CONT);
             running.join().unwrap().success();
             nrid
         });

@@ -26,6 +26,7 @@ fn a_reload_leaves_containers_alone_and_tells_plugins_of_them() {
         let id = node.id("c");
         node.create(&node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make(), &id).success();
         node.call(&["start", &id]).success();
+        same.wait_for("PostStartContainer", &id);
         let (nrid, state) = (node.nrid(), node.state(&id).unwrap());
         let heard = same.entries().len();
 

@@ -31,7 +31,7 @@ fn update(id: &str, limit: u64) -> Value {
 fn stopped(runtime: &Runtime, go: &Program, on_failure: &str) -> Node {
     let node = Node::new(runtime);
     node.configure(&format!(
-        "plugin = [{{ match = 'bad', on_failure = '{on_failure}', timeout = '500ms', consecutive_timeouts = 2, restart_backoff = '100ms' }}]\n"
+        "plugin = [{{ match = 'bad', on_failure = '{on_failure}', timeout = '2s', consecutive_timeouts = 2, restart_backoff = '100ms' }}]\n"
     ));
     node.launch("10-bad", go, &json!({"events": ["CreateContainer"]}).to_string());
     create(&node, "before").success();
@@ -54,7 +54,7 @@ fn on_failure_fail_refuses_until_the_plugin_is_back() {
         let node = stopped(runtime, &go, "fail");
         for name in ["first", "second"] {
             let line = create(&node, name).refusal();
-            for word in ["10-bad", "CREATE_CONTAINER", "no answer within 500ms", &node.id(name)] {
+            for word in ["10-bad", "CREATE_CONTAINER", "no answer within 2s", &node.id(name)] {
                 assert!(line.contains(word), "{word:?} in {line}");
             }
             assert!(node.state(&node.id(name)).is_none());

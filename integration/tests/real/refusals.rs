@@ -147,7 +147,7 @@ fn an_id_that_exists() {
     for_each_runtime("existing id", |runtime| {
         let case = Case::new(runtime);
         case.node.run(case.create()).success();
-        let heard = case.journal.wait_for("PostCreateContainer", &case.id);
+        case.journal.wait_for("PostCreateContainer", &case.id);
         let (before, events) = (digest_tree(case.bundle.dir()), case.journal.events(&case.id));
         let other = case.node.bundle(&case.node.id("other")).make();
         let other_before = digest_tree(other.dir());
@@ -168,6 +168,5 @@ fn an_id_that_exists() {
             case.journal.events(&case.id),
             [events, vec!["StartContainer".into(), "PostStartContainer".into()]].concat()
         );
-        assert_eq!(heard["event"], "PostCreateContainer");
     });
 }

@@ -124,7 +124,7 @@ fn sigterm_ends_it_and_what_it_launched_but_nobody_else() {
         // The next verb with an event, of a container that it has on record, finds everything again.
         let again = node.id("again");
         node.create(&node.bundle(&again).make(), &again).success();
-        assert_ne!(node.nrid(), Some(nrid));
+        assert_ne!(node.nrid().unwrap(), nrid);
         wait_until("the launched plugin to be synchronized with it", || {
             let heard = launched.events(&id);
             heard.iter().any(|e| e == "Synchronize").then_some(())
@@ -151,7 +151,7 @@ fn started_and_stopped_by_hand() {
         // It has let go of everything, so that another one can start at once; that the kernel is done with it comes a moment later.
         assert_eq!(node.ctl(&["status"]).code, Some(3));
         node.ctl(&["start"]).success();
-        assert_ne!(node.nrid(), Some(nrid));
+        assert_ne!(node.nrid().unwrap(), nrid);
         wait_until("the end of the first", || (!nrid.is_alive()).then_some(()));
     });
 }

@@ -56,10 +56,12 @@ fn with_several_containers() {
     let created = |id: &str| {
         node.create(&made(&node, id, &pod), id).success();
     };
-    let end = |id: &str, event: &str| {
+    let end = |id: &str, events: [&str; 2]| {
+        let heard = |event| first.iter().for_each(|(_, plugin)| drop(plugin.journal.wait_for(event, id)));
         node.call(&["kill", id, "TERM"]).success();
-        first.iter().for_each(|(_, plugin)| drop(plugin.journal.wait_for(event, id)));
+        heard(events[0]);
         node.call(&["delete", id]).success();
+        heard(events[1]);
     };
     created(&pod);
     // Between create and start of its sandbox a pod is nothing that anybody was told of, so nothing to be synchronized with either.
@@ -82,9 +84,9 @@ fn with_several_containers() {
         assert_eq!(synchronized["pods"], json!([pod]), "{}", version.name);
         assert_eq!(synchronized["containers"], json!([a, b]), "{}", version.name);
     }
-    end(&a, "StopContainer");
-    end(&b, "StopContainer");
-    end(&pod, "StopPodSandbox");
+    end(&a, ["StopContainer", "RemoveContainer"]);
+    end(&b, ["StopContainer", "RemoveContainer"]);
+    end(&pod, ["StopPodSandbox", "RemovePodSandbox"]);
     let death = [
         ("StopContainer", a.as_str()),
         ("RemoveContainer", &a),

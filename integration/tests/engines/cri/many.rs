@@ -43,6 +43,6 @@ fn pods_at_once_do_not_mix() {
             }
         });
         assert_eq!(containerd.status().unwrap()["containers"], 0);
-        assert_eq!(containerd.status().unwrap()["pods"], 0);
+        wait_until("the end of the last pod", || (containerd.status()?["pods"] == 0).then_some(()));
     });
 }

@@ -37,6 +37,7 @@ fn containers_live_on_while_it_is_restarted() {
             let (look, ending) = (docker.look_at("stays"), docker.look_at("ends"));
             docker.halt(signal);
             assert!(look.0.is_alive());
+            journal.wait_for("PostStartContainer", &stays);
             assert_eq!(journal.events(&stays), TO_START);
             // The end of a container is told while there is no dockerd.
             ending.0.signal(rustix::process::Signal::KILL);

@@ -28,8 +28,8 @@ fn a_container_is_adjusted_and_followed() {
         assert_eq!(inside("grep Cpus_allowed_list /proc/self/status | tr -d '\\t'"), "Cpus_allowed_list:0");
         // In blocks of 512 bytes.
         assert_eq!(inside("echo $NRI; ulimit -c; ulimit -H -c"), "here\n1\n2", "exec has them, too");
-        assert_eq!(adjusted.plugin.journal.events(&id), TO_START);
         let started = adjusted.plugin.journal.wait_for("PostStartContainer", &id);
+        assert_eq!(adjusted.plugin.journal.events(&id), TO_START);
         assert_eq!(started["pid"], look.0.0);
 
         docker.out(&["stop", "web"]);
@@ -49,8 +49,14 @@ fn each_start_is_a_life() {
         let adjusted = Adjusted::start(suite, go, &adjustment());
         let docker = &adjusted.docker;
         let id = docker.run_detached("web", &[&["--network", "none", IMAGE], &WAIT[..]].concat());
+        let stoppable = || {
+            let first = docker.look_at("web").0;
+            wait_until("its trap", || first.catches(rustix::process::Signal::TERM).then_some(()));
+        };
+        stoppable();
         docker.out(&["stop", "web"]);
         docker.out(&["start", "web"]);
+        stoppable();
         docker.out(&["restart", "web"]);
         assert_eq!(docker.out(&["exec", "web", "sh", "-c", "echo $NRI"]), "here");
         docker.out(&["kill", "web"]);

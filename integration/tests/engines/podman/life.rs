@@ -25,8 +25,8 @@ fn a_container_is_adjusted_and_followed() {
         assert_eq!(inside("grep Cpus_allowed_list /proc/self/status | tr -d '\\t'"), "Cpus_allowed_list:0");
         // In blocks of 512 bytes.
         assert_eq!(inside("echo $NRI; ulimit -c; ulimit -H -c"), "here\n1\n2", "exec has them, too");
-        assert_eq!(adjusted.plugin.journal.events(&id), TO_START);
         let started = adjusted.plugin.journal.wait_for("PostStartContainer", &id);
+        assert_eq!(adjusted.plugin.journal.events(&id), TO_START);
         assert_eq!(started["pid"], look.0.0);
 
         podman.out(&["stop", "web"]);

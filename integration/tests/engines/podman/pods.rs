@@ -66,7 +66,7 @@ fn with_an_infra_container() {
                 (&asked["container"]["name"], &asked["container"]["podSandboxId"]),
                 (&json!(name), &json!(pod))
             );
-            assert_eq!(of_container(&adjusted, id), BEGIN);
+            wait_until("its events", || (of_container(&adjusted, id) == BEGIN).then_some(()));
             assert_eq!(podman.out(&["exec", name, "sh", "-c", "echo $NRI"]), "here");
         }
         // One leaves, the pod stays.
@@ -129,7 +129,7 @@ fn without_an_infra_container() {
         let (first, second) = (run("first"), run("second"));
         for id in [&first, &second] {
             assert_eq!(journal.wait_for("CreateContainer", id)["pod"]["id"], *pod);
-            assert_eq!(of_container(&adjusted, id), BEGIN);
+            wait_until("its events", || (of_container(&adjusted, id) == BEGIN).then_some(()));
         }
         assert_eq!(of_pod(&adjusted, &pod), ["RunPodSandbox"], "it begins with its first container");
         podman.out(&["rm", "--force", "first"]);

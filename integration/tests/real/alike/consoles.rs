@@ -66,9 +66,9 @@ fn of_create_run_and_exec() {
                 stage.call(&["start", &id]).success();
             }
             // Else what is typed would be shown before or after.
-            let begins = read_to(&mut terminal, "terminal");
+            let begins = read_to(&mut terminal, "terminal\r\n");
             terminal.write_all(b"typed\n").unwrap();
-            let goes_on = read_to(&mut terminal, "end");
+            let goes_on = read_to(&mut terminal, "end\r\n");
             assert!(goes_on.contains("read typed."), "{begins}{goes_on}");
             // The message's text is the runtime's own affair; a number in it counts terminals.
             let name: String = name.chars().filter(|c| !c.is_ascii_digit()).collect();

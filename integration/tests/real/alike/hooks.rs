@@ -22,12 +22,16 @@ fn bundle(stage: &Stage, id: &str, failing: Option<&str>, arguments: &[&str]) ->
         let hook = |name: &str, n: u8| {
             let end = if failing == Some(name) { "exit 5" } else { "exit 0" };
             let status = "sed -n 's/.*\"status\": *\"\\([a-z]*\\)\".*/\\1/p'";
-            json!({
+            let mut hook = json!({
                 "path": "/bin/sh",
                 "args": ["sh", "-c", format!("echo {name} {n} $(cat | tr -d '\\n' | {status}) $MARK >>{}/log; {end}", text(&log))],
-                "env": [format!("MARK={name}"), "PATH=/bin:/usr/bin"],
-                "timeout": 20
-            })
+                "env": [format!("MARK={name}"), "PATH=/bin:/usr/bin"]
+            });
+            // crun 1.8.1 may miss the end of a hook that has one, and waits for so long then: some 3 % of runs with all of these on two busy cores.
+            if stage.node.runtime().name != "crun" {
+                hook["timeout"] = json!(20);
+            }
+            hook
         };
         let hooks = STAGES.map(|name| (name.to_owned(), json!([hook(name, 1), hook(name, 2)])));
         document["hooks"] = Value::Object(hooks.into_iter().collect());

@@ -17,7 +17,8 @@ fn delete() {
         assert!(first.is_alive());
         stage.note("after the refusal", status(stage, &id));
         stage.told(&["delete", "--force", &id]);
-        assert!(!first.is_alive());
+        // crun does not wait for it.
+        wait_until("the end of its process", || (!first.is_alive()).then_some(()));
         stage.note("after the force", status(stage, &id));
         for again in [&["delete"][..], &["delete", "--force"], &["delete", "-f"]] {
             stage.told(&[again, &[id.as_str()]].concat());
@@ -109,11 +110,7 @@ fn pause_and_resume() {
             stage.told(&[verb, &id]);
             // The kernel freezes in its own time, and crun does not wait for it.
             let wanted = if verb == "pause" { "paused" } else { "running" };
-            let mut left = 100;
-            while left > 0 && !status(stage, &id).contains(wanted) {
-                std::thread::sleep(std::time::Duration::from_millis(20));
-                left -= 1;
-            }
+            stage.wait_for(&id, wanted);
             stage.note(verb, status(stage, &id));
         }
         stage.note("exec", how(&stage.call(&["exec", &id, "/bin/true"])));
