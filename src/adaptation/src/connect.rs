@@ -175,6 +175,8 @@ impl Inner {
     async fn admit_apart(self: Arc<Self>, ready: Ready) -> Result<PluginId, SessionError> {
         let Ready { plugin, end, service, process, found } = ready;
         let Admission { station, commit } = self.line.admit(&plugin);
+        // A reload while it was registering has not seen it: whoever comes into line afterwards has what is configured now.
+        plugin.policy.set(self.config().policy(&plugin.id));
         // Requests that enter from now on wait behind this turn.
         let station = station.turn().await;
         self.watch(plugin.clone(), end, process, found);

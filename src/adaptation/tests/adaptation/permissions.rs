@@ -64,6 +64,43 @@ fn hooks() -> ContainerAdjustment {
     adjust
 }
 
+/// Takes its time to be configured.
+struct Late(Log, std::sync::Arc<Gate>);
+
+#[async_trait]
+impl Script for Late {
+    async fn configure(&self, _: ConfigureRequest) -> Option<ttrpc::Result<ConfigureResponse>> {
+        self.0.add("asked to configure itself");
+        self.1.pass().await;
+        None
+    }
+    async fn create(
+        &self,
+        _: &RuntimeClient,
+        _: CreateContainerRequest,
+    ) -> ttrpc::Result<CreateContainerResponse> {
+        Ok(CreateContainerResponse { adjust: Some(hooks()).into(), ..Default::default() })
+    }
+}
+
+#[tokio::test]
+async fn a_reload_holds_for_who_is_registering() {
+    let rig = Rig::new().await;
+    let gate = Gate::new();
+    let (peer, connecting) = rig.peer("10-a", &[CREATE_CONTAINER], Late(rig.log.clone(), gate.clone())).await;
+    peer.register().await.unwrap();
+    rig.log.wait("asked to configure itself").await;
+    let permissions = Permissions::new(None::<[&str; 0]>, ["hooks"]).unwrap();
+    let policy = PluginPolicy { plugin: "a".into(), permissions, ..PluginPolicy::default() };
+    let config =
+        Config { plugin_path: "/nonexistent/plugins".into(), policies: vec![policy], ..Config::default() };
+    rig.adaptation.reload(config).await;
+    gate.open();
+    connecting.await.unwrap().unwrap();
+    let refused = rig.create("c").await.unwrap_err();
+    assert!(refused.contains("the policy \"a\" denies hooks"), "{refused}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_adjustment_fails_the_creation_and_nobody_elses() {
     let rig = rig(None, &["hooks"]).await;
