@@ -5,7 +5,10 @@ use crate::record::Key;
 use nri_control::{ExecChanges, ExecMarker, ExecRlimit, ExecVariable};
 use nri_spec::Document;
 use serde_json::Value;
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Mutex, PoisonError},
+};
 
 /// The difference of two documents' processes, as far as an `exec` shares it.
 pub fn changes(original: &Document, adjusted: &Document) -> ExecChanges {
@@ -79,6 +82,9 @@ pub fn set(
     root: &std::path::Path,
     changes: Option<ExecChanges>,
 ) -> std::io::Result<()> {
+    // A file is of all containers of this id, each below its own root.
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let path = ExecMarker::path(state_dir, id);
     let mut marker = match std::fs::read(&path) {
         Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_default(),

@@ -24,7 +24,7 @@ impl Service {
         };
         // Hooks stand in it. The last one may run when a state that was there for a moment only is gone already.
         container.set_document_read();
-        if container.is_deleting() {
+        if container.is_deleting() && hook.kind == HookKind::Poststop {
             // The wrapper that runs `delete` holds the lane and reports.
             return Ok(());
         }

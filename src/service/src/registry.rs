@@ -15,7 +15,7 @@ use std::{
     collections::{HashMap, HashSet},
     sync::{
         Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 use tokio::sync::{Mutex as AsyncMutex, Notify, OwnedMutexGuard};
@@ -29,7 +29,7 @@ pub struct Container {
     record: Mutex<Record>,
     /// Held while its resources are being set, so that one setting follows the other.
     pub setting: Arc<AsyncMutex<()>>,
-    deleting: AtomicBool,
+    deleting: AtomicUsize,
     gone: AtomicBool,
     document_read: AtomicBool,
     seen: AtomicBool,
@@ -89,7 +89,7 @@ impl Container {
         Arc::new(Self {
             record: Mutex::new(record),
             setting: Arc::default(),
-            deleting: AtomicBool::new(false),
+            deleting: AtomicUsize::new(0),
             gone: AtomicBool::new(false),
             document_read: AtomicBool::new(false),
             seen: AtomicBool::new(false),
@@ -162,7 +162,7 @@ impl Container {
 
     /// Whether a `delete` of it is under way.
     pub fn is_deleting(&self) -> bool {
-        self.deleting.load(Ordering::SeqCst)
+        self.deleting.load(Ordering::SeqCst) > 0
     }
 
     /// Whether the runtime has deleted it; plugins may still have to hear of it.
@@ -198,9 +198,12 @@ impl Container {
         self.gone.store(true, Ordering::SeqCst);
     }
 
-    /// Says whether a `delete` of it is under way.
+    /// Says that a `delete` of it begins, or is over. There may be several.
     pub fn set_deleting(&self, deleting: bool) {
-        self.deleting.store(deleting, Ordering::SeqCst);
+        match deleting {
+            true => self.deleting.fetch_add(1, Ordering::SeqCst),
+            false => self.deleting.fetch_sub(1, Ordering::SeqCst),
+        };
     }
 }
 
