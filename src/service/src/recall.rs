@@ -7,12 +7,34 @@ use crate::{
     record::{Caller, Phase, Record},
     registry::{Container, Registry},
     service::Service,
+    setting::update_document,
 };
+use nri_cgroup::settings;
 use nri_spec::changed;
-use std::{path::Path, sync::Arc};
+use serde_json::Value;
+use std::{collections::HashSet, path::Path, sync::Arc};
 
-/// Brings records up to date with what happened while no `nrid` ran. No plugin is there yet, so nobody is told.
-pub async fn recall(registry: &Registry, dir: &Path) {
+/// A container of which nobody has compared the control groups with what plugins set.
+#[derive(Debug)]
+pub struct Unchecked {
+    container: Arc<Container>,
+    settled: Settled,
+}
+
+/// What an update that was under way leaves to be done.
+#[derive(Debug, Default)]
+pub struct Settled {
+    made: bool,
+    /// It was made: the RDT group that threads are to be moved to.
+    rdt_group: Option<String>,
+    /// It was ours, and not made: what it had to set, part of which may hold.
+    tried: Value,
+}
+
+/// Brings records up to date with what happened while no `nrid` ran. No plugin is there yet, so nobody is told. Returns the containers that the runtime has created or
+/// updated with nobody to look at it.
+pub async fn recall(registry: &Registry, dir: &Path) -> Vec<Unchecked> {
+    let mut unchecked = Vec::new();
     for container in registry.all() {
         let mut record = container.record();
         if !container.is_there() {
@@ -28,7 +50,8 @@ pub async fn recall(registry: &Registry, dir: &Path) {
             continue;
         }
         if record.pending.as_ref().is_some_and(|update| !update.caller.is_some_and(Caller::is_alive)) {
-            settle_update(registry, &container);
+            let settled = settle_update(registry, &container);
+            unchecked.push(Unchecked { container: container.clone(), settled });
         }
         if record.process_is_gone() {
             if record.phase != Phase::Stopped {
@@ -42,7 +65,11 @@ pub async fn recall(registry: &Registry, dir: &Path) {
             && !known
             && let Ok(state) = record.runtime.state(&record.key.id).await
         {
+            let was = record.phase;
             record = registry.change(&container, |r| r.note_state(&state));
+            if was == Phase::Creating && record.phase > was {
+                unchecked.push(Unchecked { container: container.clone(), settled: Settled::default() });
+            }
             if state.status == "stopped" || record.process_is_gone() {
                 note_stopped(registry, &container);
             }
@@ -52,6 +79,7 @@ pub async fn recall(registry: &Registry, dir: &Path) {
         recall_pod(registry, &container.record());
     }
     registry.remove_empty_pods();
+    unchecked
 }
 
 fn note_stopped(registry: &Registry, container: &Container) {
@@ -74,22 +102,50 @@ fn recall_pod(registry: &Registry, record: &Record) {
     }
 }
 
-/// Decides whether an update that was under way has been made: by what the control groups hold. The caller has the turn at the container.
-pub fn settle_update(registry: &Registry, container: &Container) {
+/// Decides whether an update that was under way has been made: by what the control groups hold of the runtime's part. What it cannot set was still to be written by
+/// us. The caller has the turn at the container.
+pub fn settle_update(registry: &Registry, container: &Container) -> Settled {
     let record = container.record();
-    let Some(update) = record.pending.clone() else { return };
-    let made = is_in_force(&record, &changed(&record.in_force, &update.laid.resources));
+    let Some(update) = record.pending.clone() else { return Settled::default() };
+    let [before, after] = [&record.in_force, &update.laid.resources];
+    let by_runtime = changed(&update_document(before), &update_document(after));
+    let is_all_ours = by_runtime.as_object().is_none_or(serde_json::Map::is_empty);
+    let made = is_in_force(&record, after, &if is_all_ours { changed(before, after) } else { by_runtime });
     tracing::info!(container = record.key.id, made, "an update was under way");
+    let rdt_group = update.laid.rdt_class.clone().map(|(_, group)| group).filter(|_| made);
+    let is_ours = update.caller.is_none();
+    let tried = if is_ours && !made { changed(before, after) } else { Value::Null };
     registry.change(container, |r| if made { r.complete(update) } else { r.pending = None });
+    Settled { made, rdt_group, tried }
 }
 
-/// Whether the control groups hold all of these resources; also if none of them can be seen there.
-fn is_in_force(record: &Record, resources: &serde_json::Value) -> bool {
-    let place = cgroups::place(record);
-    place.is_none_or(|place| cgroups::compare(&nri_cgroup::settings(resources, &place).settings).is_empty())
+/// Whether the control groups hold a part of these resources; also if none of it can be seen there.
+fn is_in_force(record: &Record, resources: &Value, part: &Value) -> bool {
+    let Some(place) = cgroups::place(record) else { return true };
+    // Of all resources, since what a file holds may depend on several fields.
+    let named: HashSet<String> = settings(part, &place).settings.into_iter().map(|s| s.field).collect();
+    let mut plan = settings(resources, &place).settings;
+    plan.retain(|s| named.contains(&s.field));
+    cgroups::compare(&plan).is_empty()
 }
 
 impl Service {
+    /// Compares the control groups with what plugins set, where the `nrid` that was to do so has ended.
+    pub fn check(&self, Unchecked { container, settled }: &Unchecked) {
+        self.check_settled(container, settled);
+    }
+
+    /// The same after an update.
+    pub fn check_settled(&self, container: &Container, settled: &Settled) {
+        let record = container.record();
+        self.keeper.enforce_with(&record, &record.in_force, &settled.tried);
+        let moved =
+            settled.rdt_group.as_ref().map_or(Ok(()), |group| self.keeper.move_to_rdt_group(&record, group));
+        if let Err(error) = moved {
+            tracing::error!(container = record.key.id, error, "not in force");
+        }
+    }
+
     /// Goes on where an `nrid` ended while a wrapper was updating the container.
     pub fn follow_update(self: &Arc<Self>, container: &Arc<Container>) {
         let Some(caller) = container.record().pending.and_then(|update| update.caller) else { return };
@@ -107,7 +163,14 @@ impl Service {
                 }
             }
             let _turn = container.setting.lock().await;
-            settle_update(&service.registry, &container);
+            if container.record().pending.is_some() {
+                let settled = settle_update(&service.registry, &container);
+                service.check_settled(&container, &settled);
+                if settled.made {
+                    // Who was synchronized meanwhile knows the old values.
+                    service.tell_settled(&container);
+                }
+            }
         });
     }
 }

@@ -123,7 +123,7 @@ pub async fn start(
         tracing::error!(%error, "left out; remove the file if its container is gone");
     }
     let registry = Arc::new(registry);
-    recall(&registry, &dir).await;
+    let unchecked = recall(&registry, &dir).await;
     let keeper = Arc::new(Keeper::new(registry.clone(), &settings.config));
     // Before we listen on the shared socket ourselves, which tells whose the shared plugins are.
     let ours = sockets::passes(&activation, Path::new(nri_config::PLUGIN_SOCKET));
@@ -158,6 +158,7 @@ pub async fn start(
         given_up: watch::channel(false).0,
         under_way: AtomicUsize::new(0),
     });
+    unchecked.iter().for_each(|one| service.check(one));
     for container in service.registry.all() {
         service.watch(&container);
         service.follow_caller(&container);

@@ -162,9 +162,13 @@ impl Service {
 
     /// Nobody tells whether the runtime has made the update: what the control groups hold counts.
     pub async fn perhaps_updated(&self, update: &Update) {
-        settle_update(&self.registry, &update.container);
+        let settled = settle_update(&self.registry, &update.container);
         if update.container.record().in_force != update.pending.laid.resources {
-            self.take_back(update).await;
+            return self.take_back(update).await;
+        }
+        self.check_settled(&update.container, &settled);
+        if update.told {
+            self.tell_settled(&update.container);
         }
     }
 
@@ -239,25 +243,41 @@ impl Service {
         }
         // Also if something is not in force: it is what is wanted, and the next update tries again.
         let record = self.registry.change(&container, |r| r.complete(pending));
+        self.note_pod_resources(&record);
+        let enforced = enforced.map_err(|e| Refusal::of(&record.key.id, e));
+        if !told {
+            return enforced;
+        }
+        self.tell_updated(&container);
+        enforced
+    }
+
+    /// Those of the sandbox are the pod's.
+    fn note_pod_resources(&self, record: &Record) {
         if record.sandbox {
             let resources = record.container.linux.resources.clone();
             self.registry.change_pod(&record.pod_id, |pod| {
                 pod.sandbox.linux.mut_or_insert_default().resources = resources;
             });
         }
-        let enforced = enforced.map_err(|e| Refusal::of(&record.key.id, e));
-        if !told {
-            return enforced;
-        }
-        let (pod, message) = self.registry.messages(&container);
+    }
+
+    /// Tells what is in force after an update that a former `nrid` began.
+    pub fn tell_settled(&self, container: &Container) {
+        self.note_pod_resources(&container.record());
+        self.tell_updated(container);
+    }
+
+    /// Tells what is in force after an update.
+    fn tell_updated(&self, container: &Container) {
+        let (pod, message) = self.registry.messages(container);
         // They take their places now; nobody waits for them.
-        if record.sandbox {
+        if container.record().sandbox {
             let request = proto::PostUpdatePodSandboxRequest { pod: Some(pod).into(), ..Default::default() };
             drop(self.adaptation.post_update_pod_sandbox(request));
         } else {
             drop(self.adaptation.post_update_container(about!(PostUpdateContainerRequest, pod, message)));
         }
-        enforced
     }
 }
 
