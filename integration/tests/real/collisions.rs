@@ -21,6 +21,53 @@ fn a_start_out_of_turn_is_not_told() {
     });
 }
 
+/// Between the answer to a `run` and the runtime's first file, others do not know the container either; they are not to end it.
+#[test]
+fn a_run_under_way_is_not_for_others_to_end() {
+    for_each_runtime("verbs beside a run", |runtime| {
+        let node = Node::new(runtime);
+        let journal = node.launch("10-adjust", &Program::Adjust, "[create.env]\nset = { A = \"b\" }\n");
+        let slow = node.path("slow");
+        let (working, go) = (node.path("working"), node.path("go"));
+        let text = format!(
+            "#!/bin/sh\ncase \" $* \" in *' run '*) : > '{}'; while [ ! -e '{}' ]; do sleep 0.02; done ;; esac\nexec '{}' \"$@\"\n",
+            working.display(),
+            go.display(),
+            runtime.path.display()
+        );
+        write_program(&slow, &text);
+        let slow = Runtime { name: runtime.name, path: slow };
+        let id = node.id("c");
+        let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
+        let original = bundle.bytes();
+        let run = |runtime: &Runtime| {
+            let mut command = node.wrapper_of(runtime);
+            command.args(["run", "--detach", "--bundle"]).arg(bundle.dir()).arg(&id);
+            node.run(command)
+        };
+        std::thread::scope(|scope| {
+            let first = scope.spawn(|| run(&slow));
+            wait_until("the runtime", || working.exists().then_some(()));
+            for verb in [&["start"][..], &["delete"], &["delete", "--force"]] {
+                let call = [verb, &[id.as_str()]].concat();
+                assert_eq!(node.call(&call).code, node.bare(&call).code, "{verb:?}");
+            }
+            let second = scope.spawn(|| run(runtime));
+            // That it is there first is likely then, and not needed.
+            std::thread::sleep(std::time::Duration::from_millis(100));
+            std::fs::write(&go, "").unwrap();
+            first.join().unwrap().success();
+            assert_ne!(second.join().unwrap().code, Some(0), "there is one of this id");
+        });
+        assert_eq!(node.state(&id).unwrap()["status"], "running");
+        assert!(String::from_utf8(bundle.bytes()).unwrap().contains("A=b"));
+        node.call(&["delete", "--force", &id]).success();
+        journal.wait_for("RemovePodSandbox", &id);
+        assert_eq!(journal.events(&id), life(&[]));
+        assert_eq!(bundle.bytes(), original);
+    });
+}
+
 #[test]
 fn one_bundle_for_several_containers_at_once() {
     for_each_runtime("shared bundle", |runtime| {

@@ -77,6 +77,51 @@ fn a_member_that_ended_first_stops_before_its_pod() {
     });
 }
 
+/// The pod of the last member is on its way out, and its sandbox comes again.
+#[test]
+fn a_sandbox_that_comes_again_has_a_pod() {
+    let Some(go) = go("the pod of a sandbox") else { return };
+    for_each_runtime("the pod of a sandbox", |runtime| {
+        let node = Node::new(runtime);
+        node.configure("engines = { crio = 'ours' }");
+        node.ctl(&["start"]).success();
+        let go_on = node.path("go");
+        let rules = json!({"rules": [{"event": "RemovePodSandbox", "until": go_on}]});
+        let plugin = node.connect("10-slow", &go, &rules.to_string());
+        let [sandbox, member] = ["sandbox", "member"].map(|name| node.id(name));
+        let create = |id: &str, kind: &str| {
+            let bundle = node.bundle(id).arguments(&["/bin/sleep", "1000"]).make();
+            super::no_room::annotate(&bundle, &sandbox, kind);
+            node.create(&bundle, id).success();
+        };
+        create(&sandbox, "sandbox");
+        node.call(&["start", &sandbox]).success();
+        create(&member, "container");
+        for id in [&sandbox, &member] {
+            node.call(&["delete", "--force", id]).success();
+        }
+        plugin.journal.wait_for("RemovePodSandbox", &sandbox);
+        std::thread::scope(|scope| {
+            let again = scope.spawn(|| create(&sandbox, "sandbox"));
+            // That it has begun is likely then, and not needed; nor is it below that the first pod's end is over.
+            let moment = std::time::Duration::from_millis(300);
+            std::thread::sleep(moment);
+            std::fs::write(&go_on, "").unwrap();
+            again.join().unwrap();
+            std::thread::sleep(moment);
+        });
+        node.call(&["start", &sandbox]).success();
+        node.call(&["delete", "--force", &sandbox]).success();
+        let one = ["RunPodSandbox", "StopPodSandbox", "RemovePodSandbox"];
+        let heard = || {
+            let all = plugin.journal.events(&sandbox).into_iter();
+            all.filter(|event| event.ends_with("PodSandbox")).collect::<Vec<_>>()
+        };
+        wait_until("the second end", || (heard().iter().filter(|e| *e == one[2]).count() == 2).then_some(()));
+        assert_eq!(heard(), [one, one].concat());
+    });
+}
+
 #[test]
 fn a_container_that_is_deleted_without_a_word_is_noticed() {
     let Some(go) = go("deleted without a word") else { return };

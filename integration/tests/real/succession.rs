@@ -2,6 +2,7 @@
 
 use nri_integration::*;
 use rustix::process::Signal;
+use serde_json::json;
 use std::{fs, path::Path, thread};
 
 /// A runtime that takes its time before it creates, and after it has updated, until it is let go.
@@ -134,6 +135,100 @@ fn while_an_update_is_made() {
         assert_eq!(limit.trim(), "100663296", "an older value has not come back");
         assert_eq!(node.cgroup_file(&id, "pids", "pids.max", "pids.max").trim(), "40");
         node.ctl(&["verify", &id]).success();
+        node.call(&["delete", "--force", &id]).success();
+    });
+}
+
+/// What a runtime does not set, nrid writes after it; the next one, if need be.
+#[test]
+fn and_what_no_runtime_sets_is_set() {
+    let Some(go) = go("succession in an update of ours") else { return };
+    if unified_cgroups() {
+        return limitation("succession in an update of ours", "cgroup v2 has no swappiness");
+    }
+    for_each_runtime("succession in an update of ours", |runtime| {
+        let node = Node::new(runtime);
+        let slow = slow(&node, runtime);
+        let id = node.id("c");
+        let own =
+            json!({"containerId": id, "linux": {"resources": {"memory": {"swappiness": {"value": 5}}}}});
+        let rule = json!({"event": "UpdateContainer", "updates": [own]});
+        let journal = node.launch("10-sets", &go, &json!({"rules": [rule]}).to_string());
+        let bundle = node.bundle(&id).resources(r#"{"memory": {"limit": 67108864}}"#);
+        let bundle = bundle.arguments(&["/bin/sleep", "1000"]).make();
+        node.create(&bundle, &id).success();
+        node.call(&["start", &id]).success();
+        thread::scope(|scope| {
+            let updated = scope.spawn(|| {
+                let mut command = node.wrapper_of(&slow);
+                command.args(["update", "--memory", "100663296", &id]);
+                node.run(command)
+            });
+            wait_until("the runtime", || exists(&node.path("working")));
+            let nrid = node.nrid().unwrap();
+            nrid.signal(Signal::KILL);
+            wait_until("the end of nrid", || (!nrid.is_alive()).then_some(()));
+            node.ctl(&["start"]).success();
+            fs::write(node.path("go"), "").unwrap();
+            updated.join().unwrap().success();
+        });
+        journal.wait_for("PostUpdateContainer", &id);
+        let file = |name: &str| node.cgroup_file(&id, "memory", name, name).trim().to_owned();
+        assert_eq!(file("memory.swappiness"), "5");
+        // It sends all that is in force.
+        node.call(&["update", "--pids-limit", "40", &id]).success();
+        assert_eq!(file("memory.limit_in_bytes"), "100663296", "an older value has not come back");
+        node.ctl(&["verify", &id]).success();
+        node.call(&["delete", "--force", &id]).success();
+    });
+}
+
+/// The runtime sets another value than plugins wanted, and nobody is there to see it.
+#[test]
+fn a_creation_of_two_is_looked_at_as_any_other() {
+    for_each_runtime("succession and enforcement", |runtime| {
+        let node = Node::new(runtime);
+        node.launch("10-adjust", &Program::Adjust, "[create.resources]\npids = 77\n");
+        let id = node.id("c");
+        // As the runtime sees it.
+        let file = node.cgroup_dir(&id, "pids").join("pids.max").into_os_string().into_string().unwrap();
+        let file = &file[file.find("/sys/fs/cgroup").unwrap()..];
+        let path = node.path("wrong");
+        let text = format!(
+            r#"#!/bin/sh
+case " $* " in
+  *' create '*)
+    '{real}' "$@"; e=$?
+    echo 55 > '{file}'
+    : > '{working}'; while [ ! -e '{go}' ]; do sleep 0.02; done
+    exit $e ;;
+esac
+exec '{real}' "$@"
+"#,
+            working = node.path("working").display(),
+            go = node.path("go").display(),
+            real = runtime.path.display()
+        );
+        write_program(&path, &text);
+        let wrong = Runtime { name: runtime.name, path };
+        let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
+        thread::scope(|scope| {
+            let created = scope.spawn(|| {
+                let mut command = node.wrapper_of(&wrong);
+                command.args(["create", "--bundle"]).arg(bundle.dir()).arg(&id);
+                node.run(command)
+            });
+            wait_until("the runtime", || exists(&node.path("working")));
+            assert_eq!(node.cgroup_file(&id, "pids", "pids.max", "pids.max").trim(), "55");
+            let nrid = node.nrid().unwrap();
+            nrid.signal(Signal::KILL);
+            wait_until("the end of nrid", || (!nrid.is_alive()).then_some(()));
+            node.ctl(&["start"]).success();
+            fs::write(node.path("go"), "").unwrap();
+            created.join().unwrap().success();
+        });
+        node.call(&["start", &id]).success();
+        assert_eq!(node.cgroup_file(&id, "pids", "pids.max", "pids.max").trim(), "77");
         node.call(&["delete", "--force", &id]).success();
     });
 }

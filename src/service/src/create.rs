@@ -74,6 +74,10 @@ impl Service {
             &begin.cwd,
         );
         if let Some(known) = self.registry.get(key) {
+            // One that asks again has no answer from the nrid before us, and so no runtime.
+            if known.record().caller != caller {
+                self.wait_until_made(&known).await?;
+            }
             if runtime.has(&key.id) {
                 return Ok(Creation::Bypass);
             }
@@ -103,7 +107,8 @@ impl Service {
             return Ok(Creation::Bypass);
         }
         if draft.identity.role == Role::Sandbox {
-            return self.create_sandbox(draft).map(|container| Creation::Proceed(container, turn));
+            let made = self.create_sandbox(draft).await;
+            return made.map(|container| Creation::Proceed(container, turn));
         }
         let pod = draft.pod_id().to_owned();
         let entering = self.registry.enter(&pod);
@@ -133,10 +138,12 @@ impl Service {
     }
 
     /// A sandbox container is no container to plugins: its pod is told when it starts.
-    fn create_sandbox(&self, draft: Draft) -> Result<Arc<Container>, Refusal> {
+    async fn create_sandbox(&self, draft: Draft) -> Result<Arc<Container>, Refusal> {
         let container = draft.container_message()?;
         let record = draft.record(container, None);
         let sandbox = draft.pod_with(&record.container);
+        // The last container of a sandbox that is gone may be taking the pod along.
+        let _lane = self.lane(&Key::of_pod(&sandbox.id)).await;
         // Containers of a sandbox that is gone may have kept the pod; plugins know it then.
         let told_run = self.registry.pod(&sandbox.id).is_some_and(|pod| pod.told_run && !pod.told_stop);
         let (id, before) = (sandbox.id.clone(), self.registry.pod(&sandbox.id));

@@ -3,7 +3,7 @@
 use crate::{
     record::{Phase, Record, start_time},
     registry::{Container, LaneGuard},
-    service::Service,
+    service::{DELETE_PATIENCE, Service},
 };
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::{os::fd::OwnedFd, sync::Arc, time::Duration};
@@ -109,7 +109,9 @@ impl Service {
                 }
                 drop(bundle);
                 process.ended().await;
-            } else {
+            } else if bundle.is_some() {
+                // Its process is one of a namespace that we do not see.
+                let _ = tokio::time::timeout(DELETE_PATIENCE, read_by_runtime(&container)).await;
                 drop(bundle);
             }
             let key = container.key();
@@ -144,6 +146,8 @@ impl Service {
         let told = record.phase;
         if told == Phase::Creating {
             let pid = (state.pid > 0).then_some(state.pid);
+            // Nobody is there to be refused; what is not in force is in the log.
+            let _ = self.enforce_created(container, pid);
             self.created(container, pid).await;
         }
         if state.status == "created" {

@@ -1,6 +1,10 @@
 //! Containers that were deleted without a word: by a wrapper that found no `nrid` while the next one was starting, or by a call of the bare runtime.
 
-use crate::{registry::Container, service::Service};
+use crate::{
+    record::{Caller, Phase},
+    registry::Container,
+    service::{DELETE_PATIENCE, Refusal, Service},
+};
 use std::{sync::Arc, time::Duration};
 
 /// How often it is looked for them. It costs a look at one directory for each container.
@@ -10,7 +14,34 @@ const FIRST_LOOK: Duration = Duration::from_millis(100);
 /// How often it is looked where the end is near.
 const SOON: Duration = Duration::from_millis(5);
 
+impl Container {
+    /// Whether the runtime that is to make it is at work, and does not know it yet: what another verb finds is not its end.
+    pub fn is_being_made(&self) -> bool {
+        let record = self.record();
+        record.phase == Phase::Creating && record.caller.is_some_and(Caller::is_alive) && !self.is_there()
+    }
+}
+
 impl Service {
+    /// Waits until the container that another process is making is there, or until nobody makes it any more.
+    ///
+    /// # Errors
+    /// It takes too long.
+    pub async fn wait_until_made(&self, container: &Container) -> Result<(), Refusal> {
+        let deadline = tokio::time::Instant::now() + DELETE_PATIENCE;
+        while container.is_being_made() {
+            if tokio::time::Instant::now() > deadline {
+                let pid = container.record().caller.map_or(0, |caller| caller.pid);
+                let why = format!(
+                    "process {pid} has been making a container of this id for long: wait for it, or end it"
+                );
+                return Err(Refusal::of(&container.key().id, why));
+            }
+            tokio::time::sleep(SOON).await;
+        }
+        Ok(())
+    }
+
     /// Looks for them for as long as it runs.
     pub async fn notice_gone(self: Arc<Self>) {
         let mut pause = FIRST_LOOK;

@@ -97,8 +97,10 @@ async fn connection(service: &Arc<Service>, mut channel: Channel) -> Result<(), 
                 std::future::pending::<()>().await;
             }
             message => tokio::select! {
-                done = work(service, &mut channel, message, fds) => done?,
+                // First: what plugins that are just being closed have not answered looks like their failure.
+                biased;
                 () = service.given_up() => return Err(FrameError::Closed),
+                done = work(service, &mut channel, message, fds) => done?,
             },
         }
     }
@@ -296,9 +298,16 @@ async fn run(
 async fn start(service: &Arc<Service>, channel: &mut Channel, key: &Key) -> Answer {
     let _lane = service.lane(key).await;
     let Some(container) = service.registry.get(key) else { return Ok(Some(Reply::Bypass)) };
+    if container.is_being_made() {
+        // As early for the runtime as for us.
+        return Ok(Some(Reply::Bypass));
+    }
     if container.record().phase == Phase::Creating {
         // An nrid before us did not hear of the end of its creation.
         service.settle(&container).await;
+        if let Err(refusal) = service.enforce_created(&container, None) {
+            return Ok(Some(refused(refusal)));
+        }
     }
     if container.record().process_is_gone() {
         service.stop_if_owed(&container).await;
@@ -376,6 +385,8 @@ async fn delete(service: &Arc<Service>, channel: &mut Channel, key: &Key) -> Ans
     container.set_deleting(false);
     // `checkpoint` removes a container by itself; a later delete fails, and yet there is nothing left.
     let gone = finished.is_some_and(|f| f.exit.success()) || !container.record().runtime.has(&key.id);
+    // What is not there yet may come, and whoever makes it settles it.
+    let gone = gone && !container.is_being_made();
     if !gone {
         return Ok(Some(Reply::Done));
     }
