@@ -127,7 +127,7 @@ impl Docker {
     #[track_caller]
     pub fn look_at(&self, container: &str) -> Look {
         let pid = self.out(&["inspect", "--format", "{{.State.Pid}}", container]);
-        Look(Process(pid.parse().unwrap_or_else(|e| panic!("{container}: {e}: {pid}"))))
+        Look::at(Process(pid.parse().unwrap_or_else(|e| panic!("{container}: {e}: {pid}"))))
     }
 
     /// Its directory.

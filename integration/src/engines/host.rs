@@ -93,7 +93,7 @@ impl Host {
 
     /// What the kernel says of a process of a container.
     pub fn look(&self, pid: u32) -> Look {
-        Look(Process(pid))
+        Look::at(Process(pid))
     }
 }
 
@@ -132,6 +132,18 @@ impl Look {
         });
         let path = path.unwrap_or_else(|| panic!("no {controller} in: {text}"));
         Path::new("/sys/fs/cgroup").join(if unified_cgroups() { "" } else { controller }).join(path)
+    }
+
+    /// The process of a container that was started. Runtimes may return before it has become the container's own program.
+    pub(crate) fn at(process: Process) -> Self {
+        wait_until("the container's own program", || {
+            let is_runtime = |program: PathBuf| {
+                let program = program.to_string_lossy().into_owned();
+                ["runc", "crun"].iter().any(|name| program.contains(name))
+            };
+            (!process.program().is_some_and(is_runtime)).then_some(())
+        });
+        Self(process)
     }
 
     /// The value of a variable in its environment.

@@ -144,7 +144,7 @@ impl Podman {
     #[track_caller]
     pub fn look_at(&self, container: &str) -> Look {
         let pid = self.inspect(container)["State"]["Pid"].as_u64().expect("a process id");
-        Look(Process(u32::try_from(pid).expect("a process id")))
+        Look::at(Process(u32::try_from(pid).expect("a process id")))
     }
 
     /// Its directory.

@@ -176,7 +176,13 @@ impl Inner {
         let Ready { plugin, end, service, process, found } = ready;
         let Admission { station, commit } = self.line.admit(&plugin);
         // A reload while it was registering has not seen it: whoever comes into line afterwards has what is configured now.
-        plugin.policy.set(self.config().policy(&plugin.id));
+        loop {
+            let config = self.config();
+            plugin.policy.set(config.policy(&plugin.id));
+            if Arc::ptr_eq(&config, &self.config()) {
+                break;
+            }
+        }
         // Requests that enter from now on wait behind this turn.
         let station = station.turn().await;
         self.watch(plugin.clone(), end, process, found);

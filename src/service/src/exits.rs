@@ -6,7 +6,11 @@ use crate::{
     service::{DELETE_PATIENCE, Service},
 };
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use std::{os::fd::OwnedFd, sync::Arc, time::Duration};
+use std::{
+    os::fd::OwnedFd,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 use tokio::io::unix::AsyncFd;
 
 /// How long the runtime's word of a start may come after the end of what it started.
@@ -146,8 +150,9 @@ impl Service {
         let told = record.phase;
         if told == Phase::Creating {
             let pid = (state.pid > 0).then_some(state.pid);
-            // Nobody is there to be refused; what is not in force is in the log.
-            let _ = self.enforce_created(container, pid);
+            // Who created it is not there to be refused: who starts it is.
+            let is_amiss = self.enforce_created(container, pid).is_err();
+            container.is_amiss.store(is_amiss, Ordering::SeqCst);
             self.created(container, pid).await;
         }
         if state.status == "created" {
@@ -171,7 +176,7 @@ impl Service {
 /// A runtime has read its document when it begins to keep a state.
 async fn read_by_runtime(container: &Container) {
     let record = container.record();
-    while !container.is_document_read() && !record.runtime.has(&record.key.id) {
+    while !container.is_document_read() && !container.is_gone() && !record.runtime.has(&record.key.id) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

@@ -3,6 +3,7 @@
 use crate::{
     cgroups, exec_marker,
     exits::Process,
+    keeper::Keeper,
     life::restore_document,
     record::{Caller, Phase, Record},
     registry::{Container, Registry},
@@ -12,7 +13,11 @@ use crate::{
 use nri_cgroup::settings;
 use nri_spec::changed;
 use serde_json::Value;
-use std::{collections::HashSet, path::Path, sync::Arc};
+use std::{
+    collections::HashSet,
+    path::Path,
+    sync::{Arc, atomic::Ordering},
+};
 
 /// A container of which nobody has compared the control groups with what plugins set.
 #[derive(Debug)]
@@ -24,7 +29,8 @@ pub struct Unchecked {
 /// What an update that was under way leaves to be done.
 #[derive(Debug, Default)]
 pub struct Settled {
-    made: bool,
+    /// It was made, and plugins wait for that.
+    tell: bool,
     /// It was made: the RDT group that threads are to be moved to.
     rdt_group: Option<String>,
     /// It was ours, and not made: what it had to set, part of which may hold.
@@ -51,6 +57,7 @@ pub async fn recall(registry: &Registry, dir: &Path) -> Vec<Unchecked> {
         }
         if record.pending.as_ref().is_some_and(|update| !update.caller.is_some_and(Caller::is_alive)) {
             let settled = settle_update(registry, &container);
+            note_pod_resources(registry, &container.record());
             unchecked.push(Unchecked { container: container.clone(), settled });
         }
         if record.process_is_gone() {
@@ -102,6 +109,16 @@ fn recall_pod(registry: &Registry, record: &Record) {
     }
 }
 
+/// The resources of a sandbox are its pod's.
+pub fn note_pod_resources(registry: &Registry, record: &Record) {
+    if record.sandbox {
+        let resources = record.container.linux.resources.clone();
+        registry.change_pod(&record.pod_id, |pod| {
+            pod.sandbox.linux.mut_or_insert_default().resources = resources
+        });
+    }
+}
+
 /// Decides whether an update that was under way has been made: by what the control groups hold of the runtime's part. What it cannot set was still to be written by
 /// us. The caller has the turn at the container.
 pub fn settle_update(registry: &Registry, container: &Container) -> Settled {
@@ -110,13 +127,19 @@ pub fn settle_update(registry: &Registry, container: &Container) -> Settled {
     let [before, after] = [&record.in_force, &update.laid.resources];
     let by_runtime = changed(&update_document(before), &update_document(after));
     let is_all_ours = by_runtime.as_object().is_none_or(serde_json::Map::is_empty);
-    let made = is_in_force(&record, after, &if is_all_ours { changed(before, after) } else { by_runtime });
+    let made = match (is_all_ours, update.caller) {
+        // The runtime had nothing to do.
+        (true, Some(_)) => true,
+        (true, None) => is_in_force(&record, after, &changed(before, after)),
+        (false, _) => is_in_force(&record, after, &by_runtime),
+    };
     tracing::info!(container = record.key.id, made, "an update was under way");
     let rdt_group = update.laid.rdt_class.clone().map(|(_, group)| group).filter(|_| made);
     let is_ours = update.caller.is_none();
     let tried = if is_ours && !made { changed(before, after) } else { Value::Null };
+    let tell = made && update.told;
     registry.change(container, |r| if made { r.complete(update) } else { r.pending = None });
-    Settled { made, rdt_group, tried }
+    Settled { tell, rdt_group, tried }
 }
 
 /// Whether the control groups hold a part of these resources; also if none of it can be seen there.
@@ -129,23 +152,32 @@ fn is_in_force(record: &Record, resources: &Value, part: &Value) -> bool {
     cgroups::compare(&plan).is_empty()
 }
 
-impl Service {
+impl Keeper {
     /// Compares the control groups with what plugins set, where the `nrid` that was to do so has ended.
-    pub fn check(&self, Unchecked { container, settled }: &Unchecked) {
-        self.check_settled(container, settled);
+    pub fn catch_up(&self, Unchecked { container, settled }: &Unchecked) {
+        let record = container.record();
+        if record.phase == Phase::Created && self.enforce_strictly(&record, &record.in_force).is_err() {
+            container.is_amiss.store(true, Ordering::SeqCst);
+        } else {
+            self.check_settled(container, settled);
+        }
     }
 
-    /// The same after an update.
+    /// The same after an update. The caller has the turn at the container, or nobody else is there yet.
     pub fn check_settled(&self, container: &Container, settled: &Settled) {
         let record = container.record();
-        self.keeper.enforce_with(&record, &record.in_force, &settled.tried);
-        let moved =
-            settled.rdt_group.as_ref().map_or(Ok(()), |group| self.keeper.move_to_rdt_group(&record, group));
+        if record.process_is_gone() {
+            return;
+        }
+        self.enforce_with(&record, &record.in_force, &settled.tried);
+        let moved = settled.rdt_group.as_ref().map_or(Ok(()), |group| self.move_to_rdt_group(&record, group));
         if let Err(error) = moved {
             tracing::error!(container = record.key.id, error, "not in force");
         }
     }
+}
 
+impl Service {
     /// Goes on where an `nrid` ended while a wrapper was updating the container.
     pub fn follow_update(self: &Arc<Self>, container: &Arc<Container>) {
         let Some(caller) = container.record().pending.and_then(|update| update.caller) else { return };
@@ -165,8 +197,8 @@ impl Service {
             let _turn = container.setting.lock().await;
             if container.record().pending.is_some() {
                 let settled = settle_update(&service.registry, &container);
-                service.check_settled(&container, &settled);
-                if settled.made {
+                service.keeper.check_settled(&container, &settled);
+                if settled.tell {
                     // Who was synchronized meanwhile knows the old values.
                     service.tell_settled(&container);
                 }

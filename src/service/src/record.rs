@@ -91,6 +91,9 @@ pub struct Pending {
     pub owners: FieldOwners,
     /// The wrapper that runs the runtime's `update`; none: we do.
     pub caller: Option<Caller>,
+    /// Plugins were asked, and are told when it has been made.
+    #[serde(default)]
+    pub told: bool,
 }
 
 /// A process, with what tells it from another of the same id.

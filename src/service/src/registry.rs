@@ -34,6 +34,8 @@ pub struct Container {
     document_read: AtomicBool,
     seen: AtomicBool,
     start_told: AtomicBool,
+    /// The runtime made it while nobody looked, and it does not hold what plugins set.
+    pub is_amiss: AtomicBool,
     /// The wrapper whose update is pending asks again: it has not had its answer, and its runtime has not been called.
     asked_again: Notify,
     process: Mutex<Option<Arc<Process>>>,
@@ -94,6 +96,7 @@ impl Container {
             document_read: AtomicBool::new(false),
             seen: AtomicBool::new(false),
             start_told: AtomicBool::new(false),
+            is_amiss: AtomicBool::new(false),
             asked_again: Notify::new(),
             process: Mutex::default(),
             oom: OnceLock::new(),

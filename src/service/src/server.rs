@@ -10,7 +10,11 @@ use crate::{
 };
 use nri_control::{Begin, Exit, Finished, FrameError, OsText, Reply, Request, Substitute, Verb};
 use nri_trust::Owners;
-use std::{io, os::fd::OwnedFd, sync::Arc};
+use std::{
+    io,
+    os::fd::OwnedFd,
+    sync::{Arc, atomic::Ordering},
+};
 use tokio::net::{UnixListener, UnixStream};
 
 /// Accepts connections until the service ends.
@@ -305,9 +309,6 @@ async fn start(service: &Arc<Service>, channel: &mut Channel, key: &Key) -> Answ
     if container.record().phase == Phase::Creating {
         // An nrid before us did not hear of the end of its creation.
         service.settle(&container).await;
-        if let Err(refusal) = service.enforce_created(&container, None) {
-            return Ok(Some(refused(refusal)));
-        }
     }
     if container.record().process_is_gone() {
         service.stop_if_owed(&container).await;
@@ -315,6 +316,13 @@ async fn start(service: &Arc<Service>, channel: &mut Channel, key: &Key) -> Answ
     // The runtime refuses it; plugins have heard of the start, or of the end already.
     if container.record().phase >= Phase::Running {
         return Ok(Some(Reply::Bypass));
+    }
+    if container.is_amiss.load(Ordering::SeqCst) {
+        let _turn = container.setting.lock().await;
+        if let Err(refusal) = service.enforce_created(&container, None) {
+            return Ok(Some(refused(refusal)));
+        }
+        container.is_amiss.store(false, Ordering::SeqCst);
     }
     if let Err(error) = service.starting(&container).await {
         return Ok(Some(refused(Refusal::of(&key.id, error))));
@@ -380,13 +388,14 @@ async fn delete(service: &Arc<Service>, channel: &mut Channel, key: &Key) -> Ans
     if lane.is_some() && container.record().process_is_gone() {
         service.stop_if_owed(&container).await;
     }
+    let was_there = container.is_there();
     container.set_deleting(true);
     let finished = proceed(channel, Substitute::default()).await;
     container.set_deleting(false);
     // `checkpoint` removes a container by itself; a later delete fails, and yet there is nothing left.
     let gone = finished.is_some_and(|f| f.exit.success()) || !container.record().runtime.has(&key.id);
     // What is not there yet may come, and whoever makes it settles it.
-    let gone = gone && !container.is_being_made();
+    let gone = gone && (was_there || !container.is_being_made());
     if !gone {
         return Ok(Some(Reply::Done));
     }

@@ -120,7 +120,8 @@ impl Keeper {
         self.check_wanted(&record, &wanted, &FieldOwners::default()).await?;
         let mut owners = record.owners.clone();
         by.owns(&mut owners, &update.container_id, &changed(&record.in_force, &wanted.resources));
-        let pending = Pending { asked: record.asked.clone(), laid: wanted.clone(), owners, caller: None };
+        let pending =
+            Pending { asked: record.asked.clone(), laid: wanted.clone(), owners, caller: None, told: false };
         let kept = self.registry.try_change(&container, |r| r.pending = Some(pending.clone()));
         kept.map_err(|e| e.to_string())?;
         let made = self.make(&record, &wanted).await;

@@ -125,6 +125,7 @@ pub async fn start(
     let registry = Arc::new(registry);
     let unchecked = recall(&registry, &dir).await;
     let keeper = Arc::new(Keeper::new(registry.clone(), &settings.config));
+    unchecked.iter().for_each(|one| keeper.catch_up(one));
     // Before we listen on the shared socket ourselves, which tells whose the shared plugins are.
     let ours = sockets::passes(&activation, Path::new(nri_config::PLUGIN_SOCKET));
     let plugin_dir = sharing::plugin_dir(&settings, ours);
@@ -158,7 +159,6 @@ pub async fn start(
         given_up: watch::channel(false).0,
         under_way: AtomicUsize::new(0),
     });
-    unchecked.iter().for_each(|one| service.check(one));
     for container in service.registry.all() {
         service.watch(&container);
         service.follow_caller(&container);

@@ -6,7 +6,7 @@ use crate::{
     enforce::Laid,
     life::about,
     owned,
-    recall::settle_update,
+    recall::{note_pod_resources, settle_update},
     record::{Caller, Key, Pending, Record},
     registry::Container,
     service::{Refusal, Service},
@@ -28,8 +28,6 @@ pub struct Update {
     container: Arc<Container>,
     /// What the record has after it.
     pending: Pending,
-    /// Whether plugins have heard of it.
-    told: bool,
     /// No other update of the container comes in between.
     _turn: OwnedMutexGuard<()>,
     /// How the runtime is to be called.
@@ -76,8 +74,8 @@ impl Service {
         if record.sandbox {
             let turn = self.agree_on_pod(&container, pod, requested).await.map_err(|e| refuse(&e))?;
             let laid = Laid::of(merged(&record.in_force, &request));
-            let pending = Pending { asked, laid, owners: record.owners, caller };
-            return self.begun(container, pending, true, turn, Substitute::default()).map(Some);
+            let pending = Pending { asked, laid, owners: record.owners, caller, told: true };
+            return self.begun(container, pending, turn, Substitute::default()).map(Some);
         }
         if !self.engine_nri.is_ours(&self.settings().config.engines, &record.maker).await {
             // Its engine's NRI was switched on after it was created: what our plugins set stays, but they have no say any more.
@@ -90,8 +88,8 @@ impl Service {
                 if ours { substitute(&in_force, arguments.others, &key.id) } else { Substitute::default() };
             let mut owners = record.owners;
             owned::pass_on(&mut owners, &request, None);
-            let pending = Pending { asked, laid: Laid::of(in_force), owners, caller };
-            return self.begun(container, pending, false, turn, substitute).map(Some);
+            let pending = Pending { asked, laid: Laid::of(in_force), owners, caller, told: false };
+            return self.begun(container, pending, turn, substitute).map(Some);
         }
         let event = UpdateContainerRequest {
             pod: Some(pod).into(),
@@ -142,8 +140,8 @@ impl Service {
         } else {
             Substitute::default()
         };
-        let pending = Pending { asked, laid: in_force, owners, caller };
-        self.begun(container, pending, true, turn, substitute).map(Some)
+        let pending = Pending { asked, laid: in_force, owners, caller, told: true };
+        self.begun(container, pending, turn, substitute).map(Some)
     }
 
     /// Keeps what is about to be made, so that a successor knows of it; what cannot be kept is not made.
@@ -151,13 +149,12 @@ impl Service {
         &self,
         container: Arc<Container>,
         pending: Pending,
-        told: bool,
         turn: OwnedMutexGuard<()>,
         substitute: Substitute,
     ) -> Result<Update, Refusal> {
         let kept = self.registry.try_change(&container, |r| r.pending = Some(pending.clone()));
         kept.map_err(|e| Refusal::of(&container.key().id, e))?;
-        Ok(Update { container, pending, told, _turn: turn, substitute })
+        Ok(Update { container, pending, _turn: turn, substitute })
     }
 
     /// Nobody tells whether the runtime has made the update: what the control groups hold counts.
@@ -166,8 +163,8 @@ impl Service {
         if update.container.record().in_force != update.pending.laid.resources {
             return self.take_back(update).await;
         }
-        self.check_settled(&update.container, &settled);
-        if update.told {
+        self.keeper.check_settled(&update.container, &settled);
+        if update.pending.told {
             self.tell_settled(&update.container);
         }
     }
@@ -234,7 +231,8 @@ impl Service {
     /// # Errors
     /// The control groups do not hold what plugins set, and cannot be made to.
     pub async fn updated(&self, update: Update) -> Result<(), Refusal> {
-        let Update { container, pending, told, .. } = update;
+        let Update { container, pending, .. } = update;
+        let told = pending.told;
         let (asked, owners) = (pending.asked.clone(), pending.owners.clone());
         let record = Record { asked, owners, ..container.record() };
         let mut enforced = self.keeper.enforce_strictly(&record, &pending.laid.resources);
@@ -243,7 +241,7 @@ impl Service {
         }
         // Also if something is not in force: it is what is wanted, and the next update tries again.
         let record = self.registry.change(&container, |r| r.complete(pending));
-        self.note_pod_resources(&record);
+        note_pod_resources(&self.registry, &record);
         let enforced = enforced.map_err(|e| Refusal::of(&record.key.id, e));
         if !told {
             return enforced;
@@ -252,19 +250,9 @@ impl Service {
         enforced
     }
 
-    /// Those of the sandbox are the pod's.
-    fn note_pod_resources(&self, record: &Record) {
-        if record.sandbox {
-            let resources = record.container.linux.resources.clone();
-            self.registry.change_pod(&record.pod_id, |pod| {
-                pod.sandbox.linux.mut_or_insert_default().resources = resources;
-            });
-        }
-    }
-
     /// Tells what is in force after an update that a former `nrid` began.
     pub fn tell_settled(&self, container: &Container) {
-        self.note_pod_resources(&container.record());
+        note_pod_resources(&self.registry, &container.record());
         self.tell_updated(container);
     }
 
