@@ -159,7 +159,7 @@ impl Service {
             return;
         }
         let status = container.process().and_then(|process| process.wait_status());
-        let oom_killed = container.was_oom_killed();
+        let oom_killed = container.was_oom_killed(status).await;
         let stopped = || {
             self.registry.change(container, |r| r.note_stopped(status, oom_killed));
         };

@@ -14,13 +14,16 @@ use std::{
     mem::MaybeUninit,
     os::fd::{AsRawFd, OwnedFd},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 use tokio::io::unix::AsyncFd;
 
 /// How long before the end of a group its limit must have been met for a kill to be likely.
 const RECENT: Duration = Duration::from_secs(2);
+
+/// How long the word of a group's end may come after the group is gone.
+const LINGER: Duration = Duration::from_millis(300);
 
 /// The counter in both files.
 const COUNTER: &str = "oom_kill";
@@ -50,6 +53,8 @@ struct Last {
     told: Option<Instant>,
     /// What the groups above counted then: version 2 only, where a group counts for those below it. The nearest first.
     above: Vec<(PathBuf, u64)>,
+    /// How often the kernel has told something of a group that was gone: version 1 only, where its end is told, too, some time after it.
+    after: u64,
     killed: bool,
 }
 
@@ -74,10 +79,18 @@ impl OomWatch {
         Self(Some(watch))
     }
 
-    /// Whether a kill was seen, or the control group counts one now.
-    pub fn killed(&self, record: &Record) -> bool {
-        // What was told last may not have been read yet.
-        self.0.as_ref().is_some_and(|watch| watch.look() == Some(true)) || killed(record)
+    /// Whether a kill was seen, or the control group counts one now. `status`: how the first process ended, if that is known.
+    pub async fn killed(&self, record: &Record, status: Option<i32>) -> bool {
+        if let Some(watch) = &self.0 {
+            // What was told last may not have been read yet.
+            if watch.look() != Some(true) && status.is_none_or(is_of_a_kill) {
+                watch.linger().await;
+            }
+            if watch.look() == Some(true) {
+                return true;
+            }
+        }
+        killed(record)
     }
 }
 
@@ -89,6 +102,18 @@ impl Watch {
         })?;
         let last = Mutex::new(Last { above: counter.above(), ..Last::default() });
         Ok(Self { counter, notifier, last })
+    }
+
+    /// Waits for what tells a kill from the end of the group, where only one of the two has been told.
+    async fn linger(&self) {
+        let deadline = Instant::now() + LINGER;
+        while self.look() != Some(true) && self.last().after == 1 && Instant::now() < deadline {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    fn last(&self) -> MutexGuard<'_, Last> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn watch(&self) -> io::Result<()> {
@@ -112,13 +137,18 @@ impl Watch {
     /// Reads what was told, and the counter; whether there was a kill, if that is certain.
     fn look(&self) -> Option<bool> {
         // What was told is read once: whoever reads it draws the conclusion before another one looks.
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last();
         let told = self.told();
         // In this order: a kill that comes in between is in the group's own count.
         let above = self.counter.above();
         let content = fs::read_to_string(self.counter.file());
-        // In version 1 the end of the group is told, too.
-        if told > u64::from(content.is_err() && matches!(self.counter, Counter::V1(_))) {
+        let met = if content.is_err() && matches!(self.counter, Counter::V1(_)) {
+            last.after += told;
+            told > 0 && last.after > 1
+        } else {
+            told > 0
+        };
+        if met {
             last.told = Some(Instant::now());
         }
         match &content {
@@ -157,6 +187,12 @@ impl Watch {
             }
         }
     }
+}
+
+/// Whether a process ended as one that was killed; a shell passes that on as an exit code.
+fn is_of_a_kill(status: i32) -> bool {
+    const KILL: i32 = libc::SIGKILL;
+    status & 0x7f == KILL || status >> 8 == 128 + KILL
 }
 
 /// Whether the control group, if it is still there, counts a kill.

@@ -90,7 +90,7 @@ pub async fn recall(registry: &Registry, dir: &Path) -> Vec<Unchecked> {
 }
 
 fn note_stopped(registry: &Registry, container: &Container) {
-    let oom_killed = container.was_oom_killed();
+    let oom_killed = crate::oom::killed(&container.record());
     registry.change(container, |r| r.note_stopped(None, oom_killed));
 }
 

@@ -135,9 +135,10 @@ impl Container {
     }
 
     /// Whether the kernel killed in it because of its memory limit.
-    pub fn was_oom_killed(&self) -> bool {
+    pub async fn was_oom_killed(&self, status: Option<i32>) -> bool {
         let record = self.record();
-        self.oom.get().map_or_else(|| oom::killed(&record), |watch| watch.killed(&record))
+        let Some(watch) = self.oom.get() else { return oom::killed(&record) };
+        watch.killed(&record, status).await
     }
 
     /// Whether plugins have heard of its start, and agreed. A start that was cut short may be tried again; it is told once.
