@@ -31,6 +31,25 @@ fn exists(path: &Path) -> Option<()> {
     path.exists().then_some(())
 }
 
+/// Makes a call, in the middle of which `nrid` is killed and succeeded; then the runtime goes on.
+fn succeeded(node: &Node, runtime: &Runtime, arguments: &[&str], meanwhile: impl FnOnce()) {
+    thread::scope(|scope| {
+        let called = scope.spawn(|| {
+            let mut command = node.wrapper_of(runtime);
+            command.args(arguments);
+            node.run(command)
+        });
+        wait_until("the runtime", || exists(&node.path("working")));
+        let nrid = node.nrid().unwrap();
+        nrid.signal(Signal::KILL);
+        wait_until("the end of nrid", || (!nrid.is_alive()).then_some(()));
+        node.ctl(&["start"]).success();
+        meanwhile();
+        fs::write(node.path("go"), "").unwrap();
+        called.join().unwrap().success();
+    });
+}
+
 #[test]
 fn while_a_runtime_is_at_work() {
     for_each_runtime("succession", |runtime| {
@@ -40,20 +59,9 @@ fn while_a_runtime_is_at_work() {
         let id = node.id("c");
         let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
         let original = bundle.bytes();
-        thread::scope(|scope| {
-            let created = scope.spawn(|| {
-                let mut command = node.wrapper_of(&slow);
-                command.args(["create", "--bundle"]).arg(bundle.dir()).arg(&id);
-                node.run(command)
-            });
-            wait_until("the runtime", || exists(&node.path("working")));
-            let nrid = node.nrid().unwrap();
-            nrid.signal(Signal::KILL);
-            wait_until("the end of nrid", || (!nrid.is_alive()).then_some(()));
-            node.ctl(&["start"]).success();
+        let call = ["create", "--bundle", bundle.dir().to_str().unwrap(), &id];
+        succeeded(&node, &slow, &call, || {
             assert_ne!(bundle.bytes(), original, "what the runtime is about to read stays");
-            fs::write(node.path("go"), "").unwrap();
-            created.join().unwrap().success();
         });
         node.call(&["start", &id]).success();
         node.call(&["delete", "--force", &id]).success();
@@ -116,20 +124,7 @@ fn while_an_update_is_made() {
         let bundle = bundle.arguments(&["/bin/sleep", "1000"]).make();
         node.create(&bundle, &id).success();
         node.call(&["start", &id]).success();
-        thread::scope(|scope| {
-            let updated = scope.spawn(|| {
-                let mut command = node.wrapper_of(&slow);
-                command.args(["update", "--memory", "100663296", &id]);
-                node.run(command)
-            });
-            wait_until("the runtime", || exists(&node.path("working")));
-            let nrid = node.nrid().unwrap();
-            nrid.signal(Signal::KILL);
-            wait_until("the end of nrid", || (!nrid.is_alive()).then_some(()));
-            node.ctl(&["start"]).success();
-            fs::write(node.path("go"), "").unwrap();
-            updated.join().unwrap().success();
-        });
+        succeeded(&node, &slow, &["update", "--memory", "100663296", &id], || ());
         node.call(&["update", "--pids-limit", "40", &id]).success();
         let limit = node.cgroup_file(&id, "memory", "memory.limit_in_bytes", "memory.max");
         assert_eq!(limit.trim(), "100663296", "an older value has not come back");
@@ -158,20 +153,7 @@ fn and_what_no_runtime_sets_is_set() {
         let bundle = bundle.arguments(&["/bin/sleep", "1000"]).make();
         node.create(&bundle, &id).success();
         node.call(&["start", &id]).success();
-        thread::scope(|scope| {
-            let updated = scope.spawn(|| {
-                let mut command = node.wrapper_of(&slow);
-                command.args(["update", "--memory", "100663296", &id]);
-                node.run(command)
-            });
-            wait_until("the runtime", || exists(&node.path("working")));
-            let nrid = node.nrid().unwrap();
-            nrid.signal(Signal::KILL);
-            wait_until("the end of nrid", || (!nrid.is_alive()).then_some(()));
-            node.ctl(&["start"]).success();
-            fs::write(node.path("go"), "").unwrap();
-            updated.join().unwrap().success();
-        });
+        succeeded(&node, &slow, &["update", "--memory", "100663296", &id], || ());
         journal.wait_for("PostUpdateContainer", &id);
         let file = |name: &str| node.cgroup_file(&id, "memory", name, name).trim().to_owned();
         assert_eq!(file("memory.swappiness"), "5");
@@ -212,20 +194,9 @@ exec '{real}' "$@"
         write_program(&path, &text);
         let wrong = Runtime { name: runtime.name, path };
         let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
-        thread::scope(|scope| {
-            let created = scope.spawn(|| {
-                let mut command = node.wrapper_of(&wrong);
-                command.args(["create", "--bundle"]).arg(bundle.dir()).arg(&id);
-                node.run(command)
-            });
-            wait_until("the runtime", || exists(&node.path("working")));
+        let call = ["create", "--bundle", bundle.dir().to_str().unwrap(), &id];
+        succeeded(&node, &wrong, &call, || {
             assert_eq!(node.cgroup_file(&id, "pids", "pids.max", "pids.max").trim(), "55");
-            let nrid = node.nrid().unwrap();
-            nrid.signal(Signal::KILL);
-            wait_until("the end of nrid", || (!nrid.is_alive()).then_some(()));
-            node.ctl(&["start"]).success();
-            fs::write(node.path("go"), "").unwrap();
-            created.join().unwrap().success();
         });
         node.call(&["start", &id]).success();
         assert_eq!(node.cgroup_file(&id, "pids", "pids.max", "pids.max").trim(), "77");
