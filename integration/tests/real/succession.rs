@@ -182,7 +182,8 @@ case " $* " in
   *' create '*)
     '{real}' "$@"; e=$?
     echo 55 > '{file}'
-    cat '{file}' > '{working}'; while [ ! -e '{go}' ]; do sleep 0.02; done
+    set=$(cat '{file}')
+    echo "$set" > '{working}'; while [ ! -e '{go}' ]; do sleep 0.02; done
     exit $e ;;
 esac
 exec '{real}' "$@"
