@@ -3,13 +3,15 @@
 use clap::Parser;
 use nri_adaptation::launcher;
 use nrid::{
-    activation::{Activation, Notify},
-    background,
-    log::{self, Log},
-    look,
-    restart::Handover,
-    settings::Settings,
-    start, state_dir,
+    daemon::{
+        background,
+        log::{self, Log},
+        restart::Handover,
+        settings::Settings,
+        start, state_dir,
+        systemd::{Activation, Notify},
+    },
+    host::path_probe,
 };
 use std::{
     io::Write,
@@ -47,8 +49,8 @@ fn main() -> ExitCode {
     if arguments.next().is_some_and(|first| first == launcher::ARGUMENT) {
         return launcher::run(arguments);
     }
-    if std::env::args_os().nth(1).is_some_and(|first| first == look::ARGUMENT) {
-        return look::run();
+    if std::env::args_os().nth(1).is_some_and(|first| first == path_probe::ARGUMENT) {
+        return path_probe::run();
     }
     // Before anything else has a descriptor or a thread.
     let activation = Activation::take();

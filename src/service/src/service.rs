@@ -1,16 +1,15 @@
 //! The service: what all requests share. What each of them does stands in the file of its name.
 
 use crate::{
-    claims::Claims,
-    engine_nri::EngineNri,
-    keeper::Keeper,
-    log::Log,
-    look::Looks,
-    record::Key,
-    registry::{LaneGuard, Registry},
-    restart::Program,
-    settings::Settings,
-    sharing::SharedPlugins,
+    daemon::{log::Log, restart::Program, settings::Settings, sharing::SharedPlugins},
+    engine::own_nri::EngineNri,
+    host::path_probe::Looks,
+    resources::keeper::Keeper,
+    state::{
+        claims::Claims,
+        record::Key,
+        registry::{LaneGuard, Registry},
+    },
 };
 use nri_adaptation::Adaptation;
 use std::{

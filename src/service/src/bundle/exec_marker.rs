@@ -1,0 +1,207 @@
+//! What `exec` has to know: the environment and rlimits that a container's document got beyond what its engine wrote. Engines make the process of an
+//! `exec` from their own document, so the wrapper lays these into it. No marker, no work for the wrapper.
+
+use crate::state::record::Key;
+use nri_control::{ExecChanges, ExecMarker, ExecRlimit, ExecVariable};
+use nri_spec::Document;
+use serde_json::Value;
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{Mutex, PoisonError},
+};
+
+/// The difference of two documents' processes, as far as an `exec` shares it.
+pub fn changes(original: &Document, adjusted: &Document) -> ExecChanges {
+    ExecChanges { env: env_changes(original, adjusted), rlimits: rlimit_changes(original, adjusted) }
+}
+
+fn env_changes(original: &Document, adjusted: &Document) -> Vec<ExecVariable> {
+    let (before, after) = (variables(original), variables(adjusted));
+    let names = after.keys().chain(before.keys().filter(|n| !after.contains_key(*n)));
+    names
+        .filter(|name| before.get(*name) != after.get(*name))
+        .map(|name| ExecVariable {
+            name: (*name).to_owned(),
+            engine: before.get(name).map(|v| (*v).to_owned()),
+            value: after.get(name).map(|v| (*v).to_owned()),
+        })
+        .collect()
+}
+
+fn variables(document: &Document) -> BTreeMap<&str, &str> {
+    document.env().into_iter().filter_map(|v| v.split_once('=')).collect()
+}
+
+fn rlimit_changes(original: &Document, adjusted: &Document) -> Vec<ExecRlimit> {
+    let (before, after) = (rlimits(original), rlimits(adjusted));
+    let mut alike: HashMap<_, Vec<&Value>> = HashMap::new();
+    let mut kinds = HashMap::new();
+    for old in before {
+        alike.entry(likeness(old)).or_default().push(old);
+        // Of several of a kind the first one counts.
+        kinds.entry(old.get("type")).or_insert(old);
+    }
+    let stood = |new: &Value| {
+        alike.get(&likeness(new)).is_some_and(|olds| olds.iter().any(|old| nri_spec::same(old, new)))
+    };
+    after
+        .iter()
+        .filter(|new| !stood(new))
+        .map(|new| ExecRlimit {
+            engine: kinds.get(&new.get("type")).map(|old| (*old).clone()),
+            value: new.clone(),
+        })
+        .collect()
+}
+
+fn rlimits(document: &Document) -> &[Value] {
+    document.get(&["process", "rlimits"]).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// Equal for all that are the same, and hardly ever for others: limits are numbers, which count by value.
+fn likeness(rlimit: &Value) -> (Option<&str>, [Option<u64>; 2]) {
+    // Zero has two signs.
+    let number = |key| rlimit.get(key).and_then(Value::as_f64).map(|n| (n + 0.0).to_bits());
+    (rlimit.get("type").and_then(Value::as_str), [number("hard"), number("soft")])
+}
+
+/// Removes a container's part of the marker file.
+pub fn forget(state_dir: &std::path::Path, key: &Key) {
+    if let Err(error) = set(state_dir, &key.id, &key.root, None) {
+        tracing::warn!(%error, container = key.id, "marker for exec");
+    }
+}
+
+/// Writes, replaces or removes a container's part of the marker file.
+///
+/// # Errors
+/// The file cannot be written; the old one still stands.
+pub fn set(
+    state_dir: &std::path::Path,
+    id: &str,
+    root: &std::path::Path,
+    changes: Option<ExecChanges>,
+) -> std::io::Result<()> {
+    // A file is of all containers of this id, each below its own root.
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let path = ExecMarker::path(state_dir, id);
+    let mut marker = match std::fs::read(&path) {
+        Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_default(),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => ExecMarker::default(),
+        Err(e) => return Err(e),
+    };
+    let root = nri_control::OsText::from(root.as_os_str());
+    marker.containers.retain(|c| c.root != root);
+    if let Some(changes) = changes.filter(|c| !c.is_empty()) {
+        marker.containers.push(nri_control::ExecContainer { root, changes });
+    }
+    if marker.containers.is_empty() {
+        return match std::fs::remove_file(&path) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e),
+            _ => Ok(()),
+        };
+    }
+    crate::state::store::write_json(&path, &marker)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn only_what_differs_and_both_values() {
+        let document = |env: Value, rlimits: Value| {
+            Document::from_value(json!({"ociVersion": "1.0.2", "process": {"env": env, "rlimits": rlimits}}))
+                .unwrap()
+        };
+        let nofile = |n: u64| json!({"type": "RLIMIT_NOFILE", "hard": n, "soft": n});
+        let original = document(json!(["A=1", "B=2", "C=3"]), json!([nofile(1)]));
+        let adjusted = document(json!(["A=1", "B=9", "D=4"]), json!([nofile(2)]));
+        let changes = changes(&original, &adjusted);
+        let env: Vec<_> =
+            changes.env.iter().map(|v| (v.name.as_str(), v.engine.as_deref(), v.value.as_deref())).collect();
+        assert_eq!(env, [("B", Some("2"), Some("9")), ("D", None, Some("4")), ("C", Some("3"), None)]);
+        assert_eq!(changes.rlimits, [ExecRlimit { engine: Some(nofile(1)), value: nofile(2) }]);
+        assert!(super::changes(&original, &original).is_empty());
+    }
+
+    fn with_rlimits(rlimits: Vec<Value>) -> Document {
+        Document::from_value(json!({"ociVersion": "1.0.2", "process": {"rlimits": rlimits}})).unwrap()
+    }
+
+    #[test]
+    fn thousands_of_rlimits() {
+        let limit = |n: u64, hard: u64| json!({"type": format!("RLIMIT_{n}"), "hard": hard, "soft": n});
+        let changed = |n: &u64| n.is_multiple_of(3);
+        let original = with_rlimits((0..5000).map(|n| limit(n, n)).collect());
+        // In another order, some with other limits, some in other words, and as many new ones.
+        let spelled = |n: u64| match changed(&n) {
+            true => limit(n, n + 1),
+            false => {
+                serde_json::from_str(&format!(r#"{{"soft": {n}.0, "hard": {n}0e-1, "type": "RLIMIT_{n}"}}"#))
+                    .unwrap()
+            }
+        };
+        let adjusted = with_rlimits((0..10000).rev().map(spelled).collect());
+        let expected: Vec<_> = (0..10000)
+            .rev()
+            .filter(|n| *n >= 5000 || changed(n))
+            .map(|n| ExecRlimit { engine: (n < 5000).then(|| limit(n, n)), value: spelled(n) })
+            .collect();
+        assert_eq!(rlimit_changes(&original, &adjusted), expected);
+    }
+
+    #[test]
+    fn rlimits_of_one_kind_and_odd_ones() {
+        let limit = |hard: &str| {
+            serde_json::from_str::<Value>(&format!(r#"{{"type": "A", "hard": {hard}, "soft": 0}}"#)).unwrap()
+        };
+        // The last two differ beyond what a float holds.
+        let texts = ["1", "2", "18446744073709551615", "18446744073709551614"];
+        let original = with_rlimits(texts[..3].iter().map(|t| limit(t)).collect());
+        let adjusted = with_rlimits(texts.iter().rev().map(|t| limit(t)).chain([limit("-0.0")]).collect());
+        let change = |hard| ExecRlimit { engine: Some(limit("1")), value: limit(hard) };
+        assert_eq!(rlimit_changes(&original, &adjusted), [change(texts[3]), change("-0.0")]);
+        let zero = with_rlimits(vec![limit("0")]);
+        assert!(rlimit_changes(&zero, &with_rlimits(vec![limit("-0.0")])).is_empty());
+        let odd = with_rlimits(vec![json!(1), json!({"type": 7}), json!({"hard": 1})]);
+        assert!(rlimit_changes(&odd, &odd).is_empty());
+        let engine = |value: Value| rlimit_changes(&odd, &with_rlimits(vec![value])).remove(0).engine;
+        assert_eq!(engine(json!({"type": 7, "hard": 1})), Some(json!({"type": 7})));
+        assert_eq!(engine(json!({"soft": 1})), Some(json!(1)));
+        assert_eq!(engine(json!({"type": "A"})), None);
+    }
+
+    #[test]
+    fn two_roots_share_a_file_and_leave_it() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("exec")).unwrap();
+        let change = || {
+            let variable = ExecVariable { name: "A".into(), engine: None, value: Some("1".into()) };
+            Some(ExecChanges { env: vec![variable], rlimits: Vec::new() })
+        };
+        let path = ExecMarker::path(dir.path(), "c");
+        set(dir.path(), "c", "/a".as_ref(), change()).unwrap();
+        set(dir.path(), "c", "/b".as_ref(), change()).unwrap();
+        set(dir.path(), "c", "/a".as_ref(), None).unwrap();
+        let marker: ExecMarker = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+        assert_eq!(marker.containers.len(), 1);
+        set(dir.path(), "c", "/b".as_ref(), Some(ExecChanges::default())).unwrap();
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn the_longest_id_has_a_marker() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("exec")).unwrap();
+        let variable = ExecVariable { name: "A".into(), engine: None, value: Some("1".into()) };
+        let id = "x".repeat(255);
+        let changes = ExecChanges { env: vec![variable], rlimits: Vec::new() };
+        set(dir.path(), &id, "/a".as_ref(), Some(changes)).unwrap();
+        assert!(ExecMarker::path(dir.path(), &id).exists());
+        set(dir.path(), &id, "/a".as_ref(), None).unwrap();
+        assert_eq!(std::fs::read_dir(dir.path().join("exec")).unwrap().count(), 0);
+    }
+}

@@ -1,0 +1,44 @@
+//! What `nrictl status` shows.
+
+use crate::{daemon::restart::Program, service::Service};
+use nri_adaptation::Origin;
+use nri_config::Mode;
+use nri_control::{OsText, PluginStatus, Status};
+
+impl Service {
+    /// The present state.
+    pub async fn status(&self) -> Status {
+        let settings = self.settings();
+        let (pods, containers) = self.registry.counts();
+        let plugins = self.adaptation.plugins().into_iter().map(|plugin| PluginStatus {
+            name: plugin.id.as_ref().map_or_else(String::new, ToString::to_string),
+            launched: matches!(plugin.origin, Origin::Launched(_)),
+            pid: plugin.pid,
+            state: format!("{:?}", plugin.state).to_lowercase(),
+            last_error: plugin.last_error,
+            events: plugin.events.iter().map(|e| format!("{e:?}")).collect(),
+        });
+        Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            uptime: self.started.elapsed().as_secs(),
+            config: settings.file.as_ref().map(|f| OsText::from(f.as_os_str())),
+            sockets: self.plugin_sockets.iter().map(|s| OsText::from(s.as_os_str())).collect(),
+            plugins: plugins.collect(),
+            plugin_dir: self.launches().map(|dir| OsText::from(dir.as_os_str())),
+            pods,
+            containers,
+            config_digest: settings.digest.clone(),
+            mode: match settings.config.mode {
+                Mode::Apply => "apply",
+                Mode::Shadow => "shadow",
+            }
+            .to_owned(),
+            due: self.due().await,
+            program: self.program.as_ref().map(|p| OsText::from(p.path.as_os_str())),
+            program_replaced: self.program.as_ref().is_some_and(Program::is_replaced),
+            restart_error: self.program.as_ref().and_then(Program::error),
+            idle_policies: self.adaptation.idle_policies().await,
+        }
+    }
+}

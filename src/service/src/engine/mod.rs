@@ -1,0 +1,7 @@
+//! The container engine: its own NRI, and names and pods that only its API or files have.
+
+pub mod containerd;
+pub mod grpc;
+pub mod infra;
+pub mod names;
+pub mod own_nri;

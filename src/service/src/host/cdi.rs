@@ -1,0 +1,181 @@
+//! CDI devices: their specifications as they stand on this host, read when a plugin injects a device, and only then.
+//!
+//! What a specification means is decided in `nri_spec::cdi`. Nothing is cached: a few small files are read faster than anybody could tell
+//! whether they have changed. A file that cannot be used matters for its devices only, and is told of in the log and where a device is
+//! missing. Start from [`Devices::read`].
+
+use crate::host::{error_chain::chain, structured};
+use nri_spec::cdi::{CdiError, DeviceNode, Edits, Registry, SpecFile};
+use nri_spec::{ApplyError, CdiResolver};
+use serde_json::Value;
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
+
+/// Specification files of a directory, at most: more is a mistake, and each creation would pay for it.
+const MAX_FILES: usize = 1000;
+
+/// The devices of this host.
+#[derive(Debug, Default)]
+pub struct Devices {
+    registry: Registry,
+    broken: Vec<String>,
+}
+
+impl Devices {
+    /// Reads the specifications in these directories, of which later ones overrule earlier ones. One that does not exist is empty.
+    pub fn read(dirs: &[PathBuf]) -> Self {
+        let (mut files, mut broken) = (Vec::new(), Vec::new());
+        for (priority, dir) in dirs.iter().enumerate() {
+            let paths = match specifications(dir) {
+                Ok(paths) => paths,
+                Err(error) => {
+                    broken.push(format!("{}: {error}", dir.display()));
+                    continue;
+                }
+            };
+            for path in paths {
+                match structured::read(&path) {
+                    Ok(document) => files.push(SpecFile {
+                        path: path.display().to_string(),
+                        priority,
+                        document: with_text_names(document),
+                    }),
+                    Err(error) => broken.push(error.to_string()),
+                }
+            }
+        }
+        let registry = Registry::new(files);
+        broken.extend(registry.errors().iter().map(|e| chain(e)));
+        Self { registry, broken }
+    }
+
+    /// Where these devices' nodes are on the host; none for devices that do not resolve, which is told when they are applied.
+    pub fn nodes(&self, names: &[&str]) -> Vec<String> {
+        let edits = self.registry.resolve(names).unwrap_or_default();
+        let path = |node: DeviceNode| if node.host_path.is_empty() { node.path } else { node.host_path };
+        edits.into_iter().flat_map(|edit| edit.device_nodes).map(path).collect()
+    }
+
+    /// What was left out, and why.
+    pub fn broken(&self) -> &[String] {
+        &self.broken
+    }
+
+    /// An error of applying, with the files that may have had what is missing.
+    pub fn explain(&self, error: &ApplyError) -> String {
+        let told = chain(error);
+        match error {
+            ApplyError::Cdi(CdiError::Unresolvable { .. }) if !self.broken.is_empty() => {
+                format!("{told}; left out: {}", self.broken.join(", "))
+            }
+            _ => told,
+        }
+    }
+}
+
+impl CdiResolver for Devices {
+    fn resolve(&self, names: &[&str]) -> Result<Vec<Edits>, CdiError> {
+        self.registry.resolve(names)
+    }
+}
+
+/// Specification files of a directory, sorted; other files, and folders, are none.
+fn specifications(dir: &Path) -> io::Result<Vec<PathBuf>> {
+    let entries = match std::fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(e),
+    };
+    let mut paths = Vec::new();
+    for entry in entries {
+        let path = entry?.path();
+        let named = path.extension().is_some_and(|e| e == "json" || e == "yaml");
+        if named && !path.is_dir() {
+            paths.push(path);
+        }
+        if paths.len() > MAX_FILES {
+            return Err(io::Error::other(format!("more than {MAX_FILES} specifications")));
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+/// Names of devices as text: the usual readers take `name: 0` in YAML for the name "0".
+fn with_text_names(mut document: Value) -> Value {
+    let devices = document.get_mut("devices").and_then(Value::as_array_mut).into_iter().flatten();
+    for name in devices.filter_map(|d| d.get_mut("name")) {
+        if let Value::Number(number) = name {
+            *name = number.to_string().into();
+        }
+    }
+    document
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn device(name: &str, variable: &str) -> String {
+        format!("- name: {name}\n  containerEdits:\n    env: [{variable}]\n")
+    }
+
+    fn spec(devices: &[String]) -> String {
+        format!("cdiVersion: 0.5.0\nkind: example.org/thing\ndevices:\n{}", devices.concat())
+    }
+
+    fn variables(devices: &Devices, name: &str) -> Result<Vec<String>, String> {
+        let edits = devices.resolve(&[name]).map_err(|e| devices.explain(&e.into()))?;
+        Ok(edits.into_iter().flat_map(|e| e.env).collect())
+    }
+
+    #[test]
+    fn both_formats_and_later_directories_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let dirs = ["etc", "run", "missing"].map(|d| dir.path().join(d));
+        dirs[..2].iter().for_each(|d| fs::create_dir(d).unwrap());
+        fs::write(dirs[0].join("a.yaml"), spec(&[device("0", "A=etc"), device("all", "B=etc")])).unwrap();
+        let json = r#"{"cdiVersion": "0.5.0", "kind": "example.org/thing", "devices": [{"name": "all", "containerEdits": {"env": ["B=run"]}}]}"#;
+        fs::write(dirs[1].join("a.json"), json).unwrap();
+        fs::write(dirs[1].join("notes.txt"), "none of ours").unwrap();
+        fs::create_dir(dirs[1].join("dir.yaml")).unwrap();
+        let devices = Devices::read(&dirs);
+        assert_eq!(devices.broken(), [""; 0]);
+        assert_eq!(variables(&devices, "example.org/thing=0"), Ok(vec!["A=etc".to_owned()]));
+        assert_eq!(variables(&devices, "example.org/thing=all"), Ok(vec!["B=run".to_owned()]));
+    }
+
+    #[test]
+    fn a_broken_file_matters_for_its_devices_only() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("a.yaml"), spec(&[device("good", "A=1")])).unwrap();
+        fs::write(dir.path().join("b.yaml"), "a: 1\na: 2\n").unwrap();
+        fs::write(dir.path().join("c.yaml"), spec(&[device("bad", "novalue")])).unwrap();
+        std::os::unix::fs::symlink("/nowhere", dir.path().join("d.json")).unwrap();
+        let devices = Devices::read(&[dir.path().to_owned()]);
+        assert_eq!(variables(&devices, "example.org/thing=good"), Ok(vec!["A=1".to_owned()]));
+        let d = dir.path().display();
+        assert_eq!(
+            variables(&devices, "example.org/thing=bad").unwrap_err(),
+            format!(
+                "cannot inject CDI devices: no CDI specification defines example.org/thing=bad; left out: \
+                 {d}/b.yaml: not valid YAML: line 2, column 4: the key \"a\" is there twice, \
+                 {d}/d.json: No such file or directory (os error 2), \
+                 CDI specification {d}/c.yaml: env \"novalue\" is not of the form NAME=value"
+            )
+        );
+    }
+
+    #[test]
+    fn too_many_files_are_a_mistake() {
+        let dir = tempfile::tempdir().unwrap();
+        for i in 0..=MAX_FILES {
+            fs::write(dir.path().join(format!("{i}.json")), "").unwrap();
+        }
+        let devices = Devices::read(&[dir.path().to_owned()]);
+        assert!(devices.broken()[0].ends_with("more than 1000 specifications"), "{:?}", devices.broken());
+    }
+}

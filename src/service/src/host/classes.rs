@@ -1,0 +1,278 @@
+//! Block I/O and RDT classes: what the names that plugins use stand for on this host.
+//!
+//! The files are read when a plugin names a class, and only then, so that a change counts from the next creation on, and a broken file matters to
+//! those who use it. Control groups of resctrl are not made here. Start from [`Resolved::of`].
+
+mod devices;
+
+pub use devices::{Disks, InvalidPattern};
+
+use crate::host::structured::{self, FileError};
+use nri_api::proto::LinuxResources;
+use nri_config::ClassSettings;
+use nri_spec::{blockio, rdt_class};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+/// Where the kernel shows the control groups of RDT.
+pub const RESCTRL: &str = "/sys/fs/resctrl";
+
+/// Its entries that are no control groups.
+const NO_GROUPS: [&str; 3] = ["info", "mon_data", "mon_groups"];
+
+/// A class that cannot be resolved.
+#[derive(Debug, thiserror::Error)]
+pub enum ClassError {
+    /// There is no configuration to look it up in.
+    #[error("{field} {name:?}: no classes are configured ([{section}] config_file)")]
+    NotConfigured {
+        /// `block I/O class` or `RDT class`.
+        field: &'static str,
+        /// Its name.
+        name: String,
+        /// Section of the configuration.
+        section: &'static str,
+    },
+    /// Nothing defines it.
+    #[error("unknown {field} {name:?}: {} has {}", file.display(), if known.is_empty() { "none" } else { known })]
+    Unknown {
+        /// `block I/O class` or `RDT class`.
+        field: &'static str,
+        /// Its name.
+        name: String,
+        /// Where it was looked for.
+        file: PathBuf,
+        /// The classes that are there, separated by commas.
+        known: String,
+    },
+    /// The file cannot be read.
+    #[error("{field} {name:?}: {source}")]
+    File {
+        /// `block I/O class` or `RDT class`.
+        field: &'static str,
+        /// Its name.
+        name: String,
+        /// The file, and what is wrong with it.
+        #[source]
+        source: FileError,
+    },
+    /// The file does not have the form of a configuration of classes.
+    #[error("{field} {name:?}: {}: {}", file.display(), crate::host::error_chain::chain(&**source))]
+    Content {
+        /// `block I/O class` or `RDT class`.
+        field: &'static str,
+        /// Its name.
+        name: String,
+        /// The file.
+        file: PathBuf,
+        /// What is wrong with it.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+/// Where classes come from.
+#[derive(Debug, Clone)]
+pub struct Sources<'a> {
+    /// `[blockio]`
+    pub blockio: &'a ClassSettings,
+    /// `[rdt]`
+    pub rdt: &'a ClassSettings,
+    /// Mount point of resctrl, whose control groups are the classes where no file is configured.
+    pub resctrl: &'a Path,
+}
+
+/// The classes of an adjustment, resolved.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Resolved {
+    /// `linux.resources.blockIO`, if a class was named.
+    pub blockio: Option<Value>,
+    /// `linux.intelRdt`, if a class was named.
+    pub rdt: Option<Value>,
+}
+
+impl Resolved {
+    /// Resolves what is named; the empty name, which takes a container out of any class, needs nothing.
+    ///
+    /// # Errors
+    /// A class that nothing defines, or a file that cannot be used.
+    pub fn of(resources: &LinuxResources, sources: &Sources<'_>) -> Result<Self, ClassError> {
+        let name = |class: Option<&nri_api::proto::OptionalString>| {
+            class.map(|c| c.value.clone()).filter(|name| !name.is_empty())
+        };
+        let blockio = name(resources.blockio_class.as_ref());
+        let rdt = name(resources.rdt_class.as_ref());
+        Ok(Self {
+            blockio: blockio.map(|name| resolve_blockio(&name, sources)).transpose()?,
+            rdt: rdt.map(|name| resolve_rdt(&name, sources)).transpose()?,
+        })
+    }
+}
+
+fn resolve_blockio(name: &str, sources: &Sources<'_>) -> Result<Value, ClassError> {
+    let lookup = Lookup { field: "block I/O class", section: "blockio", name };
+    let (file, config) = lookup.read(sources.blockio)?;
+    let classes = blockio::Classes::parse(&config).map_err(|e| lookup.content(file, e))?;
+    let disks = Disks::default();
+    let resolved = classes.resolve(name, &disks);
+    if let Some(wrong) = disks.into_error() {
+        return Err(lookup.content(file, wrong));
+    }
+    resolved.ok_or_else(|| lookup.unknown(file, classes.names()))
+}
+
+fn resolve_rdt(name: &str, sources: &Sources<'_>) -> Result<Value, ClassError> {
+    let lookup = Lookup { field: "RDT class", section: "rdt", name };
+    let groups;
+    let (file, config) = if sources.rdt.config_file.is_some() {
+        lookup.read(sources.rdt)?
+    } else {
+        groups = control_groups(sources.resctrl).ok_or_else(|| lookup.not_configured())?;
+        (sources.resctrl, groups)
+    };
+    let classes = rdt_class::Classes::parse(&config).map_err(|e| lookup.content(file, e))?;
+    classes.resolve(name).ok_or_else(|| lookup.unknown(file, classes.names()))
+}
+
+/// The control groups that exist, as a configuration; none where resctrl is not mounted.
+fn control_groups(resctrl: &Path) -> Option<Value> {
+    if !resctrl.join("schemata").exists() {
+        return None;
+    }
+    let mut classes = serde_json::Map::new();
+    for entry in std::fs::read_dir(resctrl).ok()?.flatten() {
+        let name = entry.file_name().into_string().ok();
+        if let Some(name) = name.filter(|n| !NO_GROUPS.contains(&n.as_str()) && entry.path().is_dir()) {
+            classes.insert(name, json!({}));
+        }
+    }
+    Some(json!({ "partitions": { "": { "classes": classes } } }))
+}
+
+/// A name that is being looked up.
+#[derive(Clone, Copy)]
+struct Lookup<'a> {
+    field: &'static str,
+    section: &'static str,
+    name: &'a str,
+}
+
+impl Lookup<'_> {
+    fn read<'s>(&self, settings: &'s ClassSettings) -> Result<(&'s Path, Value), ClassError> {
+        let file = settings.config_file.as_deref().ok_or_else(|| self.not_configured())?;
+        let (field, name) = (self.field, self.name.to_owned());
+        let config = structured::read(file).map_err(|source| ClassError::File { field, name, source })?;
+        Ok((file, config))
+    }
+
+    fn not_configured(&self) -> ClassError {
+        ClassError::NotConfigured { field: self.field, name: self.name.to_owned(), section: self.section }
+    }
+
+    fn content(&self, file: &Path, source: impl std::error::Error + Send + Sync + 'static) -> ClassError {
+        let (field, name) = (self.field, self.name.to_owned());
+        ClassError::Content { field, name, file: file.to_owned(), source: Box::new(source) }
+    }
+
+    fn unknown<'n>(&self, file: &Path, known: impl Iterator<Item = &'n str>) -> ClassError {
+        let known = known.collect::<Vec<_>>().join(", ");
+        ClassError::Unknown { field: self.field, name: self.name.to_owned(), file: file.to_owned(), known }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    const BLOCKIO: &str =
+        "Classes:\n  slow:\n  - Weight: 80\n  bad:\n  - Devices: ['/dev/[']\n    Weight: 50\n  none: []\n";
+    const RDT: &str =
+        "options: {l3: {optional: true}}\npartitions:\n  shared:\n    classes:\n      gold: {}\n";
+
+    fn check(blockio: Option<&str>, rdt: Option<&str>, expected: Result<Value, &str>) {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &str| {
+            let path = dir.path().join(name);
+            fs::write(&path, text).unwrap();
+            ClassSettings { config_file: Some(path) }
+        };
+        let resctrl = dir.path().join("resctrl");
+        for group in ["info", "mon_groups", "silver"] {
+            fs::create_dir_all(resctrl.join(group)).unwrap();
+        }
+        fs::write(resctrl.join("schemata"), "").unwrap();
+        let (blockio_file, rdt_file) = (file("b.yaml", BLOCKIO), file("r.yaml", RDT));
+        // A configured file wins over what resctrl has; `/name` asks for the latter.
+        let by_file = rdt.is_none_or(|name| !name.starts_with('/'));
+        let sources = Sources {
+            blockio: &blockio_file,
+            rdt: if by_file { &rdt_file } else { &ClassSettings::default() },
+            resctrl: &resctrl,
+        };
+        let mut resources = LinuxResources::new();
+        resources.blockio_class = nri_api::opt(blockio.map(str::to_owned));
+        resources.rdt_class = nri_api::opt(rdt.map(|n| n.trim_start_matches('/').to_owned()));
+        let resolved = Resolved::of(&resources, &sources)
+            .map(|r| json!([r.blockio, r.rdt]))
+            .map_err(|e| e.to_string().replace(&format!("{}/", dir.path().display()), ""));
+        assert_eq!(resolved, expected.map_err(str::to_owned));
+    }
+
+    #[test]
+    fn names_are_resolved() {
+        check(None, None, Ok(json!([null, null])));
+        check(Some(""), Some(""), Ok(json!([null, null])));
+        check(Some("slow"), None, Ok(json!([{"weight": 80}, null])));
+        check(Some("none"), Some("gold"), Ok(json!([{}, {"closID": "gold"}])));
+        check(None, Some("system/default"), Ok(json!([null, {"closID": "/"}])));
+        check(None, Some("/silver"), Ok(json!([null, {"closID": "silver"}])));
+    }
+
+    #[test]
+    fn names_that_are_not_there() {
+        check(Some("fast"), None, Err(r#"unknown block I/O class "fast": b.yaml has bad, none, slow"#));
+        check(None, Some("silver"), Err(r#"unknown RDT class "silver": r.yaml has gold"#));
+        check(None, Some("/info"), Err(r#"unknown RDT class "info": resctrl has silver"#));
+        let resources = LinuxResources {
+            blockio_class: nri_api::opt(Some("slow".to_owned())),
+            ..LinuxResources::default()
+        };
+        let nothing = ClassSettings::default();
+        let sources = Sources { blockio: &nothing, rdt: &nothing, resctrl: Path::new("/nowhere") };
+        assert_eq!(
+            Resolved::of(&resources, &sources).unwrap_err().to_string(),
+            r#"block I/O class "slow": no classes are configured ([blockio] config_file)"#
+        );
+    }
+
+    #[test]
+    fn files_that_cannot_be_used() {
+        check(
+            Some("bad"),
+            None,
+            Err(
+                r#"block I/O class "bad": b.yaml: device pattern "/dev/[" is not valid: invalid range pattern"#,
+            ),
+        );
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x");
+        let settings = ClassSettings { config_file: Some(path.clone()) };
+        let sources = Sources { blockio: &settings, rdt: &settings, resctrl: Path::new(RESCTRL) };
+        let said = |text: Option<&str>| {
+            if let Some(text) = text {
+                fs::write(&path, text).unwrap();
+            }
+            resolve_blockio("a", &sources)
+                .unwrap_err()
+                .to_string()
+                .replace(&path.display().to_string(), "FILE")
+        };
+        assert_eq!(said(None), r#"block I/O class "a": FILE: No such file or directory (os error 2)"#);
+        assert_eq!(
+            said(Some("Classes: {a: {}}")),
+            r#"block I/O class "a": FILE: block I/O configuration does not have the expected form: Classes.a is an object, not an array"#
+        );
+        assert!(resolve_rdt("a", &sources).unwrap_err().to_string().starts_with("unknown RDT class"));
+    }
+}

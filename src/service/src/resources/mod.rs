@@ -1,0 +1,8 @@
+//! Resources of containers: what is requested, what is effective, who owns which field.
+
+pub mod apply;
+pub mod capabilities;
+pub mod cgroups;
+pub mod enforce;
+pub mod keeper;
+pub mod owners;

@@ -1,0 +1,373 @@
+//! `create`, `run`, `restore`: plugins are asked, and the bundle is made what they agreed on.
+
+use crate::{
+    bundle::{
+        config_json::{Bundle, MAX_DOCUMENT},
+        exec_marker, hook_injection,
+    },
+    engine::{infra, own_nri::Maker},
+    host::{cdi, classes, places::Places, runtime::LowLevelRuntime},
+    resources::apply::By,
+    service::{Refusal, Service},
+    state::{
+        record::{Caller, Key, PodRecord},
+        registry::{Container, LaneGuard},
+    },
+    verb::{draft::Draft, shadow, shown::shown},
+};
+use nri_api::proto::{self, CreateContainerRequest};
+use nri_control::Begin;
+use nri_engine::Role;
+use nri_merge::CreateOutcome;
+use nri_spec::{ApplyContext, Document};
+use std::{os::fd::OwnedFd, path::Path, sync::Arc};
+
+/// How a creation goes on.
+#[derive(Debug)]
+pub enum Creation {
+    /// The runtime is to be called; the container is known. Until the runtime has read the bundle nobody else writes there.
+    Proceed(Arc<Container>, LaneGuard),
+    /// The runtime is to be called as if we were not there: it has the id, and will refuse it.
+    Bypass,
+}
+
+/// What the plugins agreed on, and what it needs of the host.
+pub(crate) struct Agreed {
+    pub(crate) outcome: CreateOutcome,
+    host: Result<HostView, Refusal>,
+}
+
+/// What an adjustment needs of the host.
+struct HostView {
+    devices: cdi::Devices,
+    places: Places,
+}
+
+/// A document as it is to be written.
+pub(crate) struct Layout {
+    pub(crate) document: Document,
+    /// As plugins see it from now on.
+    container: proto::Container,
+    /// Its text, if it is not the engine's any more.
+    changed: Option<Vec<u8>>,
+    hooked: bool,
+}
+
+impl Service {
+    /// Prepares a creation. The caller holds the lane.
+    ///
+    /// # Errors
+    /// A bundle that cannot be used, or a plugin that refuses; then nothing has changed.
+    pub async fn create(
+        &self,
+        begin: &Begin,
+        key: &Key,
+        dir: OwnedFd,
+        caller: Option<Caller>,
+    ) -> Result<Creation, Refusal> {
+        let runtime = LowLevelRuntime::new(
+            &begin.runtime,
+            &begin.globals,
+            begin.root.as_ref(),
+            &begin.environment,
+            &begin.cwd,
+        );
+        if let Some(known) = self.registry.get(key) {
+            // One that asks again has no answer from the nrid before us, and so no runtime.
+            if known.record().caller != caller {
+                self.wait_until_made(&known).await?;
+            }
+            if runtime.has(&key.id) {
+                return Ok(Creation::Bypass);
+            }
+            // Deleted behind our back.
+            self.finish(&known).await;
+        } else if runtime.has(&key.id) {
+            return Ok(Creation::Bypass);
+        }
+        // Until there is a record.
+        let claim = self.claims.claim(&self.registry, key);
+        let refuse = |e: &dyn std::fmt::Display| Refusal::of(&key.id, e);
+        let path = begin.bundle.as_ref().map_or(Path::new("."), |b| b.as_path());
+        let bundle =
+            Bundle::new(dir, path, begin.config.as_ref().map(|c| c.as_path())).map_err(|e| refuse(&e))?;
+        // Another container may be created from the same bundle, with other adjustments.
+        let turn = self.lane(&Key::of_bundle(bundle.identity().map_err(|e| refuse(&e))?)).await;
+        let mut draft = self.draft(begin, key, claim.id(), runtime, bundle).await?;
+        draft.caller = caller;
+        infra::prove(&self.looks, &mut draft, &begin.environment, |id| self.registry.pod(id)).await;
+        if !self.engine_nri.is_ours(&self.settings().config.engines, &Maker::of(&draft.identity)).await {
+            tracing::info!(container = key.id, engine = %draft.identity.engine, "its engine's own NRI is in charge");
+            return Ok(Creation::Bypass);
+        }
+        self.take_shared_plugins().await;
+        if let Some(annotation) = self.opts_out(&draft) {
+            tracing::info!(container = key.id, annotation, "it is left alone");
+            return Ok(Creation::Bypass);
+        }
+        if draft.identity.role == Role::Sandbox {
+            let made = self.create_sandbox(draft).await;
+            return made.map(|container| Creation::Proceed(container, turn));
+        }
+        let pod = draft.pod_id().to_owned();
+        let entering = self.registry.enter(&pod);
+        let created = match self.enter_pod(&draft).await {
+            Ok(()) => self.ask(draft).await,
+            Err(refusal) => Err(refusal),
+        };
+        drop(entering);
+        if created.is_err() {
+            self.leave_pod(&pod).await;
+        }
+        created.map(|container| Creation::Proceed(container, turn))
+    }
+
+    /// The annotation by which the container, or its pod, wants to be left alone, where the configuration allows that.
+    fn opts_out(&self, draft: &Draft) -> Option<String> {
+        let settings = self.settings();
+        let annotation = settings.config.opt_out.annotation.as_deref()?;
+        let pod = self.registry.pod(draft.pod_id());
+        let values = [
+            draft.document.annotation(annotation),
+            draft.identity.annotations.get(annotation).map(String::as_str),
+            draft.identity.pod.annotations.get(annotation).map(String::as_str),
+            pod.as_ref().and_then(|p| p.sandbox.annotations.get(annotation)).map(String::as_str),
+        ];
+        values.into_iter().flatten().any(|value| value == "true").then(|| annotation.to_owned())
+    }
+
+    /// A sandbox container is no container to plugins: its pod is told when it starts.
+    async fn create_sandbox(&self, draft: Draft) -> Result<Arc<Container>, Refusal> {
+        let container = draft.container_message()?;
+        let record = draft.record(container, None);
+        let sandbox = draft.pod_with(&record.container);
+        // The last container of a sandbox that is gone may be taking the pod along.
+        let _lane = self.lane(&Key::of_pod(&sandbox.id)).await;
+        // Containers of a sandbox that is gone may have kept the pod; plugins know it then.
+        let told_run = self.registry.pod(&sandbox.id).is_some_and(|pod| pod.told_run && !pod.told_stop);
+        let (id, before) = (sandbox.id.clone(), self.registry.pod(&sandbox.id));
+        self.registry.set_pod(PodRecord { sandbox, real: true, shared: false, told_run, told_stop: false });
+        let kept = self.registry.keep_pod(&id).and_then(|()| self.registry.insert(record));
+        if kept.is_err() {
+            match before {
+                Some(before) => self.registry.set_pod(before),
+                None => self.registry.remove_pod(&id),
+            }
+        }
+        kept.map_err(|e| Refusal::of(&draft.key.id, e))
+    }
+
+    /// Tells of a pod that begins with this container.
+    async fn enter_pod(&self, draft: &Draft) -> Result<(), Refusal> {
+        let alone = draft.identity.role == Role::Alone;
+        let sandbox = if alone {
+            proto::PodSandbox { id: draft.nri_id.clone(), ..draft.pod_with(&draft.container_message()?) }
+        } else {
+            draft.pod_message()
+        };
+        // Two containers of one pod may be its first at the same time.
+        let _lane = self.lane(&Key::of_pod(&sandbox.id)).await;
+        if self.registry.pod(&sandbox.id).is_some() {
+            return Ok(());
+        }
+        let id = sandbox.id.clone();
+        let pod = PodRecord { sandbox, real: false, shared: !alone, told_run: true, told_stop: false };
+        self.run_pod(pod).await.map_err(|e| Refusal::of(&draft.key.id, e))?;
+        // Who knows the container after us has to know its pod.
+        self.registry.keep_pod(&id).map_err(|e| Refusal::of(&draft.key.id, e))
+    }
+
+    /// Asks the plugins, and makes what they agreed on real.
+    async fn ask(&self, draft: Draft) -> Result<Arc<Container>, Refusal> {
+        let draft = Arc::new(draft);
+        let id = draft.key.id.clone();
+        let container = draft.container_message()?;
+        let pod_id = draft.pod_id().to_owned();
+        let pod = self.registry.pod(&pod_id).map(|p| p.sandbox).unwrap_or_else(|| draft.pod_message());
+        let request = CreateContainerRequest {
+            pod: Some(pod.clone()).into(),
+            container: Some(container.clone()).into(),
+            ..Default::default()
+        };
+        let asking = self.asking();
+        let asked = self
+            .adaptation
+            .create_container(
+                request,
+                &asking,
+                |outcome: CreateOutcome| self.look(draft.clone(), outcome),
+                |agreed: Agreed| self.commit(draft.clone(), pod_id, agreed, asking.is_to_the_end()),
+            )
+            .await;
+        let created = asked.map_err(|error| Refusal::of(&id, error)).and_then(|created| created);
+        if created.is_err() {
+            // Plugins that were asked may hold something for it.
+            self.tell_undone(&asking, pod, container).await;
+        }
+        shadow::tell_refusals(asking);
+        created
+    }
+
+    /// Looks at what the outcome names on the host, before the commit: a path may hang, and then only this creation waits.
+    async fn look(&self, draft: Arc<Draft>, outcome: CreateOutcome) -> Agreed {
+        let adjust = &outcome.adjust;
+        let names: Vec<&str> = adjust.CDI_devices.iter().map(|d| d.name.as_str()).collect();
+        let devices = match names.as_slice() {
+            [] => cdi::Devices::default(),
+            _ => cdi::Devices::read(&self.settings().config.cdi.spec_dirs),
+        };
+        let propagates = |m: &&proto::Mount| m.options.iter().any(|o| o == "rshared" || o == "rslave");
+        let sources = adjust.mounts.iter().filter(propagates).map(|m| m.source.clone()).collect();
+        let seen = Places::see(&self.looks, sources, devices.nodes(&names)).await;
+        let host = seen
+            .map(|places| HostView { devices, places })
+            .map_err(|e| Refusal::of(&draft.key.id, format!("mount or device: {e}")));
+        Agreed { outcome, host }
+    }
+
+    /// Runs at the commit station: one creation at a time, in the order in which the plugins saw them.
+    async fn commit(
+        &self,
+        draft: Arc<Draft>,
+        pod_id: String,
+        mut agreed: Agreed,
+        shadow: bool,
+    ) -> Result<Arc<Container>, Refusal> {
+        let id = draft.key.id.clone();
+        let refuse = |e: &dyn std::fmt::Display| Refusal::of(&id, e);
+        if shadow {
+            self.tell_shadow(&draft, &agreed).await;
+            agreed = self.look(draft.clone(), shadow::nothing(draft.container_message()?)).await;
+        }
+        for ignored in &agreed.outcome.ignored {
+            tracing::warn!(plugin = %ignored.plugin, container = ignored.container, what = ignored.what, "has no meaning, left out");
+        }
+        let Layout { document, container, changed, hooked } = self.lay_out_checked(&draft, &agreed).await?;
+        let outcome = agreed.outcome;
+        let owners = outcome.owners.owners.get(&outcome.container.id).cloned().unwrap_or_default();
+        let bytes = changed.as_deref().unwrap_or_else(|| draft.original_bytes());
+        let rewrite = bytes != draft.found.bytes;
+        let mut record = draft.record(container, changed.as_ref());
+        record.pod_id = pod_id;
+        record.hooked = hooked;
+        record.owners = owners;
+        record.in_force = document.resources().cloned().unwrap_or_else(|| serde_json::json!({}));
+        let container = self.registry.insert(record).map_err(|e| refuse(&e))?;
+        let performed = async {
+            let failed = self.keeper.set_all(outcome.updates, By::Merged(&outcome.owners)).await;
+            if let Some(first) = failed.iter().find(|f| !f.update.ignore_failure) {
+                let (other, error) = (&first.update.container_id, &first.error);
+                return Err(Refusal::of(&id, format!("update of container {other:?}: {error}")));
+            }
+            let exec = exec_marker::changes(&draft.document, &document);
+            exec_marker::set(&self.settings().state_dir, &draft.key.id, &draft.key.root, Some(exec))
+                .map_err(|e| refuse(&e))?;
+            if rewrite {
+                let written = match &draft.link {
+                    Some(link) if changed.is_none() => draft.bundle.link_again(link, &draft.found),
+                    _ => draft.bundle.replace(bytes, &draft.found),
+                };
+                written.map_err(|e| refuse(&e))?;
+            }
+            self.keeper.evict_all(outcome.evictions);
+            Ok(())
+        };
+        match performed.await {
+            Ok(()) => Ok(container),
+            Err(refusal) => {
+                self.forget(&draft.key);
+                Err(refusal)
+            }
+        }
+    }
+
+    /// The document as agreed, if the runtime can do what it says.
+    pub(crate) async fn lay_out_checked(&self, draft: &Draft, agreed: &Agreed) -> Result<Layout, Refusal> {
+        let layout = self.lay_out(draft, agreed)?;
+        let outcome = &agreed.outcome;
+        let owners = outcome.owners.owners.get(&outcome.container.id).cloned().unwrap_or_default();
+        let capable = self.keeper.check(&draft.runtime, &draft.document, &layout.document, &owners).await;
+        capable.map_err(|e| Refusal::of(&draft.key.id, e))?;
+        Ok(layout)
+    }
+
+    /// The document as agreed.
+    fn lay_out(&self, draft: &Draft, agreed: &Agreed) -> Result<Layout, Refusal> {
+        let refuse = |e: &dyn std::fmt::Display| Refusal::of(&draft.key.id, e);
+        let HostView { devices, places } = agreed.host.as_ref().map_err(Clone::clone)?;
+        let (outcome, adjust) = (&agreed.outcome, &agreed.outcome.adjust);
+        let rules = self.keeper.rules();
+        let sources = rules.classes.sources();
+        let classes = classes::Resolved::of(&adjust.linux.resources, &sources).map_err(|e| refuse(&e))?;
+        for broken in devices.broken() {
+            tracing::warn!(broken, "CDI specification left out");
+        }
+        let mut document = draft.document.clone();
+        let context = ApplyContext {
+            blockio: &|_| classes.blockio.clone(),
+            rdt: &|_| classes.rdt.clone(),
+            cdi: devices,
+            propagation: &|path| places.propagation(path),
+            device: &|path| places.device(path),
+        };
+        let applied =
+            nri_spec::apply(&mut document, adjust, &context).map_err(|e| refuse(&devices.explain(&e)))?;
+        let container = shown(&outcome.container, &adjust.CDI_devices, &document).map_err(|e| refuse(&e))?;
+        let hooked = match &draft.hook {
+            Some(call) if draft.wants_hooks() && self.adaptation.has_plugins() => {
+                hook_injection::inject(&mut document, call).map_err(|e| refuse(&e))?;
+                true
+            }
+            _ => false,
+        };
+        let changed = match applied.changed || hooked {
+            true => Some(text_of(&document, draft.original_bytes().len()).map_err(|e| refuse(&e))?),
+            false => None,
+        };
+        Ok(Layout { document, container, changed, hooked })
+    }
+}
+
+/// The text of a document that we changed. We have to be able to read it again, or its engine would never get its own back.
+fn text_of(document: &Document, before: usize) -> Result<Vec<u8>, String> {
+    let text = document.to_bytes();
+    match text.len() {
+        now if now as u64 > MAX_DOCUMENT => Err(format!(
+            "the adjustments make its document larger than {MAX_DOCUMENT} bytes: from {before} bytes to {now}"
+        )),
+        _ => Ok(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A document whose text has this many bytes.
+    fn document(size: u64) -> Document {
+        let of = |filling: usize| {
+            let value = serde_json::json!({"ociVersion": "1.0.2", "hostname": "x".repeat(filling)});
+            Document::from_value(value).unwrap()
+        };
+        of(size as usize - of(0).to_bytes().len())
+    }
+
+    #[test]
+    fn what_we_write_we_can_read_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("config.json");
+        let bundle = Bundle::open(dir.path(), "config.json").unwrap();
+        let largest = text_of(&document(MAX_DOCUMENT), 100).unwrap();
+        std::fs::write(&file, &largest).unwrap();
+        let found = bundle.read().unwrap();
+        Document::parse(&found.bytes).unwrap();
+        let larger = document(MAX_DOCUMENT + 1);
+        let why = text_of(&larger, 16_000_000).unwrap_err();
+        assert_eq!(
+            Refusal::of("c1", why).0,
+            "container \"c1\": the adjustments make its document larger than 16777216 bytes: from 16000000 bytes to 16777217"
+        );
+        bundle.replace(&larger.to_bytes(), &found).unwrap();
+        assert!(bundle.read().unwrap_err().to_string().contains("larger than 16777216 bytes"));
+    }
+}

@@ -1,0 +1,253 @@
+//! A creation while it is being prepared: what the engine wrote, and who the container is.
+
+use crate::{
+    bundle::{
+        config_json::{Bundle, Found, Link, digest},
+        hook_injection::HookCall,
+    },
+    engine::{names, own_nri::Maker},
+    host::{error_chain::chain, runtime::LowLevelRuntime},
+    lifecycle::events::now,
+    service::{Refusal, Service},
+    state::record::{BundleRecord, Caller, Key, Phase, Record, original_of},
+};
+use nri_api::proto;
+use nri_control::{Begin, Verb};
+use nri_engine::{Clues, Identity, Map, Role, identify};
+use nri_spec::{ContainerInfo, Document, Image};
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// How long a hook waits at least.
+const HOOK_PATIENCE: Duration = Duration::from_secs(60);
+
+/// A creation while it is being prepared.
+pub struct Draft {
+    /// Who, to the runtime.
+    pub key: Key,
+    /// The id that plugins know.
+    pub nri_id: String,
+    /// How it is created.
+    pub verb: Verb,
+    /// How to call its runtime.
+    pub runtime: LowLevelRuntime,
+    /// Its bundle.
+    pub bundle: Bundle,
+    /// The bundle's document as it was found.
+    pub found: Found,
+    /// The document as the engine wrote it.
+    pub document: Document,
+    /// What the document's text was before us, if it is one that we wrote.
+    pub original: Option<String>,
+    /// The symbolic link that stands in the document's place, or stood there before us.
+    pub link: Option<Link>,
+    /// Who, to its engine.
+    pub identity: Identity,
+    /// How our hooks are called, if there is a hook program.
+    pub hook: Option<HookCall>,
+    /// The process that asks.
+    pub caller: Option<Caller>,
+    /// Tells it from others of its id.
+    pub incarnation: i64,
+}
+
+impl Service {
+    /// Reads the document and finds out who the container is, from its engine's files if need be.
+    ///
+    /// # Errors
+    /// A bundle that cannot be used.
+    pub async fn draft(
+        &self,
+        begin: &Begin,
+        key: &Key,
+        nri_id: &str,
+        runtime: LowLevelRuntime,
+        bundle: Bundle,
+    ) -> Result<Draft, Refusal> {
+        let (bundle, found) = bundle.read_patiently().await.map_err(|e| Refusal::of(&key.id, e))?;
+        let read = || -> Result<_, Box<dyn std::error::Error>> {
+            let records: Vec<_> = self.registry.all().iter().map(|c| c.record().bundle).collect();
+            let original = original_of(records.iter(), bundle.identity()?, &bundle.name(), &found.bytes);
+            let link = found.link.clone().or_else(|| original.and_then(|o| o.link.clone()));
+            let original = original.and_then(|o| o.original.clone());
+            let text = original.as_ref().map_or(found.bytes.as_slice(), |o| o.as_bytes());
+            let document =
+                Document::parse(text).map_err(|e| format!("{}: {}", bundle.file().display(), chain(&e)))?;
+            Ok((original, link, document))
+        };
+        let (original, link, document) = read().map_err(|e| Refusal::of(&key.id, e))?;
+        let mut identity = identity(begin, key, &bundle, &document);
+        let pod = |id: &str| self.registry.pod(id).is_some();
+        let pod_is_known = pod(&identity.pod.id);
+        names::complete(&mut identity, &key.id, pod_is_known).await;
+        if identity.role == Role::Member && !pod(&identity.pod.id) {
+            // Podman's members may know their pod's sandbox only.
+            let sandbox = Key { root: key.root.clone(), id: identity.pod.sandbox.clone() };
+            if let Some(sandbox) = self.registry.get(&sandbox) {
+                identity.pod.id = sandbox.record().pod_id;
+            }
+        }
+        let incarnation = now();
+        let hook = begin.hook.as_ref().map(|program| HookCall {
+            program: program.as_path().to_owned(),
+            socket: self.settings().state_dir.join(nri_control::CONTROL_SOCKET),
+            record: key.hook_name(incarnation),
+            patience: patience(&self.settings().config),
+        });
+        Ok(Draft {
+            key: key.clone(),
+            nri_id: nri_id.to_owned(),
+            verb: begin.verb,
+            runtime,
+            bundle,
+            found,
+            document,
+            original,
+            link,
+            identity,
+            hook,
+            caller: None,
+            incarnation,
+        })
+    }
+}
+
+fn identity(begin: &Begin, key: &Key, bundle: &Bundle, document: &Document) -> Identity {
+    let annotations = document.annotations().map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
+    let mounts: Vec<_> = document.mounts().filter_map(|m| m.source).map(PathBuf::from).collect();
+    identify(&Clues {
+        id: &key.id,
+        annotations: &annotations,
+        bundle: bundle.dir(),
+        cgroups_path: document.cgroups_path().unwrap_or_default(),
+        hostname: document.hostname().unwrap_or_default(),
+        root: Path::new(document.rootfs_path().unwrap_or_default()),
+        mounts: &mounts,
+        runtime_root: begin.root.as_ref().map(|r| r.as_path()),
+        environment: &environment(begin),
+    })
+}
+
+/// For one after the other of many plugins, as the wrapper's own patience.
+fn patience(config: &nri_config::Config) -> Duration {
+    let each =
+        config.plugin.iter().filter_map(|p| p.timeout).fold(config.plugin_request_timeout, Duration::max);
+    HOOK_PATIENCE.max(each * 20)
+}
+
+fn environment(begin: &Begin) -> Map {
+    let pair = |v: &nri_control::OsText| {
+        let text = v.0.to_str()?;
+        text.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()))
+    };
+    begin.environment.iter().filter_map(pair).collect()
+}
+
+impl Draft {
+    /// `run` and `restore` report through hooks what `create` and `start` report by themselves.
+    pub fn wants_hooks(&self) -> bool {
+        matches!(self.verb, Verb::Run | Verb::Restore)
+    }
+
+    /// The document's text as the engine wrote it.
+    pub fn original_bytes(&self) -> &[u8] {
+        self.original.as_ref().map_or(self.found.bytes.as_slice(), |o| o.as_bytes())
+    }
+
+    /// The pod as its members know it.
+    pub fn pod_message(&self) -> proto::PodSandbox {
+        let pod = &self.identity.pod;
+        proto::PodSandbox {
+            id: pod.id.clone(),
+            name: pod.name.clone(),
+            uid: pod.uid.clone(),
+            namespace: pod.namespace.clone(),
+            labels: pod.labels.clone().into_iter().collect(),
+            annotations: pod.annotations.clone().into_iter().collect(),
+            runtime_handler: pod.runtime_handler.clone(),
+            linux: Some(proto::LinuxPodSandbox {
+                cgroup_parent: pod.cgroup_parent.clone(),
+                ..Default::default()
+            })
+            .into(),
+            ..Default::default()
+        }
+    }
+
+    /// The pod, with what is its holder's: namespaces and cgroup.
+    pub fn pod_with(&self, holder: &proto::Container) -> proto::PodSandbox {
+        let mut pod = self.pod_message();
+        if let (Some(pod), Some(holder)) = (pod.linux.as_mut(), holder.linux.as_ref()) {
+            pod.namespaces.clone_from(&holder.namespaces);
+            pod.cgroups_path.clone_from(&holder.cgroups_path);
+            pod.resources.clone_from(&holder.resources);
+        }
+        pod
+    }
+
+    /// A container that is alone is a pod of its own.
+    pub fn pod_id(&self) -> &str {
+        if self.identity.role == Role::Alone { &self.nri_id } else { &self.identity.pod.id }
+    }
+
+    /// The container as the engine wants it.
+    ///
+    /// # Errors
+    /// A field of the document has a wrong type.
+    pub fn container_message(&self) -> Result<proto::Container, Refusal> {
+        let info = ContainerInfo {
+            id: self.nri_id.clone(),
+            pod_sandbox_id: self.pod_id().to_owned(),
+            name: self.identity.name.clone(),
+            labels: self.identity.labels.clone().into_iter().collect(),
+            annotations: self.identity.annotations.clone().into_iter().collect(),
+            image: self.image(),
+            state: proto::ContainerState::CONTAINER_CREATED,
+            created_at: now(),
+            ..ContainerInfo::default()
+        };
+        nri_spec::to_container(&self.document, &info)
+            .map_err(|e| Refusal::of(&self.key.id, format!("{}: {e}", self.bundle.file().display())))
+    }
+
+    fn image(&self) -> Option<Image> {
+        let name = self.identity.image.clone();
+        (!name.is_empty()).then(|| Image { name, ..Image::default() })
+    }
+
+    /// What is kept of the container; `written`: the document that replaces the engine's.
+    pub fn record(&self, container: proto::Container, written: Option<&Vec<u8>>) -> Record {
+        let original = || String::from_utf8_lossy(self.original_bytes()).into_owned();
+        let asked = self.document.resources().cloned().unwrap_or_else(|| serde_json::json!({}));
+        Record {
+            key: self.key.clone(),
+            pod_id: self.identity.pod.id.clone(),
+            sandbox: self.identity.role == Role::Sandbox,
+            maker: Maker::of(&self.identity),
+            runtime: self.runtime.clone(),
+            bundle: BundleRecord {
+                dir: self.bundle.dir().to_owned(),
+                name: self.bundle.name(),
+                identity: self.bundle.identity().unwrap_or_default(),
+                original: written.map(|_| original()),
+                written: written.map(|bytes| digest(bytes)),
+                link: written.and(self.link.clone()),
+            },
+            container,
+            owners: proto::FieldOwners::default(),
+            in_force: asked.clone(),
+            asked,
+            pending: None,
+            phase: Phase::Creating,
+            pid: None,
+            start_time: None,
+            cgroups: None,
+            caller: self.caller,
+            incarnation: self.incarnation,
+            by_run: self.wants_hooks(),
+            hooked: false,
+        }
+    }
+}

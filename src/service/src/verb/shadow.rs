@@ -1,0 +1,153 @@
+//! `mode = "shadow"`: plugins are asked, what they want is told, and nothing changes.
+
+use crate::{
+    service::Service,
+    verb::{create::Agreed, draft::Draft},
+};
+use nri_adaptation::Asking;
+use nri_api::proto::{Container, OwningPlugins};
+use nri_merge::CreateOutcome;
+use serde_json::Value;
+
+/// A document may change in many places; the first tell what it is about.
+const MOST: usize = 100;
+
+impl Service {
+    /// Whether nothing is to change.
+    pub fn is_shadow(&self) -> bool {
+        self.keeper.rules().shadow
+    }
+
+    /// How plugins are asked. In shadow mode all of them are, whatever one says, and all hear of the rest of a life.
+    pub fn asking(&self) -> Asking {
+        if self.is_shadow() { Asking::to_the_end() } else { Asking::default() }
+    }
+
+    /// Tells what a creation's outcome would have changed.
+    pub(crate) async fn tell_shadow(&self, draft: &Draft, agreed: &Agreed) {
+        let (container, outcome) = (&draft.key.id, &agreed.outcome);
+        match self.lay_out_checked(draft, agreed).await {
+            Ok(layout) => {
+                for change in differences(draft.document.value(), layout.document.value()) {
+                    tracing::info!(container, change, "shadow: would change");
+                }
+            }
+            Err(refusal) => tracing::info!(container, %refusal, "shadow: would be refused"),
+        }
+        for update in &outcome.updates {
+            tracing::info!(container = update.container_id, ?update, "shadow: would be updated");
+        }
+        for eviction in &outcome.evictions {
+            tracing::info!(
+                container = eviction.container_id,
+                reason = eviction.reason,
+                "shadow: would be evicted"
+            );
+        }
+    }
+}
+
+/// Tells what would have been refused.
+pub fn tell_refusals(asking: Asking) {
+    for refusal in asking.into_refusals() {
+        tracing::info!(%refusal, "shadow: would be refused");
+    }
+}
+
+/// The outcome of a creation in which no plugin has a say.
+pub fn nothing(container: Container) -> CreateOutcome {
+    let request =
+        nri_api::proto::CreateContainerRequest { container: Some(container).into(), ..Default::default() };
+    let mut outcome =
+        nri_merge::CreateMerge::new(Default::default(), request.container.unwrap_or_default()).finish();
+    outcome.owners = OwningPlugins::default();
+    outcome
+}
+
+/// Where two documents differ, as JSON pointers with the old and the new value.
+fn differences(before: &Value, after: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    compare("", before, after, &mut found);
+    found
+}
+
+fn compare(path: &str, before: &Value, after: &Value, found: &mut Vec<String>) {
+    if before == after || found.len() >= MOST {
+        return;
+    }
+    match (before, after) {
+        (Value::Object(old), Value::Object(new)) => {
+            let names = old.keys().chain(new.keys().filter(|name| !old.contains_key(*name)));
+            for name in names {
+                let of =
+                    |fields: &serde_json::Map<String, Value>| fields.get(name).cloned().unwrap_or_default();
+                compare(&format!("{path}/{}", escaped(name)), &of(old), &of(new), found);
+            }
+        }
+        (Value::Array(old), Value::Array(new)) if path == "/process/env" => {
+            let without = |list: &[Value], other: &[Value], sign: &str| -> Vec<String> {
+                let changed = list.iter().filter(|entry| !other.contains(entry));
+                changed.map(|entry| format!("{path}: {sign} {}", variable(entry))).collect()
+            };
+            found.extend(without(old, new, "-").into_iter().chain(without(new, old, "+")));
+        }
+        (Value::Array(old), Value::Array(new)) => {
+            let gone =
+                old.iter().filter(|value| !new.contains(value)).map(|value| format!("{path}: - {value}"));
+            let added =
+                new.iter().filter(|value| !old.contains(value)).map(|value| format!("{path}: + {value}"));
+            let before = found.len();
+            found.extend(gone.chain(added));
+            if found.len() == before {
+                found.push(format!("{path}: in another order, or another number of times"));
+            }
+        }
+        _ => found.push(format!("{path}: {before} -> {after}")),
+    }
+}
+
+/// Name of a variable. Values are often secrets, and a log is read by more people than a container's document.
+fn variable(entry: &Value) -> &str {
+    entry.as_str().and_then(|entry| entry.split('=').next()).unwrap_or("(no text)")
+}
+
+/// As RFC 6901 wants it.
+fn escaped(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_differs_is_named() {
+        let before = json!({"a": {"b": 1, "same": 1}, "env": ["A=1", "B=2"], "annotations": {"x/y": "1"}});
+        let after = json!({"a": {"b": 2, "same": 1}, "env": ["B=2", "C=3"], "annotations": {}, "new": true});
+        assert_eq!(
+            differences(&before, &after),
+            [
+                "/a/b: 1 -> 2",
+                r#"/env: - "A=1""#,
+                r#"/env: + "C=3""#,
+                r#"/annotations/x~1y: "1" -> null"#,
+                "/new: null -> true"
+            ]
+        );
+        let process = |env: Value| json!({"process": {"env": env}});
+        assert_eq!(
+            differences(
+                &process(json!(["A=secret", "B=2"])),
+                &process(json!(["A=other", "B=2", "C=secret"]))
+            ),
+            ["/process/env: - A", "/process/env: + A", "/process/env: + C"],
+            "values are nobody's business"
+        );
+        assert_eq!(
+            differences(&json!([1, 2]), &json!([2, 1])),
+            [": in another order, or another number of times"]
+        );
+        assert_eq!(differences(&before, &before), [""; 0]);
+    }
+}
