@@ -25,8 +25,11 @@ impl Args {
             match word.to_str() {
                 Some("--socket") => socket = words.next().map(PathBuf::from),
                 Some("--record") => record = words.next().and_then(|r| r.into_string().ok()),
-                // Only nrid writes it. What cannot be read has the default: no container is to fail for that.
-                Some("--patience") => patience = words.next().and_then(|p| p.to_str()?.parse().ok()),
+                // Only nrid writes it. What cannot be read has the default: no container is to fail
+                // for that.
+                Some("--patience") => {
+                    patience = words.next().and_then(|p| p.to_str()?.parse().ok())
+                }
                 Some("createRuntime") => kind = Some(HookKind::CreateRuntime),
                 Some("poststart") => kind = Some(HookKind::Poststart),
                 Some("poststop") => kind = Some(HookKind::Poststop),

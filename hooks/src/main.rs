@@ -1,9 +1,11 @@
-//! `nri-oci-hook --socket PATH --record KEY [--patience SECONDS] createRuntime|poststart|poststop`: tells `nrid` what happens inside the life of a
-//! container where the wrapper is not, as inside `run`.
+//! `nri-oci-hook --socket PATH --record KEY [--patience SECONDS] createRuntime|poststart|poststop`:
+//! tells `nrid` what happens inside the life of a container where the wrapper is not, as inside
+//! `run`.
 //!
-//! `nrid` writes this call into the document of a container. The low-level runtime makes it, with the OCI state on stdin and no
-//! environment that one could rely on. Decides nothing: `createRuntime` fails the creation if `nrid` says so or is gone, since the
-//! container would start without what was promised to it; the later two never fail anything.
+//! `nrid` writes this call into the document of a container. The low-level runtime makes it, with
+//! the OCI state on stdin and no environment that one could rely on. Decides nothing:
+//! `createRuntime` fails the creation if `nrid` says so or is gone, since the container would start
+//! without what was promised to it; the later two never fail anything.
 //!
 //! Start from [`args::Args`] and [`report`].
 
@@ -76,20 +78,24 @@ fn report(args: &Args) -> Result<(), Error> {
             Ok(Reply::Done) => return Ok(()),
             Ok(Reply::Refused { message }) => return Err(Error::Refused(message)),
             Ok(_) => return Err(Error::Answer),
-            // It ended, or is being replaced: the next one knows the container and what it has told of it.
+            // It ended, or is being replaced: the next one knows the container and what it has told
+            // of it.
             Err(ClientError::Frame(FrameError::Closed | FrameError::Io(_))) if left > 0 => {}
             Err(e) => return Err(Error::Nrid(e)),
         }
     }
 }
 
-/// Connects. Where a container depends on it, one that has just ended is waited for: systemd or a wrapper may be starting the next one. A hook itself starts none: it
-/// would be a child of the runtime, which may not end before all its children have.
+/// Connects. Where a container depends on it, one that has just ended is waited for: systemd or a
+/// wrapper may be starting the next one. A hook itself starts none: it would be a child of the
+/// runtime, which may not end before all its children have.
 fn connect(args: &Args) -> Result<Client, ClientError> {
     let deadline = Instant::now() + ABSENCE;
     loop {
         match Client::connect(&args.socket) {
-            Err(ClientError::Connect(_)) if may_fail(args.kind) && Instant::now() < deadline => sleep(PAUSE),
+            Err(ClientError::Connect(_)) if may_fail(args.kind) && Instant::now() < deadline => {
+                sleep(PAUSE)
+            }
             connected => return connected,
         }
     }

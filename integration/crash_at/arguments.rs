@@ -60,7 +60,14 @@ impl Arguments {
                 }
             };
             let log = log.ok_or("no --log")?;
-            return Ok(Self { at, program: program.ok_or("no program")?, except, also, log, target });
+            return Ok(Self {
+                at,
+                program: program.ok_or("no program")?,
+                except,
+                also,
+                log,
+                target,
+            });
         }
         Err("neither --pid nor a command".to_owned())
     }

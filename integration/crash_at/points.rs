@@ -1,6 +1,7 @@
 //! Which system calls change something that others can see, and what they are about.
 //!
-//! Not among them: what wakes threads of the program itself, its log, and whatever concerns its own memory and descriptors.
+//! Not among them: what wakes threads of the program itself, its log, and whatever concerns its own
+//! memory and descriptors.
 
 use nix::{libc, unistd::Pid};
 use std::{

@@ -7,7 +7,8 @@ use std::{collections::HashMap, fs, path::PathBuf};
 /// What is known of the threads that are traced, by their ids.
 #[derive(Debug, Default)]
 pub(crate) struct Threads {
-    /// The process that is to be killed: the one that executed the program, of which others are copies; none: not of the program.
+    /// The process that is to be killed: the one that executed the program, of which others are
+    /// copies; none: not of the program.
     victims: HashMap<Pid, Option<Pid>>,
 }
 
@@ -21,8 +22,9 @@ impl Threads {
         let victim = is_counted(arguments, tgid).then(|| {
             // A copy of a process that has not executed anything yet is still that process's work.
             let whose = if tgid == pid { parent } else { Some(tgid) };
-            let inherited =
-                whose.filter(|_| !executed).and_then(|whose| self.victims.get(&whose).copied().flatten());
+            let inherited = whose
+                .filter(|_| !executed)
+                .and_then(|whose| self.victims.get(&whose).copied().flatten());
             inherited.unwrap_or(tgid)
         });
         self.victims.insert(pid, victim);
@@ -56,12 +58,14 @@ fn words(pid: Pid) -> Vec<String> {
 
 fn is_counted(arguments: &Arguments, pid: Pid) -> bool {
     let excepted = |except: &String| words(pid).contains(except);
-    program(pid).as_ref() == Some(&arguments.program) && !arguments.except.as_ref().is_some_and(excepted)
+    program(pid).as_ref() == Some(&arguments.program)
+        && !arguments.except.as_ref().is_some_and(excepted)
 }
 
 /// The processes of a program whose command line holds a text.
 pub(crate) fn of(name: &PathBuf, mark: &str) -> Vec<Pid> {
     let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Pid::from_raw));
-    pids.filter(|pid| program(*pid).as_ref() == Some(name) && words(*pid).join(" ").contains(mark)).collect()
+    pids.filter(|pid| program(*pid).as_ref() == Some(name) && words(*pid).join(" ").contains(mark))
+        .collect()
 }

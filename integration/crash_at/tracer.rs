@@ -41,7 +41,8 @@ pub(crate) fn trace(arguments: &Arguments) -> i32 {
         return 2;
     }
     let log = File::create(&arguments.log).expect("the log can be written");
-    let mut tracer = Tracer { arguments, threads: Threads::default(), within: HashSet::new(), log, count: 0 };
+    let mut tracer =
+        Tracer { arguments, threads: Threads::default(), within: HashSet::new(), log, count: 0 };
     let root = match &arguments.target {
         Target::Pid(pid) => {
             seize_all(Pid::from_raw(*pid));
@@ -67,7 +68,8 @@ fn seize_all(pid: Pid) {
     let mut seized = HashSet::new();
     loop {
         let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-        let tasks = tasks.filter_map(|task| task.file_name().to_str()?.parse().ok().map(Pid::from_raw));
+        let tasks =
+            tasks.filter_map(|task| task.file_name().to_str()?.parse().ok().map(Pid::from_raw));
         let new: Vec<_> = tasks.filter(|task| !seized.contains(task)).collect();
         if new.is_empty() {
             return;

@@ -37,16 +37,25 @@ impl Page {
     /// Aligned columns, each line with its mark.
     pub(crate) fn table(&self, heads: &[&str], rows: &[Row]) {
         let width = |n: usize| {
-            rows.iter().map(|r| r.cells[n].chars().count()).chain([heads[n].len()]).max().unwrap_or(0)
+            rows.iter()
+                .map(|r| r.cells[n].chars().count())
+                .chain([heads[n].len()])
+                .max()
+                .unwrap_or(0)
         };
         let widths: Vec<_> = (0..heads.len()).map(width).collect();
         let line = |cells: &mut dyn Iterator<Item = &str>| {
-            let padded: Vec<_> = cells.zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+            let padded: Vec<_> =
+                cells.zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
             format!("  {}", padded.join("  "))
         };
         println!("{}", self.paint("2", line(&mut heads.iter().copied()).trim_end()));
         for row in rows {
-            println!("{}  {}", line(&mut row.cells.iter().map(String::as_str)), self.mark(row.fits));
+            println!(
+                "{}  {}",
+                line(&mut row.cells.iter().map(String::as_str)),
+                self.mark(row.fits)
+            );
         }
     }
 

@@ -1,7 +1,9 @@
-//! `make demo`: what an engine asked for, what each plugin changed, and what the container really sees, side by side.
+//! `make demo`: what an engine asked for, what each plugin changed, and what the container really
+//! sees, side by side.
 //!
-//! Nothing in the table is written down here twice: the first column is read from the bundle's `config.json`, the second from the plugins'
-//! configuration, the third from the container's own output. Exit code 1 if any of it does not fit.
+//! Nothing in the table is written down here twice: the first column is read from the bundle's
+//! `config.json`, the second from the plugins' configuration, the third from the container's own
+//! output. Exit code 1 if any of it does not fit.
 
 mod lines;
 mod rows;
@@ -9,7 +11,8 @@ mod setting;
 
 use lines::Page;
 use nri_integration::{
-    Bundle, Node, Process, Program, Runtime, Seen, cgroups_of, runtimes, unified_cgroups, wait_until,
+    Bundle, Node, Process, Program, Runtime, Seen, cgroups_of, runtimes, unified_cgroups,
+    wait_until,
 };
 use std::{fs, process::ExitCode};
 
@@ -60,7 +63,11 @@ fn adjusted(page: &Page, runtime: &Runtime) {
     let created = node.create(&bundle, &id).success();
     node.call(&["start", &id]).success();
     let seen = read_probe(&created);
-    page.result("nrid", "none before the first call, one after it", none && node.nrids().len() == 1);
+    page.result(
+        "nrid",
+        "none before the first call, one after it",
+        none && node.nrids().len() == 1,
+    );
     let rows = rows::all(&node, &setting, &id, &asked, &seen);
     page.table(&["setting", "engine asked", "10-adjust", "20-more", "container sees"], &rows);
     node.call(&["kill", &id, "TERM"]).success();
@@ -79,7 +86,11 @@ fn adjusted(page: &Page, runtime: &Runtime) {
     let seen = read_probe(&node.run(run).success());
     let rows = rows::all(&node, &setting, &id, &asked, &seen);
     let good = rows.iter().filter(|r| r.fits).count();
-    page.result("through run", &format!("{good} of {} settings as above", rows.len()), good == rows.len());
+    page.result(
+        "through run",
+        &format!("{good} of {} settings as above", rows.len()),
+        good == rows.len(),
+    );
     for row in rows.iter().filter(|r| !r.fits) {
         page.result(&row.cells[0], &row.cells[4], false);
     }
@@ -92,8 +103,9 @@ fn untouched(page: &Page, runtime: &Runtime) {
     let node = Node::new(runtime);
     let id = node.id("plain");
     let bundle: Bundle = setting::bundle(&node, &id);
-    let of =
-        |bundle: &Bundle| (bundle.bytes(), fs::metadata(bundle.config()).and_then(|m| m.modified()).ok());
+    let of = |bundle: &Bundle| {
+        (bundle.bytes(), fs::metadata(bundle.config()).and_then(|m| m.modified()).ok())
+    };
     let before = of(&bundle);
     let created = node.create(&bundle, &id).success();
     node.call(&["start", &id]).success();

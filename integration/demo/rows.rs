@@ -6,7 +6,13 @@ use serde_json::Value;
 use toml::Value as Toml;
 
 /// Everything that is compared.
-pub(crate) fn all(node: &Node, setting: &Setting, id: &str, asked: &Value, seen: &Seen) -> Vec<Row> {
+pub(crate) fn all(
+    node: &Node,
+    setting: &Setting,
+    id: &str,
+    asked: &Value,
+    seen: &Seen,
+) -> Vec<Row> {
     let see = |names: &str| names.split('|').find_map(|n| seen.get(n)).unwrap_or("-").to_owned();
     let resource = |pointer: &str| text(asked.pointer(&format!("/linux/resources/{pointer}")));
     let row = |label: &str, asked: String, conf: &dyn Fn(&Toml) -> Option<String>, sees: String| {
@@ -16,43 +22,64 @@ pub(crate) fn all(node: &Node, setting: &Setting, id: &str, asked: &Value, seen:
     let at = |path: &'static str| move |create: &Toml| value(create, path).map(plain);
     let mut rows = Vec::new();
     if cpusets() {
-        let cpus = row("cpuset.cpus", resource("cpu/cpus"), &at("resources.cpus"), see("cpuset.cpus"));
+        let cpus =
+            row("cpuset.cpus", resource("cpu/cpus"), &at("resources.cpus"), see("cpuset.cpus"));
         rows.push(cpus.same());
-        rows.push(row("cpuset.mems", resource("cpu/mems"), &at("resources.mems"), see("cpuset.mems")).same());
+        rows.push(
+            row("cpuset.mems", resource("cpu/mems"), &at("resources.mems"), see("cpuset.mems"))
+                .same(),
+        );
     }
-    let shares = row("cpu shares", resource("cpu/shares"), &at("resources.shares"), see("cpu.shares"));
+    let shares =
+        row("cpu shares", resource("cpu/shares"), &at("resources.shares"), see("cpu.shares"));
     rows.push(if unified_cgroups() { shares.weight(&see("cpu.weight")) } else { shares.same() });
     let quota = see("cpu.cfs_quota_us|cpu.max");
     let quota = quota.split(' ').next().unwrap_or_default().to_owned();
     rows.push(row("cpu quota", resource("cpu/quota"), &at("resources.quota"), quota).same());
     let memory = see("memory.limit_in_bytes|memory.max");
-    rows.push(row("memory limit", resource("memory/limit"), &at("resources.memory"), memory).same());
-    rows.push(row("pids limit", resource("pids/limit"), &at("resources.pids"), see("pids.max")).same());
+    rows.push(
+        row("memory limit", resource("memory/limit"), &at("resources.memory"), memory).same(),
+    );
+    rows.push(
+        row("pids limit", resource("pids/limit"), &at("resources.pids"), see("pids.max")).same(),
+    );
     if hugepages() {
         let limit = |create: &Toml| value(create, "resources.hugepages")?.get("2MB").map(plain);
         let sees = see("hugetlb.2MB.limit_in_bytes|hugetlb.2MB.max");
         rows.push(row("hugepages 2MB", resource("hugepageLimits/0/limit"), &limit, sees).same());
     }
     if unified_cgroups() {
-        let high = |create: &Toml| value(create, "resources.unified")?.get("memory.high").map(plain);
+        let high =
+            |create: &Toml| value(create, "resources.unified")?.get("memory.high").map(plain);
         rows.push(
-            row("unified memory.high", resource("unified/memory.high"), &high, see("memory.high")).same(),
+            row("unified memory.high", resource("unified/memory.high"), &high, see("memory.high"))
+                .same(),
         );
     }
     for name in ["CHANGED", "ADDED", "REMOVED", "KEPT"] {
-        let env = asked["process"]["env"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let env =
+            asked["process"]["env"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let prefix = format!("{name}=");
         let asked = env.filter_map(|e| e.strip_prefix(&prefix)).next().unwrap_or("-").to_owned();
         let conf = move |create: &Toml| {
             let removed = value(create, "env.remove").and_then(Toml::as_array);
             let removed = removed.is_some_and(|list| list.iter().any(|n| n.as_str() == Some(name)));
-            if removed { Some("-".to_owned()) } else { value(create, "env.set")?.get(name).map(plain) }
+            if removed {
+                Some("-".to_owned())
+            } else {
+                value(create, "env.set")?.get(name).map(plain)
+            }
         };
         rows.push(row(&format!("env {name}"), asked, &conf, see(&format!("env.{name}"))).same());
     }
     rows.push(
-        row("args", words(&asked["process"]["args"]), &|c| value(c, "args").map(list), arguments(seen))
-            .same(),
+        row(
+            "args",
+            words(&asked["process"]["args"]),
+            &|c| value(c, "args").map(list),
+            arguments(seen),
+        )
+        .same(),
     );
     let rlimit = |c: &Toml| {
         let r = value(c, "rlimits")?.get(0)?;
@@ -81,7 +108,9 @@ pub(crate) fn all(node: &Node, setting: &Setting, id: &str, asked: &Value, seen:
     rows.push(row("annotation (state)", asked, &annotation, sees).same());
     let hook = |c: &Toml| value(c, "hooks")?.get(0)?.get("stage").map(plain);
     let ran = std::fs::read_to_string(node.path("hooked")).unwrap_or_default().contains(id);
-    rows.push(row("hook", "-".to_owned(), &hook, if ran { "it ran" } else { "-" }.to_owned()).hooked());
+    rows.push(
+        row("hook", "-".to_owned(), &hook, if ran { "it ran" } else { "-" }.to_owned()).hooked(),
+    );
     rows
 }
 
@@ -133,9 +162,9 @@ impl Draft {
     }
 
     fn row(self, fits: bool) -> Row {
-        let [first, second] = self
-            .by
-            .map(|by| by.map_or_else(String::new, |b| if b == "-" { "removed".to_owned() } else { b }));
+        let [first, second] = self.by.map(|by| {
+            by.map_or_else(String::new, |b| if b == "-" { "removed".to_owned() } else { b })
+        });
         Row { cells: vec![self.label, self.asked, first, second, self.sees], fits }
     }
 }

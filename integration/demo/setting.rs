@@ -15,8 +15,11 @@ pub(crate) struct Setting {
 /// The bundle, as the engine writes it.
 pub(crate) fn bundle(node: &Node, id: &str) -> Bundle {
     let cpuset = if cpusets() { r#", "cpus": "0", "mems": "0""# } else { "" };
-    let hugepages =
-        if hugepages() { r#", "hugepageLimits": [{"pageSize": "2MB", "limit": 4194304}]"# } else { "" };
+    let hugepages = if hugepages() {
+        r#", "hugepageLimits": [{"pageSize": "2MB", "limit": 4194304}]"#
+    } else {
+        ""
+    };
     let cpu = format!(r#"{{"shares": 512, "quota": 50000, "period": 100000{cpuset}}}"#);
     node.bundle(id)
         .resources(&format!(
@@ -57,7 +60,8 @@ memory = 100663296
 pids = 77
 "#
     );
-    let other = if std::thread::available_parallelism().is_ok_and(|n| n.get() > 1) { "1" } else { "0" };
+    let other =
+        if std::thread::available_parallelism().is_ok_and(|n| n.get() > 1) { "1" } else { "0" };
     let cpuset = if cpusets() { format!("cpus = '{other}'") } else { String::new() };
     let hugepages = if hugepages() { "hugepages = { '2MB' = 8388608 }" } else { "" };
     let unified = if unified_cgroups() { "unified = { 'memory.high' = '83886080' }" } else { "" };

@@ -21,7 +21,12 @@ pub struct Bundle {
 impl Bundle {
     /// A bundle for container `id`, to be made below `parent`.
     pub fn new(parent: &Path, id: &str) -> Self {
-        Self { parent: parent.to_owned(), dir: parent.join(id), options: Vec::new(), arguments: Vec::new() }
+        Self {
+            parent: parent.to_owned(),
+            dir: parent.join(id),
+            options: Vec::new(),
+            arguments: Vec::new(),
+        }
     }
 
     /// Its `cgroupsPath`.
@@ -99,7 +104,8 @@ impl Bundle {
 
     /// `config.json`, parsed.
     pub fn document(&self) -> Value {
-        serde_json::from_slice(&self.bytes()).unwrap_or_else(|e| panic!("{}: {e}", self.config().display()))
+        serde_json::from_slice(&self.bytes())
+            .unwrap_or_else(|e| panic!("{}: {e}", self.config().display()))
     }
 
     /// Changes `config.json`, as an engine would before the first call.

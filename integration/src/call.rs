@@ -1,6 +1,7 @@
 //! Calling a program and keeping what it says.
 //!
-//! Output goes to files, not pipes: a container that `create` leaves behind keeps its caller's stdout, and a pipe would not end before it.
+//! Output goes to files, not pipes: a container that `create` leaves behind keeps its caller's
+//! stdout, and a pipe would not end before it.
 
 use crate::{wait::patience, wait_until};
 use std::{
@@ -71,7 +72,8 @@ pub(crate) fn redirect(command: &mut Command, dir: &Path) -> (PathBuf, PathBuf) 
     static CALLS: AtomicU32 = AtomicU32::new(0);
     let n = CALLS.fetch_add(1, Ordering::Relaxed);
     let (out, err) = (dir.join(format!("call-{n}.out")), dir.join(format!("call-{n}.err")));
-    let create = |path: &Path| File::create(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let create =
+        |path: &Path| File::create(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     command.stdout(create(&out)).stderr(create(&err));
     (out, err)
 }

@@ -1,4 +1,5 @@
-//! Programs of ours that are killed before the N-th thing that they are about to change outside themselves: `crash-at` does it, and counts.
+//! Programs of ours that are killed before the N-th thing that they are about to change outside
+//! themselves: `crash-at` does it, and counts.
 
 use crate::{Node, Process, enter, programs};
 use std::{
@@ -25,18 +26,24 @@ pub fn can_crash() -> Result<(), String> {
     let tried = tried.map_err(|e| format!("crash-at: {e}"))?;
     match tried.status.success() {
         true => Ok(()),
-        false => Err(String::from_utf8_lossy(&tried.stderr).lines().next().unwrap_or_default().to_owned()),
+        false => Err(String::from_utf8_lossy(&tried.stderr)
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .to_owned()),
     }
 }
 
 impl Node {
-    /// One of our programs, killed before its `at`-th change; 0: never, it is only counted. `also`: another one of ours that is killed with it.
+    /// One of our programs, killed before its `at`-th change; 0: never, it is only counted. `also`:
+    /// another one of ours that is killed with it.
     pub fn crash(&self, program: &str, at: usize, also: Option<&str>) -> Crash {
         // The process that becomes a plugin is none that keeps anything.
         self.crash_of(&programs::ours(program), "--launch", at, also)
     }
 
-    /// The real runtime, but not the process that becomes the container's, and the wrapper with it: it is killed when the wrapper is.
+    /// The real runtime, but not the process that becomes the container's, and the wrapper with it:
+    /// it is killed when the wrapper is.
     ///
     /// # Panics
     /// It is not there.
@@ -87,7 +94,8 @@ impl Crash {
         command
     }
 
-    /// A process of the program that runs already, followed for as long as the returned value lives.
+    /// A process of the program that runs already, followed for as long as the returned value
+    /// lives.
     ///
     /// # Panics
     /// It cannot be traced.

@@ -1,7 +1,8 @@
-//! Where programs are run: on a machine with hybrid cgroups in the mount namespace that `cgroups.sh` makes, since crun and hugepage limits
-//! work only there; elsewhere where we are.
+//! Where programs are run: on a machine with hybrid cgroups in the mount namespace that
+//! `cgroups.sh` makes, since crun and hugepage limits work only there; elsewhere where we are.
 //!
-//! One process of this test program holds the namespace open. It ends with us, because its stdin does, and the controllers are given back.
+//! One process of this test program holds the namespace open. It ends with us, because its stdin
+//! does, and the controllers are given back.
 
 use crate::{is_root, script};
 use std::{
@@ -33,8 +34,8 @@ pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// The same command, called by a shell there after it has done `first`. What entering the namespace would undo, such as
-/// the working directory, lasts.
+/// The same command, called by a shell there after it has done `first`. What entering the namespace
+/// would undo, such as the working directory, lasts.
 pub fn after(first: &str, inner: &Command) -> Command {
     let mut words: Vec<_> = std::iter::once(inner.get_program()).chain(inner.get_args()).collect();
     if holder().is_some() {
@@ -69,7 +70,8 @@ fn is_hybrid() -> bool {
     Path::new("/sys/fs/cgroup/unified/cgroup.controllers").exists()
 }
 
-/// `None` if the namespace cannot be made: then what needs it is skipped with the runtime's own words.
+/// `None` if the namespace cannot be made: then what needs it is skipped with the runtime's own
+/// words.
 fn start() -> Option<Holder> {
     let mut child = Command::new(script("cgroups.sh"))
         .args(["sh", "-c", "echo $$; exec cat >/dev/null"])

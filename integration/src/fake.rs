@@ -1,5 +1,6 @@
-//! A runtime that runs nothing, for tests in which the containers are only numbers: the program `fake_runtime` of `tests`. What it says
-//! of each container is that it was created and has no process, so none is left behind.
+//! A runtime that runs nothing, for tests in which the containers are only numbers: the program
+//! `fake_runtime` of `tests`. What it says of each container is that it was created and has no
+//! process, so none is left behind.
 
 use crate::{Runtime, programs};
 use serde_json::json;

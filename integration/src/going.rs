@@ -9,7 +9,8 @@ use std::sync::{
 #[derive(Debug)]
 pub struct Going(Arc<AtomicBool>);
 
-/// Ends what goes on when it is dropped, so also where the test fails: a scope waits for its threads.
+/// Ends what goes on when it is dropped, so also where the test fails: a scope waits for its
+/// threads.
 #[derive(Debug)]
 pub struct End(Arc<AtomicBool>);
 

@@ -14,7 +14,8 @@ use std::{
     thread::JoinHandle,
 };
 
-/// A FUSE file system whose server takes each request and never answers, so that not even a signal ends who waits for it. Dropping it ends them.
+/// A FUSE file system whose server takes each request and never answers, so that not even a signal
+/// ends who waits for it. Dropping it ends them.
 #[derive(Debug)]
 pub struct Hanging {
     at: PathBuf,
@@ -31,7 +32,9 @@ impl Hanging {
         let mut device = File::options().read(true).write(true).open("/dev/fuse").ok()?;
         // Where the programs that are tested run; the descriptor goes there as stdin.
         let mut mount = enter::command("mount");
-        mount.args(["-i", "-t", "fuse", "-o", "fd=0,rootmode=40000,user_id=0,group_id=0", "hanging"]).arg(at);
+        mount
+            .args(["-i", "-t", "fuse", "-o", "fd=0,rootmode=40000,user_id=0,group_id=0", "hanging"])
+            .arg(at);
         mount.stdin(device.try_clone().ok()?).stderr(Stdio::null());
         if !mount.status().is_ok_and(|status| status.success()) {
             return None;
@@ -54,7 +57,8 @@ impl Hanging {
     }
 }
 
-/// Answers the first request, FUSE_INIT, in the oldest form that is still spoken: a version and nothing else.
+/// Answers the first request, FUSE_INIT, in the oldest form that is still spoken: a version and
+/// nothing else.
 fn begin(device: &mut File) {
     let mut request = vec![0; 1 << 20];
     let length = device.read(&mut request).expect("the kernel begins");

@@ -24,12 +24,14 @@ impl Journal {
         let text = std::fs::read_to_string(&self.0).unwrap_or_default();
         let complete = text.rsplit_once('\n').map_or("", |(lines, _)| lines);
         let parse = |line: &str| {
-            serde_json::from_str(line).unwrap_or_else(|e| panic!("{}: {e}: {line}", self.0.display()))
+            serde_json::from_str(line)
+                .unwrap_or_else(|e| panic!("{}: {e}: {line}", self.0.display()))
         };
         complete.lines().filter(|line| !line.is_empty()).map(parse).collect()
     }
 
-    /// The names of the events about a container or its pod (which has the same id here), in the order heard.
+    /// The names of the events about a container or its pod (which has the same id here), in the
+    /// order heard.
     pub fn events(&self, id: &str) -> Vec<String> {
         self.about(id).iter().map(|e| event(e).to_owned()).collect()
     }

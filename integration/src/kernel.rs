@@ -4,10 +4,12 @@ use crate::{Node, enter, systemd, unified_cgroups};
 use std::{fs, io, path::PathBuf};
 
 impl Node {
-    /// The directory of a container's control group: that of a controller of cgroup v1, or the one of cgroup v2.
+    /// The directory of a container's control group: that of a controller of cgroup v1, or the one
+    /// of cgroup v2.
     pub fn cgroup_dir(&self, id: &str, controller: &str) -> PathBuf {
         let hierarchy = if unified_cgroups() { "" } else { controller };
-        let dir = enter::root().join("sys/fs/cgroup").join(hierarchy).join(below(self.prefix(), id));
+        let dir =
+            enter::root().join("sys/fs/cgroup").join(hierarchy).join(below(self.prefix(), id));
         // crun with systemd and cgroup v2 makes one more.
         let container = dir.join("container");
         if systemd() && container.is_dir() { container } else { dir }
@@ -17,7 +19,13 @@ impl Node {
     ///
     /// # Errors
     /// It cannot be read.
-    pub fn kernel_file(&self, id: &str, controller: &str, v1: &str, v2: &str) -> io::Result<String> {
+    pub fn kernel_file(
+        &self,
+        id: &str,
+        controller: &str,
+        v1: &str,
+        v2: &str,
+    ) -> io::Result<String> {
         let file = if unified_cgroups() { v2 } else { v1 };
         let text = fs::read_to_string(self.cgroup_dir(id, controller).join(file))?;
         Ok(text.trim_end().to_owned())
@@ -28,8 +36,9 @@ impl Node {
     /// # Panics
     /// It cannot be read.
     pub fn cgroup_file(&self, id: &str, controller: &str, v1: &str, v2: &str) -> String {
-        self.kernel_file(id, controller, v1, v2)
-            .unwrap_or_else(|e| panic!("{}: {v1}, {v2}: {e}", self.cgroup_dir(id, controller).display()))
+        self.kernel_file(id, controller, v1, v2).unwrap_or_else(|e| {
+            panic!("{}: {v1}, {v2}: {e}", self.cgroup_dir(id, controller).display())
+        })
     }
 }
 

@@ -1,9 +1,11 @@
-//! Harness of the tests with real runtimes and real plugins. The programs are seen from outside only, as an engine, a plugin and an
-//! administrator see them: command lines, sockets, files, processes, cgroups.
+//! Harness of the tests with real runtimes and real plugins. The programs are seen from outside
+//! only, as an engine, a plugin and an administrator see them: command lines, sockets, files,
+//! processes, cgroups.
 //!
-//! Each test has a [`Node`] of its own: configuration, state directory, plugins, runtime root, bundles; so tests run side by side. What a machine
-//! cannot do is a skip, which is printed, counted and, where `CI=true`, a failure ([`skip`]). Nothing sleeps for
-//! something: [`wait_until`] waits for it. Start from [`Node`] and [`for_each_runtime`].
+//! Each test has a [`Node`] of its own: configuration, state directory, plugins, runtime root,
+//! bundles; so tests run side by side. What a machine cannot do is a skip, which is printed,
+//! counted and, where `CI=true`, a failure ([`skip`]). Nothing sleeps for something: [`wait_until`]
+//! waits for it. Start from [`Node`] and [`for_each_runtime`].
 
 #![forbid(unsafe_code)]
 
@@ -45,8 +47,8 @@ pub use plugins::{External, Program, go};
 pub use process::Process;
 pub use programs::{copy_program, find_program, script, write_program};
 pub use runtime::{
-    Runtime, Unfit, cpusets, for_each_runtime, hugepages, is_root, kernel_tells_exit_codes, runtimes,
-    systemd, unified_cgroups,
+    Runtime, Unfit, cpusets, for_each_runtime, hugepages, is_root, kernel_tells_exit_codes,
+    runtimes, systemd, unified_cgroups,
 };
 pub use seen::Seen;
 pub use skip::{limitation, skip};

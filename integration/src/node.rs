@@ -1,8 +1,9 @@
-//! A machine of its own for each test: configuration, state directory, plugins, the runtime's root, bundles.
+//! A machine of its own for each test: configuration, state directory, plugins, the runtime's root,
+//! bundles.
 
 use crate::{
-    Bundle, Ended, External, Journal, Process, Program, Runtime, call, cgroups_of, enter, kernel, programs,
-    runtime::cgroup_driver, wait::slow,
+    Bundle, Ended, External, Journal, Process, Program, Runtime, call, cgroups_of, enter, kernel,
+    programs, runtime::cgroup_driver, wait::slow,
 };
 use serde_json::Value;
 use std::{
@@ -14,7 +15,8 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// Directories of one test, and what runs in them. When it is dropped, containers are deleted and `nrid` is stopped.
+/// Directories of one test, and what runs in them. When it is dropped, containers are deleted and
+/// `nrid` is stopped.
 #[derive(Debug)]
 pub struct Node {
     dir: TempDir,
@@ -48,7 +50,8 @@ impl Node {
 
     /// Writes the configuration, with these lines in front of the places.
     pub fn configure(&self, more: &str) {
-        // Many tests run at once on few cores; a plugin that is slow for that reason is not what they are about. In some guests everything is.
+        // Many tests run at once on few cores; a plugin that is slow for that reason is not what
+        // they are about. In some guests everything is.
         let mut patient = vec![("plugin_request_timeout", "20s")];
         if slow() {
             patient.extend([("plugin_registration_timeout", "60s"), ("start_timeout", "120s")]);
@@ -89,7 +92,8 @@ impl Node {
         &self.runtime
     }
 
-    /// A container id that nobody else uses. All of one node, and its cgroups, have [`Node::prefix`] in common.
+    /// A container id that nobody else uses. All of one node, and its cgroups, have
+    /// [`Node::prefix`] in common.
     pub fn id(&self, name: &str) -> String {
         format!("{}-{name}", self.prefix)
     }
@@ -123,7 +127,8 @@ impl Node {
         command
     }
 
-    /// Our programs in a directory of this node, where they can be broken: a wrapper of its own, and links to the others.
+    /// Our programs in a directory of this node, where they can be broken: a wrapper of its own,
+    /// and links to the others.
     pub fn install(&self) -> PathBuf {
         let dir = self.path("bin");
         fs::create_dir(&dir).expect("our directory");
@@ -177,8 +182,8 @@ impl Node {
 
     /// `nrictl status --json`, if an `nrid` runs.
     pub fn status(&self) -> Option<Value> {
-        let value: Value =
-            serde_json::from_str(&self.ctl(&["status", "--json"]).out()).expect("nrictl prints JSON");
+        let value: Value = serde_json::from_str(&self.ctl(&["status", "--json"]).out())
+            .expect("nrictl prints JSON");
         (value["running"] == true).then(|| value["status"].clone())
     }
 
@@ -188,17 +193,19 @@ impl Node {
         Some(Process(u32::try_from(pid).expect("a pid")))
     }
 
-    /// All `nrid` processes of this node's state directory, as the kernel shows them; not the copies of one that it makes to start a runtime, which
-    /// look like it for a moment.
+    /// All `nrid` processes of this node's state directory, as the kernel shows them; not the
+    /// copies of one that it makes to start a runtime, which look like it for a moment.
     pub fn nrids(&self) -> Vec<Process> {
         let program = programs::ours("nrid");
         let dir = self.state_dir().into_os_string().into_encoded_bytes();
         let mine = |p: &Process| {
             let line = fs::read(format!("/proc/{}/cmdline", p.0)).unwrap_or_default();
-            p.program().is_some_and(|exe| exe == program) && line.split(|b| *b == 0).any(|a| a == dir)
+            p.program().is_some_and(|exe| exe == program)
+                && line.split(|b| *b == 0).any(|a| a == dir)
         };
         let all: Vec<Process> = Process::all().into_iter().filter(mine).collect();
-        let copy = |p: &Process| p.parent().is_none_or(|parent| all.iter().any(|other| other.0 == parent));
+        let copy =
+            |p: &Process| p.parent().is_none_or(|parent| all.iter().any(|other| other.0 == parent));
         all.iter().copied().filter(|p| !copy(p)).collect()
     }
 
@@ -207,7 +214,8 @@ impl Node {
         fs::read_to_string(self.state_dir().join("nrid.log")).unwrap_or_default()
     }
 
-    /// The files of `nrid`'s records in `containers`, `pods` or `exec`; not one that is being written, as may be after the wrapper has returned too.
+    /// The files of `nrid`'s records in `containers`, `pods` or `exec`; not one that is being
+    /// written, as may be after the wrapper has returned too.
     pub fn records(&self, of: &str) -> Vec<PathBuf> {
         let dir = self.state_dir().join(of);
         let files = fs::read_dir(&dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
@@ -221,13 +229,17 @@ impl Node {
     /// Installs a plugin that `nrid` is to launch, as `NN-name`.
     pub fn launch(&self, name: &str, program: &Program, config: &str) -> Journal {
         let journal = self.path(&format!("{name}.journal"));
-        fs::write(self.path("conf.d").join(format!("{name}.conf")), program.configuration(config, &journal))
-            .expect("our directory");
+        fs::write(
+            self.path("conf.d").join(format!("{name}.conf")),
+            program.configuration(config, &journal),
+        )
+        .expect("our directory");
         symlink(program.path(), self.path("plugins").join(name)).expect("our directory");
         Journal::new(&journal)
     }
 
-    /// Starts a plugin that connects by itself, to the `nrid` that runs, and waits until it is synchronized.
+    /// Starts a plugin that connects by itself, to the `nrid` that runs, and waits until it is
+    /// synchronized.
     pub fn connect(&self, name: &str, program: &Program, config: &str) -> External {
         External::start(program, name, config, &self.state_dir().join("nri.sock"), self.dir.path())
     }
@@ -258,7 +270,10 @@ impl Drop for Node {
         if std::thread::panicking() {
             let log = self.log();
             let tail: Vec<_> = log.lines().rev().take(30).collect();
-            eprintln!("-- end of nrid.log:\n{}", tail.into_iter().rev().collect::<Vec<_>>().join("\n"));
+            eprintln!(
+                "-- end of nrid.log:\n{}",
+                tail.into_iter().rev().collect::<Vec<_>>().join("\n")
+            );
         }
         self.clean_up();
     }

@@ -18,7 +18,8 @@ pub enum Program {
     Go(PathBuf),
 }
 
-/// The Go plugin, built where that has not happened; a skip if there is no Go. `NRI_TEST_GOSTUB` names one that is built, for guests where a build takes long.
+/// The Go plugin, built where that has not happened; a skip if there is no Go. `NRI_TEST_GOSTUB`
+/// names one that is built, for guests where a build takes long.
 ///
 /// # Panics
 /// It does not build.
@@ -78,7 +79,13 @@ pub struct External {
 
 impl External {
     /// Starts it, and waits until it is synchronized.
-    pub(crate) fn start(program: &Program, name: &str, config: &str, socket: &Path, dir: &Path) -> Self {
+    pub(crate) fn start(
+        program: &Program,
+        name: &str,
+        config: &str,
+        socket: &Path,
+        dir: &Path,
+    ) -> Self {
         let (index, base) = name.split_once('-').expect("NN-name");
         let log = dir.join(format!("{name}.journal"));
         let file = dir.join(format!("{name}.external.conf"));

@@ -7,7 +7,8 @@ use std::{fs, path::PathBuf};
 pub struct Process(pub u32);
 
 impl Process {
-    /// Whether it is there and not a zombie: its first thread may be one before the others have let go of its files.
+    /// Whether it is there and not a zombie: its first thread may be one before the others have let
+    /// go of its files.
     pub fn is_alive(self) -> bool {
         let threads = || fs::read_dir(format!("/proc/{}/task", self.0)).map_or(0, Iterator::count);
         self.stat(2).is_some_and(|state| (state != "Z" && state != "X") || threads() > 1)
@@ -28,7 +29,12 @@ impl Process {
         let threads: String = tasks
             .map(|t| {
                 let name = format!("task/{}", t.file_name().to_string_lossy());
-                format!("{}: {}\n{}", name, file(&format!("{name}/wchan")), file(&format!("{name}/stack")))
+                format!(
+                    "{}: {}\n{}",
+                    name,
+                    file(&format!("{name}/wchan")),
+                    file(&format!("{name}/stack"))
+                )
             })
             .collect();
         format!("{}\n{}\n{threads}", file("cmdline"), file("status"))
@@ -67,22 +73,33 @@ impl Process {
     pub fn catches(self, signal: rustix::process::Signal) -> bool {
         let status = fs::read_to_string(format!("/proc/{}/status", self.0)).unwrap_or_default();
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or("0");
-        u64::from_str_radix(caught.trim(), 16).is_ok_and(|mask| mask & (1 << (signal.as_raw() - 1)) != 0)
+        u64::from_str_radix(caught.trim(), 16)
+            .is_ok_and(|mask| mask & (1 << (signal.as_raw() - 1)) != 0)
     }
 
     /// Sends a signal.
     pub fn signal(self, signal: rustix::process::Signal) {
-        let pid = i32::try_from(self.0).ok().and_then(rustix::process::Pid::from_raw).expect("a process id");
-        rustix::process::kill_process(pid, signal).unwrap_or_else(|e| panic!("kill {}: {e}", self.0));
+        let pid = i32::try_from(self.0)
+            .ok()
+            .and_then(rustix::process::Pid::from_raw)
+            .expect("a process id");
+        rustix::process::kill_process(pid, signal)
+            .unwrap_or_else(|e| panic!("kill {}: {e}", self.0));
     }
 
     /// All processes.
     pub fn all() -> Vec<Self> {
         let name = |entry: fs::DirEntry| entry.file_name().to_str()?.parse().ok();
-        fs::read_dir("/proc").into_iter().flatten().filter_map(|e| name(e.ok()?)).map(Self).collect()
+        fs::read_dir("/proc")
+            .into_iter()
+            .flatten()
+            .filter_map(|e| name(e.ok()?))
+            .map(Self)
+            .collect()
     }
 
-    /// Field of `/proc/PID/stat`, counted from 0, from the third one on (the second is a name that may hold anything).
+    /// Field of `/proc/PID/stat`, counted from 0, from the third one on (the second is a name that
+    /// may hold anything).
     fn stat(self, field: usize) -> Option<String> {
         let text = fs::read_to_string(format!("/proc/{}/stat", self.0)).ok()?;
         let (_, rest) = text.rsplit_once(") ")?;

@@ -14,21 +14,30 @@ pub fn script(name: &str) -> PathBuf {
 /// A program of the machine, in PATH or where administrators' programs are.
 pub fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let more =
-        ["/usr/local/sbin", "/usr/sbin", "/sbin", "/usr/local/bin", "/usr/bin", "/bin", "/usr/local/go/bin"];
+    let more = [
+        "/usr/local/sbin",
+        "/usr/sbin",
+        "/sbin",
+        "/usr/local/bin",
+        "/usr/bin",
+        "/bin",
+        "/usr/local/go/bin",
+    ];
     std::env::split_paths(&path)
         .chain(more.map(PathBuf::from))
         .map(|dir| dir.join(name))
         .find(|file| file.is_file())
 }
 
-/// Writes a program, such as a script. Another process does so: what is open for writing here is so in each child too that another thread makes at that
-/// moment, until it has become its own program, and meanwhile the file could not be run ("Text file busy").
+/// Writes a program, such as a script. Another process does so: what is open for writing here is so
+/// in each child too that another thread makes at that moment, until it has become its own program,
+/// and meanwhile the file could not be run ("Text file busy").
 ///
 /// # Panics
 /// It cannot be written.
 pub fn write_program(path: &Path, text: &str) {
-    let mut child = install(Path::new("/dev/stdin"), path).stdin(Stdio::piped()).spawn().expect("install");
+    let mut child =
+        install(Path::new("/dev/stdin"), path).stdin(Stdio::piped()).spawn().expect("install");
     child.stdin.take().expect("a pipe").write_all(text.as_bytes()).expect("install reads");
     assert!(child.wait().expect("our child").success(), "{} is not written", path.display());
 }
@@ -38,7 +47,11 @@ pub fn write_program(path: &Path, text: &str) {
 /// # Panics
 /// It cannot be copied.
 pub fn copy_program(from: &Path, to: &Path) {
-    assert!(install(from, to).status().expect("install").success(), "{} is not written", to.display());
+    assert!(
+        install(from, to).status().expect("install").success(),
+        "{} is not written",
+        to.display()
+    );
 }
 
 fn install(from: &Path, to: &Path) -> Command {

@@ -25,7 +25,8 @@ impl Runtime {
     }
 }
 
-/// The globals that choose who makes control groups: systemd, where `NRI_TEST_SYSTEMD` is set, else the runtime.
+/// The globals that choose who makes control groups: systemd, where `NRI_TEST_SYSTEMD` is set, else
+/// the runtime.
 pub(crate) fn cgroup_driver() -> &'static [&'static str] {
     if systemd() { &["--systemd-cgroup"] } else { &[] }
 }
@@ -61,10 +62,12 @@ pub fn cpusets() -> bool {
     !unified_cgroups() || v2.split_whitespace().any(|c| c == "cpuset")
 }
 
-/// Whether a process that is not our child tells its exit code: Linux does so through a pidfd from 6.15 on.
+/// Whether a process that is not our child tells its exit code: Linux does so through a pidfd from
+/// 6.15 on.
 pub fn kernel_tells_exit_codes() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse::<u32>().ok());
+    let mut numbers =
+        release.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse::<u32>().ok());
     (numbers.next(), numbers.next()) >= (Some(6), Some(15))
 }
 
@@ -102,7 +105,8 @@ fn try_out(name: &'static str) -> Result<Runtime, String> {
     if !is_root() {
         return Err("not root".to_owned());
     }
-    let path = find_program(name).ok_or_else(|| format!("no {name}; integration/setup.sh installs it"))?;
+    let path =
+        find_program(name).ok_or_else(|| format!("no {name}; integration/setup.sh installs it"))?;
     if find_program("busybox").is_none() {
         return Err("no busybox; integration/setup.sh installs it".to_owned());
     }

@@ -9,7 +9,8 @@ pub struct Seen(pub BTreeMap<String, String>);
 impl Seen {
     /// From the probe's output.
     pub fn parse(text: &str) -> Self {
-        let pair = |line: &str| line.split_once('=').map(|(k, v)| (k.to_owned(), v.trim_end().to_owned()));
+        let pair =
+            |line: &str| line.split_once('=').map(|(k, v)| (k.to_owned(), v.trim_end().to_owned()));
         Self(text.lines().filter_map(pair).collect())
     }
 
@@ -18,7 +19,8 @@ impl Seen {
         self.0.get(name).map(String::as_str)
     }
 
-    /// Compares with expected values; a name with alternatives, `a|b`, means the one that is there, and so does a value.
+    /// Compares with expected values; a name with alternatives, `a|b`, means the one that is there,
+    /// and so does a value.
     ///
     /// # Panics
     /// They differ; all differences are told.

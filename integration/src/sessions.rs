@@ -1,4 +1,5 @@
-//! Plugins that come and go: each process of one has a journal of its own, so that a journal is a session, and what is in it makes a [`View`].
+//! Plugins that come and go: each process of one has a journal of its own, so that a journal is a
+//! session, and what is in it makes a [`View`].
 
 use crate::{Journal, Node, Process, Program, View, write_program};
 use std::{
@@ -17,15 +18,19 @@ impl Node {
         dir
     }
 
-    /// Installs a plugin that `nrid` launches, and launches again, as `NN-name`: a script, since what is launched has no arguments.
+    /// Installs a plugin that `nrid` launches, and launches again, as `NN-name`: a script, since
+    /// what is launched has no arguments.
     ///
     /// # Panics
     /// It cannot be installed.
     pub fn launch_in_sessions(&self, name: &str, program: &Program, config: &str) {
         fs::write(self.path("conf.d").join(format!("{name}.conf")), config).expect("our directory");
         let journal = self.journals().join(name);
-        let text =
-            format!("#!/bin/sh\nexec '{}' --log \"{}.$$\"\n", program.path().display(), journal.display());
+        let text = format!(
+            "#!/bin/sh\nexec '{}' --log \"{}.$$\"\n",
+            program.path().display(),
+            journal.display()
+        );
         let file = self.path("plugins").join(name);
         write_program(&file, &text);
     }

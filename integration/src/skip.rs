@@ -3,7 +3,8 @@
 use crate::programs::target_dir;
 use std::io::Write;
 
-/// Says that a test, or a part of it, is skipped, and why: on stdout, and as a line of `target/skipped.txt`, where they are counted.
+/// Says that a test, or a part of it, is skipped, and why: on stdout, and as a line of
+/// `target/skipped.txt`, where they are counted.
 ///
 /// # Panics
 /// `CI=true`: a machine that tests for all must be able to.

@@ -28,8 +28,8 @@ impl Terminal {
     /// # Panics
     /// There is none, or the program cannot be started.
     pub fn run(command: &Command) -> Self {
-        let controller =
-            openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a terminal");
+        let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)
+            .expect("a terminal");
         grantpt(&controller).expect("grantpt");
         unlockpt(&controller).expect("unlockpt");
         let name = ptsname(&controller, Vec::new()).expect("ptsname");
@@ -38,7 +38,8 @@ impl Terminal {
                 .expect("its other end")
                 .into()
         };
-        // `setsid --ctty` makes it the controlling terminal, which only the new process itself could do.
+        // `setsid --ctty` makes it the controlling terminal, which only the new process itself
+        // could do.
         let mut session = Command::new("setsid");
         session.args(["--ctty", "--wait"]).arg(command.get_program()).args(command.get_args());
         for (name, value) in command.get_envs() {
@@ -50,8 +51,12 @@ impl Terminal {
         if let Some(dir) = command.get_current_dir() {
             session.current_dir(dir);
         }
-        let child =
-            session.stdin(side()).stdout(side()).stderr(side()).spawn().expect("setsid of util-linux");
+        let child = session
+            .stdin(side())
+            .stdout(side())
+            .stderr(side())
+            .spawn()
+            .expect("setsid of util-linux");
         let screen = File::from(controller);
         let text = Arc::new(Mutex::new(Vec::new()));
         let (mut reader, kept) = (screen.try_clone().expect("a descriptor"), text.clone());
@@ -91,7 +96,10 @@ impl Terminal {
     /// Waits for the program's end; returns its exit code.
     pub fn end(mut self) -> Option<i32> {
         let child = &mut self.child;
-        wait_until("the end of the program in the terminal", || child.try_wait().expect("our child")).code()
+        wait_until("the end of the program in the terminal", || {
+            child.try_wait().expect("our child")
+        })
+        .code()
     }
 }
 

@@ -3,9 +3,11 @@
 /// What each line of the wrapper's own begins with.
 const OURS: &str = "nri-container-runtime: ";
 
-/// Why a failure was not told as it should be, by what the call said on stderr: one line, if it is the wrapper's own.
+/// Why a failure was not told as it should be, by what the call said on stderr: one line, if it is
+/// the wrapper's own.
 pub fn untold(err: &str) -> Option<&'static str> {
-    let warns = |line: &&str| line.contains("continuing without NRI") || line.contains("has done its work");
+    let warns =
+        |line: &&str| line.contains("continuing without NRI") || line.contains("has done its work");
     let own = err.lines().filter(|line| line.starts_with(OURS) && !warns(line)).count();
     let warnings = err.lines().filter(|line| line.starts_with(OURS) && warns(line)).count();
     let told = err.lines().filter(|line| !line.trim().is_empty()).count() - warnings;

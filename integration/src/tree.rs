@@ -8,7 +8,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A digest of all that is below a directory: names, kinds, modes, owners, contents, links; and the times of change of files.
+/// A digest of all that is below a directory: names, kinds, modes, owners, contents, links; and the
+/// times of change of files.
 pub fn digest_tree(dir: &Path) -> u64 {
     let mut hasher = DefaultHasher::new();
     visit(dir, &mut |path, meta| {
@@ -24,7 +25,8 @@ pub fn digest_tree(dir: &Path) -> u64 {
     hasher.finish()
 }
 
-/// The cgroups, in all hierarchies, whose name holds `part`, and all below them; those before these.
+/// The cgroups, in all hierarchies, whose name holds `part`, and all below them; those before
+/// these.
 pub fn cgroups_of(part: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     visit(Path::new("/sys/fs/cgroup"), &mut |path, meta| {

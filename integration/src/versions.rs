@@ -14,7 +14,8 @@ pub struct Version {
     pub splits: bool,
     /// Its protocol has limits of pids.
     pub pids: bool,
-    /// Its protocol has rlimits; and its stub brings the resources of an update to the plugin, and lets it ask for evictions.
+    /// Its protocol has rlimits; and its stub brings the resources of an update to the plugin, and
+    /// lets it ask for evictions.
     pub since_v0_6: bool,
     /// It validates.
     pub validates: bool,
@@ -43,7 +44,8 @@ fn version(name: &'static str) -> Version {
     let path: PathBuf = dir.join(file);
     assert!(path.is_file(), "{}", path.display());
     let at_least = |minor: u32| {
-        let number = name.split('.').nth(1).and_then(|n| n.parse::<u32>().ok()).expect("v0.MINOR.PATCH");
+        let number =
+            name.split('.').nth(1).and_then(|n| n.parse::<u32>().ok()).expect("v0.MINOR.PATCH");
         number >= minor
     };
     Version {

@@ -1,4 +1,5 @@
-//! What a plugin believes: its journal, from the synchronization on. Each container and each pod goes its way once and in order, and what is left is there.
+//! What a plugin believes: its journal, from the synchronization on. Each container and each pod
+//! goes its way once and in order, and what is left is there.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -60,7 +61,8 @@ impl View {
         view
     }
 
-    /// The containers that it believes to be there, and not stopped: others are in no synchronization either.
+    /// The containers that it believes to be there, and not stopped: others are in no
+    /// synchronization either.
     pub fn containers(&self) -> BTreeSet<String> {
         let live = self.containers.iter().filter(|(_, (phase, _))| *phase < Phase::Stopped);
         live.map(|(id, _)| id.clone()).collect()
@@ -76,7 +78,10 @@ impl View {
     pub fn unfinished(&self) -> Vec<String> {
         let containers = self.containers.iter().filter(|(_, (phase, _))| *phase < Phase::Removed);
         let pods = self.pods.iter().filter(|(_, phase)| **phase < PodPhase::Removed);
-        containers.map(|(id, _)| id.clone()).chain(pods.map(|(id, _)| format!("pod {id}"))).collect()
+        containers
+            .map(|(id, _)| id.clone())
+            .chain(pods.map(|(id, _)| format!("pod {id}")))
+            .collect()
     }
 
     fn hear(&mut self, entry: &Value) {
@@ -99,7 +104,12 @@ impl View {
     /// The Go plugin writes one entry with lists, that of the SDK one for each.
     fn know(&mut self, entry: &Value, pod: Option<&str>, container: Option<&str>) {
         let list = |key: &str| -> Vec<String> {
-            entry[key].as_array().into_iter().flatten().filter_map(|v| Some(v.as_str()?.to_owned())).collect()
+            entry[key]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(|v| Some(v.as_str()?.to_owned()))
+                .collect()
         };
         let (mut pods, mut containers) = (list("pods"), list("containers"));
         match container {
@@ -139,7 +149,9 @@ impl View {
         };
         let inhabited = event != "RunPodSandbox" && self.containers.values().any(lives);
         if !fits || inhabited {
-            self.wrong.push(format!("{event} of {id}, which was {before:?}, with containers: {inhabited}"));
+            self.wrong.push(format!(
+                "{event} of {id}, which was {before:?}, with containers: {inhabited}"
+            ));
         }
         self.pods.insert(id.to_owned(), after);
     }
@@ -183,9 +195,11 @@ mod tests {
 
     /// Events of a container `c` in a pod `p`, or of `d` in it where they end so.
     fn view(pods: &[&str], containers: &[&str], events: &str) -> View {
-        let mut entries = vec![json!({"event": "Synchronize", "pods": pods, "containers": containers})];
+        let mut entries =
+            vec![json!({"event": "Synchronize", "pods": pods, "containers": containers})];
         entries.extend(events.split_whitespace().map(|event| {
-            let (event, container) = event.strip_suffix(":d").map_or((event, "c"), |event| (event, "d"));
+            let (event, container) =
+                event.strip_suffix(":d").map_or((event, "c"), |event| (event, "d"));
             let container = if event.contains("Pod") { "" } else { container };
             json!({"event": event, "pod_id": "p", "container_id": container})
         }));
@@ -230,7 +244,10 @@ mod tests {
             (false, "RunPodSandbox CreateContainer CreateContainer"),
             (false, "RunPodSandbox CreateContainer StartContainer"),
             (false, "RunPodSandbox CreateContainer PostCreateContainer PostStartContainer"),
-            (false, "RunPodSandbox CreateContainer PostCreateContainer StopContainer StopContainer"),
+            (
+                false,
+                "RunPodSandbox CreateContainer PostCreateContainer StopContainer StopContainer",
+            ),
             (false, "RunPodSandbox CreateContainer RemoveContainer"),
             (false, "RunPodSandbox CreateContainer PostCreateContainer StopPodSandbox"),
             (
@@ -247,7 +264,8 @@ mod tests {
             (true, "RemoveContainer"),
             (true, "StopContainer RemoveContainer PostUpdateContainer"),
         ] {
-            let (pods, containers): (&[_], &[_]) = if known { (&["p"], &["c"]) } else { (&[], &[]) };
+            let (pods, containers): (&[_], &[_]) =
+                if known { (&["p"], &["c"]) } else { (&[], &[]) };
             assert!(!view(pods, containers, events).wrong.is_empty(), "{known} {events}");
         }
         assert!(!view(&["p"], &["c", "c"], "").wrong.is_empty());

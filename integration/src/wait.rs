@@ -5,7 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long anything may take before a test gives up. Generous: it is never waited for in vain but when something is wrong.
+/// How long anything may take before a test gives up. Generous: it is never waited for in vain but
+/// when something is wrong.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// [`PATIENCE`], or more of it in a guest where all is slow: `NRI_TEST_SLOW` is set there.

@@ -1,9 +1,10 @@
-//! The table of what runtimes can do, held against the runtimes of this machine: those that are installed, and those whose paths stand in
-//! `NRI_TEST_RUNTIMES`, separated by colons.
+//! The table of what runtimes can do, held against the runtimes of this machine: those that are
+//! installed, and those whose paths stand in `NRI_TEST_RUNTIMES`, separated by colons.
 //!
-//! Each field is set twice: in the document of a bare runtime, and by a plugin. Either both containers show the effect; or neither does, and the creation
-//! that the plugin changed was refused by us, naming plugin and field. A field that is ignored fails the test, and so does one that
-//! is refused without need.
+//! Each field is set twice: in the document of a bare runtime, and by a plugin. Either both
+//! containers show the effect; or neither does, and the creation that the plugin changed was
+//! refused by us, naming plugin and field. A field that is ignored fails the test, and so does one
+//! that is refused without need.
 
 use nri_integration::*;
 use serde_json::{Value, json};
@@ -45,7 +46,11 @@ fn case(
 }
 
 impl Case {
-    fn probe(mut self, probe: &'static str, shows: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
+    fn probe(
+        mut self,
+        probe: &'static str,
+        shows: impl Fn(&str) -> bool + Send + Sync + 'static,
+    ) -> Self {
         (self.probe, self.shows) = (probe, Arc::new(shows));
         self
     }
@@ -95,7 +100,8 @@ fn cases() -> Vec<Case> {
         )
     };
     let mount = |option: &str| json!({"destination": "/m", "type": "bind", "source": "/proc/self", "options": ["rbind", option]});
-    let mounted = "while read -r _ d _ o _; do [ \"$d\" != /m ] || echo \"$o\"; done </proc/self/mounts";
+    let mounted =
+        "while read -r _ d _ o _; do [ \"$d\" != /m ] || echo \"$o\"; done </proc/self/mounts";
     let mut cases = vec![
         case("scheduler", "scheduler", json!({"linux": {"scheduler": {"policy": "SCHED_BATCH", "nice": 5}}}), &["process", "scheduler"], json!({"policy": "SCHED_BATCH", "nice": 5}))
             .prints("set -- $(cat /proc/self/stat); shift 18; echo $1; shift 22; echo $1", "5\n3"),
@@ -136,11 +142,9 @@ fn cases() -> Vec<Case> {
             &["linux", "namespaces"],
             time.clone(),
         );
-        cases.push(
-            case.probe("readlink /proc/self/ns/time", move |out| {
-                out.starts_with("time:") && out.trim() != host
-            }),
-        );
+        cases.push(case.probe("readlink /proc/self/ns/time", move |out| {
+            out.starts_with("time:") && out.trim() != host
+        }));
     }
     if fs::exists("/proc/self/numa_maps").unwrap_or_default() {
         let policy = json!({"mode": "MPOL_BIND", "nodes": "0"});
@@ -175,10 +179,11 @@ fn cases() -> Vec<Case> {
 /// All runtimes to try, each with a name of its own.
 fn all_runtimes() -> Vec<Runtime> {
     let more = std::env::var_os("NRI_TEST_RUNTIMES").unwrap_or_default();
-    let more = std::env::split_paths(&more).filter(|p| !p.as_os_str().is_empty()).map(|path: PathBuf| {
-        let name = if path.ends_with("crun") { "crun" } else { "runc" };
-        Runtime { name, path }
-    });
+    let more =
+        std::env::split_paths(&more).filter(|p| !p.as_os_str().is_empty()).map(|path: PathBuf| {
+            let name = if path.ends_with("crun") { "crun" } else { "runc" };
+            Runtime { name, path }
+        });
     let mut all = runtimes().0.clone();
     all.extend(more);
     all
@@ -208,8 +213,7 @@ fn version(runtime: &Runtime) -> String {
 
 fn check_all(runtime: &Runtime, go: &Program, cases: Vec<Case>) -> Vec<String> {
     let node = Node::new(runtime);
-    let rule =
-        |(i, case): (usize, &Case)| json!({"id": node.id(&format!("plugin{i}")), "adjust": case.adjust});
+    let rule = |(i, case): (usize, &Case)| json!({"id": node.id(&format!("plugin{i}")), "adjust": case.adjust});
     let rules: Vec<_> = cases.iter().enumerate().map(rule).collect();
     node.launch(PLUGIN, go, &json!({"rules": rules}).to_string());
     let check = |(i, case): (usize, &Case)| {

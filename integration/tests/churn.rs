@@ -1,5 +1,5 @@
-//! Plugins that come and go while containers do: what each of them knows is neither too much nor too little, at whatever moment it came,
-//! and nobody's creation suffers from it.
+//! Plugins that come and go while containers do: what each of them knows is neither too much nor
+//! too little, at whatever moment it came, and nobody's creation suffers from it.
 
 use nri_integration::*;
 use serde_json::{Value, json};
@@ -50,9 +50,11 @@ struct Connection {
 /// A plugin, and its configuration.
 type Kind = (Program, String);
 
-/// No validators: a creation does not go on without one that it had to ask, and plugins end in the midst of it here.
+/// No validators: a creation does not go on without one that it had to ask, and plugins end in the
+/// midst of it here.
 fn kinds(gostub: Program) -> [Kind; 2] {
-    // The oldest hears most events by another method of the protocol. It knows nothing of validation.
+    // The oldest hears most events by another method of the protocol. It knows nothing of
+    // validation.
     let oldest = versions("churn").first().expect("there is Go").program.clone();
     [(gostub, json!({"events": LIFE}).to_string()), (oldest, "{}".to_owned())]
 }
@@ -91,7 +93,8 @@ fn come_and_go(node: &Node, kinds: &[Kind], first: usize, done: &AtomicUsize) ->
     steps.map(connect).collect()
 }
 
-/// What a journal says about one container: its events in order, with `Known` for being synchronized with it, `Pod` with its pod.
+/// What a journal says about one container: its events in order, with `Known` for being
+/// synchronized with it, `Pod` with its pod.
 fn heard(journal: &Journal) -> BTreeMap<String, Vec<String>> {
     let mut heard: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut add = |id: &Value, event: &str| {
@@ -101,7 +104,11 @@ fn heard(journal: &Journal) -> BTreeMap<String, Vec<String>> {
         match entry["event"].as_str().unwrap() {
             "Synchronize" => {
                 entry["pods"].as_array().into_iter().flatten().for_each(|id| add(id, "Pod"));
-                entry["containers"].as_array().into_iter().flatten().for_each(|id| add(id, "Known"));
+                entry["containers"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .for_each(|id| add(id, "Known"));
             }
             // The pod of each has its id.
             event if entry["pod_id"].is_string() => add(&entry["pod_id"], event),
@@ -150,7 +157,8 @@ fn lack(connection: &Connection, container: &Lived, events: &[String]) -> Option
         return Some("it was created meanwhile and not told".to_owned());
     }
     let there = left.is_none() && container.ended.is_none();
-    (there && !has("Known") && !has("CreateContainer")).then(|| "both are there at the end".to_owned())
+    (there && !has("Known") && !has("CreateContainer"))
+        .then(|| "both are there at the end".to_owned())
 }
 
 #[test]
@@ -215,7 +223,8 @@ fn each_connection_knows_each_container_once() {
                 scope.spawn(move || come_and_go(node, kinds, first, done))
             })
             .collect();
-        let lived: Vec<_> = creators.into_iter().flat_map(|c| c.join().expect("no creation fails")).collect();
+        let lived: Vec<_> =
+            creators.into_iter().flat_map(|c| c.join().expect("no creation fails")).collect();
         let connections: Vec<_> = comers.into_iter().flat_map(|c| c.join().unwrap()).collect();
         (connections, lived)
     });

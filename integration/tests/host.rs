@@ -1,4 +1,5 @@
-//! What an adjustment needs of the host: CDI devices and classes by name, from files that the configuration names.
+//! What an adjustment needs of the host: CDI devices and classes by name, from files that the
+//! configuration names.
 
 use nri_integration::*;
 use serde_json::{Value, json};
@@ -9,7 +10,8 @@ use std::{
 
 const PLUGIN: &str = "10-asks";
 
-/// A node whose CDI directories are `cdi-a` and `cdi-b` in it, and whose class files are `blockio.yaml` and `rdt.yaml`.
+/// A node whose CDI directories are `cdi-a` and `cdi-b` in it, and whose class files are
+/// `blockio.yaml` and `rdt.yaml`.
 fn node(runtime: &Runtime) -> Node {
     let node = Node::new(runtime);
     for dir in ["cdi-a", "cdi-b", "data"] {
@@ -65,14 +67,20 @@ fn cdi_devices_are_injected() {
         let ended = run(&node, "good", script).success();
         assert_eq!(ended.out(), "yes zero 1\nfrom the host\n1:3 640\nwritten\n");
         let told = journal.wait_for("PostCreateContainer", &node.id("good"));
-        let names: Vec<_> =
-            told["container"]["CDIDevices"].as_array().unwrap().iter().map(|d| &d["name"]).collect();
+        let names: Vec<_> = told["container"]["CDIDevices"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|d| &d["name"])
+            .collect();
         assert_eq!(names, ["example.org/thing=0", "example.org/thing=other"]);
         let env = told["container"]["env"].as_array().unwrap();
         assert!(env.contains(&json!("DEVICE=zero")), "{env:?}");
 
         let line = run(&node, "missing", "true").refusal();
-        for word in ["example.org/thing=none", "broken.yaml", "line 2, column 7", &node.id("missing")] {
+        for word in
+            ["example.org/thing=none", "broken.yaml", "line 2, column 7", &node.id("missing")]
+        {
             assert!(line.contains(word), "{word:?} is not named: {line}");
         }
         assert!(node.log().contains("broken.yaml"), "{}", node.log());
@@ -85,7 +93,8 @@ fn classes_are_resolved_and_shown() {
     let Some(disk) = disk() else { return skip("classes", "no disk") };
     for_each_runtime("classes", |runtime| {
         let node = node(runtime);
-        let blockio = |class: &str| json!({"linux": {"resources": {"blockioClass": {"value": class}}}});
+        let blockio =
+            |class: &str| json!({"linux": {"resources": {"blockioClass": {"value": class}}}});
         let update = json!({"event": "UpdateContainer", "id": node.id("good"), "updates": [
             {"containerId": node.id("good"), "linux": {"resources": {"blockioClass": {"value": "fast"}}}}]});
         let rules = [
@@ -102,11 +111,15 @@ fn classes_are_resolved_and_shown() {
         );
         fs::write(node.path("rdt.yaml"), "partitions: {p: {classes: {gold: {}}}}\n").unwrap();
         let missing = run(&node, "rdt", "true").refusal();
-        assert!(missing.contains("unknown RDT class \"none\"") && missing.contains("gold"), "{missing}");
+        assert!(
+            missing.contains("unknown RDT class \"none\"") && missing.contains("gold"),
+            "{missing}"
+        );
 
         // It is read anew.
-        let classes =
-            format!("Classes:\n  slow:\n  - Devices: [{disk}]\n    ThrottleReadBps: 2Mi\n  fast: []\n");
+        let classes = format!(
+            "Classes:\n  slow:\n  - Devices: [{disk}]\n    ThrottleReadBps: 2Mi\n  fast: []\n"
+        );
         fs::write(node.path("blockio.yaml"), classes).unwrap();
         let id = node.id("good");
         let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
@@ -114,7 +127,8 @@ fn classes_are_resolved_and_shown() {
         let limits = node.cgroup_file(&id, "blkio", "blkio.throttle.read_bps_device", "io.max");
         assert!(limits.contains("2097152"), "{limits}");
         let class = |event: &str| {
-            journal.wait_for(event, &id)["container"]["linux"]["resources"]["blockioClass"]["value"].clone()
+            journal.wait_for(event, &id)["container"]["linux"]["resources"]["blockioClass"]["value"]
+                .clone()
         };
         assert_eq!(class("PostCreateContainer"), "slow");
         node.call(&["start", &id]).success();
@@ -133,7 +147,8 @@ fn classes_are_resolved_and_shown() {
 
 /// A whole disk of this machine with a node.
 fn disk() -> Option<String> {
-    let names = fs::read_dir("/sys/block").ok()?.flatten().filter_map(|e| e.file_name().into_string().ok());
+    let names =
+        fs::read_dir("/sys/block").ok()?.flatten().filter_map(|e| e.file_name().into_string().ok());
     names.map(|name| format!("/dev/{name}")).find(|path| fs::exists(path).unwrap_or_default())
 }
 
@@ -182,7 +197,8 @@ fn a_path_that_hangs_holds_up_nobody_else() {
             assert!(begin.elapsed() < bound, "others: {:?}", begin.elapsed());
             refused.into_iter().for_each(|r| r.join().unwrap());
         });
-        // No thread of it waits there: it ends, and a successor starts, while the file system still hangs.
+        // No thread of it waits there: it ends, and a successor starts, while the file system still
+        // hangs.
         node.ctl(&["stop"]).success();
         wait_until("the end of nrid", || node.nrids().iter().all(|p| p.0 != nrid.0).then_some(()));
         run(&node, "after", "true").success();

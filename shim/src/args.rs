@@ -1,7 +1,8 @@
 //! What was typed before the verb, and where the verb is.
 //!
-//! A pass-through scanner: it never changes an argument and never fails. What it does not understand goes to the real runtime
-//! as it is, our own options (`--nri-runtime`, `--nri-config`, `--nri-version`, before the verb only) apart.
+//! A pass-through scanner: it never changes an argument and never fails. What it does not
+//! understand goes to the real runtime as it is, our own options (`--nri-runtime`, `--nri-config`,
+//! `--nri-version`, before the verb only) apart.
 
 use crate::{
     options::{GLOBAL, Item, Options},
@@ -79,7 +80,8 @@ pub(crate) fn scan(arguments: &[OsString]) -> Scanned {
             }
             Item::Known { name, value, .. } => keep = !scanned.global(name, value),
             Item::Unknown(place) => {
-                // It may take a value. A word that is no verb cannot stand in a verb's place, so it is one.
+                // It may take a value. A word that is no verb cannot stand in a verb's place, so it
+                // is one.
                 if let Some(next) = arguments.get(place + 1)
                     && !arguments[place].as_bytes().contains(&b'=')
                     && !next.as_bytes().starts_with(b"-")
@@ -108,7 +110,11 @@ impl Scanned {
                 if given.as_ref().is_none_or(|v| v.is_empty()) {
                     self.own.without_value = Some(name);
                 }
-                *(if name == "nri-runtime" { &mut self.own.runtime } else { &mut self.own.config }) = given;
+                *(if name == "nri-runtime" {
+                    &mut self.own.runtime
+                } else {
+                    &mut self.own.config
+                }) = given;
             }
             "log" => self.log = given,
             "log-format" => self.log_format = given,
@@ -193,7 +199,10 @@ mod tests {
             "--nri-runtime /y z",
         );
         assert_eq!((s.own.runtime.unwrap(), s.own.config.unwrap()), ("/x".into(), "/c".into()));
-        assert_eq!(check("create --nri-runtime", "", "create", "--nri-runtime").own, Own::default());
+        assert_eq!(
+            check("create --nri-runtime", "", "create", "--nri-runtime").own,
+            Own::default()
+        );
         assert_eq!(check("--nri-config", "", "", "").own.without_value, Some("nri-config"));
         assert!(check("--nri-version", "", "", "").own.version);
         check("--nri create x", "--nri", "create", "x");

@@ -71,7 +71,12 @@ pub(crate) fn message(
         verb: event.verb,
         id: id.to_owned(),
         runtime: runtime.into(),
-        root: event.scanned.root.as_deref().filter(|r| !r.is_empty()).map(|r| (&absolute(r)).into()),
+        root: event
+            .scanned
+            .root
+            .as_deref()
+            .filter(|r| !r.is_empty())
+            .map(|r| (&absolute(r)).into()),
         globals: texts(&event.scanned.globals),
         arguments: texts(&event.scanned.rest),
         bundle: bundle.map(|b| (&b.path).into()),
@@ -84,7 +89,8 @@ pub(crate) fn message(
     }
 }
 
-/// crun reads `--config` from the working directory, unless it is the usual name, which is the bundle's.
+/// crun reads `--config` from the working directory, unless it is the usual name, which is the
+/// bundle's.
 fn document(given: Option<&OsStr>) -> OsText {
     match given {
         Some(path) if path != DOCUMENT => (&absolute(path)).into(),

@@ -1,4 +1,5 @@
-//! Break-glass: a variable, a file or a key of the configuration makes every verb a plain call of the real runtime.
+//! Break-glass: a variable, a file or a key of the configuration makes every verb a plain call of
+//! the real runtime.
 
 use crate::{call::Call, log_line::LogLine};
 use nri_config::{BYPASS_ENV, BYPASS_FILE, Config};
@@ -10,7 +11,8 @@ pub(crate) fn is_set(call: &Call, config: &Config, log: &LogLine) -> bool {
     config.disable || call.var(BYPASS_ENV).is_some_and(|v| v != "0") || by_file(log)
 }
 
-/// Whether the file is there. Where others than root could have put it there, they could take a container away from its plugins.
+/// Whether the file is there. Where others than root could have put it there, they could take a
+/// container away from its plugins.
 fn by_file(log: &LogLine) -> bool {
     let file = Path::new(BYPASS_FILE);
     if !file.exists() {

@@ -1,6 +1,7 @@
 //! How this program was called: argv and environment, byte for byte.
 //!
-//! The environment is not taken from `std::env`, which leaves out entries without `=`; the real runtime shall get these too.
+//! The environment is not taken from `std::env`, which leaves out entries without `=`; the real
+//! runtime shall get these too.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -39,7 +40,8 @@ impl Call {
     }
 }
 
-/// Working directory; `/` where it is gone (an engine may clean up from a directory that was removed).
+/// Working directory; `/` where it is gone (an engine may clean up from a directory that was
+/// removed).
 pub(crate) fn working_dir() -> PathBuf {
     std::env::current_dir().unwrap_or_else(|_| "/".into())
 }

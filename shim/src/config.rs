@@ -1,6 +1,7 @@
 //! Reads the configuration file.
 //!
-//! A problem with it is kept beside the defaults rather than returned: verbs without an event must work with a broken file.
+//! A problem with it is kept beside the defaults rather than returned: verbs without an event must
+//! work with a broken file.
 
 use crate::{
     Error,
@@ -26,7 +27,8 @@ impl Loaded {
     pub(crate) fn read(option: Option<&OsStr>, call: &Call) -> Self {
         let named = option.or_else(|| call.var(CONFIG_ENV)).map(|path| working_dir().join(path));
         let path = named.clone().unwrap_or_else(|| CONFIG_FILE.into());
-        // It names programs that run with our rights. Looking at its path takes a few microseconds, and comes first: nobody can change it then.
+        // It names programs that run with our rights. Looking at its path takes a few microseconds,
+        // and comes first: nobody can change it then.
         let trusted = Owners::of_this_process().check_if_there(&path);
         let mut runtime = RuntimeSettings::default();
         let parsed = match trusted.map(|()| std::fs::read_to_string(&path)) {
@@ -35,13 +37,17 @@ impl Loaded {
                 runtime = RuntimeSettings::of_broken(&text);
                 Error::Config(e, path)
             }),
-            Ok(Err(e)) if named.is_none() && e.kind() == ErrorKind::NotFound => Ok(Config::default()),
+            Ok(Err(e)) if named.is_none() && e.kind() == ErrorKind::NotFound => {
+                Ok(Config::default())
+            }
             Ok(Err(e)) => Err(Error::ConfigRead(e, path)),
             Err(e) => Err(Error::ConfigUntrusted(e, path)),
         };
         match parsed {
             Ok(config) => Self { config, problem: None, named },
-            Err(e) => Self { config: Config { runtime, ..Config::default() }, problem: Some(e), named },
+            Err(e) => {
+                Self { config: Config { runtime, ..Config::default() }, problem: Some(e), named }
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 //! A verb with an event: asks `nrid`, runs the real runtime accordingly, reports how it ended.
 //!
-//! What is done when `nrid` cannot answer is decided here and nowhere else, by [`Policy`] and the key `unreachable`.
+//! What is done when `nrid` cannot answer is decided here and nowhere else, by [`Policy`] and the
+//! key `unreachable`.
 
 use crate::{
     Error,
@@ -31,8 +32,9 @@ use std::{
     time::Duration,
 };
 
-/// How long `nrid` may take to answer before the verb. It bounds each plugin by itself; this leaves room for requests that wait in a queue behind
-/// slow plugins. One that gives no sign of life is not waited for, see [`Event::silence`].
+/// How long `nrid` may take to answer before the verb. It bounds each plugin by itself; this leaves
+/// room for requests that wait in a queue behind slow plugins. One that gives no sign of life is
+/// not waited for, see [`Event::silence`].
 const ANSWER: Duration = Duration::from_secs(120);
 /// How long it may take afterwards, and before what is done in any case.
 const AFTERWARDS: Duration = Duration::from_secs(30);
@@ -57,8 +59,13 @@ enum Answer {
     Pass,
 }
 
-/// Does all of it; `problem` is the configuration's, `target` the verb as it was called. Returns the exit code.
-pub(crate) fn handle(event: Event<'_>, problem: Option<Error>, mut target: Target) -> Result<i32, Error> {
+/// Does all of it; `problem` is the configuration's, `target` the verb as it was called. Returns
+/// the exit code.
+pub(crate) fn handle(
+    event: Event<'_>,
+    problem: Option<Error>,
+    mut target: Target,
+) -> Result<i32, Error> {
     let args = verb_args::read(event.verb, &event.scanned.rest);
     let (Some(typed), false) = (args.id.as_deref(), args.informs) else {
         // No id: the real runtime says how it is called.
@@ -76,7 +83,8 @@ pub(crate) fn handle(event: Event<'_>, problem: Option<Error>, mut target: Targe
         Some(_) => return Err(target.exec(event.call)),
         None => {}
     }
-    // Plugins need not hear of what cannot become a container; the real runtime says so in its own words.
+    // Plugins need not hear of what cannot become a container; the real runtime says so in its own
+    // words.
     if begin::is_missing(&event, &args) {
         return Err(target.exec(event.call));
     }
@@ -101,8 +109,9 @@ impl Event<'_> {
         let request = Request::Begin(Box::new(begin));
         let mut reply = self.begin(&mut client, &request, bundle.as_ref());
         if matches!(reply, Err(ClientError::Frame(FrameError::Closed))) {
-            // An nrid that is ending closes connections that it has not come to. What it had begun without an answer is settled by
-            // the next one, which may be asked; a second time is no accident. One that was killed may accept connections until it is gone.
+            // An nrid that is ending closes connections that it has not come to. What it had begun
+            // without an answer is settled by the next one, which may be asked; a second time is no
+            // accident. One that was killed may accept connections until it is gone.
             client.wait_ended();
             let Some(next) = self.connect()? else { return Ok(Answer::Pass) };
             client = next;
@@ -142,7 +151,8 @@ impl Event<'_> {
             timeout: self.loaded.config.start_timeout,
         };
         // An update as the engine sends it would undo what plugins set.
-        if self.verb.needs_nrid() || (self.verb == Verb::Update && has_records(&launcher.state_dir)) {
+        if self.verb.needs_nrid() || (self.verb == Verb::Update && has_records(&launcher.state_dir))
+        {
             launcher.program = find_nrid::find(NRID, self.call);
             return match launcher.connect_or_start() {
                 Ok(client) => Ok(Some(client)),
@@ -151,7 +161,8 @@ impl Event<'_> {
         }
         match launcher.connect() {
             Ok(client) => Ok(Some(client)),
-            // No nrid, no record: nothing is lost by not telling. What is deleted meanwhile, the next nrid notices.
+            // No nrid, no record: nothing is lost by not telling. What is deleted meanwhile, the
+            // next nrid notices.
             Err(ClientError::Connect(e))
                 if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) =>
             {
@@ -170,7 +181,8 @@ impl Event<'_> {
         Ok(())
     }
 
-    /// The resources document as text. A document that can be read only once is put back into `target`.
+    /// The resources document as text. A document that can be read only once is put back into
+    /// `target`.
     fn resources(&self, args: &VerbArgs, target: &mut Target) -> Result<Option<String>, Error> {
         let Some(given) = args.resources.as_ref().filter(|_| self.verb == Verb::Update) else {
             return Ok(None);
@@ -194,7 +206,12 @@ impl Event<'_> {
         Ok(())
     }
 
-    fn run_and_report(&self, target: &Target, args: &VerbArgs, client: &mut Client) -> Result<i32, Error> {
+    fn run_and_report(
+        &self,
+        target: &Target,
+        args: &VerbArgs,
+        client: &mut Client,
+    ) -> Result<i32, Error> {
         let (exit, failed) = match spawn::run(target, self.call) {
             Ok(exit) => (exit, None),
             Err(e) => (Exit::NotStarted, Some(e)),
@@ -233,7 +250,8 @@ impl Event<'_> {
         }
     }
 
-    /// How long it may take until `nrid` says anything: one that systemd is just starting says nothing before it is ready.
+    /// How long it may take until `nrid` says anything: one that systemd is just starting says
+    /// nothing before it is ready.
     fn silence(&self) -> Duration {
         let starting = self.loaded.config.start_timeout;
         if self.verb.needs_nrid() { starting } else { starting.min(SILENCE) }

@@ -53,13 +53,15 @@ impl Target {
         {
             return e.into();
         }
-        let argv =
-            [self.runtime.as_os_str()].into_iter().chain(self.arguments.iter().map(OsString::as_os_str));
+        let argv = [self.runtime.as_os_str()]
+            .into_iter()
+            .chain(self.arguments.iter().map(OsString::as_os_str));
         match (
             c_strings(argv.map(|a| a.as_bytes().to_vec())),
             c_strings(environment.iter().map(|e| e.clone().into_vec())),
         ) {
-            (Ok(argv), Ok(environment)) => match nix::unistd::execve(&argv[0], &argv, &environment) {
+            (Ok(argv), Ok(environment)) => match nix::unistd::execve(&argv[0], &argv, &environment)
+            {
                 Ok(never) => match never {},
                 Err(e) => e.into(),
             },

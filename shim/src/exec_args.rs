@@ -1,4 +1,5 @@
-//! What was typed behind `exec`: the container's id and the process document. Behind the id stands a command, with options of its own.
+//! What was typed behind `exec`: the container's id and the process document. Behind the id stands
+//! a command, with options of its own.
 
 use crate::options::{EXEC, Item, Options};
 use std::{
@@ -21,16 +22,21 @@ pub(crate) struct ExecArgs {
 
 /// Reads the arguments behind `exec`. `None`: nothing for us to do, the process is not a document.
 ///
-/// Options count up to the id: runc and crun take what follows for the command. An option that we do not know may or may not have the next
-/// word as its value; that word is the id only where it ends the line, which is where engines put it.
+/// Options count up to the id: runc and crun take what follows for the command. An option that we
+/// do not know may or may not have the next word as its value; that word is the id only where it
+/// ends the line, which is where engines put it.
 pub(crate) fn read(arguments: &[OsString]) -> Option<ExecArgs> {
     let (mut process, mut preserve_fds, mut unsure) = (None, None, false);
     for item in Options::new(arguments, EXEC) {
         let before = std::mem::take(&mut unsure);
         match item {
             Item::Known { name: "help" | "usage", .. } => return None,
-            Item::Known { name: "process", value, at } => process = value.map(|v| (v.to_owned(), at)),
-            Item::Known { name: "preserve-fds", value, .. } => preserve_fds = value.map(OsStr::to_owned),
+            Item::Known { name: "process", value, at } => {
+                process = value.map(|v| (v.to_owned(), at))
+            }
+            Item::Known { name: "preserve-fds", value, .. } => {
+                preserve_fds = value.map(OsStr::to_owned)
+            }
             Item::Known { .. } | Item::End(_) => {}
             Item::Unknown(place) => unsure = !arguments[place].as_bytes().contains(&b'='),
             Item::Word(place) if before && place + 1 < arguments.len() => {}
@@ -70,19 +76,26 @@ mod tests {
             ("--process /f -- id", (1, 0)),
             ("--process /f id -p /g", (1, 0)),
             ("--process /f id command --process=/g --env A=b", (1, 0)),
-            ("--console-socket a --pidfd-socket b --cwd c --env d -e e --user f -u g -p /f id", (15, 0)),
+            (
+                "--console-socket a --pidfd-socket b --cwd c --env d -e e --user f -u g -p /f id",
+                (15, 0),
+            ),
             (
                 "--additional-gids 1 -g 2 --cap a -c b --process-label c --apparmor d --cgroup e -p /f id",
                 (15, 0),
             ),
-            ("--tty --no-new-privs --ignore-paused --tty=false --no-subreaper --process /f id", (6, 0)),
+            (
+                "--tty --no-new-privs --ignore-paused --tty=false --no-subreaper --process /f id",
+                (6, 0),
+            ),
             ("--new-option value --process /f id", (3, 0)),
             ("--new-option=value --process /f id", (2, 0)),
             ("--new-switch --process /f id", (2, 0)),
             ("--process /f --new-switch id", (1, 0)),
             ("--process /f --new-option value id", (1, 0)),
         ] {
-            let expected = ExecArgs { id: "id".into(), process: "/f".into(), at, preserve_fds: None };
+            let expected =
+                ExecArgs { id: "id".into(), process: "/f".into(), at, preserve_fds: None };
             assert_eq!(read(&words(line)), Some(expected), "{line}");
         }
         for line in ["--preserve-fds 3 -p /f id", "--preserve-fds=3 -p /f id"] {

@@ -1,8 +1,11 @@
-//! `exec`: what plugins gave a container is laid into a copy of the process document, as its engine would do had it NRI of its own.
+//! `exec`: what plugins gave a container is laid into a copy of the process document, as its engine
+//! would do had it NRI of its own.
 //!
-//! No event, so `nrid` is not asked: a file in its state directory says whether there is anything to do (`nri_control::ExecMarker`), and it is
-//! looked for only where a document was given. Without one the runtime takes the process from the bundle, where it is adjusted already. This
-//! never fails an `exec`: what goes wrong is a warning, and the real runtime gets what the caller gave it.
+//! No event, so `nrid` is not asked: a file in its state directory says whether there is anything
+//! to do (`nri_control::ExecMarker`), and it is looked for only where a document was given. Without
+//! one the runtime takes the process from the bundle, where it is adjusted already. This never
+//! fails an `exec`: what goes wrong is a warning, and the real runtime gets what the caller gave
+//! it.
 
 use crate::{
     Error,
@@ -35,7 +38,13 @@ const LIMIT: u64 = 4 << 20;
 const STDIO: i32 = 3;
 
 /// Lets `target` read the copy, where the container is one that plugins changed.
-pub(crate) fn adapt(call: &Call, scanned: &Scanned, loaded: &Loaded, log: &LogLine, target: &mut Target) {
+pub(crate) fn adapt(
+    call: &Call,
+    scanned: &Scanned,
+    loaded: &Loaded,
+    log: &LogLine,
+    target: &mut Target,
+) {
     let Some(args) = exec_args::read(&scanned.rest) else { return };
     // The real runtime says itself what is wrong with an id.
     let Ok(id) = id::check(&args.id) else { return };
@@ -53,14 +62,19 @@ fn attempt(
     log: &LogLine,
     target: &mut Target,
 ) -> Result<(), Error> {
-    // Up to here and for most containers this costs a look at one file, and at the user namespace where no state directory is configured.
+    // Up to here and for most containers this costs a look at one file, and at the user namespace
+    // where no state directory is configured.
     let state_dir = loaded.state_dir(call);
     let Some(marker) = read_marker(&state_dir, id)? else { return Ok(()) };
     if bypass::is_set(call, &loaded.config, log) {
         return Ok(());
     }
-    let Some(changes) = changes(marker, &root(call, scanned, &target.runtime)) else { return Ok(()) };
-    let Some(document) = adapted(&working_dir().join(&args.process), &changes)? else { return Ok(()) };
+    let Some(changes) = changes(marker, &root(call, scanned, &target.runtime)) else {
+        return Ok(());
+    };
+    let Some(document) = adapted(&working_dir().join(&args.process), &changes)? else {
+        return Ok(());
+    };
     let copy = memory::holding("process", &document)
         .and_then(|fd| above(fd, preserved(call, args)?))
         .map_err(|e| Error::System(e, "hand over the process document"))?;
@@ -77,10 +91,13 @@ fn read_marker(state_dir: &Path, id: &str) -> Result<Option<ExecMarker>, Error> 
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = match rustix::fs::open(&path, flags, Mode::empty()).map_err(io::Error::from) {
         Ok(fd) => File::from(fd),
-        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
+        Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
         Err(e) => return Err(failed(e)),
     };
-    // A user's may be in /tmp, where anybody could have made it: it decides on the environment of processes.
+    // A user's may be in /tmp, where anybody could have made it: it decides on the environment of
+    // processes.
     let me = rustix::process::geteuid().as_raw();
     let dir = std::fs::symlink_metadata(state_dir).map_err(failed)?;
     let meta = file.metadata().map_err(failed)?;
@@ -110,7 +127,8 @@ fn root(call: &Call, scanned: &Scanned, runtime: &Path) -> PathBuf {
     resolved_root(&root)
 }
 
-/// The document with the changes; `None` if it needs none, or cannot be opened, which the real runtime says itself.
+/// The document with the changes; `None` if it needs none, or cannot be opened, which the real
+/// runtime says itself.
 fn adapted(path: &Path, changes: &ExecChanges) -> Result<Option<Vec<u8>>, Error> {
     let failed = |e: io::Error| Error::ExecFile(e, path.to_owned());
     let Ok(meta) = std::fs::metadata(path) else { return Ok(None) };
@@ -143,8 +161,9 @@ fn preserved(call: &Call, args: &ExecArgs) -> io::Result<i32> {
     let listen = call.var("LISTEN_FDS").and_then(number).unwrap_or(0);
     let asked = match args.preserve_fds.as_deref() {
         None => 0,
-        Some(text) => number(text)
-            .ok_or_else(|| io::Error::new(ErrorKind::InvalidInput, "--preserve-fds is not a number"))?,
+        Some(text) => number(text).ok_or_else(|| {
+            io::Error::new(ErrorKind::InvalidInput, "--preserve-fds is not a number")
+        })?,
     };
     Ok(i32::from(listen) + i32::from(asked))
 }

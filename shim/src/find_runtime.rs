@@ -1,4 +1,5 @@
-//! Finds the real runtime. Never ourselves, under whatever name: neither by symbolic nor by hard link.
+//! Finds the real runtime. Never ourselves, under whatever name: neither by symbolic nor by hard
+//! link.
 
 use crate::{
     Error,
@@ -27,7 +28,8 @@ enum Choice {
 
 /// Absolute path of the real runtime.
 ///
-/// In order: `option` (`--nri-runtime`), the variable, the name that we were called by, `[runtime].path`, the candidates.
+/// In order: `option` (`--nri-runtime`), the variable, the name that we were called by,
+/// `[runtime].path`, the candidates.
 pub(crate) fn find(
     option: Option<&OsStr>,
     call: &Call,
@@ -113,16 +115,30 @@ mod tests {
         let runtime = |path: &str| nri_config::NamedRuntime { path: path.into() };
         settings.names.insert("nri-special".to_owned(), runtime("/special"));
         let with_path = RuntimeSettings { path: Some("/configured".into()), ..settings.clone() };
-        let candidates =
-            RuntimeSettings { candidates: vec!["a".into(), "crun".into(), "b".into()], ..settings.clone() };
+        let candidates = RuntimeSettings {
+            candidates: vec!["a".into(), "crun".into(), "b".into()],
+            ..settings.clone()
+        };
         let named = |path: &str, from: &str| Choice::Named(path.into(), from.to_owned());
         let first = |names: &[&str]| Choice::FirstOf(names.iter().map(PathBuf::from).collect());
         let cases = [
             (Some("/o"), Some("/v"), "nri-crun", &with_path, named("/o", "--nri-runtime")),
             (None, Some("/v"), "nri-crun", &with_path, named("/v", RUNTIME_ENV)),
-            (None, None, "nri-special", &with_path, named("/special", "[runtime.names.nri-special]")),
+            (
+                None,
+                None,
+                "nri-special",
+                &with_path,
+                named("/special", "[runtime.names.nri-special]"),
+            ),
             (None, None, "nri-crun", &with_path, named("crun", "called as nri-crun")),
-            (None, None, "nri-container-runtime", &with_path, named("/configured", "[runtime].path")),
+            (
+                None,
+                None,
+                "nri-container-runtime",
+                &with_path,
+                named("/configured", "[runtime].path"),
+            ),
             (None, None, "runc", &with_path, named("/configured", "[runtime].path")),
             (None, None, "nri-container-runtime", &settings, first(&["runc", "crun", "youki"])),
             (None, None, "youki", &settings, first(&["youki", "runc", "crun"])),
@@ -130,7 +146,8 @@ mod tests {
             (None, None, "crun", &candidates, first(&["crun", "a", "b"])),
         ];
         for (option, variable, called, settings, expected) in cases {
-            let got = choose(option.map(OsStr::new), variable.map(OsStr::new), Some(called), settings);
+            let got =
+                choose(option.map(OsStr::new), variable.map(OsStr::new), Some(called), settings);
             assert_eq!(got, expected, "{option:?} {variable:?} {called:?}");
         }
     }

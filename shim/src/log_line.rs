@@ -1,7 +1,9 @@
-//! Errors and warnings, where engines look for them: stderr, and the file of `--log` in the format of `--log-format`.
+//! Errors and warnings, where engines look for them: stderr, and the file of `--log` in the format
+//! of `--log-format`.
 //!
-//! containerd and Docker read the file as a stream of JSON values and report the last whose level is `error`; one line that is no JSON
-//! would lose the message. Not being able to write is never an error: it must not stop a container.
+//! containerd and Docker read the file as a stream of JSON values and report the last whose level
+//! is `error`; one line that is no JSON would lose the message. Not being able to write is never an
+//! error: it must not stop a container.
 
 use crate::{args::Scanned, call::working_dir, timestamp};
 use nri_control::printable;
@@ -26,7 +28,8 @@ impl LogLine {
         let file = scanned.log.as_deref().and_then(|log| {
             // crun's destinations; the others know files only.
             let bytes = log.as_bytes();
-            if bytes.is_empty() || bytes.starts_with(b"journald:") || bytes.starts_with(b"syslog:") {
+            if bytes.is_empty() || bytes.starts_with(b"journald:") || bytes.starts_with(b"syslog:")
+            {
                 return None;
             }
             let path = std::ffi::OsStr::from_bytes(bytes.strip_prefix(b"file:").unwrap_or(bytes));
@@ -49,7 +52,9 @@ impl LogLine {
         let message = format!("nri-container-runtime: {}", printable(message.trim_end()));
         if let Some(path) = &self.file {
             // As runc opens it.
-            if let Ok(mut file) = OpenOptions::new().append(true).create(true).mode(0o644).open(path) {
+            if let Ok(mut file) =
+                OpenOptions::new().append(true).create(true).mode(0o644).open(path)
+            {
                 let text = format(self.json, level, &message, &timestamp::now());
                 if is_heard(&file) {
                     let _ = file.write_all(text.as_bytes());
@@ -77,7 +82,8 @@ fn format(json: bool, level: &str, message: &str, time: &str) -> String {
 fn is_heard(file: &impl AsFd) -> bool {
     let mut fds = [PollFd::new(file, PollFlags::OUT)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-    poll(&mut fds, Some(&now)).is_ok() && !fds[0].revents().intersects(PollFlags::ERR | PollFlags::NVAL)
+    poll(&mut fds, Some(&now)).is_ok()
+        && !fds[0].revents().intersects(PollFlags::ERR | PollFlags::NVAL)
 }
 
 #[cfg(test)]

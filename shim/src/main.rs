@@ -1,14 +1,16 @@
-//! `nri-container-runtime`: stands in for a low-level OCI runtime, asks `nrid` what should change, and runs the real one.
+//! `nri-container-runtime`: stands in for a low-level OCI runtime, asks `nrid` what should change,
+//! and runs the real one.
 //!
-//! It is as if the real runtime had been called: argv, environment, working directory, descriptors, stdio, signals, exit code and
-//! `--log` are its. Verbs that carry no event are a plain `execve`; only `exec` may get a document of its own ([`exec_verb`]). What plugins
-//! want, and how the bundle's document is rewritten, is `nrid`'s business: nothing here knows NRI. No async runtime, no argument
-//! parser: this program starts at every call of an engine.
+//! It is as if the real runtime had been called: argv, environment, working directory, descriptors,
+//! stdio, signals, exit code and `--log` are its. Verbs that carry no event are a plain `execve`;
+//! only `exec` may get a document of its own ([`exec_verb`]). What plugins want, and how the
+//! bundle's document is rewritten, is `nrid`'s business: nothing here knows NRI. No async runtime,
+//! no argument parser: this program starts at every call of an engine.
 //!
 //! Start from [`event::handle`] (verbs with an event) and [`args::scan`] (what was typed).
 
-// Rust's own start-up would put /dev/null in place of closed stdio and ignore SIGPIPE before we could see what we were given,
-// and the real runtime would inherit both. See `sys`.
+// Rust's own start-up would put /dev/null in place of closed stdio and ignore SIGPIPE before we
+// could see what we were given, and the real runtime would inherit both. See `sys`.
 #![cfg_attr(not(test), no_main)]
 // The test harness has its own entry, so that the program is unused there.
 #![cfg_attr(test, allow(dead_code))]
@@ -67,7 +69,11 @@ fn attempt(call: &Call, scanned: Scanned, log: &LogLine) -> Result<i32, Error> {
         return Err(Error::OwnFlag(flag));
     }
     if scanned.own.version {
-        let _ = writeln!(std::io::stdout(), "nri-container-runtime version {}", env!("CARGO_PKG_VERSION"));
+        let _ = writeln!(
+            std::io::stdout(),
+            "nri-container-runtime version {}",
+            env!("CARGO_PKG_VERSION")
+        );
         return Ok(0);
     }
     let mut loaded = Loaded::read(scanned.own.config.as_deref(), call);

@@ -1,4 +1,5 @@
-//! Text as a file in memory, to be read by the real runtime: nobody has to remove it, and neither end can block the other.
+//! Text as a file in memory, to be read by the real runtime: nobody has to remove it, and neither
+//! end can block the other.
 
 use std::{
     fs::File,

@@ -1,8 +1,9 @@
 //! Options of the low-level runtimes as tables, and an iterator that reads an argv with one.
 //!
-//! Only what decides where a value ends is kept. The tables are the union of runc, crun and youki: an option that one of them
-//! lacks is refused by that one, whatever we make of it. Forms, likewise the union: `--name value`, `--name=value`, `-name value`
-//! and `-name=value` (Go), unambiguous beginnings `--nam value` (argp), `-n value`, `-nvalue`, `-n=value`, and clusters `-dn value`.
+//! Only what decides where a value ends is kept. The tables are the union of runc, crun and youki:
+//! an option that one of them lacks is refused by that one, whatever we make of it. Forms, likewise
+//! the union: `--name value`, `--name=value`, `-name value` and `-name=value` (Go), unambiguous
+//! beginnings `--nam value` (argp), `-n value`, `-nvalue`, `-n=value`, and clusters `-dn value`.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -114,10 +115,15 @@ pub(crate) const UPDATE: Table = &[
     ("usage", b'?', false),
 ];
 
-pub(crate) const DELETE: Table =
-    &[("force", b'f', false), ("help", b'h', false), ("regex", b'r', false), ("usage", b'?', false)];
+pub(crate) const DELETE: Table = &[
+    ("force", b'f', false),
+    ("help", b'h', false),
+    ("regex", b'r', false),
+    ("usage", b'?', false),
+];
 
-/// Up to the container's id: what follows is a command. `no-subreaper` and `console` are runc's of old.
+/// Up to the container's id: what follows is a command. `no-subreaper` and `console` are runc's of
+/// old.
 pub(crate) const EXEC: Table = &[
     ("additional-gids", b'g', true),
     ("apparmor", 0, true),
@@ -154,7 +160,8 @@ pub(crate) enum Item<'a> {
         /// The argument that holds the value (or the option), and where in it the value begins.
         at: (usize, usize),
     },
-    /// An option that the table does not have, at this place; without `=` it may or may not take the next argument.
+    /// An option that the table does not have, at this place; without `=` it may or may not take
+    /// the next argument.
     Unknown(usize),
     /// Not an option, at this place.
     Word(usize),
@@ -195,7 +202,8 @@ impl<'a> Options<'a> {
         let bytes = self.arguments[place].as_bytes();
         self.next = place + 1;
         self.cluster = None;
-        let Some(&(name, _, takes)) = self.table.iter().find(|e| e.1 != 0 && e.1 == bytes[offset]) else {
+        let Some(&(name, _, takes)) = self.table.iter().find(|e| e.1 != 0 && e.1 == bytes[offset])
+        else {
             return Item::Unknown(place);
         };
         match bytes.get(offset + 1) {
@@ -252,7 +260,8 @@ impl<'a> Iterator for Options<'a> {
     }
 }
 
-/// By full name; with two dashes also by the short one (Go) and by a beginning that fits one option only (argp).
+/// By full name; with two dashes also by the short one (Go) and by a beginning that fits one option
+/// only (argp).
 fn find_long(table: Table, typed: &[u8], two_dashes: bool) -> Option<&'static Entry> {
     if let Some(entry) = table.iter().find(|e| e.0.as_bytes() == typed) {
         return (typed.len() > 1).then_some(entry);
@@ -266,13 +275,18 @@ fn find_long(table: Table, typed: &[u8], two_dashes: bool) -> Option<&'static En
         return Some(entry);
     }
     // Ours have to be written in full: what is abbreviated is the runtime's.
-    let mut fitting = table.iter().filter(|e| e.0.as_bytes().starts_with(typed) && !e.0.starts_with("nri-"));
+    let mut fitting =
+        table.iter().filter(|e| e.0.as_bytes().starts_with(typed) && !e.0.starts_with("nri-"));
     let first = fitting.next()?;
     fitting.all(|e| e.0 == first.0).then_some(first)
 }
 
 /// The arguments with another value at `at`, as an item says where it stands.
-pub(crate) fn with_value(arguments: &[OsString], at: (usize, usize), value: &[u8]) -> Vec<OsString> {
+pub(crate) fn with_value(
+    arguments: &[OsString],
+    at: (usize, usize),
+    value: &[u8],
+) -> Vec<OsString> {
     let (place, offset) = at;
     let mut arguments = arguments.to_vec();
     let mut argument = arguments[place].as_bytes()[..offset].to_vec();

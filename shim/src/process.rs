@@ -1,7 +1,8 @@
 //! Lays what plugins gave a container into the process document of an `exec`.
 //!
-//! Pure. The rule: an engine makes that document from its own of the container, so where the two agree the plugins' value belongs there, and
-//! where they differ somebody gave the `exec` a value of its own, which stays.
+//! Pure. The rule: an engine makes that document from its own of the container, so where the two
+//! agree the plugins' value belongs there, and where they differ somebody gave the `exec` a value
+//! of its own, which stays.
 
 use nri_control::{ExecChanges, ExecRlimit, ExecVariable};
 use serde_json::{Map, Value};
@@ -16,7 +17,8 @@ pub(crate) struct Malformed(pub(crate) &'static str);
 /// The document cannot be one; it is as before.
 pub(crate) fn lay_in(process: &mut Value, changes: &ExecChanges) -> Result<bool, Malformed> {
     let members = process.as_object_mut().ok_or(Malformed("process"))?;
-    let lists = [list(members, "env", Value::is_string)?, list(members, "rlimits", Value::is_object)?];
+    let lists =
+        [list(members, "env", Value::is_string)?, list(members, "rlimits", Value::is_object)?];
     let [mut env, mut rlimits] = lists.clone();
     changes.env.iter().for_each(|variable| lay_in_variable(&mut env, variable));
     changes.rlimits.iter().for_each(|rlimit| lay_in_rlimit(&mut rlimits, rlimit));
@@ -72,7 +74,11 @@ mod tests {
     use super::*;
 
     fn variable(name: &str, engine: Option<&str>, value: Option<&str>) -> ExecVariable {
-        ExecVariable { name: name.into(), engine: engine.map(Into::into), value: value.map(Into::into) }
+        ExecVariable {
+            name: name.into(),
+            engine: engine.map(Into::into),
+            value: value.map(Into::into),
+        }
     }
 
     fn parse(text: &str) -> Value {
@@ -122,11 +128,15 @@ mod tests {
 
     #[test]
     fn rlimits() {
-        let limit = |kind: &str, n: u64| format!(r#"{{"type":"RLIMIT_{kind}","hard":{n},"soft":{n}}}"#);
+        let limit =
+            |kind: &str, n: u64| format!(r#"{{"type":"RLIMIT_{kind}","hard":{n},"soft":{n}}}"#);
         let changes = ExecChanges {
             env: Vec::new(),
             rlimits: vec![
-                ExecRlimit { engine: Some(parse(&limit("NOFILE", 1))), value: parse(&limit("NOFILE", 9)) },
+                ExecRlimit {
+                    engine: Some(parse(&limit("NOFILE", 1))),
+                    value: parse(&limit("NOFILE", 9)),
+                },
                 ExecRlimit { engine: None, value: parse(&limit("CORE", u64::MAX)) },
             ],
         };
@@ -135,7 +145,10 @@ mod tests {
             format!(r#"{{"rlimits":[{}],"args":[]}}"#, limits.join(","))
         };
         for (before, after) in [
-            (&[("NOFILE", 1), ("NPROC", 5)][..], &[("NOFILE", 9), ("NPROC", 5), ("CORE", u64::MAX)][..]),
+            (
+                &[("NOFILE", 1), ("NPROC", 5)][..],
+                &[("NOFILE", 9), ("NPROC", 5), ("CORE", u64::MAX)][..],
+            ),
             (&[("NOFILE", 2), ("CORE", 0)], &[("NOFILE", 2), ("CORE", 0)]),
             (&[], &[("CORE", u64::MAX)]),
         ] {
@@ -145,7 +158,8 @@ mod tests {
 
     #[test]
     fn what_is_no_process() {
-        let changes = ExecChanges { env: vec![variable("A", None, Some("1"))], rlimits: Vec::new() };
+        let changes =
+            ExecChanges { env: vec![variable("A", None, Some("1"))], rlimits: Vec::new() };
         for (text, member) in [
             ("[]", "process"),
             ("null", "process"),

@@ -7,7 +7,8 @@ use std::{
     io::{self, Read},
 };
 
-/// Largest document, in bytes. A real one has some thousand; a frame of the control protocol must hold it.
+/// Largest document, in bytes. A real one has some thousand; a frame of the control protocol must
+/// hold it.
 pub(crate) const LIMIT: u64 = 4 << 20;
 
 /// What was read.
@@ -39,7 +40,11 @@ pub(crate) fn read(resources: &Resources) -> Result<Option<Document>, Error> {
         }
     };
     if content.len() as u64 > LIMIT {
-        return Err(Error::ResourcesTooLarge(if resources.value == "-" { "stdin".into() } else { path }));
+        return Err(Error::ResourcesTooLarge(if resources.value == "-" {
+            "stdin".into()
+        } else {
+            path
+        }));
     }
     Ok(Some(Document { content, is_spent }))
 }
@@ -73,7 +78,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let of = |name: &str| Resources { value: dir.path().join(name).into(), at: (0, 0) };
         std::fs::write(dir.path().join("f"), b"{}\xff").unwrap();
-        assert_eq!(read(&of("f")).unwrap(), Some(Document { content: b"{}\xff".to_vec(), is_spent: false }));
+        assert_eq!(
+            read(&of("f")).unwrap(),
+            Some(Document { content: b"{}\xff".to_vec(), is_spent: false })
+        );
         assert_eq!(read(&of("missing")).unwrap(), None);
         std::fs::write(dir.path().join("big"), vec![b' '; LIMIT as usize + 1]).unwrap();
         assert!(matches!(read(&of("big")), Err(Error::ResourcesTooLarge(_))));

@@ -8,8 +8,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// PATH, then the standard directories: Podman leaves PATH unset for some verbs. Relative entries are left out, since what an
-/// engine's working directory holds is nobody's decision.
+/// PATH, then the standard directories: Podman leaves PATH unset for some verbs. Relative entries
+/// are left out, since what an engine's working directory holds is nobody's decision.
 pub(crate) fn dirs(call: &Call) -> Vec<PathBuf> {
     let mut dirs: Vec<PathBuf> = Vec::new();
     let path = call.var("PATH").unwrap_or_default();
@@ -21,7 +21,8 @@ pub(crate) fn dirs(call: &Call) -> Vec<PathBuf> {
     dirs
 }
 
-/// Device and inode of the running program, which tell it from any other file whatever its names are.
+/// Device and inode of the running program, which tell it from any other file whatever its names
+/// are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ourselves(Option<(u64, u64)>);
 

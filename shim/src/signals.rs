@@ -1,12 +1,15 @@
-//! Signals while the real runtime runs as our child: it gets what it would have got in our place, and once.
+//! Signals while the real runtime runs as our child: it gets what it would have got in our place,
+//! and once.
 //!
-//! The child is in our process group, so that a terminal's Ctrl-C reaches both of us; the kernel marks such signals (`SI_KERNEL`), and
-//! these are not passed on. What a process sent (`SI_USER` and the like) is. A process that signals the whole group (`kill -TERM -PGID`) cannot be
-//! told from one that signals us alone; the child may then see that signal twice, which is the lesser harm: not passing it on could
-//! leave a runtime running that was told to end.
+//! The child is in our process group, so that a terminal's Ctrl-C reaches both of us; the kernel
+//! marks such signals (`SI_KERNEL`), and these are not passed on. What a process sent (`SI_USER`
+//! and the like) is. A process that signals the whole group (`kill -TERM -PGID`) cannot be told
+//! from one that signals us alone; the child may then see that signal twice, which is the lesser
+//! harm: not passing it on could leave a runtime running that was told to end.
 //!
-//! Why signalfd, and not handlers: the sender is known, no code runs in a signal handler, and nothing needs unsafe code.
-//! Real-time signals are left alone: no runtime gives them a meaning, and their default ends us and thereby the child.
+//! Why signalfd, and not handlers: the sender is known, no code runs in a signal handler, and
+//! nothing needs unsafe code. Real-time signals are left alone: no runtime gives them a meaning,
+//! and their default ends us and thereby the child.
 
 use crate::{Error, sys};
 use nix::sys::{
@@ -21,8 +24,14 @@ use nri_control::Exit;
 const SI_KERNEL: i32 = 0x80;
 
 /// Raised by what a program does itself; blocking them would only turn a crash into a loop.
-const FAULTS: [Signal; 6] =
-    [Signal::SIGSEGV, Signal::SIGBUS, Signal::SIGFPE, Signal::SIGILL, Signal::SIGTRAP, Signal::SIGSYS];
+const FAULTS: [Signal; 6] = [
+    Signal::SIGSEGV,
+    Signal::SIGBUS,
+    Signal::SIGFPE,
+    Signal::SIGILL,
+    Signal::SIGTRAP,
+    Signal::SIGSYS,
+];
 
 /// How signals were before, and the descriptor where they arrive now.
 #[derive(Debug)]
@@ -33,7 +42,8 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Holds all signals back from now on. SIGCHLD must not be ignored, as some callers leave it: the exit code would be lost.
+    /// Holds all signals back from now on. SIGCHLD must not be ignored, as some callers leave it:
+    /// the exit code would be lost.
     pub(crate) fn hold() -> Result<Self, Error> {
         let failed = |e: nix::Error| Error::System(e.into(), "hold signals");
         let held: SigSet = Signal::iterator().filter(|signal| !FAULTS.contains(signal)).collect();
@@ -77,7 +87,8 @@ fn is_passed_on(code: i32, sender: u32, us: Pid) -> bool {
     code != SI_KERNEL && i64::from(sender) != i64::from(us.as_raw())
 }
 
-/// How the child ended, if it did. One that was stopped stops us, as a shell's job control expects; and we continue it.
+/// How the child ended, if it did. One that was stopped stops us, as a shell's job control expects;
+/// and we continue it.
 fn look(child: Pid) -> Result<Option<Exit>, Error> {
     loop {
         match waitpid(child, Some(WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED)) {
@@ -95,7 +106,8 @@ fn look(child: Pid) -> Result<Option<Exit>, Error> {
     }
 }
 
-/// Ends this process as `signal` would. Returns where the signal cannot do that (it was ignored by our caller).
+/// Ends this process as `signal` would. Returns where the signal cannot do that (it was ignored by
+/// our caller).
 pub(crate) fn die_by(signal: i32) {
     let Ok(signal) = Signal::try_from(signal) else { return };
     // The child has left its core dump already; ours would be misleading.

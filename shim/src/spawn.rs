@@ -1,7 +1,8 @@
 //! Runs the real runtime as a child and waits for it.
 //!
-//! The child is what this process would have become by `execve`: same process group, descriptors, working directory, umask, stdio,
-//! signal mask and dispositions. Two things differ on purpose: it dies with us (SIGKILL), and a `LISTEN_PID` that meant us means it.
+//! The child is what this process would have become by `execve`: same process group, descriptors,
+//! working directory, umask, stdio, signal mask and dispositions. Two things differ on purpose: it
+//! dies with us (SIGKILL), and a `LISTEN_PID` that meant us means it.
 
 use crate::{Error, call::Call, exec::Target, signals::Signals, sys};
 use nix::{
@@ -101,8 +102,9 @@ mod tests {
     #[test]
     fn listen_pid_is_rewritten_if_it_was_ours() {
         let environment = |lines: &[&str]| lines.iter().map(OsString::from).collect::<Vec<_>>();
-        let rewritten =
-            |lines: &[&str]| with_listen_pid(&environment(lines), Pid::from_raw(10), Pid::from_raw(11));
+        let rewritten = |lines: &[&str]| {
+            with_listen_pid(&environment(lines), Pid::from_raw(10), Pid::from_raw(11))
+        };
         assert_eq!(
             rewritten(&["A", "LISTEN_PID=10", "LISTEN_FDS=2"]),
             environment(&["A", "LISTEN_PID=11", "LISTEN_FDS=2"])

@@ -2,8 +2,9 @@
 
 use rustix::fs::{Mode, OFlags};
 
-/// Fills the places of closed stdio with a file that is closed again by `execve`: otherwise the next socket that we open
-/// would become stdin or stderr, and the real runtime must find them closed as we did.
+/// Fills the places of closed stdio with a file that is closed again by `execve`: otherwise the
+/// next socket that we open would become stdin or stderr, and the real runtime must find them
+/// closed as we did.
 pub(crate) fn reserve() {
     loop {
         let flags = OFlags::RDWR | OFlags::CLOEXEC;

@@ -1,4 +1,5 @@
-//! The few calls that Rust cannot check: entry, fork, the disposition of SIGCHLD. The only unsafe code of this program.
+//! The few calls that Rust cannot check: entry, fork, the disposition of SIGCHLD. The only unsafe
+//! code of this program.
 //!
 //! Deliberately nothing else: what these calls are for is decided in `main`, `spawn` and `signals`.
 #![allow(unsafe_code)] // each block says why it is sound
@@ -16,16 +17,19 @@ extern "C" fn main(
     argv: *const *const std::ffi::c_char,
     envp: *const *const std::ffi::c_char,
 ) -> std::ffi::c_int {
-    // SAFETY: the C library passes `argc` pointers to NUL-terminated strings and a NULL-terminated array of such
-    // pointers, all valid as long as the process lives.
-    let (argv, envp) = unsafe { (copy(argv, usize::try_from(argc).unwrap_or(0)), copy(envp, usize::MAX)) };
+    // SAFETY: the C library passes `argc` pointers to NUL-terminated strings and a NULL-terminated
+    // array of such pointers, all valid as long as the process lives.
+    let argv = unsafe { copy(argv, usize::try_from(argc).unwrap_or(0)) };
+    // SAFETY: as above.
+    let envp = unsafe { copy(envp, usize::MAX) };
     crate::run(&crate::call::Call::new(argv, envp))
 }
 
 /// Copies the strings of an array that ends at `most` or at NULL, whichever is first.
 ///
 /// # Safety
-/// `array` points to that many valid pointers to NUL-terminated strings (the terminating NULL included).
+/// `array` points to that many valid pointers to NUL-terminated strings (the terminating NULL
+/// included).
 unsafe fn copy(array: *const *const std::ffi::c_char, most: usize) -> Vec<std::ffi::OsString> {
     use std::os::unix::ffi::OsStringExt;
     let mut strings = Vec::new();
@@ -47,7 +51,8 @@ unsafe fn copy(array: *const *const std::ffi::c_char, most: usize) -> Vec<std::f
 
 /// `fork`
 pub(crate) fn fork() -> nix::Result<ForkResult> {
-    // SAFETY: this program never starts a thread, so that no lock can be held by one that the child lacks.
+    // SAFETY: this program never starts a thread, so that no lock can be held by one that the child
+    // lacks.
     unsafe { nix::unistd::fork() }
 }
 
@@ -66,9 +71,11 @@ mod tests {
 
     #[test]
     fn strings_of_the_c_library() {
-        let array = [c"runc".as_ptr(), c"".as_ptr(), c"\xff=1".as_ptr(), ptr::null(), c"behind".as_ptr()];
+        let array =
+            [c"runc".as_ptr(), c"".as_ptr(), c"\xff=1".as_ptr(), ptr::null(), c"behind".as_ptr()];
         let strings = |array: &[_], most| {
-            // SAFETY: all its pointers are to literals, and `most` is not beyond its end, or its NULL is before that.
+            // SAFETY: all its pointers are to literals, and `most` is not beyond its end, or its
+            // NULL is before that.
             unsafe { copy(array.as_ptr(), most) }
         };
         let bytes = |most| -> Vec<Vec<u8>> {

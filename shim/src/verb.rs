@@ -3,7 +3,8 @@
 use nri_control::Verb;
 use std::ffi::OsStr;
 
-/// Every verb of runc, crun and youki: needed only to tell a verb from the value of an option that we do not know.
+/// Every verb of runc, crun and youki: needed only to tell a verb from the value of an option that
+/// we do not know.
 const KNOWN: [&str; 20] = [
     "checkpoint",
     "create",
@@ -49,8 +50,8 @@ pub(crate) fn is_known(word: &OsStr) -> bool {
 pub(crate) trait Policy {
     /// Has a bundle whose document may be rewritten.
     fn has_bundle(self) -> bool;
-    /// Starts `nrid`, and obeys the key `unreachable` when that fails. The others concern what an `nrid` knows: where none runs and
-    /// none has kept records they pass.
+    /// Starts `nrid`, and obeys the key `unreachable` when that fails. The others concern what an
+    /// `nrid` knows: where none runs and none has kept records they pass.
     fn needs_nrid(self) -> bool;
     /// Replaces this process: a hook reports what follows.
     fn execs(self) -> bool;

@@ -1,4 +1,5 @@
-//! What was typed behind a verb that carries an event: id, bundle, and the few options that matter to `nrid`.
+//! What was typed behind a verb that carries an event: id, bundle, and the few options that matter
+//! to `nrid`.
 
 use crate::options::{CREATE, DELETE, Item, Options, RESTORE, RUN, START, UPDATE, is_on};
 use nri_control::Verb;
@@ -45,7 +46,8 @@ pub(crate) fn read(verb: Verb, arguments: &[OsString]) -> VerbArgs {
             Item::Known { name, value, at } => args.option(name, value, at),
         }
     }
-    // An option that we do not know may have taken the first word as its value. Engines put the id last.
+    // An option that we do not know may have taken the first word as its value. Engines put the id
+    // last.
     args.id = if unknown { words.pop() } else { words.into_iter().next() }.cloned();
     args
 }
@@ -131,7 +133,11 @@ mod tests {
         check(Verb::Create, "--bundle", VerbArgs::default());
         check(Verb::Create, "--help", VerbArgs { informs: true, ..VerbArgs::default() });
         check(Verb::Start, "", VerbArgs::default());
-        check(Verb::Delete, "-f id", VerbArgs { id: Some("id".into()), flag: true, ..VerbArgs::default() });
+        check(
+            Verb::Delete,
+            "-f id",
+            VerbArgs { id: Some("id".into()), flag: true, ..VerbArgs::default() },
+        );
         check(
             Verb::Delete,
             "-r -f a.*",
@@ -149,7 +155,11 @@ mod tests {
             ("--memory 1 --cpu-quota -1 --resources /f id", "/f", (5, 0)),
         ] {
             let resources = Some(Resources { value: value.into(), at });
-            check(Verb::Update, line, VerbArgs { id: Some("id".into()), resources, ..VerbArgs::default() });
+            check(
+                Verb::Update,
+                line,
+                VerbArgs { id: Some("id".into()), resources, ..VerbArgs::default() },
+            );
         }
     }
 }

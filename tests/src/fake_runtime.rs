@@ -1,7 +1,8 @@
 //! Puts a fake low-level runtime somewhere, tells it what to do, and reads how it was called.
 //!
-//! The program itself is `src/bin/fake_runtime.rs`. It is not a runtime: no namespace, no cgroup, no document is read. A script is an
-//! object of verbs (`"*"`: any other), each with an object of what to do, in this order:
+//! The program itself is `src/bin/fake_runtime.rs`. It is not a runtime: no namespace, no cgroup,
+//! no document is read. A script is an object of verbs (`"*"`: any other), each with an object of
+//! what to do, in this order:
 //!
 //! | key | value | |
 //! |---|---|---|
@@ -57,7 +58,8 @@ impl FakeRuntime {
         fs::rename(new, self.named(".script.json"))
     }
 
-    /// Everything it noted so far: a `call` with `argv`, `own` and perhaps `stdin`, or a `signal` with `code` and `sender`.
+    /// Everything it noted so far: a `call` with `argv`, `own` and perhaps `stdin`, or a `signal`
+    /// with `code` and `sender`.
     pub fn notes(&self) -> Vec<Value> {
         let text = fs::read_to_string(self.named(".calls.jsonl")).unwrap_or_default();
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()

@@ -1,5 +1,6 @@
-//! Properties of merge and document together: random adjustments, by the descriptors of the protocol, of random documents, which are real ones
-//! with parts missing and parts that nobody knows. What holds for the merge alone is in `nri-merge`.
+//! Properties of merge and document together: random adjustments, by the descriptors of the
+//! protocol, of random documents, which are real ones with parts missing and parts that nobody
+//! knows. What holds for the merge alone is in `nri-merge`.
 
 #![allow(
     clippy::unwrap_used,
@@ -65,7 +66,8 @@ fn keys(document: &Value, row: &Row) -> Vec<String> {
         "cdi" => return vec!["v.com/c=a".to_owned(), "v.com/c=b".to_owned()],
         _ => &["a", "b/c", "d"],
     };
-    let place = row.places[0].strip_suffix("/*").and_then(|list| by_name(document).pointer(list).cloned());
+    let place =
+        row.places[0].strip_suffix("/*").and_then(|list| by_name(document).pointer(list).cloned());
     let known = place.iter().filter_map(Value::as_object).flat_map(Map::keys);
     let known = known.filter(|key| !key.is_empty() && !key.starts_with('-'));
     known.cloned().chain(new.iter().map(|key| (*key).to_owned())).collect()
@@ -103,9 +105,11 @@ impl Atom {
         })
     }
 
-    /// What it claims or may claim, so that two atoms without a common one are never in each other's way.
+    /// What it claims or may claim, so that two atoms without a common one are never in each
+    /// other's way.
     fn claims(&self, document: &Value) -> BTreeSet<(i32, String)> {
-        let field = |field: &nri_api::proto::Field| (protobuf::Enum::value(field), self.name(document));
+        let field =
+            |field: &nri_api::proto::Field| (protobuf::Enum::value(field), self.name(document));
         match &self.row.claim {
             Claim::Of(of) if field_kind(*of) != Some(FieldKind::Accumulated) => [field(of)].into(),
             Claim::Clears(all) => all.iter().map(field).collect(),
@@ -127,7 +131,10 @@ fn document() -> impl Strategy<Value = Value> {
         oddities.into_iter().fold(sample, |document, oddity| {
             let odd = made_odd(document.clone(), oddity);
             // What plugins cannot be told is refused before they are asked.
-            let told = to_container(&Document::from_value(odd.clone()).unwrap(), &ContainerInfo::default());
+            let told = to_container(
+                &Document::from_value(odd.clone()).unwrap(),
+                &ContainerInfo::default(),
+            );
             if told.is_ok() { odd } else { document }
         })
     })
@@ -142,8 +149,15 @@ fn made_odd(mut document: Value, (at, what, cut): Oddity) -> Value {
         let key = fields.keys().nth(usize::from(what) % fields.len().max(1)).cloned();
         key.and_then(|key| fields.shift_remove(&key));
     } else {
-        let values =
-            [r#""x""#, "1.0", "1e3", "-0", "123456789012345678901234567890", "[]", r#"{"": [null]}"#];
+        let values = [
+            r#""x""#,
+            "1.0",
+            "1e3",
+            "-0",
+            "123456789012345678901234567890",
+            "[]",
+            r#"{"": [null]}"#,
+        ];
         let value = values[usize::from(what) % values.len()];
         fields.insert(format!("x-{what}"), serde_json::from_str(value).unwrap());
     }
@@ -159,7 +173,10 @@ fn find_objects(value: &Value, path: &str, found: &mut Vec<String>) {
             }
         }
         Value::Array(entries) => {
-            entries.iter().enumerate().for_each(|(i, e)| find_objects(e, &format!("{path}/{i}"), found));
+            entries
+                .iter()
+                .enumerate()
+                .for_each(|(i, e)| find_objects(e, &format!("{path}/{i}"), found));
         }
         _ => {}
     }
@@ -201,7 +218,8 @@ fn outcome(document: &Value, atoms: &[(usize, Atom)]) -> (CreateOutcome, Vec<usi
     (merge.finish(), refused)
 }
 
-/// The document that an outcome makes. (`apply_on` sees to it that a refusal leaves the document as it was.)
+/// The document that an outcome makes. (`apply_on` sees to it that a refusal leaves the document as
+/// it was.)
 fn adjusted(document: &Value, outcome: &CreateOutcome) -> Result<(Value, bool), String> {
     apply_on(&host(), document, &protojson(&outcome.adjust))
 }
@@ -246,14 +264,17 @@ fn reordered(before: &Value, after: &Value, path: &str, found: &mut Vec<String>)
         found.push(path.to_owned());
     }
     for (key, inner) in x {
-        y.get(key).into_iter().for_each(|other| reordered(inner, other, &format!("{path}/{key}"), found));
+        y.get(key)
+            .into_iter()
+            .for_each(|other| reordered(inner, other, &format!("{path}/{key}"), found));
     }
 }
 
 /// Replies that ask for nothing, in several ways.
 fn nothing() -> impl Strategy<Value = CreateContainerResponse> {
     let resources = LinuxResources::new();
-    let linux = LinuxContainerAdjustment { resources: Some(resources).into(), ..Default::default() };
+    let linux =
+        LinuxContainerAdjustment { resources: Some(resources).into(), ..Default::default() };
     let grouped = ContainerAdjustment { linux: Some(linux).into(), ..Default::default() };
     select(vec![CreateContainerResponse::new(), reply(ContainerAdjustment::new()), reply(grouped)])
 }
@@ -277,7 +298,8 @@ proptest! {
         prop_assert_eq!(outcome.owners.owners.len(), 0);
     }
 
-    /// The order of plugins that touch different things does not matter, but for the order in lists; the order in maps never does.
+    /// The order of plugins that touch different things does not matter, but for the order in
+    /// lists; the order in maps never does.
     #[test]
     fn the_order_of_plugins_apart_does_not_matter(
         document in document(),
@@ -304,7 +326,8 @@ proptest! {
     fn nothing_else_changes(document in document(), atoms in vec(atom(), 0..8)) {
         let (outcome, refused) = outcome(&document, &numbered(&atoms));
         let (after, changed) = adjusted(&document, &outcome).unwrap();
-        let (old, new) = (document.to_string(), after.to_string()); // the order of keys and the text of numbers count
+        // the order of keys and the text of numbers count
+        let (old, new) = (document.to_string(), after.to_string());
         prop_assert_eq!(changed, old != new);
         let asked: Vec<String> = numbered(&atoms)
             .iter()
@@ -317,7 +340,8 @@ proptest! {
         prop_assert_eq!(moved, Vec::<String>::new());
     }
 
-    /// A plugin that is refused in the middle leaves no claim and no change: the outcome is that of the others.
+    /// A plugin that is refused in the middle leaves no claim and no change: the outcome is that of
+    /// the others.
     #[test]
     fn a_refused_plugin_leaves_nothing(document in document(), atoms in vec(atom(), 1..8), again in any::<usize>()) {
         let mut all = numbered(&atoms);
@@ -336,7 +360,8 @@ proptest! {
         prop_assert_eq!(adjusted(&document, &with), adjusted(&document, &without));
     }
 
-    /// What the host cannot give refuses the whole creation, whatever else was asked: the document is as it was.
+    /// What the host cannot give refuses the whole creation, whatever else was asked: the document
+    /// is as it was.
     #[test]
     fn a_refused_creation_changes_nothing(document in document(), atoms in vec(atom(), 0..8)) {
         let mut outcome = outcome(&document, &numbered(&atoms)).0;
@@ -346,19 +371,29 @@ proptest! {
     }
 }
 
-/// The properties speak of something: any atom alone is taken, and changes a document that has not what it sets.
+/// The properties speak of something: any atom alone is taken, and changes a document that has not
+/// what it sets.
 #[test]
 fn every_field_has_an_atom_that_changes_the_document() {
-    let document = json!({ "process": { "cwd": "/" }, "linux": { "intelRdt": { "closID": "old" } } });
+    let document =
+        json!({ "process": { "cwd": "/" }, "linux": { "intelRdt": { "closID": "old" } } });
     for row in ROWS {
         let atom = Atom { row, key: 0, number: 1, remove: false };
         let (outcome, refused) = outcome(&document, &[(0, atom)]);
         assert_eq!(refused, Vec::<usize>::new(), "{}", row.path);
         let (after, changed) = adjusted(&document, &outcome).unwrap();
         assert!(changed, "{}", row.path);
-        assert_eq!(outside(&document, &after, &places(&protojson(&atom.adjust(&document)), ROWS)), [""; 0]);
+        assert_eq!(
+            outside(&document, &after, &places(&protojson(&atom.adjust(&document)), ROWS)),
+            [""; 0]
+        );
         assert_ne!(outside(&document, &after, &[]), [""; 0], "{}", row.path);
-        assert_eq!(outcome.owners.owners.is_empty(), matches!(row.claim, Claim::Nobody), "{}", row.path);
+        assert_eq!(
+            outcome.owners.owners.is_empty(),
+            matches!(row.claim, Claim::Nobody),
+            "{}",
+            row.path
+        );
     }
 }
 
@@ -383,7 +418,12 @@ fn a_change_elsewhere_is_seen() {
     check("/process/env/C", "/process/env", json!(["A=1", "B=2", "C=3"]), &[]);
     check("/process/arg", "/process/args", json!(["y"]), &["/process/args/0"]);
     check("/hooks/prestart/+", "/hooks/prestart", json!([{ "path": "/h" }, { "path": "/i" }]), &[]);
-    check("/hooks/prestart/+", "/hooks/prestart", json!([{ "path": "/i" }]), &["/hooks/prestart/0/path"]);
+    check(
+        "/hooks/prestart/+",
+        "/hooks/prestart",
+        json!([{ "path": "/i" }]),
+        &["/hooks/prestart/0/path"],
+    );
     check("/hooks/prestart/+", "/hooks/prestart", json!([]), &["/hooks/prestart/0"]);
     check(
         "/linux/x/y",
@@ -398,6 +438,11 @@ fn a_change_elsewhere_is_seen() {
         &["/linux/resources/pids/more"],
     );
     let mut moved = Vec::new();
-    reordered(&by_name(&before), &by_name(&json!({ "process": { "env": ["B=2", "A=1"] } })), "", &mut moved);
+    reordered(
+        &by_name(&before),
+        &by_name(&json!({ "process": { "env": ["B=2", "A=1"] } })),
+        "",
+        &mut moved,
+    );
     assert_eq!(moved, ["/process/env"]);
 }

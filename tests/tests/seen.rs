@@ -1,5 +1,6 @@
-//! What later plugins see is what the document becomes: over all vectors, the container that the merge shows is the one that
-//! is read from the adjusted document. The merge and the document know nothing of each other, so each checks the other here.
+//! What later plugins see is what the document becomes: over all vectors, the container that the
+//! merge shows is the one that is read from the adjusted document. The merge and the document know
+//! nothing of each other, so each checks the other here.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy takes for ordinary code")]
 
@@ -13,9 +14,12 @@ use std::path::Path;
 fn the_container_that_plugins_see_is_the_one_in_the_adjusted_document() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases");
     let files = ["vectors/create.jsonl", "differences.jsonl"];
-    let text: String = files.iter().map(|file| std::fs::read_to_string(folder.join(file)).unwrap()).collect();
+    let text: String =
+        files.iter().map(|file| std::fs::read_to_string(folder.join(file)).unwrap()).collect();
     let (mut compared, mut differ) = (0, Vec::new());
-    for case in text.lines().map(|line| Case::parse(line).unwrap()).filter(|case| case.op == Op::Create) {
+    for case in
+        text.lines().map(|line| Case::parse(line).unwrap()).filter(|case| case.op == Op::Create)
+    {
         let mut document = Document::from_value(case.spec.clone()).unwrap();
         let info = ContainerInfo { id: case.container_id.clone(), ..Default::default() };
         let mut merge = CreateMerge::new(case.pod.clone(), to_container(&document, &info).unwrap());
@@ -42,9 +46,10 @@ fn the_container_that_plugins_see_is_the_one_in_the_adjusted_document() {
     assert!(compared > 450, "{compared}");
 }
 
-/// Without what is right to differ: mounts and namespaces have their order from elsewhere; what a document cannot say
-/// (classes by name) and what is derived when it is written (swap from the limit, device rules from devices, resctrl from a class), or
-/// ignored then (an I/O priority and a scheduler of no class).
+/// Without what is right to differ: mounts and namespaces have their order from elsewhere; what a
+/// document cannot say (classes by name) and what is derived when it is written (swap from the
+/// limit, device rules from devices, resctrl from a class), or ignored then (an I/O priority and a
+/// scheduler of no class).
 fn comparable(mut container: Container) -> Container {
     container.mounts.sort_by(|a, b| a.destination.cmp(&b.destination));
     let linux = container.linux.mut_or_insert_default();

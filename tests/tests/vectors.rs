@@ -10,7 +10,8 @@ const UPSTREAM: &[&str] = &["vectors/create.jsonl", "vectors/update.jsonl", "vec
 
 fn lines(files: &[&str]) -> Vec<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases");
-    let text: String = files.iter().map(|file| std::fs::read_to_string(folder.join(file)).unwrap()).collect();
+    let text: String =
+        files.iter().map(|file| std::fs::read_to_string(folder.join(file)).unwrap()).collect();
     text.lines().map(str::to_owned).collect()
 }
 
@@ -39,7 +40,8 @@ fn deliberate_differences() {
     check(&["differences.jsonl"], 24);
 }
 
-/// Each case again, with an answer that is wrong in one place: every few leaves, the owners, an entry more, the error.
+/// Each case again, with an answer that is wrong in one place: every few leaves, the owners, an
+/// entry more, the error.
 #[test]
 fn a_wrong_answer_fails() {
     const STEP: usize = 29;
@@ -53,11 +55,17 @@ fn a_wrong_answer_fails() {
             // A change can make the answer unreadable; that is seen too.
             if let Ok(case) = Case::parse(&case.to_string()) {
                 let expect = &right["expect"];
-                assert!(run(&case).is_err(), "{}: a changed answer passes\n{expect}\n{case:?}", case.id);
+                assert!(
+                    run(&case).is_err(),
+                    "{}: a changed answer passes\n{expect}\n{case:?}",
+                    case.id
+                );
             }
         };
         if right["expect"].get("error").is_some() {
-            check(&|expect| expect["error"] = json!("plugins \"00-x\" and \"00-y\" both tried to set Env Z"));
+            check(&|expect| {
+                expect["error"] = json!("plugins \"00-x\" and \"00-y\" both tried to set Env Z")
+            });
             check(&|expect| expect["stage"] = json!("elsewhere"));
             check(&|expect| *expect = json!({"updates": []}));
             continue;
@@ -66,7 +74,9 @@ fn a_wrong_answer_fails() {
         for leaf in (0..leaves).skip(offset % STEP).step_by(STEP) {
             check(&|expect| assert!(leaves_after(expect, leaf)));
         }
-        check(&|expect| expect["updates"].as_array_mut().unwrap().push(json!({"containerId": "more"})));
+        check(&|expect| {
+            expect["updates"].as_array_mut().unwrap().push(json!({"containerId": "more"}))
+        });
         check(&|expect| *expect = json!({"error": "no", "stage": "merge"}));
         if right["op"] == "create" {
             check(&|expect| expect["spec"]["more"] = json!(0));

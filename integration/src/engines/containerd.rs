@@ -8,7 +8,8 @@ use crate::{Ended, Journal, Program, skip};
 use serde_json::Value;
 use std::{fs, ops::Deref, os::unix::fs::symlink, path::PathBuf, process::Command};
 
-/// A containerd of a test's own, and its host. When it is dropped, its containers are deleted and it is stopped.
+/// A containerd of a test's own, and its host. When it is dropped, its containers are deleted and
+/// it is stopped.
 #[derive(Debug)]
 pub struct Containerd {
     host: Host,
@@ -30,8 +31,14 @@ impl Containerd {
         new
     }
 
-    /// Starts it with its own NRI on and with this plugin, which it launches; returns what that hears.
-    pub fn start_with_nri(suite: &Suite, name: &str, program: &Program, config: &str) -> (Self, Journal) {
+    /// Starts it with its own NRI on and with this plugin, which it launches; returns what that
+    /// hears.
+    pub fn start_with_nri(
+        suite: &Suite,
+        name: &str,
+        program: &Program,
+        config: &str,
+    ) -> (Self, Journal) {
         let new = Self { host: Host::new(suite) };
         let nri = new.dir().join("nri");
         for dir in ["plugins", "conf.d"] {
@@ -55,7 +62,8 @@ impl Containerd {
     pub fn switch_nri(&self, on: bool) {
         let file = self.dir().join("config.toml");
         let text = fs::read_to_string(&file).expect("containerd.sh wrote it");
-        let line = |on: bool| format!("[plugins.'io.containerd.nri.v1.nri']\n  disable = {}\n", !on);
+        let line =
+            |on: bool| format!("[plugins.'io.containerd.nri.v1.nri']\n  disable = {}\n", !on);
         assert!(text.contains(&line(!on)), "{text}");
         fs::write(&file, text.replace(&line(!on), &line(on))).expect("our directory");
     }
@@ -104,7 +112,8 @@ impl Containerd {
 
     /// The same; it may fail.
     pub fn try_cri(&self, method: &str, request: &Value) -> Ended {
-        let client = cri_client().expect("tests of the interface ask first whether there is a client");
+        let client =
+            cri_client().expect("tests of the interface ask first whether there is a client");
         let mut command = self.enter(&client);
         command.arg(self.dir().join("sock")).arg(method).arg(request.to_string());
         self.run(command)

@@ -10,7 +10,8 @@ use std::{
     process::Command,
 };
 
-/// A dockerd of a test's own, and its host. When it is dropped, its containers are removed and it is stopped.
+/// A dockerd of a test's own, and its host. When it is dropped, its containers are removed and it
+/// is stopped.
 #[derive(Debug)]
 pub struct Docker {
     host: Host,
@@ -24,7 +25,8 @@ impl Deref for Docker {
 }
 
 impl Docker {
-    /// Starts it, with the wrapper as its default runtime `nri`; the suite's own is `runc`, as everywhere. Containers live on without it.
+    /// Starts it, with the wrapper as its default runtime `nri`; the suite's own is `runc`, as
+    /// everywhere. Containers live on without it.
     pub fn start(suite: &Suite) -> Self {
         Self::start_with(Host::new(suite), |host| {
             let runtimes = json!({"nri": {"path": host.launcher()}});
@@ -35,7 +37,8 @@ impl Docker {
     /// The same, with crun as the real runtime, which it also has as `crun`.
     pub fn start_on_crun(suite: &Suite) -> Self {
         Self::start_with(Host::on(suite, "crun"), |host| {
-            let runtimes = json!({"nri": {"path": host.launcher()}, "crun": {"path": host.runtime().path}});
+            let runtimes =
+                json!({"nri": {"path": host.launcher()}, "crun": {"path": host.runtime().path}});
             json!({"runtimes": runtimes, "default-runtime": "nri"})
         })
     }
@@ -50,7 +53,8 @@ impl Docker {
         new
     }
 
-    /// Starts it with an `/etc` of its own, in which there are this `daemon.json` and this host's configuration of the wrapper.
+    /// Starts it with an `/etc` of its own, in which there are this `daemon.json` and this host's
+    /// configuration of the wrapper.
     pub fn start_in_etc(suite: &Suite, daemon_json: &str) -> Self {
         let new = Self { host: Host::new(suite) };
         fs::create_dir_all(new.dir().join("etc/docker")).expect("our directory");
@@ -99,7 +103,10 @@ impl Docker {
     pub fn client(&self, arguments: &[&str]) -> Command {
         let mut command = self.command("docker");
         command.env("DOCKER_CONFIG", self.dir().join("client"));
-        command.arg("-H").arg(format!("unix://{}", self.dir().join("sock").display())).args(arguments);
+        command
+            .arg("-H")
+            .arg(format!("unix://{}", self.dir().join("sock").display()))
+            .args(arguments);
         command
     }
 
@@ -147,7 +154,10 @@ impl Drop for Docker {
         if std::thread::panicking() {
             let log = fs::read_to_string(self.dir().join("log")).unwrap_or_default();
             let tail: Vec<_> = log.lines().rev().take(10).collect();
-            eprintln!("-- end of dockerd's log:\n{}", tail.into_iter().rev().collect::<Vec<_>>().join("\n"));
+            eprintln!(
+                "-- end of dockerd's log:\n{}",
+                tail.into_iter().rev().collect::<Vec<_>>().join("\n")
+            );
         }
         self.run(self.script("stop"));
     }

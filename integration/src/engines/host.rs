@@ -41,9 +41,11 @@ impl Host {
         &self.suite
     }
 
-    /// What an engine is given as its runtime: the wrapper with this host's configuration. An engine hands its runtime almost no environment,
-    /// and there are as many configurations as there are tests, so two lines of shell name the file and become the wrapper; what an administrator
-    /// would have in /etc. Its base name is `runc`, which is among those that Podman gives `--log` to.
+    /// What an engine is given as its runtime: the wrapper with this host's configuration. An
+    /// engine hands its runtime almost no environment, and there are as many configurations as
+    /// there are tests, so two lines of shell name the file and become the wrapper; what an
+    /// administrator would have in /etc. Its base name is `runc`, which is among those that Podman
+    /// gives `--log` to.
     pub fn launcher(&self) -> PathBuf {
         let file = self.path("runtime/runc");
         if !file.exists() {
@@ -59,7 +61,8 @@ impl Host {
         file
     }
 
-    /// Puts its configuration where an administrator would, below a directory that is laid over an engine's `/etc`, the real runtime named in it.
+    /// Puts its configuration where an administrator would, below a directory that is laid over an
+    /// engine's `/etc`, the real runtime named in it.
     pub fn configure_etc(&self, etc: &Path) {
         self.configure(&format!("runtime = {{ path = {:?} }}", self.runtime().path));
         let dir = etc.join("nri-container-runtime");
@@ -108,7 +111,8 @@ impl Look {
     /// It cannot be read.
     #[track_caller]
     pub fn limit(self, controller: &str, v1: &str, v2: &str) -> String {
-        self.try_limit(controller, v1, v2).unwrap_or_else(|| panic!("no {controller} limit {v1} or {v2}"))
+        self.try_limit(controller, v1, v2)
+            .unwrap_or_else(|| panic!("no {controller} limit {v1} or {v2}"))
     }
 
     /// The same; none if the kernel has no such file.
@@ -134,7 +138,8 @@ impl Look {
         Path::new("/sys/fs/cgroup").join(if unified_cgroups() { "" } else { controller }).join(path)
     }
 
-    /// The process of a container that was started. Runtimes may return before it has become the container's own program.
+    /// The process of a container that was started. Runtimes may return before it has become the
+    /// container's own program.
     pub(crate) fn at(process: Process) -> Self {
         wait_until("the container's own program", || {
             let is_runtime = |program: PathBuf| {
@@ -172,6 +177,8 @@ impl Look {
 
     /// Waits until it has ended.
     pub fn wait_for_end(self) {
-        wait_until(format_args!("the end of process {}", self.0.0), || (!self.0.is_alive()).then_some(()));
+        wait_until(format_args!("the end of process {}", self.0.0), || {
+            (!self.0.is_alive()).then_some(())
+        });
     }
 }

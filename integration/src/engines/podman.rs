@@ -24,7 +24,8 @@ impl Deref for Podman {
 }
 
 impl Podman {
-    /// Its runtime is the wrapper, as `nri`, whose name it knows as one that takes `--log`; the suite's own is `runc`.
+    /// Its runtime is the wrapper, as `nri`, whose name it knows as one that takes `--log`; the
+    /// suite's own is `runc`.
     pub fn start(suite: &Suite) -> Self {
         Self::start_with(suite, true)
     }

@@ -30,16 +30,19 @@ impl Suite {
         directory().join("root").join(&self.name).join(path)
     }
 
-    /// Its version of a program, `1.7` of `containerd github.com/containerd/containerd 1.7.24~ds1 …`, as numbers that compare.
+    /// Its version of a program, `1.7` of `containerd github.com/containerd/containerd 1.7.24~ds1
+    /// …`, as numbers that compare.
     ///
     /// # Panics
     /// The program does not tell it.
     pub fn version(&self, program: &str) -> (u32, u32) {
         let said = std::process::Command::new(self.program(program)).arg("--version").output();
         let text =
-            String::from_utf8_lossy(&said.unwrap_or_else(|e| panic!("{program}: {e}")).stdout).into_owned();
+            String::from_utf8_lossy(&said.unwrap_or_else(|e| panic!("{program}: {e}")).stdout)
+                .into_owned();
         let numbers = |word: &str| {
-            let mut parts = word.trim_start_matches('v').split(['.', ',', '~', '+']).map(|n| n.parse().ok());
+            let mut parts =
+                word.trim_start_matches('v').split(['.', ',', '~', '+']).map(|n| n.parse().ok());
             Some((parts.next()??, parts.next()??))
         };
         text.split_whitespace().find_map(numbers).unwrap_or_else(|| panic!("no version in: {text}"))
@@ -48,7 +51,8 @@ impl Suite {
 
 /// Where engines are installed.
 pub(super) fn directory() -> PathBuf {
-    std::env::var_os("NRI_ENGINES").map_or_else(|| PathBuf::from("/var/tmp/nri-engines"), PathBuf::from)
+    std::env::var_os("NRI_ENGINES")
+        .map_or_else(|| PathBuf::from("/var/tmp/nri-engines"), PathBuf::from)
 }
 
 /// The client of the container runtime interface, if it could be built.
@@ -70,8 +74,8 @@ pub fn suites() -> Vec<Suite> {
     all.filter(|suite| !named.is_empty() || suite.program("runc").exists()).collect()
 }
 
-/// Runs `test` with each suite. What is not installed is a skip; one that `NRI_ENGINE_SUITES` names must be there. `none` is no suite: engines are
-/// tested by a run of their own.
+/// Runs `test` with each suite. What is not installed is a skip; one that `NRI_ENGINE_SUITES` names
+/// must be there. `none` is no suite: engines are tested by a run of their own.
 ///
 /// # Panics
 /// A suite that is named is not installed.
@@ -92,7 +96,11 @@ pub fn for_each_suite(name: &str, program: &str, test: impl Fn(&Suite)) {
     }
     for suite in suites {
         let file = suite.program(program);
-        assert!(file.exists(), "{} is missing; integration/engines/setup.sh installs it", file.display());
+        assert!(
+            file.exists(),
+            "{} is missing; integration/engines/setup.sh installs it",
+            file.display()
+        );
         eprintln!("-- {name}: {}", suite.name);
         test(&suite);
     }

@@ -1,4 +1,5 @@
-//! Calls of the wrapper, some of which are disturbed: killed, ended, or stopped for a while. Whatever happens, a failure has to be told.
+//! Calls of the wrapper, some of which are disturbed: killed, ended, or stopped for a while.
+//! Whatever happens, a failure has to be told.
 
 use super::{rng::Rng, run::Run};
 use nri_integration::untold;

@@ -1,4 +1,5 @@
-//! Afterwards: nothing goes wrong any more, and host, records and plugins agree; then everything ends, and nothing is left.
+//! Afterwards: nothing goes wrong any more, and host, records and plugins agree; then everything
+//! ends, and nothing is left.
 
 use super::{
     calls::call,
@@ -57,7 +58,11 @@ pub(super) fn check(run: &Run, go: &Program, externals: Vec<External>) {
     known(run, 0, 0);
     agree(run, &Live::default(), &last.journal);
     settled(run, || {
-        let live = run.node.sessions().into_iter().map(|(_, journal)| (View::of_session(&journal), journal));
+        let live = run
+            .node
+            .sessions()
+            .into_iter()
+            .map(|(_, journal)| (View::of_session(&journal), journal));
         let mut connected = live.filter(|(view, _)| view.synchronized && !view.closed);
         connected.find(|(view, _)| !view.unfinished().is_empty()).map(|(view, journal)| {
             format!("{} has not heard the end of {:?}", journal.display(), view.unfinished())
@@ -99,7 +104,8 @@ impl Live {
     fn of(run: &Run, host: &[(String, String)]) -> Self {
         let pods = lock(&run.pods);
         let is_live = |status: &str| status != "stopped";
-        let containers = host.iter().filter(|(_, status)| is_live(status)).map(|(id, _)| id.clone());
+        let containers =
+            host.iter().filter(|(_, status)| is_live(status)).map(|(id, _)| id.clone());
         // One that is shared ends with the last container that is removed.
         let live = host.iter().filter(|(id, status)| is_live(status) || pods[id] != *id);
         let all: BTreeSet<_> = host.iter().map(|(id, _)| &pods[id]).collect();
@@ -134,7 +140,9 @@ fn agree(run: &Run, host: &Live, last: &Path) {
             .map(|(_, journal)| (View::of_session(&journal), journal))
             .collect();
         let launched = ["10-adjust.", "20-go."].iter().find(|name| {
-            let is = |path: &Path| path.file_name().is_some_and(|f| f.to_string_lossy().starts_with(**name));
+            let is = |path: &Path| {
+                path.file_name().is_some_and(|f| f.to_string_lossy().starts_with(**name))
+            };
             !live.iter().any(|(view, journal)| view.synchronized && is(journal))
         });
         if let Some(name) = launched {
@@ -148,7 +156,9 @@ fn agree(run: &Run, host: &Live, last: &Path) {
         let differs = |(view, journal): (View, PathBuf)| {
             (view.containers() != host.containers || view.pods() != host.pods).then(|| {
                 let (name, containers, pods) = (journal.display(), view.containers(), view.pods());
-                format!("{name} believes in {containers:?} and pods {pods:?}, and there are {host:?}")
+                format!(
+                    "{name} believes in {containers:?} and pods {pods:?}, and there are {host:?}"
+                )
             })
         };
         connected.filter_map(differs).next()
@@ -186,7 +196,8 @@ fn a_life(run: &Run, rng: &mut Rng) {
     settled(run, || {
         let short = before.iter().find_map(|(_, journal)| {
             let told = nri_integration::Journal::new(journal).events(&id);
-            let told: Vec<_> = told.iter().map(String::as_str).filter(|e| LIFE.contains(e)).collect();
+            let told: Vec<_> =
+                told.iter().map(String::as_str).filter(|e| LIFE.contains(e)).collect();
             (!View::of_session(journal).closed && told != LIFE)
                 .then(|| format!("{}: {told:?}", journal.display()))
         });
@@ -224,7 +235,9 @@ fn files(run: &Run) {
         let mut left = names(&run.node.root());
         for dir in ["containers", "pods", "exec"] {
             left.extend(
-                names(&run.node.state_dir().join(dir)).into_iter().map(|name| format!("{dir}/{name}")),
+                names(&run.node.state_dir().join(dir))
+                    .into_iter()
+                    .map(|name| format!("{dir}/{name}")),
             );
         }
         left.extend(names(&run.node.state_dir()).into_iter().filter(|name| name.ends_with(".new")));
@@ -237,8 +250,9 @@ fn names(dir: &Path) -> Vec<String> {
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// No process, no cgroup, no mount. A runtime that was killed may leave an empty cgroup, which is no fault of ours; and crun's child in `create`, or in `run`, when it
-/// has not written its state yet: then it cannot delete it.
+/// No process, no cgroup, no mount. A runtime that was killed may leave an empty cgroup, which is
+/// no fault of ours; and crun's child in `create`, or in `run`, when it has not written its state
+/// yet: then it cannot delete it.
 fn host_is_clean(run: &Run) {
     let node = &run.node;
     let dir = node.path("").into_os_string().into_string().expect("our paths are UTF-8");
@@ -248,7 +262,8 @@ fn host_is_clean(run: &Run) {
             let line = fs::read(format!("/proc/{}/cmdline", process.0)).unwrap_or_default();
             let line = String::from_utf8_lossy(&line).replace('\0', " ");
             let mut words = line.trim_end().rsplit(' ');
-            let is_torn = |id: &str| lock(&run.torn).contains(id.strip_prefix("crio-").unwrap_or(id));
+            let is_torn =
+                |id: &str| lock(&run.torn).contains(id.strip_prefix("crio-").unwrap_or(id));
             let is_in_torn = || {
                 let cgroups = process.cgroups();
                 let mut names = cgroups.lines().filter(|line| line.contains(&prefix));

@@ -1,4 +1,5 @@
-//! What goes wrong meanwhile, with everything but the wrappers (see `calls`): `nrid`, plugins, connections, the disk.
+//! What goes wrong meanwhile, with everything but the wrappers (see `calls`): `nrid`, plugins,
+//! connections, the disk.
 
 use super::{plugins::External, rng::Rng, run::Run};
 use nri_integration::{Process, Program};
@@ -59,7 +60,8 @@ pub(super) fn nrid(run: &Run, rng: &mut Rng) {
             }
         }
     }
-    // Whoever wants an nrid then is not to be content with one that has a signal which it has not seen yet.
+    // Whoever wants an nrid then is not to be content with one that has a signal which it has not
+    // seen yet.
     let deadline = Instant::now() + PATIENCE;
     for (nrid, started) in told {
         // Its id may be another process's by now.
@@ -130,7 +132,9 @@ pub(super) fn garbage(run: &Run, rng: &mut Rng) {
     while !run.is_over() {
         rng.pause(10..200);
         let socket = *rng.pick(&["control.sock", "nri.sock"]).expect("two");
-        let Ok(mut stream) = UnixStream::connect(run.node.state_dir().join(socket)) else { continue };
+        let Ok(mut stream) = UnixStream::connect(run.node.state_dir().join(socket)) else {
+            continue;
+        };
         run.count("garbage");
         // Nobody may read it.
         let _ = stream.set_write_timeout(Some(Duration::from_millis(200)));

@@ -1,4 +1,5 @@
-//! What an engine's clients do, a lane each: lives of containers, one after the other. What a call says it did is looked at on the host.
+//! What an engine's clients do, a lane each: lives of containers, one after the other. What a call
+//! says it did is looked at on the host.
 
 use super::{
     calls::{Outcome, call},
@@ -102,7 +103,8 @@ impl<'a> Lane<'a> {
         if self.rng.percent(65) { self.created(id, work) } else { self.ran(id, work) }
     }
 
-    /// A new one, or that of a container that is gone, as it stands or written anew. `pod`: in one; `Some(None)`: it is one's sandbox.
+    /// A new one, or that of a container that is gone, as it stands or written anew. `pod`: in one;
+    /// `Some(None)`: it is one's sandbox.
     fn bundle(&mut self, work: Work, pod: Option<Option<&str>>) -> String {
         self.lives += 1;
         let arguments: &[&str] = match work {
@@ -111,7 +113,8 @@ impl<'a> Lane<'a> {
             Work::Short(_) => &["/bin/sh", "-c", "echo it ends >&2; exit 7"],
         };
         let again = if self.rng.percent(25) && pod != Some(None) { self.free.take() } else { None };
-        let id = again.unwrap_or_else(|| self.run.node.id(&format!("{}-{}", self.name, self.lives)));
+        let id =
+            again.unwrap_or_else(|| self.run.node.id(&format!("{}-{}", self.name, self.lives)));
         let dir = self.run.bundle(&id);
         let _ = fs::create_dir(&dir);
         let pod = pod.map(|pod| pod.unwrap_or(&id));
@@ -175,7 +178,10 @@ impl<'a> Lane<'a> {
                 && ran.code != Some(code)
                 && !ran.cut_short
             {
-                self.run.wrong(format!("run of {} ends with {:?} in place of {code}", life.id, ran.code));
+                self.run.wrong(format!(
+                    "run of {} ends with {:?} in place of {code}",
+                    life.id, ran.code
+                ));
             }
             return life;
         }
@@ -221,7 +227,8 @@ impl<'a> Lane<'a> {
         }
     }
 
-    /// An update of the engine's. What it asked for last is in force, if it was made; whatever else is updated.
+    /// An update of the engine's. What it asked for last is in force, if it was made; whatever else
+    /// is updated.
     fn update(&mut self, life: &mut Life) {
         let limit = self.rng.within(1000..1_000_000).to_string();
         let shares = self.rng.within(2..4000).to_string();
@@ -243,7 +250,8 @@ impl<'a> Lane<'a> {
             // The runtime of a wrapper that was killed may have the last word for a moment.
             && !updated.cut_short
         {
-            self.run.wrong(format!("pids.max of {} is {found} in place of {:?}", life.id, life.limits));
+            self.run
+                .wrong(format!("pids.max of {} is {found} in place of {:?}", life.id, life.limits));
         }
     }
 
@@ -264,7 +272,9 @@ impl<'a> Lane<'a> {
     fn ended(&self, id: &str) {
         let pid = self.run.node.state(id).and_then(|state| state["pid"].as_u64()).unwrap_or(0);
         let process = Process(pid as u32);
-        wait_until(format_args!("the end of {id}"), || (pid == 0 || !process.is_alive()).then_some(()));
+        wait_until(format_args!("the end of {id}"), || {
+            (pid == 0 || !process.is_alive()).then_some(())
+        });
     }
 
     /// As engines do: until it is gone.
@@ -276,7 +286,8 @@ impl<'a> Lane<'a> {
                     return;
                 }
                 if !self.is_torn(id) {
-                    self.run.wrong(format!("the delete of {id} is a success, and the runtime has it"));
+                    self.run
+                        .wrong(format!("the delete of {id} is a success, and the runtime has it"));
                 }
             } else if !deleted.cut_short && !self.run.has(id) {
                 return;

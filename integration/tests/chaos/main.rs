@@ -1,9 +1,11 @@
-//! Lives of containers on real runtimes while everything else goes wrong: `nrid`, wrappers and plugins are killed, stopped, slowed and disconnected, sockets get
-//! garbage, and the disk that `nrid` keeps its records on is full now and then. Every failure is told to its caller; afterwards nothing is left, and every plugin that
-//! is still there believes in what there is.
+//! Lives of containers on real runtimes while everything else goes wrong: `nrid`, wrappers and
+//! plugins are killed, stopped, slowed and disconnected, sockets get garbage, and the disk that
+//! `nrid` keeps its records on is full now and then. Every failure is told to its caller;
+//! afterwards nothing is left, and every plugin that is still there believes in what there is.
 //!
-//! `NRI_CHAOS_SECONDS=600`: for how long, all rounds together (default 20); `NRI_CHAOS_SEED=N` repeats the choices of a run, not its timing; `NRI_CHAOS_KEEP=DIR`
-//! keeps what failed. `make chaos` does it for long. A round is one [`Run`]; the clients are [`Lane`]s.
+//! `NRI_CHAOS_SECONDS=600`: for how long, all rounds together (default 20); `NRI_CHAOS_SEED=N`
+//! repeats the choices of a run, not its timing; `NRI_CHAOS_KEEP=DIR` keeps what failed. `make
+//! chaos` does it for long. A round is one [`Run`]; the clients are [`Lane`]s.
 
 mod calls;
 mod calm;
@@ -40,11 +42,15 @@ fn number(name: &str, default: u64) -> u64 {
 struct Disk(tempfile::TempDir);
 
 impl Disk {
-    /// It has to be there before the namespace of mounts in which runtimes run: they see what we see.
+    /// It has to be there before the namespace of mounts in which runtimes run: they see what we
+    /// see.
     fn mount() -> Result<Self, String> {
-        let dir = tempfile::Builder::new().prefix("nri-chaos-").tempdir().expect("a temporary directory");
+        let dir =
+            tempfile::Builder::new().prefix("nri-chaos-").tempdir().expect("a temporary directory");
         let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=1m,nr_inodes=600,mode=0700", "nri-chaos"]).arg(dir.path());
+        mount
+            .args(["-t", "tmpfs", "-o", "size=1m,nr_inodes=600,mode=0700", "nri-chaos"])
+            .arg(dir.path());
         let mounted = mount.output().map_err(|e| format!("mount: {e}"))?;
         match mounted.status.success() {
             true => Ok(Self(dir)),
@@ -69,13 +75,17 @@ fn nothing_is_lost() {
         Err(why) => return skip("chaos", &why),
     };
     let Some(go) = go("chaos") else { return };
-    let clock = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |d| u64::from(d.subsec_nanos()));
+    let clock =
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |d| u64::from(d.subsec_nanos()));
     let (seed, seconds) = (number("NRI_CHAOS_SEED", clock), number("NRI_CHAOS_SECONDS", 20));
     for_each_runtime("chaos", |runtime| {
         let share = seconds / runtimes().0.len() as u64;
         let rounds = share.div_ceil(ROUND).max(1);
         let mut total = BTreeMap::new();
-        println!("NRI_CHAOS_SEED={seed} NRI_CHAOS_SECONDS={seconds} ({}, {rounds} rounds)", runtime.name);
+        println!(
+            "NRI_CHAOS_SEED={seed} NRI_CHAOS_SECONDS={seconds} ({}, {rounds} rounds)",
+            runtime.name
+        );
         for n in 0..rounds {
             let time = Duration::from_secs_f64(share as f64 / rounds as f64);
             for (what, count) in round(runtime, disk.0.path(), seed + n, time, &go) {
@@ -107,7 +117,10 @@ fn round(
         scope.spawn(|| faults::nrid(run, &mut Rng::new(seed, 10)));
         scope.spawn(|| faults::garbage(run, &mut Rng::new(seed, 11)));
         scope.spawn(|| faults::disk(run, &mut Rng::new(seed, 12), disk));
-        scope.spawn(|| faults::plugins(run, &mut Rng::new(seed, 13), go)).join().expect("no fault of ours")
+        scope
+            .spawn(|| faults::plugins(run, &mut Rng::new(seed, 13), go))
+            .join()
+            .expect("no fault of ours")
     });
     run.judge();
     calm::check(&run, go, externals);

@@ -1,4 +1,5 @@
-//! The plugins of a run: two that are launched, others that connect and leave. Each process has a journal of its own: a journal is a session.
+//! The plugins of a run: two that are launched, others that connect and leave. Each process has a
+//! journal of its own: a journal is a session.
 
 use super::{
     rng::Rng,
@@ -13,7 +14,8 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-/// What views are made of. No validators among those that come and go: a creation does not go on without one that it had to ask.
+/// What views are made of. No validators among those that come and go: a creation does not go on
+/// without one that it had to ask.
 const LIFE: [&str; 11] = View::EVENTS;
 
 /// Those that are launched, and launched again.
@@ -49,7 +51,8 @@ impl External {
             .args(["--idx", &index, "--name", &name, "--socket"])
             .arg(run.node.state_dir().join("nri.sock"));
         command.arg("--config").arg(&file).arg("--log").arg(&journal).stdin(Stdio::piped());
-        let err = File::create(run.node.path("calls").join(format!("{name}.err"))).expect("our directory");
+        let err = File::create(run.node.path("calls").join(format!("{name}.err")))
+            .expect("our directory");
         command.stdout(Stdio::null()).stderr(err);
         Self { child: command.spawn().expect("a plugin that is built"), journal }
     }

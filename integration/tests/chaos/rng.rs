@@ -1,4 +1,5 @@
-//! The choices of a run: the same seed makes the same ones, in each thread for itself (the timing is the machine's).
+//! The choices of a run: the same seed makes the same ones, in each thread for itself (the timing
+//! is the machine's).
 
 use std::{ops::Range, thread, time::Duration};
 

@@ -40,7 +40,8 @@ impl Run {
         node.configure(CONFIG);
         let config = fs::read_to_string(node.config()).expect("it was written");
         // The log is not to fill the small disk.
-        fs::write(node.config(), format!("{config}[log]\nfile = {:?}\n", node.path("nrid.log"))).unwrap();
+        fs::write(node.config(), format!("{config}[log]\nfile = {:?}\n", node.path("nrid.log")))
+            .unwrap();
         node.journals();
         let template = Self::template_of(&node);
         Self {
@@ -77,10 +78,12 @@ impl Run {
              \"io.kubernetes.cri-o.ContainerType\": {kind:?}}}"
         );
         let cgroup = |name: &str| format!("{}/{name}\"", self.node.prefix());
-        text.replace("\"annotations\": {}", &annotations).replace(&cgroup(id), &cgroup(&format!("crio-{id}")))
+        text.replace("\"annotations\": {}", &annotations)
+            .replace(&cgroup(id), &cgroup(&format!("crio-{id}")))
     }
 
-    /// The name of its control group. An id that is used again may have had another, which a runtime that was killed left.
+    /// The name of its control group. An id that is used again may have had another, which a
+    /// runtime that was killed left.
     pub(super) fn cgroup(&self, id: &str) -> String {
         let name = format!("crio-{id}");
         if lock(&self.documents)[id].contains(&name) { name } else { id.to_owned() }
@@ -118,14 +121,17 @@ impl Run {
         lock(&self.counts).clone()
     }
 
-    /// Fails if anything was wrong, with what was done; where `NRI_CHAOS_KEEP` names a directory, everything is copied there.
+    /// Fails if anything was wrong, with what was done; where `NRI_CHAOS_KEEP` names a directory,
+    /// everything is copied there.
     pub(super) fn judge(&self) {
         let wrong = lock(&self.wrong);
         if wrong.is_empty() {
             return;
         }
-        let history: Vec<_> =
-            lock(&self.history).iter().map(|(t, what)| format!("{:9.3} {what}", t.as_secs_f64())).collect();
+        let history: Vec<_> = lock(&self.history)
+            .iter()
+            .map(|(t, what)| format!("{:9.3} {what}", t.as_secs_f64()))
+            .collect();
         let mut kept = String::new();
         if let Some(dir) = std::env::var_os("NRI_CHAOS_KEEP") {
             let dir = Path::new(&dir).join(self.node.prefix());
@@ -133,7 +139,8 @@ impl Run {
             fs::write(dir.join("history"), history.join("\n")).unwrap();
             for (from, to) in [(self.node.path(""), "node"), (self.node.state_dir(), "state")] {
                 // Sockets cannot be copied, and are not missed.
-                let _ = std::process::Command::new("cp").arg("-r").arg(from).arg(dir.join(to)).output();
+                let _ =
+                    std::process::Command::new("cp").arg("-r").arg(from).arg(dir.join(to)).output();
             }
             kept = format!("\nkept in {}", dir.display());
         }

@@ -1,4 +1,5 @@
-//! What an engine calls, and what it does when a verb fails or its runtime is killed: it cleans up, and tries again.
+//! What an engine calls, and what it does when a verb fails or its runtime is killed: it cleans up,
+//! and tries again.
 
 use crate::{
     host::PIDS,
@@ -101,7 +102,8 @@ fn by_hand(life: &mut Life<'_>) {
         return;
     }
     life.host.note(format!("left by the runtime: a state: {torn}, {} cgroups", cgroups.len()));
-    for process in Process::all().into_iter().filter(|process| process.cgroups().contains(&life.id)) {
+    for process in Process::all().into_iter().filter(|process| process.cgroups().contains(&life.id))
+    {
         // It may go by itself.
         let pid = i32::try_from(process.0).ok().and_then(rustix::process::Pid::from_raw);
         let _ = rustix::process::kill_process(pid.expect("a process id"), Signal::KILL);

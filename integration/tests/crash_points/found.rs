@@ -11,7 +11,8 @@ fn host(test: &str) -> Option<Host> {
     means(test).map(|(runtime, go)| Host::new(runtime, &go))
 }
 
-/// The next `nrid` had the container's lane and waited for the wrapper's end, and the wrapper for the lane: it had asked again.
+/// The next `nrid` had the container's lane and waited for the wrapper's end, and the wrapper for
+/// the lane: it had asked again.
 #[test]
 fn an_update_that_was_not_answered_is_asked_again() {
     let Some(host) = host("an update that was not answered") else { return };

@@ -1,4 +1,5 @@
-//! A host with an engine, two plugins that are launched, and a container that lives on beside the others; and whether all agree on what there is.
+//! A host with an engine, two plugins that are launched, and a container that lives on beside the
+//! others; and whether all agree on what there is.
 
 use crate::life::Step;
 use nri_integration::{Bundle, Node, PATIENCE, Program, Runtime, View};
@@ -18,7 +19,8 @@ pub(crate) const NEIGHBOUR_BEFORE: &str = "999";
 pub(crate) const NEIGHBOUR_AFTER: &str = "555";
 
 const CONFIG: &str = "plugin_restart_backoff = '100ms'\nplugin_restart_backoff_limit = '1s'\n";
-const ADJUST: &str = "[create]\nenv = { set = { CRASH = 'yes' } }\n[create.resources]\nshares = 300\n";
+const ADJUST: &str =
+    "[create]\nenv = { set = { CRASH = 'yes' } }\n[create.resources]\nshares = 300\n";
 const LIFE: [&str; 11] = View::EVENTS;
 
 pub(crate) struct Host {
@@ -38,8 +40,10 @@ impl Host {
         node.configure(CONFIG);
         node.launch_in_sessions("10-adjust", &Program::Adjust, ADJUST);
         let neighbour = node.id("neighbour");
-        let update = json!({"containerId": neighbour, "linux": {"resources": {"pids": {"limit": "555"}}}});
-        let rules = json!([{"event": "UpdateContainer", "id": node.id("life*"), "updates": [update]}]);
+        let update =
+            json!({"containerId": neighbour, "linux": {"resources": {"pids": {"limit": "555"}}}});
+        let rules =
+            json!([{"event": "UpdateContainer", "id": node.id("life*"), "updates": [update]}]);
         node.launch_in_sessions("20-go", go, &json!({"events": LIFE, "rules": rules}).to_string());
         let process = json!({"args": ["/bin/sh", "-c", "test \"$CRASH\" = yes"], "cwd": "/",
             "env": ["PATH=/bin"], "user": {"uid": 0, "gid": 0}});
@@ -134,7 +138,8 @@ impl Host {
         }
     }
 
-    /// The same where no verb follows that would start an `nrid`, and what is still at work may be killed.
+    /// The same where no verb follows that would start an `nrid`, and what is still at work may be
+    /// killed.
     pub(crate) fn settle_in_the_end(&mut self) {
         self.settled("in the end", |host| {
             host.node.ctl(&["start"]);
@@ -180,8 +185,13 @@ impl Host {
         let parsed = |part: &str| -> Result<Vec<Value>, String> {
             let parse = |name: String| {
                 let text = fs::read_to_string(dir.join(part).join(&name)).unwrap_or_default();
-                let value: Value = serde_json::from_str(&text).map_err(|e| format!("{part}/{name}: {e}"))?;
-                if name.ends_with(".json") { Ok(value) } else { Err(format!("left over: {part}/{name}")) }
+                let value: Value =
+                    serde_json::from_str(&text).map_err(|e| format!("{part}/{name}: {e}"))?;
+                if name.ends_with(".json") {
+                    Ok(value)
+                } else {
+                    Err(format!("left over: {part}/{name}"))
+                }
             };
             names(&dir.join(part)).into_iter().map(parse).collect()
         };
@@ -220,8 +230,9 @@ impl Host {
         let connected: Vec<_> =
             sessions.iter().filter(|(view, _)| view.synchronized && !view.closed).collect();
         let missing = ["10-adjust.", "20-go."].into_iter().find(|name| {
-            let is =
-                |path: &Path| path.file_name().is_some_and(|file| file.to_string_lossy().starts_with(name));
+            let is = |path: &Path| {
+                path.file_name().is_some_and(|file| file.to_string_lossy().starts_with(name))
+            };
             !connected.iter().any(|(_, journal)| is(journal))
         });
         if let Some(name) = missing {

@@ -10,8 +10,9 @@ pub(crate) fn document(host: &mut Host, bundle: &Bundle) {
     let (bytes, engine) = (bundle.bytes(), fs::read(original(bundle)).expect("our file"));
     let adjusted = || {
         let value: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-        let has =
-            |text: &str| value["process"]["env"].as_array().is_some_and(|env| env.iter().any(|v| v == text));
+        let has = |text: &str| {
+            value["process"]["env"].as_array().is_some_and(|env| env.iter().any(|v| v == text))
+        };
         has("CRASH=yes") && value["linux"]["resources"]["cpu"]["shares"] == 300
     };
     if bytes != engine && !adjusted() {
@@ -24,14 +25,25 @@ pub(crate) fn check(host: &mut Host, id: &str, bundle: &Bundle) {
     if bundle.bytes() != fs::read(original(bundle)).expect("our file") {
         host.wrong("the document is not as its engine wrote it");
     }
-    let others: Vec<_> = names(bundle.dir()).into_iter().filter(|name| name != "config.json").collect();
+    let others: Vec<_> =
+        names(bundle.dir()).into_iter().filter(|name| name != "config.json").collect();
     if !others.is_empty() {
         host.wrong(format!("in the bundle are {others:?}"));
     }
-    let known =
-        ["containers", "pods", "exec", "control.sock", "nri.sock", "nrid.log", "nrid.lock", "start.lock"];
-    let left: Vec<_> =
-        names(&host.node.state_dir()).into_iter().filter(|name| !known.contains(&name.as_str())).collect();
+    let known = [
+        "containers",
+        "pods",
+        "exec",
+        "control.sock",
+        "nri.sock",
+        "nrid.log",
+        "nrid.lock",
+        "start.lock",
+    ];
+    let left: Vec<_> = names(&host.node.state_dir())
+        .into_iter()
+        .filter(|name| !known.contains(&name.as_str()))
+        .collect();
     if !left.is_empty() {
         host.wrong(format!("in the state directory are {left:?}"));
     }

@@ -1,4 +1,5 @@
-//! The life of a container, one verb after the other, and once more from the same bundle. Something is killed in the middle of it.
+//! The life of a container, one verb after the other, and once more from the same bundle. Something
+//! is killed in the middle of it.
 
 use crate::{
     engine,
@@ -163,7 +164,11 @@ impl Life<'_> {
     /// An engine that is told of a failure, or whose runtime was killed, cleans up and tries again.
     fn failed(&mut self, step: Step, ended: &Ended, now: bool, spared: bool) {
         if !now {
-            self.host.wrong(format!("{} fails without a reason: {}", step.name(), ended.err().trim_end()));
+            self.host.wrong(format!(
+                "{} fails without a reason: {}",
+                step.name(),
+                ended.err().trim_end()
+            ));
         }
         if spared && let Some(why) = untold(&ended.err()) {
             self.host.wrong(format!("{} fails and {why}: {:?}", step.name(), ended.err()));
@@ -181,10 +186,12 @@ impl Life<'_> {
                 self.host.wrong("the document is not the adjusted one");
             }
             Step::Update => {
-                let limit = |id: &str| self.host.node.kernel_file(id, "pids", "pids.max", "pids.max").ok();
+                let limit =
+                    |id: &str| self.host.node.kernel_file(id, "pids", "pids.max", "pids.max").ok();
                 let (own, neighbour) = (limit(&self.id), limit(&self.host.neighbour));
                 if own.as_deref() != Some(PIDS) || neighbour.as_deref() != Some(NEIGHBOUR_AFTER) {
-                    self.host.wrong(format!("after the update there are {own:?} and {neighbour:?}"));
+                    self.host
+                        .wrong(format!("after the update there are {own:?} and {neighbour:?}"));
                 }
             }
             Step::Kill => engine::ended(self),

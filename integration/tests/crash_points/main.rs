@@ -1,10 +1,14 @@
-//! Everything is killed everywhere: `nrid`, the wrapper, both, and the real runtime with its wrapper, before each single thing that they are about to change
-//! outside themselves, in the life of a container on real runc; and an `nrid` that starts. The next verb works, whoever is to start `nrid` again; host, records and plugins agree; no file is half written or left over;
-//! in the end nothing is left.
+//! Everything is killed everywhere: `nrid`, the wrapper, both, and the real runtime with its
+//! wrapper, before each single thing that they are about to change outside themselves, in the life
+//! of a container on real runc; and an `nrid` that starts. The next verb works, whoever is to start
+//! `nrid` again; host, records and plugins agree; no file is half written or left over; in the end
+//! nothing is left.
 //!
-//! A sample of the points, by their numbers; `NRI_CRASH_POINTS=all` (`make crash-points`) takes all of them and says where it is; `NRI_CRASH_POINTS='nrid 17'`,
-//! `wrapper create` … takes one, or those of a group. What counts as a change stands in `crash_at/points.rs`. A life is in `life.rs`, what an engine does when a
-//! verb fails in `engine.rs`, what must hold in `host.rs` and `left.rs`.
+//! A sample of the points, by their numbers; `NRI_CRASH_POINTS=all` (`make crash-points`) takes all
+//! of them and says where it is; `NRI_CRASH_POINTS='nrid 17'`, `wrapper create` … takes one, or
+//! those of a group. What counts as a change stands in `crash_at/points.rs`. A life is in
+//! `life.rs`, what an engine does when a verb fails in `engine.rs`, what must hold in `host.rs` and
+//! `left.rs`.
 
 mod engine;
 mod found;
@@ -53,7 +57,12 @@ fn nothing_is_lost() {
     let Some((runtime, go)) = means("crash points") else { return };
     let mut host = Host::new(runtime, &go);
     let counts = point::count(&mut host);
-    assert_eq!(host.take_wrong(), [""; 0], "in a life without any crash; done:\n{}", host.history());
+    assert_eq!(
+        host.take_wrong(),
+        [""; 0],
+        "in a life without any crash; done:\n{}",
+        host.history()
+    );
     let choice = Choice::from_environment();
     let (mut passed, mut wrong) = (BTreeSet::new(), Vec::new());
     let (mut killed, mut failed) = (BTreeMap::new(), BTreeMap::new());

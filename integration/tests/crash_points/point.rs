@@ -126,7 +126,8 @@ impl Choice {
         };
         match self {
             Self::Sample => {
-                let all: Vec<_> = counts.iter().map(|(group, n)| (group, 1..=*n)).flat_map(points).collect();
+                let all: Vec<_> =
+                    counts.iter().map(|(group, n)| (group, 1..=*n)).flat_map(points).collect();
                 SAMPLE.iter().flat_map(|(victim, n)| spread(&all, *victim, *n)).collect()
             }
             // Threads are not always as many times interrupted: until it is not reached.

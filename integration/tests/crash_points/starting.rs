@@ -1,4 +1,5 @@
-//! An `nrid` that starts and is killed meanwhile: of three containers one runs on, one has ended and one was deleted while no `nrid` was there.
+//! An `nrid` that starts and is killed meanwhile: of three containers one runs on, one has ended
+//! and one was deleted while no `nrid` was there.
 
 use crate::{
     host::{Host, PIDS},

@@ -1,4 +1,5 @@
-//! runc's `update` sets what it is not given: shown on the bare runtime first, then that it does not happen to what plugins set.
+//! runc's `update` sets what it is not given: shown on the bare runtime first, then that it does
+//! not happen to what plugins set.
 
 use crate::{
     check_verified,
@@ -127,7 +128,8 @@ fn what_plugins_set_is_not_forgotten() {
         node.create(&make(&node, &id), &id).success();
         let before = remembered(&node, &id);
         assert_eq!((&before["pids"], &before["quota"]), (&json!(61), &json!(25000)));
-        // Each of these makes the bare runc forget all others; what the engine gave is not forgotten either.
+        // Each of these makes the bare runc forget all others; what the engine gave is not
+        // forgotten either.
         for (n, (group, field)) in
             [("memory", "limit"), ("memory", "reservation"), ("cpu", "shares"), ("memory", "limit")]
                 .into_iter()
@@ -153,7 +155,8 @@ fn a_burst_stays() {
         node.launch(
             "10-go",
             &go,
-            &json!({"rules": [{"adjust": {"linux": {"resources": {"pids": {"limit": 61}}}}}]}).to_string(),
+            &json!({"rules": [{"adjust": {"linux": {"resources": {"pids": {"limit": 61}}}}}]})
+                .to_string(),
         );
         let resources = r#"{"cpu": {"quota": 50000, "period": 100000, "burst": 10000}}"#;
         node.create(&node.bundle(&id).resources(resources).make(), &id).success();
@@ -168,7 +171,8 @@ fn a_burst_stays() {
             // On bare runc first: it forgets.
             let bare = node.id("bare");
             let bundle = node.bundle(&bare).resources(resources).make();
-            node.bare(&["create", "--bundle", bundle.dir().to_str().expect("UTF-8"), &bare]).success();
+            node.bare(&["create", "--bundle", bundle.dir().to_str().expect("UTF-8"), &bare])
+                .success();
             assert_eq!(state(&node, &bare)["cpu_burst"], 10000);
             node.bare(&["update", "--memory", "67108864", &bare]).success();
             assert!(is_blank(&state(&node, &bare)["cpu_burst"]));

@@ -29,8 +29,12 @@ fn of_the_engine() {
     for_each_runtime("failed update", |runtime| {
         let node = Node::new(runtime);
         let id = node.id("c");
-        let fields =
-            [named("memory.limit"), named("memory.reservation"), named("pids.limit"), named("cpu.shares")];
+        let fields = [
+            named("memory.limit"),
+            named("memory.reservation"),
+            named("pids.limit"),
+            named("cpu.shares"),
+        ];
         let adjust = join(fields[2..].iter().map(|f| f.message(&f.value(1))));
         node.launch(
             "10-go",
@@ -80,8 +84,12 @@ fn of_a_plugin() {
         // The same with what can be.
         plugin.tell(&json!({"update": [swappiness.update(&id, &swappiness.value(1))]}));
         wait_until("the second answer", || {
-            let done =
-                plugin.journal.entries().into_iter().filter(|e| e["event"] == "UpdateContainers").nth(1)?;
+            let done = plugin
+                .journal
+                .entries()
+                .into_iter()
+                .filter(|e| e["event"] == "UpdateContainers")
+                .nth(1)?;
             assert!(done["failed"].is_null(), "{done}");
             Some(())
         });

@@ -1,4 +1,5 @@
-//! The fields of the resources: how documents and messages write them, and what the kernel's files hold then.
+//! The fields of the resources: how documents and messages write them, and what the kernel's files
+//! hold then.
 
 use nri_integration::{Node, unified_cgroups};
 use serde_json::{Map, Value, json};
@@ -7,7 +8,8 @@ use std::collections::BTreeMap;
 /// Where a field is, in the OCI document and in NRI's message.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Shape {
-    /// Group, name in the document, name in the message, where it is a message of its own, `{"value": …}`.
+    /// Group, name in the document, name in the message, where it is a message of its own,
+    /// `{"value": …}`.
     Wrapped(&'static str, &'static str, &'static str),
     /// Group and name, the same in both.
     Plain(&'static str, &'static str),
@@ -15,7 +17,8 @@ pub(crate) enum Shape {
     Hugepages(&'static str),
     /// A file of cgroup v2, named as such.
     Unified(&'static str),
-    /// A class of block I/O, named by its read rate: only in the message. The device is the one of [`Field::key`].
+    /// A class of block I/O, named by its read rate: only in the message. The device is the one of
+    /// [`Field::key`].
     BlockioClass,
 }
 
@@ -67,8 +70,12 @@ impl Field {
     /// `linux.resources` with this field alone.
     pub(crate) fn document(&self, value: &Value) -> Value {
         match self.shape {
-            Shape::Wrapped(group, name, _) | Shape::Plain(group, name) => json!({group: {name: value}}),
-            Shape::Hugepages(size) => json!({"hugepageLimits": [{"pageSize": size, "limit": value}]}),
+            Shape::Wrapped(group, name, _) | Shape::Plain(group, name) => {
+                json!({group: {name: value}})
+            }
+            Shape::Hugepages(size) => {
+                json!({"hugepageLimits": [{"pageSize": size, "limit": value}]})
+            }
             Shape::Unified(key) => json!({"unified": {key: value}}),
             Shape::BlockioClass => json!({}),
         }
@@ -79,7 +86,9 @@ impl Field {
         match self.shape {
             Shape::Wrapped(group, _, name) => json!({group: {name: {"value": value}}}),
             Shape::Plain(group, name) => json!({group: {name: value}}),
-            Shape::Hugepages(size) => json!({"hugepageLimits": [{"pageSize": size, "limit": value}]}),
+            Shape::Hugepages(size) => {
+                json!({"hugepageLimits": [{"pageSize": size, "limit": value}]})
+            }
             Shape::Unified(key) => json!({"unified": {key: value}}),
             Shape::BlockioClass => json!({"blockioClass": {"value": value}}),
         }
@@ -90,7 +99,10 @@ impl Field {
         let found = match self.shape {
             Shape::Wrapped(group, name, message) => {
                 let group = &resources[group];
-                group.get(name).filter(|v| !v.is_object()).or_else(|| group.get(message)?.get("value"))
+                group
+                    .get(name)
+                    .filter(|v| !v.is_object())
+                    .or_else(|| group.get(message)?.get("value"))
             }
             Shape::Plain(group, name) => resources[group].get(name),
             Shape::Hugepages(size) => resources["hugepageLimits"]
@@ -101,7 +113,8 @@ impl Field {
             Shape::Unified(key) => resources["unified"].get(key),
             Shape::BlockioClass => resources["blockioClass"].get("value"),
         }?;
-        // Sixty-four bits are a text in a message's JSON; lists of CPUs are texts as well, and ours are never numbers there.
+        // Sixty-four bits are a text in a message's JSON; lists of CPUs are texts as well, and ours
+        // are never numbers there.
         let is_number = self.values[0].parse::<i64>().is_ok();
         match found.as_str().filter(|_| is_number).map(str::parse::<i64>) {
             Some(Ok(number)) => Some(number.into()),
@@ -126,18 +139,22 @@ impl Field {
             found.unwrap_or_default().to_owned()
         };
         Some(match self.part {
-            Part::Word(n) if unified_cgroups() => text.split(' ').nth(n).unwrap_or_default().to_owned(),
+            Part::Word(n) if unified_cgroups() => {
+                text.split(' ').nth(n).unwrap_or_default().to_owned()
+            }
             Part::Whole | Part::Word(_) => text,
             Part::After(key) => after(key),
             Part::Rate => {
                 let words = after(&super::table::device()?.1);
-                let rate = words.split(' ').map(|word| word.strip_prefix("rbps=").unwrap_or(word)).next();
+                let rate =
+                    words.split(' ').map(|word| word.strip_prefix("rbps=").unwrap_or(word)).next();
                 rate.unwrap_or_default().to_owned()
             }
         })
     }
 
-    /// What the kernel is to hold for a value: one of these. `all` are the values of the other fields.
+    /// What the kernel is to hold for a value: one of these. `all` are the values of the other
+    /// fields.
     pub(crate) fn expected(&self, value: &Value, all: &Values) -> Vec<String> {
         let number = value.as_i64();
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -146,11 +163,17 @@ impl Field {
             "memory.disableOOMKiller" => vec![u8::from(value == true).to_string()],
             "cpu.shares" if unified_cgroups() => weights(number.unwrap_or_default()),
             // Version 2 counts swap by itself.
-            "memory.swap" if unified_cgroups() => vec![(number.unwrap_or_default() - limit).to_string()],
+            "memory.swap" if unified_cgroups() => {
+                vec![(number.unwrap_or_default() - limit).to_string()]
+            }
             "blockIO.weight" if unified_cgroups() => {
                 let n = number.unwrap_or_default();
                 // `io.bfq.weight` takes it as it is, `io.weight` converted.
-                vec![n.to_string(), format!("default {n}"), format!("default {}", 1 + (n - 10) * 9999 / 990)]
+                vec![
+                    n.to_string(),
+                    format!("default {n}"),
+                    format!("default {}", 1 + (n - 10) * 9999 / 990),
+                ]
             }
             "cpu.cpus" => vec![text.clone(), text.replace("0,1", "0-1")],
             _ => vec![text],
@@ -172,7 +195,8 @@ impl Field {
     }
 }
 
-/// cpu.weight of cpu.shares: by a straight line in older runtimes, by a curve through the defaults in newer ones.
+/// cpu.weight of cpu.shares: by a straight line in older runtimes, by a curve through the defaults
+/// in newer ones.
 fn weights(shares: i64) -> Vec<String> {
     let l = (shares as f64).log2();
     let curved = 10f64.powf((l * l + 125.0 * l) / 612.0 - 7.0 / 34.0).ceil() as i64;
@@ -186,7 +210,9 @@ pub(crate) fn join(documents: impl IntoIterator<Item = Value>) -> Value {
         for (group, part) in document.as_object().into_iter().flatten() {
             match (all.get_mut(group), part) {
                 (Some(Value::Object(there)), Value::Object(more)) => there.extend(more.clone()),
-                (Some(Value::Array(there)), Value::Array(more)) => there.extend(more.iter().cloned()),
+                (Some(Value::Array(there)), Value::Array(more)) => {
+                    there.extend(more.iter().cloned())
+                }
                 (_, part) => drop(all.insert(group.clone(), part.clone())),
             }
         }

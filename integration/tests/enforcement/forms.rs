@@ -1,4 +1,5 @@
-//! The forms in which engines and people write an `update`: each sets what it says, and what a plugin set stays.
+//! The forms in which engines and people write an `update`: each sets what it says, and what a
+//! plugin set stays.
 
 use crate::{
     check_verified,
@@ -49,8 +50,10 @@ impl Case {
         node.ctl(&["stop"]).success();
         let journal = node.launch("10-go", go, &json!({"rules": [rule]}).to_string());
         let id = node.id("c");
-        let bundle =
-            node.bundle(&id).resources(&asked(&fields).to_string()).arguments(&["/bin/sleep", "1000"]);
+        let bundle = node
+            .bundle(&id)
+            .resources(&asked(&fields).to_string())
+            .arguments(&["/bin/sleep", "1000"]);
         node.create(&bundle.make(), &id).success();
         let mut values: Values = fields.iter().map(|f| (f.name, f.value(0))).collect();
         values.extend(set.iter().map(|f| (f.name, f.value(1))));
@@ -78,15 +81,19 @@ impl Case {
 fn flags() {
     let Some(go) = go("flags of update") else { return };
     for_each_runtime("flags of update", |runtime| {
-        let mut case = Case::new(runtime, &go, &["cpu.shares", "pids.limit", "hugepageLimits", "unified"]);
+        let mut case =
+            Case::new(runtime, &go, &["cpu.shares", "pids.limit", "hugepageLimits", "unified"]);
         case.check("after create");
         for (n, (flag, name)) in FLAGS.iter().enumerate() {
-            let Some(field) = case.fields.iter().copied().find(|f| f.name == *name) else { continue };
+            let Some(field) = case.fields.iter().copied().find(|f| f.name == *name) else {
+                continue;
+            };
             // What is asked for again is no request, and would not replace a plugin's.
             let value = field.value(2);
             let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             let inline = format!("{flag}={text}");
-            let arguments = if n % 2 == 0 { vec![*flag, text.as_str()] } else { vec![inline.as_str()] };
+            let arguments =
+                if n % 2 == 0 { vec![*flag, text.as_str()] } else { vec![inline.as_str()] };
             case.update(&arguments, &Value::Null).success();
             case.values.insert(field.name, value);
             case.check(flag);
@@ -120,7 +127,8 @@ fn a_flag_with_a_unit() {
 fn documents() {
     let Some(go) = go("documents of update") else { return };
     for_each_runtime("documents of update", |runtime| {
-        let mut case = Case::new(runtime, &go, &["cpu.shares", "cpu.cpus", "hugepageLimits", "unified"]);
+        let mut case =
+            Case::new(runtime, &go, &["cpu.shares", "cpu.cpus", "hugepageLimits", "unified"]);
         let file = case.node.path("resources.json").to_str().expect("UTF-8").to_owned();
         let inline = format!("--resources={file}");
         let short = format!("-r={file}");
@@ -135,7 +143,8 @@ fn documents() {
             &["--resources", "/dev/stdin"],
         ];
         for (n, form) in forms.iter().enumerate() {
-            let document = json!({"pids": {"limit": 200 + n}, "memory": {"reservation": (8 + n) << 20}});
+            let document =
+                json!({"pids": {"limit": 200 + n}, "memory": {"reservation": (8 + n) << 20}});
             std::fs::write(&file, document.to_string()).expect("our directory");
             if !bare_takes(&case, form, &document) {
                 limitation(
@@ -165,12 +174,16 @@ fn bare_takes(case: &Case, form: &[&str], document: &Value) -> bool {
 fn the_whole_document_again() {
     let Some(go) = go("whole documents") else { return };
     for_each_runtime("whole documents", |runtime| {
-        let mut case =
-            Case::new(runtime, &go, &["cpu.shares", "cpu.cpus", "pids.limit", "hugepageLimits", "unified"]);
+        let mut case = Case::new(
+            runtime,
+            &go,
+            &["cpu.shares", "cpu.cpus", "pids.limit", "hugepageLimits", "unified"],
+        );
         let mut document = asked(&case.fields);
         document["devices"] = json!([{"allow": false, "access": "rwm"}, {"allow": true, "type": "c", "major": 1, "minor": 3, "access": "rwm"}]);
-        for (step, name) in
-            ["memory.limit", "memory.reservation", "cpu.quota", "memory.limit"].into_iter().enumerate()
+        for (step, name) in ["memory.limit", "memory.reservation", "cpu.quota", "memory.limit"]
+            .into_iter()
+            .enumerate()
         {
             let field = named(name);
             let value = field.value(2 + step);
@@ -179,7 +192,8 @@ fn the_whole_document_again() {
             case.values.insert(field.name, value.clone());
             case.check(&format!("{name} in the whole document"));
             let events = case.journal.about(&case.id);
-            let last = events.iter().rfind(|e| e["event"] == "UpdateContainer").expect("it was asked");
+            let last =
+                events.iter().rfind(|e| e["event"] == "UpdateContainer").expect("it was asked");
             let asked: Vec<_> = case
                 .fields
                 .iter()
@@ -209,8 +223,7 @@ fn a_part_with_nulls() {
     for_each_runtime("nulls", |runtime| {
         // runc itself would crash.
         let mut case = Case::new(runtime, &go, &["cpu.shares", "pids.limit"]);
-        let document =
-            json!({"cpu": null, "pids": null, "blockIO": null, "memory": {"limit": 80 << 20, "swap": null}});
+        let document = json!({"cpu": null, "pids": null, "blockIO": null, "memory": {"limit": 80 << 20, "swap": null}});
         case.update(&["--resources", "-"], &document).success();
         case.values.insert("memory.limit", json!(80 << 20));
         case.check("nulls");

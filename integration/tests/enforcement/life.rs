@@ -1,4 +1,5 @@
-//! A container for each field: what a plugin set stays through all that comes, until somebody changes it.
+//! A container for each field: what a plugin set stays through all that comes, until somebody
+//! changes it.
 
 use crate::{
     check_verified,
@@ -27,7 +28,9 @@ impl Life<'_> {
     /// The fields that plugins set, with their containers.
     fn set(&self) -> Vec<(usize, &'static Field, String)> {
         let all = self.fields.iter().enumerate();
-        all.filter(|(_, f)| f.is_plugins() && self.chosen(f)).map(|(n, f)| (n, *f, self.id(f))).collect()
+        all.filter(|(_, f)| f.is_plugins() && self.chosen(f))
+            .map(|(n, f)| (n, *f, self.id(f)))
+            .collect()
     }
 
     /// Whether the field is among those of `NRI_TEST_FIELDS`, where that is set.
@@ -46,12 +49,14 @@ impl Life<'_> {
         }
     }
 
-    /// The engine updates other fields of a container, `most` of them: they change, and the plugin's stays.
+    /// The engine updates other fields of a container, `most` of them: they change, and the
+    /// plugin's stays.
     fn update_others(&mut self, n: usize, most: usize, when: &str) {
         let field = self.fields[n];
         let id = self.id(field);
         // A guest with time for a few only has others for each field.
-        let others: Vec<_> = self.fields.iter().cycle().skip(n + 1).take(self.fields.len() - 1).collect();
+        let others: Vec<_> =
+            self.fields.iter().cycle().skip(n + 1).take(self.fields.len() - 1).collect();
         let others = others.iter().filter(|f| f.updatable && f.is_engines() && f.values.len() > 1);
         for other in others.take(most) {
             self.step += 1;
@@ -76,7 +81,8 @@ fn updates(life: &Life<'_>, step: usize) -> Vec<Value> {
 
 /// In how many other fields the engine updates each container.
 fn others() -> usize {
-    std::env::var("NRI_TEST_OTHERS").map_or(usize::MAX, |n| n.parse().expect("NRI_TEST_OTHERS: a number"))
+    std::env::var("NRI_TEST_OTHERS")
+        .map_or(usize::MAX, |n| n.parse().expect("NRI_TEST_OTHERS: a number"))
 }
 
 #[test]
@@ -92,8 +98,10 @@ fn of_each_field() {
 
         // Created with a plugin's value.
         node.ctl(&["start"]).success();
-        let adjust = |field: &Field| json!({"linux": {"resources": field.message(&field.value(1))}});
-        let rule = |(_, field, id): &(usize, &Field, String)| json!({"id": id, "adjust": adjust(field)});
+        let adjust =
+            |field: &Field| json!({"linux": {"resources": field.message(&field.value(1))}});
+        let rule =
+            |(_, field, id): &(usize, &Field, String)| json!({"id": id, "adjust": adjust(field)});
         let rules: Vec<_> = life.set().iter().map(rule).collect();
         let mut plugin = node.connect("10-go", &go, &json!({"rules": rules}).to_string());
         for (n, field, id) in life.set() {
@@ -102,7 +110,10 @@ fn of_each_field() {
                 node.create(&node.bundle(&first).make(), &first).success();
                 allow_realtime(&node, &first, 100_000);
             }
-            let bundle = node.bundle(&id).resources(&document.to_string()).arguments(&["/bin/sleep", "1000"]);
+            let bundle = node
+                .bundle(&id)
+                .resources(&document.to_string())
+                .arguments(&["/bin/sleep", "1000"]);
             node.create(&bundle.make(), &id).success();
             for other in life.fields.iter().filter(|f| f.is_engines()) {
                 life.now[n].insert(other.name, other.value(0));
@@ -124,7 +135,8 @@ fn of_each_field() {
         let rule = |(_, field, id): &(usize, &Field, String)| json!({"event": "UpdateContainer", "id": id, "updates": [field.update(id, &field.value(2))]});
         let mut rules: Vec<_> = life.set().iter().map(rule).collect();
         let trigger = node.id("trigger");
-        rules.push(json!({"event": "CreateContainer", "id": trigger, "updates": updates(&life, 3)}));
+        rules
+            .push(json!({"event": "CreateContainer", "id": trigger, "updates": updates(&life, 3)}));
         rules.push(json!({"event": "StopContainer", "id": trigger, "updates": updates(&life, 4)}));
         plugin.tell(&json!({"config": {"rules": rules}}));
         plugin.journal.wait_for_own("Reconfigured");
@@ -170,7 +182,8 @@ fn of_each_field() {
             if field.updatable && field.is_engines() && field.values.len() > 1 {
                 // What it asked for last time would be no request.
                 let values = (6..).map(|step| field.value(step));
-                let mut new = values.filter(|v| *v != field.value(0) && *v != life.now[n][field.name]);
+                let mut new =
+                    values.filter(|v| *v != field.value(0) && *v != life.now[n][field.name]);
                 let value = new.next().expect("there are three values");
                 update(&node, &id, &field.document(&value)).success();
                 field.check(&node, &id, &value, &life.now[n], "the engine's own update");

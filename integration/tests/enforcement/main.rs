@@ -1,8 +1,10 @@
-//! What plugins set is what the kernel has, for a container's whole life: each field of the resources, read from the kernel's files after each thing that could
-//! change it. On cgroup v1 here; the same program runs in the guests of `make test-cgroup2`.
+//! What plugins set is what the kernel has, for a container's whole life: each field of the
+//! resources, read from the kernel's files after each thing that could change it. On cgroup v1
+//! here; the same program runs in the guests of `make test-cgroup2`.
 //!
-//! For slow guests, `NRI_TEST_FIELDS=A,B`: only these fields are set by plugins; `NRI_TEST_OTHERS=N`: in how many others the engine updates each
-//! container (default: all). For the random updates see `random`.
+//! For slow guests, `NRI_TEST_FIELDS=A,B`: only these fields are set by plugins;
+//! `NRI_TEST_OTHERS=N`: in how many others the engine updates each container (default: all). For
+//! the random updates see `random`.
 
 mod bare;
 mod failed;

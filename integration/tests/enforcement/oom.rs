@@ -1,4 +1,5 @@
-//! A container that the kernel kills because of its memory limit ends as one that was killed for memory.
+//! A container that the kernel kills because of its memory limit ends as one that was killed for
+//! memory.
 
 use nri_integration::*;
 use serde_json::{Value, json};
@@ -25,7 +26,8 @@ fn end_of(node: &Node, name: &str, limit: u64, arguments: &[&str], journal: &Jou
     stopped
 }
 
-/// The same in the foreground: the runtime is there to reap it, so that the kernel tells how it ended (from Linux 6.15 on).
+/// The same in the foreground: the runtime is there to reap it, so that the kernel tells how it
+/// ended (from Linux 6.15 on).
 fn end_of_run(node: &Node, name: &str, limit: u64, script: &str, journal: &Journal) -> Value {
     let id = node.id(name);
     let bundle = limited(node, &id, limit, &["/bin/sh", "-c", script]);
@@ -44,7 +46,8 @@ fn is_told_to_plugins() {
         let killed = end_of(&node, "killed", SMALL, &GROWS, &journal);
         assert_eq!(killed["statusReason"], "OOMKilled", "{killed}");
         // What dies otherwise is not.
-        for (name, arguments) in [("shot", &["/bin/sh", "-c", "kill -9 $$"][..]), ("failed", &["/bin/false"])]
+        for (name, arguments) in
+            [("shot", &["/bin/sh", "-c", "kill -9 $$"][..]), ("failed", &["/bin/false"])]
         {
             let ended = end_of(&node, name, LARGE, arguments, &journal);
             assert_ne!(ended["statusReason"], "OOMKilled", "{ended}");
@@ -91,7 +94,8 @@ fn while_no_nrid_runs() {
         let node = Node::new(runtime);
         let journal = node.launch("10-go", &go, "{}");
         let id = node.id("c");
-        let grows = ["/bin/sh", "-c", "while ! test -e /tmp/go; do sleep 0.05; done; exec tail /dev/zero"];
+        let grows =
+            ["/bin/sh", "-c", "while ! test -e /tmp/go; do sleep 0.05; done; exec tail /dev/zero"];
         node.create(&limited(&node, &id, SMALL, &grows), &id).success();
         node.call(&["start", &id]).success();
         let pid = node.state(&id).expect("it runs")["pid"].as_u64().expect("a pid");
@@ -99,7 +103,8 @@ fn while_no_nrid_runs() {
         node.bare(&["exec", &id, "/bin/touch", "/tmp/go"]).success();
         let process = Process(u32::try_from(pid).expect("a pid"));
         wait_until("the end of the container", || (!process.is_alive()).then_some(()));
-        // The next one finds it. The control group still counts, where it is still there: systemd removes a scope with its last process.
+        // The next one finds it. The control group still counts, where it is still there: systemd
+        // removes a scope with its last process.
         node.ctl(&["start"]).success();
         node.call(&["delete", &id]).success();
         let removed = journal.wait_for("RemoveContainer", &id)["container"].clone();

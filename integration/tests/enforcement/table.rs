@@ -8,8 +8,9 @@ use std::{fs, os::unix::fs::MetadataExt};
 use Part::{After, Rate, Whole, Word};
 use Shape::{BlockioClass, Hugepages, Plain, Unified, Wrapped};
 
-/// All of the protocol's resources but RDT, which needs hardware, and kernel memory, which kernels have no more. Values of one field fit those of
-/// the others: limits of memory are below those of memory and swap, realtime within that of the parent.
+/// All of the protocol's resources but RDT, which needs hardware, and kernel memory, which kernels
+/// have no more. Values of one field fit those of the others: limits of memory are below those of
+/// memory and swap, realtime within that of the parent.
 #[rustfmt::skip]
 const FIELDS: &[Field] = &[
     field("memory.limit", Wrapped("memory", "limit", "limit"), ("memory", "memory.limit_in_bytes", "memory.max"), Whole, true,
@@ -64,7 +65,8 @@ pub(crate) fn named(name: &str) -> &'static Field {
     FIELDS.iter().find(|f| f.name == name).expect("it is in the table")
 }
 
-/// The fields that the engine can ask this runtime for on this host: their files are there. A container is made to find out; `test` is told of the rest.
+/// The fields that the engine can ask this runtime for on this host: their files are there. A
+/// container is made to find out; `test` is told of the rest.
 pub(crate) fn there(node: &Node, test: &str) -> Vec<&'static Field> {
     let id = node.id("files");
     node.create(&node.bundle(&id).make(), &id).success();
@@ -72,7 +74,10 @@ pub(crate) fn there(node: &Node, test: &str) -> Vec<&'static Field> {
     let fit = |field: &&Field| {
         let lack = if field.found(node, &id).is_none() {
             "the kernel has no file for it here"
-        } else if field.name == "blockIO.weight" && node.runtime().name == "crun" && !unified_cgroups() {
+        } else if field.name == "blockIO.weight"
+            && node.runtime().name == "crun"
+            && !unified_cgroups()
+        {
             "crun before 1.8.2 does not know the file of BFQ"
         } else if field.name.starts_with("cpu.realtime") && !may_have_realtime(node, &id) {
             "other control groups have all realtime"
@@ -100,17 +105,21 @@ fn may_have_realtime(node: &Node, id: &str) -> bool {
     dir.parent().is_some_and(|parent| fs::write(parent.join("cpu.rt_runtime_us"), "20000").is_ok())
 }
 
-/// Gives the parent of a node's containers a share of realtime, without which no child can have one.
+/// Gives the parent of a node's containers a share of realtime, without which no child can have
+/// one.
 pub(crate) fn allow_realtime(node: &Node, id: &str, microseconds: u32) {
-    let file = node.cgroup_dir(id, "cpu").parent().expect("below the node's").join("cpu.rt_runtime_us");
+    let file =
+        node.cgroup_dir(id, "cpu").parent().expect("below the node's").join("cpu.rt_runtime_us");
     if may_have_realtime(node, id) {
-        fs::write(&file, microseconds.to_string()).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+        fs::write(&file, microseconds.to_string())
+            .unwrap_or_else(|e| panic!("{}: {e}", file.display()));
     }
 }
 
 /// A whole disk, which block I/O can be limited on: its path, and its numbers.
 pub(crate) fn device() -> Option<(String, String)> {
-    let names = fs::read_dir("/sys/block").ok()?.flatten().filter_map(|e| e.file_name().into_string().ok());
+    let names =
+        fs::read_dir("/sys/block").ok()?.flatten().filter_map(|e| e.file_name().into_string().ok());
     names.map(|name| format!("/dev/{name}")).find_map(|path| {
         let rdev = fs::metadata(&path).ok()?.rdev();
         Some((path, format!("{}:{}", rustix::fs::major(rdev), rustix::fs::minor(rdev))))

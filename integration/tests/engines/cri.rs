@@ -53,7 +53,8 @@ impl<'a> Pod<'a> {
                 "security_context": {"namespace_options": {"network": 0, "pid": 1, "ipc": 0}}
             }
         });
-        let request = json!({"pod_sandbox_id": self.id, "config": config, "sandbox_config": self.config});
+        let request =
+            json!({"pod_sandbox_id": self.id, "config": config, "sandbox_config": self.config});
         let answer = self.containerd.cri("CreateContainer", &request);
         answer["container_id"].as_str().expect("an id").to_owned()
     }
@@ -79,7 +80,8 @@ pub(crate) fn remove(containerd: &Containerd, id: &str) {
 }
 
 /// A command that ends at once when it is told to.
-pub(crate) const WAIT: [&str; 3] = ["/bin/sh", "-c", "trap 'exit 3' TERM; while :; do sleep 0.1; done"];
+pub(crate) const WAIT: [&str; 3] =
+    ["/bin/sh", "-c", "trap 'exit 3' TERM; while :; do sleep 0.1; done"];
 
 /// The process of a container, as containerd tells it.
 pub(crate) fn pid(containerd: &Containerd, id: &str) -> u32 {
@@ -101,8 +103,11 @@ fn a_pod_with_two_containers_is_followed() {
     }
     for_each_suite("cri pod", "containerd", |suite| {
         let containerd = Containerd::start(suite);
-        let journal =
-            containerd.launch("10-adjust", &Program::Adjust, "[create]\nenv = { set = { A = 'b' } }\n");
+        let journal = containerd.launch(
+            "10-adjust",
+            &Program::Adjust,
+            "[create]\nenv = { set = { A = 'b' } }\n",
+        );
         containerd.ctl(&["start"]).success();
         let go = go("cri pod, told").map(|go| containerd.connect("05-go", &go, "{}"));
         let pod = Pod::run(&containerd, "web");
@@ -122,7 +127,8 @@ fn a_pod_with_two_containers_is_followed() {
         pod.remove();
         journal.wait_for("RemovePodSandbox", &pod_id);
         assert_eq!(journal.events(&second), member(&[]));
-        let of_pod: Vec<_> = journal.events(&pod_id).into_iter().filter(|e| e.contains("Pod")).collect();
+        let of_pod: Vec<_> =
+            journal.events(&pod_id).into_iter().filter(|e| e.contains("Pod")).collect();
         assert_eq!(of_pod, ["RunPodSandbox", "StopPodSandbox", "RemovePodSandbox"]);
         assert_eq!(journal.events(&pod_id).first().unwrap(), "RunPodSandbox");
         assert_eq!(containerd.status().unwrap()["containers"], 0);
@@ -135,11 +141,15 @@ fn a_pod_with_two_containers_is_followed() {
         }
         if kernel_tells_exit_codes() {
             let stopped = &go.journal.wait_for("StopContainer", &first)["container"];
-            assert_eq!((&stopped["exitCode"], &stopped["statusReason"]), (&json!(3), &json!("Error")));
+            assert_eq!(
+                (&stopped["exitCode"], &stopped["statusReason"]),
+                (&json!(3), &json!("Error"))
+            );
         } else {
             limitation("cri pod, told", "exit codes: a kernel before 6.15 does not tell them");
         }
-        let limit = &go.journal.wait_for("CreateContainer", &first)["container"]["linux"]["resources"];
+        let limit =
+            &go.journal.wait_for("CreateContainer", &first)["container"]["linux"]["resources"];
         assert_eq!(limit["memory"]["limit"]["value"], "67108864");
     });
 }
@@ -164,7 +174,11 @@ fn check_container(journal: &Journal, pod: &str, id: &str, name: &str) {
     assert_eq!(asked["pod"]["labels"]["tier"], "front", "{}", asked["pod"]);
     assert_eq!((&container["id"], &container["name"]), (&json!(id), &json!(name)));
     assert_eq!(container["labels"]["role"], name, "{container}");
-    assert_eq!(container["annotations"]["example.org/container"], format!("of {name}"), "{container}");
+    assert_eq!(
+        container["annotations"]["example.org/container"],
+        format!("of {name}"),
+        "{container}"
+    );
     assert!(container["env"].to_string().contains("OWN=1"), "{container}");
     let stopped = &journal.wait_for("StopContainer", id)["container"];
     assert_eq!(stopped["state"], "CONTAINER_STOPPED");

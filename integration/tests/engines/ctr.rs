@@ -1,6 +1,7 @@
 //! `ctr`, containerd's own client: what a person at a shell does with it.
 //!
-//! `ctr` may lose what a process says right before its end (seen with bare runc, too), so processes tell what they see by their exit codes.
+//! `ctr` may lose what a process says right before its end (seen with bare runc, too), so processes
+//! tell what they see by their exit codes.
 
 mod errors;
 mod life;
@@ -13,7 +14,12 @@ pub(crate) const IMAGE: &str = "localhost/busybox:local";
 pub(crate) const A_IS_B: &str = "[create]\nenv = { set = { A = 'b' } }\n";
 
 /// The command line of `ctr run` with this runtime.
-fn line<'a>(runtime: &'a str, options: &[&'a str], id: &'a str, command: &[&'a str]) -> Vec<&'a str> {
+fn line<'a>(
+    runtime: &'a str,
+    options: &[&'a str],
+    id: &'a str,
+    command: &[&'a str],
+) -> Vec<&'a str> {
     [&["run", "--runc-binary", runtime, "--net-host"], options, &[IMAGE, id], command].concat()
 }
 
@@ -24,7 +30,12 @@ pub(crate) fn run(containerd: &Containerd, options: &[&str], id: &str, command: 
 }
 
 /// `ctr run` with the bare runtime.
-pub(crate) fn run_bare(containerd: &Containerd, options: &[&str], id: &str, command: &[&str]) -> Ended {
+pub(crate) fn run_bare(
+    containerd: &Containerd,
+    options: &[&str],
+    id: &str,
+    command: &[&str],
+) -> Ended {
     let runc = containerd.runtime().path.clone();
     containerd.ctr(&line(runc.to_str().unwrap(), options, id, command))
 }
@@ -32,11 +43,14 @@ pub(crate) fn run_bare(containerd: &Containerd, options: &[&str], id: &str, comm
 /// The process of a container, as containerd tells it.
 pub(crate) fn pid(containerd: &Containerd, id: &str) -> u32 {
     let tasks = containerd.ctr(&["tasks", "ls"]).success().out();
-    let pid = tasks.lines().find_map(|line| line.strip_prefix(id)?.split_whitespace().next()?.parse().ok());
+    let pid = tasks
+        .lines()
+        .find_map(|line| line.strip_prefix(id)?.split_whitespace().next()?.parse().ok());
     pid.unwrap_or_else(|| panic!("{id} is not in: {tasks}"))
 }
 
-/// Ends a container's process; waits until plugins have heard of it, then lets containerd delete the task.
+/// Ends a container's process; waits until plugins have heard of it, then lets containerd delete
+/// the task.
 pub(crate) fn end(containerd: &Containerd, journal: &Journal, id: &str) {
     let process = containerd.look(pid(containerd, id));
     let stops = || journal.events(id).iter().filter(|e| *e == "StopContainer").count();
@@ -62,7 +76,8 @@ fn run_in_the_foreground_and_remove() {
         let containerd = Containerd::start(suite);
         let journal = containerd.launch("10-adjust", &Program::Adjust, A_IS_B);
         let id = containerd.id("c");
-        let ended = run(&containerd, &["--rm"], &id, &["/bin/sh", "-c", "test \"$A\" = b && exit 7"]);
+        let ended =
+            run(&containerd, &["--rm"], &id, &["/bin/sh", "-c", "test \"$A\" = b && exit 7"]);
         assert_eq!(ended.code, Some(7), "{}", ended.err());
         journal.wait_for("RemovePodSandbox", &id);
         assert_eq!(journal.events(&id), life(&[]));
@@ -79,7 +94,8 @@ fn a_terminal_is_one() {
         let id = containerd.id("c");
         let launcher = containerd.launcher();
         let script = "echo \"A=$A on $(tty).\"; read -r answer; test $answer = yes && exit 7";
-        let command = line(launcher.to_str().unwrap(), &["--rm", "--tty"], &id, &["/bin/sh", "-c", script]);
+        let command =
+            line(launcher.to_str().unwrap(), &["--rm", "--tty"], &id, &["/bin/sh", "-c", script]);
         let terminal = Terminal::run(&containerd.ctr_command(&command));
         terminal.wait_for("A=b on /dev/");
         terminal.write("yes\r");

@@ -12,11 +12,12 @@ use nri_integration::{engines::*, *};
 use serde_json::{Value, json};
 
 pub(crate) const IMAGE: &str = "localhost/busybox:local";
-/// What a container does that a test ends: it ends at SIGTERM, which `sleep` as first process would not.
+/// What a container does that a test ends: it ends at SIGTERM, which `sleep` as first process would
+/// not.
 pub(crate) const WAIT: [&str; 3] = ["sh", "-c", "trap 'exit 0' TERM; sleep 600 & wait"];
 
-/// Something of everything that containers show: a variable, a mount, a device, an rlimit, limits of its cgroup. The rlimit is one that Go's own
-/// start-up, that of runc, leaves alone.
+/// Something of everything that containers show: a variable, a mount, a device, an rlimit, limits
+/// of its cgroup. The rlimit is one that Go's own start-up, that of runc, leaves alone.
 pub(crate) fn adjustment() -> Value {
     json!({
         "env": [{"key": "NRI", "value": "here"}],
@@ -52,7 +53,8 @@ impl Adjusted {
         Self { docker, plugin }
     }
 
-    /// Waits until a container is told to be removed for the nth time, and returns all that was heard of it.
+    /// Waits until a container is told to be removed for the nth time, and returns all that was
+    /// heard of it.
     fn lives(&self, id: &str, n: usize) -> Vec<String> {
         wait_until(format_args!("life {n} of {id} to end"), || {
             let events = self.plugin.journal.events(id);
@@ -70,6 +72,7 @@ fn for_each(name: &str, test: impl Fn(&Suite, &Program)) {
 /// The kernel tells how a process ended from Linux 6.15 on.
 pub(crate) fn kernel_tells_exit_codes() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse::<u32>().ok());
+    let mut numbers =
+        release.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse::<u32>().ok());
     (numbers.next(), numbers.next()) >= (Some(6), Some(15))
 }

@@ -1,6 +1,8 @@
-//! Real container engines with the wrapper as their runtime, and real plugins. One program, so that it is linked once.
+//! Real container engines with the wrapper as their runtime, and real plugins. One program, so that
+//! it is linked once.
 //!
-//! `NRI_ENGINE_SUITES="trixie"` chooses the Debian suites whose engines are tested; without it, all that `engines/setup.sh` has installed.
+//! `NRI_ENGINE_SUITES="trixie"` chooses the Debian suites whose engines are tested; without it, all
+//! that `engines/setup.sh` has installed.
 
 mod cri;
 mod ctr;
@@ -19,7 +21,8 @@ const TO_START: [&str; 6] = [
     "PostStartContainer",
 ];
 /// From the end of its process on.
-const FROM_STOP: [&str; 4] = ["StopContainer", "StopPodSandbox", "RemoveContainer", "RemovePodSandbox"];
+const FROM_STOP: [&str; 4] =
+    ["StopContainer", "StopPodSandbox", "RemoveContainer", "RemovePodSandbox"];
 
 /// The events of a whole life, with others between.
 fn life(between: &[&'static str]) -> Vec<&'static str> {

@@ -33,7 +33,8 @@ fn adjusted(containerd: &Containerd, pid: u32) -> (bool, bool) {
 #[test]
 fn while_it_is_on_pods_are_its() {
     for_each_with_nri("containerd's NRI on", |suite| {
-        let (containerd, theirs) = Containerd::start_with_nri(suite, "10-adjust", &Program::Adjust, THEIRS);
+        let (containerd, theirs) =
+            Containerd::start_with_nri(suite, "10-adjust", &Program::Adjust, THEIRS);
         let ours = containerd.launch("10-adjust", &Program::Adjust, OURS);
         let pod = Pod::run(&containerd, "web");
         let id = pod.start("one", &json!({}), &WAIT);
@@ -63,7 +64,8 @@ fn while_it_is_on_pods_are_its() {
 #[test]
 fn once_it_is_off_pods_are_ours() {
     for_each_with_nri("containerd's NRI off", |suite| {
-        let (containerd, theirs) = Containerd::start_with_nri(suite, "10-adjust", &Program::Adjust, THEIRS);
+        let (containerd, theirs) =
+            Containerd::start_with_nri(suite, "10-adjust", &Program::Adjust, THEIRS);
         let ours = containerd.launch("10-adjust", &Program::Adjust, OURS);
         let pod = Pod::run(&containerd, "web");
         let before = pod.start("before", &json!({}), &WAIT);
@@ -118,8 +120,12 @@ fn once_it_is_on_our_containers_end_as_they_should() {
 #[test]
 fn the_configuration_can_say_that_ours_is_in_charge() {
     for_each_with_nri("engines.containerd = ours", |suite| {
-        let (containerd, theirs) =
-            Containerd::start_with_nri(suite, "10-adjust", &Program::Adjust, "[filter]\nname = 'nobody'\n");
+        let (containerd, theirs) = Containerd::start_with_nri(
+            suite,
+            "10-adjust",
+            &Program::Adjust,
+            "[filter]\nname = 'nobody'\n",
+        );
         containerd.configure("engines.containerd = 'ours'\n");
         let ours = containerd.launch("10-adjust", &Program::Adjust, OURS);
         let pod = Pod::run(&containerd, "web");

@@ -32,7 +32,8 @@ impl Adjusted {
         Self { podman, plugin }
     }
 
-    /// Waits until a container is told to be removed for the nth time, and returns all that was heard of it.
+    /// Waits until a container is told to be removed for the nth time, and returns all that was
+    /// heard of it.
     fn lives(&self, id: &str, n: usize) -> Vec<String> {
         wait_until(format_args!("life {n} of {id} to end"), || {
             let events = self.plugin.journal.events(id);

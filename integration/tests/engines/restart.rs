@@ -52,7 +52,8 @@ fn pods_outlive_containerd_and_nrid() {
         containerd.resume();
         // The next call of the runtime starts another nrid, which has what the first one kept.
         // containerd sends all resources again, its own memory limit among them.
-        let request = json!({"container_id": id, "linux": {"cpu_quota": 20000, "cpu_period": 100_000}});
+        let request =
+            json!({"container_id": id, "linux": {"cpu_quota": 20000, "cpu_period": 100_000}});
         containerd.cri("UpdateContainerResources", &request);
         assert_eq!(look.limit("memory", "memory.limit_in_bytes", "memory.max"), "100663296");
         assert!(look.limit("cpu", "cpu.cfs_quota_us", "cpu.max").starts_with("20000"));
@@ -64,7 +65,8 @@ fn pods_outlive_containerd_and_nrid() {
         let between = ["Synchronize", "UpdateContainer", "PostUpdateContainer"];
         assert_eq!(journal.events(&id), member(&between));
         assert_eq!(journal.events(&another), member(&[]));
-        let of_pod: Vec<_> = journal.events(&pod_id).into_iter().filter(|e| e.contains("Pod")).collect();
+        let of_pod: Vec<_> =
+            journal.events(&pod_id).into_iter().filter(|e| e.contains("Pod")).collect();
         assert_eq!(of_pod, ["RunPodSandbox", "StopPodSandbox", "RemovePodSandbox"]);
         assert_eq!(containerd.status().unwrap()["containers"], 0);
     });

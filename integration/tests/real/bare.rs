@@ -38,7 +38,10 @@ fn a_probe_tells_what_the_container_sees() {
             ("cpu.cfs_quota_us|cpu.max", "50000|50000 100000"),
             ("pids.max", "50"),
         ]);
-        assert!(!node.root().join(&id).exists(), "a container that ran in the foreground is deleted");
+        assert!(
+            !node.root().join(&id).exists(),
+            "a container that ran in the foreground is deleted"
+        );
     });
 }
 

@@ -1,4 +1,5 @@
-//! Bundles that are not as engines make them: linked, exchanged while they are read, gone when they are given back.
+//! Bundles that are not as engines make them: linked, exchanged while they are read, gone when they
+//! are given back.
 
 use nri_integration::*;
 use rustix::process::Signal;
@@ -112,7 +113,8 @@ fn nothing_outside_of_a_bundle_changes_while_it_is_exchanged() {
                     let _ = fs::remove_file(&config);
                     let _ = fs::create_dir(&config);
                     let _ = fs::remove_dir(&config);
-                    let _ = fs::File::create_new(&config).and_then(|mut file| file.write_all(&kept));
+                    let _ =
+                        fs::File::create_new(&config).and_then(|mut file| file.write_all(&kept));
                     std::thread::yield_now();
                     if fs::rename(bundle.dir(), &aside).is_ok() {
                         let _ = symlink(&victim, bundle.dir());
@@ -122,7 +124,8 @@ fn nothing_outside_of_a_bundle_changes_while_it_is_exchanged() {
                     }
                 }
             });
-            let rounds = std::env::var("NRI_TEST_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(30);
+            let rounds =
+                std::env::var("NRI_TEST_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(30);
             for n in 0..rounds {
                 let id = node.id(&format!("c{n}"));
                 match node.create(&bundle, &id).code {
@@ -140,7 +143,8 @@ fn nothing_outside_of_a_bundle_changes_while_it_is_exchanged() {
     });
 }
 
-/// The engine gives up a creation while plugins are asked, and writes the document of the next container into the same bundle.
+/// The engine gives up a creation while plugins are asked, and writes the document of the next
+/// container into the same bundle.
 #[test]
 fn the_next_containers_document_survives_a_creation_that_was_given_up() {
     let Some(go) = go("documents of the next container") else { return };

@@ -1,4 +1,5 @@
-//! What gets in its own or in another's way: verbs out of turn, equal ids, one bundle for several containers, an `nrid` that is killed.
+//! What gets in its own or in another's way: verbs out of turn, equal ids, one bundle for several
+//! containers, an `nrid` that is killed.
 
 use crate::life;
 use nri_integration::*;
@@ -21,12 +22,14 @@ fn a_start_out_of_turn_is_not_told() {
     });
 }
 
-/// Between the answer to a `run` and the runtime's first file, others do not know the container either; they are not to end it.
+/// Between the answer to a `run` and the runtime's first file, others do not know the container
+/// either; they are not to end it.
 #[test]
 fn a_run_under_way_is_not_for_others_to_end() {
     for_each_runtime("verbs beside a run", |runtime| {
         let node = Node::new(runtime);
-        let journal = node.launch("10-adjust", &Program::Adjust, "[create.env]\nset = { A = \"b\" }\n");
+        let journal =
+            node.launch("10-adjust", &Program::Adjust, "[create.env]\nset = { A = \"b\" }\n");
         let slow = node.path("slow");
         let (working, go) = (node.path("working"), node.path("go"));
         let text = format!(
@@ -73,7 +76,10 @@ fn one_bundle_for_several_containers_at_once() {
     for_each_runtime("shared bundle", |runtime| {
         let node = Node::new(runtime);
         let config = |value: &str| {
-            format!("[filter]\nname = {value:?}\n[create]\noom_score_adj = 1{}\n", &value[value.len() - 1..])
+            format!(
+                "[filter]\nname = {value:?}\n[create]\noom_score_adj = 1{}\n",
+                &value[value.len() - 1..]
+            )
         };
         let ids: Vec<_> = (0..4).map(|n| node.id(&n.to_string())).collect();
         for (n, id) in ids.iter().enumerate() {
@@ -81,7 +87,9 @@ fn one_bundle_for_several_containers_at_once() {
         }
         let bundle = node.bundle(&node.id("b")).arguments(&["/bin/sleep", "1000"]).make();
         // Otherwise all would be in one cgroup.
-        bundle.edit(|document| drop(document["linux"].as_object_mut().unwrap().remove("cgroupsPath")));
+        bundle.edit(|document| {
+            drop(document["linux"].as_object_mut().unwrap().remove("cgroupsPath"))
+        });
         let original = bundle.bytes();
         for _ in 0..3 {
             std::thread::scope(|scope| {
@@ -111,7 +119,9 @@ fn a_document_of_several_comes_back_with_the_last_whoever_that_is() {
         let node = Node::new(runtime);
         node.launch("10-adjust", &Program::Adjust, "[create.env]\nset = { A = \"b\" }\n");
         let bundle = node.bundle(&node.id("b")).arguments(&["/bin/sleep", "1000"]).make();
-        bundle.edit(|document| drop(document["linux"].as_object_mut().unwrap().remove("cgroupsPath")));
+        bundle.edit(|document| {
+            drop(document["linux"].as_object_mut().unwrap().remove("cgroupsPath"))
+        });
         let original = bundle.bytes();
         for round in 0..10 {
             let ids = ["x", "y", "z"].map(|name| node.id(&format!("{name}{round}")));
@@ -151,7 +161,8 @@ fn a_container_deleted_while_no_nrid_runs_leaves_nothing() {
 fn a_run_that_fails_at_once_has_its_document_back() {
     for_each_runtime("failed run", |runtime| {
         let node = Node::new(runtime);
-        let journal = node.launch("10-adjust", &Program::Adjust, "[create.resources]\ncpus = \"zero\"\n");
+        let journal =
+            node.launch("10-adjust", &Program::Adjust, "[create.resources]\ncpus = \"zero\"\n");
         for n in 0..5 {
             let id = node.id(&n.to_string());
             let bundle = node.bundle(&id).make();

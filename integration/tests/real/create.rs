@@ -25,8 +25,12 @@ fn without_plugins_nothing_is_touched_and_a_later_plugin_learns_of_the_container
         plugin.journal.wait_for("RemovePodSandbox", &id);
         // What is told after a start may come later than it does.
         let before = ["Synchronize", "PostStartContainer"];
-        let heard: Vec<_> =
-            plugin.journal.events(&id).into_iter().filter(|e| !before.contains(&e.as_str())).collect();
+        let heard: Vec<_> = plugin
+            .journal
+            .events(&id)
+            .into_iter()
+            .filter(|e| !before.contains(&e.as_str()))
+            .collect();
         assert_eq!(heard, FROM_STOP);
     });
 }
@@ -45,7 +49,11 @@ fn an_adjusted_creation_that_the_runtime_refuses_is_undone() {
         let original = bundle.bytes();
         let refused = node.create(&bundle, &id);
         assert_eq!(refused.code, Some(1), "{}", refused.err());
-        assert!(refused.err().contains("/nonexistent/source"), "the runtime's own words: {}", refused.err());
+        assert!(
+            refused.err().contains("/nonexistent/source"),
+            "the runtime's own words: {}",
+            refused.err()
+        );
         journal.wait_for("RemovePodSandbox", &id);
         assert_eq!(journal.events(&id), [&TO_START[..3], &FROM_STOP[..]].concat());
         assert_eq!(bundle.bytes(), original);

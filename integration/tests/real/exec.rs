@@ -42,10 +42,14 @@ impl Running {
         node.launch("10-adjust", &Program::Adjust, ADJUSTMENT);
         let id = node.id("c");
         let bundle = node.bundle(&id).arguments(&["/probe", "wait"]);
-        let bundle =
-            bundle.env("CHANGED=by the engine").env("REMOVED=by the engine").env("KEPT=by the engine").make();
+        let bundle = bundle
+            .env("CHANGED=by the engine")
+            .env("REMOVED=by the engine")
+            .env("KEPT=by the engine")
+            .make();
         bundle.edit(|config| {
-            config["process"]["rlimits"] = json!([{"type": "RLIMIT_NPROC", "hard": 300, "soft": 200}]);
+            config["process"]["rlimits"] =
+                json!([{"type": "RLIMIT_NPROC", "hard": 300, "soft": 200}]);
         });
         let process = bundle.document()["process"].clone();
         let created = node.create(&bundle, &id).success();
@@ -143,7 +147,10 @@ fn without_a_document() {
         seen.check(env);
         assert_eq!(seen.get("env.REMOVED"), None);
         if runtime.name == "crun" {
-            limitation("rlimits of exec without a document (crun)", "crun takes them from a document only");
+            limitation(
+                "rlimits of exec without a document (crun)",
+                "crun takes them from a document only",
+            );
             assert_eq!(seen, Seen::parse(&container.node.bare(&exec).success().out()));
         } else {
             seen.check(rlimits);
@@ -155,8 +162,7 @@ fn without_a_document() {
 fn no_descriptor_of_ours_gets_into_the_container() {
     for_each_runtime("exec and descriptors", |runtime| {
         let container = Running::start(runtime);
-        let script =
-            "for f in /proc/$$/fd/*; do echo \"fd.${f##*/}=$(readlink $f)\"; done; echo env.ADDED=$ADDED";
+        let script = "for f in /proc/$$/fd/*; do echo \"fd.${f##*/}=$(readlink $f)\"; done; echo env.ADDED=$ADDED";
         let document = container.document(&["/bin/sh", "-c", script], |_| {});
         for preserved in ["0", "2"] {
             let [bare, ours] = [container.bare(), container.node.wrapper()].map(|inner| {
@@ -171,8 +177,9 @@ fn no_descriptor_of_ours_gets_into_the_container() {
             });
             assert_eq!(bare.get("env.ADDED"), Some(""));
             assert_eq!(ours.get("env.ADDED"), Some("by 10"));
-            let numbers =
-                |seen: &Seen| seen.0.keys().filter(|k| k.starts_with("fd.")).cloned().collect::<Vec<_>>();
+            let numbers = |seen: &Seen| {
+                seen.0.keys().filter(|k| k.starts_with("fd.")).cloned().collect::<Vec<_>>()
+            };
             assert_eq!(numbers(&ours), numbers(&bare));
             assert_eq!(ours.get("fd.4"), (preserved == "2").then_some("/dev/zero"));
             assert!(!ours.0.values().any(|v| v.contains("memfd")), "{ours:?}");
@@ -191,7 +198,8 @@ fn nothing_is_left_after_the_container() {
     });
 }
 
-/// The first container after a boot comes before the runtime's root, and engines name that by a link (`/var/run`).
+/// The first container after a boot comes before the runtime's root, and engines name that by a
+/// link (`/var/run`).
 #[test]
 fn a_root_behind_a_link_that_is_not_there_yet() {
     for_each_runtime("root behind a link", |runtime| {

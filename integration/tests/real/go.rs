@@ -27,8 +27,11 @@ fn hears_a_life_in_order_and_adjusts() {
         assert_eq!(synchronized["pods"], json!([old]));
 
         let id = node.id("c");
-        let bundle =
-            node.bundle(&id).resources(r#"{"pids": {"limit": 50}}"#).arguments(&["/probe", "wait"]).make();
+        let bundle = node
+            .bundle(&id)
+            .resources(r#"{"pids": {"limit": 50}}"#)
+            .arguments(&["/probe", "wait"])
+            .make();
         let created = node.create(&bundle, &id).success();
         node.call(&["start", &id]).success();
         wait_until("the probe", || created.out().contains("ready=1").then_some(()));
@@ -54,8 +57,14 @@ fn hears_a_life_in_order_and_adjusts() {
         assert_eq!(plugin.journal.events(&id), life(&["UpdateContainer", "PostUpdateContainer"]));
 
         let asked = plugin.journal.wait_for("CreateContainer", &id);
-        assert_eq!(asked["container"]["linux"]["resources"]["pids"]["limit"], "50", "as the engine wrote it");
-        assert_eq!(plugin.journal.wait_for("UpdateContainer", &id)["resources"]["pids"]["limit"], "55");
+        assert_eq!(
+            asked["container"]["linux"]["resources"]["pids"]["limit"], "50",
+            "as the engine wrote it"
+        );
+        assert_eq!(
+            plugin.journal.wait_for("UpdateContainer", &id)["resources"]["pids"]["limit"],
+            "55"
+        );
         let started = plugin.journal.wait_for("PostStartContainer", &id);
         assert!(started["pid"].as_u64().is_some_and(|pid| pid > 1), "{started}");
     });
@@ -68,7 +77,8 @@ fn is_launched_and_configured() {
         let node = Node::new(runtime);
         let journal = node.launch("10-go", &go, &adjusting().to_string());
         let id = node.id("c");
-        let created = node.create(&node.bundle(&id).arguments(&["/probe", "wait"]).make(), &id).success();
+        let created =
+            node.create(&node.bundle(&id).arguments(&["/probe", "wait"]).make(), &id).success();
         node.call(&["start", &id]).success();
         wait_until("the probe", || created.out().contains("ready=1").then_some(()));
         Seen::parse(&created.out()).check(&[("env.GO", "was here"), ("pids.max", "66")]);
@@ -118,7 +128,8 @@ fn that_misbehaves_breaks_only_itself() {
             }
             // It is no validator: a creation does not go on without one of those.
             let events = ["CreateContainer", "PostCreateContainer"];
-            let bad = node.launch("10-bad", &go, &json!({"events": events, "rules": [rule]}).to_string());
+            let bad =
+                node.launch("10-bad", &go, &json!({"events": events, "rules": [rule]}).to_string());
             node.launch("20-good", &go, &adjusting().to_string());
             let id = node.id(name);
             let bundle = node.bundle(&id).make();

@@ -1,4 +1,5 @@
-//! A hook may outlive the runtime that called it: what it reports then has been settled, and may be about a container that is no more.
+//! A hook may outlive the runtime that called it: what it reports then has been settled, and may be
+//! about a container that is no more.
 
 use nri_integration::*;
 use rustix::process::Signal;
@@ -11,8 +12,12 @@ use std::{
 /// Our hook of this stage, as the bundle's document has it while its container lives.
 fn hook(bundle: &Bundle, stage: &str) -> Value {
     let document = bundle.document();
-    let ours = |hook: &&Value| hook["path"].as_str().is_some_and(|path| path.ends_with("nri-oci-hook"));
-    document["hooks"][stage].as_array().and_then(|all| all.iter().find(ours).cloned()).expect("our hook")
+    let ours =
+        |hook: &&Value| hook["path"].as_str().is_some_and(|path| path.ends_with("nri-oci-hook"));
+    document["hooks"][stage]
+        .as_array()
+        .and_then(|all| all.iter().find(ours).cloned())
+        .expect("our hook")
 }
 
 /// Calls it, as a runtime would.
@@ -74,7 +79,8 @@ fn the_next_container_of_the_id_is_another_one() {
         assert_eq!(node.status().unwrap()["containers"], 1);
         node.call(&["delete", "--force", &id]).success();
         wait_until("the end", || {
-            (plugin.journal.events(&id).last().map(String::as_str) == Some("RemovePodSandbox")).then_some(())
+            (plugin.journal.events(&id).last().map(String::as_str) == Some("RemovePodSandbox"))
+                .then_some(())
         });
         let events = plugin.journal.events(&id);
         let after: Vec<_> = events[before..].iter().map(String::as_str).collect();
@@ -126,18 +132,25 @@ fn a_hook_whose_nrid_is_killed_asks_the_next() {
         // The plugin that the next one launched was synchronized with it, and asked again.
         let synchronized = journal.entries().iter().any(|entry| {
             entry["event"] == "Synchronize"
-                && entry["containers"].as_array().is_some_and(|all| all.contains(&id.as_str().into()))
+                && entry["containers"]
+                    .as_array()
+                    .is_some_and(|all| all.contains(&id.as_str().into()))
         });
         assert!(synchronized, "{:?}", journal.entries());
         let heard = journal.events(&id);
         assert_eq!(heard.iter().filter(|event| *event == "StartContainer").count(), 2, "{heard:?}");
-        assert_eq!(heard.iter().filter(|event| *event == "PostCreateContainer").count(), 1, "{heard:?}");
+        assert_eq!(
+            heard.iter().filter(|event| *event == "PostCreateContainer").count(),
+            1,
+            "{heard:?}"
+        );
         node.call(&["delete", "--force", &id]).success();
         journal.wait_for("RemovePodSandbox", &id);
     });
 }
 
-/// `run` was killed before the runtime kept a state, and what it left is deleted behind our back. No real one can be killed there each time.
+/// `run` was killed before the runtime kept a state, and what it left is deleted behind our back.
+/// No real one can be killed there each time.
 #[test]
 fn what_a_killed_run_leaves_is_noticed_when_it_goes() {
     let Some(go) = go("a killed run") else { return };
@@ -153,7 +166,8 @@ fn what_a_killed_run_leaves_is_noticed_when_it_goes() {
     let id = node.id("c");
     let bundle = node.bundle(&id).make();
     std::thread::scope(|scope| {
-        let running = scope.spawn(|| node.call(&["run", "--bundle", bundle.dir().to_str().unwrap(), &id]));
+        let running =
+            scope.spawn(|| node.call(&["run", "--bundle", bundle.dir().to_str().unwrap(), &id]));
         plugin.journal.wait_for("CreateContainer", &id);
         wait_until("its call", || {
             fs::read_to_string(&calls).is_ok_and(|c| c.contains("\"run\"")).then_some(())

@@ -1,5 +1,5 @@
-//! Real containers on real runtimes, adjusted and followed by real plugins through the wrapper. One program, so that it is linked once
-//! and its tests share what is expensive to find out.
+//! Real containers on real runtimes, adjusted and followed by real plugins through the wrapper. One
+//! program, so that it is linked once and its tests share what is expensive to find out.
 
 mod alike;
 mod bare;
@@ -37,7 +37,8 @@ const TO_START: [&str; 6] = [
     "PostStartContainer",
 ];
 /// From the end of its process on.
-const FROM_STOP: [&str; 4] = ["StopContainer", "StopPodSandbox", "RemoveContainer", "RemovePodSandbox"];
+const FROM_STOP: [&str; 4] =
+    ["StopContainer", "StopPodSandbox", "RemoveContainer", "RemovePodSandbox"];
 
 /// The events of a whole life, with others between.
 fn life(between: &[&'static str]) -> Vec<&'static str> {

@@ -69,7 +69,10 @@ fn a_member_that_ended_first_stops_before_its_pod() {
         let entries = plugin.journal.entries();
         let stops: Vec<_> = entries.iter().filter_map(|entry| entry["event"].as_str()).collect();
         let at = |event: &str| stops.iter().position(|e| *e == event);
-        assert!(at("StopContainer").is_some() && at("StopContainer") < at("StopPodSandbox"), "{stops:?}");
+        assert!(
+            at("StopContainer").is_some() && at("StopContainer") < at("StopPodSandbox"),
+            "{stops:?}"
+        );
         for id in [&member, &sandbox] {
             node.call(&["delete", "--force", id]).success();
         }
@@ -103,7 +106,8 @@ fn a_sandbox_that_comes_again_has_a_pod() {
         plugin.journal.wait_for("RemovePodSandbox", &sandbox);
         std::thread::scope(|scope| {
             let again = scope.spawn(|| create(&sandbox, "sandbox"));
-            // That it has begun is likely then, and not needed; nor is it below that the first pod's end is over.
+            // That it has begun is likely then, and not needed; nor is it below that the first
+            // pod's end is over.
             let moment = std::time::Duration::from_millis(300);
             std::thread::sleep(moment);
             std::fs::write(&go_on, "").unwrap();
@@ -117,7 +121,9 @@ fn a_sandbox_that_comes_again_has_a_pod() {
             let all = plugin.journal.events(&sandbox).into_iter();
             all.filter(|event| event.ends_with("PodSandbox")).collect::<Vec<_>>()
         };
-        wait_until("the second end", || (heard().iter().filter(|e| *e == one[2]).count() == 2).then_some(()));
+        wait_until("the second end", || {
+            (heard().iter().filter(|e| *e == one[2]).count() == 2).then_some(())
+        });
         assert_eq!(heard(), [one, one].concat());
     });
 }
@@ -127,7 +133,8 @@ fn a_container_that_is_deleted_without_a_word_is_noticed() {
     let Some(go) = go("deleted without a word") else { return };
     for_each_runtime("deleted without a word", |runtime| {
         let node = Node::new(runtime);
-        let journal = node.launch("10-adjust", &Program::Adjust, "[create]\nenv = { set = { A = 'b' } }\n");
+        let journal =
+            node.launch("10-adjust", &Program::Adjust, "[create]\nenv = { set = { A = 'b' } }\n");
         node.ctl(&["start"]).success();
         let plugin = node.connect("20-hears", &go, "{}");
         let id = node.id("c");

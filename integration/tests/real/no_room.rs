@@ -1,4 +1,5 @@
-//! Records that cannot be written, as on a full disk: what depends on them is refused, the rest is written later. Here the directory is away for a while.
+//! Records that cannot be written, as on a full disk: what depends on them is refused, the rest is
+//! written later. Here the directory is away for a while.
 
 use nri_integration::*;
 use rustix::process::Signal;
@@ -94,7 +95,8 @@ fn what_is_done_is_written_later() {
         bring_back(&node, "containers");
         let phase = || {
             let record: Value =
-                serde_json::from_slice(&fs::read(node.records("containers").first()?).ok()?).ok()?;
+                serde_json::from_slice(&fs::read(node.records("containers").first()?).ok()?)
+                    .ok()?;
             record["phase"].as_str().map(str::to_owned)
         };
         wait_until("the record", || (phase()? == "running").then_some(()));
@@ -155,7 +157,10 @@ fn a_pod_that_stopped_is_not_shown_by_the_next_nrid() {
         let late = node.connect("20-late", &go, "{}");
         let synchronized = late.journal.wait_for_own("Synchronize");
         // Empty lists are left out.
-        assert_eq!((&synchronized["pods"], &synchronized["containers"]), (&Value::Null, &Value::Null));
+        assert_eq!(
+            (&synchronized["pods"], &synchronized["containers"]),
+            (&Value::Null, &Value::Null)
+        );
         node.call(&["delete", &id]).success();
         late.journal.wait_for("RemovePodSandbox", &id);
         assert_eq!(late.journal.events(&id), ["RemoveContainer", "RemovePodSandbox"]);

@@ -1,4 +1,5 @@
-//! What operators do while containers run: the configuration and plugins change, and `nrid` is replaced.
+//! What operators do while containers run: the configuration and plugins change, and `nrid` is
+//! replaced.
 
 use crate::life;
 use nri_integration::*;
@@ -61,7 +62,11 @@ fn a_reload_leaves_containers_alone_and_tells_plugins_of_them() {
         node.configure("nonsense = 1\n");
         let refused = node.ctl(&["reload"]);
         assert_eq!(refused.code, Some(1));
-        assert!(refused.err().contains("line ") && refused.err().contains("nonsense"), "{}", refused.err());
+        assert!(
+            refused.err().contains("line ") && refused.err().contains("nonsense"),
+            "{}",
+            refused.err()
+        );
         node.configure("");
         for id in [&id, &second] {
             node.call(&["delete", "--force", id]).success();
@@ -76,7 +81,8 @@ fn a_reload_leaves_containers_alone_and_tells_plugins_of_them() {
 fn containers_are_made_while_nrid_is_replaced() {
     for_each_runtime("upgrade", |runtime| {
         let node = Node::new(runtime);
-        let journal = node.launch("10-adjust", &Program::Adjust, "[create]\nenv = { set = { A = 'b' } }\n");
+        let journal =
+            node.launch("10-adjust", &Program::Adjust, "[create]\nenv = { set = { A = 'b' } }\n");
         let dir = node.install();
         let program = dir.join("nrid");
         let built = fs::canonicalize(&program).unwrap();
@@ -126,7 +132,9 @@ fn containers_are_made_while_nrid_is_replaced() {
                 assert!(said.contains(&format!("pid {}", nrid.0)), "{said}");
                 assert_eq!(exe(), is(&program));
                 let before = count.load(Ordering::Relaxed);
-                wait_until("more containers", || (count.load(Ordering::Relaxed) >= before + 2).then_some(()));
+                wait_until("more containers", || {
+                    (count.load(Ordering::Relaxed) >= before + 2).then_some(())
+                });
             }
             drop(end);
             making.into_iter().flat_map(|m| m.join().unwrap()).collect::<Vec<_>>()
@@ -139,10 +147,18 @@ fn containers_are_made_while_nrid_is_replaced() {
         for id in made.iter().chain([&stays]) {
             journal.wait_for("RemovePodSandbox", id);
             let heard = events(&journal, id);
-            for once in
-                ["RunPodSandbox", "CreateContainer", "StopContainer", "RemoveContainer", "RemovePodSandbox"]
-            {
-                assert_eq!(heard.iter().filter(|e| *e == once).count(), 1, "{id}: {once} in {heard:?}");
+            for once in [
+                "RunPodSandbox",
+                "CreateContainer",
+                "StopContainer",
+                "RemoveContainer",
+                "RemovePodSandbox",
+            ] {
+                assert_eq!(
+                    heard.iter().filter(|e| *e == once).count(),
+                    1,
+                    "{id}: {once} in {heard:?}"
+                );
             }
         }
         println!("{} containers while nrid was replaced 4 times", made.len());
@@ -162,7 +178,8 @@ fn findings(node: &Node, about: &str) -> Vec<String> {
     let report: serde_json::Value = serde_json::from_str(&said).unwrap();
     let all = report["findings"].as_array().unwrap().iter();
     let of = all.filter(|f| f["about"] == about && f["level"] != "ok");
-    of.map(|f| format!("{} {}", f["level"].as_str().unwrap(), f["text"].as_str().unwrap())).collect()
+    of.map(|f| format!("{} {}", f["level"].as_str().unwrap(), f["text"].as_str().unwrap()))
+        .collect()
 }
 
 #[test]
@@ -193,14 +210,17 @@ fn doctor_tells_what_nrid_has_not_taken_in() {
         node.launch("20-new", &Program::Adjust, "");
         has("plugin", "note 20-new: not launched: dropped in after the start");
         assert!(
-            node.ctl(&["status"]).out().contains("not launched: dropped in after the start; nrictl reload")
+            node.ctl(&["status"])
+                .out()
+                .contains("not launched: dropped in after the start; nrictl reload")
         );
         node.ctl(&["reload"]).success();
         assert_eq!((findings(&node, "configuration"), findings(&node, "plugin")), (vec![], vec![]));
         has("policy", "note [[plugin]] match = \"10-adjsut\": there is no such plugin");
         assert!(node.log().contains("10-adjsut"), "nrid says so, too");
 
-        // A configuration that is wrong, or somebody else's to change, keeps nobody from looking and ending.
+        // A configuration that is wrong, or somebody else's to change, keeps nobody from looking
+        // and ending.
         configure_behind(&node, "nonsense = 1\n");
         has("configuration", "config.toml: line 6, column 1: unknown field `nonsense`");
         let status = node.ctl(&["status"]).success();
@@ -210,13 +230,16 @@ fn doctor_tells_what_nrid_has_not_taken_in() {
             status.err()
         );
         node.configure("");
-        fs::set_permissions(node.config(), std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
+        fs::set_permissions(node.config(), std::os::unix::fs::PermissionsExt::from_mode(0o666))
+            .unwrap();
         has("configuration", "is not relied upon");
         assert!(node.ctl(&["status"]).success().err().contains("writable by everybody"));
-        fs::write(node.config(), format!("state_dir = {:?}\nnonsense = 1\n", node.state_dir())).unwrap();
+        fs::write(node.config(), format!("state_dir = {:?}\nnonsense = 1\n", node.state_dir()))
+            .unwrap();
         node.ctl(&["stop"]).success();
         assert_eq!(node.nrid(), None);
-        fs::set_permissions(node.config(), std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+        fs::set_permissions(node.config(), std::os::unix::fs::PermissionsExt::from_mode(0o644))
+            .unwrap();
         node.configure("");
     });
 }
@@ -226,7 +249,8 @@ fn whoever_comes_when_nrid_leaves_finds_another() {
     for_each_runtime("idle", |runtime| {
         let node = Node::new(runtime);
         node.configure("idle_timeout = '60ms'");
-        let journal = node.launch("10-adjust", &Program::Adjust, "[create]\nenv = { set = { A = 'b' } }\n");
+        let journal =
+            node.launch("10-adjust", &Program::Adjust, "[create]\nenv = { set = { A = 'b' } }\n");
         let mut nrids = std::collections::BTreeSet::new();
         for n in 0..12 {
             let id = node.id(&format!("c{n}"));
@@ -245,7 +269,8 @@ fn whoever_comes_when_nrid_leaves_finds_another() {
     });
 }
 
-/// A plugin that is still at work when nrid ends has not agreed: nothing is made without it, and the next one asks again.
+/// A plugin that is still at work when nrid ends has not agreed: nothing is made without it, and
+/// the next one asks again.
 #[test]
 fn what_is_under_way_at_the_end_is_the_next_ones() {
     let Some(go) = go("the end of nrid") else { return };

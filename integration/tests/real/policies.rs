@@ -1,4 +1,5 @@
-//! What a plugin's policy makes of its faults, as it is configured; and whose decision holds where several creations are under way.
+//! What a plugin's policy makes of its faults, as it is configured; and whose decision holds where
+//! several creations are under way.
 
 use nri_integration::*;
 use rustix::process::Signal;
@@ -126,7 +127,8 @@ fn the_later_decision_is_in_force_whichever_creation_is_done_first() {
     let Some(go) = go("the later decision") else { return };
     for_each_runtime("the later decision", |runtime| {
         let node = Node::new(runtime);
-        let [target, first, second, third] = ["target", "first", "second", "third"].map(|name| node.id(name));
+        let [target, first, second, third] =
+            ["target", "first", "second", "third"].map(|name| node.id(name));
         node.ctl(&["start"]).success();
         let rules = [(&first, 41), (&second, 42), (&third, 43)]
             .map(|(id, limit)| json!({"id": id, "updates": [update(&target, limit)]}));
@@ -180,7 +182,8 @@ fn a_plugin_that_asks_for_updates_from_inside_of_its_handlers_is_heard() {
         let node = Node::new(runtime);
         let (target, id) = (node.id("target"), node.id("c"));
         node.ctl(&["start"]).success();
-        // At every event, the longest of which hold the container's lane, and its own container among them.
+        // At every event, the longest of which hold the container's lane, and its own container
+        // among them.
         let rule = |(n, event): (usize, &&str)| {
             let limit = 100 + n as u64;
             json!({"event": event, "unsolicited": [update(&target, limit), update(&id, limit)]})
@@ -191,9 +194,11 @@ fn a_plugin_that_asks_for_updates_from_inside_of_its_handlers_is_heard() {
         let plugin = node.connect("10-asks", &go, &json!({"rules": rules}).to_string());
         let begin = Instant::now();
         create(&node, "c").success();
-        for call in
-            [&["start", &id][..], &["update", "--cpu-shares", "300", &id], &["delete", "--force", &id]]
-        {
+        for call in [
+            &["start", &id][..],
+            &["update", "--cpu-shares", "300", &id],
+            &["delete", "--force", &id],
+        ] {
             node.call(call).success();
         }
         plugin.journal.wait_for("RemovePodSandbox", &id);

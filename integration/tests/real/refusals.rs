@@ -26,7 +26,8 @@ impl Case {
         command
     }
 
-    /// The call is refused, the line names all of `named`, and bundle, cgroups, runtime and plugins know nothing of it.
+    /// The call is refused, the line names all of `named`, and bundle, cgroups, runtime and plugins
+    /// know nothing of it.
     fn check(&self, command: Command, named: &[&str]) {
         let before = digest_tree(self.bundle.dir());
         let shown = format!("{command:?}");
@@ -100,7 +101,11 @@ fn no_real_runtime() {
         // The last word for `--nri-runtime` is another one.
         let mut command = Command::new(wrapper.get_program());
         for argument in wrapper.get_args() {
-            command.arg(if argument == runtime.path { "/nonexistent/runtime".as_ref() } else { argument });
+            command.arg(if argument == runtime.path {
+                "/nonexistent/runtime".as_ref()
+            } else {
+                argument
+            });
         }
         command.args(["create", "--bundle"]).arg(case.bundle.dir()).arg(&case.id);
         case.check(command, &["/nonexistent/runtime"]);

@@ -8,8 +8,8 @@ use std::{
     process::Command,
 };
 
-/// A caller as engines are: in a cgroup of its own, with descriptors that it did not mark, its own session, and a runtime that is to die
-/// with it.
+/// A caller as engines are: in a cgroup of its own, with descriptors that it did not mark, its own
+/// session, and a runtime that is to die with it.
 fn caller(node: &Node, then: &str) -> Command {
     let wrapper = node.wrapper();
     let words: Vec<_> = [wrapper.get_program()]
@@ -73,8 +73,9 @@ fn is_independent_of_who_started_it() {
             fs::read_to_string(&pid).ok()?.trim().parse().ok().map(Process)
         });
         let nrid = node.nrid().expect("it was started");
-        let plugin =
-            Process(u32::try_from(node.status().unwrap()["plugins"][0]["pid"].as_u64().unwrap()).unwrap());
+        let plugin = Process(
+            u32::try_from(node.status().unwrap()["plugins"][0]["pid"].as_u64().unwrap()).unwrap(),
+        );
         for process in [nrid, plugin] {
             let files = process.files();
             assert!(!files.iter().any(|f| f.starts_with(node.path("inherited"))), "{files:?}");
@@ -98,7 +99,8 @@ fn is_independent_of_who_started_it() {
 fn sigterm_ends_it_and_what_it_launched_but_nobody_else() {
     for_each_runtime("SIGTERM", |runtime| {
         let node = Node::new(runtime);
-        let launched = node.launch("10-launched", &Program::Adjust, "[create.resources]\npids = 77\n");
+        let launched =
+            node.launch("10-launched", &Program::Adjust, "[create.resources]\npids = 77\n");
         let id = node.id("c");
         let bundle = node.bundle(&id).arguments(&["/probe", "wait"]).make();
         let original = bundle.bytes();
@@ -109,7 +111,8 @@ fn sigterm_ends_it_and_what_it_launched_but_nobody_else() {
         let status = node.status().unwrap();
         let plugins = status["plugins"].as_array().unwrap();
         assert_eq!(plugins.len(), 2, "{status}");
-        let of_launched = plugins.iter().find(|p| p["launched"] == true).unwrap()["pid"].as_u64().unwrap();
+        let of_launched =
+            plugins.iter().find(|p| p["launched"] == true).unwrap()["pid"].as_u64().unwrap();
         let of_launched = Process(u32::try_from(of_launched).unwrap());
         assert!(of_launched.is_alive());
         let nrid = node.nrid().unwrap();
@@ -121,7 +124,8 @@ fn sigterm_ends_it_and_what_it_launched_but_nobody_else() {
         assert!(!node.state_dir().join("control.sock").exists());
         assert_eq!(node.state(&id).unwrap()["status"], "running");
 
-        // The next verb with an event, of a container that it has on record, finds everything again.
+        // The next verb with an event, of a container that it has on record, finds everything
+        // again.
         let again = node.id("again");
         node.create(&node.bundle(&again).make(), &again).success();
         assert_ne!(node.nrid().unwrap(), nrid);
@@ -148,7 +152,8 @@ fn started_and_stopped_by_hand() {
         node.ctl(&["start"]).success();
         assert_eq!(node.nrids(), [nrid]);
         node.ctl(&["stop"]).success();
-        // It has let go of everything, so that another one can start at once; that the kernel is done with it comes a moment later.
+        // It has let go of everything, so that another one can start at once; that the kernel is
+        // done with it comes a moment later.
         assert_eq!(node.ctl(&["status"]).code, Some(3));
         node.ctl(&["start"]).success();
         assert_ne!(node.nrid().unwrap(), nrid);

@@ -14,7 +14,8 @@ fn run(node: &Node, options: &[&str], bundle: &Bundle, id: &str) -> Command {
 fn in_the_foreground_all_events_arrive_and_the_exit_code_passes() {
     for_each_runtime("run", |runtime| {
         let node = Node::new(runtime);
-        let journal = node.launch("10-adjust", &Program::Adjust, "[create]\nenv = { set = { A = 'b' } }\n");
+        let journal =
+            node.launch("10-adjust", &Program::Adjust, "[create]\nenv = { set = { A = 'b' } }\n");
         let id = node.id("c");
         let bundle = node.bundle(&id).arguments(&["/bin/sh", "-c", "echo A=$A; exit 7"]).make();
         let original = bundle.bytes();
@@ -24,7 +25,9 @@ fn in_the_foreground_all_events_arrive_and_the_exit_code_passes() {
             assert_eq!((ended.code, ended.out().trim()), (Some(7), "A=b"), "{}", ended.err());
         }
         let twice = [life(&[]), life(&[])].concat();
-        wait_until("both lives to end", || (journal.events(&id).len() >= twice.len()).then_some(()));
+        wait_until("both lives to end", || {
+            (journal.events(&id).len() >= twice.len()).then_some(())
+        });
         assert_eq!(journal.events(&id), twice);
         assert_eq!(bundle.bytes(), original);
         assert_eq!(node.status().unwrap()["containers"], 0);
@@ -55,7 +58,8 @@ fn detached_and_deleted() {
 fn kept_and_without_any_variable() {
     for_each_runtime("run --keep", |runtime| {
         let node = Node::new(runtime);
-        let journal = node.launch("10-adjust", &Program::Adjust, "[create]\nenv = { set = { A = 'b' } }\n");
+        let journal =
+            node.launch("10-adjust", &Program::Adjust, "[create]\nenv = { set = { A = 'b' } }\n");
         let id = node.id("c");
         let bundle = node.bundle(&id).arguments(&["/bin/sh", "-c", "echo A=$A; exit 7"]).make();
         let original = bundle.bytes();

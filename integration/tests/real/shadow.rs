@@ -3,7 +3,8 @@
 use nri_integration::*;
 use std::fs;
 
-const CREATE: &str = "[create]\nenv = { set = { ADDED = 'by 10' } }\n[create.resources]\npids = 77\n";
+const CREATE: &str =
+    "[create]\nenv = { set = { ADDED = 'by 10' } }\n[create.resources]\npids = 77\n";
 
 #[test]
 fn plugins_are_asked_and_nothing_changes() {
@@ -24,7 +25,11 @@ fn plugins_are_asked_and_nothing_changes() {
         node.call(&["update", "--memory", "67108864", &id]).success();
         node.call(&["delete", "--force", &id]).success();
         journal.wait_for("RemovePodSandbox", &id);
-        assert!(journal.events(&id).contains(&"StartContainer".to_owned()), "{:?}", journal.events(&id));
+        assert!(
+            journal.events(&id).contains(&"StartContainer".to_owned()),
+            "{:?}",
+            journal.events(&id)
+        );
         let log = node.log();
         assert!(log.contains("shadow: would be refused"), "{log}");
         assert!(log.contains("both tried to set Env ADDED"), "{log}");
@@ -37,8 +42,8 @@ fn a_required_plugin_that_fails_refuses_nothing() {
     for_each_runtime("shadow's required plugins", |runtime| {
         let node = Node::new(runtime);
         node.configure("mode = 'shadow'\n");
-        let text =
-            fs::read_to_string(node.config()).unwrap() + "[[plugin]]\nmatch = '10-x'\nrequired = true\n";
+        let text = fs::read_to_string(node.config()).unwrap()
+            + "[[plugin]]\nmatch = '10-x'\nrequired = true\n";
         fs::write(node.config(), text).unwrap();
         let plugin = node.path("plugins/10-x");
         write_program(&plugin, "#!/bin/sh\nexit 1\n");
@@ -46,7 +51,10 @@ fn a_required_plugin_that_fails_refuses_nothing() {
         node.create(&node.bundle(&id).make(), &id).success();
         node.call(&["delete", "--force", &id]).success();
         let log = node.log();
-        assert!(log.contains("shadow: would be refused") && log.contains("required plugin 10-x"), "{log}");
+        assert!(
+            log.contains("shadow: would be refused") && log.contains("required plugin 10-x"),
+            "{log}"
+        );
     });
 }
 
@@ -73,7 +81,11 @@ fn an_annotation_opts_out_where_that_is_allowed() {
     for_each_runtime("opting out", |runtime| {
         for allowed in [true, false] {
             let node = Node::new(runtime);
-            node.configure(if allowed { "opt_out = { annotation = 'example.org/no-nri' }\n" } else { "" });
+            node.configure(if allowed {
+                "opt_out = { annotation = 'example.org/no-nri' }\n"
+            } else {
+                ""
+            });
             let journal = node.launch("10-adjust", &Program::Adjust, CREATE);
             let id = node.id("c");
             let bundle = node.bundle(&id).annotation("example.org/no-nri=true").make();

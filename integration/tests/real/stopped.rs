@@ -24,7 +24,8 @@ fn an_update_is_not_told() {
     });
 }
 
-/// One that was started by a wrapper that was killed then would take over from the one that is told to stop.
+/// One that was started by a wrapper that was killed then would take over from the one that is told
+/// to stop.
 #[test]
 fn a_second_nrid_does_not_wait_for_one_that_answers() {
     for_each_runtime("a second nrid", |runtime| {
@@ -45,7 +46,8 @@ fn a_second_nrid_does_not_wait_for_one_that_answers() {
         // `start_timeout`, for which it would wait for one that is ending, is 20 s.
         assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
         node.ctl(&["stop"]).success();
-        // The first is done, but its process may still be ending; a second that had taken over would stay.
+        // The first is done, but its process may still be ending; a second that had taken over
+        // would stay.
         wait_until("the end of both", || node.nrids().is_empty().then_some(()));
     });
 }

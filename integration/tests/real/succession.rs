@@ -55,7 +55,8 @@ fn while_a_runtime_is_at_work() {
     for_each_runtime("succession", |runtime| {
         let node = Node::new(runtime);
         let slow = slow(&node, runtime);
-        let journal = node.launch("10-adjust", &Program::Adjust, "[create]\nenv = { set = { A = 'b' } }\n");
+        let journal =
+            node.launch("10-adjust", &Program::Adjust, "[create]\nenv = { set = { A = 'b' } }\n");
         let id = node.id("c");
         let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
         let original = bundle.bytes();
@@ -145,8 +146,7 @@ fn and_what_no_runtime_sets_is_set() {
         let node = Node::new(runtime);
         let slow = slow(&node, runtime);
         let id = node.id("c");
-        let own =
-            json!({"containerId": id, "linux": {"resources": {"memory": {"swappiness": {"value": 5}}}}});
+        let own = json!({"containerId": id, "linux": {"resources": {"memory": {"swappiness": {"value": 5}}}}});
         let rule = json!({"event": "UpdateContainer", "updates": [own]});
         let journal = node.launch("10-sets", &go, &json!({"rules": [rule]}).to_string());
         let bundle = node.bundle(&id).resources(r#"{"memory": {"limit": 67108864}}"#);
@@ -173,7 +173,8 @@ fn a_creation_of_two_is_looked_at_as_any_other() {
         node.launch("10-adjust", &Program::Adjust, "[create.resources]\npids = 77\n");
         let id = node.id("c");
         // As the runtime sees it.
-        let file = node.cgroup_dir(&id, "pids").join("pids.max").into_os_string().into_string().unwrap();
+        let file =
+            node.cgroup_dir(&id, "pids").join("pids.max").into_os_string().into_string().unwrap();
         let file = &file[file.find("/sys/fs/cgroup").unwrap()..];
         let path = node.path("wrong");
         let text = format!(
@@ -197,7 +198,11 @@ exec '{real}' "$@"
         let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
         let call = ["create", "--bundle", bundle.dir().to_str().unwrap(), &id];
         succeeded(&node, &wrong, &call, || ());
-        assert_eq!(fs::read_to_string(node.path("working")).unwrap().trim(), "55", "what it has set");
+        assert_eq!(
+            fs::read_to_string(node.path("working")).unwrap().trim(),
+            "55",
+            "what it has set"
+        );
         node.call(&["start", &id]).success();
         assert_eq!(node.cgroup_file(&id, "pids", "pids.max", "pids.max").trim(), "77");
         node.call(&["delete", "--force", &id]).success();

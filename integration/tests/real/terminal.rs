@@ -44,7 +44,8 @@ fn play(command: &std::process::Command) -> bool {
 fn has_its_size_one_interrupt_and_the_exit_code() {
     for_each_runtime("terminal", |runtime| {
         let node = Node::new(runtime);
-        let journal = node.launch("10-adjust", &Program::Adjust, "[create]\nenv = { set = { A = 'b' } }\n");
+        let journal =
+            node.launch("10-adjust", &Program::Adjust, "[create]\nenv = { set = { A = 'b' } }\n");
         let id = node.id("c");
         let bundle = node.bundle(&id).terminal().arguments(&["/bin/sh", "-c", SCRIPT]).make();
         let original = bundle.bytes();

@@ -35,8 +35,12 @@ fn addresses_namespaces_times_and_exit_code() {
         assert_eq!(asked["container"]["user"], json!({"uid": 5, "gid": 6, "additionalGids": [7]}));
         assert!(number(&asked["container"]["createdAt"]) > 0);
         assert_eq!(number(&asked["container"]["startedAt"]), 0);
-        let kinds: Vec<_> =
-            asked["pod"]["linux"]["namespaces"].as_array().unwrap().iter().map(|n| &n["type"]).collect();
+        let kinds: Vec<_> = asked["pod"]["linux"]["namespaces"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|n| &n["type"])
+            .collect();
         assert!(kinds.contains(&&json!("network")), "{kinds:?}");
 
         let starts = plugin.journal.wait_for("StartContainer", &id);
@@ -51,9 +55,15 @@ fn addresses_namespaces_times_and_exit_code() {
         assert!(times[0] > 0 && times.is_sorted(), "{times:?}");
         assert_eq!(stopped["state"], "CONTAINER_STOPPED");
         if kernel_tells_exit_codes() {
-            assert_eq!((&stopped["exitCode"], &stopped["statusReason"]), (&json!(7), &json!("Error")));
+            assert_eq!(
+                (&stopped["exitCode"], &stopped["statusReason"]),
+                (&json!(7), &json!("Error"))
+            );
         } else {
-            limitation("what plugins are told", "exit codes: a kernel before 6.15 does not tell them");
+            limitation(
+                "what plugins are told",
+                "exit codes: a kernel before 6.15 does not tell them",
+            );
         }
     });
 }

@@ -5,7 +5,8 @@ use nri_integration::*;
 const HOOK: &str = "[[create.hooks]]\nstage = \"poststop\"\npath = \"/bin/true\"\n";
 const NAME: &str = "required-plugins.noderesource.dev";
 
-/// What the creation of a container with this annotation says, under these rules and with a plugin `10-adjust` that injects a hook.
+/// What the creation of a container with this annotation says, under these rules and with a plugin
+/// `10-adjust` that injects a hook.
 fn refusal(runtime: &Runtime, rules: &str, annotation: &str) -> Option<String> {
     let node = Node::new(runtime);
     node.configure(&format!("default_validator = {{ enable = true, {rules} }}"));
@@ -35,15 +36,15 @@ fn rules_are_kept() {
             let line = line.unwrap_or_else(|| panic!("{rules} {annotation}: not refused"));
             assert!(words.iter().all(|w| line.contains(w)), "{rules} {annotation}: {line}");
         };
-        let accepted = |rules: &str, annotation: &str| assert_eq!(refusal(runtime, rules, annotation), None);
+        let accepted =
+            |rules: &str, annotation: &str| assert_eq!(refusal(runtime, rules, annotation), None);
         accepted("", "");
         refused("reject_oci_hook_adjustment = true", "", &["10-adjust", "OCI hook"]);
         accepted("required_plugins = ['10-adjust', 'adjust']", "");
         refused("required_plugins = ['missing']", "", &["missing", "not present"]);
         refused("", &format!("{NAME}=[ \"missing\" ]"), &["missing", "not present"]);
         accepted("", &format!("{NAME}=[ \"adjust\" ]"));
-        let tolerate =
-            "required_plugins = ['missing'], tolerate_missing_plugins_annotation = 'example.org/tolerate'";
+        let tolerate = "required_plugins = ['missing'], tolerate_missing_plugins_annotation = 'example.org/tolerate'";
         accepted(tolerate, "example.org/tolerate=true");
         refused(tolerate, "example.org/tolerate=false", &["missing"]);
     });

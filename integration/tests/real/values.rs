@@ -8,8 +8,11 @@ const MIB: u64 = 1 << 20;
 /// What the engine asks for.
 fn asked() -> String {
     let cpuset = if cpusets() { r#", "cpus": "0", "mems": "0""# } else { "" };
-    let hugepages =
-        if hugepages() { r#", "hugepageLimits": [{"pageSize": "2MB", "limit": 4194304}]"# } else { "" };
+    let hugepages = if hugepages() {
+        r#", "hugepageLimits": [{"pageSize": "2MB", "limit": 4194304}]"#
+    } else {
+        ""
+    };
     format!(
         r#"{{"memory": {{"limit": {}}}, "cpu": {{"shares": 512, "quota": 50000, "period": 100000{cpuset}}}, "pids": {{"limit": 50}}{hugepages}}}"#,
         64 * MIB

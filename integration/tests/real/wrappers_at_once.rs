@@ -34,8 +34,10 @@ fn start_one_nrid() {
             assert_eq!(heard.iter().filter(|e| *e == "CreateContainer").count(), 1, "{heard:?}");
         }
         thread::scope(|scope| {
-            let calls: Vec<_> =
-                made.iter().map(|(_, id)| scope.spawn(|| node.call(&["delete", "--force", id]))).collect();
+            let calls: Vec<_> = made
+                .iter()
+                .map(|(_, id)| scope.spawn(|| node.call(&["delete", "--force", id])))
+                .collect();
             for call in calls {
                 call.join().unwrap().success();
             }

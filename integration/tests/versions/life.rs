@@ -72,7 +72,12 @@ fn follow(node: &Node, version: &Version, launched: bool) {
     let synchronized = journal.wait_for_own("Synchronize");
     if launched {
         assert_eq!(synchronized["containers"], Value::Null, "{}", version.name);
-        assert!(journal.wait_for_own("Configure")["config"].as_str().unwrap().contains("example.org/stub"));
+        assert!(
+            journal.wait_for_own("Configure")["config"]
+                .as_str()
+                .unwrap()
+                .contains("example.org/stub")
+        );
     } else {
         assert_eq!(synchronized["containers"], json!([other]), "{}", version.name);
         assert_eq!(synchronized["pods"], json!([other]), "{}", version.name);
@@ -80,7 +85,12 @@ fn follow(node: &Node, version: &Version, launched: bool) {
 
     let bundle = node.bundle(&id).resources(limited).arguments(&["/probe", "wait"]).make();
     let created = node.create(&bundle, &id).success();
-    assert_eq!(limit(&other), (80 * MEGA).to_string(), "{}: updated from the creation", version.name);
+    assert_eq!(
+        limit(&other),
+        (80 * MEGA).to_string(),
+        "{}: updated from the creation",
+        version.name
+    );
     assert_eq!(bundle.document()["annotations"]["example.org/stub"], version.name);
     node.call(&["start", &id]).success();
     wait_until("the probe", || created.out().contains("ready=1").then_some(()));
@@ -124,8 +134,9 @@ fn by_itself(node: &Node, version: &Version, plugin: &mut External, other: &str)
     assert_eq!(now, (70 * MEGA).to_string(), "{}", version.name);
 
     let id = node.id("evicted");
-    let created =
-        node.create(&node.bundle(&id).arguments(&["/bin/sh", "-c", SAYS_GOODBYE]).make(), &id).success();
+    let created = node
+        .create(&node.bundle(&id).arguments(&["/bin/sh", "-c", SAYS_GOODBYE]).make(), &id)
+        .success();
     node.call(&["start", &id]).success();
     wait_until("the container", || created.out().contains("ready=1").then_some(()));
     plugin.tell(&json!({"evict": [{"containerId": id, "reason": "a test"}]}));

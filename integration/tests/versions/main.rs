@@ -1,4 +1,5 @@
-//! Plugins on several versions of upstream's Go stub, through the same scenarios: whoever has a plugin that was built years ago keeps it.
+//! Plugins on several versions of upstream's Go stub, through the same scenarios: whoever has a
+//! plugin that was built years ago keeps it.
 
 mod life;
 mod many;
@@ -16,7 +17,8 @@ fn runc(test: &str) -> Option<&'static Runtime> {
     found
 }
 
-/// All versions, with names under which they can be there at once; each round has other names, since a name is also a journal.
+/// All versions, with names under which they can be there at once; each round has other names,
+/// since a name is also a journal.
 fn named(round: &str) -> impl Iterator<Item = (&'static Version, String)> {
     versions("names").iter().zip(1..).map(move |(v, n)| (v, format!("{n}0-{}-{round}", v.name)))
 }

@@ -1,5 +1,5 @@
-//! Three pods and 500 containers: a state of less than a message, and of more. Stubs from v0.7 on put the latter together; older ones are
-//! refused by name, and disturb nobody.
+//! Three pods and 500 containers: a state of less than a message, and of more. Stubs from v0.7 on
+//! put the latter together; older ones are refused by name, and disturb nobody.
 
 use crate::named;
 use nri_integration::*;
@@ -86,7 +86,8 @@ fn states_below_and_above_a_message() {
         } else {
             plugin.journal.wait_for_own("Closed");
             wait_until(format_args!("the reason in the log for {name}"), || {
-                let reason = |l: &str| l.contains(&name) && l.contains("too old to put them together");
+                let reason =
+                    |l: &str| l.contains(&name) && l.contains("too old to put them together");
                 node.log().lines().any(reason).then_some(())
             });
             refused.push((name, plugin));

@@ -1,4 +1,5 @@
-//! A pod of a sandbox container and two others, as containerd's CRI writes them, followed by all versions at once.
+//! A pod of a sandbox container and two others, as containerd's CRI writes them, followed by all
+//! versions at once.
 
 use crate::{named, runc};
 use nri_integration::*;
@@ -34,9 +35,14 @@ fn birth<'a>(version: &Version, id: &'a str) -> Vec<Told<'a>> {
 #[track_caller]
 fn check(version: &Version, plugin: &External, pod: &str, expected: &[Told<'_>]) {
     let text = |e: &serde_json::Value, key: &str| e[key].as_str().unwrap_or_default().to_owned();
-    let told: Vec<_> =
-        plugin.journal.about(pod).iter().map(|e| (text(e, "event"), text(e, "container_id"))).collect();
-    let expected: Vec<_> = expected.iter().map(|(e, c)| ((*e).to_owned(), (*c).to_owned())).collect();
+    let told: Vec<_> = plugin
+        .journal
+        .about(pod)
+        .iter()
+        .map(|e| (text(e, "event"), text(e, "container_id")))
+        .collect();
+    let expected: Vec<_> =
+        expected.iter().map(|(e, c)| ((*e).to_owned(), (*c).to_owned())).collect();
     assert_eq!(told, expected, "{}", version.name);
 }
 
@@ -57,18 +63,25 @@ fn with_several_containers() {
         node.create(&made(&node, id, &pod), id).success();
     };
     let end = |id: &str, events: [&str; 2]| {
-        let heard = |event| first.iter().for_each(|(_, plugin)| drop(plugin.journal.wait_for(event, id)));
+        let heard =
+            |event| first.iter().for_each(|(_, plugin)| drop(plugin.journal.wait_for(event, id)));
         node.call(&["kill", id, "TERM"]).success();
         heard(events[0]);
         node.call(&["delete", id]).success();
         heard(events[1]);
     };
     created(&pod);
-    // Between create and start of its sandbox a pod is nothing that anybody was told of, so nothing to be synchronized with either.
+    // Between create and start of its sandbox a pod is nothing that anybody was told of, so nothing
+    // to be synchronized with either.
     let between = connect("between");
     for (version, plugin) in &between {
         let synchronized = plugin.journal.wait_for_own("Synchronize");
-        assert_eq!(synchronized["pods"], json!(null), "{}: the pod is told at its start", version.name);
+        assert_eq!(
+            synchronized["pods"],
+            json!(null),
+            "{}: the pod is told at its start",
+            version.name
+        );
     }
     node.call(&["start", &pod]).success();
     for id in [&a, &b] {
@@ -98,7 +111,8 @@ fn with_several_containers() {
     for (version, plugin) in first.iter().chain(&between) {
         plugin.journal.wait_for("RemovePodSandbox", &pod);
         let whole =
-            [vec![("RunPodSandbox", "")], birth(version, &a), birth(version, &b), death.to_vec()].concat();
+            [vec![("RunPodSandbox", "")], birth(version, &a), birth(version, &b), death.to_vec()]
+                .concat();
         check(version, plugin, &pod, &whole);
     }
     for (version, plugin) in &second {

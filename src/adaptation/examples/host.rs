@@ -1,9 +1,12 @@
 //! Plays the life of a container to plugins: `host PLUGIN_DIR [SOCKET]`.
 //!
-//! Launches the plugins of the directory; with a socket it then waits for one that connects. What the plugins want is printed, not done.
+//! Launches the plugins of the directory; with a socket it then waits for one that connects. What
+//! the plugins want is printed, not done.
 
 use async_trait::async_trait;
-use nri_adaptation::{Adaptation, Asking, Config, Host, Origin, PluginState, PluginStatus, Snapshot};
+use nri_adaptation::{
+    Adaptation, Asking, Config, Host, Origin, PluginState, PluginStatus, Snapshot,
+};
 use nri_api::PluginId;
 use nri_api::proto::*;
 use std::error::Error;
@@ -46,7 +49,12 @@ impl Host for Printer {
 }
 
 fn pod() -> PodSandbox {
-    PodSandbox { id: "p".into(), name: "pod".into(), namespace: "default".into(), ..Default::default() }
+    PodSandbox {
+        id: "p".into(),
+        name: "pod".into(),
+        namespace: "default".into(),
+        ..Default::default()
+    }
 }
 
 fn container(id: &str) -> Container {
@@ -82,16 +90,26 @@ async fn main() -> Result<(), Box<dyn Error>> {
     }
     nri.run_pod_sandbox(about!(pod RunPodSandboxRequest), &Asking::default(), async || ()).await?;
     let created = nri
-        .create_container(about!(CreateContainerRequest), &Asking::default(), async |o| o, async |o| o)
+        .create_container(
+            about!(CreateContainerRequest),
+            &Asking::default(),
+            async |o| o,
+            async |o| o,
+        )
         .await;
     match created {
-        Ok(outcome) => say(format_args!("c1 is adjusted: {}\nowners: {}", outcome.adjust, outcome.owners)),
+        Ok(outcome) => {
+            say(format_args!("c1 is adjusted: {}\nowners: {}", outcome.adjust, outcome.owners))
+        }
         Err(e) => say(format_args!("c1 is not created: {e}")),
     }
     nri.post_create_container(about!(PostCreateContainerRequest));
     nri.start_container(about!(StartContainerRequest), &Asking::default(), async || ()).await?;
     nri.post_start_container(about!(PostStartContainerRequest));
-    nri.stop_container(about!(StopContainerRequest), async |outcome| say(format_args!("{outcome:?}"))).await;
+    nri.stop_container(about!(StopContainerRequest), async |outcome| {
+        say(format_args!("{outcome:?}"))
+    })
+    .await;
     nri.remove_container(about!(RemoveContainerRequest), async || ()).await;
     nri.stop_pod_sandbox(about!(pod StopPodSandboxRequest), async || ()).await;
     nri.remove_pod_sandbox(about!(pod RemovePodSandboxRequest), async || ()).await;

@@ -1,5 +1,5 @@
-//! The adaptation itself: start, listening, launching, status, shutdown. What it does with events is in [`crate::create`],
-//! [`crate::update`] and [`crate::events`].
+//! The adaptation itself: start, listening, launching, status, shutdown. What it does with events
+//! is in [`crate::create`], [`crate::update`] and [`crate::events`].
 
 use nri_api::PluginId;
 use nri_api::proto::Event;
@@ -50,7 +50,8 @@ pub(crate) struct Inner {
     pub(crate) restarts: Restarts,
     /// What runs of the plugin directory, or was to run.
     pub(crate) launched: Launches,
-    /// Whoever launches holds it with others; a reload holds it alone, so that nobody comes up meanwhile.
+    /// Whoever launches holds it with others; a reload holds it alone, so that nobody comes up
+    /// meanwhile.
     pub(crate) launching: tokio::sync::RwLock<()>,
     output: Output,
     pub(crate) runtime: Handle,
@@ -59,10 +60,11 @@ pub(crate) struct Inner {
 }
 
 impl Adaptation {
-    /// Launches the plugins of the plugin directory. Returns when each is registered, configured and synchronized, or has failed.
+    /// Launches the plugins of the plugin directory. Returns when each is registered, configured
+    /// and synchronized, or has failed.
     ///
-    /// They register at the same time, and are synchronized one after the other in their order. A plugin that fails is reported, and
-    /// fails the start only if it is required.
+    /// They register at the same time, and are synchronized one after the other in their order. A
+    /// plugin that fails is reported, and fails the start only if it is required.
     ///
     /// # Errors
     /// [`AdaptError::Start`].
@@ -85,7 +87,9 @@ impl Adaptation {
         });
         let adaptation = Self { inner };
         let mut outcomes = adaptation.launch_all().await;
-        let failed = outcomes.iter().position(|o| o.result.is_err() && adaptation.inner.fails_start(&o.path));
+        let failed = outcomes
+            .iter()
+            .position(|o| o.result.is_err() && adaptation.inner.fails_start(&o.path));
         if let Some(at) = failed {
             adaptation.shutdown().await;
             let LaunchOutcome { path, result } = outcomes.swap_remove(at);
@@ -137,7 +141,8 @@ impl Adaptation {
         Ok(())
     }
 
-    /// Takes a connection for an external plugin, whoever is at its other end. Returns when it is active.
+    /// Takes a connection for an external plugin, whoever is at its other end. Returns when it is
+    /// active.
     ///
     /// # Errors
     /// Why it did not become active. The connection is closed then.
@@ -165,8 +170,8 @@ impl Adaptation {
         self.inner.admit(ready).await
     }
 
-    /// Launches the plugin in this file, after [`Adaptation::start`]: at once, if it had ended. Returns when it is active. It is not for a plugin that is
-    /// there: it would be there twice.
+    /// Launches the plugin in this file, after [`Adaptation::start`]: at once, if it had ended.
+    /// Returns when it is active. It is not for a plugin that is there: it would be there twice.
     ///
     /// # Errors
     /// Why it did not become active.
@@ -188,22 +193,24 @@ impl Adaptation {
         self.inner.registry.has_plugins()
     }
 
-    /// Whether a request of this kind has to be made at all: some plugin subscribed to it, or may still, or a creation is subject to
-    /// rules that hold without plugins too.
+    /// Whether a request of this kind has to be made at all: some plugin subscribed to it, or may
+    /// still, or a creation is subject to rules that hold without plugins too.
     pub fn wants(&self, event: Event) -> bool {
         let config = self.inner.config();
-        let rules = config.default_validator.is_some() || config.policies.iter().any(|p| p.required);
+        let rules =
+            config.default_validator.is_some() || config.policies.iter().any(|p| p.required);
         self.inner.registry.wants(involved(event)) || (event == Event::CREATE_CONTAINER && rules)
     }
 
-    /// All plugins, in the order in which they are called. Launched plugins that ended are among them, and for a while external ones that went, failed or
-    /// were refused.
+    /// All plugins, in the order in which they are called. Launched plugins that ended are among
+    /// them, and for a while external ones that went, failed or were refused.
     pub fn plugins(&self) -> Vec<PluginStatus> {
         self.inner.registry.all()
     }
 
-    /// Ends all sessions. Launched plugins are told (`Shutdown`), then their programs are ended, with SIGKILL if need be, and reaped. External plugins are
-    /// only disconnected, as upstream does. Requests pass without plugins from then on.
+    /// Ends all sessions. Launched plugins are told (`Shutdown`), then their programs are ended,
+    /// with SIGKILL if need be, and reaped. External plugins are only disconnected, as upstream
+    /// does. Requests pass without plugins from then on.
     pub async fn shutdown(&self) {
         let inner = &self.inner;
         inner.shutdown.send_replace(true);
@@ -213,7 +220,8 @@ impl Adaptation {
             let grace = plugin.timeout.min(inner.config().stop_grace);
             ending.spawn(async move {
                 if launched {
-                    // An old plugin does not know it, a hanging one does not answer: it is a courtesy.
+                    // An old plugin does not know it, a hanging one does not answer: it is a
+                    // courtesy.
                     let _ = tokio::time::timeout(grace, plugin.session.shutdown(grace)).await;
                 }
                 plugin.end("the runtime shuts down".into());
@@ -221,7 +229,8 @@ impl Adaptation {
         }
         while ending.join_next().await.is_some() {}
         loop {
-            let tasks = std::mem::take(&mut *inner.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+            let tasks =
+                std::mem::take(&mut *inner.tasks.lock().unwrap_or_else(PoisonError::into_inner));
             if tasks.is_empty() {
                 inner.output.flush().await;
                 return;
@@ -273,8 +282,9 @@ impl Inner {
         *self.config.write().unwrap_or_else(PoisonError::into_inner) = config;
     }
 
-    /// Launches programs, at the same time, and admits them in the order in which they are given: that of file names, which is that of indices. Of
-    /// those that fail, the ones that `again` chooses are launched again.
+    /// Launches programs, at the same time, and admits them in the order in which they are given:
+    /// that of file names, which is that of indices. Of those that fail, the ones that `again`
+    /// chooses are launched again.
     pub(crate) async fn launch_each(
         self: &Arc<Self>,
         found: Vec<Found>,
@@ -288,7 +298,8 @@ impl Inner {
         }
         let mut prepared = Vec::new();
         for (found, launch) in launches {
-            let ready = launch.await.unwrap_or_else(|e| Err(SessionError::Unregistered(e.to_string())));
+            let ready =
+                launch.await.unwrap_or_else(|e| Err(SessionError::Unregistered(e.to_string())));
             if ready.is_err() && again(&found) {
                 self.restart(&found, Duration::ZERO);
             }
@@ -306,11 +317,19 @@ impl Inner {
     }
 
     /// Launches a program, up to its subscription.
-    pub(crate) async fn bring_up(self: Arc<Self>, found: Found, serial: u64) -> Result<Ready, SessionError> {
+    pub(crate) async fn bring_up(
+        self: Arc<Self>,
+        found: Found,
+        serial: u64,
+    ) -> Result<Ready, SessionError> {
         self.restarts.begin(&found.path);
         self.registry.forget(&found.path);
-        let record =
-            self.registry.add(serial, Some(found.id.clone()), Origin::Launched(found.path.clone()), None);
+        let record = self.registry.add(
+            serial,
+            Some(found.id.clone()),
+            Origin::Launched(found.path.clone()),
+            None,
+        );
         let config = self.config();
         self.launched.note(&found, &config);
         match launch(&found, &config, self.output.clone()).await {
@@ -318,7 +337,8 @@ impl Inner {
                 record.set(|s| s.pid = process.pid);
                 let (config, process) = (found.config.clone(), Some(process));
                 let found = Some(found);
-                self.prepare(Candidate { stream, record, config, process, found, stranger: None }).await
+                self.prepare(Candidate { stream, record, config, process, found, stranger: None })
+                    .await
             }
             Err(e) => {
                 let e = SessionError::Launch(e);
@@ -328,7 +348,8 @@ impl Inner {
         }
     }
 
-    /// Lets a connection in, if whoever is at its other end may connect; and the user, if that is another one.
+    /// Lets a connection in, if whoever is at its other end may connect; and the user, if that is
+    /// another one.
     fn take_in(&self, stream: &UnixStream) -> Result<(Arc<Record>, Option<u32>), PeerRefusal> {
         let config = self.config();
         let peer = Peer::of(stream).inspect_err(|e| self.refused(None, e))?;
@@ -348,12 +369,21 @@ impl Inner {
     /// Tells the host.
     pub(crate) fn changed(&self, status: PluginStatus) {
         let name = status.id.as_ref().map_or_else(
-            || format!("(unregistered, pid {})", status.pid.map_or("unknown".into(), |p| p.to_string())),
+            || {
+                format!(
+                    "(unregistered, pid {})",
+                    status.pid.map_or("unknown".into(), |p| p.to_string())
+                )
+            },
             PluginId::to_string,
         );
         match status.state {
             PluginState::Closed => {
-                debug!(plugin = name, "plugin closed: {}", status.last_error.as_deref().unwrap_or_default());
+                debug!(
+                    plugin = name,
+                    "plugin closed: {}",
+                    status.last_error.as_deref().unwrap_or_default()
+                );
             }
             state => {
                 debug!(plugin = name, version = status.version, events = ?status.events, "plugin {state:?}")

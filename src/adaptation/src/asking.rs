@@ -1,7 +1,8 @@
-//! Requests that plugins can refuse: who was asked, and that those hear of it when it comes to nothing.
+//! Requests that plugins can refuse: who was asked, and that those hear of it when it comes to
+//! nothing.
 //!
-//! A plugin that was not asked, because one before it refused or because it came later, hears nothing: to it there never was such a container, or there
-//! was another one of that id.
+//! A plugin that was not asked, because one before it refused or because it came later, hears
+//! nothing: to it there never was such a container, or there was another one of that id.
 
 use nri_api::proto::*;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -79,8 +80,8 @@ impl Asking {
 }
 
 impl Adaptation {
-    /// A creation does not come about: those who were asked hear that the container stopped and is removed, and free what they hold for it. `commit` is
-    /// that of [`Adaptation::stop_container`].
+    /// A creation does not come about: those who were asked hear that the container stopped and is
+    /// removed, and free what they hold for it. `commit` is that of [`Adaptation::stop_container`].
     pub async fn undo_creation(
         &self,
         asking: &Asking,

@@ -24,13 +24,15 @@ pub struct Config {
     pub request_timeout: Duration,
     /// How long a launched plugin has to leave after SIGTERM before it gets SIGKILL.
     pub stop_grace: Duration,
-    /// How long a launched plugin that ended is away at first; each further failure doubles it, where no policy says otherwise.
+    /// How long a launched plugin that ended is away at first; each further failure doubles it,
+    /// where no policy says otherwise.
     pub restart_backoff: Duration,
     /// How long it is away at most; who was active for as long begins anew.
     pub restart_backoff_limit: Duration,
     /// Who may connect.
     pub peers: PeerPolicy,
-    /// The program that gives up privileges and becomes a plugin ([`launcher`](crate::launcher)): it is called with `--launch`.
+    /// The program that gives up privileges and becomes a plugin ([`launcher`](crate::launcher)):
+    /// it is called with `--launch`.
     pub launcher: PathBuf,
     /// Told to plugins.
     pub runtime_name: String,
@@ -40,19 +42,21 @@ pub struct Config {
     pub policies: Vec<PluginPolicy>,
     /// Settings of the built-in validator; `None` leaves it out.
     pub default_validator: Option<DefaultValidatorConfig>,
-    /// A required plugin that cannot be brought up does not fail the start: it is launched again, as others are.
+    /// A required plugin that cannot be brought up does not fail the start: it is launched again,
+    /// as others are.
     pub start_anyway: bool,
 }
 
 /// How one plugin, or all of one name, are treated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PluginPolicy {
-    /// `NN-name`, `name` for any index, or `*` for all. The full form wins over the bare name, and that over `*`; then the first in the list.
+    /// `NN-name`, `name` for any index, or `*` for all. The full form wins over the bare name, and
+    /// that over `*`; then the first in the list.
     pub plugin: String,
     /// What a request does when the plugin cannot be asked.
     pub on_failure: OnFailure,
-    /// Whether containers are created only while such a plugin is active. A launched plugin that is required and cannot be
-    /// brought up also fails the start.
+    /// Whether containers are created only while such a plugin is active. A launched plugin that is
+    /// required and cannot be brought up also fails the start.
     pub required: bool,
     /// For each call; `None` takes [`Config::request_timeout`].
     pub timeout: Option<Duration>,
@@ -66,7 +70,8 @@ pub struct PluginPolicy {
     pub permissions: Permissions,
     /// What a launched plugin runs with.
     pub privileges: Privileges,
-    /// Users, beside root and the one that we run as, who may connect as such a plugin. Not looked at in a policy for all.
+    /// Users, beside root and the one that we run as, who may connect as such a plugin. Not looked
+    /// at in a policy for all.
     pub uids: Vec<u32>,
 }
 
@@ -75,7 +80,8 @@ pub struct PluginPolicy {
 pub struct PeerPolicy {
     /// Users, beside root and the one that we run as.
     pub uids: Vec<u32>,
-    /// Programs; `None`: any. It guards against accidents: who may connect at all could let an allowed program inherit its connection.
+    /// Programs; `None`: any. It guards against accidents: who may connect at all could let an
+    /// allowed program inherit its connection.
     pub programs: Option<Vec<PathBuf>>,
     /// How many connections may wait for their registration.
     pub max_unregistered: usize,
@@ -89,7 +95,8 @@ pub enum OnFailure {
     /// Goes on without it, as upstream does.
     #[default]
     Ignore,
-    /// Fails. Once the plugin is gone requests know nothing of it any more; it takes [`PluginPolicy::required`] to fail those too.
+    /// Fails. Once the plugin is gone requests know nothing of it any more; it takes
+    /// [`PluginPolicy::required`] to fail those too.
     Fail,
 }
 
@@ -163,8 +170,9 @@ impl Config {
         exact.or_else(named).or_else(for_all).cloned().unwrap_or_default()
     }
 
-    /// Whether another user's plugin may go by this name. What a policy gives to a name, it gives to no one who just says it; nor is a plugin there that is
-    /// required because a stranger says to be it.
+    /// Whether another user's plugin may go by this name. What a policy gives to a name, it gives
+    /// to no one who just says it; nor is a plugin there that is required because a stranger says
+    /// to be it.
     pub(crate) fn may_register(&self, uid: u32, id: &PluginId) -> bool {
         let about = |policy: &&PluginPolicy| policy.matches(id) && !policy.is_for_all();
         let mut named = self.policies.iter().filter(about).peekable();

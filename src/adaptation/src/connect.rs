@@ -23,8 +23,9 @@ use crate::session::PluginSession;
 use crate::status::{Origin, PluginState, Record};
 use crate::synchronize;
 
-/// How long a plugin that was refused has to hear why, before the connection is closed; and how long a program has to exit after it closed its
-/// connection, before its exit no longer explains that.
+/// How long a plugin that was refused has to hear why, before the connection is closed; and how
+/// long a program has to exit after it closed its connection, before its exit no longer explains
+/// that.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// A connection that is to become a plugin.
@@ -50,7 +51,8 @@ pub(crate) struct Ready {
 }
 
 impl Inner {
-    /// Brings a plugin up to its subscription. The record ends if that fails, and a launched program is stopped and reaped.
+    /// Brings a plugin up to its subscription. The record ends if that fails, and a launched
+    /// program is stopped and reaped.
     pub(crate) async fn prepare<S>(&self, candidate: Candidate<S>) -> Result<Ready, SessionError>
     where
         S: AsyncRead + AsyncWrite + Send + 'static,
@@ -105,9 +107,9 @@ impl Inner {
                 }
                 Some(process) => {
                     let how = timeout(FAREWELL, process.exited()).await;
-                    return Err(
-                        how.map_or(e.into(), |how| SessionError::Unregistered(format!("the program {how}")))
-                    );
+                    return Err(how.map_or(e.into(), |how| {
+                        SessionError::Unregistered(format!("the program {how}"))
+                    }));
                 }
             },
         };
@@ -152,8 +154,9 @@ impl Inner {
             NRI_version: NRI_VERSION.to_owned(),
             ..Default::default()
         };
-        let answer: ConfigureResponse =
-            within(limit, session.configure(limit, &request)).await.map_err(SessionError::Configure)?;
+        let answer: ConfigureResponse = within(limit, session.configure(limit, &request))
+            .await
+            .map_err(SessionError::Configure)?;
         let mask = EventMask::from_subscription(answer.events)?;
         let serial = record.set(|s| {
             s.events = mask;
@@ -163,9 +166,11 @@ impl Inner {
         Ok((Plugin::new(id, serial, mask, policy, limit, session, record.clone()), end, service))
     }
 
-    /// Gives the plugin its place in the line, and lets requests through to it once it is synchronized.
+    /// Gives the plugin its place in the line, and lets requests through to it once it is
+    /// synchronized.
     ///
-    /// It is done to the end even if the caller goes away: half admitted, the plugin would get events without knowing the state.
+    /// It is done to the end even if the caller goes away: half admitted, the plugin would get
+    /// events without knowing the state.
     pub(crate) async fn admit(self: &Arc<Self>, ready: Ready) -> Result<PluginId, SessionError> {
         let inner = self.clone();
         let admitted = tokio::spawn(async move { inner.admit_apart(ready).await });
@@ -175,7 +180,8 @@ impl Inner {
     async fn admit_apart(self: Arc<Self>, ready: Ready) -> Result<PluginId, SessionError> {
         let Ready { plugin, end, service, process, found } = ready;
         let Admission { station, commit } = self.line.admit(&plugin);
-        // A reload while it was registering has not seen it: whoever comes into line afterwards has what is configured now.
+        // A reload while it was registering has not seen it: whoever comes into line afterwards has
+        // what is configured now.
         loop {
             let config = self.config();
             plugin.policy.set(config.policy(&plugin.id));
@@ -215,7 +221,11 @@ impl Inner {
     }
 
     /// Tells the plugin the state, and makes the updates that it answers with.
-    async fn synchronize(&self, plugin: &Plugin, snapshot: crate::Snapshot) -> Result<(), SessionError> {
+    async fn synchronize(
+        &self,
+        plugin: &Plugin,
+        snapshot: crate::Snapshot,
+    ) -> Result<(), SessionError> {
         let limit = max_message(PLUGIN_SERVICE, "Synchronize", Some(plugin.timeout));
         let parts = synchronize::split(snapshot, limit)?;
         let count = parts.len();
@@ -283,8 +293,9 @@ impl Inner {
     }
 }
 
-/// Waits until the connection or the program has ended, and tells which. The end of the program counts even if a child of its own
-/// still holds the socket; and where the connection ends first, which is usual, the program's end says more about it.
+/// Waits until the connection or the program has ended, and tells which. The end of the program
+/// counts even if a child of its own still holds the socket; and where the connection ends first,
+/// which is usual, the program's end says more about it.
 async fn gone(end: &RuntimeEnd, process: Option<&Process>) -> String {
     let Some(process) = process else { return end.closed().await.to_string() };
     let closed = tokio::select! {

@@ -14,21 +14,24 @@ use crate::{AdaptError, Adaptation};
 const DEFAULT_VALIDATOR: &str = "default-validator";
 
 impl Adaptation {
-    /// Asks the plugins about a container to be created, calls `prepare` with the outcome, and `commit` with what that made of it, at this request's
-    /// turn.
+    /// Asks the plugins about a container to be created, calls `prepare` with the outcome, and
+    /// `commit` with what that made of it, at this request's turn.
     ///
     /// What takes its time and changes nothing belongs into `prepare`: others commit meanwhile.
     ///
-    /// The commit performs the effects: record the container, update the others, write its document. Commits run one at a time, in the order in which their
-    /// requests entered, which is when this future is first polled, or when a
-    /// reload that relaunches plugins is over; the host's snapshot for a new plugin is taken between two of them. A
-    /// commit must not wait for another request.
+    /// The commit performs the effects: record the container, update the others, write its
+    /// document. Commits run one at a time, in the order in which their requests entered, which is
+    /// when this future is first polled, or when a reload that relaunches plugins is over; the
+    /// host's snapshot for a new plugin is taken between two of them. A commit must not wait for
+    /// another request.
     ///
-    /// A future that is dropped gives the request up: nothing is committed, though plugins may have been asked already. The same holds for
-    /// errors; [`Adaptation::undo_creation`] tells those who were.
+    /// A future that is dropped gives the request up: nothing is committed, though plugins may have
+    /// been asked already. The same holds for errors; [`Adaptation::undo_creation`] tells those who
+    /// were.
     ///
     /// # Errors
-    /// If a plugin or validator refuses, replies contradict, or a plugin is missing that the policies require.
+    /// If a plugin or validator refuses, replies contradict, or a plugin is missing that the
+    /// policies require.
     pub async fn create_container<P, R>(
         &self,
         request: CreateContainerRequest,
@@ -78,8 +81,9 @@ impl Adaptation {
     fn check_required(&self, plugins: &[Arc<Plugin>], container: &str) -> Result<(), AdaptError> {
         let config = self.inner.config();
         let required = config.policies.iter().filter(|p| p.required);
-        let missing =
-            |policy: &&crate::PluginPolicy| !plugins.iter().any(|p| !p.is_ended() && policy.matches(&p.id));
+        let missing = |policy: &&crate::PluginPolicy| {
+            !plugins.iter().any(|p| !p.is_ended() && policy.matches(&p.id))
+        };
         match required.into_iter().find(missing) {
             Some(policy) => Err(AdaptError::RequiredMissing {
                 plugin: policy.plugin.clone(),
@@ -89,8 +93,8 @@ impl Adaptation {
         }
     }
 
-    /// Lets all validators judge at the same time. Of several rejections the first in the order of plugins is told. A validator that
-    /// cannot be asked rejects, whatever its policy.
+    /// Lets all validators judge at the same time. Of several rejections the first in the order of
+    /// plugins is told. A validator that cannot be asked rejects, whatever its policy.
     async fn validate(
         &self,
         plugins: &[Arc<Plugin>],
@@ -139,7 +143,8 @@ impl Adaptation {
         for judgment in judgments {
             let (reply, plugin) = judgment?;
             let judged = reply.and_then(|reply| {
-                let reason = if reply.reason.is_empty() { "no reason given".into() } else { reply.reason };
+                let reason =
+                    if reply.reason.is_empty() { "no reason given".into() } else { reply.reason };
                 if reply.reject { Err(rejected(plugin.id.to_string(), reason)) } else { Ok(()) }
             });
             judged.or_else(|e| asking.refuse(e))?;

@@ -1,6 +1,7 @@
 //! Which files of the plugin directory are to be launched, and with which configuration.
 //!
-//! Nothing is launched here, and one bad file never hides the others: it is reported (upstream gives up on all of them).
+//! Nothing is launched here, and one bad file never hides the others: it is reported (upstream
+//! gives up on all of them).
 
 use crate::Config;
 use nri_api::{InvalidPlugin, PluginId};
@@ -14,7 +15,8 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) id: PluginId,
-    /// As it is in the directory; a symlink is not resolved, so that the program sees the name it was installed under.
+    /// As it is in the directory; a symlink is not resolved, so that the program sees the name it
+    /// was installed under.
     pub(crate) path: PathBuf,
     /// What `Configure` hands over; empty without a file.
     pub(crate) config: String,
@@ -22,7 +24,8 @@ pub(crate) struct Found {
     pub(crate) program: Program,
 }
 
-/// What tells a program from one that takes its place: device, inode, size, and when it was changed.
+/// What tells a program from one that takes its place: device, inode, size, and when it was
+/// changed.
 pub(crate) type Program = (u64, u64, u64, i64, i64);
 
 /// Why a file in the plugin directory, or all of the directory, cannot be used.
@@ -61,10 +64,12 @@ pub(crate) struct Skipped {
     pub(crate) reason: SkipReason,
 }
 
-/// Looks through the plugin directory, in the order of file names. A missing directory is an empty one.
+/// Looks through the plugin directory, in the order of file names. A missing directory is an empty
+/// one.
 pub(crate) fn discover(config: &Config) -> (Vec<Found>, Vec<Skipped>) {
     let dir = &config.plugin_path;
-    let unreadable = |path: &Path, e| Skipped { path: path.to_owned(), reason: SkipReason::Unreadable(e) };
+    let unreadable =
+        |path: &Path, e| Skipped { path: path.to_owned(), reason: SkipReason::Unreadable(e) };
     let (mut found, mut skipped) = (Vec::new(), Vec::new());
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
@@ -124,7 +129,8 @@ fn plugin_config(id: &PluginId, config: &Config) -> Result<String, SkipReason> {
     Ok(String::new())
 }
 
-/// Whether the file begins with the magic number and version of a WebAssembly module. A program that may be run but not read is none.
+/// Whether the file begins with the magic number and version of a WebAssembly module. A program
+/// that may be run but not read is none.
 fn is_wasm(path: &Path) -> io::Result<bool> {
     let mut head = Vec::new();
     match fs::File::open(path) {
@@ -213,8 +219,10 @@ mod tests {
         dirs.file("plugins/40-open", 0o777, b"");
         dirs.file("plugins/41-shared", 0o775, b"");
         fs::create_dir(dirs.dir.path().join("free")).unwrap();
-        fs::set_permissions(dirs.dir.path().join("free"), fs::Permissions::from_mode(0o777)).unwrap();
-        symlink(dirs.file("free/program", 0o755, b""), dirs.config.plugin_path.join("63-free")).unwrap();
+        fs::set_permissions(dirs.dir.path().join("free"), fs::Permissions::from_mode(0o777))
+            .unwrap();
+        symlink(dirs.file("free/program", 0o755, b""), dirs.config.plugin_path.join("63-free"))
+            .unwrap();
         fs::create_dir(dirs.config.plugin_path.join("50-dir")).unwrap();
         symlink(dirs.file("program", 0o755, b""), dirs.config.plugin_path.join("60-link")).unwrap();
         symlink(dirs.file("data", 0o644, b""), dirs.config.plugin_path.join("61-todata")).unwrap();

@@ -42,7 +42,9 @@ pub enum AdaptError {
         source: CallError,
     },
     /// The request is larger than the protocol can carry.
-    #[error("{event:?} of {subject} takes {size} bytes, more than a message to plugin {plugin} can hold")]
+    #[error(
+        "{event:?} of {subject} takes {size} bytes, more than a message to plugin {plugin} can hold"
+    )]
     TooLarge {
         /// For whom it was.
         plugin: PluginId,
@@ -192,7 +194,9 @@ impl AdaptError {
             | Self::Denied { .. }
             | Self::Rejected { .. } => Fault::Plugin,
             Self::TooLarge { .. } => Fault::Caller,
-            Self::RequiredMissing { .. } | Self::Start { .. } | Self::ConnectionsDisabled => Fault::Operator,
+            Self::RequiredMissing { .. } | Self::Start { .. } | Self::ConnectionsDisabled => {
+                Fault::Operator
+            }
         }
     }
 
@@ -205,7 +209,9 @@ impl AdaptError {
             | Self::Start { plugin, .. } => Some(plugin),
             Self::Merge { source, .. } => Some(source.plugin()),
             Self::Denied { denied, .. } => Some(&denied.plugin),
-            Self::Rejected { .. } | Self::RequiredMissing { .. } | Self::ConnectionsDisabled => None,
+            Self::Rejected { .. } | Self::RequiredMissing { .. } | Self::ConnectionsDisabled => {
+                None
+            }
         }
     }
 }

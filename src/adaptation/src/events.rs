@@ -1,4 +1,5 @@
-//! The events that change nothing: those that a plugin can fail, those that it cannot, and the post-events.
+//! The events that change nothing: those that a plugin can fail, those that it cannot, and the
+//! post-events.
 
 use nri_api::proto::*;
 use std::future::IntoFuture;
@@ -16,7 +17,8 @@ use crate::{AdaptError, Adaptation};
 
 /// Events that a plugin can fail: the plugins are asked one after the other.
 impl Adaptation {
-    /// A pod is being run. For order, commit and dropped futures see [`Adaptation::create_container`].
+    /// A pod is being run. For order, commit and dropped futures see
+    /// [`Adaptation::create_container`].
     ///
     /// # Errors
     /// If a plugin refuses.
@@ -74,9 +76,11 @@ impl Adaptation {
     }
 }
 
-/// Events that a plugin cannot fail: all plugins are told at the same time, and failures are logged.
+/// Events that a plugin cannot fail: all plugins are told at the same time, and failures are
+/// logged.
 ///
-/// The commit is where the host forgets the pod or container: a plugin that registers either hears of the removal or does not find it in its snapshot.
+/// The commit is where the host forgets the pod or container: a plugin that registers either hears
+/// of the removal or does not find it in its snapshot.
 impl Adaptation {
     /// A pod stopped. For order, commit and dropped futures see [`Adaptation::create_container`].
     pub async fn stop_pod_sandbox<R>(
@@ -125,8 +129,8 @@ impl Adaptation {
 
 /// Post-events: all plugins are told at the same time, and nobody has to wait for it.
 ///
-/// The event takes its places when the method is called. What enters later comes later at each plugin, whether or not the
-/// delivery was awaited.
+/// The event takes its places when the method is called. What enters later comes later at each
+/// plugin, whether or not the delivery was awaited.
 impl Adaptation {
     /// A pod's resources were updated.
     pub fn post_update_pod_sandbox(&self, request: PostUpdatePodSandboxRequest) -> Delivery {
@@ -153,7 +157,8 @@ impl Adaptation {
     }
 }
 
-/// A post-event on its way. It goes on when this is dropped; awaiting it waits until every plugin has answered or failed to.
+/// A post-event on its way. It goes on when this is dropped; awaiting it waits until every plugin
+/// has answered or failed to.
 #[derive(Debug)]
 pub struct Delivery(Vec<JoinHandle<()>>);
 

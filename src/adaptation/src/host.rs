@@ -1,6 +1,7 @@
 //! What the adaptation needs from whoever keeps the containers.
 //!
-//! The adaptation knows neither their storage nor how a resource is set. The host knows nothing of sessions and order.
+//! The adaptation knows neither their storage nor how a resource is set. The host knows nothing of
+//! sessions and order.
 
 use async_trait::async_trait;
 use nri_api::PluginId;
@@ -10,18 +11,21 @@ use crate::status::PluginStatus;
 
 /// The keeper of pods and containers.
 ///
-/// None of these may wait for a request that is in the line ([`Adaptation::create_container`](crate::Adaptation::create_container)
-/// and the like), nor for a lock that is held across one: the line waits for the host, so both would wait for ever. Take per-container locks in the
-/// commit, not around the request.
+/// None of these may wait for a request that is in the line
+/// ([`Adaptation::create_container`](crate::Adaptation::create_container) and the like), nor for a
+/// lock that is held across one: the line waits for the host, so both would wait for ever. Take
+/// per-container locks in the commit, not around the request.
 #[async_trait]
 pub trait Host: Send + Sync + 'static {
-    /// The pods and containers as of now, for a plugin that registers. Containers that are stopped or of unknown state are left out.
+    /// The pods and containers as of now, for a plugin that registers. Containers that are stopped
+    /// or of unknown state are left out.
     ///
     /// It is called at the commit station: no commit runs at the same time.
     async fn snapshot(&self) -> Snapshot;
 
-    /// Performs what a plugin asked for outside the events: by `UpdateContainers`, at any time and also while the host commits
-    /// a request, or in its answer to `Synchronize`. Returns the updates that failed.
+    /// Performs what a plugin asked for outside the events: by `UpdateContainers`, at any time and
+    /// also while the host commits a request, or in its answer to `Synchronize`. Returns the
+    /// updates that failed.
     async fn update_containers(
         &self,
         plugin: &PluginId,
@@ -29,8 +33,9 @@ pub trait Host: Send + Sync + 'static {
         evictions: Vec<ContainerEviction>,
     ) -> Vec<ContainerUpdate>;
 
-    /// A line that a launched plugin wrote to its standard output or error. It may block: it is called on a thread of its own, and lines that come
-    /// meanwhile wait, or are left out if there are many.
+    /// A line that a launched plugin wrote to its standard output or error. It may block: it is
+    /// called on a thread of its own, and lines that come meanwhile wait, or are left out if there
+    /// are many.
     fn plugin_output(&self, plugin: &PluginId, line: &str) {
         tracing::info!("{plugin}: {line}");
     }

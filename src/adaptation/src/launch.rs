@@ -1,7 +1,8 @@
 //! Starts a plugin's program with one end of a socket pair as its fd 3, and sees to its end.
 //!
-//! Privileges are given up by the program that is started ([`crate::launcher`]), which then becomes the plugin's. The session over the other end, and whether
-//! the plugin is started again, are others' business.
+//! Privileges are given up by the program that is started ([`crate::launcher`]), which then becomes
+//! the plugin's. The session over the other end, and whether the plugin is started again, are
+//! others' business.
 
 use crate::Config;
 use crate::discovery::Found;
@@ -50,7 +51,8 @@ impl Process {
     }
 }
 
-/// Starts the program. Its environment is exactly what the protocol says; its output is read line by line.
+/// Starts the program. Its environment is exactly what the protocol says; its output is read line
+/// by line.
 pub(crate) async fn launch(
     plugin: &Found,
     config: &Config,
@@ -88,7 +90,8 @@ pub(crate) async fn launch(
     let mut command = Command::from(command);
     command.process_group(0).kill_on_drop(true);
     let child = command.spawn()?;
-    // The command owns the plugin's ends: while it lives, the end of the plugin would not close the socket.
+    // The command owns the plugin's ends: while it lives, the end of the plugin would not close the
+    // socket.
     drop(command);
     let stream = UnixStream::from_std(ours)?;
     let (over, is_over) = watch::channel(false);
@@ -125,7 +128,11 @@ async fn hear(told: OwnedFd) -> io::Result<String> {
 }
 
 /// Waits for the end of the program, and brings it about when asked to; returns once it is reaped.
-async fn supervise(mut child: Child, mut stopped: watch::Receiver<bool>, grace: Duration) -> String {
+async fn supervise(
+    mut child: Child,
+    mut stopped: watch::Receiver<bool>,
+    grace: Duration,
+) -> String {
     let ended = tokio::select! {
         status = child.wait() => Some(status),
         // An error means that the handle was dropped, which asks for the same.
@@ -142,7 +149,8 @@ async fn supervise(mut child: Child, mut stopped: watch::Receiver<bool>, grace: 
 }
 
 async fn terminate(child: &mut Child, grace: Duration) -> io::Result<ExitStatus> {
-    // The id is there as long as the child is not reaped, so no signal can reach a stranger. A failure means that it is gone already.
+    // The id is there as long as the child is not reaped, so no signal can reach a stranger. A
+    // failure means that it is gone already.
     if let Some(pid) = pid(child) {
         let _ = kill(pid, Signal::SIGTERM);
     }

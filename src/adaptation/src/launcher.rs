@@ -1,14 +1,18 @@
-//! The program that gives up privileges and then becomes a plugin: what has to be done between fork and exec, without being between fork and exec.
+//! The program that gives up privileges and then becomes a plugin: what has to be done between fork
+//! and exec, without being between fork and exec.
 //!
-//! A process of its own does it to itself, in the order in which it still may: limits, capabilities that are not kept, groups, user, the capabilities that
-//! are. No code runs in a forked copy of a process with threads, and names of users are looked up where that may take its time. Its standard
-//! output is a pipe to whoever started it: it closes without a word when the plugin's program took over.
+//! A process of its own does it to itself, in the order in which it still may: limits, capabilities
+//! that are not kept, groups, user, the capabilities that are. No code runs in a forked copy of a
+//! process with threads, and names of users are looked up where that may take its time. Its
+//! standard output is a pipe to whoever started it: it closes without a word when the plugin's
+//! program took over.
 
 use nix::unistd::{Gid, Group, Uid, User, getgrouplist, setgroups, setresgid, setresuid};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use rustix::thread::{
-    CapabilitySet, CapabilitySets, clear_ambient_capability_set, configure_capability_in_ambient_set,
-    remove_capability_from_bounding_set, set_capabilities, set_keep_capabilities, set_no_new_privs,
+    CapabilitySet, CapabilitySets, clear_ambient_capability_set,
+    configure_capability_in_ambient_set, remove_capability_from_bounding_set, set_capabilities,
+    set_keep_capabilities, set_no_new_privs,
 };
 use std::convert::Infallible;
 use std::ffi::{CString, OsString};
@@ -83,7 +87,8 @@ pub fn knows_rlimit(name: &str) -> bool {
     rlimit(name).is_ok()
 }
 
-/// Becomes the plugin; `arguments` are those after [`ARGUMENT`]. Returns only where that failed, and has told why.
+/// Becomes the plugin; `arguments` are those after [`ARGUMENT`]. Returns only where that failed,
+/// and has told why.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     // Closed by exec, unlike the standard output that it is made of.
     let mut told = io::stdout().as_fd().try_clone_to_owned().map(File::from);
@@ -170,8 +175,9 @@ fn account(privileges: &Privileges) -> Result<Option<Account>, LaunchError> {
         None => User::from_name(name),
     };
     let known = known.map_err(asked)?;
-    let uid =
-        number.or(known.as_ref().map(|user| user.uid)).ok_or_else(|| LaunchError::NoUser(name.clone()))?;
+    let uid = number
+        .or(known.as_ref().map(|user| user.uid))
+        .ok_or_else(|| LaunchError::NoUser(name.clone()))?;
     if let Some(group) = &privileges.group {
         let gid = group_of(group)?;
         return Ok(Some(Account { uid, gid, groups: vec![gid] }));

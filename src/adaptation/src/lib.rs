@@ -1,7 +1,8 @@
 //! NRI plugins: found, launched, registered, and asked about events in one order.
 //!
-//! Start from [`Adaptation`]. It is given the requests of an engine as NRI messages and a [`Host`] that keeps the containers; it asks the plugins, merges their
-//! replies (`nri-merge`), and hands the outcome to a commit that the caller passes with the request.
+//! Start from [`Adaptation`]. It is given the requests of an engine as NRI messages and a [`Host`]
+//! that keeps the containers; it asks the plugins, merges their replies (`nri-merge`), and hands
+//! the outcome to a commit that the caller passes with the request.
 //!
 //! Deliberately absent: the OCI document, cgroups, and where containers are recorded.
 //!

@@ -1,20 +1,26 @@
 //! The order in which requests reach the plugins: one order, the same everywhere.
 //!
-//! A request takes its places in all queues at once when it enters: at each plugin that subscribed to it, at the validators, and at the
-//! commit. So every queue holds the requests in the order of their entry. From this follows
+//! A request takes its places in all queues at once when it enters: at each plugin that subscribed
+//! to it, at the validators, and at the commit. So every queue holds the requests in the order of
+//! their entry. From this follows
 //!
-//! - that no request overtakes another at any plugin, and effects are committed in that order, while different requests are at work at different
-//!   plugins;
-//! - that requests cannot block one another for ever: whoever holds a turn waits only for requests that entered before it, so the oldest always
-//!   moves. (Nobody may enter the line and wait for it from within: not a commit, not the [`Host`](crate::Host).)
-//! - that plugins may come and go at any time: places are not affected, only who enters later is. A plugin that registers takes, in one
-//!   moment, the first place at its own station and a place at the commit. Who entered before does not know the plugin, and has committed when the
-//!   plugin's turn at the commit comes, where its snapshot is taken. Who enters later finds the plugin, waits behind its
-//!   synchronization, and commits after the snapshot. So each request is in the snapshot or is heard of, and never both.
+//! - that no request overtakes another at any plugin, and effects are committed in that order,
+//!   while different requests are at work at different plugins;
+//! - that requests cannot block one another for ever: whoever holds a turn waits only for requests
+//!   that entered before it, so the oldest always moves. (Nobody may enter the line and wait for it
+//!   from within: not a commit, not the [`Host`](crate::Host).)
+//! - that plugins may come and go at any time: places are not affected, only who enters later is. A
+//!   plugin that registers takes, in one moment, the first place at its own station and a place at
+//!   the commit. Who entered before does not know the plugin, and has committed when the plugin's
+//!   turn at the commit comes, where its snapshot is taken. Who enters later finds the plugin,
+//!   waits behind its synchronization, and commits after the snapshot. So each request is in the
+//!   snapshot or is heard of, and never both.
 //!
-//! Post-events change nothing, so they need no commit and go to all their plugins at the same time; they too take their places at entry, so that each plugin
-//! hears of them after all that was before, and before all that comes later. Order by container is the caller's: it lets a container's next
-//! request enter only after the one before returned (for post-events: after the call, not after their delivery).
+//! Post-events change nothing, so they need no commit and go to all their plugins at the same time;
+//! they too take their places at entry, so that each plugin hears of them after all that was
+//! before, and before all that comes later. Order by container is the caller's: it lets a
+//! container's next request enter only after the one before returned (for post-events: after the
+//! call, not after their delivery).
 
 use nri_api::proto::Event;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,7 +36,8 @@ pub(crate) struct Line {
     plugins: Mutex<Vec<Arc<Plugin>>>,
     validation: Station,
     commit: Station,
-    /// Closed while a plugin is relaunched, to requests that it could change. It is changed and looked at under the lock of the plugins.
+    /// Closed while a plugin is relaunched, to requests that it could change. It is changed and
+    /// looked at under the lock of the plugins.
     open: Open,
 }
 
@@ -84,7 +91,8 @@ impl Line {
         passage
     }
 
-    /// Enters a request that must not miss a plugin that is being relaunched: at once, or when it is there again.
+    /// Enters a request that must not miss a plugin that is being relaunched: at once, or when it
+    /// is there again.
     pub(crate) async fn enter_open(&self, event: Event) -> Passage {
         loop {
             {
@@ -131,7 +139,8 @@ impl Line {
         self.lock().retain(|p| p.serial != plugin.serial);
     }
 
-    /// Takes plugins out, for others in their places, and closes the line until the guard is dropped: what these could change, waits for them.
+    /// Takes plugins out, for others in their places, and closes the line until the guard is
+    /// dropped: what these could change, waits for them.
     pub(crate) fn replace(&self, leaving: &[Arc<Plugin>]) -> Closed<'_> {
         let mut plugins = self.lock();
         self.open.0.send_replace(false);
@@ -139,7 +148,8 @@ impl Line {
         Closed(self)
     }
 
-    /// Waits until all that entered before has passed this plugin, which was taken out, and has been committed.
+    /// Waits until all that entered before has passed this plugin, which was taken out, and has
+    /// been committed.
     pub(crate) async fn passed(&self, plugin: &Plugin) {
         let (station, commit) = (plugin.station.queue(), self.commit.queue());
         drop(station.turn().await);

@@ -1,6 +1,8 @@
-//! Values that change more than the field that they are in: annotations that runtimes obey, and keys of control groups that other fields set, too.
+//! Values that change more than the field that they are in: annotations that runtimes obey, and
+//! keys of control groups that other fields set, too.
 //!
-//! Without this, who may set annotations may set everything: memory limits (`org.systemd.property.MemoryMax`), where CRIU finds programs to run as root
+//! Without this, who may set annotations may set everything: memory limits
+//! (`org.systemd.property.MemoryMax`), where CRIU finds programs to run as root
 //! (`org.criu.config`), devices (`cdi.k8s.io/…`).
 
 /// Beginnings of annotations that runtimes, or programs in front of them, act upon.
@@ -9,7 +11,8 @@ const ANNOTATIONS: &[&str] = &[
     "org.systemd.property.",
     // CRIU's configuration file (runc, crun).
     "org.criu.config",
-    // crun: hooks' output, handlers, seccomp's receiver, groups, mounts; its libkrun and WebAssembly handlers.
+    // crun: hooks' output, handlers, seccomp's receiver, groups, mounts; its libkrun and
+    // WebAssembly handlers.
     "run.oci.",
     "krun.",
     "module.wasm.image/",
@@ -53,10 +56,17 @@ mod tests {
 
     #[test]
     fn keys() {
-        for key in ["org.systemd.property.MemoryMax", "-run.oci.handler", "org.criu.config", "cdi.k8s.io/x"] {
+        for key in [
+            "org.systemd.property.MemoryMax",
+            "-run.oci.handler",
+            "org.criu.config",
+            "cdi.k8s.io/x",
+        ] {
             assert!(is_obeyed(key), "{key}");
         }
-        for key in ["example.org/x", "org.opencontainers.image.title", "io.kubernetes.pod.name", "", "-"] {
+        for key in
+            ["example.org/x", "org.opencontainers.image.title", "io.kubernetes.pod.name", "", "-"]
+        {
             assert!(!is_obeyed(key), "{key}");
         }
         assert_eq!(group_of_unified("memory.max"), Some("resources.memory"));

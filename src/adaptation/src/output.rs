@@ -1,7 +1,9 @@
-//! What launched plugins write to their standard output and error: line by line to the host, under the plugin's name.
+//! What launched plugins write to their standard output and error: line by line to the host, under
+//! the plugin's name.
 //!
-//! A plugin never waits for whoever reads its lines: its pipe is read in any case, a queue of bounded size holds the lines, and what does not fit is dropped and
-//! counted. Lines go out on a thread of their own, since a log may block.
+//! A plugin never waits for whoever reads its lines: its pipe is read in any case, a queue of
+//! bounded size holds the lines, and what does not fit is dropped and counted. Lines go out on a
+//! thread of their own, since a log may block.
 
 use nri_api::PluginId;
 use std::io;
@@ -51,7 +53,8 @@ impl Output {
         Self { queue: started.is_ok().then_some(queue), dropped }
     }
 
-    /// Reads a plugin's pipe until its end, or until the program has ended and nothing more is in it.
+    /// Reads a plugin's pipe until its end, or until the program has ended and nothing more is in
+    /// it.
     pub(crate) async fn read(
         self,
         plugin: PluginId,
@@ -68,13 +71,16 @@ impl Output {
                 tokio::select! {
                     biased;
                     ready = pipe.readable() => ready?,
-                    // A sender that is gone tells the same. A child that holds the pipe is not waited for.
+                    // A sender that is gone tells the same. A child that holds the pipe is not
+                    // waited for.
                     _ = ended.wait_for(|ended| *ended) => over = true,
                 }
             }
             match pipe.try_read(&mut buffer) {
                 Ok(0) => break,
-                Ok(n) => lines.take(&buffer[..n], |line| self.add(Entry::Line(plugin.clone(), line))),
+                Ok(n) => {
+                    lines.take(&buffer[..n], |line| self.add(Entry::Line(plugin.clone(), line)))
+                }
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock && over => break,
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
                 Err(e) => return Err(e),
@@ -110,7 +116,9 @@ fn write(host: &dyn Host, entries: &Receiver<Entry>, dropped: &AtomicU64) {
         }
         match dropped.swap(0, Ordering::Relaxed) {
             0 => {}
-            lines => warn!(lines, "plugins wrote faster than the log could take it; lines were left out"),
+            lines => {
+                warn!(lines, "plugins wrote faster than the log could take it; lines were left out")
+            }
         }
     }
 }
@@ -139,8 +147,10 @@ impl Lines {
     fn end(&mut self, mut each: impl FnMut(String)) {
         let text = String::from_utf8_lossy(&self.line).trim_end().to_owned();
         // One line in the log, and nothing that a terminal would act upon.
-        let mut text: String =
-            text.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect();
+        let mut text: String = text
+            .chars()
+            .map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c })
+            .collect();
         if self.cut {
             text.push_str(" (cut)");
         }

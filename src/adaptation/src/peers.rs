@@ -1,7 +1,8 @@
 //! Who is at the other end of a connection, and whether they may be.
 //!
-//! The socket's place keeps strangers away; this is for sockets in shared places, and for programs that were not meant. What the
-//! plugin may change once it is in is another matter ([`crate::permissions`]).
+//! The socket's place keeps strangers away; this is for sockets in shared places, and for programs
+//! that were not meant. What the plugin may change once it is in is another matter
+//! ([`crate::permissions`]).
 
 use nix::sys::socket::{getsockopt, sockopt};
 use nri_trust::{Owners, Untrusted};
@@ -48,7 +49,8 @@ pub enum PeerRefusal {
 pub(crate) struct Peer {
     pub(crate) pid: Option<u32>,
     uid: u32,
-    /// Holds the process id: as long as the process that it stands for is there, the id is not another's.
+    /// Holds the process id: as long as the process that it stands for is there, the id is not
+    /// another's.
     process: Option<OwnedFd>,
 }
 
@@ -59,7 +61,11 @@ impl Peer {
         let pid = cred.pid().and_then(Pid::from_raw);
         let exact = getsockopt(stream, sockopt::PeerPidfd).ok();
         let process = exact.or_else(|| pidfd_open(pid?, PidfdFlags::empty()).ok());
-        Ok(Self { pid: cred.pid().and_then(|pid| u32::try_from(pid).ok()), uid: cred.uid(), process })
+        Ok(Self {
+            pid: cred.pid().and_then(|pid| u32::try_from(pid).ok()),
+            uid: cred.uid(),
+            process,
+        })
     }
 
     /// Whether the user, and the program, are among those that may connect.
@@ -70,7 +76,8 @@ impl Peer {
         let Some(programs) = &policy.programs else { return Ok(()) };
         let (runs, file) = self.program().map_err(PeerRefusal::NoProgram)?;
         // The same file, whatever it is called in the namespaces of its process.
-        let same = |program: &&PathBuf| fs::metadata(program).is_ok_and(|m| (m.dev(), m.ino()) == file);
+        let same =
+            |program: &&PathBuf| fs::metadata(program).is_ok_and(|m| (m.dev(), m.ino()) == file);
         let program = programs.iter().find(same).ok_or(PeerRefusal::Program(runs))?;
         Owners::of_this_process().check(program).map_err(PeerRefusal::Untrusted)
     }

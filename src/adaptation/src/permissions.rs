@@ -1,7 +1,9 @@
 //! What a plugin may change, by groups of the protocol's fields, and whether a reply keeps to it.
 //!
-//! A reply is judged before it is merged, and as a whole: what a plugin may not ask for must not depend on what others ask for. Which fields a reply sets is
-//! read off the protocol's own description, so that a field which this table does not know is refused to plugins that are restricted, and not let through.
+//! A reply is judged before it is merged, and as a whole: what a plugin may not ask for must not
+//! depend on what others ask for. Which fields a reply sets is read off the protocol's own
+//! description, so that a field which this table does not know is refused to plugins that are
+//! restricted, and not let through.
 
 use crate::obeyed::{group_of_unified, is_obeyed};
 use nri_api::PluginId;
@@ -55,7 +57,11 @@ const HOLDERS: &[&str] =
 
 /// The groups of fields that permissions are given by.
 pub fn field_groups() -> BTreeSet<&'static str> {
-    FIELDS.iter().map(|(_, group)| *group).chain([RESOURCES, RUNTIME_ANNOTATIONS, UPDATE, EVICT]).collect()
+    FIELDS
+        .iter()
+        .map(|(_, group)| *group)
+        .chain([RESOURCES, RUNTIME_ANNOTATIONS, UPDATE, EVICT])
+        .collect()
 }
 
 /// What a plugin may change; all, by default.
@@ -121,7 +127,8 @@ impl Permissions {
         deny: impl IntoIterator<Item = &'a str>,
     ) -> Result<Self, UnknownGroup> {
         let all = field_groups();
-        let known = |name: &str| all.get(name).copied().ok_or_else(|| UnknownGroup(name.to_owned()));
+        let known =
+            |name: &str| all.get(name).copied().ok_or_else(|| UnknownGroup(name.to_owned()));
         let allow = allow.map(|names| names.into_iter().map(known).collect()).transpose()?;
         Ok(Self { allow, deny: deny.into_iter().map(known).collect::<Result<_, _>>()? })
     }
@@ -139,8 +146,11 @@ impl Permissions {
     fn judge(&self, policy: &str, group: Option<&'static str>) -> Result<(), Rule> {
         let policy = policy.to_owned();
         let Some(group) = group else { return Err(Rule::Unknown { policy }) };
-        let names =
-            || [Some(group), group.starts_with("resources.").then_some(RESOURCES)].into_iter().flatten();
+        let names = || {
+            [Some(group), group.starts_with("resources.").then_some(RESOURCES)]
+                .into_iter()
+                .flatten()
+        };
         if let Some(group) = names().find(|name| self.deny.contains(name)) {
             return Err(Rule::Denied { policy, group });
         }
@@ -162,7 +172,11 @@ pub(crate) struct Permit<'a> {
 
 impl Permit<'_> {
     /// Judges a reply to `CreateContainer`.
-    pub(crate) fn creation(&self, container: &str, reply: &CreateContainerResponse) -> Result<(), Denied> {
+    pub(crate) fn creation(
+        &self,
+        container: &str,
+        reply: &CreateContainerResponse,
+    ) -> Result<(), Denied> {
         if self.policy.permissions.is_everything() {
             return Ok(());
         }
@@ -178,7 +192,8 @@ impl Permit<'_> {
         self.updates(None, &reply.update, &reply.evict)
     }
 
-    /// Judges updates and evictions: `own` is the container that the event is about, if its update is asked for.
+    /// Judges updates and evictions: `own` is the container that the event is about, if its update
+    /// is asked for.
     pub(crate) fn updates(
         &self,
         own: Option<&str>,
@@ -214,10 +229,17 @@ impl Permit<'_> {
         Ok(())
     }
 
-    /// What is denied by its own field is denied by the file of the control group, too. Who is allowed `resources.unified` by name is allowed its files.
-    fn unified(&self, verb: &str, container: &str, resources: &LinuxResources) -> Result<(), Denied> {
+    /// What is denied by its own field is denied by the file of the control group, too. Who is
+    /// allowed `resources.unified` by name is allowed its files.
+    fn unified(
+        &self,
+        verb: &str,
+        container: &str,
+        resources: &LinuxResources,
+    ) -> Result<(), Denied> {
         for key in resources.unified.keys() {
-            let group = group_of_unified(key).filter(|group| self.policy.permissions.deny.contains(group));
+            let group =
+                group_of_unified(key).filter(|group| self.policy.permissions.deny.contains(group));
             if let Some(group) = group {
                 self.group(group, container, || format!("{verb} unified {key:?} of {container}"))?;
             }
@@ -225,7 +247,12 @@ impl Permit<'_> {
         Ok(())
     }
 
-    fn group(&self, group: &'static str, container: &str, what: impl Fn() -> String) -> Result<(), Denied> {
+    fn group(
+        &self,
+        group: &'static str,
+        container: &str,
+        what: impl Fn() -> String,
+    ) -> Result<(), Denied> {
         self.judge(Some(group), container, what)
     }
 
@@ -250,8 +277,9 @@ fn resources_touched(resources: &LinuxResources) -> Vec<String> {
 
 /// The group of a field, by its path in `ContainerAdjustment`.
 fn group_of(path: &str) -> Option<&'static str> {
-    let within =
-        |field: &str| path.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    let within = |field: &str| {
+        path.strip_prefix(field).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
     FIELDS.iter().find(|(field, _)| within(field)).map(|(_, group)| *group)
 }
 
@@ -269,7 +297,9 @@ fn touched(message: &dyn MessageDyn, prefix: &str) -> Vec<String> {
             continue;
         }
         match field.is_singular().then(|| field.get_singular(message)).flatten() {
-            Some(ReflectValueRef::Message(inner)) if HOLDERS.contains(&inner.descriptor_dyn().name()) => {
+            Some(ReflectValueRef::Message(inner))
+                if HOLDERS.contains(&inner.descriptor_dyn().name()) =>
+            {
                 found.extend(touched(&*inner, &format!("{path}.")));
             }
             _ => found.push(path),
@@ -306,7 +336,8 @@ mod tests {
         }
     }
 
-    /// Sets each field of the protocol on its own, in a message below `root`, and gives its path to `check`.
+    /// Sets each field of the protocol on its own, in a message below `root`, and gives its path to
+    /// `check`.
     fn each(
         message: &MessageDescriptor,
         path: &mut Vec<FieldDescriptor>,
@@ -335,7 +366,9 @@ mod tests {
         match field.runtime_field_type() {
             RuntimeFieldType::Singular(kind) => field.set_singular_field(message, value(&kind)),
             RuntimeFieldType::Repeated(kind) => field.mut_repeated(message).push(value(&kind)),
-            RuntimeFieldType::Map(key, kind) => field.mut_map(message).insert(value(&key), value(&kind)),
+            RuntimeFieldType::Map(key, kind) => {
+                field.mut_map(message).insert(value(&key), value(&kind))
+            }
         }
     }
 
@@ -360,7 +393,11 @@ mod tests {
         assert_eq!(names, ["resources"], "what is beside it is not judged");
         let update = ContainerUpdate::descriptor();
         let names: Vec<_> = update.fields().map(|f| f.name().to_owned()).collect();
-        assert_eq!(names, ["container_id", "linux", "ignore_failure"], "what is beside it is not judged");
+        assert_eq!(
+            names,
+            ["container_id", "linux", "ignore_failure"],
+            "what is beside it is not judged"
+        );
         let reply = CreateContainerResponse::descriptor();
         let names: Vec<_> = reply.fields().map(|f| f.name().to_owned()).collect();
         assert_eq!(names, ["adjust", "update", "evict"], "what is beside it is not judged");
@@ -372,11 +409,16 @@ mod tests {
         reply: &CreateContainerResponse,
         expected: Result<(), &str>,
     ) {
-        let permissions = Permissions::new(allow.map(|a| a.iter().copied()), deny.iter().copied()).unwrap();
+        let permissions =
+            Permissions::new(allow.map(|a| a.iter().copied()), deny.iter().copied()).unwrap();
         let policy = PluginPolicy { plugin: "a".into(), permissions, ..PluginPolicy::default() };
         let plugin = PluginId::new("10", "a").unwrap();
         let result = Permit { plugin: &plugin, policy: policy.into() }.creation("c", reply);
-        assert_eq!(result.map_err(|e| e.to_string()), expected.map_err(str::to_owned), "{allow:?} {deny:?}");
+        assert_eq!(
+            result.map_err(|e| e.to_string()),
+            expected.map_err(str::to_owned),
+            "{allow:?} {deny:?}"
+        );
     }
 
     fn reply_with(adjust: impl FnOnce(&mut ContainerAdjustment)) -> CreateContainerResponse {
@@ -389,9 +431,13 @@ mod tests {
     fn each_group_alone_is_refused_when_denied_and_let_through_when_allowed() {
         each(&ContainerAdjustment::descriptor(), &mut Vec::new(), &mut |path, adjust| {
             let group = group_of(path).unwrap();
-            let reply =
-                CreateContainerResponse { adjust: MessageField::some(adjust.clone()), ..Default::default() };
-            let text = |why: &str| format!("plugin 10-a may not adjust {group} of c: the policy \"a\" {why}");
+            let reply = CreateContainerResponse {
+                adjust: MessageField::some(adjust.clone()),
+                ..Default::default()
+            };
+            let text = |why: &str| {
+                format!("plugin 10-a may not adjust {group} of c: the policy \"a\" {why}")
+            };
             check(None, &[], &reply, Ok(()));
             check(None, &[group], &reply, Err(&text(&format!("denies {group}"))));
             check(Some(&[group]), &[], &reply, Ok(()));
@@ -412,33 +458,50 @@ mod tests {
     fn annotations_that_runtimes_obey_are_a_group_of_their_own() {
         let with = |key: &str| reply_with(|a| drop(a.annotations.insert(key.into(), "x".into())));
         check(Some(&["annotations"]), &[], &with("example.org/x"), Ok(()));
-        for key in
-            ["org.systemd.property.MemoryMax", "run.oci.hooks.stdout", "org.criu.config", "-org.criu.config"]
-        {
+        for key in [
+            "org.systemd.property.MemoryMax",
+            "run.oci.hooks.stdout",
+            "org.criu.config",
+            "-org.criu.config",
+        ] {
             let text = |why: &str| {
-                format!("plugin 10-a may not adjust annotation {key:?} of c: the policy \"a\" {why}")
+                format!(
+                    "plugin 10-a may not adjust annotation {key:?} of c: the policy \"a\" {why}"
+                )
             };
             let reply = with(key);
             check(None, &[], &reply, Ok(()));
             check(None, &["hooks"], &reply, Ok(()));
-            check(Some(&["annotations"]), &[], &reply, Err(&text("does not allow runtime_annotations")));
+            check(
+                Some(&["annotations"]),
+                &[],
+                &reply,
+                Err(&text("does not allow runtime_annotations")),
+            );
             check(None, &["runtime_annotations"], &reply, Err(&text("denies runtime_annotations")));
             check(Some(&["annotations", "runtime_annotations"]), &[], &reply, Ok(()));
-            let text =
-                "plugin 10-a may not adjust annotations of c: the policy \"a\" does not allow annotations";
+            let text = "plugin 10-a may not adjust annotations of c: the policy \"a\" does not allow annotations";
             check(Some(&["runtime_annotations"]), &[], &reply, Err(text));
         }
     }
 
     #[test]
     fn what_is_denied_cannot_be_had_through_unified() {
-        let unified =
-            |resources: &mut LinuxResources| drop(resources.unified.insert("memory.max".into(), "1".into()));
-        let reply =
-            reply_with(|a| unified(a.linux.mut_or_insert_default().resources.mut_or_insert_default()));
-        let text =
-            |what: &str| format!("plugin 10-a may not {what}: the policy \"a\" denies resources.memory");
-        check(None, &["resources.memory"], &reply, Err(&text("adjust unified \"memory.max\" of c")));
+        let unified = |resources: &mut LinuxResources| {
+            drop(resources.unified.insert("memory.max".into(), "1".into()))
+        };
+        let reply = reply_with(|a| {
+            unified(a.linux.mut_or_insert_default().resources.mut_or_insert_default())
+        });
+        let text = |what: &str| {
+            format!("plugin 10-a may not {what}: the policy \"a\" denies resources.memory")
+        };
+        check(
+            None,
+            &["resources.memory"],
+            &reply,
+            Err(&text("adjust unified \"memory.max\" of c")),
+        );
         check(None, &["resources.cpu"], &reply, Ok(()));
         check(Some(&["resources.unified"]), &[], &reply, Ok(()));
         check(
@@ -450,7 +513,12 @@ mod tests {
         let mut update = ContainerUpdate { container_id: "x".into(), ..Default::default() };
         unified(update.linux.mut_or_insert_default().resources.mut_or_insert_default());
         let reply = CreateContainerResponse { update: vec![update], ..Default::default() };
-        check(None, &["resources.memory"], &reply, Err(&text("update unified \"memory.max\" of x")));
+        check(
+            None,
+            &["resources.memory"],
+            &reply,
+            Err(&text("update unified \"memory.max\" of x")),
+        );
     }
 
     #[test]
@@ -465,13 +533,17 @@ mod tests {
             Some(&["resources.pids"]),
             &[],
             &reply,
-            Err("plugin 10-a may not update other containers (x): the policy \"a\" does not allow update"),
+            Err(
+                "plugin 10-a may not update other containers (x): the policy \"a\" does not allow update",
+            ),
         );
         check(
             None,
             &["resources.pids"],
             &reply,
-            Err("plugin 10-a may not update resources.pids of x: the policy \"a\" denies resources.pids"),
+            Err(
+                "plugin 10-a may not update resources.pids of x: the policy \"a\" denies resources.pids",
+            ),
         );
         let evict = ContainerEviction { container_id: "y".into(), ..Default::default() };
         let reply = CreateContainerResponse { evict: vec![evict], ..Default::default() };

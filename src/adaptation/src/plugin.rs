@@ -1,7 +1,7 @@
 //! A plugin that has registered: how it is asked, and what becomes of it when it does not answer.
 //!
-//! In which order it is asked is the line's business ([`crate::line`]); whether it is still there, its watcher's
-//! ([`crate::connect`]): here its end is only declared.
+//! In which order it is asked is the line's business ([`crate::line`]); whether it is still there,
+//! its watcher's ([`crate::connect`]): here its end is only declared.
 
 use nri_api::proto::Event;
 use nri_api::{EventMask, PluginId};
@@ -36,8 +36,8 @@ pub(crate) struct Plugin {
     pub(crate) session: Arc<dyn PluginSession>,
     pub(crate) record: Arc<Record>,
     pub(crate) station: Station,
-    /// Held during a call. Validators are called beside the order of stations, and still one call at a time. Who holds it waits for the
-    /// plugin only, never for another lock.
+    /// Held during a call. Validators are called beside the order of stations, and still one call
+    /// at a time. Who holds it waits for the plugin only, never for another lock.
     busy: tokio::sync::Mutex<()>,
     /// Events that it knows in their old form only.
     old: Mutex<EventMask>,
@@ -98,9 +98,11 @@ impl Plugin {
         }
     }
 
-    /// Asks the plugin, at its turn. `None` if it could not be asked and its policy is to go on without it.
+    /// Asks the plugin, at its turn. `None` if it could not be asked and its policy is to go on
+    /// without it.
     ///
-    /// The call goes on, and the turn stays taken, when the caller goes away: the plugin is at work, and gets nothing else meanwhile.
+    /// The call goes on, and the turn stays taken, when the caller goes away: the plugin is at
+    /// work, and gets nothing else meanwhile.
     pub(crate) async fn ask<R: EventRequest>(
         self: &Arc<Self>,
         turn: Turn,
@@ -176,7 +178,9 @@ impl Plugin {
             let _busy = plugin.busy.lock().await;
             plugin.call(&request).await
         });
-        call.await.unwrap_or_else(|e| Err(CallError::Malformed(format!("the call was not completed: {e}"))))
+        call.await.unwrap_or_else(|e| {
+            Err(CallError::Malformed(format!("the call was not completed: {e}")))
+        })
     }
 
     async fn call<R: EventRequest>(&self, request: &R) -> Result<R::Reply, CallError> {
@@ -188,7 +192,8 @@ impl Plugin {
         let result = result.unwrap_or(Err(CallError::Timeout(self.timeout))).and_then(fitting);
         let took = begin.elapsed();
         if matches!(result, Err(CallError::Timeout(_))) && took > self.timeout + STOPPED {
-            // An answer may lie there unread. This request goes on without it; the plugin is not to blame.
+            // An answer may lie there unread. This request goes on without it; the plugin is not to
+            // blame.
             warn!(plugin = %self.id, event = ?R::EVENT, ?took, "nrid itself stood still, so that this is no timeout of the plugin");
         } else {
             self.account(R::EVENT, result.as_ref().err());
@@ -275,8 +280,9 @@ impl Plugin {
     }
 }
 
-/// A reply, unless it is another message: fields of the protocol that come with another type. Protobuf takes them for unknown ones, so that a validator's
-/// verdict could get lost. Fields that are unknown by their numbers are a newer protocol's.
+/// A reply, unless it is another message: fields of the protocol that come with another type.
+/// Protobuf takes them for unknown ones, so that a validator's verdict could get lost. Fields that
+/// are unknown by their numbers are a newer protocol's.
 fn fitting<R: MessageDyn>(reply: R) -> Result<R, CallError> {
     let descriptor = reply.descriptor_dyn();
     let mut unknown = reply.special_fields_dyn().unknown_fields().iter();

@@ -53,7 +53,9 @@ impl Privileges {
     }
 
     /// From the arguments of the launcher, up to the name of the program.
-    pub(crate) fn parse(arguments: &mut dyn Iterator<Item = OsString>) -> Result<Self, InvalidArgument> {
+    pub(crate) fn parse(
+        arguments: &mut dyn Iterator<Item = OsString>,
+    ) -> Result<Self, InvalidArgument> {
         let mut found = Self::default();
         for argument in arguments {
             if argument == END {

@@ -1,11 +1,14 @@
 //! Another configuration, and what changed in the plugin directory, while plugins run.
 //!
-//! What was launched is kept while nothing has changed that it was launched with: its program, its configuration, its privileges, what `Configure` told it. If
-//! something has, it is launched anew rather than configured again: the protocol has one `Configure` in a session, and upstream's stub waits for one only. The old
-//! program ends before the new one begins, since both may want the same file, lock or socket. Meanwhile the line is closed to what the plugin could change, so that no
+//! What was launched is kept while nothing has changed that it was launched with: its program, its
+//! configuration, its privileges, what `Configure` told it. If something has, it is launched anew
+//! rather than configured again: the protocol has one `Configure` in a session, and upstream's stub
+//! waits for one only. The old program ends before the new one begins, since both may want the same
+//! file, lock or socket. Meanwhile the line is closed to what the plugin could change, so that no
 //! container is created without it. What else a policy says holds from the next request on.
 //!
-//! [`Due`] is decided from the directory and from what was launched; [`Adaptation::reload`] does it.
+//! [`Due`] is decided from the directory and from what was launched; [`Adaptation::reload`] does
+//! it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -139,10 +142,15 @@ fn due(
         );
         // A link that leads nowhere any more.
         let gone = matches!(&skipped.reason, crate::SkipReason::Unreadable(e) if e.kind() == std::io::ErrorKind::NotFound);
-        let due = if gone && runs(&skipped.path) { Due::End("its file is gone") } else { Due::Unusable(why) };
+        let due = if gone && runs(&skipped.path) {
+            Due::End("its file is gone")
+        } else {
+            Due::Unusable(why)
+        };
         all.insert(skipped.path.clone(), Some(due));
     }
-    for path in launched.keys().filter(|path| !all.contains_key(*path)).cloned().collect::<Vec<_>>() {
+    for path in launched.keys().filter(|path| !all.contains_key(*path)).cloned().collect::<Vec<_>>()
+    {
         let why = match path.parent() == Some(&config.plugin_path) {
             true if path.exists() => "its file is not executable any more",
             true => "its file is gone",
@@ -161,18 +169,22 @@ impl Adaptation {
         all.into_iter().filter_map(|(path, due)| Some((path, due?))).collect()
     }
 
-    /// Names of policies that are about no plugin that is there, was there, or could be launched: about one that connects later, or a wrong name.
+    /// Names of policies that are about no plugin that is there, was there, or could be launched:
+    /// about one that connects later, or a wrong name.
     pub async fn idle_policies(&self) -> Vec<String> {
         let config = self.inner.config();
         let (all, _) = self.inner.look(config.clone()).await;
         let files = all.keys().filter_map(|path| id_of(path));
         let ids: Vec<_> = self.plugins().into_iter().filter_map(|p| p.id).chain(files).collect();
-        let idle = |p: &&crate::PluginPolicy| p.plugin != "*" && !ids.iter().any(|id| p.matches(id));
+        let idle =
+            |p: &&crate::PluginPolicy| p.plugin != "*" && !ids.iter().any(|id| p.matches(id));
         config.policies.iter().filter(idle).map(|p| p.plugin.clone()).collect()
     }
 
-    /// Takes another configuration, and launches, relaunches and ends what it, and what is in the plugin directory now, ask for. All others keep their program and
-    /// connection. A plugin that cannot be brought up is reported, and launched again as after a failure, also if it is required: then no container is created meanwhile.
+    /// Takes another configuration, and launches, relaunches and ends what it, and what is in the
+    /// plugin directory now, ask for. All others keep their program and connection. A plugin that
+    /// cannot be brought up is reported, and launched again as after a failure, also if it is
+    /// required: then no container is created meanwhile.
     ///
     /// It is done to the end even if the caller goes away.
     pub async fn reload(&self, config: Config) -> Vec<Change> {
@@ -210,27 +222,35 @@ impl Inner {
         }
         // Whoever waits for the next launch gets it now.
         for (path, due) in &mut all {
-            if due.is_none() && !self.line.plugins().iter().any(|p| is_of(&p.record.get().origin, path)) {
+            if due.is_none()
+                && !self.line.plugins().iter().any(|p| is_of(&p.record.get().origin, path))
+            {
                 *due = Some(Due::Launch { new: false });
             }
         }
-        let is =
-            |path: &Path, kind: fn(&Due) -> bool| all.get(path).and_then(Option::as_ref).is_some_and(kind);
+        let is = |path: &Path, kind: fn(&Due) -> bool| {
+            all.get(path).and_then(Option::as_ref).is_some_and(kind)
+        };
         let of = |kind: fn(&Due) -> bool| -> Vec<Arc<Plugin>> {
             let plugins = self.line.plugins().into_iter();
             plugins
-                .filter(|p| matches!(&p.record.get().origin, Origin::Launched(path) if is(path, kind)))
+                .filter(
+                    |p| matches!(&p.record.get().origin, Origin::Launched(path) if is(path, kind)),
+                )
                 .collect()
         };
-        let (leaving, changing) = (of(|d| matches!(d, Due::End(_))), of(|d| matches!(d, Due::Relaunch(_))));
+        let (leaving, changing) =
+            (of(|d| matches!(d, Due::End(_))), of(|d| matches!(d, Due::Relaunch(_))));
         for path in all.keys().filter(|path| is(path, |d| matches!(d, Due::End(_)))) {
             // A pause before its next launch ends without one.
             self.restarts.begin(path);
         }
         let (renewed, fresh): (Vec<_>, Vec<_>) =
             found.into_iter().partition(|f| is(&f.path, |d| matches!(d, Due::Relaunch(_))));
-        let fresh: Vec<_> =
-            fresh.into_iter().filter(|f| is(&f.path, |d| matches!(d, Due::Launch { .. }))).collect();
+        let fresh: Vec<_> = fresh
+            .into_iter()
+            .filter(|f| is(&f.path, |d| matches!(d, Due::Launch { .. })))
+            .collect();
         // With another directory, plugins come from there in place of those that leave.
         let moved = fresh.iter().any(|f| leaving.iter().any(|p| p.id == f.id));
         let closed = self.line.replace(&leaving);
@@ -247,8 +267,10 @@ impl Inner {
             self.retire(changing, "it is launched anew").await;
             outcomes.extend(self.clone().launch_when_gone(renewed).await);
         }
-        let mut failed: BTreeMap<_, _> =
-            outcomes.into_iter().filter_map(|o| Some((o.path, o.result.err()?.to_string()))).collect();
+        let mut failed: BTreeMap<_, _> = outcomes
+            .into_iter()
+            .filter_map(|o| Some((o.path, o.result.err()?.to_string())))
+            .collect();
         let change = |(path, due): (PathBuf, Option<Due>)| {
             let done = match (failed.remove(&path), due) {
                 (Some(error), _) => Done::Failed(error),

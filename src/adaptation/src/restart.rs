@@ -1,8 +1,10 @@
 //! Launches again what ended: after a pause, which doubles from one failure to the next.
 //!
-//! It is here and not with the host, because the end of a program, its next launch and the shutdown have to agree on who acts: a host that launched on
-//! [`Host::plugin_changed`](crate::Host::plugin_changed) would race with all three. A plugin that is back is synchronized like any that comes. Whether a
-//! plugin that is gone fails creations is the policy's business (`required`).
+//! It is here and not with the host, because the end of a program, its next launch and the shutdown
+//! have to agree on who acts: a host that launched on
+//! [`Host::plugin_changed`](crate::Host::plugin_changed) would race with all three. A plugin that
+//! is back is synchronized like any that comes. Whether a plugin that is gone fails creations is
+//! the policy's business (`required`).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -33,7 +35,13 @@ impl Restarts {
     }
 
     /// Notes an end, and gives the pause that follows, and the turn that it holds for.
-    fn note(&self, file: &Path, active: Duration, policy: &PluginPolicy, config: &Config) -> (Duration, u64) {
+    fn note(
+        &self,
+        file: &Path,
+        active: Duration,
+        policy: &PluginPolicy,
+        config: &Config,
+    ) -> (Duration, u64) {
         let mut all = self.lock();
         let attempts = all.entry(file.to_owned()).or_default();
         if active >= config.restart_backoff_limit {
@@ -54,14 +62,16 @@ impl Restarts {
     }
 }
 
-/// The first pause, doubled with each failure, and no longer than the limit; a first pause that is longer stays as it is.
+/// The first pause, doubled with each failure, and no longer than the limit; a first pause that is
+/// longer stays as it is.
 fn pause(first: Duration, limit: Duration, failures: u32) -> Duration {
     let doubled = 2u32.checked_pow(failures).and_then(|factor| first.checked_mul(factor));
     doubled.unwrap_or(limit).min(limit.max(first))
 }
 
 impl Inner {
-    /// Sees to it that a launched plugin that ended, after it was `active` for so long, is launched again, if it is to be.
+    /// Sees to it that a launched plugin that ended, after it was `active` for so long, is launched
+    /// again, if it is to be.
     pub(crate) fn restart(self: &Arc<Self>, plugin: &Found, active: Duration) {
         let policy = self.config().policy(&plugin.id);
         if !policy.restart || self.is_shutting_down() {
@@ -72,7 +82,12 @@ impl Inner {
     }
 
     /// Returns when the plugin is in the line: at its end from there, this begins anew.
-    async fn restart_until_up(self: Arc<Self>, plugin: &Found, policy: &PluginPolicy, mut active: Duration) {
+    async fn restart_until_up(
+        self: Arc<Self>,
+        plugin: &Found,
+        policy: &PluginPolicy,
+        mut active: Duration,
+    ) {
         let path = &plugin.path;
         loop {
             let (pause, turn) = self.restarts.note(path, active, policy, &self.config());
@@ -134,7 +149,8 @@ mod tests {
     #[test]
     fn pauses_double_up_to_the_limit() {
         let (first, limit) = (Duration::from_secs(1), Duration::from_secs(60));
-        let pauses: Vec<_> = (0..9).map(|failures| pause(first, limit, failures).as_secs()).collect();
+        let pauses: Vec<_> =
+            (0..9).map(|failures| pause(first, limit, failures).as_secs()).collect();
         assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
         assert_eq!(pause(first, limit, u32::MAX), limit);
         assert_eq!(pause(Duration::from_secs(90), limit, 5).as_secs(), 90);
@@ -153,6 +169,9 @@ mod tests {
         restarts.begin(file);
         assert!(!restarts.is_turn(file, turn));
         let own = PluginPolicy { restart_backoff: Some(Duration::from_secs(5)), ..policy.clone() };
-        assert_eq!(restarts.note(Path::new("/other"), Duration::ZERO, &own, &config).0.as_secs(), 5);
+        assert_eq!(
+            restarts.note(Path::new("/other"), Duration::ZERO, &own, &config).0.as_secs(),
+            5
+        );
     }
 }

@@ -1,7 +1,10 @@
-//! What a plugin may call: registration, once, and updates outside of events, once it is synchronized.
+//! What a plugin may call: registration, once, and updates outside of events, once it is
+//! synchronized.
 
 use async_trait::async_trait;
-use nri_api::proto::{Empty, RegisterPluginRequest, UpdateContainersRequest, UpdateContainersResponse};
+use nri_api::proto::{
+    Empty, RegisterPluginRequest, UpdateContainersRequest, UpdateContainersResponse,
+};
 use nri_api::{InvalidPlugin, PluginId};
 use nri_wire::ttrpc::{self, Code};
 use nri_wire::{Context, Runtime, status};
@@ -23,7 +26,8 @@ pub(crate) struct Service {
     open: OnceLock<(PluginId, Policy)>,
 }
 
-/// More than any node has containers; a message has room for two million, each of which takes a hundred times its bytes here.
+/// More than any node has containers; a message has room for two million, each of which takes a
+/// hundred times its bytes here.
 const MOST_UPDATES: usize = 16384;
 
 /// Characters of a version that are remembered.
@@ -51,7 +55,11 @@ impl Service {
 
 #[async_trait]
 impl Runtime for Service {
-    async fn register_plugin(&self, _: &Context, request: RegisterPluginRequest) -> ttrpc::Result<Empty> {
+    async fn register_plugin(
+        &self,
+        _: &Context,
+        request: RegisterPluginRequest,
+    ) -> ttrpc::Result<Empty> {
         let once = self.registration.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(registration) = once else {
             return Err(status(Code::FAILED_PRECONDITION, "a plugin registers once in a session"));
@@ -70,9 +78,10 @@ impl Runtime for Service {
             Ok(_) => Ok(Empty::new()),
             Err(e) => Err(status(Code::INVALID_ARGUMENT, e)),
         };
-        // Nobody waits any more when the registration came too late; the connection is about to be closed then.
-        let _ =
-            registration.send(id.map(|id| (id, request.NRI_version.chars().take(LONGEST_VERSION).collect())));
+        // Nobody waits any more when the registration came too late; the connection is about to be
+        // closed then.
+        let _ = registration
+            .send(id.map(|id| (id, request.NRI_version.chars().take(LONGEST_VERSION).collect())));
         answer
     }
 
@@ -89,7 +98,9 @@ impl Runtime for Service {
         };
         let asked = request.update.len() + request.evict.len();
         if asked > MOST_UPDATES {
-            let said = format!("{asked} updates and evictions in one request are more than {MOST_UPDATES}");
+            let said = format!(
+                "{asked} updates and evictions in one request are more than {MOST_UPDATES}"
+            );
             return Err(status(Code::INVALID_ARGUMENT, said));
         }
         let permit = Permit { plugin: id, policy: policy.get() };

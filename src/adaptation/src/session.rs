@@ -1,7 +1,8 @@
 //! The calls to a plugin, whatever carries them, and which of them are events.
 //!
-//! When a call is made, how long it may take and what its failure means is decided elsewhere ([`crate::plugin`]). The table at the
-//! end is the whole of the protocol's events: what it generates is a method of [`PluginSession`] and an [`EventRequest`] for each.
+//! When a call is made, how long it may take and what its failure means is decided elsewhere
+//! ([`crate::plugin`]). The table at the end is the whole of the protocol's events: what it
+//! generates is a method of [`PluginSession`] and an [`EventRequest`] for each.
 
 use async_trait::async_trait;
 use nri_api::proto::*;
@@ -87,11 +88,16 @@ macro_rules! events {
     (@form old $pod:expr, $container:expr) => { Some(($pod.clone(), $container)) };
 }
 
-fn old(event: Event, pod: MessageField<PodSandbox>, container: MessageField<Container>) -> StateChangeEvent {
+fn old(
+    event: Event,
+    pod: MessageField<PodSandbox>,
+    container: MessageField<Container>,
+) -> StateChangeEvent {
     StateChangeEvent { event: event.into(), pod, container, ..StateChangeEvent::default() }
 }
 
-// event, call, whether it is about a pod or a container, whether plugins may know it in its old form only (StateChange)
+// event, call, whether it is about a pod or a container, whether plugins may know it in its old
+// form only (StateChange)
 events! {
     RUN_POD_SANDBOX run_pod_sandbox(RunPodSandboxRequest) -> RunPodSandboxResponse pod old;
     UPDATE_POD_SANDBOX update_pod_sandbox(UpdatePodSandboxRequest) -> UpdatePodSandboxResponse pod new;

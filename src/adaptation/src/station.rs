@@ -1,7 +1,8 @@
 //! A station: a turn that is given first come, first served.
 //!
-//! Unlike a fair mutex, taking one's place in the queue is synchronous and apart from waiting for the turn. That is what makes the
-//! line ([`crate::line`]) simple: a request takes its places at all stations at once. It knows nothing of plugins.
+//! Unlike a fair mutex, taking one's place in the queue is synchronous and apart from waiting for
+//! the turn. That is what makes the line ([`crate::line`]) simple: a request takes its places at
+//! all stations at once. It knows nothing of plugins.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -59,7 +60,8 @@ impl Station {
             };
             match next.send(Turn(Some(self.clone()))) {
                 Ok(()) => return,
-                // They left. The turn must not pass itself on in its own drop: a long queue of leavers would recurse.
+                // They left. The turn must not pass itself on in its own drop: a long queue of
+                // leavers would recurse.
                 Err(mut turn) => turn.0 = None,
             }
         }

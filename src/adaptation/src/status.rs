@@ -1,6 +1,8 @@
-//! What is known about each plugin, for `plugins()`, logs and the question whether anybody wants an event.
+//! What is known about each plugin, for `plugins()`, logs and the question whether anybody wants an
+//! event.
 //!
-//! A record exists from the connection on, before the plugin has a name. Nothing here acts on a plugin.
+//! A record exists from the connection on, before the plugin has a name. Nothing here acts on a
+//! plugin.
 
 use nri_api::proto::Event;
 use nri_api::{EventMask, PluginId};
@@ -145,11 +147,13 @@ impl Registry {
         policy: &PeerPolicy,
         pid: Option<u32>,
     ) -> Result<Arc<Record>, PeerRefusal> {
-        // One look and one entry, though not in one lock: listeners that accept at the same time may go beyond by one each.
+        // One look and one entry, though not in one lock: listeners that accept at the same time
+        // may go beyond by one each.
         let (mut unregistered, mut plugins) = (0, 0);
         for record in self.lock().values() {
             let status = record.lock();
-            let waits = status.state == PluginState::Connecting && status.origin == Origin::External;
+            let waits =
+                status.state == PluginState::Connecting && status.origin == Origin::External;
             unregistered += usize::from(waits);
             plugins += usize::from(!status.state.is_gone());
         }
@@ -182,8 +186,8 @@ impl Registry {
         self.lock().remove(&serial);
     }
 
-    /// Ends a record. It is kept, so that one can see why the plugin is not there: that of a launched one until its file is launched again, that of
-    /// another for a while.
+    /// Ends a record. It is kept, so that one can see why the plugin is not there: that of a
+    /// launched one until its file is launched again, that of another for a while.
     pub(crate) fn end(&self, record: &Record, why: String) -> PluginStatus {
         let status = record.set(|s| {
             s.state = PluginState::Closed;
@@ -199,7 +203,8 @@ impl Registry {
     pub(crate) fn restarting(&self, file: &Path) -> Option<PluginStatus> {
         self.lock().values().find_map(|record| {
             record.set(|s| {
-                let ended = s.state == PluginState::Closed && s.origin == Origin::Launched(file.to_owned());
+                let ended =
+                    s.state == PluginState::Closed && s.origin == Origin::Launched(file.to_owned());
                 ended.then(|| {
                     s.state = PluginState::Restarting;
                     s.clone()
@@ -212,8 +217,8 @@ impl Registry {
     pub(crate) fn given_up(&self, file: &Path, why: &str) -> Option<PluginStatus> {
         self.lock().values().find_map(|record| {
             record.set(|s| {
-                let waits =
-                    s.state == PluginState::Restarting && s.origin == Origin::Launched(file.to_owned());
+                let waits = s.state == PluginState::Restarting
+                    && s.origin == Origin::Launched(file.to_owned());
                 waits.then(|| {
                     s.state = PluginState::Closed;
                     let last = s.last_error.take().unwrap_or_default();
@@ -280,7 +285,8 @@ impl Registry {
         self.lock().values().any(|record| !record.lock().state.is_gone())
     }
 
-    /// Whether a plugin is subscribed to one of the events, or may be because it is not configured yet.
+    /// Whether a plugin is subscribed to one of the events, or may be because it is not configured
+    /// yet.
     pub(crate) fn wants(&self, events: EventMask) -> bool {
         self.lock().values().any(|record| {
             let status = record.lock();
@@ -299,7 +305,8 @@ impl Registry {
     }
 }
 
-/// The events whose subscribers take part in the handling of `event`: a creation also involves the validators.
+/// The events whose subscribers take part in the handling of `event`: a creation also involves the
+/// validators.
 pub(crate) fn involved(event: Event) -> EventMask {
     let mask = EventMask::NONE.with(event);
     match event {
@@ -369,7 +376,8 @@ mod tests {
             registry.add(registry.serial(), Some(id), Origin::Launched(name.into()), None);
         }
         registry.add(registry.serial(), None, Origin::External, None);
-        let serials = |registry: &Registry| registry.all().iter().map(|s| s.serial).collect::<Vec<_>>();
+        let serials =
+            |registry: &Registry| registry.all().iter().map(|s| s.serial).collect::<Vec<_>>();
         assert_eq!(serials(&registry), [1, 2, 0, 3]);
         let record = registry.lock()[&1].clone();
         registry.end(&record, "exited".into());

@@ -19,7 +19,8 @@ pub struct TooLarge {
     pub size: usize,
 }
 
-/// Splits a snapshot into requests of at most `limit` bytes, pods first. All but the last say `more`; there is always one.
+/// Splits a snapshot into requests of at most `limit` bytes, pods first. All but the last say
+/// `more`; there is always one.
 pub(crate) fn split(snapshot: Snapshot, limit: usize) -> Result<Vec<SynchronizeRequest>, TooLarge> {
     // `more` may be set in any part: two bytes are kept for it.
     let limit = limit.saturating_sub(2);
@@ -89,10 +90,17 @@ mod tests {
     fn check(pods: &[usize], containers: &[usize], limit: usize, parts: &[(usize, usize)]) {
         let whole = snapshot(pods, containers);
         let split = split(whole.clone(), limit).unwrap();
-        assert_eq!(split.iter().map(|p| (p.pods.len(), p.containers.len())).collect::<Vec<_>>(), parts);
+        assert_eq!(
+            split.iter().map(|p| (p.pods.len(), p.containers.len())).collect::<Vec<_>>(),
+            parts
+        );
         for (i, part) in split.iter().enumerate() {
             assert_eq!(part.more, i + 1 < split.len());
-            assert!(part.compute_size() as usize <= limit, "part {i} of {} bytes", part.compute_size());
+            assert!(
+                part.compute_size() as usize <= limit,
+                "part {i} of {} bytes",
+                part.compute_size()
+            );
         }
         let together = Snapshot {
             pods: split.iter().flat_map(|p| p.pods.clone()).collect(),
@@ -132,6 +140,9 @@ mod tests {
     #[test]
     fn one_that_no_message_holds() {
         let error = split(snapshot(&[1], &[1, 5000]), 4096).unwrap_err();
-        assert_eq!(error.to_string(), "container c1 takes 5010 bytes, more than a message can hold");
+        assert_eq!(
+            error.to_string(),
+            "container c1 takes 5010 bytes, more than a message can hold"
+        );
     }
 }

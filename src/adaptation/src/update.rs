@@ -13,13 +13,14 @@ use crate::{AdaptError, Adaptation};
 pub struct StopOutcome {
     /// Updates of other containers.
     pub updates: UpdatesOutcome,
-    /// What went wrong. The container has stopped whatever a plugin says, so the replies of the others hold.
+    /// What went wrong. The container has stopped whatever a plugin says, so the replies of the
+    /// others hold.
     pub failures: Vec<AdaptError>,
 }
 
 impl Adaptation {
-    /// Asks the plugins about an update that an engine wants, and calls `commit` with the outcome. For order, commit and dropped
-    /// futures see [`Adaptation::create_container`].
+    /// Asks the plugins about an update that an engine wants, and calls `commit` with the outcome.
+    /// For order, commit and dropped futures see [`Adaptation::create_container`].
     ///
     /// # Errors
     /// If a plugin refuses or replies contradict.
@@ -41,10 +42,16 @@ impl Adaptation {
             let answer = plugin.ask(turn, merge.request()).await;
             if let Some(reply) = asking.note(&plugin, answer)? {
                 let permitted = plugin.permit().updates(Some(&id), &reply.update, &reply.evict);
-                let taken = permitted.map_err(|denied| AdaptError::Denied { event, denied }).and_then(|()| {
-                    let merged = merge.reply(&plugin.id, reply);
-                    merged.map_err(|source| AdaptError::Merge { event, subject: id.clone(), source })
-                });
+                let taken = permitted
+                    .map_err(|denied| AdaptError::Denied { event, denied })
+                    .and_then(|()| {
+                        let merged = merge.reply(&plugin.id, reply);
+                        merged.map_err(|source| AdaptError::Merge {
+                            event,
+                            subject: id.clone(),
+                            source,
+                        })
+                    });
                 taken.or_else(|e| asking.refuse(e))?;
             }
         }
@@ -52,8 +59,9 @@ impl Adaptation {
         Ok(commit(merge.finish()).await)
     }
 
-    /// Tells the plugins that a container stopped, and calls `commit` with the updates of other containers that they want. For
-    /// order, commit and dropped futures see [`Adaptation::create_container`].
+    /// Tells the plugins that a container stopped, and calls `commit` with the updates of other
+    /// containers that they want. For order, commit and dropped futures see
+    /// [`Adaptation::create_container`].
     pub async fn stop_container<R>(
         &self,
         request: StopContainerRequest,

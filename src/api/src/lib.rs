@@ -1,7 +1,8 @@
-//! The NRI protocol as plain data: its messages, event mask, plugin identities, removal markers and field names.
+//! The NRI protocol as plain data: its messages, event mask, plugin identities, removal markers and
+//! field names.
 //!
-//! Nothing here does I/O, and nothing here decides: the merge is `nri-merge`, the transport `nri-wire`.
-//! Start from [`proto`], the generated messages, and [`PluginId`], who sent them.
+//! Nothing here does I/O, and nothing here decides: the merge is `nri-merge`, the transport
+//! `nri-wire`. Start from [`proto`], the generated messages, and [`PluginId`], who sent them.
 
 #![deny(unsafe_code)]
 

@@ -88,7 +88,8 @@ impl PluginId {
     /// # Errors
     /// A file name of another form.
     pub fn from_file_name(file: &str) -> Result<Self, InvalidPlugin> {
-        let (index, name) = file.split_once('-').ok_or_else(|| InvalidPlugin::FileName(file.to_owned()))?;
+        let (index, name) =
+            file.split_once('-').ok_or_else(|| InvalidPlugin::FileName(file.to_owned()))?;
         Self::new(index, name).map_err(|_| InvalidPlugin::FileName(file.to_owned()))
     }
 }

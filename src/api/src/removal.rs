@@ -22,7 +22,8 @@ impl<'a> Marked<'a> {
         removal_key(key).map_or(Self::Set(key), Self::Remove)
     }
 
-    /// Whether an entry with this key sets `name`. One with the key `-a` does not: it removes `a`, and `-a` is removed by `--a`.
+    /// Whether an entry with this key sets `name`. One with the key `-a` does not: it removes `a`,
+    /// and `-a` is removed by `--a`.
     pub fn sets(key: &str, name: &str) -> bool {
         Marked::parse(key) == Marked::Set(name)
     }

@@ -30,7 +30,8 @@ fn negative_and_large() {
 #[test]
 fn packed_is_read_too() {
     let flags = |bytes: &[u8]| LinuxMemoryPolicy::parse_from_bytes(bytes).unwrap().flags;
-    let both: Vec<EnumOrUnknown<MpolFlag>> = vec![EnumOrUnknown::from_i32(1), EnumOrUnknown::from_i32(2)];
+    let both: Vec<EnumOrUnknown<MpolFlag>> =
+        vec![EnumOrUnknown::from_i32(1), EnumOrUnknown::from_i32(2)];
     assert_eq!(flags(&[0x1a, 2, 1, 2]), both);
     assert_eq!(flags(&[0x18, 1, 0x18, 2]), both);
 }

@@ -1,4 +1,5 @@
-//! Block I/O: `linux.resources.blockIO`. Where BFQ is the scheduler, its files have its name in theirs.
+//! Block I/O: `linux.resources.blockIO`. Where BFQ is the scheduler, its files have its name in
+//! theirs.
 
 use crate::{
     Controller, Expect, Place, Plan, Setting,
@@ -76,7 +77,9 @@ const V2_WEIGHTS: Weights = Weights {
 
 fn weights(block_io: &Value, dir: &Path, files: &Weights, plan: &mut Plan) {
     let below = |names: &[&str]| names.iter().map(|n| dir.join(n)).collect::<Vec<_>>();
-    if let Some(weight) = number(block_io, "/weight").and_then(|w| u64::try_from(w).ok()).filter(|w| *w > 0) {
+    if let Some(weight) =
+        number(block_io, "/weight").and_then(|w| u64::try_from(w).ok()).filter(|w| *w > 0)
+    {
         plan.settings.push(Setting {
             field: "blockIO.weight".to_owned(),
             files: below(files.own),
@@ -88,7 +91,12 @@ fn weights(block_io: &Value, dir: &Path, files: &Weights, plan: &mut Plan) {
     if let Some(weight) = number(block_io, "/leafWeight").filter(|w| *w > 0) {
         match files.leaf {
             Some(file) => {
-                plan.set("blockIO.leafWeight", dir.join(file), weight.to_string(), Expect::text(weight));
+                plan.set(
+                    "blockIO.leafWeight",
+                    dir.join(file),
+                    weight.to_string(),
+                    Expect::text(weight),
+                );
             }
             None => plan.none("blockIO.leafWeight"),
         }
@@ -125,9 +133,9 @@ fn own_weight(files: &Weights, weight: u64) -> Expect {
 /// Which of [`THROTTLES`], the device, and the rate.
 fn throttles(block_io: &Value) -> impl Iterator<Item = (usize, String, u64)> {
     THROTTLES.iter().enumerate().flat_map(|(field, (name, ..))| {
-        block_io.get(name).and_then(Value::as_array).into_iter().flatten().filter_map(move |entry| {
-            Some((field, device(entry)?, entry.get("rate").and_then(Value::as_u64)?))
-        })
+        block_io.get(name).and_then(Value::as_array).into_iter().flatten().filter_map(
+            move |entry| Some((field, device(entry)?, entry.get("rate").and_then(Value::as_u64)?)),
+        )
     })
 }
 

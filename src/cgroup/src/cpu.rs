@@ -1,4 +1,5 @@
-//! CPU controller: `linux.resources.cpu` but for the cpuset. Zeros mean «not given», as they do to the runtimes.
+//! CPU controller: `linux.resources.cpu` but for the cpuset. Zeros mean «not given», as they do to
+//! the runtimes.
 
 use crate::{
     Controller, Expect, Place, Plan,
@@ -34,7 +35,12 @@ pub(crate) fn add(resources: &Value, place: &Place, plan: &mut Plan) {
             for (field, file) in V1 {
                 if let Some(n) = given(field) {
                     let n = if field == "quota" { n.max(-1) } else { n };
-                    plan.set(format!("cpu.{field}"), dir.join(file), n.to_string(), Expect::text(n));
+                    plan.set(
+                        format!("cpu.{field}"),
+                        dir.join(file),
+                        n.to_string(),
+                        Expect::text(n),
+                    );
                 }
             }
         }

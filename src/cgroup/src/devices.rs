@@ -1,17 +1,26 @@
-//! Devices controller: `linux.resources.devices`. In version 1 the rules that are in force can be read, but not in which order they came;
-//! so what is allowed last for a device must be there, and what is denied last must not. In version 2 it is a program of the runtime's.
+//! Devices controller: `linux.resources.devices`. In version 1 the rules that are in force can be
+//! read, but not in which order they came; so what is allowed last for a device must be there, and
+//! what is denied last must not. In version 2 it is a program of the runtime's.
 
 use crate::{Controller, Expect, Place, Plan, Setting};
 use serde_json::Value;
 
 pub(crate) fn add(resources: &Value, place: &Place, plan: &mut Plan) {
     let Some(dir) = place.v1(Controller::Devices) else { return };
-    let rules: Vec<_> =
-        resources.get("devices").and_then(Value::as_array).into_iter().flatten().filter_map(rule).collect();
+    let rules: Vec<_> = resources
+        .get("devices")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(rule)
+        .collect();
     for (index, (device, access)) in rules.iter().enumerate() {
         // A later rule for the same devices, or for all, is the one that counts.
-        let overruled = rules[index + 1..].iter().any(|(later, _)| later == device || later.ends_with("*:*"));
-        let (Some(access), false) = (access, overruled || device.ends_with("*:*")) else { continue };
+        let overruled =
+            rules[index + 1..].iter().any(|(later, _)| later == device || later.ends_with("*:*"));
+        let (Some(access), false) = (access, overruled || device.ends_with("*:*")) else {
+            continue;
+        };
         plan.settings.push(Setting {
             field: "devices".to_owned(),
             files: vec![dir.join("devices.list")],

@@ -11,14 +11,16 @@ pub enum Expect {
     Bytes(Option<u64>),
     /// A set of numbers, as a list of ranges.
     Set(String),
-    /// A line that begins with this word and goes on with one of these texts; the empty text stands for no such line.
+    /// A line that begins with this word and goes on with one of these texts; the empty text stands
+    /// for no such line.
     Line {
         /// Its first word.
         key: String,
         /// What follows.
         rest: Vec<String>,
     },
-    /// A line that begins with this word and has this among its further words (`rbps=1024`); no line counts as one that has all at `max`.
+    /// A line that begins with this word and has this among its further words (`rbps=1024`); no
+    /// line counts as one that has all at `max`.
     Word {
         /// Its first word.
         key: String,
@@ -38,7 +40,8 @@ pub enum Expect {
     },
 }
 
-/// No limit in version 1: the largest number of whole pages. Pages may be larger elsewhere, hence a bound.
+/// No limit in version 1: the largest number of whole pages. Pages may be larger elsewhere, hence a
+/// bound.
 const NEARLY_ALL: u64 = i64::MAX as u64 - (1 << 20);
 
 impl Expect {
@@ -53,11 +56,13 @@ impl Expect {
         match self {
             Self::OneOf(texts) => texts.iter().any(|t| same_words(t, content)),
             Self::Bytes(None) => {
-                content == "max" || content.parse::<u64>().is_ok_and(|n| n > NEARLY_ALL) || content == "-1"
+                content == "max"
+                    || content.parse::<u64>().is_ok_and(|n| n > NEARLY_ALL)
+                    || content == "-1"
             }
-            Self::Bytes(Some(bytes)) => {
-                content.parse::<u64>().is_ok_and(|n| n == bytes - bytes % page.max(1) || n == *bytes)
-            }
+            Self::Bytes(Some(bytes)) => content
+                .parse::<u64>()
+                .is_ok_and(|n| n == bytes - bytes % page.max(1) || n == *bytes),
             Self::Set(list) => match (parse_set(list), parse_set(content)) {
                 (Some(wanted), Some(found)) => wanted == found,
                 _ => false,
@@ -116,7 +121,8 @@ fn line<'a>(content: &'a str, key: &str) -> Option<&'a str> {
     })
 }
 
-/// `0-2,5` as a set; none for what is no such list. More numbers than a machine has make no set, so that a list cannot eat the memory.
+/// `0-2,5` as a set; none for what is no such list. More numbers than a machine has make no set, so
+/// that a list cannot eat the memory.
 fn parse_set(list: &str) -> Option<BTreeSet<u32>> {
     const MOST: u32 = 1 << 16;
     let mut set = BTreeSet::new();
@@ -137,10 +143,16 @@ mod tests {
 
     #[test]
     fn what_holds() {
-        let line = |key: &str, rest: &str| Expect::Line { key: key.into(), rest: vec![rest.into()] };
-        let word = |value: &str| Expect::Word { key: "8:0".into(), name: "rbps".into(), value: value.into() };
+        let line =
+            |key: &str, rest: &str| Expect::Line { key: key.into(), rest: vec![rest.into()] };
+        let word = |value: &str| Expect::Word {
+            key: "8:0".into(),
+            name: "rbps".into(),
+            value: value.into(),
+        };
         let set = |list: &str| Expect::Set(list.into());
-        let device = |access: &str| Expect::Device { device: "c 1:3".into(), access: access.into() };
+        let device =
+            |access: &str| Expect::Device { device: "c 1:3".into(), access: access.into() };
         for (expect, content, holds) in [
             (Expect::text(512), "512\n", true),
             (Expect::text(512), "1024\n", false),

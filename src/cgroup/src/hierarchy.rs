@@ -14,13 +14,15 @@ pub struct Hierarchy {
 /// Version 1 or 2.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Kind {
-    /// Version 1, with the options that name its controllers (`cpu`, `memory`, `name=systemd` …) among others.
+    /// Version 1, with the options that name its controllers (`cpu`, `memory`, `name=systemd` …)
+    /// among others.
     V1(Vec<String>),
     /// Version 2.
     V2,
 }
 
-/// All of them. Mounts that show only a part of a hierarchy (a container's) are left out: their root is not the hierarchy's.
+/// All of them. Mounts that show only a part of a hierarchy (a container's) are left out: their
+/// root is not the hierarchy's.
 pub fn hierarchies(mountinfo: &str) -> Vec<Hierarchy> {
     mountinfo.lines().filter_map(parse).collect()
 }

@@ -1,4 +1,5 @@
-//! Hugetlb controller: `linux.resources.hugepageLimits`, and the limits of reservations beside them, where the kernel has them (5.7 and later).
+//! Hugetlb controller: `linux.resources.hugepageLimits`, and the limits of reservations beside
+//! them, where the kernel has them (5.7 and later).
 
 use crate::{
     Controller, Expect, Place, Plan, Setting,

@@ -1,7 +1,9 @@
-//! Control groups: which hierarchies there are, where a container is in them, and which files hold what its resources ask for.
+//! Control groups: which hierarchies there are, where a container is in them, and which files hold
+//! what its resources ask for.
 //!
-//! Pure: it reads the texts that the kernel gives and says what is to be written and what is to be found; the caller reads and writes the files.
-//! Start from [`hierarchies`], then [`Place::of_process`] or [`Place::of_path`], then [`settings`].
+//! Pure: it reads the texts that the kernel gives and says what is to be written and what is to be
+//! found; the caller reads and writes the files. Start from [`hierarchies`], then
+//! [`Place::of_process`] or [`Place::of_path`], then [`settings`].
 
 #![forbid(unsafe_code)]
 

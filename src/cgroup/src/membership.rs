@@ -11,7 +11,8 @@ pub fn path_in<'a>(cgroup: &'a str, hierarchy: &Hierarchy) -> Option<&'a str> {
         let same = match &hierarchy.kind {
             Kind::V2 => controllers.is_empty(),
             Kind::V1(options) => {
-                !controllers.is_empty() && controllers.split(',').all(|c| options.iter().any(|o| o == c))
+                !controllers.is_empty()
+                    && controllers.split(',').all(|c| options.iter().any(|o| o == c))
             }
         };
         same.then_some(path)

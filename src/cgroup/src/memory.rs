@@ -7,8 +7,8 @@ use crate::{
 use serde_json::Value;
 use std::path::Path;
 
-/// Fields of bytes, and version 1's files for them. The limit comes before that of memory and swap together, which is never below; where both
-/// rise, the writer tries again in the other order.
+/// Fields of bytes, and version 1's files for them. The limit comes before that of memory and swap
+/// together, which is never below; where both rise, the writer tries again in the other order.
 const V1: [(&str, &str); 4] = [
     ("limit", "memory.limit_in_bytes"),
     ("swap", "memory.memsw.limit_in_bytes"),
@@ -19,20 +19,32 @@ const V1: [(&str, &str); 4] = [
 pub(crate) fn add(resources: &Value, place: &Place, plan: &mut Plan) {
     let given = |field: &str| number(resources, &format!("/memory/{field}"));
     let bytes = |field: &str| given(field).filter(|n| *n != 0);
-    let flag = |field: &str| resources.pointer(&format!("/memory/{field}")).and_then(Value::as_bool);
+    let flag =
+        |field: &str| resources.pointer(&format!("/memory/{field}")).and_then(Value::as_bool);
     match dir(place, Controller::Memory) {
         Dir::V1(dir) => {
             for (field, file) in V1 {
                 if let Some(n) = bytes(field) {
-                    plan.set(format!("memory.{field}"), dir.join(file), n.max(-1).to_string(), limit(n));
+                    plan.set(
+                        format!("memory.{field}"),
+                        dir.join(file),
+                        n.max(-1).to_string(),
+                        limit(n),
+                    );
                 }
             }
             if let Some(n) = given("swappiness") {
-                plan.set("memory.swappiness", dir.join("memory.swappiness"), n.to_string(), Expect::text(n));
+                plan.set(
+                    "memory.swappiness",
+                    dir.join("memory.swappiness"),
+                    n.to_string(),
+                    Expect::text(n),
+                );
             }
             if let Some(off) = flag("disableOOMKiller") {
                 let text = u8::from(off).to_string();
-                let expect = Expect::Line { key: "oom_kill_disable".to_owned(), rest: vec![text.clone()] };
+                let expect =
+                    Expect::Line { key: "oom_kill_disable".to_owned(), rest: vec![text.clone()] };
                 plan.set("memory.disableOOMKiller", dir.join("memory.oom_control"), text, expect);
             }
             if let Some(on) = flag("useHierarchy") {

@@ -6,9 +6,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The directories of a container: in each hierarchy of version 1 that has a controller, else in that of version 2.
+/// The directories of a container: in each hierarchy of version 1 that has a controller, else in
+/// that of version 2.
 ///
-/// Where both versions are mounted, a controller is in one of them: what no hierarchy of version 1 has is looked for in version 2.
+/// Where both versions are mounted, a controller is in one of them: what no hierarchy of version 1
+/// has is looked for in version 2.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Place {
     v1: BTreeMap<Controller, PathBuf>,
@@ -16,8 +18,9 @@ pub struct Place {
 }
 
 impl Place {
-    /// From `/proc/PID/cgroup` of its first process. Processes may have been moved further down by the container itself: `expected`, the path below the
-    /// hierarchies' roots, counts where it is above.
+    /// From `/proc/PID/cgroup` of its first process. Processes may have been moved further down by
+    /// the container itself: `expected`, the path below the hierarchies' roots, counts where it is
+    /// above.
     pub fn of_process(hierarchies: &[Hierarchy], cgroup: &str, expected: Option<&Path>) -> Self {
         Self::with(hierarchies, |hierarchy| {
             let path = Path::new(path_in(cgroup, hierarchy)?);
@@ -73,8 +76,8 @@ impl Place {
     }
 }
 
-/// The path below the hierarchies' roots that `linux.cgroupsPath` stands for; none for an empty or a relative one, whose place depends on the
-/// runtime's own.
+/// The path below the hierarchies' roots that `linux.cgroupsPath` stands for; none for an empty or
+/// a relative one, whose place depends on the runtime's own.
 pub(crate) fn expected(cgroups_path: &str, systemd: bool) -> Option<PathBuf> {
     if systemd {
         return scope_path(cgroups_path);
@@ -83,7 +86,8 @@ pub(crate) fn expected(cgroups_path: &str, systemd: bool) -> Option<PathBuf> {
 }
 
 impl Place {
-    /// The path that `linux.cgroupsPath` stands for. `systemd`: the runtime was called with `--systemd-cgroup`.
+    /// The path that `linux.cgroupsPath` stands for. `systemd`: the runtime was called with
+    /// `--systemd-cgroup`.
     pub fn expected(cgroups_path: &str, systemd: bool) -> Option<PathBuf> {
         expected(cgroups_path, systemd)
     }
@@ -135,7 +139,11 @@ mod tests {
             ("", false, None),
             ("user-1.slice:x:c", true, Some("/user.slice/user-1.slice/x-c.scope")),
         ] {
-            assert_eq!(Place::expected(path, systemd).as_deref(), stands_for.map(Path::new), "{path}");
+            assert_eq!(
+                Place::expected(path, systemd).as_deref(),
+                stands_for.map(Path::new),
+                "{path}"
+            );
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Resources as settings of files.
 
-use crate::{Controller, Expect, Place, blkio, cpu, cpuset, devices, hugetlb, memory, pids, unified};
+use crate::{
+    Controller, Expect, Place, blkio, cpu, cpuset, devices, hugetlb, memory, pids, unified,
+};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
@@ -24,16 +26,24 @@ pub struct Setting {
 pub struct Plan {
     /// The settings, in an order in which they can be made.
     pub settings: Vec<Setting>,
-    /// Fields for which there is no file: no hierarchy has their controller, or this version of control groups does not have them.
+    /// Fields for which there is no file: no hierarchy has their controller, or this version of
+    /// control groups does not have them.
     pub nowhere: Vec<String>,
 }
 
 /// What `resources`, a `linux.resources` of an OCI document, mean at this place.
 pub fn settings(resources: &Value, place: &Place) -> Plan {
     let mut plan = Plan::default();
-    for add in
-        [cpuset::add, cpu::add, memory::add, pids::add, hugetlb::add, blkio::add, devices::add, unified::add]
-    {
+    for add in [
+        cpuset::add,
+        cpu::add,
+        memory::add,
+        pids::add,
+        hugetlb::add,
+        blkio::add,
+        devices::add,
+        unified::add,
+    ] {
         add(resources, place, &mut plan);
     }
     plan
@@ -63,7 +73,8 @@ impl Plan {
     }
 }
 
-/// A number of the resources that is given: nulls and absence are not, nor is what is no whole number.
+/// A number of the resources that is given: nulls and absence are not, nor is what is no whole
+/// number.
 pub(crate) fn number(resources: &Value, pointer: &str) -> Option<i64> {
     let value = resources.pointer(pointer)?;
     // Some engines write large limits as unsigned numbers.

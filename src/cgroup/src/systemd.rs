@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-/// The path of the scope (or slice) below the hierarchies' roots; none for what is no such triple. Without a slice it is `system.slice`, which
-/// runtimes take as root of the host.
+/// The path of the scope (or slice) below the hierarchies' roots; none for what is no such triple.
+/// Without a slice it is `system.slice`, which runtimes take as root of the host.
 pub fn scope_path(cgroups_path: &str) -> Option<PathBuf> {
     let parts: Vec<_> = cgroups_path.split(':').collect();
     let [slice, prefix, name] = parts.as_slice() else { return None };
@@ -47,7 +47,9 @@ mod tests {
             ("system.slice:docker:c", Some("/system.slice/docker-c.scope")),
             (
                 "kubepods-burstable-podx.slice:cri:c",
-                Some("/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podx.slice/cri-c.scope"),
+                Some(
+                    "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podx.slice/cri-c.scope",
+                ),
             ),
             (":runc:c", Some("/system.slice/runc-c.scope")),
             ("-.slice::c", Some("/c.scope")),

@@ -37,7 +37,11 @@ fn expected(name: &str, line: &str) -> Vec<Expect> {
         Some((key, rest)) if key.contains(':') && rest.contains('=') => {
             let word = |word: &str| {
                 let (name, value) = word.split_once('=')?;
-                Some(Expect::Word { key: key.to_owned(), name: name.to_owned(), value: value.to_owned() })
+                Some(Expect::Word {
+                    key: key.to_owned(),
+                    name: name.to_owned(),
+                    value: value.to_owned(),
+                })
             };
             rest.split_whitespace().filter_map(word).collect()
         }

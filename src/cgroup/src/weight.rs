@@ -1,14 +1,16 @@
 //! Conversions of version 1's numbers to version 2's.
 //!
-//! cpu.shares became cpu.weight by a straight line at first; runc since 1.3.2, crun since 1.23 and youki use a curve through the defaults (1024 and 100).
-//! Which one a runtime uses depends on its version, so both results are right where a value is read back.
+//! cpu.shares became cpu.weight by a straight line at first; runc since 1.3.2, crun since 1.23 and
+//! youki use a curve through the defaults (1024 and 100). Which one a runtime uses depends on its
+//! version, so both results are right where a value is read back.
 
 /// `cpu.weight` of `cpu.shares`, by the straight line.
 pub(crate) fn linear_cpu(shares: u64) -> u64 {
     1 + (shares.clamp(2, 262_144) - 2) * 9999 / 262_142
 }
 
-/// `cpu.weight` of `cpu.shares`, by the curve: `ceil(10^((l^2 + 125 l) / 612 - 7/34))` with `l = log2(shares)`.
+/// `cpu.weight` of `cpu.shares`, by the curve: `ceil(10^((l^2 + 125 l) / 612 - 7/34))` with `l =
+/// log2(shares)`.
 pub(crate) fn curved_cpu(shares: u64) -> u64 {
     if shares <= 2 {
         return 1;
@@ -36,7 +38,8 @@ mod tests {
 
     #[test]
     fn known_points() {
-        // As read from real runtimes: 512 shares are 20 with runc 1.1 and crun 1.8, 59 with runc 1.3 and crun 1.28.
+        // As read from real runtimes: 512 shares are 20 with runc 1.1 and crun 1.8, 59 with runc
+        // 1.3 and crun 1.28.
         for (shares, linear, curved) in
             [(2, 1, 1), (512, 20, 59), (1024, 39, 100), (262_144, 10_000, 10_000), (0, 1, 1)]
         {

@@ -20,7 +20,8 @@ fn plan(mounts: &str, resources: &Value) -> Plan {
     settings(resources, &Place::of_path(&hierarchies(mounts), Path::new("/c")))
 }
 
-/// One line a setting: field, files, what is written, what is expected; then the fields that have no file.
+/// One line a setting: field, files, what is written, what is expected; then the fields that have
+/// no file.
 fn shown(mounts: &str, resources: &Value) -> Vec<String> {
     let plan = plan(mounts, resources);
     let line = |s: &nri_cgroup::Setting| {
@@ -132,7 +133,8 @@ fn pids_and_huge_pages() {
     );
     // In a hybrid a controller may be the only one of version 2.
     let hybrid = format!("{V1}{V2}");
-    let resources = json!({"hugepageLimits": [{"pageSize": "2MB", "limit": 3145728}], "pids": {"limit": 9}});
+    let resources =
+        json!({"hugepageLimits": [{"pageSize": "2MB", "limit": 3145728}], "pids": {"limit": 9}});
     assert_eq!(
         shown(&hybrid, &resources),
         [
@@ -188,7 +190,8 @@ fn unified_and_devices() {
             "unified.cgroup.kill nowhere",
         ],
     );
-    // Rules for all devices are not in the list as they were written; of several for one the last counts.
+    // Rules for all devices are not in the list as they were written; of several for one the last
+    // counts.
     check(
         json!({"devices": [
             {"allow": false, "access": "rwm"},
@@ -197,7 +200,10 @@ fn unified_and_devices() {
             {"allow": false, "type": "c", "major": 1, "minor": 5, "access": "rwm"},
             {"allow": true, "type": "b", "major": 8, "access": "m"}
         ]}),
-        &["devices /devices/c/devices.list <-  = c 1:3 rw", "devices /devices/c/devices.list <-  = b 8:* m"],
+        &[
+            "devices /devices/c/devices.list <-  = c 1:3 rw",
+            "devices /devices/c/devices.list <-  = b 8:* m",
+        ],
         &[],
     );
 }

@@ -1,7 +1,8 @@
 //! What can still be relied upon in a file that is not acceptable: which runtime it names.
 //!
-//! Containers have to be killed and deleted with a broken file too, by the runtime that made them: another one does not know them. So what is wrong elsewhere
-//! does not count here, and what cannot be read is left out.
+//! Containers have to be killed and deleted with a broken file too, by the runtime that made them:
+//! another one does not know them. So what is wrong elsewhere does not count here, and what cannot
+//! be read is left out.
 
 use crate::{NamedRuntime, RuntimeSettings};
 use std::path::PathBuf;
@@ -41,7 +42,8 @@ impl RuntimeSettings {
         if let Some(candidates) = runtime.get("candidates").and_then(Value::as_array) {
             self.candidates = candidates.iter().filter_map(path).collect();
         }
-        for (name, settings) in runtime.get("names").and_then(Value::as_table).into_iter().flatten() {
+        for (name, settings) in runtime.get("names").and_then(Value::as_table).into_iter().flatten()
+        {
             if let Some(path) = settings.get("path").and_then(path) {
                 self.names.insert(name.clone(), NamedRuntime { path });
             }
@@ -56,12 +58,17 @@ mod tests {
 
     fn check(text: &str, expected: &str) {
         assert!(Config::parse(text).is_err(), "{text}");
-        assert_eq!(RuntimeSettings::of_broken(text), Config::parse(expected).unwrap().runtime, "{text}");
+        assert_eq!(
+            RuntimeSettings::of_broken(text),
+            Config::parse(expected).unwrap().runtime,
+            "{text}"
+        );
     }
 
     #[test]
     fn what_is_wrong_elsewhere_does_not_count() {
-        let runtime = "[runtime]\npath = '/r'\ncandidates = ['a', 'b']\n[runtime.names.nri-x]\npath = '/x'\n";
+        let runtime =
+            "[runtime]\npath = '/r'\ncandidates = ['a', 'b']\n[runtime.names.nri-x]\npath = '/x'\n";
         check(&format!("colour = 1\n{runtime}"), runtime);
         check(&format!("unreachable = \n{runtime}"), runtime);
         check(&format!("{runtime}[log]\nlevel = \n"), runtime);
@@ -74,7 +81,10 @@ mod tests {
     fn what_cannot_be_read_is_left_out() {
         check("[runtime]\npath = 7\ncandidates = ['a']\n", "[runtime]\ncandidates = ['a']");
         check("[runtime]\npath = '/r'\ncolour = 1\n", "[runtime]\npath = '/r'");
-        check("[runtime]\npath = '/r\n[runtime.names.n]\npath = '/n'\n", "[runtime.names.n]\npath = '/n'");
+        check(
+            "[runtime]\npath = '/r\n[runtime.names.n]\npath = '/n'\n",
+            "[runtime.names.n]\npath = '/n'",
+        );
         check("[[runtime]]\npath = '/r'\n", "");
         check("= = =", "");
         check("[runtime\npath = '/r'\n", "");

@@ -26,11 +26,12 @@ pub fn parse_duration(text: &str) -> Result<Duration, InvalidDuration> {
         let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
         let (number, tail) = rest.split_at(digits);
         let number: f64 = number.parse().map_err(|_| invalid())?;
-        let (scale, tail) = match UNITS.iter().find_map(|(u, s)| tail.strip_prefix(u).map(|t| (*s, t))) {
-            Some(found) => found,
-            None if tail.is_empty() && digits == text.trim().len() => (1.0, tail),
-            None => (1.0, tail.strip_prefix('s').ok_or_else(invalid)?),
-        };
+        let (scale, tail) =
+            match UNITS.iter().find_map(|(u, s)| tail.strip_prefix(u).map(|t| (*s, t))) {
+                Some(found) => found,
+                None if tail.is_empty() && digits == text.trim().len() => (1.0, tail),
+                None => (1.0, tail.strip_prefix('s').ok_or_else(invalid)?),
+            };
         let part = Duration::try_from_secs_f64(number * scale).map_err(|_| invalid())?;
         total = total.checked_add(part).ok_or_else(invalid)?;
         rest = tail;
@@ -49,7 +50,9 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Duration, D
             parse_duration(s).map_err(E::custom)
         }
         fn visit_i64<E: Error>(self, n: i64) -> Result<Duration, E> {
-            u64::try_from(n).map(Duration::from_secs).map_err(|_| E::custom("a duration cannot be negative"))
+            u64::try_from(n)
+                .map(Duration::from_secs)
+                .map_err(|_| E::custom("a duration cannot be negative"))
         }
         fn visit_f64<E: Error>(self, n: f64) -> Result<Duration, E> {
             Duration::try_from_secs_f64(n).map_err(E::custom)
@@ -58,7 +61,9 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Duration, D
     d.deserialize_any(Visitor)
 }
 
-pub(crate) fn deserialize_option<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Duration>, D::Error> {
+pub(crate) fn deserialize_option<'de, D: Deserializer<'de>>(
+    d: D,
+) -> Result<Option<Duration>, D::Error> {
     #[derive(Deserialize)]
     struct Wrapped(#[serde(deserialize_with = "deserialize")] Duration);
     Ok(Some(Wrapped::deserialize(d)?.0))

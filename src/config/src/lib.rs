@@ -1,7 +1,8 @@
-//! The configuration file: its text to typed values, and the same defaults for every program that reads it.
+//! The configuration file: its text to typed values, and the same defaults for every program that
+//! reads it.
 //!
-//! Reading the file, the environment and the user namespace is the caller's; this crate only parses.
-//! Start from [`Config::parse`]. A missing file means [`Config::default`].
+//! Reading the file, the environment and the user namespace is the caller's; this crate only
+//! parses. Start from [`Config::parse`]. A missing file means [`Config::default`].
 
 #![forbid(unsafe_code)]
 
@@ -14,15 +15,18 @@ mod plugin;
 
 pub use duration::{InvalidDuration, parse_duration};
 pub use model::{
-    CdiSettings, ClassSettings, Config, ConnectionSettings, Enforce, EngineSettings, InCharge, LogSettings,
-    Mode, NamedRuntime, OptOutSettings, RuntimeSettings, Unreachable, ValidatorSettings,
+    CdiSettings, ClassSettings, Config, ConnectionSettings, Enforce, EngineSettings, InCharge,
+    LogSettings, Mode, NamedRuntime, OptOutSettings, RuntimeSettings, Unreachable,
+    ValidatorSettings,
 };
 pub use names::{CAPABILITIES, FIELD_GROUPS, RLIMITS};
 pub use places::{
-    BYPASS_ENV, BYPASS_FILE, CONFIG_ENV, CONFIG_FILE, DEFAULT_RUNTIMES, LIBEXEC_DIR, Owner, PLUGIN_DIR,
-    PLUGIN_SOCKET, RUNTIME_ENV, SEARCH_PATH, runtime_root, state_dir,
+    BYPASS_ENV, BYPASS_FILE, CONFIG_ENV, CONFIG_FILE, DEFAULT_RUNTIMES, LIBEXEC_DIR, Owner,
+    PLUGIN_DIR, PLUGIN_SOCKET, RUNTIME_ENV, SEARCH_PATH, runtime_root, state_dir,
 };
-pub use plugin::{Account, Capability, FieldGroup, Limit, OnFailure, PluginPolicy, Restart, Rlimit, User};
+pub use plugin::{
+    Account, Capability, FieldGroup, Limit, OnFailure, PluginPolicy, Restart, Rlimit, User,
+};
 
 /// Why a configuration file is not acceptable.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -40,7 +44,8 @@ impl Config {
     /// Parses the text of a configuration file.
     ///
     /// # Errors
-    /// A syntax error, a value of a wrong type, a key that does not exist, or a second policy for the same plugins, with its place.
+    /// A syntax error, a value of a wrong type, a key that does not exist, or a second policy for
+    /// the same plugins, with its place.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
         let config: Self = toml::from_str(text).map_err(|e| ConfigError::at(text, &e))?;
         for (index, policy) in config.plugin.iter().enumerate() {
@@ -55,12 +60,17 @@ impl Config {
 impl ConfigError {
     /// Only one policy can count, and nobody should have to guess which.
     fn second_policy(text: &str, index: usize, pattern: &str) -> Self {
-        let tables = text.lines().enumerate().filter(|(_, line)| line.trim_start().starts_with("[[plugin]]"));
+        let tables = text
+            .lines()
+            .enumerate()
+            .filter(|(_, line)| line.trim_start().starts_with("[[plugin]]"));
         let line = tables.map(|(line, _)| line + 1).nth(index).unwrap_or(1);
         Self {
             line,
             column: 1,
-            message: format!("there is a policy with `match = {pattern:?}` already: put both into one"),
+            message: format!(
+                "there is a policy with `match = {pattern:?}` already: put both into one"
+            ),
         }
     }
 
@@ -84,7 +94,10 @@ mod tests {
 
     #[test]
     fn errors_name_the_place() {
-        check("runtime = \n", "line 1, column 11: string values must be quoted, expected literal string");
+        check(
+            "runtime = \n",
+            "line 1, column 11: string values must be quoted, expected literal string",
+        );
         let e = Config::parse("\n  modus = 1\n").unwrap_err();
         assert_eq!((e.line, e.column), (2, 3));
         assert!(e.message.contains("unknown field `modus`"), "{e}");
@@ -136,13 +149,20 @@ mod tests {
     #[test]
     fn modes_and_who_may_opt_out_of_them() {
         let config =
-            Config::parse("mode = 'shadow'\n[opt-out]\nannotation = 'example.com/no-nri'\n").unwrap();
+            Config::parse("mode = 'shadow'\n[opt-out]\nannotation = 'example.com/no-nri'\n")
+                .unwrap();
         assert_eq!(
             (config.mode, config.opt_out.annotation.as_deref()),
             (Mode::Shadow, Some("example.com/no-nri"))
         );
-        assert_eq!((Config::default().mode, Config::default().opt_out.annotation), (Mode::Apply, None));
-        check("mode = 'dark'\n", "line 1, column 8: unknown variant `dark`, expected `apply` or `shadow`");
+        assert_eq!(
+            (Config::default().mode, Config::default().opt_out.annotation),
+            (Mode::Apply, None)
+        );
+        check(
+            "mode = 'dark'\n",
+            "line 1, column 8: unknown variant `dark`, expected `apply` or `shadow`",
+        );
     }
 
     #[test]
@@ -158,8 +178,10 @@ mod tests {
             max_plugins: 256,
         };
         assert_eq!(config.connections, expected);
-        let backoff =
-            (config.plugin_restart_backoff.as_secs(), config.plugin_restart_backoff_limit.as_secs());
+        let backoff = (
+            config.plugin_restart_backoff.as_secs(),
+            config.plugin_restart_backoff_limit.as_secs(),
+        );
         assert_eq!(backoff, (2, 60));
         let e = Config::parse("[connections]\nallow_uids = [-1]\n").unwrap_err();
         assert_eq!((e.line, e.column), (2, 15), "{e}");

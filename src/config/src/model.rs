@@ -13,7 +13,8 @@ pub struct Config {
     /// No external plugin may connect.
     #[serde(alias = "disable-connections")]
     pub disable_connections: bool,
-    /// Directory of the plugins that are launched. Default: [`crate::PLUGIN_DIR`], unless an engine's own NRI is live, whose directory that is.
+    /// Directory of the plugins that are launched. Default: [`crate::PLUGIN_DIR`], unless an
+    /// engine's own NRI is live, whose directory that is.
     #[serde(alias = "plugin-path")]
     pub plugin_path: Option<PathBuf>,
     /// Directory of their configuration drop-ins.
@@ -31,8 +32,8 @@ pub struct Config {
     /// How long it may be away at most. Who was active for as long begins anew.
     #[serde(alias = "plugin-restart-backoff-limit", deserialize_with = "duration::deserialize")]
     pub plugin_restart_backoff_limit: Duration,
-    /// A further socket for external plugins, beside `nri.sock` in the state directory; empty: none. Default: [`crate::PLUGIN_SOCKET`]
-    /// where no engine with NRI of its own is installed.
+    /// A further socket for external plugins, beside `nri.sock` in the state directory; empty:
+    /// none. Default: [`crate::PLUGIN_SOCKET`] where no engine with NRI of its own is installed.
     #[serde(alias = "socket-path")]
     pub socket_path: Option<PathBuf>,
     /// Where `nrid` keeps its sockets, locks and records. Default: see [`crate::state_dir`].
@@ -184,7 +185,8 @@ pub struct OptOutSettings {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ValidatorSettings {
-    /// Without it the others have no effect, nor has the annotation `required-plugins.noderesource.dev` of pods.
+    /// Without it the others have no effect, nor has the annotation
+    /// `required-plugins.noderesource.dev` of pods.
     pub enable: bool,
     /// Refuse OCI hooks.
     #[serde(alias = "reject-oci-hook-adjustment")]
@@ -226,7 +228,8 @@ pub struct LogSettings {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ClassSettings {
-    /// The classes, in goresctrl's format, YAML or JSON. It is read whenever a plugin names a class.
+    /// The classes, in goresctrl's format, YAML or JSON. It is read whenever a plugin names a
+    /// class.
     #[serde(alias = "config-file")]
     pub config_file: Option<PathBuf>,
 }
@@ -235,14 +238,20 @@ pub struct ClassSettings {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CdiSettings {
-    /// Directories of specification files; where two define a device, that of the later directory counts.
+    /// Directories of specification files; where two define a device, that of the later directory
+    /// counts.
     #[serde(alias = "spec-dirs")]
     pub spec_dirs: Vec<PathBuf>,
 }
 
 impl Default for ConnectionSettings {
     fn default() -> Self {
-        Self { allow_uids: Vec::new(), allow_programs: None, max_unregistered: 64, max_plugins: 256 }
+        Self {
+            allow_uids: Vec::new(),
+            allow_programs: None,
+            max_unregistered: 64,
+            max_plugins: 256,
+        }
     }
 }
 

@@ -48,7 +48,8 @@ impl Owner {
         if initial && euid == 0 {
             return Self::Host;
         }
-        // As the XDG Base Directory Specification wants it: others are ignored. The working directory is nobody's place for sockets.
+        // As the XDG Base Directory Specification wants it: others are ignored. The working
+        // directory is nobody's place for sockets.
         let runtime_dir = runtime_dir.filter(|dir| dir.is_absolute());
         let outer = if initial { None } else { outer(uid_map, euid) };
         Self::User { uid: euid, outer, runtime_dir }
@@ -82,9 +83,10 @@ fn outer(uid_map: &str, uid: u32) -> Option<u32> {
 
 /// Where a runtime of this base name keeps its containers when it is not told by `--root`.
 ///
-/// crun follows `$XDG_RUNTIME_DIR` also as root of the host (`crun: src/libcrun/status.c`); runc and youki do not
-/// (`runc: rootless_linux.go`, `youki: crates/youki/src/rootpath.rs`). For root of a user namespace runc asks `$USER`, too: "root"
-/// there, which only a namespace made by root has, is taken for a user here.
+/// crun follows `$XDG_RUNTIME_DIR` also as root of the host (`crun: src/libcrun/status.c`); runc
+/// and youki do not (`runc: rootless_linux.go`, `youki: crates/youki/src/rootpath.rs`). For root of
+/// a user namespace runc asks `$USER`, too: "root" there, which only a namespace made by root has,
+/// is taken for a user here.
 pub fn runtime_root(runtime: &str, owner: &Owner, runtime_dir: Option<&Path>) -> PathBuf {
     let name = ["crun", "youki"].into_iter().find(|n| runtime.contains(n)).unwrap_or("runc");
     let follows = name == "crun" || *owner != Owner::Host;
@@ -100,7 +102,9 @@ mod tests {
 
     #[test]
     fn root_of_a_user_namespace_is_not_the_host() {
-        let dir = |map: &str, uid, xdg: Option<&str>| state_dir(&Owner::of(map, uid, xdg.map(Into::into)));
+        let dir = |map: &str, uid, xdg: Option<&str>| {
+            state_dir(&Owner::of(map, uid, xdg.map(Into::into)))
+        };
         let host = "         0          0 4294967295\n";
         assert_eq!(dir(host, 0, Some("/run/user/0")), Path::new("/run/nri-container-runtime"));
         assert_eq!(
@@ -117,7 +121,11 @@ mod tests {
         assert_eq!(dir(host, 1000, None), Path::new("/tmp/nri-container-runtime-1000"));
         // Neither the working directory nor anything in it.
         for odd in ["", ".", "run", "../run"] {
-            assert_eq!(dir(host, 1000, Some(odd)), Path::new("/tmp/nri-container-runtime-1000"), "{odd:?}");
+            assert_eq!(
+                dir(host, 1000, Some(odd)),
+                Path::new("/tmp/nri-container-runtime-1000"),
+                "{odd:?}"
+            );
         }
     }
 

@@ -60,13 +60,15 @@ pub struct PluginPolicy {
     /// What it may not change, even if it is allowed.
     #[serde(default)]
     pub deny: Vec<FieldGroup>,
-    /// Users, beside root and that of `nrid`, who may connect as this plugin. Not for `*`: other names are free for all who may connect.
+    /// Users, beside root and that of `nrid`, who may connect as this plugin. Not for `*`: other
+    /// names are free for all who may connect.
     #[serde(default)]
     pub uids: Vec<u32>,
     /// As whom it runs, when it is launched. Default: as `nrid`.
     #[serde(default)]
     pub user: Option<User>,
-    /// The capabilities that it keeps, when it is launched. Default: those of `nrid`, as far as its user may have them.
+    /// The capabilities that it keeps, when it is launched. Default: those of `nrid`, as far as its
+    /// user may have them.
     #[serde(default)]
     pub capabilities: Option<Vec<Capability>>,
     /// Neither it nor what it runs can gain privileges.
@@ -127,7 +129,8 @@ named! {
     FieldGroup, FIELD_GROUPS, "field group", str::to_owned
 }
 named! {
-    /// A capability of the kernel, in lower case and without the prefix `cap_`: one of [`CAPABILITIES`].
+    /// A capability of the kernel, in lower case and without the prefix `cap_`: one of
+    /// [`CAPABILITIES`].
     Capability, CAPABILITIES, "capability", |name: &str| {
         let name = name.to_ascii_lowercase();
         name.strip_prefix("cap_").unwrap_or(&name).to_owned()
@@ -160,7 +163,9 @@ impl<'de> Deserialize<'de> for Limit {
             }
             fn visit_i64<E: Error>(self, n: i64) -> Result<Limit, E> {
                 let value = u64::try_from(n);
-                value.map(Limit::Value).map_err(|_| E::invalid_value(serde::de::Unexpected::Signed(n), &self))
+                value
+                    .map(Limit::Value)
+                    .map_err(|_| E::invalid_value(serde::de::Unexpected::Signed(n), &self))
             }
             fn visit_str<E: Error>(self, s: &str) -> Result<Limit, E> {
                 match s {
@@ -274,7 +279,10 @@ mod tests {
             "allow = ['mounts',\n 'mount']",
             "line 4, column 2: \"mount\" is no field group; there are annotations, args, ",
         );
-        check("deny = 'hooks'", "line 3, column 8: invalid type: string \"hooks\", expected a sequence");
+        check(
+            "deny = 'hooks'",
+            "line 3, column 8: invalid type: string \"hooks\", expected a sequence",
+        );
     }
 
     #[test]
@@ -296,28 +304,40 @@ mod tests {
             assert_eq!(user(text), Ok(User { user: expected.0, group: expected.1 }), "{text}");
         }
         for text in ["", ":", "1:", ":1", "a b", "1:2:3", "-x", "4294967295", "99999999999"] {
-            check(&format!("user = {text:?}"), &format!("line 3, column 8: {text:?} is no user, such as "));
+            check(
+                &format!("user = {text:?}"),
+                &format!("line 3, column 8: {text:?} is no user, such as "),
+            );
         }
     }
 
     #[test]
     fn capabilities() {
-        let policy_ = policy("capabilities = ['CAP_NET_ADMIN', 'sys_nice']\nno-new-privs = true").unwrap();
+        let policy_ =
+            policy("capabilities = ['CAP_NET_ADMIN', 'sys_nice']\nno-new-privs = true").unwrap();
         let names: Vec<_> = policy_.capabilities.unwrap().iter().map(|c| c.name()).collect();
         assert_eq!(names, ["net_admin", "sys_nice"]);
         assert!(policy_.no_new_privs);
         assert_eq!(policy("capabilities = []").unwrap().capabilities, Some(vec![]));
-        check("capabilities = ['ALL']", "line 3, column 17: \"ALL\" is no capability; there are chown, ");
+        check(
+            "capabilities = ['ALL']",
+            "line 3, column 17: \"ALL\" is no capability; there are chown, ",
+        );
     }
 
     #[test]
     fn limits() {
-        let limits =
-            policy("rlimits = { nofile = 1024, RLIMIT_CORE = 0, memlock = 'unlimited' }").unwrap().rlimits;
+        let limits = policy("rlimits = { nofile = 1024, RLIMIT_CORE = 0, memlock = 'unlimited' }")
+            .unwrap()
+            .rlimits;
         let limits: Vec<_> = limits.iter().map(|(name, limit)| (name.name(), *limit)).collect();
         assert_eq!(
             limits,
-            [("core", Limit::Value(0)), ("memlock", Limit::Unlimited), ("nofile", Limit::Value(1024))]
+            [
+                ("core", Limit::Value(0)),
+                ("memlock", Limit::Unlimited),
+                ("nofile", Limit::Value(1024))
+            ]
         );
         check(
             "rlimits = { files = 1 }",

@@ -1,7 +1,9 @@
 //! The client's end of a connection.
 //!
-//! Nothing here waits for ever for an `nrid` that hangs: not for a place in its queue, not for its reading. Where a client may have to wait long for an
-//! answer, while plugins are asked, one that hangs is told from one that is busy by a second connection, over which the latter says how it is.
+//! Nothing here waits for ever for an `nrid` that hangs: not for a place in its queue, not for its
+//! reading. Where a client may have to wait long for an answer, while plugins are asked, one that
+//! hangs is told from one that is busy by a second connection, over which the latter says how it
+//! is.
 
 use crate::{FrameError, Reply, Request, Versioned, frame};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
@@ -29,13 +31,15 @@ pub struct Client {
     silence: Option<Duration>,
 }
 
-/// How long it may take until a connection has a place: the kernel lets callers wait for one without an end.
+/// How long it may take until a connection has a place: the kernel lets callers wait for one
+/// without an end.
 const PLACE: Duration = Duration::from_secs(5);
 
 /// How long a process may take to end once it has closed a connection.
 const END: Duration = Duration::from_secs(1);
 
-/// How often a client that meets an `nrid` of another protocol, which is about to be replaced, connects again.
+/// How often a client that meets an `nrid` of another protocol, which is about to be replaced,
+/// connects again.
 const ATTEMPTS: u32 = 200;
 /// And how long it waits before: whoever is replaced may still accept connections for a moment.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -61,8 +65,9 @@ impl Client {
     /// Connects to a control socket.
     ///
     /// # Errors
-    /// Nobody listens there, or somebody else than root or the user that we run as. The answers decide what is run with our rights, and a
-    /// user's socket may be in `/tmp`, where anybody could have made it.
+    /// Nobody listens there, or somebody else than root or the user that we run as. The answers
+    /// decide what is run with our rights, and a user's socket may be in `/tmp`, where anybody
+    /// could have made it.
     pub fn connect(socket: &Path) -> Result<Self, ClientError> {
         Self::connect_within(socket, PLACE)
     }
@@ -78,16 +83,21 @@ impl Client {
         connect().map_err(|e| ClientError::Connect(named(e)))
     }
 
-    /// Limits the time that each request, and each answer, may take; none waits for as long as the connection lasts.
+    /// Limits the time that each request, and each answer, may take; none waits for as long as the
+    /// connection lasts.
     ///
     /// # Errors
     /// The socket refuses it.
     pub fn set_timeout(&self, timeout: Option<Duration>) -> Result<(), ClientError> {
-        let set = self.stream.set_read_timeout(timeout).and_then(|()| self.stream.set_write_timeout(timeout));
+        let set = self
+            .stream
+            .set_read_timeout(timeout)
+            .and_then(|()| self.stream.set_write_timeout(timeout));
         set.map_err(|e| FrameError::from(e).into())
     }
 
-    /// Limits the time that each answer may take, and besides how long `nrid` may give no sign of life meanwhile.
+    /// Limits the time that each answer may take, and besides how long `nrid` may give no sign of
+    /// life meanwhile.
     ///
     /// # Errors
     /// The socket refuses it.
@@ -108,17 +118,24 @@ impl Client {
         }
     }
 
-    /// As [`Client::call`], for the first request of a connection. An `nrid` of another protocol that says that it is being replaced by the installed
-    /// program has done nothing: the new one is asked, over a new connection.
+    /// As [`Client::call`], for the first request of a connection. An `nrid` of another protocol
+    /// that says that it is being replaced by the installed program has done nothing: the new one
+    /// is asked, over a new connection.
     ///
     /// # Errors
     /// As [`Client::call`].
-    pub fn first_call(&mut self, request: &Request, fds: &[BorrowedFd<'_>]) -> Result<Reply, ClientError> {
+    pub fn first_call(
+        &mut self,
+        request: &Request,
+        fds: &[BorrowedFd<'_>],
+    ) -> Result<Reply, ClientError> {
         let mut left = ATTEMPTS;
         loop {
             match self.call_once(request, fds)? {
                 Reply::OtherVersion { restarting: true, .. } if left > 0 => {}
-                Reply::OtherVersion { version, .. } => return Err(ClientError::OtherVersion(version)),
+                Reply::OtherVersion { version, .. } => {
+                    return Err(ClientError::OtherVersion(version));
+                }
                 other => return Ok(other),
             }
             left -= 1;
@@ -127,11 +144,16 @@ impl Client {
         }
     }
 
-    /// Waits until the process that listened when we connected has ended, which closes connections before its socket refuses new ones; not for long,
-    /// since it may go on: who listened may be systemd.
+    /// Waits until the process that listened when we connected has ended, which closes connections
+    /// before its socket refuses new ones; not for long, since it may go on: who listened may be
+    /// systemd.
     pub fn wait_ended(&self) {
-        let pid = getsockopt(&self.stream, PeerCredentials).ok().and_then(|peer| Pid::from_raw(peer.pid()));
-        let Some(process) = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) else { return };
+        let pid = getsockopt(&self.stream, PeerCredentials)
+            .ok()
+            .and_then(|peer| Pid::from_raw(peer.pid()));
+        let Some(process) = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) else {
+            return;
+        };
         let limit = Timespec { tv_sec: END.as_secs().cast_signed(), tv_nsec: 0 };
         let _ = retry_on_intr(|| poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&limit)));
     }
@@ -168,7 +190,8 @@ impl Client {
         Ok(reply.message)
     }
 
-    /// Waits until something comes. Half of the time of silence is for the answer, half for the sign of life.
+    /// Waits until something comes. Half of the time of silence is for the answer, half for the
+    /// sign of life.
     fn wait(&self, whole: Duration, silence: Duration) -> Result<(), ClientError> {
         let deadline = Instant::now() + whole;
         let half = silence / 2;
@@ -181,7 +204,9 @@ impl Client {
                 return Err(FrameError::Timeout.into());
             }
             let socket = self.socket()?;
-            if !is_alive(&socket, half) && !self.speaks_within(Duration::ZERO).map_err(FrameError::from)? {
+            if !is_alive(&socket, half)
+                && !self.speaks_within(Duration::ZERO).map_err(FrameError::from)?
+            {
                 return Err(ClientError::Hangs(socket, silence));
             }
         }
@@ -192,7 +217,8 @@ impl Client {
         let deadline = Instant::now() + limit;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            let left = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+            let left =
+                Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
             match poll(&mut [PollFd::new(&self.stream, PollFlags::IN)], Some(&left)) {
                 Err(Errno::INTR) => {}
                 ready => return Ok(ready? > 0),
@@ -219,14 +245,16 @@ fn reach(socket: &Path, limit: Duration) -> io::Result<UnixStream> {
     // It is the limit of `connect`, too.
     set_socket_timeout(&fd, Timeout::Send, Some(limit))?;
     match retry_on_intr(|| connect(&fd, &address)) {
-        Err(Errno::AGAIN) => {
-            Err(io::Error::new(io::ErrorKind::TimedOut, format!("no connection was taken within {limit:?}")))
-        }
+        Err(Errno::AGAIN) => Err(io::Error::new(
+            io::ErrorKind::TimedOut,
+            format!("no connection was taken within {limit:?}"),
+        )),
         connected => Ok(connected.map(|()| fd.into())?),
     }
 }
 
-/// Whether whoever listens there answers. One that is gone has closed our connection, or will: the caller notices.
+/// Whether whoever listens there answers. One that is gone has closed our connection, or will: the
+/// caller notices.
 fn is_alive(socket: &Path, limit: Duration) -> bool {
     let asked = Client::connect_within(socket, limit).and_then(|client| {
         client.set_timeout(Some(limit))?;
@@ -262,7 +290,10 @@ mod tests {
             let refused = is_ours(uid, me).unwrap_err();
             // Not an absence: nothing is started in its place.
             assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
-            assert!(refused.to_string().contains(&format!("user {uid} listens there")), "{refused}");
+            assert!(
+                refused.to_string().contains(&format!("user {uid} listens there")),
+                "{refused}"
+            );
         }
     }
 
@@ -273,7 +304,8 @@ mod tests {
             return;
         }
         let dir = tempfile::tempdir().unwrap();
-        std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+        std::fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o777))
+            .unwrap();
         let path = dir.path().join("s");
         let listen = || {
             // The user of this thread only.
@@ -298,7 +330,8 @@ mod tests {
         assert!(begin.elapsed() >= END && begin.elapsed() < END * 10);
     }
 
-    /// A listener that does this with each connection; the first is ours, others ask for a sign of life.
+    /// A listener that does this with each connection; the first is ours, others ask for a sign of
+    /// life.
     fn listener(path: &Path, serve: impl Fn(usize, UnixStream) + Send + 'static) {
         let listener = UnixListener::bind(path).unwrap();
         std::thread::spawn(move || {
@@ -325,7 +358,10 @@ mod tests {
         let hangs = dir.path().join("hangs");
         listener(&hangs, move |_, stream| kept.lock().unwrap().push(stream));
         let e = ask(&hangs, hour).unwrap_err();
-        assert!(matches!(&e, ClientError::Hangs(path, limit) if *path == hangs && *limit == silence), "{e}");
+        assert!(
+            matches!(&e, ClientError::Hangs(path, limit) if *path == hangs && *limit == silence),
+            "{e}"
+        );
 
         // It answers after the third sign of life: a plugin took its time.
         let busy = dir.path().join("busy");

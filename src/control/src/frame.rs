@@ -1,8 +1,8 @@
 //! Frames: a 4-byte big-endian length, then that many bytes; descriptors travel with the length.
 
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
-    SendFlags, recvmsg, sendmsg,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 use std::{
     io::{self, IoSlice, IoSliceMut, Read, Write},
@@ -45,9 +45,9 @@ impl From<io::Error> for FrameError {
     fn from(e: io::Error) -> Self {
         match e.kind() {
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Self::Timeout,
-            io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => {
-                Self::Closed
-            }
+            io::ErrorKind::UnexpectedEof
+            | io::ErrorKind::BrokenPipe
+            | io::ErrorKind::ConnectionReset => Self::Closed,
             _ => Self::Io(e),
         }
     }
@@ -65,7 +65,10 @@ pub fn send(stream: &UnixStream, payload: &[u8], fds: &[BorrowedFd<'_>]) -> Resu
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     if !fds.is_empty() && !ancillary.push(SendAncillaryMessage::ScmRights(fds)) {
-        return Err(FrameError::Io(io::Error::new(io::ErrorKind::InvalidInput, "too many descriptors")));
+        return Err(FrameError::Io(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "too many descriptors",
+        )));
     }
     let sent = loop {
         match sendmsg(
@@ -78,7 +81,8 @@ pub fn send(stream: &UnixStream, payload: &[u8], fds: &[BorrowedFd<'_>]) -> Resu
             other => break other.map_err(io::Error::from)?,
         }
     };
-    // A blocking socket takes all of it but for a signal in between; the descriptors went with the first byte.
+    // A blocking socket takes all of it but for a signal in between; the descriptors went with the
+    // first byte.
     let mut stream = stream;
     if sent < length.len() {
         stream.write_all(&length[sent..])?;
@@ -92,7 +96,8 @@ pub fn send(stream: &UnixStream, payload: &[u8], fds: &[BorrowedFd<'_>]) -> Resu
 /// Receives one frame and the descriptors that came with it (close-on-exec).
 ///
 /// # Errors
-/// A closed connection, a frame that is too large, a socket that fails or (with a timeout set on it) is silent.
+/// A closed connection, a frame that is too large, a socket that fails or (with a timeout set on
+/// it) is silent.
 pub fn receive(stream: &UnixStream) -> Result<(Vec<u8>, Vec<OwnedFd>), FrameError> {
     let mut length = [0; 4];
     let mut fds = Vec::new();

@@ -1,8 +1,10 @@
 //! Reaching `nrid`, and starting it on first use: exactly once, however many processes race.
 //!
-//! A starter holds `start.lock` while it starts `nrid` and waits for it to be ready; the others wait for the lock and then find it running. Who waits, for
-//! whatever, waits no longer than the launcher's timeout: where `nrid` hangs, a queue of starters does not take turns in waiting for it.
-//! What makes the new process independent of its starter (session, descriptors, cgroup) is `nrid --background`'s own work.
+//! A starter holds `start.lock` while it starts `nrid` and waits for it to be ready; the others
+//! wait for the lock and then find it running. Who waits, for whatever, waits no longer than the
+//! launcher's timeout: where `nrid` hangs, a queue of starters does not take turns in waiting for
+//! it. What makes the new process independent of its starter (session, descriptors, cgroup) is
+//! `nrid --background`'s own work.
 
 use crate::{CONTROL_SOCKET, Client, ClientError, START_LOCK};
 use rustix::{
@@ -18,7 +20,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The line that `nrid --background` writes to its stdout when it is ready; anything else is the reason why it is not.
+/// The line that `nrid --background` writes to its stdout when it is ready; anything else is the
+/// reason why it is not.
 pub const READY: &str = "ready";
 
 /// The longest line, in bytes.
@@ -106,14 +109,15 @@ impl Launcher {
         )
         .map_err(|e| in_dir(e.into()))?;
         let mut locked = Ok(());
-        let taken =
-            until(deadline, || match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+        let taken = until(deadline, || {
+            match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
                 Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => false,
                 result => {
                     locked = result;
                     true
                 }
-            });
+            }
+        });
         locked.map_err(|e| in_dir(e.into()))?;
         if !taken {
             return Err(LaunchError::Timeout(self.timeout));
@@ -126,7 +130,9 @@ impl Launcher {
         // One whose starter was killed may have been faster than ours: whichever answers will do.
         let started = self.spawn_and_wait(deadline);
         match self.connect() {
-            Err(ClientError::Connect(e)) if absent(&e) => started.and(Err(ClientError::Connect(e).into())),
+            Err(ClientError::Connect(e)) if absent(&e) => {
+                started.and(Err(ClientError::Connect(e).into()))
+            }
             other => Ok(other?),
         }
     }
@@ -148,8 +154,12 @@ impl Launcher {
             .spawn()
             .map_err(|e| LaunchError::Spawn(program.clone(), e))?;
         let answer = child.stdout.take().map(|pipe| read_line(pipe, deadline));
-        // The process that we started only starts the one that stays; it is gone by now or will be soon.
-        reap(&mut child, if matches!(answer, Some(Ok(Some(_)))) { deadline } else { Instant::now() });
+        // The process that we started only starts the one that stays; it is gone by now or will be
+        // soon.
+        reap(
+            &mut child,
+            if matches!(answer, Some(Ok(Some(_)))) { deadline } else { Instant::now() },
+        );
         match answer {
             Some(Ok(Some(line))) => {
                 if line == READY {
@@ -208,7 +218,10 @@ fn make_private_dir(dir: &Path) -> io::Result<()> {
 }
 
 /// The first line that comes through `pipe`; `None` if it takes too long.
-fn read_line(mut pipe: impl Read + std::os::fd::AsFd, deadline: Instant) -> io::Result<Option<String>> {
+fn read_line(
+    mut pipe: impl Read + std::os::fd::AsFd,
+    deadline: Instant,
+) -> io::Result<Option<String>> {
     let mut line = Vec::new();
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
@@ -230,7 +243,11 @@ fn read_line(mut pipe: impl Read + std::os::fd::AsFd, deadline: Instant) -> io::
         }
         if n == 0 {
             let said = String::from_utf8_lossy(&line).into_owned();
-            return Ok(Some(if said.is_empty() { "it ended without a word".to_owned() } else { said }));
+            return Ok(Some(if said.is_empty() {
+                "it ended without a word".to_owned()
+            } else {
+                said
+            }));
         }
     }
 }
@@ -245,7 +262,8 @@ mod tests {
         let program = dir.join("nrid");
         fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-        let launcher = Launcher { program: Some(program), state_dir: dir.join("s"), config: None, timeout };
+        let launcher =
+            Launcher { program: Some(program), state_dir: dir.join("s"), config: None, timeout };
         let begin = Instant::now();
         (launcher.connect_or_start().unwrap_err(), begin.elapsed())
     }

@@ -1,6 +1,8 @@
-//! The file that tells the wrapper's `exec` what a container's process got beyond its engine's document.
+//! The file that tells the wrapper's `exec` what a container's process got beyond its engine's
+//! document.
 //!
-//! It is read without asking `nrid`: an `exec` carries no event, and most containers have no such file.
+//! It is read without asking `nrid`: an `exec` carries no event, and most containers have no such
+//! file.
 
 use crate::OsText;
 use serde::{Deserialize, Serialize};
@@ -38,8 +40,8 @@ pub struct ExecChanges {
     pub rlimits: Vec<ExecRlimit>,
 }
 
-/// A variable that differs from the engine's document. It is changed where the `exec` has what the engine's document had (or nothing,
-/// as that); a value that was given to the `exec` itself stays.
+/// A variable that differs from the engine's document. It is changed where the `exec` has what the
+/// engine's document had (or nothing, as that); a value that was given to the `exec` itself stays.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExecVariable {
     /// Its name.
@@ -74,8 +76,9 @@ impl ExecChanges {
     }
 }
 
-/// A name for an id that is too long to be one: its beginning, what no runtime has in its ids, and a digest (FNV-1a). Whoever chooses ids could change the markers themselves, so
-/// that nobody gains by two of the same digest.
+/// A name for an id that is too long to be one: its beginning, what no runtime has in its ids, and
+/// a digest (FNV-1a). Whoever chooses ids could change the markers themselves, so that nobody gains
+/// by two of the same digest.
 fn shortened(id: &str) -> String {
     let cut = (0..=200).rev().find(|at| id.is_char_boundary(*at)).unwrap_or(0);
     let digest = id.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {

@@ -1,5 +1,5 @@
-//! What is said. A message is a JSON object; fields that the other end does not know are ignored, so that a field may be added
-//! without a new [`PROTOCOL`]; anything else that changes raises it.
+//! What is said. A message is a JSON object; fields that the other end does not know are ignored,
+//! so that a field may be added without a new [`PROTOCOL`]; anything else that changes raises it.
 
 use crate::OsText;
 use serde::{Deserialize, Serialize};
@@ -26,14 +26,16 @@ impl<T> Versioned<T> {
     }
 }
 
-/// What a client asks. [`Request::Stop`], [`Request::Restart`] and the answer [`Reply::Done`] are the same in all protocols: they are how one release gets
-/// rid of another.
+/// What a client asks. [`Request::Stop`], [`Request::Restart`] and the answer [`Reply::Done`] are
+/// the same in all protocols: they are how one release gets rid of another.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Request {
-    /// A wrapper is about to run a verb. One descriptor, the bundle directory, where there is one. Answers: proceed, bypass, refused.
+    /// A wrapper is about to run a verb. One descriptor, the bundle directory, where there is one.
+    /// Answers: proceed, bypass, refused.
     Begin(Box<Begin>),
-    /// On the same connection: the verb is over. Answer: done, or refused (the verb is to be reported as failed).
+    /// On the same connection: the verb is over. Answer: done, or refused (the verb is to be
+    /// reported as failed).
     Finished(Finished),
     /// An OCI hook runs. Answers: done, refused.
     Hook(Box<Hook>),
@@ -46,10 +48,12 @@ pub enum Request {
     },
     /// End cleanly. Answer: done, then the connection stays open until the process is gone.
     Stop,
-    /// Read the configuration anew, and look into the plugin directory. Answer: reloaded, or refused (the configuration is wrong, and the one of before holds).
+    /// Read the configuration anew, and look into the plugin directory. Answer: reloaded, or
+    /// refused (the configuration is wrong, and the one of before holds).
     Reload,
-    /// End cleanly and go on as the program that is installed now, in the same process and with the same sockets. Answer: done, then the connection stays open
-    /// until the other program takes over; or refused (there is none, or it does not run, and nothing has changed).
+    /// End cleanly and go on as the program that is installed now, in the same process and with the
+    /// same sockets. Answer: done, then the connection stays open until the other program takes
+    /// over; or refused (there is none, or it does not run, and nothing has changed).
     Restart {
         /// The program; none: the one of the path that this `nrid` was started from.
         #[serde(default)]
@@ -82,7 +86,8 @@ pub enum Reply {
     OtherVersion {
         /// Program version of this `nrid`.
         version: String,
-        /// It is about to be replaced by the program that is installed now: whoever connects again is answered by that.
+        /// It is about to be replaced by the program that is installed now: whoever connects again
+        /// is answered by that.
         #[serde(default)]
         restarting: bool,
     },

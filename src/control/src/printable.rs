@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
-/// The text as one line in which nothing starts a new one or is acted upon by a terminal: line feeds become `; `, other control characters and those that
-/// change the direction of what follows `\u{fffd}`. Tabs stay.
+/// The text as one line in which nothing starts a new one or is acted upon by a terminal: line
+/// feeds become `; `, other control characters and those that change the direction of what follows
+/// `\u{fffd}`. Tabs stay.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(is_active) {
         return Cow::Borrowed(text);
@@ -21,7 +22,8 @@ pub fn printable(text: &str) -> Cow<'_, str> {
 
 fn is_active(c: char) -> bool {
     let separates = matches!(c, '\u{2028}' | '\u{2029}');
-    let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let turns =
+        matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     (c.is_control() && c != '\t') || separates || turns
 }
 

@@ -2,15 +2,20 @@
 
 use std::path::{Component, Path, PathBuf};
 
-/// `root` with links resolved as far as it exists. The first container after a boot comes before its root does, and all that follow must
-/// find it: a root `/var/run/x` is `/run/x` from the beginning.
+/// `root` with links resolved as far as it exists. The first container after a boot comes before
+/// its root does, and all that follow must find it: a root `/var/run/x` is `/run/x` from the
+/// beginning.
 pub fn resolved_root(root: &Path) -> PathBuf {
     for existing in root.ancestors() {
         if let Ok(resolved) = std::fs::canonicalize(existing) {
-            let missing: Vec<_> = root.strip_prefix(existing).iter().flat_map(|m| m.components()).collect();
+            let missing: Vec<_> =
+                root.strip_prefix(existing).iter().flat_map(|m| m.components()).collect();
             // What is not there has no parent either.
             let plain = missing.iter().all(|c| matches!(c, Component::Normal(_)));
-            let whole = [Component::RootDir].into_iter().chain(resolved.components().skip(1)).chain(missing);
+            let whole = [Component::RootDir]
+                .into_iter()
+                .chain(resolved.components().skip(1))
+                .chain(missing);
             return if plain { whole.collect() } else { root.to_owned() };
         }
     }
@@ -36,8 +41,14 @@ mod tests {
             );
         }
         std::fs::create_dir_all(real.join("run/a/b")).unwrap();
-        assert_eq!(resolved_root(&real.join("link/a/b/")).as_os_str(), real.join("run/a/b").as_os_str());
+        assert_eq!(
+            resolved_root(&real.join("link/a/b/")).as_os_str(),
+            real.join("run/a/b").as_os_str()
+        );
         assert_eq!(resolved_root(&real.join("none/../link")), real.join("none/../link"));
-        assert_eq!(resolved_root(Path::new("relative-and-absent")), Path::new("relative-and-absent"));
+        assert_eq!(
+            resolved_root(Path::new("relative-and-absent")),
+            Path::new("relative-and-absent")
+        );
     }
 }

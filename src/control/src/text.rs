@@ -1,4 +1,5 @@
-//! Arguments, paths and variables in JSON: text where they are UTF-8, and without loss where they are not.
+//! Arguments, paths and variables in JSON: text where they are UTF-8, and without loss where they
+//! are not.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use std::{
@@ -71,7 +72,9 @@ mod tests {
 
     #[test]
     fn any_bytes_survive() {
-        for bytes in [&b"plain"[..], b"", "\u{fc}ml".as_bytes(), b"\xff\xfe", b"new\nline \"quote\""] {
+        for bytes in
+            [&b"plain"[..], b"", "\u{fc}ml".as_bytes(), b"\xff\xfe", b"new\nline \"quote\""]
+        {
             let text = OsText(OsString::from_vec(bytes.to_vec()));
             let json = serde_json::to_string(&text).unwrap();
             assert_eq!(serde_json::from_str::<OsText>(&json).unwrap(), text, "{json}");

@@ -1,10 +1,12 @@
-//! Break-glass, as wrappers see it. The variable is in the environment of engines, which is not for us to read.
+//! Break-glass, as wrappers see it. The variable is in the environment of engines, which is not for
+//! us to read.
 
 use nri_config::BYPASS_FILE;
 use nri_trust::{Owners, Untrusted};
 use std::path::Path;
 
-/// The file that takes NRI out of service: `None` where it is not there, the reason where it does not count.
+/// The file that takes NRI out of service: `None` where it is not there, the reason where it does
+/// not count.
 pub(crate) fn file() -> Option<Result<(), Untrusted>> {
     let file = Path::new(BYPASS_FILE);
     file.exists().then(|| Owners::of_this_process().check(file))
@@ -35,7 +37,9 @@ mod tests {
         let told = not_relied_upon(&format!("{BYPASS_FILE} is writable by everybody"));
         assert_eq!(
             told,
-            format!("{BYPASS_FILE} exists and is not relied upon, since it is writable by everybody")
+            format!(
+                "{BYPASS_FILE} exists and is not relied upon, since it is writable by everybody"
+            )
         );
         let told = not_relied_upon("/etc is writable by everybody");
         assert_eq!(

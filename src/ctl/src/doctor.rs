@@ -1,9 +1,12 @@
-//! `nrictl doctor`: whether this installation can work, which socket is whose, and who is in charge of which engine's containers.
+//! `nrictl doctor`: whether this installation can work, which socket is whose, and who is in charge
+//! of which engine's containers.
 
 mod running;
 
 use crate::{bypass, output::output, place::Place};
-use nri_config::{Config, DEFAULT_RUNTIMES, InCharge, LIBEXEC_DIR, PLUGIN_DIR, PLUGIN_SOCKET, SEARCH_PATH};
+use nri_config::{
+    Config, DEFAULT_RUNTIMES, InCharge, LIBEXEC_DIR, PLUGIN_DIR, PLUGIN_SOCKET, SEARCH_PATH,
+};
 use nri_control::Status;
 use nri_host::{NriState, RunningEngine, describe, listener, running_engines};
 use serde::Serialize;
@@ -69,7 +72,11 @@ impl Report {
     pub(crate) fn print(&self, json: bool) -> io::Result<()> {
         let mut out = output();
         if json {
-            return writeln!(out, "{}", serde_json::json!({"ok": !self.has_problem(), "findings": self.0}));
+            return writeln!(
+                out,
+                "{}",
+                serde_json::json!({"ok": !self.has_problem(), "findings": self.0})
+            );
         }
         for finding in &self.0 {
             let mark = match finding.level {
@@ -77,7 +84,12 @@ impl Report {
                 Level::Note => "note",
                 Level::Problem => "PROBLEM",
             };
-            writeln!(out, "{mark:<8}{:<15}{}", finding.about, nri_control::printable(&finding.text))?;
+            writeln!(
+                out,
+                "{mark:<8}{:<15}{}",
+                finding.about,
+                nri_control::printable(&finding.text)
+            )?;
             if let Some(advice) = &finding.advice {
                 writeln!(out, "{:<23}{advice}", "")?;
             }
@@ -86,7 +98,8 @@ impl Report {
     }
 }
 
-/// Looks at everything. `status`: what nrid says, if it runs; `failed`: why it runs and says nothing.
+/// Looks at everything. `status`: what nrid says, if it runs; `failed`: why it runs and says
+/// nothing.
 pub(crate) fn examine(place: &Place, status: Option<&Status>, failed: Option<&str>) -> Report {
     let mut report = Report::default();
     configuration(&mut report, place);
@@ -118,7 +131,10 @@ fn configuration(report: &mut Report, place: &Place) {
         report.advise("Containers fail to be created until it is mended, and nrid does not start.");
         return;
     }
-    let from = place.file.as_ref().map_or_else(|| "none: defaults".to_owned(), |f| f.display().to_string());
+    let from = place
+        .file
+        .as_ref()
+        .map_or_else(|| "none: defaults".to_owned(), |f| f.display().to_string());
     report.add(Level::Ok, "configuration", from);
     if place.config.disable {
         report.add(
@@ -132,12 +148,20 @@ fn configuration(report: &mut Report, place: &Place) {
 fn programs(report: &mut Report, place: &Place) {
     match &place.launcher.program {
         Some(program) => report.add(Level::Ok, "nrid", program.display().to_string()),
-        None => report.add(Level::Problem, "nrid", "the program is not found: no container can be created"),
+        None => report.add(
+            Level::Problem,
+            "nrid",
+            "the program is not found: no container can be created",
+        ),
     };
     let beside = place.launcher.program.as_deref().and_then(Path::parent);
     let dirs = beside.into_iter().chain([Path::new(LIBEXEC_DIR)]);
     if !dirs.map(|dir| dir.join("nri-oci-hook")).any(|file| file.is_file()) {
-        report.add(Level::Problem, "nri-oci-hook", format!("it is neither beside nrid nor in {LIBEXEC_DIR}"));
+        report.add(
+            Level::Problem,
+            "nri-oci-hook",
+            format!("it is neither beside nrid nor in {LIBEXEC_DIR}"),
+        );
         report
             .advise("Without it plugins do not hear of containers that are made by `run`, as BuildKit does.");
     }
@@ -146,7 +170,9 @@ fn programs(report: &mut Report, place: &Place) {
     for path in named {
         match find(path) {
             Some(found) => report.add(Level::Ok, "runtime", found.display().to_string()),
-            None => report.add(Level::Problem, "runtime", format!("{} is not found", path.display())),
+            None => {
+                report.add(Level::Problem, "runtime", format!("{} is not found", path.display()))
+            }
         };
     }
     if settings.path.is_none() {
@@ -155,9 +181,11 @@ fn programs(report: &mut Report, place: &Place) {
             given => given.to_vec(),
         };
         match candidates.iter().find_map(|c| find(c)) {
-            Some(found) => {
-                report.add(Level::Ok, "runtime", format!("{}, the first of the candidates", found.display()))
-            }
+            Some(found) => report.add(
+                Level::Ok,
+                "runtime",
+                format!("{}, the first of the candidates", found.display()),
+            ),
             None => report.add(Level::Problem, "runtime", "none of the candidates is found"),
         };
     }
@@ -181,8 +209,9 @@ fn sockets(report: &mut Report, place: &Place, status: Option<&Status>, engines:
             paths.push(socket.clone());
         }
     }
-    let listed =
-        |path: &Path| status.is_some_and(|s| s.sockets.iter().any(|l| l.0.as_os_str() == path.as_os_str()));
+    let listed = |path: &Path| {
+        status.is_some_and(|s| s.sockets.iter().any(|l| l.0.as_os_str() == path.as_os_str()))
+    };
     let mut seen: Vec<PathBuf> = Vec::new();
     for path in paths {
         // `/var/run` is a link, and one socket is one line.
@@ -216,7 +245,8 @@ fn socket(
         }
         Some(pid) => {
             let whose = engines.iter().find(|e| e.pid == pid);
-            let name = whose.map_or_else(|| describe(pid), |e| format!("{} (process {pid})", e.name));
+            let name =
+                whose.map_or_else(|| describe(pid), |e| format!("{} (process {pid})", e.name));
             report.add(
                 if listed { Level::Problem } else { Level::Note },
                 "socket",
@@ -230,7 +260,9 @@ fn socket(
             report.add(
                 Level::Problem,
                 "socket",
-                format!("{shown}: was ours, and somebody removed it (containerd does so when it starts)"),
+                format!(
+                    "{shown}: was ours, and somebody removed it (containerd does so when it starts)"
+                ),
             );
             report.advise("`nrictl stop`, then `nrictl start`; or let plugins use our own socket.");
         }
@@ -247,7 +279,9 @@ fn plugins(report: &mut Report, place: &Place, status: Option<&Status>, engines:
     let ours = status.is_some_and(|s| s.plugin_dir.is_some());
     let dir = place.config.plugin_path.clone().unwrap_or_else(|| PLUGIN_DIR.into());
     let launches = |engine: &&RunningEngine| match &engine.nri {
-        NriState::On { plugin_path, .. } => plugin_path.as_deref().unwrap_or(Path::new(PLUGIN_DIR)) == dir,
+        NriState::On { plugin_path, .. } => {
+            plugin_path.as_deref().unwrap_or(Path::new(PLUGIN_DIR)) == dir
+        }
         NriState::Off => false,
     };
     match engines.iter().find(launches) {
@@ -319,14 +353,20 @@ fn in_charge(report: &mut Report, config: &Config, engine: &RunningEngine) {
             );
         }
         (_, false) => {
-            report.add(Level::Ok, "in charge", format!("{who}: we are, for what it runs through us"));
+            report.add(
+                Level::Ok,
+                "in charge",
+                format!("{who}: we are, for what it runs through us"),
+            );
         }
     }
     if setting == InCharge::Engine && !on {
         report.add(
             Level::Problem,
             "in charge",
-            format!("{who}: nobody, since its own NRI is off and [engines] leaves its {kind} to it"),
+            format!(
+                "{who}: nobody, since its own NRI is off and [engines] leaves its {kind} to it"
+            ),
         );
     }
 }

@@ -19,7 +19,8 @@ const STOP_PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long a reload may take: plugins end, others are launched, and requests are finished before.
 const RELOAD_PATIENCE: Duration = Duration::from_secs(120);
-/// How long each half of a restart may take: the end of what is under way and of plugins; the start of the next.
+/// How long each half of a restart may take: the end of what is under way and of plugins; the start
+/// of the next.
 const RESTART_PATIENCE: Duration = Duration::from_secs(60);
 /// How long an answer may take. One that is stopped gives none.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(10);
@@ -44,33 +45,39 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Start nrid if it does not run. Wrappers do so by themselves; external plugins need it before.
+    /// Start nrid if it does not run. Wrappers do so by themselves; external plugins need it
+    /// before.
     Start,
     /// End nrid cleanly, its launched plugins with it. Containers and external plugins go on.
     Stop,
-    /// Have nrid read its configuration anew, and launch, relaunch and end plugins as it and the plugin directory say now. Other plugins and all containers stay
-    /// as they are. A wrong configuration changes nothing. Exit code 3 if nrid does not run, 4 if a plugin could not be launched.
+    /// Have nrid read its configuration anew, and launch, relaunch and end plugins as it and the
+    /// plugin directory say now. Other plugins and all containers stay as they are. A wrong
+    /// configuration changes nothing. Exit code 3 if nrid does not run, 4 if a plugin could not be
+    /// launched.
     Reload {
         /// For programs.
         #[arg(long)]
         json: bool,
     },
-    /// Put the installed nrid in the place of the one that runs, in the same process: what is under way is finished, callers wait, records and containers stay.
-    /// Launched plugins are launched anew, others have to connect again. If it cannot be run, the one that runs goes on. Starts nrid if it does not run.
+    /// Put the installed nrid in the place of the one that runs, in the same process: what is under
+    /// way is finished, callers wait, records and containers stay. Launched plugins are launched
+    /// anew, others have to connect again. If it cannot be run, the one that runs goes on. Starts
+    /// nrid if it does not run.
     Restart,
-    /// Look whether this installation can work, which plugin socket is whose, and who is in charge of which engine's containers. Exit code 4
-    /// if there is a problem.
+    /// Look whether this installation can work, which plugin socket is whose, and who is in charge
+    /// of which engine's containers. Exit code 4 if there is a problem.
     Doctor {
         /// For programs.
         #[arg(long)]
         json: bool,
     },
-    /// Put the wrapper into an engine's configuration. What was there stays, and `uninstall` brings it back.
+    /// Put the wrapper into an engine's configuration. What was there stays, and `uninstall` brings
+    /// it back.
     Install(install::Install),
     /// Take the wrapper out of an engine's configuration.
     Uninstall(install::Uninstall),
-    /// Compare what containers are to have with what their control groups hold, file by file, and say who set it. Exit code 3 if nrid does not
-    /// run, 4 if something is not in force.
+    /// Compare what containers are to have with what their control groups hold, file by file, and
+    /// say who set it. Exit code 3 if nrid does not run, 4 if something is not in force.
     Verify {
         /// Ids of containers, or beginnings of them. Without any: all that have a process.
         ids: Vec<String>,
@@ -116,7 +123,10 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             // Nowhere else to tell.
-            let _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("nrictl: {error}\n"));
+            let _ = std::io::Write::write_fmt(
+                &mut std::io::stderr(),
+                format_args!("nrictl: {error}\n"),
+            );
             match error {
                 CtlError::Install(error) => error.code(),
                 CtlError::NotRunning(_) => ExitCode::from(3),
@@ -135,9 +145,10 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
         Command::Install(install) => {
             install.run(arguments.config.as_deref()).map(|()| ExitCode::SUCCESS).map_err(Into::into)
         }
-        Command::Uninstall(uninstall) => {
-            uninstall.run(arguments.config.as_deref()).map(|()| ExitCode::SUCCESS).map_err(Into::into)
-        }
+        Command::Uninstall(uninstall) => uninstall
+            .run(arguments.config.as_deref())
+            .map(|()| ExitCode::SUCCESS)
+            .map_err(Into::into),
         Command::Verify { ids, json } => {
             let place = place.warned();
             let Some(client) = connect(&place)? else {
@@ -224,7 +235,8 @@ fn restart(place: &Place) -> Result<ExitCode, CtlError> {
 fn doctor(place: &Place, json: bool) -> Result<ExitCode, CtlError> {
     let asked = connect(place).and_then(|client| client.as_ref().map(ask_status).transpose());
     // Whatever is wrong with the one that runs, the rest is to be looked at.
-    let (status, failed) = asked.map_or_else(|e| (None, Some(e.to_string())), |status| (status, None));
+    let (status, failed) =
+        asked.map_or_else(|e| (None, Some(e.to_string())), |status| (status, None));
     let report = doctor::examine(place, status.as_deref(), failed.as_deref());
     report.print(json)?;
     Ok(if report.has_problem() { ExitCode::from(4) } else { ExitCode::SUCCESS })
@@ -238,7 +250,9 @@ fn connect(place: &Place) -> Result<Option<Client>, CtlError> {
             client.set_timeout(Some(ANSWER_PATIENCE))?;
             Ok(Some(client))
         }
-        Err(ClientError::Connect(e)) if matches!(e.kind(), NotFound | ConnectionRefused) => Ok(None),
+        Err(ClientError::Connect(e)) if matches!(e.kind(), NotFound | ConnectionRefused) => {
+            Ok(None)
+        }
         Err(e) => Err(e.into()),
     }
 }
@@ -250,7 +264,9 @@ fn start(place: &Place) -> Result<ExitCode, CtlError> {
         left -= 1;
         match ask_status(&place.launcher.connect_or_start()?) {
             Ok(_) => return Ok(ExitCode::SUCCESS),
-            Err(CtlError::Client(ClientError::Frame(_))) if left > 0 => std::thread::sleep(START_PAUSE),
+            Err(CtlError::Client(ClientError::Frame(_))) if left > 0 => {
+                std::thread::sleep(START_PAUSE)
+            }
             Err(error) => return Err(error),
         }
     }

@@ -1,4 +1,5 @@
-//! Standard output, whose reader may have heard enough: `nrictl status | head` ends in silence, with the exit code that it has without.
+//! Standard output, whose reader may have heard enough: `nrictl status | head` ends in silence,
+//! with the exit code that it has without.
 
 use std::io::{self, ErrorKind, StdoutLock, Write};
 

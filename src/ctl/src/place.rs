@@ -1,4 +1,5 @@
-//! Which `nrid` is meant: from the command line, the environment and the configuration, as `nrid` itself does.
+//! Which `nrid` is meant: from the command line, the environment and the configuration, as `nrid`
+//! itself does.
 
 use nri_config::{CONFIG_ENV, CONFIG_FILE, Config, ConfigError, LIBEXEC_DIR, Owner, state_dir};
 use nri_control::Launcher;
@@ -20,7 +21,8 @@ pub(crate) struct Place {
     pub(crate) file: Option<PathBuf>,
     /// SHA-256 of the file, in hexadecimal.
     pub(crate) digest: Option<String>,
-    /// What is wrong with the file. What is here then does not depend on it, but for the state directory, if it could be read.
+    /// What is wrong with the file. What is here then does not depend on it, but for the state
+    /// directory, if it could be read.
     pub(crate) problem: Option<PlaceError>,
 }
 
@@ -39,9 +41,11 @@ pub(crate) enum PlaceError {
 }
 
 impl Place {
-    /// Reads the configuration, if the command line does not say everything. A file that is wrong is a problem beside a place that is known without it.
+    /// Reads the configuration, if the command line does not say everything. A file that is wrong
+    /// is a problem beside a place that is known without it.
     pub(crate) fn find(named: Option<&Path>, state: Option<&Path>) -> Self {
-        let by_environment = std::env::var_os(CONFIG_ENV).filter(|v| !v.is_empty()).map(PathBuf::from);
+        let by_environment =
+            std::env::var_os(CONFIG_ENV).filter(|v| !v.is_empty()).map(PathBuf::from);
         let named = named.map(Path::to_owned).or(by_environment);
         // nrid is elsewhere.
         let named = named.map(|path| std::path::absolute(&path).unwrap_or(path));
@@ -120,7 +124,8 @@ fn find_nrid() -> Option<PathBuf> {
     let absolute = std::env::split_paths(&path).filter(|dir| dir.is_absolute());
     let dirs = beside.into_iter().chain([LIBEXEC_DIR.into()]).chain(absolute);
     // As wrappers look for it.
-    let can_run =
-        |file: &PathBuf| file.is_file() && rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok();
+    let can_run = |file: &PathBuf| {
+        file.is_file() && rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok()
+    };
     dirs.map(|dir| dir.join("nrid")).find(can_run)
 }

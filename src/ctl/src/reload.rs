@@ -15,8 +15,10 @@ pub(crate) fn print(reloaded: &Reloaded, json: bool) -> io::Result<bool> {
         writeln!(out, "{}", serde_json::json!({"reloaded": fine, "result": reloaded}))?;
         return Ok(fine);
     }
-    let config =
-        reloaded.config.as_ref().map_or("none: defaults".into(), |c| c.0.to_string_lossy().into_owned());
+    let config = reloaded
+        .config
+        .as_ref()
+        .map_or("none: defaults".into(), |c| c.0.to_string_lossy().into_owned());
     let changed = if reloaded.changed { "changed" } else { "as before" };
     writeln!(out, "configuration    {} ({changed})", printable(&config))?;
     for plugin in &reloaded.plugins {

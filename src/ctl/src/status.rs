@@ -13,7 +13,9 @@ pub(crate) fn print(place: &Place, status: Option<&Status>, json: bool) -> io::R
     let bypassed = matches!(bypass::file(), Some(Ok(())));
     if json {
         let value = match status {
-            Some(status) => serde_json::json!({"running": true, "bypass": bypassed, "status": status}),
+            Some(status) => {
+                serde_json::json!({"running": true, "bypass": bypassed, "status": status})
+            }
             None => serde_json::json!({"running": false, "bypass": bypassed}),
         };
         return writeln!(out, "{value}");
@@ -26,11 +28,16 @@ pub(crate) fn print(place: &Place, status: Option<&Status>, json: bool) -> io::R
     };
     writeln!(out, "nrid {} (pid {}, up {})", status.version, status.pid, duration(status.uptime))?;
     writeln!(out, "state directory  {}", place.launcher.state_dir.display())?;
-    let config =
-        status.config.as_ref().map_or("none: defaults".into(), |c| c.0.to_string_lossy().into_owned());
+    let config = status
+        .config
+        .as_ref()
+        .map_or("none: defaults".into(), |c| c.0.to_string_lossy().into_owned());
     writeln!(out, "configuration    {config}")?;
     if status.mode == "shadow" {
-        writeln!(out, "mode             shadow: plugins are asked, and nothing of it reaches containers")?;
+        writeln!(
+            out,
+            "mode             shadow: plugins are asked, and nothing of it reaches containers"
+        )?;
     }
     for socket in &status.sockets {
         writeln!(out, "plugin socket    {}", socket.0.to_string_lossy())?;
@@ -43,7 +50,11 @@ pub(crate) fn print(place: &Place, status: Option<&Status>, json: bool) -> io::R
     plugins(&mut out, status)?;
     for due in &status.due {
         let (name, why) = (printable(&due.name), printable(&due.why));
-        let what = if matches!(due.change.as_str(), "launch" | "unusable") { "not launched: " } else { "" };
+        let what = if matches!(due.change.as_str(), "launch" | "unusable") {
+            "not launched: "
+        } else {
+            ""
+        };
         writeln!(out, "{name:<24} {what}{why}; nrictl reload")?;
     }
     Ok(())

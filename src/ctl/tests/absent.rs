@@ -10,7 +10,11 @@ use std::{
 
 fn nrictl(dir: &Path, command: &str) -> Output {
     let mut call = Command::new(env!("CARGO_BIN_EXE_nrictl"));
-    call.arg("--config").arg(dir.join("config.toml")).arg("--state-dir").arg(dir.join("s")).arg(command);
+    call.arg("--config")
+        .arg(dir.join("config.toml"))
+        .arg("--state-dir")
+        .arg(dir.join("s"))
+        .arg(command);
     call.output().unwrap()
 }
 

@@ -1,4 +1,5 @@
-//! The two forms of `linux.cgroupsPath`: a path below the hierarchy, and systemd's `slice:prefix:name`.
+//! The two forms of `linux.cgroupsPath`: a path below the hierarchy, and systemd's
+//! `slice:prefix:name`.
 
 use std::path::{Component, Path};
 

@@ -1,8 +1,11 @@
-//! containerd: its CRI by annotations, other clients by the bundle, `<state>/io.containerd.runtime.v2.task/<namespace>/<id>`. Labels, and
-//! what CRI was asked for, are known to its API only.
-//! Sources: containerd, `internal/cri/labels/labels.go`, `internal/cri/store/{container,sandbox}/metadata.go`, `pkg/shim/shim.go`.
+//! containerd: its CRI by annotations, other clients by the bundle,
+//! `<state>/io.containerd.runtime.v2.task/<namespace>/<id>`. Labels, and what CRI was asked for,
+//! are known to its API only. Sources: containerd, `internal/cri/labels/labels.go`,
+//! `internal/cri/store/{container,sandbox}/metadata.go`, `pkg/shim/shim.go`.
 
-use crate::{Clues, Engine, Identity, Map, Role, Source, Unreadable, cri, nerdctl, paths, unreadable};
+use crate::{
+    Clues, Engine, Identity, Map, Role, Source, Unreadable, cri, nerdctl, paths, unreadable,
+};
 use serde::Deserialize;
 use std::{
     collections::BTreeMap,
@@ -61,8 +64,8 @@ struct Names {
     namespace: Option<String>,
 }
 
-/// A container of CRI. Not one whose bundle is in the namespace of another client: users of those choose annotations, and `ctr`'s choose ids,
-/// so that they could say that they are a sandbox.
+/// A container of CRI. Not one whose bundle is in the namespace of another client: users of those
+/// choose annotations, and `ctr`'s choose ids, so that they could say that they are a sandbox.
 pub(crate) fn identify_cri(clues: &Clues<'_>) -> Option<Identity> {
     if task(clues).is_some_and(|(_, namespace)| namespace != CRI_NAMESPACE) {
         return None;
@@ -94,7 +97,8 @@ fn task(clues: &Clues<'_>) -> Option<(PathBuf, String)> {
 
 /// Where containerd is asked, if it is one that called the runtime.
 pub(crate) fn source(clues: &Clues<'_>, namespace: &str) -> Option<Source> {
-    let variable = |key: &str| clues.environment.get(key).map(String::as_str).filter(|v| !v.is_empty());
+    let variable =
+        |key: &str| clues.environment.get(key).map(String::as_str).filter(|v| !v.is_empty());
     let grpc = variable("GRPC_ADDRESS").and_then(socket);
     let told = grpc.or_else(|| socket(variable("TTRPC_ADDRESS")?.strip_suffix(".ttrpc")?));
     let (state, in_bundle) = task(clues).unzip();
@@ -105,7 +109,8 @@ pub(crate) fn source(clues: &Clues<'_>, namespace: &str) -> Option<Source> {
     let namespace = in_bundle
         .or_else(|| variable("NAMESPACE").or_else(of_root).map(str::to_owned))
         .unwrap_or_else(|| namespace.to_owned());
-    let in_state = || state.filter(|s| s.components().count() > 1).map(|s| s.join("containerd.sock"));
+    let in_state =
+        || state.filter(|s| s.components().count() > 1).map(|s| s.join("containerd.sock"));
     let socket = told.or_else(in_state).unwrap_or_else(|| SOCKET.into());
     Some(Source::Containerd { socket, namespace })
 }

@@ -6,7 +6,8 @@ use crate::{Clues, Engine, Identity, Map, Pod, Role, cgroup};
 /// What all of the keys begin with.
 pub(crate) const PREFIX: &str = "io.kubernetes.cri.";
 
-/// The identity that the annotations tell. A sandbox has its own id as that of the sandbox, or none (`sandbox_id`).
+/// The identity that the annotations tell. A sandbox has its own id as that of the sandbox, or none
+/// (`sandbox_id`).
 pub(crate) fn identify(
     engine: Engine,
     clues: &Clues<'_>,

@@ -1,8 +1,9 @@
-//! cri-dockerd (and dockershim before it): Kubernetes on Docker. Everything is in Docker's labels; annotations of CRI are labels with a prefix.
+//! cri-dockerd (and dockershim before it): Kubernetes on Docker. Everything is in Docker's labels;
+//! annotations of CRI are labels with a prefix.
 //!
-//! An image brings labels too. What it cannot bring is the container's name, so that only containers with kubelet's names are taken for what
-//! their labels say.
-//! Sources: cri-dockerd, `core/docker_service.go`, `core/helpers.go`, `core/naming.go`.
+//! An image brings labels too. What it cannot bring is the container's name, so that only
+//! containers with kubelet's names are taken for what their labels say. Sources: cri-dockerd,
+//! `core/docker_service.go`, `core/helpers.go`, `core/naming.go`.
 
 use crate::{Engine, Identity, Map, Pod, Role, kubernetes};
 
@@ -16,7 +17,9 @@ pub(crate) fn complete(identity: &mut Identity, id: &str, name: &str) -> bool {
     let Some(names) = kubernetes::of_container(name) else { return false };
     let label = |key: &str| identity.labels.get(key).filter(|v| !v.is_empty()).cloned();
     let (role, sandbox) = match (label(TYPE).as_deref(), label(SANDBOX_ID)) {
-        (Some("podsandbox"), _) if names.container == kubernetes::SANDBOX => (Role::Sandbox, id.to_owned()),
+        (Some("podsandbox"), _) if names.container == kubernetes::SANDBOX => {
+            (Role::Sandbox, id.to_owned())
+        }
         (Some("container"), Some(sandbox)) if sandbox != id => (Role::Member, sandbox),
         _ => return false,
     };

@@ -1,13 +1,16 @@
-//! CRI-O: everything is in annotations, labels and annotations of the container among them as JSON in a string.
+//! CRI-O: everything is in annotations, labels and annotations of the container among them as JSON
+//! in a string.
 //!
-//! A pod has no sandbox container by default (`drop_infra_ctr`), and the documents do not tell whether this one has: its containers share a
-//! pod by the sandbox's id, and where the sandbox is a container it has that id. Kubernetes' annotations of the pod are copied to its
-//! containers; the rest is in the document that a sandbox has beside its containers', be there a container for it or not.
-//! Sources: CRI-O, `internal/annotations/annotations.go`, `internal/factory/container/container.go`, `server/sandbox_run_linux.go`.
+//! A pod has no sandbox container by default (`drop_infra_ctr`), and the documents do not tell
+//! whether this one has: its containers share a pod by the sandbox's id, and where the sandbox is a
+//! container it has that id. Kubernetes' annotations of the pod are copied to its containers; the
+//! rest is in the document that a sandbox has beside its containers', be there a container for it
+//! or not. Sources: CRI-O, `internal/annotations/annotations.go`,
+//! `internal/factory/container/container.go`, `server/sandbox_run_linux.go`.
 
 use crate::{
-    Clues, Engine, Identity, Map, Pod, Role, Source, Unreadable, cgroup, cgroup::CgroupsPath, kubernetes,
-    paths, unreadable,
+    Clues, Engine, Identity, Map, Pod, Role, Source, Unreadable, cgroup, cgroup::CgroupsPath,
+    kubernetes, paths, unreadable,
 };
 use serde::{Deserialize, de::DeserializeOwned};
 use std::path::PathBuf;
@@ -39,7 +42,8 @@ pub(crate) fn identify(clues: &Clues<'_>) -> Option<Identity> {
     let get = |key: &str| clues.annotation(&format!("{PREFIX}{key}"));
     let text = |key: &str| get(key).unwrap_or_default().to_owned();
     let sandbox = get("SandboxID")?.to_owned();
-    // Annotations may be anybody's, such as Podman's users' who want to pass for another engine's; the cgroup is named by the engine.
+    // Annotations may be anybody's, such as Podman's users' who want to pass for another engine's;
+    // the cgroup is named by the engine.
     if !is_in_own_cgroup(clues) {
         return None;
     }
@@ -71,7 +75,8 @@ pub(crate) fn identify(clues: &Clues<'_>) -> Option<Identity> {
             metadata.name_pod(&mut pod);
             pod.sandbox = sandbox;
             pod.labels.clone_from(&labels);
-            pod.annotations = annotations.clone().unwrap_or_else(|| clues.annotations_if(|k| !is_own(k)));
+            pod.annotations =
+                annotations.clone().unwrap_or_else(|| clues.annotations_if(|k| !is_own(k)));
             text("ContainerName")
         }
         _ => {
@@ -79,7 +84,8 @@ pub(crate) fn identify(clues: &Clues<'_>) -> Option<Identity> {
             pod.annotations = clues.annotations_if(|key| {
                 !is_own(key) && !labels.contains_key(key) && !of_container.contains_key(key)
             });
-            name.or_else(|| labels.get(kubernetes::CONTAINER_NAME).cloned()).unwrap_or_else(|| text("Name"))
+            name.or_else(|| labels.get(kubernetes::CONTAINER_NAME).cloned())
+                .unwrap_or_else(|| text("Name"))
         }
     };
     Some(Identity {
@@ -98,15 +104,20 @@ pub(crate) fn identify(clues: &Clues<'_>) -> Option<Identity> {
 fn is_in_own_cgroup(clues: &Clues<'_>) -> bool {
     match CgroupsPath::of(clues.cgroups_path) {
         CgroupsPath::Systemd { prefix, name, .. } => prefix == "crio" && name == clues.id,
-        path => path.last_two().is_some_and(|(_, last)| last.strip_prefix("crio-") == Some(clues.id)),
+        path => {
+            path.last_two().is_some_and(|(_, last)| last.strip_prefix("crio-") == Some(clues.id))
+        }
     }
 }
 
 impl Metadata {
     /// Sets what is known.
     fn name_pod(self, pod: &mut Pod) {
-        let names =
-            [(&mut pod.name, self.name), (&mut pod.namespace, self.namespace), (&mut pod.uid, self.uid)];
+        let names = [
+            (&mut pod.name, self.name),
+            (&mut pod.namespace, self.namespace),
+            (&mut pod.uid, self.uid),
+        ];
         for (to, from) in names {
             if let Some(from) = from.filter(|f| !f.is_empty()) {
                 *to = from;
@@ -133,7 +144,8 @@ struct Document {
     annotations: Map,
 }
 
-/// Completes a pod from its sandbox's document, which is also there where the sandbox is no container.
+/// Completes a pod from its sandbox's document, which is also there where the sandbox is no
+/// container.
 ///
 /// # Errors
 /// It is no such document, or another sandbox's.
@@ -154,7 +166,8 @@ pub fn complete(identity: &mut Identity, document: &[u8]) -> Result<(), Unreadab
     if let Some(annotations) = json(get("Annotations")) {
         pod.annotations = annotations;
     }
-    for (to, key) in [(&mut pod.cgroup_parent, "CgroupParent"), (&mut pod.runtime_handler, "RuntimeHandler")]
+    for (to, key) in
+        [(&mut pod.cgroup_parent, "CgroupParent"), (&mut pod.runtime_handler, "RuntimeHandler")]
     {
         if let Some(value) = get(key).filter(|v| !v.is_empty()) {
             value.clone_into(to);

@@ -1,7 +1,8 @@
-//! Docker: names, labels and image are in files of dockerd, `<data-root>/containers/<id>/{config.v2,hostconfig}.json`, which are there
-//! before the container is created. The data root is known by mounts of files in that folder, and by the place of the root file system,
-//! which all storage drivers keep three levels below it.
-//! Sources: moby, `daemon/oci_linux.go`, `daemon/container/container.go`, `daemon/snapshotter/mount.go`.
+//! Docker: names, labels and image are in files of dockerd,
+//! `<data-root>/containers/<id>/{config.v2,hostconfig}.json`, which are there before the container
+//! is created. The data root is known by mounts of files in that folder, and by the place of the
+//! root file system, which all storage drivers keep three levels below it. Sources: moby,
+//! `daemon/oci_linux.go`, `daemon/container/container.go`, `daemon/snapshotter/mount.go`.
 
 use crate::{Clues, Engine, Identity, Map, Source, Unreadable, cri_dockerd, paths, unreadable};
 use serde::Deserialize;
@@ -58,7 +59,9 @@ fn mounted(clues: &Clues<'_>) -> Vec<PathBuf> {
     let mut dirs = Vec::new();
     for mount in clues.mounts {
         match paths::components(mount).as_deref() {
-            Some([root @ .., "containers", id, file]) if *id == clues.id && MOUNTED.contains(file) => {
+            Some([root @ .., "containers", id, file])
+                if *id == clues.id && MOUNTED.contains(file) =>
+            {
                 paths::add(&mut dirs, paths::absolute(root).join("containers").join(id));
             }
             _ => {}
@@ -67,7 +70,8 @@ fn mounted(clues: &Clues<'_>) -> Vec<PathBuf> {
     dirs
 }
 
-/// The folder by the data root: `<data-root>/overlay2/<x>/merged`, `<data-root>/rootfs/<snapshotter>/<id>`, and so on.
+/// The folder by the data root: `<data-root>/overlay2/<x>/merged`,
+/// `<data-root>/rootfs/<snapshotter>/<id>`, and so on.
 fn beside_root(clues: &Clues<'_>) -> Option<PathBuf> {
     match paths::components(clues.root)?.as_slice() {
         [data_root @ .., _, _, _] if !data_root.is_empty() => {
@@ -77,8 +81,8 @@ fn beside_root(clues: &Clues<'_>) -> Option<PathBuf> {
     }
 }
 
-/// Adds what dockerd's files of this container say. `kubernetes`: cri-dockerd uses this Docker, so its labels count; users of Docker may
-/// choose the same.
+/// Adds what dockerd's files of this container say. `kubernetes`: cri-dockerd uses this Docker, so
+/// its labels count; users of Docker may choose the same.
 ///
 /// # Errors
 /// Bytes that are not such files, or those of another container; then nothing has changed.
@@ -91,7 +95,10 @@ pub fn complete(
 ) -> Result<(), Unreadable> {
     let own: ConfigV2 = unreadable::parse("config.v2.json", config_v2, unreadable::ONE)?;
     if own.id.as_deref() != Some(id) {
-        return Err(Unreadable::Other { what: "config.v2.json", found: own.id.unwrap_or_default() });
+        return Err(Unreadable::Other {
+            what: "config.v2.json",
+            found: own.id.unwrap_or_default(),
+        });
     }
     let host: HostConfig = match hostconfig {
         Some(bytes) => unreadable::parse("hostconfig.json", bytes, unreadable::ONE)?,

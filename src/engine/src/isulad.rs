@@ -1,6 +1,7 @@
-//! iSulad: bundles are `<graph>/engines/<runtime>/<id>`, systemd's cgroups `<slice>:isulad:<id>`. Its CRI writes containerd's keys, but a
-//! sandbox's own id only on the others; names and labels of containers without CRI are nowhere in the document.
-//! Sources: iSulad, `src/daemon/config/isulad_config.c`, `src/daemon/entry/cri/`, `src/daemon/modules/spec/specs.c`.
+//! iSulad: bundles are `<graph>/engines/<runtime>/<id>`, systemd's cgroups `<slice>:isulad:<id>`.
+//! Its CRI writes containerd's keys, but a sandbox's own id only on the others; names and labels of
+//! containers without CRI are nowhere in the document. Sources: iSulad,
+//! `src/daemon/config/isulad_config.c`, `src/daemon/entry/cri/`, `src/daemon/modules/spec/specs.c`.
 
 use crate::{Clues, Engine, Identity, Role, cgroup::CgroupsPath, cri, paths};
 

@@ -1,6 +1,7 @@
-//! Names that kubelet's runtimes give to containers: `k8s_<container>_<pod>_<namespace>_<uid>_<attempt>`, and CRI-O to sandboxes, without
-//! the container. Parts that are names of Kubernetes have no underscore.
-//! Sources: cri-dockerd, `core/naming.go`; CRI-O, `internal/lib/sandbox/builder.go`.
+//! Names that kubelet's runtimes give to containers:
+//! `k8s_<container>_<pod>_<namespace>_<uid>_<attempt>`, and CRI-O to sandboxes, without the
+//! container. Parts that are names of Kubernetes have no underscore. Sources: cri-dockerd,
+//! `core/naming.go`; CRI-O, `internal/lib/sandbox/builder.go`.
 
 use crate::{Map, Pod};
 
@@ -22,17 +23,20 @@ pub(crate) struct Names<'a> {
     pub(crate) uid: &'a str,
 }
 
-/// Takes the name of a container apart. It may have a random part at its end, given when the name was taken.
+/// Takes the name of a container apart. It may have a random part at its end, given when the name
+/// was taken.
 pub(crate) fn of_container(name: &str) -> Option<Names<'_>> {
     match name.split('_').collect::<Vec<_>>().as_slice() {
-        &["k8s", container, pod, namespace, uid, _] | &["k8s", container, pod, namespace, uid, _, _] => {
+        &["k8s", container, pod, namespace, uid, _]
+        | &["k8s", container, pod, namespace, uid, _, _] => {
             Some(Names { container, pod, namespace, uid })
         }
         _ => None,
     }
 }
 
-/// Takes the name of a sandbox apart. What is not Kubernetes' may have underscores in the pod's name.
+/// Takes the name of a sandbox apart. What is not Kubernetes' may have underscores in the pod's
+/// name.
 pub(crate) fn of_sandbox(name: &str) -> Option<Names<'_>> {
     match name.strip_prefix("k8s_")?.rsplitn(4, '_').collect::<Vec<_>>().as_slice() {
         &[_, uid, namespace, pod] => Some(Names { container: "", pod, namespace, uid }),
@@ -64,6 +68,9 @@ mod tests {
             assert_eq!(of_container(name), None, "{name}");
         }
         assert_eq!(of_sandbox("k8s_my_web_default_u-1_0").unwrap().pod, "my_web");
-        assert_eq!((of_sandbox("k8s_default_u-1_0"), of_sandbox("web_default_u-1_0_0")), (None, None));
+        assert_eq!(
+            (of_sandbox("k8s_default_u-1_0"), of_sandbox("web_default_u-1_0_0")),
+            (None, None)
+        );
     }
 }

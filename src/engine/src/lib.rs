@@ -1,15 +1,21 @@
-//! Which engine wrote a bundle, which pod a container belongs to, and their names: a file per engine.
+//! Which engine wrote a bundle, which pod a container belongs to, and their names: a file per
+//! engine.
 //!
-//! Pure: [`identify`] decides from what the OCI document and the call of the runtime hold. What is not there stays empty; nothing here
-//! fails, since a container must not fail because its name could not be found. Where an engine keeps more elsewhere (Docker's files,
-//! containerd's API, Podman's lists), the [`Identity`] names the [`Source`]; whoever reads it hands the bytes to the `complete` function of
-//! [`docker`], [`containerd`] or [`podman`], and an error of those is a reason to log, no more.
+//! Pure: [`identify`] decides from what the OCI document and the call of the runtime hold. What is
+//! not there stays empty; nothing here fails, since a container must not fail because its name
+//! could not be found. Where an engine keeps more elsewhere (Docker's files, containerd's API,
+//! Podman's lists), the [`Identity`] names the [`Source`]; whoever reads it hands the bytes to the
+//! `complete` function of [`docker`], [`containerd`] or [`podman`], and an error of those is a
+//! reason to log, no more.
 //!
-//! * **Who decides.** A sandbox is no container to plugins: nothing is asked about it. Therefore no annotation, label or argument that an image
-//!   could bring makes one; there is always something besides that only the engine sets (the id, the bundle, the cgroup, the name).
-//! * **Made-up pods.** A container that is alone is a pod of its own, with its names, labels and annotations.
-//! * **Bounds.** JSON inside of JSON is parsed up to a size, and `serde_json` bounds its depth. Paths are built from absolute ones without
-//!   `..`, by engines' fixed layouts, for ids that are one ordinary component.
+//! * **Who decides.** A sandbox is no container to plugins: nothing is asked about it. Therefore no
+//!   annotation, label or argument that an image could bring makes one; there is always something
+//!   besides that only the engine sets (the id, the bundle, the cgroup, the name).
+//! * **Made-up pods.** A container that is alone is a pod of its own, with its names, labels and
+//!   annotations.
+//! * **Bounds.** JSON inside of JSON is parsed up to a size, and `serde_json` bounds its depth.
+//!   Paths are built from absolute ones without `..`, by engines' fixed layouts, for ids that are
+//!   one ordinary component.
 
 #![forbid(unsafe_code)]
 
@@ -70,7 +76,11 @@ impl<'a> Clues<'a> {
 
     /// The annotations whose keys pass.
     fn annotations_if(&self, pass: impl Fn(&str) -> bool) -> Map {
-        self.annotations.iter().filter(|(k, _)| pass(k)).map(|(k, v)| (k.clone(), v.clone())).collect()
+        self.annotations
+            .iter()
+            .filter(|(k, _)| pass(k))
+            .map(|(k, v)| (k.clone(), v.clone()))
+            .collect()
     }
 }
 
@@ -130,8 +140,8 @@ pub enum Role {
     Sandbox,
     /// It is in a pod that has a sandbox container.
     Member,
-    /// It is in a pod that has none, or need not have one: unless the sandbox is known, the pod is made up, begins with the first of its
-    /// containers and ends with the last.
+    /// It is in a pod that has none, or need not have one: unless the sandbox is known, the pod is
+    /// made up, begins with the first of its containers and ends with the last.
     Shared,
     /// The pod is made up, and begins and ends with this container.
     Alone,
@@ -144,8 +154,9 @@ pub struct Pod {
     pub id: String,
     /// Id of its sandbox container, if the pod has one and it is known.
     ///
-    /// It is the pod's id nearly everywhere. Not under Podman, where a member may know nothing else of its pod (`pod.id` is the sandbox's
-    /// then): the pod of the container of this id is the one that is meant, if there is such a container.
+    /// It is the pod's id nearly everywhere. Not under Podman, where a member may know nothing else
+    /// of its pod (`pod.id` is the sandbox's then): the pod of the container of this id is the one
+    /// that is meant, if there is such a container.
     pub sandbox: String,
     /// Name.
     pub name: String,
@@ -176,7 +187,8 @@ pub struct Identity {
     pub name: String,
     /// The container's labels.
     pub labels: Map,
-    /// Annotations that the engine keeps of the container; its document may have some of them too, and others.
+    /// Annotations that the engine keeps of the container; its document may have some of them too,
+    /// and others.
     pub annotations: Map,
     /// Name of its image.
     pub image: String,
@@ -211,7 +223,8 @@ impl Identity {
 pub enum Source {
     /// Files of dockerd, for [`docker::complete`].
     Docker {
-        /// Directories that may hold `config.v2.json` and `hostconfig.json` of this container, the most likely first.
+        /// Directories that may hold `config.v2.json` and `hostconfig.json` of this container, the
+        /// most likely first.
         dirs: Vec<PathBuf>,
     },
     /// containerd's API, for [`containerd::complete`].
@@ -235,7 +248,8 @@ pub enum Source {
 
 /// Decides who a container is.
 ///
-/// Engines that are known by paths and cgroups come before those that are known by annotations, which users of the former may set.
+/// Engines that are known by paths and cgroups come before those that are known by annotations,
+/// which users of the former may set.
 pub fn identify(clues: &Clues<'_>) -> Identity {
     docker::identify(clues)
         .or_else(|| podman::identify(clues))

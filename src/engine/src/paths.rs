@@ -1,9 +1,11 @@
-//! Paths in the layouts of engines. Only absolute paths without `..` are taken apart, and only for ids that are one ordinary component,
-//! so that nothing that is built here leads out of where it began.
+//! Paths in the layouts of engines. Only absolute paths without `..` are taken apart, and only for
+//! ids that are one ordinary component, so that nothing that is built here leads out of where it
+//! began.
 
 use std::path::{Component, Path, PathBuf};
 
-/// Longest id that is looked for in paths; engines' have 64 characters, and file systems end at 255.
+/// Longest id that is looked for in paths; engines' have 64 characters, and file systems end at
+/// 255.
 const LONGEST_ID: usize = 255;
 
 /// Whether an id is one ordinary component of a path, of the characters that runtimes allow.
@@ -12,7 +14,8 @@ pub(crate) fn is_component(id: &str) -> bool {
     !id.is_empty() && id.len() <= LONGEST_ID && id.bytes().all(allowed) && id != "." && id != ".."
 }
 
-/// The ordinary components of an absolute path; nothing if it is relative, has `..` or is not UTF-8.
+/// The ordinary components of an absolute path; nothing if it is relative, has `..` or is not
+/// UTF-8.
 pub(crate) fn components(path: &Path) -> Option<Vec<&str>> {
     let mut components = path.components();
     if components.next() != Some(Component::RootDir) {

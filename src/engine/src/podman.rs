@@ -1,4 +1,5 @@
-//! Podman. Names and images are in the lists of containers/storage; labels, and the names of pods, are in libpod's database only.
+//! Podman. Names and images are in the lists of containers/storage; labels, and the names of pods,
+//! are in libpod's database only.
 //!
 //! What tells the containers of a pod, seen with Podman 4.3 to 5.8:
 //!
@@ -9,22 +10,29 @@
 //! | member | the pod's, unless it asked for another | id of the infra container |
 //! | member of a pod without infra | the same | id of the pod |
 //!
-//! The pod's cgroup is `<parent>/<pod>/libpod-<id>`, with systemd `<parent>-libpod_pod_<pod>.slice:libpod:<id>`, rootless too. The annotation
-//! is made by Podman whatever the image, so a container in a pod's cgroup without it should be the infra container. But users choose cgroups
-//! (`--cgroup-parent`) and names, so that this is a claim only: whoever can look at the host proves it by the program that is to run, or
-//! calls [`deny`]. Then the pod is one without an infra container, and all that are in it stay together.
+//! The pod's cgroup is `<parent>/<pod>/libpod-<id>`, with systemd
+//! `<parent>-libpod_pod_<pod>.slice:libpod:<id>`, rootless too. The annotation is made by Podman
+//! whatever the image, so a container in a pod's cgroup without it should be the infra container.
+//! But users choose cgroups (`--cgroup-parent`) and names, so that this is a claim only: whoever
+//! can look at the host proves it by the program that is to run, or calls [`deny`]. Then the pod is
+//! one without an infra container, and all that are in it stay together.
 //!
-//! **A pod's id** is the one in its cgroup. Where the cgroup tells none, it is the annotation's, and for the infra container its own id:
-//! the same, as the annotation is that id. One case is left, a member with a cgroup elsewhere while the infra container is in the pod's:
-//! then [`Pod::sandbox`](crate::Pod::sandbox) of the member is the infra container's id, and that container's pod is the one.
+//! **A pod's id** is the one in its cgroup. Where the cgroup tells none, it is the annotation's,
+//! and for the infra container its own id: the same, as the annotation is that id. One case is
+//! left, a member with a cgroup elsewhere while the infra container is in the pod's: then
+//! [`Pod::sandbox`](crate::Pod::sandbox) of the member is the infra container's id, and that
+//! container's pod is the one.
 //!
-//! An infra container without the pod's cgroup is told by its name, `<first 12 of the pod's id>-infra`, once a list was read. Before, and
-//! with another name, it is a pod of its own, with the id that its members give to theirs.
+//! An infra container without the pod's cgroup is told by its name, `<first 12 of the pod's
+//! id>-infra`, once a list was read. Before, and with another name, it is a pod of its own, with
+//! the id that its members give to theirs.
 //!
-//! Sources: podman, `pkg/specgen/generate/container.go`, `libpod/container_internal_linux.go`, `libpod/runtime_pod_linux.go`,
-//! `libpod/storage.go`; containers/storage, `containers.go`.
+//! Sources: podman, `pkg/specgen/generate/container.go`, `libpod/container_internal_linux.go`,
+//! `libpod/runtime_pod_linux.go`, `libpod/storage.go`; containers/storage, `containers.go`.
 
-use crate::{Clues, Engine, Identity, Map, Role, Source, Unreadable, cgroup::CgroupsPath, paths, unreadable};
+use crate::{
+    Clues, Engine, Identity, Map, Role, Source, Unreadable, cgroup::CgroupsPath, paths, unreadable,
+};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 
@@ -103,7 +111,8 @@ impl<'a> Cgroup<'a> {
         let path = CgroupsPath::of(clues.cgroups_path);
         if let CgroupsPath::Systemd { slice, prefix: "libpod", name } = path {
             let pod = slice.strip_suffix(".slice").and_then(|s| s.rsplit_once("-libpod_pod_"));
-            return (name == clues.id).then_some(Self { pod: pod.map(|(_, pod)| pod).filter(|p| is_id(p)) });
+            return (name == clues.id)
+                .then_some(Self { pod: pod.map(|(_, pod)| pod).filter(|p| is_id(p)) });
         }
         // `libpod_parent` is no id.
         let (parent, last) = path.last_two()?;
@@ -119,12 +128,14 @@ fn is_id(text: &str) -> bool {
 
 /// Whether a name is the one that an infra container gets by itself.
 fn is_infra(name: &str) -> bool {
-    let digits = |id: &str| id.len() == 12 && id.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    let digits =
+        |id: &str| id.len() == 12 && id.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     name.strip_suffix("-infra").is_some_and(digits)
 }
 
-/// The lists of the store that the bundle, `<graph root>/<driver>-containers/<id>/userdata`, is in. Transient stores keep the volatile one,
-/// which has the containers that are removed when they end, with the run root, where mounts come from.
+/// The lists of the store that the bundle, `<graph root>/<driver>-containers/<id>/userdata`, is in.
+/// Transient stores keep the volatile one, which has the containers that are removed when they end,
+/// with the run root, where mounts come from.
 fn source(clues: &Clues<'_>) -> Option<Source> {
     let graph = containers(&clues.bundle.join("config.json"), clues.id)?;
     let mut dirs = vec![graph.clone()];
@@ -140,15 +151,18 @@ fn source(clues: &Clues<'_>) -> Option<Source> {
 /// `<root>/<driver>-containers` of a file in this container's `userdata` there.
 fn containers(file: &Path, id: &str) -> Option<PathBuf> {
     match paths::components(file)?.as_slice() {
-        [root @ .., containers, of, "userdata", _] if *of == id && containers.ends_with("-containers") => {
+        [root @ .., containers, of, "userdata", _]
+            if *of == id && containers.ends_with("-containers") =>
+        {
             Some(paths::absolute(root).join(containers))
         }
         _ => None,
     }
 }
 
-/// The claim to be an infra container is not proven: it is a container like others. The pod that it claimed is its pod, which may have no sandbox container;
-/// or, if that pod has one (`taken`), it is alone.
+/// The claim to be an infra container is not proven: it is a container like others. The pod that it
+/// claimed is its pod, which may have no sandbox container; or, if that pod has one (`taken`), it
+/// is alone.
 ///
 /// `annotations`: those of its document.
 pub fn deny(identity: &mut Identity, id: &str, annotations: &Map, taken: bool) {

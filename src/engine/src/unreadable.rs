@@ -42,14 +42,17 @@ pub enum Unreadable {
     },
 }
 
-/// Largest JSON in an annotation: Kubernetes' limit of all annotations is 256 KiB, and quotes are escaped.
+/// Largest JSON in an annotation: Kubernetes' limit of all annotations is 256 KiB, and quotes are
+/// escaped.
 pub(crate) const ANNOTATION: usize = 1 << 20;
-/// Largest file or message of one container: its labels and annotations and their engine's own, with a margin.
+/// Largest file or message of one container: its labels and annotations and their engine's own,
+/// with a margin.
 pub(crate) const ONE: usize = 4 << 20;
 /// Largest list of all containers.
 pub(crate) const LIST: usize = 16 << 20;
 
-/// Parses at most `limit` bytes. The depth is bounded by `serde_json`, and fields that are not asked for take no memory.
+/// Parses at most `limit` bytes. The depth is bounded by `serde_json`, and fields that are not
+/// asked for take no memory.
 pub(crate) fn parse<T: DeserializeOwned>(
     what: &'static str,
     bytes: &[u8],

@@ -1,8 +1,10 @@
-//! Who a container is, by the documents and calls that engines make: a file per case in `tests/samples`, recorded where it says so.
+//! Who a container is, by the documents and calls that engines make: a file per case in
+//! `tests/samples`, recorded where it says so.
 //!
-//! A case holds what the runtime was given (`config` is the document without all that does not matter here: processes, capabilities,
-//! limits, namespaces, file systems of the kernel), what the engine keeps elsewhere, and the whole identity before (`identity`) and after
-//! (`completed`) that was read. `NRI_REGENERATE=1` writes both anew; read the difference.
+//! A case holds what the runtime was given (`config` is the document without all that does not
+//! matter here: processes, capabilities, limits, namespaces, file systems of the kernel), what the
+//! engine keeps elsewhere, and the whole identity before (`identity`) and after (`completed`) that
+//! was read. `NRI_REGENERATE=1` writes both anew; read the difference.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests may fail as tests do
 
@@ -19,7 +21,8 @@ fn identities() {
     for case in cases() {
         let (identity, completed) = (case.identity(), case.completed());
         engines.insert(identity.engine.name());
-        let seen = [("identity", Some(shown(&identity))), ("completed", completed.as_ref().map(shown))];
+        let seen =
+            [("identity", Some(shown(&identity))), ("completed", completed.as_ref().map(shown))];
         if std::env::var_os("NRI_REGENERATE").is_some() {
             case.write(&seen);
             continue;
@@ -34,7 +37,17 @@ fn identities() {
             );
         }
     }
-    let all = ["buildkit", "containerd", "cri-o", "ctr", "docker", "isulad", "nerdctl", "plain", "podman"];
+    let all = [
+        "buildkit",
+        "containerd",
+        "cri-o",
+        "ctr",
+        "docker",
+        "isulad",
+        "nerdctl",
+        "plain",
+        "podman",
+    ];
     assert_eq!(engines, BTreeSet::from(all));
 }
 
@@ -52,12 +65,17 @@ fn an_infra_container_without_proof_is_a_container_like_others() {
         let case = Case::named(name);
         let mut identity = case.completed().unwrap_or(case.identity());
         assert_eq!(identity.role, Role::Sandbox, "{name}");
-        let annotations = nri_engine::Map::from([("io.container.manager".to_owned(), "libpod".to_owned())]);
+        let annotations =
+            nri_engine::Map::from([("io.container.manager".to_owned(), "libpod".to_owned())]);
         // Its pod may be one with another program: all that are in it stay together.
         let mut shared = identity.clone();
         nri_engine::podman::deny(&mut shared, case.id(), &annotations, false);
         assert_eq!((shared.role, &*shared.pod.sandbox), (Role::Shared, ""), "{name}");
-        assert_eq!((&shared.pod.id, &shared.pod.name), (&identity.pod.id, &identity.pod.name), "{name}");
+        assert_eq!(
+            (&shared.pod.id, &shared.pod.name),
+            (&identity.pod.id, &identity.pod.name),
+            "{name}"
+        );
         // Where another container is the sandbox it is no part of the pod.
         nri_engine::podman::deny(&mut identity, case.id(), &annotations, true);
         assert_eq!(
@@ -78,7 +96,8 @@ fn layers_of_podman_are_beside_its_bundles() {
         layers(&format!("{storage}/overlay-containers/id/userdata")),
         Some(format!("{storage}/overlay").into())
     );
-    for bundle in ["overlay-containers/id", "overlay-containers/id/data", "overlay/id/userdata", ""] {
+    for bundle in ["overlay-containers/id", "overlay-containers/id/data", "overlay/id/userdata", ""]
+    {
         assert_eq!(layers(&format!("{storage}/{bundle}")), None, "{bundle}");
     }
 }
@@ -102,7 +121,10 @@ fn infra_containers_and_members_agree_on_the_pod() {
         let (infra, member) = (Case::named(infra), Case::named(member));
         for (first, second) in [
             (infra.identity(), member.identity()),
-            (infra.completed().unwrap_or(infra.identity()), member.completed().unwrap_or(member.identity())),
+            (
+                infra.completed().unwrap_or(infra.identity()),
+                member.completed().unwrap_or(member.identity()),
+            ),
         ] {
             let name = &member.name;
             assert_eq!(second.role, Role::Member, "{name}");
@@ -123,7 +145,12 @@ fn sources_are_where_engines_keep_them() {
             Some(Source::Docker { dirs }) => {
                 assert!(!dirs.is_empty(), "{}", case.name);
                 for dir in &dirs {
-                    assert!(dir.ends_with(format!("containers/{id}")), "{}: {}", case.name, dir.display());
+                    assert!(
+                        dir.ends_with(format!("containers/{id}")),
+                        "{}: {}",
+                        case.name,
+                        dir.display()
+                    );
                     assert!(!dir.starts_with("/evil"), "{}: {}", case.name, dir.display());
                 }
             }
@@ -138,7 +165,11 @@ fn sources_are_where_engines_keep_them() {
             Some(Source::CriO { sandbox }) => {
                 let pod = case.identity().pod.id;
                 let document = format!("{pod}/userdata/config.json");
-                assert!(sandbox.ends_with(document) && !sandbox.starts_with("/evil"), "{}", case.name);
+                assert!(
+                    sandbox.ends_with(document) && !sandbox.starts_with("/evil"),
+                    "{}",
+                    case.name
+                );
             }
             None => {}
         }

@@ -1,11 +1,14 @@
-//! Nothing panics, whatever is in a document or in an engine's files; what cannot be read changes nothing; nothing leads elsewhere.
+//! Nothing panics, whatever is in a document or in an engine's files; what cannot be read changes
+//! nothing; nothing leads elsewhere.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests may fail as tests do
 
 mod common;
 
 use common::{Case, cases};
-use nri_engine::{Clues, Identity, Map, Role, Source, Unreadable, containerd, docker, identify, podman};
+use nri_engine::{
+    Clues, Identity, Map, Role, Source, Unreadable, containerd, docker, identify, podman,
+};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use std::path::{Component, Path, PathBuf};
@@ -19,7 +22,11 @@ fn deep() -> String {
 }
 
 #[track_caller]
-fn unchanged(name: &str, complete: impl FnOnce(&mut Identity) -> Result<(), Unreadable>, expected: &str) {
+fn unchanged(
+    name: &str,
+    complete: impl FnOnce(&mut Identity) -> Result<(), Unreadable>,
+    expected: &str,
+) {
     let before = Case::named(name).identity();
     let mut identity = before.clone();
     let error = complete(&mut identity).unwrap_err();
@@ -32,14 +39,23 @@ fn what_docker_did_not_write() {
     let case = Case::named("docker-28.5.2");
     let good = case.value["docker"]["config.v2"].to_string().into_bytes();
     let check = |id: &str, config: &[u8], host: Option<&[u8]>, expected: &str| {
-        unchanged(&case.name, |identity| docker::complete(identity, id, config, host, true), expected);
+        unchanged(
+            &case.name,
+            |identity| docker::complete(identity, id, config, host, true),
+            expected,
+        );
     };
     check(case.id(), b"", None, "config.v2.json");
     check(case.id(), b"{}", None, "config.v2.json is that of container \"\"");
     check(case.id(), b"null", None, "config.v2.json");
     check(case.id(), deep().as_bytes(), None, "config.v2.json");
     check(case.id(), format!("{{\"ID\":{}}}", deep()).as_bytes(), None, "config.v2.json");
-    check(case.id(), &vec![b' '; (4 << 20) + 1], None, "config.v2.json has 4194305 bytes, more than 4194304");
+    check(
+        case.id(),
+        &vec![b' '; (4 << 20) + 1],
+        None,
+        "config.v2.json has 4194305 bytes, more than 4194304",
+    );
     check("other", &good, None, "config.v2.json is that of container \"b58d898a");
     check(case.id(), &good, Some(b"{\"Runtime\":1}"), "hostconfig.json");
     check(case.id(), &good, Some(deep().as_bytes()), "hostconfig.json");
@@ -50,7 +66,11 @@ fn what_podman_did_not_write() {
     let name = "podman-pod-infra-without-cgroup";
     let id = Case::named(name).id().to_owned();
     let check = |list: &str, expected: &str| {
-        unchanged(name, |identity| podman::complete(identity, &id, list.as_bytes()).map(drop), expected);
+        unchanged(
+            name,
+            |identity| podman::complete(identity, &id, list.as_bytes()).map(drop),
+            expected,
+        );
     };
     check("", "list of containers");
     check("{}", "list of containers");
@@ -109,7 +129,9 @@ fn hostile_annotations() {
         value_of.identity()
     };
     let good = case.identity();
-    for bad in ["", "{", "7", "{\"a\":1}", &deep(), &format!("{{\"a\":\"{}\"}}", "a".repeat(1 << 20))] {
+    for bad in
+        ["", "{", "7", "{\"a\":1}", &deep(), &format!("{{\"a\":\"{}\"}}", "a".repeat(1 << 20))]
+    {
         let identity = without("io.kubernetes.cri-o.Labels", bad);
         assert_eq!((identity.labels, identity.pod.name), (Map::new(), good.pod.name.clone()));
         let identity = without("io.kubernetes.cri-o.Metadata", bad);
@@ -124,14 +146,18 @@ fn bounded(path: &Path) -> bool {
 
 fn check(identity: &Identity, id: &str) {
     match identity.role {
-        Role::Alone => assert_eq!((identity.pod.id.as_str(), identity.pod.sandbox.as_str()), (id, "")),
+        Role::Alone => {
+            assert_eq!((identity.pod.id.as_str(), identity.pod.sandbox.as_str()), (id, ""))
+        }
         Role::Sandbox => assert_eq!(identity.pod.sandbox, id),
         Role::Shared => assert!(!identity.pod.id.is_empty() && identity.pod.sandbox.is_empty()),
         Role::Member => assert!(!identity.pod.id.is_empty() && identity.pod.sandbox != id),
     }
     match &identity.source {
         Some(Source::Docker { dirs }) => {
-            assert!(dirs.iter().all(|d| bounded(d) && d.ends_with(Path::new("containers").join(id))));
+            assert!(
+                dirs.iter().all(|d| bounded(d) && d.ends_with(Path::new("containers").join(id)))
+            );
         }
         Some(Source::Podman { lists }) => assert!(lists.iter().all(|l| bounded(l))),
         Some(Source::Containerd { socket, .. }) => assert!(bounded(socket)),
@@ -170,8 +196,9 @@ fn word() -> impl Strategy<Value = String> {
 }
 
 fn path() -> impl Strategy<Value = String> {
-    (any::<bool>(), prop::collection::vec(word(), 0..6))
-        .prop_map(|(absolute, words)| format!("{}{}", if absolute { "/" } else { "" }, words.join("/")))
+    (any::<bool>(), prop::collection::vec(word(), 0..6)).prop_map(|(absolute, words)| {
+        format!("{}{}", if absolute { "/" } else { "" }, words.join("/"))
+    })
 }
 
 fn annotations() -> impl Strategy<Value = Map> {

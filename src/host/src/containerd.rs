@@ -1,7 +1,8 @@
 //! Whether the NRI of a running containerd is on.
 //!
-//! Its API does not tell: the NRI plugin is listed as loaded in either case (seen with 1.7 and 2.1). What tells is that its process listens on the
-//! NRI socket; where it was told not to listen, its configuration.
+//! Its API does not tell: the NRI plugin is listed as loaded in either case (seen with 1.7 and
+//! 2.1). What tells is that its process listens on the NRI socket; where it was told not to listen,
+//! its configuration.
 
 use glob::glob;
 use nri_config::{PLUGIN_DIR, PLUGIN_SOCKET};
@@ -64,13 +65,15 @@ impl NriConfig {
     }
 }
 
-/// Whether NRI is on in this version, such as `v2.1.9` or `1.7.24~ds1`, unless the configuration says otherwise.
+/// Whether NRI is on in this version, such as `v2.1.9` or `1.7.24~ds1`, unless the configuration
+/// says otherwise.
 pub fn on_by_default(version: &str) -> bool {
     let major = version.trim_start_matches('v').split('.').next().unwrap_or_default();
     major.parse::<u32>().is_ok_and(|major| major >= 2)
 }
 
-/// The NRI plugin's settings. Keys of version 2 and 3 of the file (`containerd: internal/nri/config.go`); version 1 had no NRI of this kind.
+/// The NRI plugin's settings. Keys of version 2 and 3 of the file (`containerd:
+/// internal/nri/config.go`); version 1 had no NRI of this kind.
 #[derive(Debug, PartialEq, Eq)]
 pub struct NriConfig {
     /// None where nothing is said: it depends on the version.
@@ -121,8 +124,12 @@ fn take_file(config: &mut NriConfig, root: &Path, file: &Path, read: &mut usize)
     let Ok(table) = text.parse::<Table>() else { return };
     take_table(config, &table);
     // What is imported comes later, and counts.
-    for import in
-        table.get("imports").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
+    for import in table
+        .get("imports")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
     {
         let pattern = file.parent().unwrap_or(Path::new("/")).join(import);
         let Ok(found) = glob(&below(&pattern).to_string_lossy()) else { continue };
@@ -162,9 +169,13 @@ mod tests {
 
     #[test]
     fn versions() {
-        for (version, on) in
-            [("v2.1.9", true), ("2.0.0-rc.1", true), ("1.7.24~ds1", false), ("v1.6.20", false), ("", false)]
-        {
+        for (version, on) in [
+            ("v2.1.9", true),
+            ("2.0.0-rc.1", true),
+            ("1.7.24~ds1", false),
+            ("v1.6.20", false),
+            ("", false),
+        ] {
             assert_eq!(on_by_default(version), on, "{version}");
         }
     }
@@ -193,7 +204,9 @@ mod tests {
         let section = "[plugins.'io.containerd.nri.v1.nri']\n";
         write(
             "main.toml",
-            &format!("imports = ['conf.d/*.toml']\n{section}disable = true\nsocket_path = '/main.sock'\n"),
+            &format!(
+                "imports = ['conf.d/*.toml']\n{section}disable = true\nsocket_path = '/main.sock'\n"
+            ),
         );
         write("conf.d/a.toml", &format!("imports = ['/main.toml']\n{section}disable = false\n"));
         write("conf.d/b.toml", "this is no TOML");
@@ -201,7 +214,11 @@ mod tests {
         take_file(&mut config, dir.path(), Path::new("/main.toml"), &mut 0);
         assert_eq!(
             config,
-            NriConfig { disable: Some(false), socket_path: "/main.sock".into(), ..NriConfig::default() }
+            NriConfig {
+                disable: Some(false),
+                socket_path: "/main.sock".into(),
+                ..NriConfig::default()
+            }
         );
         let mut untouched = NriConfig::default();
         take_file(&mut untouched, dir.path(), Path::new("/missing.toml"), &mut 0);

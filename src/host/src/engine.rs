@@ -37,7 +37,8 @@ pub struct RunningEngine {
     pub nri: NriState,
 }
 
-/// The engines that run now, in the order of their process ids. Their programs are asked for their versions.
+/// The engines that run now, in the order of their process ids. Their programs are asked for their
+/// versions.
 pub fn running_engines() -> Vec<RunningEngine> {
     let engines = processes().map(|(pid, name)| {
         let nri = nri_of(pid, &name);
@@ -81,6 +82,7 @@ fn containerd(pid: i32) -> NriState {
 /// What listens on the socket that plugins look for has NRI.
 fn by_socket(pid: i32) -> NriState {
     let usual = [PLUGIN_SOCKET, "/run/nri/nri.sock"].map(Path::new);
-    let found = listening(pid).unwrap_or_default().into_iter().find(|path| usual.contains(&path.as_path()));
+    let found =
+        listening(pid).unwrap_or_default().into_iter().find(|path| usual.contains(&path.as_path()));
     found.map_or(NriState::Off, |path| NriState::On { socket: Some(path), plugin_path: None })
 }

@@ -1,6 +1,7 @@
 //! What runs on a host besides us: who listens on a socket, and whether an engine's own NRI is on.
 //!
-//! `nrid` decides by it who adapts a container, `nrictl` tells people. All of it is read anew at each call, and blocks.
+//! `nrid` decides by it who adapts a container, `nrictl` tells people. All of it is read anew at
+//! each call, and blocks.
 
 #![forbid(unsafe_code)]
 
@@ -25,7 +26,8 @@ use std::{
 
 /// Whose process listens on a unix socket, if any does that can still be reached.
 ///
-/// Without waiting: a process that is stopped may have so many callers waiting that a connection would hang.
+/// Without waiting: a process that is stopped may have so many callers waiting that a connection
+/// would hang.
 pub fn listener(socket: &Path) -> Option<i32> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let stream = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).ok()?;

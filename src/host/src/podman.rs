@@ -1,18 +1,24 @@
-//! Whether a container that looks like the infra container of a Podman pod is one: by the program that it runs.
+//! Whether a container that looks like the infra container of a Podman pod is one: by the program
+//! that it runs.
 //!
-//! Nothing is asked about a pod's sandbox, so nobody is to become one by saying so; and all that tells an infra container in its document (cgroup, name, annotations)
-//! may be chosen for any other, by `--cgroup-parent` and `--name`. What it runs may not: an infra container runs Podman's own program that waits,
-//! `catatonit -P`, byte by byte the host's, or the image that `infra_image` in `containers.conf` names.
+//! Nothing is asked about a pod's sandbox, so nobody is to become one by saying so; and all that
+//! tells an infra container in its document (cgroup, name, annotations) may be chosen for any
+//! other, by `--cgroup-parent` and `--name`. What it runs may not: an infra container runs Podman's
+//! own program that waits, `catatonit -P`, byte by byte the host's, or the image that `infra_image`
+//! in `containers.conf` names.
 //!
-//! Until 5.5 Podman copies the program into an image that it builds, `localhost/podman-pause`; since then it mounts the host's over an empty root file system. That
-//! one mount counts as the program; any other over it, or one that links could lead there, makes it neither (`mounts`).
+//! Until 5.5 Podman copies the program into an image that it builds, `localhost/podman-pause`;
+//! since then it mounts the host's over an empty root file system. That one mount counts as the
+//! program; any other over it, or one that links could lead there, makes it neither (`mounts`).
 //!
-//! Nothing else is known to be safe: libpod knows infra containers by a flag in its database only, a file of SQLite (of bbolt, before 5.0) that is not parsed. conmon's command
-//! line, the bundle and the lists of containers/storage have nothing that a name, a cgroup and an image do not bring about. So an infra container with another
-//! command, or another image, is not known as one.
+//! Nothing else is known to be safe: libpod knows infra containers by a flag in its database only,
+//! a file of SQLite (of bbolt, before 5.0) that is not parsed. conmon's command line, the bundle
+//! and the lists of containers/storage have nothing that a name, a cgroup and an image do not bring
+//! about. So an infra container with another command, or another image, is not known as one.
 //!
-//! Blocks; the files may be a container's. Sources: podman, `libpod/runtime_pod_linux.go`, `libpod/container_internal_common.go`,
-//! `pkg/specgen/generate/pause_image.go`; containers/common, `pkg/config/config_local.go`.
+//! Blocks; the files may be a container's. Sources: podman, `libpod/runtime_pod_linux.go`,
+//! `libpod/container_internal_common.go`, `pkg/specgen/generate/pause_image.go`; containers/common,
+//! `pkg/config/config_local.go`.
 
 mod config;
 mod mounts;
@@ -52,7 +58,8 @@ pub struct Asked {
     pub caller: Option<i32>,
     /// The root file system, absolute.
     pub root: PathBuf,
-    /// Where the engine keeps the layers of images. A root file system elsewhere (`--rootfs`) may be in anybody's hands.
+    /// Where the engine keeps the layers of images. A root file system elsewhere (`--rootfs`) may
+    /// be in anybody's hands.
     pub layers: Option<PathBuf>,
     /// Program and arguments.
     pub args: Vec<String>,
@@ -71,7 +78,9 @@ pub fn runs_infra(asked: &Asked) -> bool {
     let waits = asked.args.get(1..).is_some_and(|rest| rest == ["-P"]);
     let places = CATATONIT.iter().map(PathBuf::from).chain(config.programs);
     match program {
-        Program::Own(_) if !asked.layers.as_ref().is_some_and(|layers| asked.root.starts_with(layers)) => {
+        Program::Own(_)
+            if !asked.layers.as_ref().is_some_and(|layers| asked.root.starts_with(layers)) =>
+        {
             false
         }
         Program::Own(file) => {
@@ -84,7 +93,9 @@ pub fn runs_infra(asked: &Asked) -> bool {
 
 /// The program that would be run; none where that cannot be told.
 fn program(asked: &Asked) -> io::Result<Option<Program>> {
-    let Some(name) = asked.args.first().filter(|name| name.starts_with('/')) else { return Ok(None) };
+    let Some(name) = asked.args.first().filter(|name| name.starts_with('/')) else {
+        return Ok(None);
+    };
     let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let all = match asked.caller {
         Some(pid) => open(format!("/proc/{pid}/root"), directory, Mode::empty())?,
@@ -95,7 +106,12 @@ fn program(asked: &Asked) -> io::Result<Option<Program>> {
 }
 
 /// Opens as if the directory were the root; links to places of processes are not followed.
-fn within(root: &OwnedFd, path: &Path, flags: OFlags, more: ResolveFlags) -> rustix::io::Result<OwnedFd> {
+fn within(
+    root: &OwnedFd,
+    path: &Path,
+    flags: OFlags,
+    more: ResolveFlags,
+) -> rustix::io::Result<OwnedFd> {
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS | more;
     openat2(root, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve)
 }
@@ -115,7 +131,8 @@ fn is_catatonit(file: File, places: impl IntoIterator<Item = PathBuf>) -> bool {
 }
 
 fn read(path: &Path, limit: u64) -> Option<Vec<u8>> {
-    let file = open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()).ok()?;
+    let file =
+        open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()).ok()?;
     content(file.into(), limit).ok()?
 }
 
@@ -187,7 +204,11 @@ mod tests {
         }
 
         fn bind(&self, source: &str, destination: &str) -> Mount {
-            Mount { source: self.path(source), destination: destination.into(), kind: "bind".into() }
+            Mount {
+                source: self.path(source),
+                destination: destination.into(),
+                kind: "bind".into(),
+            }
         }
 
         /// With these directories and files of the host mounted.
@@ -220,7 +241,8 @@ mod tests {
         fs::write(lab.path("rootfs/catatonit"), "does other things").unwrap();
         assert!(!lab.runs(&WAITS, &usual), "another program of that name");
         fs::write(lab.path("rootfs/catatonit"), "waits").unwrap();
-        fs::set_permissions(lab.path("helpers/catatonit"), fs::Permissions::from_mode(0o777)).unwrap();
+        fs::set_permissions(lab.path("helpers/catatonit"), fs::Permissions::from_mode(0o777))
+            .unwrap();
         assert!(!lab.runs(&WAITS, &usual), "anybody could have written the host's");
     }
 
@@ -232,9 +254,14 @@ mod tests {
         fs::copy(lab.path("copy"), lab.path("rootfs/bin/pause")).unwrap();
         let pause = ["/bin/pause", "-P"];
         assert!(lab.runs(&["/sbin/pause", "-P"], &["/data", "/bi", "/binary"]));
-        for mount in
-            ["//catatonit/", "/data/../catatonit", "/data/link", "/", "../../catatonit", "/bin/../gone"]
-        {
+        for mount in [
+            "//catatonit/",
+            "/data/../catatonit",
+            "/data/link",
+            "/",
+            "../../catatonit",
+            "/bin/../gone",
+        ] {
             assert!(!lab.runs(&WAITS, &[mount]), "{mount}");
         }
         for mount in ["/bin", "/sbin", "/sbin/pause", "/bin/pause/x"] {
@@ -269,7 +296,8 @@ mod tests {
     #[test]
     fn the_program_as_the_host_has_it_may_be_mounted() {
         let lab = Lab::new();
-        let asked = |mounts: &[Mount]| Asked { root: lab.path("empty"), ..lab.asked(&WAITS, mounts) };
+        let asked =
+            |mounts: &[Mount]| Asked { root: lab.path("empty"), ..lab.asked(&WAITS, mounts) };
         let runs = |mounts: &[Mount]| runs_infra(&asked(mounts));
         let own = lab.bind("helpers/catatonit", "/catatonit");
         let more = [kernels("tmpfs", "/dev"), lab.bind("copy", "/etc/hosts")];
@@ -323,13 +351,17 @@ mod tests {
             runs_infra(&Asked { image: image.into(), ..lab.asked(&["/bin/pause"], &mounts) })
         };
         assert!(!runs("localhost/pause:local", &[]), "nobody names one");
-        fs::write(lab.path("containers.conf"), "[engine]\ninfra_image = \"localhost/pause:local\"\n")
-            .unwrap();
+        fs::write(
+            lab.path("containers.conf"),
+            "[engine]\ninfra_image = \"localhost/pause:local\"\n",
+        )
+        .unwrap();
         assert!(runs("localhost/pause:local", &["/data"]));
         assert!(!runs("localhost/pause:local", &["/bin"]), "with another program in it");
         assert!(!runs("localhost/pause:local", &["/bin/pause"]));
         assert!(!runs("localhost/busybox:local", &[]) && !runs("", &[]));
-        fs::set_permissions(lab.path("containers.conf"), fs::Permissions::from_mode(0o666)).unwrap();
+        fs::set_permissions(lab.path("containers.conf"), fs::Permissions::from_mode(0o666))
+            .unwrap();
         assert!(!runs("localhost/pause:local", &[]), "anybody may have named it");
         for (name, configured, same) in [
             ("r.io/pause:latest", "r.io/pause", true),

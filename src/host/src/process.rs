@@ -1,7 +1,9 @@
-//! Processes by their names: anybody can call a process as an engine's is called, so a name counts only for those of the host itself.
+//! Processes by their names: anybody can call a process as an engine's is called, so a name counts
+//! only for those of the host itself.
 //!
-//! [`is_of_host`] tells them apart from those of other users, and from containers' own. [`version_of`] runs a program with our rights, and
-//! so only one that nobody else could have put there.
+//! [`is_of_host`] tells them apart from those of other users, and from containers' own.
+//! [`version_of`] runs a program with our rights, and so only one that nobody else could have put
+//! there.
 
 use nri_trust::Owners;
 use procfs::process::{Process, Status, all_processes};
@@ -29,10 +31,13 @@ pub fn command_name(pid: i32) -> String {
 
 /// Whether a process is root's or that of the user that we run as, and not a container's.
 ///
-/// A container is known by its process ids; where it shares the host's, by a program that is not there outside of its mounts.
+/// A container is known by its process ids; where it shares the host's, by a program that is not
+/// there outside of its mounts.
 fn is_of_host(pid: i32) -> bool {
     let status = |process: procfs::ProcResult<Process>| process.and_then(|p| p.status());
-    let (Ok(theirs), Ok(ours)) = (status(Process::new(pid)), status(Process::myself())) else { return false };
+    let (Ok(theirs), Ok(ours)) = (status(Process::new(pid)), status(Process::myself())) else {
+        return false;
+    };
     // The owner of its folder in /proc says nothing: it is root's if the process wants it so.
     let owners = Owners::of_this_process();
     let uids = [theirs.ruid, theirs.euid, theirs.suid, theirs.fuid];
@@ -43,7 +48,8 @@ fn is_of_host(pid: i32) -> bool {
 }
 
 fn has_our_mounts(pid: i32) -> bool {
-    let mounts = |of: &str| fs::metadata(format!("/proc/{of}/ns/mnt")).ok().map(|m| (m.dev(), m.ino()));
+    let mounts =
+        |of: &str| fs::metadata(format!("/proc/{of}/ns/mnt")).ok().map(|m| (m.dev(), m.ino()));
     let ours = mounts("self");
     ours.is_some() && mounts(&pid.to_string()) == ours
 }
@@ -57,8 +63,8 @@ fn program(pid: i32) -> Option<PathBuf> {
     (identity(&path)? == identity(&link)?).then_some(path)
 }
 
-/// What a process says to `--version`: the program's file is run. The first word that looks like one. `None` also where the file is not the
-/// one that runs, or others could change it.
+/// What a process says to `--version`: the program's file is run. The first word that looks like
+/// one. `None` also where the file is not the one that runs, or others could change it.
 pub fn version_of(pid: i32) -> Option<String> {
     let said = Command::new(program(pid)?)
         .arg("--version")
@@ -98,7 +104,8 @@ mod tests {
     fn engine(dir: &Path, mode: u32) -> PathBuf {
         fs::set_permissions(dir, fs::Permissions::from_mode(0o755)).unwrap();
         let file = dir.canonicalize().unwrap().join(NAME);
-        let sleep = ["/bin/sleep", "/usr/bin/sleep"].into_iter().find(|p| Path::new(p).exists()).unwrap();
+        let sleep =
+            ["/bin/sleep", "/usr/bin/sleep"].into_iter().find(|p| Path::new(p).exists()).unwrap();
         fs::copy(sleep, &file).unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
         file

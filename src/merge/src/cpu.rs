@@ -1,4 +1,5 @@
-//! The CPU and cpuset controllers, each number and each set owned on its own. An empty set means: not adjusted.
+//! The CPU and cpuset controllers, each number and each set owned on its own. An empty set means:
+//! not adjusted.
 
 use crate::MergeError;
 use crate::owners::Claims;

@@ -38,8 +38,13 @@ impl CreateMerge {
     /// Merges a reply.
     ///
     /// # Errors
-    /// A conflict, or an update or eviction of the container itself. Then nothing of the reply is merged.
-    pub fn reply(&mut self, plugin: &PluginId, reply: CreateContainerResponse) -> Result<(), MergeError> {
+    /// A conflict, or an update or eviction of the container itself. Then nothing of the reply is
+    /// merged.
+    pub fn reply(
+        &mut self,
+        plugin: &PluginId,
+        reply: CreateContainerResponse,
+    ) -> Result<(), MergeError> {
         let id = &self.merged.container.id;
         let mut claims = self.collected.owners.claims(plugin, id);
         if let Err(error) = merged::claim_all(&reply.adjust, &mut claims) {
@@ -48,7 +53,11 @@ impl CreateMerge {
         }
         let plan = self.collected.plan(plugin, reply.update, reply.evict)?;
         self.collected.apply(plugin, plan);
-        self.collected.ignore(plugin, &self.merged.container.id, ignored::in_adjustment(&reply.adjust));
+        self.collected.ignore(
+            plugin,
+            &self.merged.container.id,
+            ignored::in_adjustment(&reply.adjust),
+        );
         self.merged.apply(&reply.adjust);
         Ok(())
     }
@@ -56,7 +65,8 @@ impl CreateMerge {
     /// What came out.
     pub fn finish(self) -> CreateOutcome {
         let Merged { pristine, container, adjust } = self.merged;
-        let Collected { owners, updates, evictions, failed, ignored, consulted, .. } = self.collected;
+        let Collected { owners, updates, evictions, failed, ignored, consulted, .. } =
+            self.collected;
         CreateOutcome {
             adjust,
             updates,

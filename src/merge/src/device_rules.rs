@@ -1,4 +1,5 @@
-//! Rules of the device cgroup: each plugin's are appended, in the order of the plugins; nobody owns them.
+//! Rules of the device cgroup: each plugin's are appended, in the order of the plugins; nobody owns
+//! them.
 //!
 //! Only at creation: an update has no say in them (`Ignored` names a plugin that tries).
 

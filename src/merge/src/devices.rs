@@ -6,7 +6,10 @@ use crate::{MergeError, merged::Merged};
 use nri_api::Marked;
 use nri_api::proto::{ContainerAdjustment, Field, LinuxDevice};
 
-pub(crate) fn claim(asked: &ContainerAdjustment, claims: &mut Claims<'_>) -> Result<(), MergeError> {
+pub(crate) fn claim(
+    asked: &ContainerAdjustment,
+    claims: &mut Claims<'_>,
+) -> Result<(), MergeError> {
     keys(asked).claim(Field::Devices, claims)
 }
 
@@ -21,7 +24,9 @@ pub(crate) fn apply(asked: &ContainerAdjustment, merged: &mut Merged) {
     for path in &keys.removed {
         adjust.devices.push(LinuxDevice { path: removal(path), ..Default::default() });
     }
-    for device in asked.linux.devices.iter().filter(|d| matches!(Marked::parse(&d.path), Marked::Set(_))) {
+    for device in
+        asked.linux.devices.iter().filter(|d| matches!(Marked::parse(&d.path), Marked::Set(_)))
+    {
         container.devices.push(device.clone());
         adjust.devices.push(device.clone());
     }

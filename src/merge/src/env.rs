@@ -1,7 +1,7 @@
 //! Environment variables, owned by name.
 //!
-//! The container that later plugins see is what the specification will be: a name that exists keeps its place, a new
-//! one goes to the end. An entry without `=` is no variable and stays.
+//! The container that later plugins see is what the specification will be: a name that exists keeps
+//! its place, a new one goes to the end. An entry without `=` is no variable and stays.
 
 use crate::marked::{Keys, removal};
 use crate::owners::Claims;
@@ -10,7 +10,10 @@ use nri_api::Marked;
 use nri_api::proto::{ContainerAdjustment, Field, KeyValue};
 use std::collections::HashMap;
 
-pub(crate) fn claim(asked: &ContainerAdjustment, claims: &mut Claims<'_>) -> Result<(), MergeError> {
+pub(crate) fn claim(
+    asked: &ContainerAdjustment,
+    claims: &mut Claims<'_>,
+) -> Result<(), MergeError> {
     keys(asked).claim(Field::Env, claims)
 }
 

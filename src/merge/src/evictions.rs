@@ -1,4 +1,5 @@
-//! Evictions: one per container. Several plugins may ask for the same; the first reason given stands.
+//! Evictions: one per container. Several plugins may ask for the same; the first reason given
+//! stands.
 
 use nri_api::proto::ContainerEviction;
 use std::collections::HashMap;

@@ -4,7 +4,10 @@ use crate::owners::Claims;
 use crate::{MergeError, merged::Merged};
 use nri_api::proto::{ContainerAdjustment, Field, Hooks};
 
-pub(crate) fn claim(asked: &ContainerAdjustment, claims: &mut Claims<'_>) -> Result<(), MergeError> {
+pub(crate) fn claim(
+    asked: &ContainerAdjustment,
+    claims: &mut Claims<'_>,
+) -> Result<(), MergeError> {
     if any(&asked.hooks) {
         claims.contribute(Field::OciHooks);
     }
@@ -19,8 +22,15 @@ pub(crate) fn apply(asked: &ContainerAdjustment, merged: &mut Merged) {
 }
 
 fn any(hooks: &Hooks) -> bool {
-    let Hooks { prestart, create_runtime, create_container, start_container, poststart, poststop, .. } =
-        hooks;
+    let Hooks {
+        prestart,
+        create_runtime,
+        create_container,
+        start_container,
+        poststart,
+        poststop,
+        ..
+    } = hooks;
     [prestart, create_runtime, create_container, start_container, poststart, poststop]
         .iter()
         .any(|list| !list.is_empty())

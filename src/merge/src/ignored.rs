@@ -1,5 +1,6 @@
-//! What a reply asks for and gets no effect: fields that this version of the protocol does not know, rules of the device cgroup in an
-//! update, which has no say in them, and a memory limit of 0. Upstream drops them without a word; here they are reported.
+//! What a reply asks for and gets no effect: fields that this version of the protocol does not
+//! know, rules of the device cgroup in an update, which has no say in them, and a memory limit of
+//! 0. Upstream drops them without a word; here they are reported.
 
 use nri_api::proto::{ContainerAdjustment, ContainerUpdate};
 use protobuf::MessageDyn;
@@ -68,8 +69,12 @@ fn unknown(message: &dyn MessageDyn, path: &Path<'_>, found: &mut Vec<String>) {
             ReflectFieldRef::Optional(value) => {
                 value.value().into_iter().for_each(|v| inner(v, field.name()))
             }
-            ReflectFieldRef::Repeated(values) => values.into_iter().for_each(|v| inner(v, field.name())),
-            ReflectFieldRef::Map(values) => values.into_iter().for_each(|(_, v)| inner(v, field.name())),
+            ReflectFieldRef::Repeated(values) => {
+                values.into_iter().for_each(|v| inner(v, field.name()))
+            }
+            ReflectFieldRef::Map(values) => {
+                values.into_iter().for_each(|(_, v)| inner(v, field.name()))
+            }
         }
     }
 }

@@ -1,6 +1,8 @@
-//! What the groups with removal markers share: which keys of a reply are set, and which only removed.
+//! What the groups with removal markers share: which keys of a reply are set, and which only
+//! removed.
 //!
-//! A key that is both removed and set in one reply is set, whatever the order (upstream: by chance, for maps).
+//! A key that is both removed and set in one reply is set, whatever the order (upstream: by chance,
+//! for maps).
 
 use crate::MergeError;
 use crate::owners::Claims;
@@ -53,7 +55,8 @@ impl<'a> Keys<'a> {
         self.removed.contains(key) || self.is_set.contains(key)
     }
 
-    /// Whether the reply says anything about the key of an entry of the merged adjustment, be it set or a removal.
+    /// Whether the reply says anything about the key of an entry of the merged adjustment, be it
+    /// set or a removal.
     pub(crate) fn touch_marked(&self, entry: &str) -> bool {
         self.touch(Marked::parse(entry).key())
     }
@@ -64,7 +67,8 @@ pub(crate) fn removal(key: &str) -> String {
     format!("-{key}")
 }
 
-/// Lays the map `asked` over the container's map and over the adjustment's; the latter keeps the markers.
+/// Lays the map `asked` over the container's map and over the adjustment's; the latter keeps the
+/// markers.
 pub(crate) fn overlay_map<V: Clone + Default>(
     asked: &HashMap<String, V>,
     container: &mut HashMap<String, V>,

@@ -26,5 +26,14 @@ pub(crate) fn apply(asked: &LinuxResources, into: &mut LinuxResources) {
     macro_rules! take {
         ($($field:ident),*) => {$(if from.$field.is_some() { to.$field.clone_from(&from.$field); })*};
     }
-    take!(limit, reservation, swap, kernel, kernel_tcp, swappiness, disable_oom_killer, use_hierarchy);
+    take!(
+        limit,
+        reservation,
+        swap,
+        kernel,
+        kernel_tcp,
+        swappiness,
+        disable_oom_killer,
+        use_hierarchy
+    );
 }

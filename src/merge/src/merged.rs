@@ -1,15 +1,18 @@
 //! What a creation is merged into, and the flat list of the groups that do it.
 //!
-//! A reply is taken in two steps: all groups claim, in the stated order, and only if all may, all set; setting cannot
-//! fail. A new field of the protocol is a row of [`GROUPS`] (or of `resources`) and a file of its own.
+//! A reply is taken in two steps: all groups claim, in the stated order, and only if all may, all
+//! set; setting cannot fail. A new field of the protocol is a row of [`GROUPS`] (or of `resources`)
+//! and a file of its own.
 
 use crate::MergeError;
 use crate::owners::Claims;
 use crate::{
-    annotations, args, cdi, cgroups_path, device_rules, devices, env, hooks, io_priority, memory_policy,
+    annotations, args, cdi, cgroups_path, device_rules, devices, env, hooks, io_priority,
+    memory_policy,
 };
 use crate::{
-    mounts, namespaces, net_devices, oom_score_adj, rdt, resources, rlimits, scheduler, seccomp, sysctl,
+    mounts, namespaces, net_devices, oom_score_adj, rdt, resources, rlimits, scheduler, seccomp,
+    sysctl,
 };
 use nri_api::proto::{Container, ContainerAdjustment, LinuxContainer, LinuxContainerAdjustment};
 
@@ -71,6 +74,9 @@ impl Merged {
 }
 
 /// Claims all that `asked` sets.
-pub(crate) fn claim_all(asked: &ContainerAdjustment, claims: &mut Claims<'_>) -> Result<(), MergeError> {
+pub(crate) fn claim_all(
+    asked: &ContainerAdjustment,
+    claims: &mut Claims<'_>,
+) -> Result<(), MergeError> {
     GROUPS.iter().try_for_each(|group| (group.claim)(asked, claims))
 }

@@ -7,7 +7,10 @@ use nri_api::Marked;
 use nri_api::proto::{ContainerAdjustment, Field};
 use std::collections::HashSet;
 
-pub(crate) fn claim(asked: &ContainerAdjustment, claims: &mut Claims<'_>) -> Result<(), MergeError> {
+pub(crate) fn claim(
+    asked: &ContainerAdjustment,
+    claims: &mut Claims<'_>,
+) -> Result<(), MergeError> {
     asked
         .linux
         .namespaces

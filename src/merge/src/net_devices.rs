@@ -5,7 +5,10 @@ use crate::owners::Claims;
 use crate::{MergeError, merged::Merged};
 use nri_api::proto::{ContainerAdjustment, Field};
 
-pub(crate) fn claim(asked: &ContainerAdjustment, claims: &mut Claims<'_>) -> Result<(), MergeError> {
+pub(crate) fn claim(
+    asked: &ContainerAdjustment,
+    claims: &mut Claims<'_>,
+) -> Result<(), MergeError> {
     Keys::of_map(&asked.linux.net_devices).claim(Field::LinuxNetDevices, claims)
 }
 

@@ -4,7 +4,10 @@ use crate::owners::Claims;
 use crate::{MergeError, merged::Merged};
 use nri_api::proto::{ContainerAdjustment, Field};
 
-pub(crate) fn claim(asked: &ContainerAdjustment, claims: &mut Claims<'_>) -> Result<(), MergeError> {
+pub(crate) fn claim(
+    asked: &ContainerAdjustment,
+    claims: &mut Claims<'_>,
+) -> Result<(), MergeError> {
     claims.each([(asked.linux.oom_score_adj.is_some(), Field::OomScoreAdj)])
 }
 

@@ -3,8 +3,8 @@
 use crate::MergeError;
 use nri_api::PluginId;
 use nri_api::proto::{
-    Container, ContainerAdjustment, ContainerEviction, ContainerUpdate, LinuxResources, OwningPlugins,
-    PluginInstance, PodSandbox, ValidateContainerAdjustmentRequest,
+    Container, ContainerAdjustment, ContainerEviction, ContainerUpdate, LinuxResources,
+    OwningPlugins, PluginInstance, PodSandbox, ValidateContainerAdjustmentRequest,
 };
 
 /// What the plugins made of a container that is being created.
@@ -12,9 +12,11 @@ use nri_api::proto::{
 pub struct CreateOutcome {
     /// All that is to change, in the form that the crate's documentation describes.
     pub adjust: ContainerAdjustment,
-    /// Updates of other containers, one per container, in the order in which they were first asked for.
+    /// Updates of other containers, one per container, in the order in which they were first asked
+    /// for.
     pub updates: Vec<ContainerUpdate>,
-    /// Containers to evict, one entry per container, in the order in which they were first asked for.
+    /// Containers to evict, one entry per container, in the order in which they were first asked
+    /// for.
     pub evictions: Vec<ContainerEviction>,
     /// Who set what, this container and others.
     pub owners: OwningPlugins,
@@ -26,21 +28,25 @@ pub struct CreateOutcome {
     pub pristine: Container,
     /// The plugins that were asked, in that order.
     pub consulted: Vec<PluginId>,
-    /// Updates that conflict and whose failure their plugin asked to ignore. They left no trace in `updates`.
+    /// Updates that conflict and whose failure their plugin asked to ignore. They left no trace in
+    /// `updates`.
     pub failed: Vec<FailedUpdate>,
-    /// What plugins asked for and the protocol's semantics give no meaning: of each plugin the first sixteen paths.
+    /// What plugins asked for and the protocol's semantics give no meaning: of each plugin the
+    /// first sixteen paths.
     pub ignored: Vec<Ignored>,
 }
 
 /// What the plugins made of an update that an engine asked for. The default is that of no plugin.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct UpdateOutcome {
-    /// The resources that the container is to get: those that were asked for, with what the plugins set on top.
+    /// The resources that the container is to get: those that were asked for, with what the plugins
+    /// set on top.
     pub resources: LinuxResources,
     /// Whether any plugin sent an update of the requested container, be it an empty one.
     pub touched: bool,
-    /// The plugins' merged update of the requested container, if any sent one: `resources` where one of them set
-    /// resources, none where all were empty; `ignore_failure` if all of them said so.
+    /// The plugins' merged update of the requested container, if any sent one: `resources` where
+    /// one of them set resources, none where all were empty; `ignore_failure` if all of them said
+    /// so.
     pub answer: Option<ContainerUpdate>,
     /// Updates of other containers, as in [`CreateOutcome::updates`].
     pub updates: Vec<ContainerUpdate>,

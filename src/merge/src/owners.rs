@@ -1,7 +1,8 @@
 //! The ledger of claims: which plugin owns which field (and key) of which container.
 //!
-//! It knows nothing of values; the files of the field groups claim here before they set anything. Every change is
-//! journalled, so that a refused reply, or an update whose failure is to be ignored, leaves no claim behind.
+//! It knows nothing of values; the files of the field groups claim here before they set anything.
+//! Every change is journalled, so that a refused reply, or an update whose failure is to be
+//! ignored, leaves no claim behind.
 
 use crate::MergeError;
 use nri_api::proto::{Field, OwningPlugins};
@@ -57,7 +58,8 @@ pub(crate) struct Claims<'a> {
 }
 
 impl Owners {
-    /// Looks for the container once: its id may be as long as a message, and the claims on it as many as its entries.
+    /// Looks for the container once: its id may be as long as a message, and the claims on it as
+    /// many as its entries.
     pub(crate) fn claims<'a>(&'a mut self, plugin: &PluginId, container: &'a str) -> Claims<'a> {
         self.journal.push(Page { container: container.to_owned(), previous: Vec::new() });
         let last = self.journal.len() - 1;
@@ -94,7 +96,8 @@ impl Owners {
 
     /// Makes all claims so far final.
     pub(crate) fn commit(&mut self) {
-        for page in std::mem::take(&mut self.journal).iter().filter(|page| page.previous.is_empty()) {
+        for page in std::mem::take(&mut self.journal).iter().filter(|page| page.previous.is_empty())
+        {
             self.drop_empty(&page.container);
         }
     }
@@ -105,8 +108,9 @@ impl Owners {
         }
     }
 
-    /// The ledger as the protocol tells it to validators. Upstream's notation: a plugin that removed what another had
-    /// set, and did not set it anew, has a leading `-`; contributors are joined by commas.
+    /// The ledger as the protocol tells it to validators. Upstream's notation: a plugin that
+    /// removed what another had set, and did not set it anew, has a leading `-`; contributors are
+    /// joined by commas.
     pub(crate) fn to_proto(&self) -> OwningPlugins {
         let mut all = OwningPlugins::new();
         for (container, ledger) in &self.ledgers {
@@ -142,8 +146,14 @@ impl Claims<'_> {
     }
 
     /// Claims `wanted` fields, in their order.
-    pub(crate) fn each<const N: usize>(&mut self, wanted: [(bool, Field); N]) -> Result<(), MergeError> {
-        wanted.into_iter().filter(|(wanted, _)| *wanted).try_for_each(|(_, field)| self.whole(field))
+    pub(crate) fn each<const N: usize>(
+        &mut self,
+        wanted: [(bool, Field); N],
+    ) -> Result<(), MergeError> {
+        wanted
+            .into_iter()
+            .filter(|(wanted, _)| *wanted)
+            .try_for_each(|(_, field)| self.whole(field))
     }
 
     /// Claims one key of a field that has an owner per key.

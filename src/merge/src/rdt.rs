@@ -1,14 +1,19 @@
-//! Explicit resctrl settings: closid, schemata and monitoring, each owned on its own. The class is `rdt_class`.
+//! Explicit resctrl settings: closid, schemata and monitoring, each owned on its own. The class is
+//! `rdt_class`.
 //!
-//! `remove` drops all three and takes all three claims. In the merged adjustment it stands alone: as soon as one of the
-//! three is set, by the same plugin and in the same reply, it is gone, as upstream does.
+//! `remove` drops all three and takes all three claims. In the merged adjustment it stands alone:
+//! as soon as one of the three is set, by the same plugin and in the same reply, it is gone, as
+//! upstream does.
 
 use crate::owners::Claims;
 use crate::{MergeError, merged::Merged};
 use nri_api::proto::{ContainerAdjustment, Field, LinuxRdt};
 use protobuf::MessageField;
 
-pub(crate) fn claim(asked: &ContainerAdjustment, claims: &mut Claims<'_>) -> Result<(), MergeError> {
+pub(crate) fn claim(
+    asked: &ContainerAdjustment,
+    claims: &mut Claims<'_>,
+) -> Result<(), MergeError> {
     let rdt = &asked.linux.rdt;
     if rdt.remove {
         [Field::RdtClosID, Field::RdtSchemata, Field::RdtEnableMonitoring]

@@ -28,13 +28,17 @@ pub(crate) fn apply_all(asked: &LinuxResources, into: &mut LinuxResources) {
     GROUPS.iter().for_each(|group| (group.apply)(asked, into));
 }
 
-/// Adds to `into` what another update of the same reply sets. Their claims tell page sizes apart, so that none has to be looked for.
+/// Adds to `into` what another update of the same reply sets. Their claims tell page sizes apart,
+/// so that none has to be looked for.
 pub(crate) fn join(mut asked: LinuxResources, into: &mut LinuxResources) {
     into.hugepage_limits.append(&mut asked.hugepage_limits);
     apply_all(&asked, into);
 }
 
-pub(crate) fn claim(asked: &ContainerAdjustment, claims: &mut Claims<'_>) -> Result<(), MergeError> {
+pub(crate) fn claim(
+    asked: &ContainerAdjustment,
+    claims: &mut Claims<'_>,
+) -> Result<(), MergeError> {
     claim_all(&asked.linux.resources, claims)
 }
 

@@ -4,7 +4,8 @@ use crate::updates::Collected;
 use crate::{MergeError, UpdateOutcome};
 use nri_api::PluginId;
 use nri_api::proto::{
-    Container, ContainerUpdate, LinuxResources, PodSandbox, UpdateContainerRequest, UpdateContainerResponse,
+    Container, ContainerUpdate, LinuxResources, PodSandbox, UpdateContainerRequest,
+    UpdateContainerResponse,
 };
 
 /// An update that an engine asked for, on its way through the plugins.
@@ -41,8 +42,13 @@ impl UpdateMerge {
     /// Merges a reply.
     ///
     /// # Errors
-    /// A conflict, unless its update says that failures are to be ignored. Then nothing of the reply is merged.
-    pub fn reply(&mut self, plugin: &PluginId, reply: UpdateContainerResponse) -> Result<(), MergeError> {
+    /// A conflict, unless its update says that failures are to be ignored. Then nothing of the
+    /// reply is merged.
+    pub fn reply(
+        &mut self,
+        plugin: &PluginId,
+        reply: UpdateContainerResponse,
+    ) -> Result<(), MergeError> {
         let plan = self.collected.plan(plugin, reply.update, reply.evict)?;
         self.collected.apply(plugin, plan);
         Ok(())
@@ -51,7 +57,8 @@ impl UpdateMerge {
     /// What came out.
     pub fn finish(self) -> UpdateOutcome {
         let resources = self.resources().clone();
-        let Collected { owners, mut updates, evictions, failed, ignored, consulted, .. } = self.collected;
+        let Collected { owners, mut updates, evictions, failed, ignored, consulted, .. } =
+            self.collected;
         let place = updates.iter().position(|u| u.container_id == self.container.id);
         let answer = place.map(|place| updates.remove(place));
         UpdateOutcome {

@@ -1,4 +1,5 @@
-//! Updates and evictions of containers that exist: the whole of [`UpdatesMerge`], and a part of the two other merges.
+//! Updates and evictions of containers that exist: the whole of [`UpdatesMerge`], and a part of the
+//! two other merges.
 
 use crate::owners::Owners;
 use crate::{FailedUpdate, Ignored, MergeError, UpdatesOutcome, evictions, ignored, resources};
@@ -6,8 +7,8 @@ use nri_api::PluginId;
 use nri_api::proto::{ContainerEviction, ContainerUpdate, LinuxResources};
 use std::collections::HashMap;
 
-/// Merges updates that no request of an engine is behind: those that plugins answer to Synchronize and StopContainer,
-/// and those that one plugin sends unsolicited.
+/// Merges updates that no request of an engine is behind: those that plugins answer to Synchronize
+/// and StopContainer, and those that one plugin sends unsolicited.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct UpdatesMerge {
     collected: Collected,
@@ -27,8 +28,13 @@ impl UpdatesMerge {
     /// Merges one plugin's updates.
     ///
     /// # Errors
-    /// A conflict, unless its update says that failures are to be ignored. Then nothing of the reply is merged.
-    pub fn reply(&mut self, plugin: &PluginId, updates: Vec<ContainerUpdate>) -> Result<(), MergeError> {
+    /// A conflict, unless its update says that failures are to be ignored. Then nothing of the
+    /// reply is merged.
+    pub fn reply(
+        &mut self,
+        plugin: &PluginId,
+        updates: Vec<ContainerUpdate>,
+    ) -> Result<(), MergeError> {
         let plan = self.collected.plan(plugin, updates, Vec::new())?;
         self.collected.apply(plugin, plan);
         Ok(())
@@ -42,7 +48,8 @@ impl UpdatesMerge {
 
     /// What came out.
     pub fn finish(self) -> UpdatesOutcome {
-        let Collected { owners, updates, evictions, failed, ignored, consulted, .. } = self.collected;
+        let Collected { owners, updates, evictions, failed, ignored, consulted, .. } =
+            self.collected;
         UpdatesOutcome { updates, evictions, owners: owners.to_proto(), consulted, failed, ignored }
     }
 }
@@ -150,19 +157,24 @@ impl Collected {
         }));
     }
 
-    /// Merges one reply's updates: first those of one container, then with what others asked for it.
+    /// Merges one reply's updates: first those of one container, then with what others asked for
+    /// it.
     fn merge(&mut self, updates: Vec<ContainerUpdate>) {
         let mut changes: Vec<ContainerUpdate> = Vec::new();
         let mut places = HashMap::new();
         for mut update in updates {
-            let Some(change) = places.get(&update.container_id).map(|at: &usize| &mut changes[*at]) else {
+            let Some(change) = places.get(&update.container_id).map(|at: &usize| &mut changes[*at])
+            else {
                 places.insert(update.container_id.clone(), changes.len());
                 changes.push(update);
                 continue;
             };
             change.ignore_failure &= update.ignore_failure;
             if let Some(more) = update.linux.mut_or_insert_default().resources.take() {
-                resources::join(more, change.linux.mut_or_insert_default().resources.mut_or_insert_default());
+                resources::join(
+                    more,
+                    change.linux.mut_or_insert_default().resources.mut_or_insert_default(),
+                );
             }
         }
         let places: HashMap<String, usize> =
@@ -183,7 +195,8 @@ impl Collected {
                 let into = &mut merged.linux.mut_or_insert_default().resources;
                 if into.is_none() {
                     let base = self.base.as_ref().filter(|(requested, _)| *requested == id);
-                    *into = Some(base.map(|(_, resources)| resources.clone()).unwrap_or_default()).into();
+                    *into = Some(base.map(|(_, resources)| resources.clone()).unwrap_or_default())
+                        .into();
                 }
                 resources::apply_all(&change.linux.resources, into.mut_or_insert_default());
             }

@@ -1,5 +1,5 @@
-//! An NRI plugin that prints every event as a line of JSON: `{"event": …, "request": …}`, the request in the
-//! protobuf JSON mapping.
+//! An NRI plugin that prints every event as a line of JSON: `{"event": …, "request": …}`, the
+//! request in the protobuf JSON mapping.
 //!
 //! ```text
 //! logger [--idx NN] [--name NAME] [--socket PATH]
@@ -30,7 +30,8 @@ fn value(message: &dyn MessageDyn) -> Reply<Value> {
 
 #[async_trait]
 impl Plugin for Logger {
-    /// Nothing, which means everything, those events included that this protocol version does not know.
+    /// Nothing, which means everything, those events included that this protocol version does not
+    /// know.
     fn events(&self) -> EventMask {
         EventMask::NONE
     }
@@ -73,7 +74,10 @@ impl Plugin for Logger {
         overhead: LinuxResources,
         resources: LinuxResources,
     ) -> Reply<()> {
-        print("UpdatePodSandbox", &[("pod", &pod), ("overhead", &overhead), ("resources", &resources)])
+        print(
+            "UpdatePodSandbox",
+            &[("pod", &pod), ("overhead", &overhead), ("resources", &resources)],
+        )
     }
 
     async fn post_update_pod_sandbox(&self, _: &Session, pod: PodSandbox) -> Reply<()> {
@@ -88,20 +92,40 @@ impl Plugin for Logger {
         print("RemovePodSandbox", &[("pod", &pod)])
     }
 
-    async fn create_container(&self, _: &Session, pod: PodSandbox, container: Container) -> Reply<Creation> {
+    async fn create_container(
+        &self,
+        _: &Session,
+        pod: PodSandbox,
+        container: Container,
+    ) -> Reply<Creation> {
         print("CreateContainer", &[("pod", &pod), ("container", &container)])?;
         Ok(Creation::default())
     }
 
-    async fn post_create_container(&self, _: &Session, pod: PodSandbox, container: Container) -> Reply<()> {
+    async fn post_create_container(
+        &self,
+        _: &Session,
+        pod: PodSandbox,
+        container: Container,
+    ) -> Reply<()> {
         print("PostCreateContainer", &[("pod", &pod), ("container", &container)])
     }
 
-    async fn start_container(&self, _: &Session, pod: PodSandbox, container: Container) -> Reply<()> {
+    async fn start_container(
+        &self,
+        _: &Session,
+        pod: PodSandbox,
+        container: Container,
+    ) -> Reply<()> {
         print("StartContainer", &[("pod", &pod), ("container", &container)])
     }
 
-    async fn post_start_container(&self, _: &Session, pod: PodSandbox, container: Container) -> Reply<()> {
+    async fn post_start_container(
+        &self,
+        _: &Session,
+        pod: PodSandbox,
+        container: Container,
+    ) -> Reply<()> {
         print("PostStartContainer", &[("pod", &pod), ("container", &container)])
     }
 
@@ -112,11 +136,19 @@ impl Plugin for Logger {
         container: Container,
         resources: LinuxResources,
     ) -> Reply<Changes> {
-        print("UpdateContainer", &[("pod", &pod), ("container", &container), ("resources", &resources)])?;
+        print(
+            "UpdateContainer",
+            &[("pod", &pod), ("container", &container), ("resources", &resources)],
+        )?;
         Ok(Changes::default())
     }
 
-    async fn post_update_container(&self, _: &Session, pod: PodSandbox, container: Container) -> Reply<()> {
+    async fn post_update_container(
+        &self,
+        _: &Session,
+        pod: PodSandbox,
+        container: Container,
+    ) -> Reply<()> {
         print("PostUpdateContainer", &[("pod", &pod), ("container", &container)])
     }
 
@@ -130,7 +162,12 @@ impl Plugin for Logger {
         Ok(Vec::new())
     }
 
-    async fn remove_container(&self, _: &Session, pod: PodSandbox, container: Container) -> Reply<()> {
+    async fn remove_container(
+        &self,
+        _: &Session,
+        pod: PodSandbox,
+        container: Container,
+    ) -> Reply<()> {
         print("RemoveContainer", &[("pod", &pod), ("container", &container)])
     }
 

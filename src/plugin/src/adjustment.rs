@@ -3,10 +3,12 @@
 use crate::SetResources;
 use nri_api::{opt, proto::*};
 
-/// What a plugin wants changed in a container that is being created. Resources are set through [`SetResources`].
+/// What a plugin wants changed in a container that is being created. Resources are set through
+/// [`SetResources`].
 ///
-/// Setters give back `&mut Self` and can be chained. Nothing is checked here: what is in conflict with another plugin,
-/// or makes no sense, the runtime says. To override what an earlier plugin set, remove it and set it anew.
+/// Setters give back `&mut Self` and can be chained. Nothing is checked here: what is in conflict
+/// with another plugin, or makes no sense, the runtime says. To override what an earlier plugin
+/// set, remove it and set it anew.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Adjustment(ContainerAdjustment);
 
@@ -17,7 +19,11 @@ impl Adjustment {
     }
 
     /// Sets an annotation.
-    pub fn add_annotation(&mut self, key: impl Into<String>, value: impl Into<String>) -> &mut Self {
+    pub fn add_annotation(
+        &mut self,
+        key: impl Into<String>,
+        value: impl Into<String>,
+    ) -> &mut Self {
         self.0.annotations.insert(key.into(), value.into());
         self
     }
@@ -83,8 +89,12 @@ impl Adjustment {
     }
 
     /// Sets the command line even if an earlier plugin did.
-    pub fn replace_args<S: Into<String>>(&mut self, args: impl IntoIterator<Item = S>) -> &mut Self {
-        self.0.args = std::iter::once(String::new()).chain(args.into_iter().map(Into::into)).collect();
+    pub fn replace_args<S: Into<String>>(
+        &mut self,
+        args: impl IntoIterator<Item = S>,
+    ) -> &mut Self {
+        self.0.args =
+            std::iter::once(String::new()).chain(args.into_iter().map(Into::into)).collect();
         self
     }
 
@@ -127,7 +137,8 @@ impl Adjustment {
 
     /// Sets a namespace: the one at `path`, or a new one if that is empty.
     pub fn add_namespace(&mut self, kind: impl Into<String>, path: impl Into<String>) -> &mut Self {
-        let namespace = LinuxNamespace { type_: kind.into(), path: path.into(), ..Default::default() };
+        let namespace =
+            LinuxNamespace { type_: kind.into(), path: path.into(), ..Default::default() };
         self.linux().namespaces.push(namespace);
         self
     }
@@ -149,7 +160,11 @@ impl Adjustment {
     }
 
     /// Moves a network device of the host into the container; an empty `name` keeps the one it has.
-    pub fn add_net_device(&mut self, host_name: impl Into<String>, name: impl Into<String>) -> &mut Self {
+    pub fn add_net_device(
+        &mut self,
+        host_name: impl Into<String>,
+        name: impl Into<String>,
+    ) -> &mut Self {
         let device = LinuxNetDevice { name: name.into(), ..Default::default() };
         self.linux().net_devices.insert(host_name.into(), device);
         self
@@ -173,7 +188,10 @@ impl Adjustment {
     }
 
     /// Sets the lines of the resctrl group's schemata.
-    pub fn set_rdt_schemata<S: Into<String>>(&mut self, lines: impl IntoIterator<Item = S>) -> &mut Self {
+    pub fn set_rdt_schemata<S: Into<String>>(
+        &mut self,
+        lines: impl IntoIterator<Item = S>,
+    ) -> &mut Self {
         self.rdt().schemata = opt(Some(lines.into_iter().map(Into::into).collect()));
         self
     }
@@ -198,8 +216,12 @@ impl Adjustment {
         flags: impl IntoIterator<Item = MpolFlag>,
     ) -> &mut Self {
         let flags = flags.into_iter().map(Into::into).collect();
-        let policy =
-            LinuxMemoryPolicy { mode: mode.into(), nodes: nodes.into(), flags, ..Default::default() };
+        let policy = LinuxMemoryPolicy {
+            mode: mode.into(),
+            nodes: nodes.into(),
+            flags,
+            ..Default::default()
+        };
         self.linux().memory_policy = Some(policy).into();
         self
     }
@@ -263,7 +285,9 @@ mod tests {
         for field in descriptor.fields() {
             let path = format!("{path}/{}", field.name());
             let inner = match field.runtime_field_type() {
-                RuntimeFieldType::Singular(RuntimeType::Message(m)) if !WHOLE.contains(&m.name()) => {
+                RuntimeFieldType::Singular(RuntimeType::Message(m))
+                    if !WHOLE.contains(&m.name()) =>
+                {
                     field.get_message(message)
                 }
                 _ => {

@@ -7,8 +7,8 @@ use std::{io, path::PathBuf};
 /// What can go wrong between a plugin and its runtime.
 #[derive(Debug, thiserror::Error)]
 pub enum StubError {
-    /// The plugin has no name or no index: not from the builder, not from a runtime that launched it, not
-    /// from the name of its program.
+    /// The plugin has no name or no index: not from the builder, not from a runtime that launched
+    /// it, not from the name of its program.
     #[error("the plugin has no {0}: give it one, or name its program NN-name")]
     NoIdentity(&'static str),
     /// The name or index is not acceptable.

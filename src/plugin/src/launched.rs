@@ -1,4 +1,5 @@
-//! Launched by a runtime: its environment says who we are and which inherited descriptor is the socket.
+//! Launched by a runtime: its environment says who we are and which inherited descriptor is the
+//! socket.
 
 use crate::StubError;
 use rustix::process::{ForeignRawFd, PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
@@ -23,14 +24,19 @@ impl Launched {
             Ok(n) if n > 2 => n,
             _ => return Err(StubError::LaunchedSocket(fd)),
         };
-        Ok(Some(Self { name: env::var("NRI_PLUGIN_NAME").ok(), index: env::var("NRI_PLUGIN_IDX").ok(), fd }))
+        Ok(Some(Self {
+            name: env::var("NRI_PLUGIN_NAME").ok(),
+            index: env::var("NRI_PLUGIN_IDX").ok(),
+            fd,
+        }))
     }
 
     /// Takes the socket over, once per process.
     ///
-    /// Owning a descriptor by its number alone is an unsafe operation in Rust. So the process asks the kernel for a duplicate
-    /// of its own descriptor (`pidfd_getfd(2)`, Linux 5.6), which is owned and closed on exec, and closes the number
-    /// that it inherited, so that children of the plugin do not hold the connection.
+    /// Owning a descriptor by its number alone is an unsafe operation in Rust. So the process asks
+    /// the kernel for a duplicate of its own descriptor (`pidfd_getfd(2)`, Linux 5.6), which is
+    /// owned and closed on exec, and closes the number that it inherited, so that children of the
+    /// plugin do not hold the connection.
     pub(crate) fn socket(&self) -> Result<UnixStream, StubError> {
         static TAKEN: AtomicBool = AtomicBool::new(false);
         if TAKEN.swap(true, Ordering::SeqCst) {

@@ -1,4 +1,5 @@
-//! SDK to write NRI plugins in Rust: implement [`Plugin`], give it to [`Stub`], answer with [`Adjustment`]s and [`Update`]s.
+//! SDK to write NRI plugins in Rust: implement [`Plugin`], give it to [`Stub`], answer with
+//! [`Adjustment`]s and [`Update`]s.
 //!
 //! ```no_run
 //! use nri_plugin::{Adjustment, Creation, EventMask, Plugin, Reply, SetResources, Session, Stub, async_trait, proto::*};
@@ -24,8 +25,8 @@
 //! # }
 //! ```
 //!
-//! Deliberately absent: reconnecting. A plugin that wants to outlive its runtime calls `connect` and `run` in a loop of its
-//! own, with the pauses that suit it.
+//! Deliberately absent: reconnecting. A plugin that wants to outlive its runtime calls `connect`
+//! and `run` in a loop of its own, with the pauses that suit it.
 
 #![deny(unsafe_code)]
 

@@ -13,16 +13,17 @@ pub type Reply<T> = Result<T, Failure>;
 /// An NRI plugin.
 ///
 /// The runtime sends one event at a time to a plugin and waits for the answer, up to a timeout
-/// ([`RuntimeInfo::request_timeout`](crate::RuntimeInfo)). After that it goes on without, and events may overlap. A handler
-/// always runs to its end. A panic in one fails its event only.
+/// ([`RuntimeInfo::request_timeout`](crate::RuntimeInfo)). After that it goes on without, and
+/// events may overlap. A handler always runs to its end. A panic in one fails its event only.
 #[async_trait]
 pub trait Plugin: Send + Sync + 'static {
-    /// The events that the plugin wants to hear, asked after [`configure`](Self::configure). An empty set
-    /// subscribes to all of them: that is how the protocol reads it.
+    /// The events that the plugin wants to hear, asked after [`configure`](Self::configure). An
+    /// empty set subscribes to all of them: that is how the protocol reads it.
     fn events(&self) -> EventMask;
 
-    /// The contents of the plugin's configuration file, or nothing. Runtimes send it to launched plugins only.
-    /// What the runtime is like is in [`Session::runtime`]. A failure ends the session.
+    /// The contents of the plugin's configuration file, or nothing. Runtimes send it to launched
+    /// plugins only. What the runtime is like is in [`Session::runtime`]. A failure ends the
+    /// session.
     async fn configure(&self, session: &Session, config: &str) -> Reply<()> {
         let _ = (session, config);
         Ok(())
@@ -80,7 +81,8 @@ pub trait Plugin: Send + Sync + 'static {
         Ok(())
     }
 
-    /// A container is being created, and is shown as adjusted by the plugins before this one. A failure fails it.
+    /// A container is being created, and is shown as adjusted by the plugins before this one. A
+    /// failure fails it.
     async fn create_container(
         &self,
         session: &Session,
@@ -103,7 +105,12 @@ pub trait Plugin: Send + Sync + 'static {
     }
 
     /// A container is being started. A failure fails it.
-    async fn start_container(&self, session: &Session, pod: PodSandbox, container: Container) -> Reply<()> {
+    async fn start_container(
+        &self,
+        session: &Session,
+        pod: PodSandbox,
+        container: Container,
+    ) -> Reply<()> {
         let _ = (session, pod, container);
         Ok(())
     }
@@ -119,8 +126,8 @@ pub trait Plugin: Send + Sync + 'static {
         Ok(())
     }
 
-    /// A container's resources are about to change to these. An update of this very container takes their place field
-    /// by field. A failure fails the update.
+    /// A container's resources are about to change to these. An update of this very container takes
+    /// their place field by field. A failure fails the update.
     async fn update_container(
         &self,
         session: &Session,
@@ -155,13 +162,18 @@ pub trait Plugin: Send + Sync + 'static {
     }
 
     /// A container was removed.
-    async fn remove_container(&self, session: &Session, pod: PodSandbox, container: Container) -> Reply<()> {
+    async fn remove_container(
+        &self,
+        session: &Session,
+        pod: PodSandbox,
+        container: Container,
+    ) -> Reply<()> {
         let _ = (session, pod, container);
         Ok(())
     }
 
-    /// All that the plugins want changed in a container that is being created. A failure rejects the creation, and
-    /// its text is the reason.
+    /// All that the plugins want changed in a container that is being created. A failure rejects
+    /// the creation, and its text is the reason.
     async fn validate_container_adjustment(
         &self,
         session: &Session,

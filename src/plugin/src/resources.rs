@@ -2,7 +2,8 @@
 
 use nri_api::{opt, proto::*};
 
-/// Sets [`LinuxResources`], whatever they are part of. Setters give back `&mut Self` and can be chained.
+/// Sets [`LinuxResources`], whatever they are part of. Setters give back `&mut Self` and can be
+/// chained.
 pub trait SetResources {
     /// The resources, added if there were none.
     fn resources(&mut self) -> &mut LinuxResources;
@@ -99,7 +100,8 @@ pub trait SetResources {
 
     /// Limit in bytes for one size of huge pages, such as `2MB`.
     fn add_hugepage_limit(&mut self, page_size: impl Into<String>, bytes: u64) -> &mut Self {
-        let limit = HugepageLimit { page_size: page_size.into(), limit: bytes, ..Default::default() };
+        let limit =
+            HugepageLimit { page_size: page_size.into(), limit: bytes, ..Default::default() };
         self.resources().hugepage_limits.push(limit);
         self
     }

@@ -20,7 +20,11 @@ pub(crate) struct Served<P> {
 
 #[async_trait]
 impl<P: Plugin> nri_wire::Plugin for Served<P> {
-    async fn configure(&self, _: &Context, request: ConfigureRequest) -> ttrpc::Result<ConfigureResponse> {
+    async fn configure(
+        &self,
+        _: &Context,
+        request: ConfigureRequest,
+    ) -> ttrpc::Result<ConfigureResponse> {
         self.session.configured(&request);
         if let Err(e) = self.plugin.configure(&self.session, &request.config).await {
             *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(e.to_string());
@@ -38,7 +42,8 @@ impl<P: Plugin> nri_wire::Plugin for Served<P> {
         let Some(whole) = self.collect(request) else {
             return Ok(SynchronizeResponse { more, ..Default::default() });
         };
-        let update = done(self.plugin.synchronize(&self.session, whole.pods, whole.containers).await)?;
+        let update =
+            done(self.plugin.synchronize(&self.session, whole.pods, whole.containers).await)?;
         Ok(SynchronizeResponse { update, ..Default::default() })
     }
 
@@ -80,7 +85,8 @@ impl<P: Plugin> nri_wire::Plugin for Served<P> {
     ) -> ttrpc::Result<UpdateContainerResponse> {
         let (pod, container) = (message(request.pod), message(request.container));
         let resources = message(request.linux_resources);
-        let changes = done(self.plugin.update_container(&self.session, pod, container, resources).await)?;
+        let changes =
+            done(self.plugin.update_container(&self.session, pod, container, resources).await)?;
         Ok(UpdateContainerResponse {
             update: changes.updates,
             evict: changes.evictions,
@@ -110,7 +116,8 @@ impl<P: Plugin> nri_wire::Plugin for Served<P> {
         Ok(verdict)
     }
 
-    /// Runtimes before v0.12 send these events in this form; newer ones too, to plugins that do not know the calls.
+    /// Runtimes before v0.12 send these events in this form; newer ones too, to plugins that do not
+    /// know the calls.
     async fn state_change(&self, _: &Context, event: StateChangeEvent) -> ttrpc::Result<Empty> {
         let (plugin, session) = (&self.plugin, &self.session);
         let (kind, pod, container) = (event.event, message(event.pod), message(event.container));
@@ -119,12 +126,19 @@ impl<P: Plugin> nri_wire::Plugin for Served<P> {
             Event::POST_UPDATE_POD_SANDBOX => plugin.post_update_pod_sandbox(session, pod).await,
             Event::STOP_POD_SANDBOX => plugin.stop_pod_sandbox(session, pod).await,
             Event::REMOVE_POD_SANDBOX => plugin.remove_pod_sandbox(session, pod).await,
-            Event::POST_CREATE_CONTAINER => plugin.post_create_container(session, pod, container).await,
+            Event::POST_CREATE_CONTAINER => {
+                plugin.post_create_container(session, pod, container).await
+            }
             Event::START_CONTAINER => plugin.start_container(session, pod, container).await,
-            Event::POST_START_CONTAINER => plugin.post_start_container(session, pod, container).await,
-            Event::POST_UPDATE_CONTAINER => plugin.post_update_container(session, pod, container).await,
+            Event::POST_START_CONTAINER => {
+                plugin.post_start_container(session, pod, container).await
+            }
+            Event::POST_UPDATE_CONTAINER => {
+                plugin.post_update_container(session, pod, container).await
+            }
             Event::REMOVE_CONTAINER => plugin.remove_container(session, pod, container).await,
-            // These always had a call of their own, and an event that nobody knows is no reason to fail.
+            // These always had a call of their own, and an event that nobody knows is no reason to
+            // fail.
             _ => Ok(()),
         })?;
         Ok(Empty::new())

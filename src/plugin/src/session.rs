@@ -66,8 +66,9 @@ impl Session {
         self.inner.runtime.get()
     }
 
-    /// Asks for updates and evictions at any time, also from within a handler, and gives back the updates that
-    /// failed. Waits as long as the runtime takes. (Upstream's runtimes ignore evictions here.)
+    /// Asks for updates and evictions at any time, also from within a handler, and gives back the
+    /// updates that failed. Waits as long as the runtime takes. (Upstream's runtimes ignore
+    /// evictions here.)
     ///
     /// # Errors
     /// If the connection ended, or the runtime refuses all of it.
@@ -77,7 +78,8 @@ impl Session {
         evictions: Vec<ContainerEviction>,
     ) -> Result<Vec<ContainerUpdate>, CallError> {
         let client = self.inner.client.get().ok_or(CallError::Closed(None))?;
-        let request = UpdateContainersRequest { update: updates, evict: evictions, ..Default::default() };
+        let request =
+            UpdateContainersRequest { update: updates, evict: evictions, ..Default::default() };
         Ok(client.update_containers(None, &request).await?.failed)
     }
 }

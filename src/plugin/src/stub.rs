@@ -1,4 +1,5 @@
-//! From a plugin to a session: who it is, where the runtime is, registration, and the wait for the end.
+//! From a plugin to a session: who it is, where the runtime is, registration, and the wait for the
+//! end.
 
 use crate::{Plugin, Session, StubError, launched::Launched, served::Served};
 use nri_api::{NRI_VERSION, PluginId, proto::RegisterPluginRequest};
@@ -12,7 +13,8 @@ use std::{
 use tokio::net::UnixStream;
 
 /// Where runtimes listen: upstream's place, then that of `nrid`.
-pub const DEFAULT_SOCKETS: [&str; 2] = ["/var/run/nri/nri.sock", "/run/nri-container-runtime/nri.sock"];
+pub const DEFAULT_SOCKETS: [&str; 2] =
+    ["/var/run/nri/nri.sock", "/run/nri-container-runtime/nri.sock"];
 
 /// How long a registration may take, as upstream's default.
 const REGISTRATION_TIMEOUT: Duration = Duration::from_secs(5);
@@ -60,7 +62,8 @@ impl Stub {
     /// Serves until the connection ends. Cancel safe: dropping the future ends the session.
     ///
     /// # Errors
-    /// If the end was a failure: of the socket, of the protocol, or the plugin refused its configuration.
+    /// If the end was a failure: of the socket, of the protocol, or the plugin refused its
+    /// configuration.
     pub async fn run(self) -> Result<(), StubError> {
         let reason = self.end.closed().await;
         let plugin = self.session.plugin().clone();
@@ -81,23 +84,24 @@ impl Stub {
 }
 
 impl<P: Plugin> Builder<P> {
-    /// The plugin's name. If it is launched, the runtime's word counts; without either, the program's name `NN-name`.
+    /// The plugin's name. If it is launched, the runtime's word counts; without either, the
+    /// program's name `NN-name`.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// The plugin's index, two digits. If it is launched, the runtime's word counts; without either, the program's
-    /// name `NN-name`.
+    /// The plugin's index, two digits. If it is launched, the runtime's word counts; without
+    /// either, the program's name `NN-name`.
     #[must_use]
     pub fn index(mut self, index: impl Into<String>) -> Self {
         self.index = Some(index.into());
         self
     }
 
-    /// Connects here, even if the plugin was launched. Several are tried in the order given. Default:
-    /// [`DEFAULT_SOCKETS`].
+    /// Connects here, even if the plugin was launched. Several are tried in the order given.
+    /// Default: [`DEFAULT_SOCKETS`].
     #[must_use]
     pub fn socket_path(mut self, path: impl Into<PathBuf>) -> Self {
         self.sockets.push(path.into());
@@ -118,8 +122,8 @@ impl<P: Plugin> Builder<P> {
         self
     }
 
-    /// Connects and registers. The runtime configures and synchronizes the plugin next, which may happen before
-    /// this returns.
+    /// Connects and registers. The runtime configures and synchronizes the plugin next, which may
+    /// happen before this returns.
     ///
     /// # Errors
     /// If no runtime answers, it refuses the plugin, or the plugin has no identity.
@@ -135,7 +139,9 @@ impl<P: Plugin> Builder<P> {
                 socket.set_nonblocking(true).map_err(failed)?;
                 UnixStream::from_std(socket).map_err(failed)?
             }
-            (None, None) if self.sockets.is_empty() => dial(&DEFAULT_SOCKETS.map(PathBuf::from)).await?,
+            (None, None) if self.sockets.is_empty() => {
+                dial(&DEFAULT_SOCKETS.map(PathBuf::from)).await?
+            }
             (None, None) => dial(&self.sockets).await?,
         };
 
@@ -167,7 +173,8 @@ fn identity<P>(
     launched: Option<&Launched>,
     program: Option<PathBuf>,
 ) -> Result<PluginId, StubError> {
-    let file = program.as_deref().and_then(Path::file_name).map(|n| n.to_string_lossy().into_owned());
+    let file =
+        program.as_deref().and_then(Path::file_name).map(|n| n.to_string_lossy().into_owned());
     let named = file.as_deref().and_then(|f| PluginId::from_file_name(f).ok());
     let name = launched
         .and_then(|l| l.name.clone())
@@ -209,14 +216,16 @@ mod tests {
 
     #[test]
     fn identities() {
-        let check =
-            |name: Option<&str>, index: Option<&str>, program: Option<&str>, expect: Result<&str, &str>| {
-                let mut builder = Stub::builder(Nothing);
-                (builder.name, builder.index) = (name.map(Into::into), index.map(Into::into));
-                let id = identity(&builder, None, program.map(Into::into));
-                let id = id.as_ref().map(ToString::to_string).map_err(ToString::to_string);
-                assert_eq!(id.as_ref().map(String::as_str).map_err(|e| &e[..17.min(e.len())]), expect);
-            };
+        let check = |name: Option<&str>,
+                     index: Option<&str>,
+                     program: Option<&str>,
+                     expect: Result<&str, &str>| {
+            let mut builder = Stub::builder(Nothing);
+            (builder.name, builder.index) = (name.map(Into::into), index.map(Into::into));
+            let id = identity(&builder, None, program.map(Into::into));
+            let id = id.as_ref().map(ToString::to_string).map_err(ToString::to_string);
+            assert_eq!(id.as_ref().map(String::as_str).map_err(|e| &e[..17.min(e.len())]), expect);
+        };
         check(Some("a"), Some("10"), Some("/x/20-b"), Ok("10-a"));
         check(None, None, Some("/x/20-b"), Ok("20-b"));
         check(Some("a"), None, Some("20-b"), Ok("20-a"));

@@ -22,7 +22,11 @@ impl Update {
 
 /// Asks for a container to be stopped.
 pub fn eviction(container_id: impl Into<String>, reason: impl Into<String>) -> ContainerEviction {
-    ContainerEviction { container_id: container_id.into(), reason: reason.into(), ..Default::default() }
+    ContainerEviction {
+        container_id: container_id.into(),
+        reason: reason.into(),
+        ..Default::default()
+    }
 }
 
 impl SetResources for Update {

@@ -72,7 +72,8 @@ async fn launched() {
         assert_eq!(adjust.env.iter().map(|e| e.key.as_str()).collect::<Vec<_>>(), env);
         assert_eq!(adjust.linux.resources.cpu.cpus, if env.is_empty() { "" } else { "0-1" });
     }
-    let mut update = UpdateContainerRequest { container: Some(container("c")).into(), ..Default::default() };
+    let mut update =
+        UpdateContainerRequest { container: Some(container("c")).into(), ..Default::default() };
     update.linux_resources.mut_or_insert_default().pids.mut_or_insert_default().limit = 3;
     let answer = plugin.update_container(SOON, &update).await.unwrap();
     assert_eq!(answer.update[0].linux.resources.cpu.shares.value, 9);
@@ -113,10 +114,12 @@ async fn killed() {
     let (runtime, mut child) = launch().await;
     let fds = std::fs::read_dir(format!("/proc/{}/fd", child.id())).unwrap();
     let fds: Vec<_> = fds.map(|f| f.unwrap().path()).collect();
-    for fd in
-        fds.iter().filter(|f| std::fs::read_link(f).is_ok_and(|l| l.to_string_lossy().starts_with("socket:")))
+    for fd in fds
+        .iter()
+        .filter(|f| std::fs::read_link(f).is_ok_and(|l| l.to_string_lossy().starts_with("socket:")))
     {
-        let info = std::fs::read_to_string(fd.to_string_lossy().replace("/fd/", "/fdinfo/")).unwrap();
+        let info =
+            std::fs::read_to_string(fd.to_string_lossy().replace("/fd/", "/fdinfo/")).unwrap();
         let flags = info.lines().find_map(|l| l.strip_prefix("flags:")).unwrap().trim();
         let cloexec = i32::from_str_radix(flags, 8).unwrap() & 0o2000000 != 0;
         assert!(cloexec, "{} is inherited by children", fd.display());
@@ -135,7 +138,16 @@ async fn external() {
     let listener = UnixListener::bind(&socket).unwrap();
     let arg = |p: &PathBuf| p.to_str().unwrap().to_owned();
     let child = Command::new(example())
-        .args(["--socket", &arg(&socket), "--log", &arg(&log), "--config", &arg(&config), "--idx", "12"])
+        .args([
+            "--socket",
+            &arg(&socket),
+            "--log",
+            &arg(&log),
+            "--config",
+            &arg(&config),
+            "--idx",
+            "12",
+        ])
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
@@ -153,7 +165,10 @@ async fn external() {
 
     let nobody = Command::new(example()).args(["--socket", "/nowhere"]).output().unwrap();
     let text = String::from_utf8_lossy(&nobody.stderr).into_owned();
-    assert_eq!(text, "adjust: no NRI socket answers: /nowhere: No such file or directory (os error 2)\n");
+    assert_eq!(
+        text,
+        "adjust: no NRI socket answers: /nowhere: No such file or directory (os error 2)\n"
+    );
 }
 
 #[test]

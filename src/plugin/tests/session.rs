@@ -6,8 +6,8 @@ mod common;
 
 use common::*;
 use nri_plugin::{
-    Adjustment, CallError, Changes, Creation, EventMask, Plugin, Reply, RuntimeInfo, Session, SetResources,
-    Stub, StubError, Update, async_trait, eviction, proto::*,
+    Adjustment, CallError, Changes, Creation, EventMask, Plugin, Reply, RuntimeInfo, Session,
+    SetResources, Stub, StubError, Update, async_trait, eviction, proto::*,
 };
 use nri_wire::RuntimeEnd;
 use std::{
@@ -85,11 +85,17 @@ impl Plugin for Recorder {
     async fn remove_pod_sandbox(&self, _: &Session, pod: PodSandbox) -> Reply<()> {
         self.note("remove pod", &pod.id)
     }
-    async fn create_container(&self, session: &Session, pod: PodSandbox, c: Container) -> Reply<Creation> {
+    async fn create_container(
+        &self,
+        session: &Session,
+        pod: PodSandbox,
+        c: Container,
+    ) -> Reply<Creation> {
         self.note("create", &format!("{}/{}", pod.id, c.id))?;
         let mut update = Update::new("other");
         update.set_pids_limit(5).set_memory_limit(6);
-        let failed = session.update_containers(vec![update.into()], vec![eviction("third", "full")]).await?;
+        let failed =
+            session.update_containers(vec![update.into()], vec![eviction("third", "full")]).await?;
         let mut adjustment = Adjustment::new();
         adjustment.add_env("FAILED", &failed[0].container_id);
         Ok(Creation {
@@ -153,7 +159,8 @@ async fn connected() -> Pair {
     let (a, b) = UnixStream::pair().unwrap();
     let runtime = runtime(a).await;
     let plugin = Arc::new(Recorder::default());
-    let stub = Stub::shared(plugin.clone()).name("rec").index("07").stream(b).connect().await.unwrap();
+    let stub =
+        Stub::shared(plugin.clone()).name("rec").index("07").stream(b).connect().await.unwrap();
     Pair { runtime, stub, plugin }
 }
 
@@ -285,11 +292,20 @@ async fn requests_with_answers() {
     let plugin = p.runtime.end.plugin();
 
     let answer = plugin.create_container(SOON, &event!(CreateContainerRequest)).await.unwrap();
-    assert_eq!(answer.adjust.env[0].value, "other", "the failed update came back within the handler");
-    assert_eq!((answer.update[0].container_id.as_str(), answer.evict[0].reason.as_str()), ("u", "why"));
+    assert_eq!(
+        answer.adjust.env[0].value, "other",
+        "the failed update came back within the handler"
+    );
+    assert_eq!(
+        (answer.update[0].container_id.as_str(), answer.evict[0].reason.as_str()),
+        ("u", "why")
+    );
     let asked = p.runtime.asked.recv().await.unwrap();
     assert_eq!(asked.update[0].linux.resources.memory.limit.value, 6);
-    assert_eq!((asked.update[0].linux.resources.pids.limit, asked.evict[0].reason.as_str()), (5, "full"));
+    assert_eq!(
+        (asked.update[0].linux.resources.pids.limit, asked.evict[0].reason.as_str()),
+        (5, "full")
+    );
 
     let resources = |limit| {
         let pids = LinuxPids { limit, ..Default::default() };
@@ -315,8 +331,15 @@ async fn requests_with_answers() {
     assert_eq!((answer.reject, answer.reason.as_str()), (true, "not this one"));
 
     plugin.shutdown(SOON, &Empty::new()).await.unwrap();
-    let expect =
-        ["create p/c", "update p/c 3", "stop p/c", "update pod p", "validate c", "validate bad", "shutdown "];
+    let expect = [
+        "create p/c",
+        "update p/c 3",
+        "stop p/c",
+        "update pod p",
+        "validate c",
+        "validate bad",
+        "shutdown ",
+    ];
     assert_eq!(p.plugin.heard(), expect);
 }
 
@@ -386,21 +409,30 @@ async fn registration_fails() {
         let (a, b) = UnixStream::pair().unwrap();
         let _runtime = runtime(a).await;
         let builder = Stub::builder(Recorder::default()).name(name).index("07").stream(b);
-        let Err(error) = builder.registration_timeout(Duration::from_millis(20)).connect().await else {
+        let Err(error) = builder.registration_timeout(Duration::from_millis(20)).connect().await
+        else {
             panic!("{name}: registered")
         };
-        assert!(matches!(&error, StubError::Register { source, .. } if expect(source)), "{name}: {error:?}");
+        assert!(
+            matches!(&error, StubError::Register { source, .. } if expect(source)),
+            "{name}: {error:?}"
+        );
     }
-    check("unwanted", |e| matches!(e, CallError::Status { message, .. } if message == "not you")).await;
+    check("unwanted", |e| matches!(e, CallError::Status { message, .. } if message == "not you"))
+        .await;
     check("ignored", |e| matches!(e, CallError::Timeout(_))).await;
 
     let (a, b) = UnixStream::pair().unwrap();
     drop(a);
-    let Err(error) = Stub::builder(Recorder::default()).name("p").index("07").stream(b).connect().await
+    let Err(error) =
+        Stub::builder(Recorder::default()).name("p").index("07").stream(b).connect().await
     else {
         panic!("registered")
     };
-    assert!(matches!(error, StubError::Register { source: CallError::Closed(_), .. } | StubError::Wire(_)));
+    assert!(matches!(
+        error,
+        StubError::Register { source: CallError::Closed(_), .. } | StubError::Wire(_)
+    ));
 }
 
 #[tokio::test]
@@ -420,7 +452,10 @@ async fn the_first_socket_that_answers() {
 
     let Err(error) = builder(&["missing", "dead"]).connect().await else { panic!("connected") };
     let text = error.to_string();
-    assert!(text.contains("missing: No such file") && text.contains("dead: Connection refused"), "{text}");
+    assert!(
+        text.contains("missing: No such file") && text.contains("dead: Connection refused"),
+        "{text}"
+    );
 }
 
 /// A plugin may be connected again, and is then configured again.
@@ -430,7 +465,8 @@ async fn reconnecting() {
     for n in 0..2 {
         let (a, b) = UnixStream::pair().unwrap();
         let runtime = runtime(a).await;
-        let stub = Stub::shared(plugin.clone()).name("p").index("07").stream(b).connect().await.unwrap();
+        let stub =
+            Stub::shared(plugin.clone()).name("p").index("07").stream(b).connect().await.unwrap();
         runtime.end.plugin().configure(SOON, &configure(&n.to_string())).await.unwrap();
         RuntimeEnd::close(&runtime.end);
         stub.run().await.unwrap();

@@ -1,8 +1,9 @@
 //! The resident core: it knows the containers, asks the plugins, and changes what they agree on.
 //!
-//! The imperative shell around the pure crates: what may be asked is decided in `nri-merge`, what becomes of a document in `nri-spec`, in which order plugins are
-//! asked in `nri-adaptation`. Start from [`service::Service`], and from [`control::server`] for what comes in. A folder per notion, data
-//! types at the bottom:
+//! The imperative shell around the pure crates: what may be asked is decided in `nri-merge`, what
+//! becomes of a document in `nri-spec`, in which order plugins are asked in `nri-adaptation`. Start
+//! from [`service::Service`], and from [`control::server`] for what comes in. A folder per notion,
+//! data types at the bottom:
 //!
 //! | folder | what |
 //! |---|---|

@@ -76,7 +76,10 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(arguments: &Arguments, mut activation: Activation) -> Result<(), Box<dyn std::error::Error>> {
+fn run(
+    arguments: &Arguments,
+    mut activation: Activation,
+) -> Result<(), Box<dyn std::error::Error>> {
     background::keep_to_ourselves();
     background::hear_signals();
     let mut settings = Settings::load(arguments.config.as_deref(), arguments.state_dir.as_deref())?;
@@ -97,8 +100,10 @@ fn run(arguments: &Arguments, mut activation: Activation) -> Result<(), Box<dyn 
     let notify = activation.notify.take();
     let mut starter = Starter { waits: arguments.stay, notify };
     loop {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-        let ended = runtime.block_on(serve(settings.clone(), log.clone(), activation, &mut starter));
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        let ended =
+            runtime.block_on(serve(settings.clone(), log.clone(), activation, &mut starter));
         // What is left of this life must not meddle with the next one.
         runtime.shutdown_timeout(LEFTOVERS);
         let Some((handover, program)) = ended? else { return Ok(()) };
@@ -117,19 +122,22 @@ struct Starter {
     notify: Option<Notify>,
 }
 
-/// One life, from the start to a clean end. Returns what goes over to another program, if one is to take our place.
+/// One life, from the start to a clean end. Returns what goes over to another program, if one is to
+/// take our place.
 async fn serve(
     settings: Settings,
     log: Log,
     activation: Activation,
     starter: &mut Starter,
 ) -> Result<Option<(Handover, PathBuf)>, Box<dyn std::error::Error>> {
-    // Whoever starts us in the background has seen that nobody answers, and systemd has the sockets: the lock's holder is ending.
+    // Whoever starts us in the background has seen that nobody answers, and systemd has the
+    // sockets: the lock's holder is ending.
     let patient = starter.waits || !activation.sockets.is_empty();
     let patience = if patient { settings.config.start_timeout } else { Duration::ZERO };
     let failure = settings.state_dir.join(nri_control::START_FAILURE);
     let running = match start::start(settings, log, activation, patience).await {
-        // systemd began to listen meanwhile: our starter can connect, and the nrid that answers is started by that.
+        // systemd began to listen meanwhile: our starter can connect, and the nrid that answers is
+        // started by that.
         Err(start::StartError::Answered(_)) if starter.waits => {
             say_ready()?;
             return Ok(None);
@@ -138,7 +146,10 @@ async fn serve(
             if !matches!(error, start::StartError::Runs(_) | start::StartError::Answered(_)) {
                 tracing::error!("not started: {error}");
                 // For `nrictl doctor`: our starter may have given up, or be none.
-                let _ = std::fs::write(&failure, format!("{}\n", nri_control::printable(&error.to_string())));
+                let _ = std::fs::write(
+                    &failure,
+                    format!("{}\n", nri_control::printable(&error.to_string())),
+                );
             }
             return Err(error.into());
         }

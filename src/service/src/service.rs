@@ -22,7 +22,8 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// How long a `delete` waits for another verb of the same container; then it goes on, since a container must always be deletable.
+/// How long a `delete` waits for another verb of the same container; then it goes on, since a
+/// container must always be deletable.
 pub const DELETE_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The resident core.
@@ -99,7 +100,8 @@ impl Refusal {
 }
 
 impl Service {
-    /// What holds now. Two calls may return different settings: who needs several that fit together calls once.
+    /// What holds now. Two calls may return different settings: who needs several that fit together
+    /// calls once.
     pub fn settings(&self) -> Arc<Settings> {
         self.settings.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -118,7 +120,8 @@ impl Service {
         });
     }
 
-    /// Begins to handle a request; `None` when an end was asked for: it is the successor's. Either we see the end, or the end sees us.
+    /// Begins to handle a request; `None` when an end was asked for: it is the successor's. Either
+    /// we see the end, or the end sees us.
     pub fn begin(&self) -> Option<UnderWay<'_>> {
         self.under_way.fetch_add(1, Ordering::SeqCst);
         let begun = UnderWay(self);

@@ -63,13 +63,19 @@ impl Unit {
     }
 
     fn arguments(&self) -> Vec<PathBuf> {
-        vec!["--config".into(), self.dir.path().join("config.toml"), "--state-dir".into(), self.path("")]
+        vec![
+            "--config".into(),
+            self.dir.path().join("config.toml"),
+            "--state-dir".into(),
+            self.path(""),
+        ]
     }
 
     /// `nrid` in a process that execs it, as systemd does: the process id is the one that it says.
     fn activated(&self, pid: &str, count: usize) -> Command {
         let mut command = self.command("sh");
-        let script = format!("LISTEN_PID={pid} LISTEN_FDS={count} LISTEN_FDNAMES=a:b exec \"$0\" \"$@\"");
+        let script =
+            format!("LISTEN_PID={pid} LISTEN_FDS={count} LISTEN_FDNAMES=a:b exec \"$0\" \"$@\"");
         command.arg("-c").arg(script).arg(env!("CARGO_BIN_EXE_nrid")).args(self.arguments());
         let map = |(n, (_, listener)): (usize, &(PathBuf, UnixListener))| FdMapping {
             parent_fd: listener.as_fd().try_clone_to_owned().unwrap(),
@@ -256,7 +262,10 @@ fn descriptors_for_somebody_else_are_not_touched() {
     assert_eq!(sockets, [unit.path("nri.sock")]);
     unit.stop();
     assert!(child.ended().0.success());
-    assert!(!unit.path("nri.sock").exists() && !unit.path("control.sock").exists(), "it made these");
+    assert!(
+        !unit.path("nri.sock").exists() && !unit.path("control.sock").exists(),
+        "it made these"
+    );
 }
 
 #[test]

@@ -20,7 +20,8 @@ pub(crate) fn apply(
     apply_map(spec, "annotations", &[], "annotations", &adjust.annotations)
 }
 
-/// Applies a map of strings at `path`.`key`. What is both removed and set is set, and keeps its place.
+/// Applies a map of strings at `path`.`key`. What is both removed and set is set, and keeps its
+/// place.
 pub(crate) fn apply_map(
     spec: &mut Value,
     group: &'static str,

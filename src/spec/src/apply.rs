@@ -4,9 +4,9 @@ use crate::context::ApplyContext;
 use crate::document::Document;
 use crate::error::ApplyError;
 use crate::{
-    annotations, args, blockio, cdi, cgroups_path, cpu, device_rules, devices, env, hooks, hugepages,
-    io_priority, memory, memory_policy, mounts, namespaces, net_devices, oom_score_adj, pids, rdt, rdt_class,
-    rlimits, scheduler, seccomp, sysctl, unified,
+    annotations, args, blockio, cdi, cgroups_path, cpu, device_rules, devices, env, hooks,
+    hugepages, io_priority, memory, memory_policy, mounts, namespaces, net_devices, oom_score_adj,
+    pids, rdt, rdt_class, rlimits, scheduler, seccomp, sysctl, unified,
 };
 use nri_api::proto::ContainerAdjustment;
 use serde_json::Value;
@@ -20,8 +20,9 @@ pub struct Applied {
 
 type Group = fn(&mut Value, &ContainerAdjustment, &ApplyContext<'_>) -> Result<(), ApplyError>;
 
-/// All groups of fields, in upstream's order. It matters where two meet in one list: CDI edits come after a plugin's environment and
-/// before its devices, mounts and RDT settings; the rules of added devices come before a plugin's own rules.
+/// All groups of fields, in upstream's order. It matters where two meet in one list: CDI edits come
+/// after a plugin's environment and before its devices, mounts and RDT settings; the rules of added
+/// devices come before a plugin's own rules.
 const GROUPS: [Group; 26] = [
     annotations::apply,
     env::apply,
@@ -53,7 +54,8 @@ const GROUPS: [Group; 26] = [
 
 /// Applies an adjustment. On an error the document is as it was.
 ///
-/// What the adjustment does not set is untouched, down to the order of keys and the text of numbers.
+/// What the adjustment does not set is untouched, down to the order of keys and the text of
+/// numbers.
 pub fn apply(
     document: &mut Document,
     adjust: &ContainerAdjustment,

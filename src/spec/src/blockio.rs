@@ -1,6 +1,7 @@
 //! Block I/O by class: a name becomes `linux.resources.blockIO`, the empty name removes it.
 //!
-//! What a class means is asked of the context; [`Classes`] answers from a configuration in goresctrl's format.
+//! What a class means is asked of the context; [`Classes`] answers from a configuration in
+//! goresctrl's format.
 
 mod classes;
 
@@ -49,6 +50,8 @@ pub(crate) fn resolved(
     match definition {
         None => Err(ApplyError::UnknownClass { field, name: name.into() }),
         Some(Value::Object(fields)) => Ok(without_nulls(&Value::Object(fields))),
-        Some(other) => Err(ApplyError::BrokenClass { field, name: name.into(), found: kind(&other) }),
+        Some(other) => {
+            Err(ApplyError::BrokenClass { field, name: name.into(), found: kind(&other) })
+        }
     }
 }

@@ -1,13 +1,18 @@
-//! What real runtimes can do, as far as plugins can ask for it: a table of runtimes and versions, and the check of an adjustment against it.
+//! What real runtimes can do, as far as plugins can ask for it: a table of runtimes and versions,
+//! and the check of an adjustment against it.
 //!
-//! The `features` verb says too little for this: it does not exist in old crun, and runc's has no word on schedulers or I/O priorities. So the table was made
-//! by setting each field alone in a document, running it, and reading back from inside whether it took effect, was refused, or was
-//! ignored; what could not be run was read in the sources. `integration/tests/capabilities.rs` repeats the former on the runtimes of a machine.
+//! The `features` verb says too little for this: it does not exist in old crun, and runc's has no
+//! word on schedulers or I/O priorities. So the table was made by setting each field alone in a
+//! document, running it, and reading back from inside whether it took effect, was refused, or was
+//! ignored; what could not be run was read in the sources. `integration/tests/capabilities.rs`
+//! repeats the former on the runtimes of a machine.
 //!
-//! * Only what the adjustment changed is checked. What an engine asks for is between it and its runtime.
-//! * What is not in the table is passed on: fields that all runtimes have, and values that runtimes refuse by themselves with a clear message.
-//! * An unknown runtime is asked everything, and one of unknown version everything that some version of it can do: nothing is dropped, and nothing
-//!   refused on a guess.
+//! * Only what the adjustment changed is checked. What an engine asks for is between it and its
+//!   runtime.
+//! * What is not in the table is passed on: fields that all runtimes have, and values that runtimes
+//!   refuse by themselves with a clear message.
+//! * An unknown runtime is asked everything, and one of unknown version everything that some
+//!   version of it can do: nothing is dropped, and nothing refused on a guess.
 //!
 //! Start from [`check`]. The rows are in `table`, how they are found in a document in `asked`.
 
@@ -59,7 +64,8 @@ pub struct Beyond {
 #[error("{}", listed(.0))]
 pub struct AllBeyond(pub Vec<Beyond>);
 
-/// Checks what an adjustment made of a document: `before` and `after` it. `owners` are those of the container.
+/// Checks what an adjustment made of a document: `before` and `after` it. `owners` are those of the
+/// container.
 ///
 /// # Errors
 /// Everything that the runtime cannot do on this host.
@@ -79,7 +85,8 @@ pub fn check(
         let plugins = owners_of(&asked.claims, owners, &injectors);
         Some(Beyond { field: asked.field, plugins, runtime: runtime.clone(), lack })
     };
-    let all: Vec<_> = asked::asked(before.value(), after.value()).into_iter().filter_map(beyond).collect();
+    let all: Vec<_> =
+        asked::asked(before.value(), after.value()).into_iter().filter_map(beyond).collect();
     if all.is_empty() { Ok(()) } else { Err(AllBeyond(all)) }
 }
 
@@ -100,8 +107,10 @@ fn owners_of<'a>(
     if names.is_empty() {
         names.clone_from(injectors);
     }
-    // Several contributors are joined by commas; a leading dash marks one that removed what another had set.
-    let names = names.iter().flat_map(|n| n.split(',')).map(|n| n.trim_start_matches('-').to_owned());
+    // Several contributors are joined by commas; a leading dash marks one that removed what another
+    // had set.
+    let names =
+        names.iter().flat_map(|n| n.split(',')).map(|n| n.trim_start_matches('-').to_owned());
     names.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
@@ -112,7 +121,8 @@ fn asked_by(plugins: &[String]) -> String {
         many => {
             let mut text = ", set by plugins".to_owned();
             for (i, plugin) in many.iter().enumerate() {
-                let _ = write!(text, "{}{plugin:?}", if i == 0 { " " } else { " and " }); // writing to a string cannot fail
+                // writing to a string cannot fail
+                let _ = write!(text, "{}{plugin:?}", if i == 0 { " " } else { " and " });
             }
             text + ","
         }

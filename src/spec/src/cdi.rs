@@ -1,7 +1,8 @@
 //! CDI, the container device interface: names of devices become edits of the document.
 //!
-//! [`Registry`] holds specifications that somebody else has read from `/etc/cdi` and `/var/run/cdi`; [`Edits`] are what they ask for; here
-//! they are laid into the document. The format is that of <https://tags.cncf.io/container-device-interface>, up to version 1.1.0.
+//! [`Registry`] holds specifications that somebody else has read from `/etc/cdi` and
+//! `/var/run/cdi`; [`Edits`] are what they ask for; here they are laid into the document. The
+//! format is that of <https://tags.cncf.io/container-device-interface>, up to version 1.1.0.
 
 mod edits;
 mod error;
@@ -42,8 +43,9 @@ pub(crate) fn apply(
     lists.lay_into(spec)
 }
 
-/// What goes into lists where it takes the place of others: gathered from all edits, since both devices and the document's entries may
-/// be many. The lists themselves are made in the order of the edits.
+/// What goes into lists where it takes the place of others: gathered from all edits, since both
+/// devices and the document's entries may be many. The lists themselves are made in the order of
+/// the edits.
 #[derive(Default)]
 struct Lists<'a> {
     env: Vec<(&'a str, String)>,
@@ -63,7 +65,9 @@ impl Lists<'_> {
         if !self.gids.is_empty() {
             let gids = array(spec, &GIDS).map_err(&field)?;
             let mut known: HashSet<u64> = gids.iter().filter_map(Value::as_u64).collect();
-            gids.extend(self.gids.into_iter().filter(|gid| known.insert((*gid).into())).map(Value::from));
+            gids.extend(
+                self.gids.into_iter().filter(|gid| known.insert((*gid).into())).map(Value::from),
+            );
         }
         Ok(())
     }
@@ -86,7 +90,8 @@ fn apply_edits<'a>(
     }
     for device in &edits.net_devices {
         let value = net_devices::to_oci(&device.name);
-        set_at(spec, &["linux", "netDevices"], &device.host_interface_name, value).map_err(&field)?;
+        set_at(spec, &["linux", "netDevices"], &device.host_interface_name, value)
+            .map_err(&field)?;
     }
     let is_mapped = !edits.mounts.is_empty() && has_user_namespace(spec);
     for mount in &edits.mounts {
@@ -110,8 +115,13 @@ fn apply_edits<'a>(
     Ok(())
 }
 
-/// A device node, and in the document the rule to use it; what the edit leaves open is taken from the host, the owner from the process.
-fn apply_node(spec: &mut Value, node: &DeviceNode, ctx: &ApplyContext<'_>) -> Result<Value, ApplyError> {
+/// A device node, and in the document the rule to use it; what the edit leaves open is taken from
+/// the host, the owner from the process.
+fn apply_node(
+    spec: &mut Value,
+    node: &DeviceNode,
+    ctx: &ApplyContext<'_>,
+) -> Result<Value, ApplyError> {
     let host_path = if node.host_path.is_empty() { &node.path } else { &node.host_path };
     let host = (ctx.device)(host_path);
     let is_specified = !node.kind.is_empty() && (node.major != 0 || node.kind == "p");
@@ -138,7 +148,8 @@ fn apply_node(spec: &mut Value, node: &DeviceNode, ctx: &ApplyContext<'_>) -> Re
     put_text(&mut entry, "type", kind);
     entry.insert("major".into(), major.into());
     entry.insert("minor".into(), minor.into());
-    let user = |key: &str| spec.get("process")?.get("user")?.get(key)?.as_u64().filter(|id| *id != 0);
+    let user =
+        |key: &str| spec.get("process")?.get("user")?.get(key)?.as_u64().filter(|id| *id != 0);
     for (key, value) in [
         ("fileMode", node.file_mode.or(host.map(|h| h.mode)).map(u64::from)),
         ("uid", node.uid.map(u64::from).or_else(|| user("uid"))),
@@ -155,7 +166,10 @@ fn apply_node(spec: &mut Value, node: &DeviceNode, ctx: &ApplyContext<'_>) -> Re
             "none" => "",
             given => given,
         };
-        device_rules::add(spec, device_rules::to_oci(true, kind, Some(major), Some(minor), access))?;
+        device_rules::add(
+            spec,
+            device_rules::to_oci(true, kind, Some(major), Some(minor), access),
+        )?;
     }
     Ok(entry.into())
 }

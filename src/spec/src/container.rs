@@ -4,8 +4,8 @@ use crate::document::Document;
 use crate::error::WrongType;
 use crate::read::{Object, Read, field, field_or_default, integer, list, message, object};
 use crate::{
-    annotations, args, cgroups_path, devices, env, hooks, io_priority, mounts, namespaces, net_devices,
-    oom_score_adj, rdt, resources, rlimits, scheduler, seccomp, sysctl,
+    annotations, args, cgroups_path, devices, env, hooks, io_priority, mounts, namespaces,
+    net_devices, oom_score_adj, rdt, resources, rlimits, scheduler, seccomp, sysctl,
 };
 use nri_api::proto::{CDIDevice, Container, ContainerState, LinuxContainer, SecurityProfile, User};
 use nri_api::{opt, proto};
@@ -65,7 +65,8 @@ pub struct Image {
     pub config_digest: String,
 }
 
-/// Everything that the protocol has a field for. A field of the document that has a wrong type is an error that names its path.
+/// Everything that the protocol has a field for. A field of the document that has a wrong type is
+/// an error that names its path.
 pub fn to_container(document: &Document, info: &ContainerInfo) -> Result<Container, WrongType> {
     let spec = object(document.value())?;
     let mut container = Container::new();

@@ -4,16 +4,20 @@ use crate::cdi::{CdiError, Edits};
 use serde_json::Value;
 use std::fmt;
 
-/// Answers for what is not in the document. The default knows nothing, so that what depends on the host is refused.
+/// Answers for what is not in the document. The default knows nothing, so that what depends on the
+/// host is refused.
 #[derive(Clone, Copy)]
 pub struct ApplyContext<'a> {
-    /// Block I/O class to the `linux.resources.blockIO` object; see [`blockio::Classes`](crate::blockio::Classes).
+    /// Block I/O class to the `linux.resources.blockIO` object; see
+    /// [`blockio::Classes`](crate::blockio::Classes).
     pub blockio: &'a dyn Fn(&str) -> Option<Value>,
-    /// RDT class to the `linux.intelRdt` object; see [`rdt_class::Classes`](crate::rdt_class::Classes).
+    /// RDT class to the `linux.intelRdt` object; see
+    /// [`rdt_class::Classes`](crate::rdt_class::Classes).
     pub rdt: &'a dyn Fn(&str) -> Option<Value>,
     /// CDI device names to container edits; see [`cdi::Registry`](crate::cdi::Registry).
     pub cdi: &'a dyn CdiResolver,
-    /// Device node at a path of the host, symbolic links not followed. CDI edits leave out what the host knows.
+    /// Device node at a path of the host, symbolic links not followed. CDI edits leave out what the
+    /// host knows.
     pub device: &'a dyn Fn(&str) -> Option<HostDevice>,
     /// Propagation of the mount that a path of the host lies on.
     pub propagation: &'a dyn Fn(&str) -> Option<Propagation>,
@@ -21,7 +25,13 @@ pub struct ApplyContext<'a> {
 
 impl Default for ApplyContext<'_> {
     fn default() -> Self {
-        Self { blockio: &|_| None, rdt: &|_| None, cdi: &NoCdi, device: &|_| None, propagation: &|_| None }
+        Self {
+            blockio: &|_| None,
+            rdt: &|_| None,
+            cdi: &NoCdi,
+            device: &|_| None,
+            propagation: &|_| None,
+        }
     }
 }
 

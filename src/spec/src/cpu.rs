@@ -1,4 +1,5 @@
-//! CPU and cpuset controllers: `linux.resources.cpu`. `idle` and `burst` have no field in the protocol and stay.
+//! CPU and cpuset controllers: `linux.resources.cpu`. `idle` and `burst` have no field in the
+//! protocol and stay.
 
 use crate::context::ApplyContext;
 use crate::diff::overlay_object;

@@ -1,4 +1,5 @@
-//! Rules of the device cgroup: `linux.resources.devices`. Later ones overrule earlier ones, so that they are only ever appended.
+//! Rules of the device cgroup: `linux.resources.devices`. Later ones overrule earlier ones, so that
+//! they are only ever appended.
 
 use crate::context::ApplyContext;
 use crate::edit::{array, in_field, put_text};
@@ -34,7 +35,8 @@ pub(crate) fn apply(
 }
 
 pub(crate) fn rule_of(rule: &LinuxDeviceCgroup) -> Value {
-    let (major, minor) = (rule.major.as_ref().map(|v| v.value), rule.minor.as_ref().map(|v| v.value));
+    let (major, minor) =
+        (rule.major.as_ref().map(|v| v.value), rule.minor.as_ref().map(|v| v.value));
     to_oci(rule.allow, &rule.type_, major, minor, &rule.access)
 }
 
@@ -43,7 +45,13 @@ pub(crate) fn add(spec: &mut Value, rule: Value) -> Result<(), ApplyError> {
     Ok(())
 }
 
-pub(crate) fn to_oci(allow: bool, kind: &str, major: Option<i64>, minor: Option<i64>, access: &str) -> Value {
+pub(crate) fn to_oci(
+    allow: bool,
+    kind: &str,
+    major: Option<i64>,
+    minor: Option<i64>,
+    access: &str,
+) -> Value {
     let mut rule = Object::new();
     rule.insert("allow".into(), allow.into());
     put_text(&mut rule, "type", kind);

@@ -1,7 +1,8 @@
 //! Device nodes: `linux.devices`, by path.
 //!
-//! A node that is added also gets a rule of the device cgroup that allows its use. Its access is that of upstream: `rw`, and `rwm` for a block device;
-//! runtimes make the node themselves, so that the container need not be allowed to.
+//! A node that is added also gets a rule of the device cgroup that allows its use. Its access is
+//! that of upstream: `rw`, and `rwm` for a block device; runtimes make the node themselves, so that
+//! the container need not be allowed to.
 
 use crate::context::ApplyContext;
 use crate::device_rules;
@@ -44,7 +45,11 @@ pub(crate) fn apply(
     let devices = &adjust.linux.devices;
     let paths: HashSet<&str> = devices.iter().map(|d| Marked::parse(&d.path).key()).collect();
     if paths.contains("") {
-        return Err(ApplyError::Invalid { field: "device", value: String::new(), why: "has no path" });
+        return Err(ApplyError::Invalid {
+            field: "device",
+            value: String::new(),
+            why: "has no path",
+        });
     }
     remove(spec, &paths)?;
     for device in devices.iter().filter(|d| matches!(Marked::parse(&d.path), Marked::Set(_))) {
@@ -60,7 +65,13 @@ pub(crate) fn apply(
         array(spec, &NODES).map_err(in_field("devices"))?.push(node.into());
         device_rules::add(
             spec,
-            device_rules::to_oci(true, &device.type_, Some(device.major), Some(device.minor), access),
+            device_rules::to_oci(
+                true,
+                &device.type_,
+                Some(device.major),
+                Some(device.minor),
+                access,
+            ),
         )?;
     }
     Ok(())

@@ -1,7 +1,8 @@
 //! Differences of resources documents, and laying one over another.
 //!
-//! Some engines send an update with only what changed, others their whole document again; [`changed`] makes the second into the first.
-//! A missing field is "not given", never "taken away". Nulls are dropped on every way: runtimes crash on some of them.
+//! Some engines send an update with only what changed, others their whole document again;
+//! [`changed`] makes the second into the first. A missing field is "not given", never "taken away".
+//! Nulls are dropped on every way: runtimes crash on some of them.
 
 use crate::edit::set;
 use crate::number::{ByValue, same};
@@ -10,15 +11,16 @@ use crate::{hugepages, named};
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 
-/// What `new` gives that `old` does not have: an object, empty when nothing differs. Numbers are compared by value; huge page limits by
-/// page size; any other list is given whole.
+/// What `new` gives that `old` does not have: an object, empty when nothing differs. Numbers are
+/// compared by value; huge page limits by page size; any other list is given whole.
 pub fn changed(old: &Value, new: &Value) -> Value {
     let empty = Object::new();
     let fields = new.as_object().unwrap_or(&empty);
     changed_object(old.as_object().unwrap_or(&empty), fields).into()
 }
 
-/// Lays `top` over `base`: objects field by field, huge page limits by page size, all else replaces. A value that is the same keeps its text.
+/// Lays `top` over `base`: objects field by field, huge page limits by page size, all else
+/// replaces. A value that is the same keeps its text.
 pub fn overlay(base: &mut Value, top: &Value) {
     drop_nulls(base);
     if !base.is_object() {
@@ -43,7 +45,11 @@ pub(crate) fn overlay_object(base: &mut Object, top: &Object) {
                     .iter()
                     .map(|(size, limit)| size.is_some() || nameless.insert(ByValue(limit)))
                     .collect();
-                let new = new.into_iter().zip(wanted).filter(|(_, wanted)| *wanted).map(|(limit, _)| limit);
+                let new = new
+                    .into_iter()
+                    .zip(wanted)
+                    .filter(|(_, wanted)| *wanted)
+                    .map(|(limit, _)| limit);
                 named::replace_or_push(old, size, new.collect());
             }
             _ => set(base, key, without_nulls(value)),
@@ -78,11 +84,15 @@ fn changed_object(old: &Object, new: &Object) -> Object {
         let difference = match (old.get(key), value) {
             (_, Value::Null) => None,
             (Some(Value::Object(old)), Value::Object(new)) => non_empty(changed_object(old, new)),
-            (None | Some(Value::Null), Value::Object(new)) => non_empty(changed_object(&Object::new(), new)),
+            (None | Some(Value::Null), Value::Object(new)) => {
+                non_empty(changed_object(&Object::new(), new))
+            }
             (Some(Value::Array(old)), Value::Array(new)) if key == hugepages::FIELD => {
                 let old = limits(old);
-                let old: HashSet<_> = old.iter().map(|(size, limit)| (*size, ByValue(limit))).collect();
-                let is_new = |limit: &(Option<&str>, Value)| !old.contains(&(limit.0, ByValue(&limit.1)));
+                let old: HashSet<_> =
+                    old.iter().map(|(size, limit)| (*size, ByValue(limit))).collect();
+                let is_new =
+                    |limit: &(Option<&str>, Value)| !old.contains(&(limit.0, ByValue(&limit.1)));
                 let new: Vec<Value> =
                     limits(new).into_iter().filter(is_new).map(|(_, limit)| limit).collect();
                 (!new.is_empty()).then(|| new.into())
@@ -107,7 +117,8 @@ fn limits(list: &[Value]) -> Vec<(Option<&str>, Value)> {
     let mut places = HashMap::new();
     for limit in list.iter().filter(|l| !l.is_null()) {
         let size = limit.get(hugepages::KEY).and_then(Value::as_str);
-        match size.and_then(|size| places.insert(size, *places.get(size).unwrap_or(&result.len()))) {
+        match size.and_then(|size| places.insert(size, *places.get(size).unwrap_or(&result.len())))
+        {
             Some(earlier) => result[earlier].1 = without_nulls(limit),
             None => result.push((size, without_nulls(limit))),
         }

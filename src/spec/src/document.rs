@@ -1,7 +1,7 @@
 //! [`Document`]: a `config.json`, as it was written.
 //!
-//! The accessors are lenient (what is missing or of a wrong type is `None`) and meant for finding one's way; what plugins see is
-//! read strictly by [`to_container`](crate::to_container).
+//! The accessors are lenient (what is missing or of a wrong type is `None`) and meant for finding
+//! one's way; what plugins see is read strictly by [`to_container`](crate::to_container).
 
 use crate::error::{DocumentError, kind};
 use serde_json::Value;
@@ -12,7 +12,8 @@ pub const MAX_DOCUMENT: usize = 16 << 20;
 /// Most levels of nesting. Real documents have less than ten.
 pub const MAX_DEPTH: usize = 127;
 
-/// `serde_json` reads an object that begins with this key as a number (feature `arbitrary_precision`).
+/// `serde_json` reads an object that begins with this key as a number (feature
+/// `arbitrary_precision`).
 const RESERVED: &str = "$serde_json::private::Number";
 
 /// An OCI runtime document: JSON object, key order and number text kept.
@@ -42,7 +43,8 @@ pub struct Namespace<'a> {
 impl Document {
     /// Reads the bytes of a `config.json`.
     ///
-    /// Of a key that occurs twice in one object the last counts, at the place of the first, as for every reader of JSON that keeps order.
+    /// Of a key that occurs twice in one object the last counts, at the place of the first, as for
+    /// every reader of JSON that keeps order.
     pub fn parse(bytes: &[u8]) -> Result<Self, DocumentError> {
         if bytes.len() > MAX_DOCUMENT {
             return Err(DocumentError::TooLarge { size: bytes.len(), limit: MAX_DOCUMENT });
@@ -79,7 +81,8 @@ impl Document {
         self.0
     }
 
-    /// Compact JSON: key order and number text as they were read, but that an exponent is written as `e+5` or `e-5`.
+    /// Compact JSON: key order and number text as they were read, but that an exponent is written
+    /// as `e+5` or `e-5`.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.0.to_string().into_bytes()
     }
@@ -166,7 +169,10 @@ impl Document {
     pub fn namespaces(&self) -> impl Iterator<Item = Namespace<'_>> {
         let list = self.get(&["linux", "namespaces"]).and_then(Value::as_array);
         list.into_iter().flatten().filter_map(|n| {
-            Some(Namespace { kind: text(n, "type")?, path: text(n, "path").filter(|p| !p.is_empty()) })
+            Some(Namespace {
+                kind: text(n, "type")?,
+                path: text(n, "path").filter(|p| !p.is_empty()),
+            })
         })
     }
 
@@ -185,7 +191,12 @@ impl Document {
     }
 
     fn texts(&self, path: &[&str]) -> Vec<&str> {
-        self.get(path).and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect()
+        self.get(path)
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect()
     }
 }
 
@@ -250,7 +261,9 @@ mod tests {
         assert_eq!(check("1e5"), Err("document is the number 1e+5, not an object".into()));
         assert!(check(&format!("{}{}", r#"{"a":"#.repeat(100_000), "1")).is_err());
         assert!(
-            check(r#"{"a":{ "$serde_json::private::Number":"5"}}"#).unwrap_err().contains("reserved key")
+            check(r#"{"a":{ "$serde_json::private::Number":"5"}}"#)
+                .unwrap_err()
+                .contains("reserved key")
         );
         let large = format!(r#"{{"a":"{}"}}"#, "x".repeat(MAX_DOCUMENT));
         assert!(check(&large).unwrap_err().contains("more than"));
@@ -271,14 +284,20 @@ mod tests {
         )
         .unwrap();
         assert_eq!(wrong.args(), Vec::<&str>::new());
-        assert_eq!(wrong.mounts().count() + wrong.annotations().count() + wrong.namespaces().count(), 0);
+        assert_eq!(
+            wrong.mounts().count() + wrong.annotations().count() + wrong.namespaces().count(),
+            0
+        );
         assert_eq!((wrong.cwd(), wrong.terminal(), wrong.cgroups_path()), (None, false, None));
         let right = Document::parse(
             br#"{"annotations":{"b":"1","a":2},"mounts":[{"destination":"/a"}],"linux":{"namespaces":[{"type":"pid","path":""}]}}"#,
         )
         .unwrap();
         assert_eq!(right.annotations().collect::<Vec<_>>(), [("b", "1")]);
-        assert_eq!(right.mounts().next(), Some(Mount { destination: "/a", source: None, kind: None }));
+        assert_eq!(
+            right.mounts().next(),
+            Some(Mount { destination: "/a", source: None, kind: None })
+        );
         assert_eq!(right.namespaces().next(), Some(Namespace { kind: "pid", path: None }));
     }
 }

@@ -22,7 +22,10 @@ pub(crate) fn object<'a>(root: &'a mut Value, path: &[&str]) -> Result<&'a mut O
 }
 
 /// The array at a path, made where it is missing.
-pub(crate) fn array<'a>(root: &'a mut Value, path: &[&str]) -> Result<&'a mut Vec<Value>, WrongType> {
+pub(crate) fn array<'a>(
+    root: &'a mut Value,
+    path: &[&str],
+) -> Result<&'a mut Vec<Value>, WrongType> {
     match at(root, path, || Value::Array(Vec::new()))? {
         Value::Array(made) => Ok(made),
         other => Err(inside(WrongType::new("an array", other), path)),
@@ -72,8 +75,13 @@ pub(crate) fn remove_at(root: &mut Value, path: &[&str], key: &str) -> Result<()
     Ok(())
 }
 
-/// Removes these fields of the object at a path, those that are there. One by one, each would move all that come after it.
-pub(crate) fn remove_all_at(root: &mut Value, path: &[&str], keys: &HashSet<&str>) -> Result<(), WrongType> {
+/// Removes these fields of the object at a path, those that are there. One by one, each would move
+/// all that come after it.
+pub(crate) fn remove_all_at(
+    root: &mut Value,
+    path: &[&str],
+    keys: &HashSet<&str>,
+) -> Result<(), WrongType> {
     if !keys.is_empty()
         && let Some(object) = existing_object(root, path)?
     {
@@ -82,7 +90,11 @@ pub(crate) fn remove_all_at(root: &mut Value, path: &[&str], keys: &HashSet<&str
     Ok(())
 }
 
-fn at<'a>(root: &'a mut Value, path: &[&str], make: impl Fn() -> Value) -> Result<&'a mut Value, WrongType> {
+fn at<'a>(
+    root: &'a mut Value,
+    path: &[&str],
+    make: impl Fn() -> Value,
+) -> Result<&'a mut Value, WrongType> {
     let mut current = root;
     for (i, key) in path.iter().enumerate() {
         let object = match current {
@@ -100,8 +112,9 @@ fn at<'a>(root: &'a mut Value, path: &[&str], make: impl Fn() -> Value) -> Resul
 fn existing<'a>(root: &'a Value, path: &[&str]) -> Result<Option<&'a Value>, WrongType> {
     let mut current = root;
     for (i, key) in path.iter().enumerate() {
-        let object =
-            current.as_object().ok_or_else(|| inside(WrongType::new("an object", current), &path[..i]))?;
+        let object = current
+            .as_object()
+            .ok_or_else(|| inside(WrongType::new("an object", current), &path[..i]))?;
         match object.get(*key) {
             None | Some(Value::Null) => return Ok(None),
             Some(value) => current = value,
@@ -115,7 +128,11 @@ fn inside(error: WrongType, path: &[&str]) -> WrongType {
 }
 
 /// Adds an optional message's value.
-pub(crate) fn put<T: Optional<Value: Into<Value>>>(object: &mut Object, key: &str, value: &MessageField<T>) {
+pub(crate) fn put<T: Optional<Value: Into<Value>>>(
+    object: &mut Object,
+    key: &str,
+    value: &MessageField<T>,
+) {
     if let Some(value) = value.as_ref() {
         object.insert(key.to_owned(), value.value().into());
     }

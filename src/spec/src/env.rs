@@ -1,6 +1,7 @@
 //! Environment of the process: `process.env`, a list of `NAME=value`.
 //!
-//! A variable that is there keeps its place and takes the new value, new ones are appended, entries without `=` stay.
+//! A variable that is there keeps its place and takes the new value, new ones are appended, entries
+//! without `=` stay.
 
 use crate::context::ApplyContext;
 use crate::edit::{array, existing_array, in_field};
@@ -38,7 +39,8 @@ pub(crate) fn apply(
     }
     let is_set = |entry: &&KeyValue| Marked::sets(&entry.key, &entry.key);
     let set: HashSet<&str> = adjust.env.iter().filter(is_set).map(|e| e.key.as_str()).collect();
-    let removed = adjust.env.iter().filter_map(|e| removal_key(&e.key)).filter(|name| !set.contains(name));
+    let removed =
+        adjust.env.iter().filter_map(|e| removal_key(&e.key)).filter(|name| !set.contains(name));
     let removed: HashSet<&str> = removed.collect();
     if !removed.is_empty()
         && let Some(env) = existing_array(spec, &PATH).map_err(in_field("env"))?
@@ -58,9 +60,11 @@ pub(crate) fn apply(
     Ok(())
 }
 
-/// Puts each `NAME=value` in the place of `NAME`, or at the end. Should a name be there several times, all but the first go.
+/// Puts each `NAME=value` in the place of `NAME`, or at the end. Should a name be there several
+/// times, all but the first go.
 pub(crate) fn set_all(env: &mut Vec<Value>, variables: Vec<(&str, String)>) {
-    let variables = variables.into_iter().map(|(name, variable)| (Some(name), variable.into())).collect();
+    let variables =
+        variables.into_iter().map(|(name, variable)| (Some(name), variable.into())).collect();
     named::replace_or_push(env, name_of, variables);
 }
 

@@ -1,4 +1,5 @@
-//! What can be wrong with a document ([`DocumentError`], [`WrongType`]) and with what was asked of it ([`ApplyError`]).
+//! What can be wrong with a document ([`DocumentError`], [`WrongType`]) and with what was asked of
+//! it ([`ApplyError`]).
 
 use crate::cdi::CdiError;
 use crate::context::Propagation;
@@ -31,7 +32,8 @@ pub enum DocumentError {
         /// What it is.
         found: String,
     },
-    /// A key that the JSON library reserves for itself; a document with it would not come out as it went in.
+    /// A key that the JSON library reserves for itself; a document with it would not come out as it
+    /// went in.
     #[error("document uses the reserved key {key:?}")]
     ReservedKey {
         /// The key.
@@ -95,7 +97,9 @@ pub(crate) fn kind(value: &Value) -> String {
     match value {
         Value::Null => "null".into(),
         Value::Bool(_) => "a boolean".into(),
-        Value::Number(n) => format!("the number {}", n.to_string().chars().take(40).collect::<String>()),
+        Value::Number(n) => {
+            format!("the number {}", n.to_string().chars().take(40).collect::<String>())
+        }
         Value::String(_) => "a string".into(),
         Value::Array(_) => "an array".into(),
         Value::Object(_) => "an object".into(),
@@ -151,7 +155,9 @@ pub enum ApplyError {
         value: i32,
     },
     /// A mount asks for a propagation that its source does not have.
-    #[error("mount {destination:?}: propagation of {mount_source:?} is {found}, {wanted} needs {needed}")]
+    #[error(
+        "mount {destination:?}: propagation of {mount_source:?} is {found}, {wanted} needs {needed}"
+    )]
     Propagation {
         /// Where it goes.
         destination: String,

@@ -42,13 +42,21 @@ pub(crate) fn apply(
     _: &ApplyContext<'_>,
 ) -> Result<(), ApplyError> {
     let h = &adjust.hooks;
-    let kinds: [&[Hook]; 6] =
-        [&h.prestart, &h.create_runtime, &h.create_container, &h.start_container, &h.poststart, &h.poststop];
+    let kinds: [&[Hook]; 6] = [
+        &h.prestart,
+        &h.create_runtime,
+        &h.create_container,
+        &h.start_container,
+        &h.poststart,
+        &h.poststop,
+    ];
     for (kind, hooks) in KINDS.into_iter().zip(kinds) {
         if !hooks.is_empty() {
             let list = array(spec, &["hooks", kind]).map_err(in_field("hooks"))?;
             list.extend(
-                hooks.iter().map(|h| to_oci(&h.path, &h.args, &h.env, h.timeout.as_ref().map(|t| t.value))),
+                hooks
+                    .iter()
+                    .map(|h| to_oci(&h.path, &h.args, &h.env, h.timeout.as_ref().map(|t| t.value))),
             );
         }
     }

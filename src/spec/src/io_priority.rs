@@ -30,7 +30,8 @@ pub(crate) fn apply(
 ) -> Result<(), ApplyError> {
     let Some(priority) = adjust.linux.io_priority.as_ref() else { return Ok(()) };
     let class = priority.class.enum_value();
-    let class = class.map_err(|value| ApplyError::UnknownValue { field: "io priority class", value })?;
+    let class =
+        class.map_err(|value| ApplyError::UnknownValue { field: "io priority class", value })?;
     let done = if class == IOPrioClass::IOPRIO_CLASS_NONE {
         remove_at(spec, &["process"], "ioPriority")
     } else {

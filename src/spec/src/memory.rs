@@ -1,7 +1,7 @@
 //! Memory controller: `linux.resources.memory`.
 //!
-//! A limit brings a swap limit of the same value (memory and swap together, so: no swap) unless the plugin gives one. A limit of 0 is none,
-//! as it is upstream.
+//! A limit brings a swap limit of the same value (memory and swap together, so: no swap) unless the
+//! plugin gives one. A limit of 0 is none, as it is upstream.
 
 use crate::context::ApplyContext;
 use crate::diff::overlay_object;
@@ -42,7 +42,8 @@ pub(crate) fn apply(
         Some(_) => {}
     }
     if !fields.is_empty() {
-        let target = object_at(spec, &["linux", "resources", "memory"]).map_err(in_field("memory"))?;
+        let target =
+            object_at(spec, &["linux", "resources", "memory"]).map_err(in_field("memory"))?;
         overlay_object(target, &fields);
     }
     Ok(())

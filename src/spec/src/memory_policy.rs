@@ -1,4 +1,5 @@
-//! NUMA memory policy of the process: `linux.memoryPolicy`. Plugins can set it, but containers as they see them have no field for it.
+//! NUMA memory policy of the process: `linux.memoryPolicy`. Plugins can set it, but containers as
+//! they see them have no field for it.
 
 use crate::context::ApplyContext;
 use crate::edit::{in_field, put_text, set_at};
@@ -14,7 +15,8 @@ pub(crate) fn apply(
 ) -> Result<(), ApplyError> {
     let Some(policy) = adjust.linux.memory_policy.as_ref() else { return Ok(()) };
     let mode = policy.mode.enum_value();
-    let mode = mode.map_err(|value| ApplyError::UnknownValue { field: "memory policy mode", value })?;
+    let mode =
+        mode.map_err(|value| ApplyError::UnknownValue { field: "memory policy mode", value })?;
     let mut flags = Vec::new();
     for flag in &policy.flags {
         let flag = flag

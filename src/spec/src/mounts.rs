@@ -1,7 +1,8 @@
 //! Mounts: `mounts`, by destination.
 //!
-//! Destinations are compared as they are written (`/data` and `/data/` are two), as upstream does. When an adjustment names any
-//! mount, all are sorted, so that parents come before what lies below them.
+//! Destinations are compared as they are written (`/data` and `/data/` are two), as upstream does.
+//! When an adjustment names any mount, all are sorted, so that parents come before what lies below
+//! them.
 
 use crate::context::{ApplyContext, Propagation};
 use crate::edit::{array, existing_array, in_field, put_list, put_text, set_at};
@@ -42,10 +43,16 @@ pub(crate) fn apply(
     let destinations: HashSet<&str> =
         adjust.mounts.iter().map(|m| Marked::parse(&m.destination).key()).collect();
     if destinations.contains("") {
-        return Err(ApplyError::Invalid { field: "mount", value: String::new(), why: "has no destination" });
+        return Err(ApplyError::Invalid {
+            field: "mount",
+            value: String::new(),
+            why: "has no destination",
+        });
     }
     remove(spec, &destinations)?;
-    for mount in adjust.mounts.iter().filter(|m| matches!(Marked::parse(&m.destination), Marked::Set(_))) {
+    for mount in
+        adjust.mounts.iter().filter(|m| matches!(Marked::parse(&m.destination), Marked::Set(_)))
+    {
         propagate(spec, mount, ctx)?;
         let value = to_oci(&mount.destination, &mount.type_, &mount.source, &mount.options);
         array(spec, &PATH).map_err(in_field("mounts"))?.push(value);
@@ -53,7 +60,8 @@ pub(crate) fn apply(
     sort(spec, |destination| (parts(destination), destination.to_owned()))
 }
 
-/// Mounts that edits of CDI ask for: each in place of any other on its destination. They are sorted, but not among those of one depth.
+/// Mounts that edits of CDI ask for: each in place of any other on its destination. They are
+/// sorted, but not among those of one depth.
 pub(crate) fn replace(spec: &mut Value, mounts: Vec<(&str, Value)>) -> Result<(), ApplyError> {
     if mounts.is_empty() {
         return Ok(());
@@ -64,7 +72,8 @@ pub(crate) fn replace(spec: &mut Value, mounts: Vec<(&str, Value)>) -> Result<()
     sort(spec, parts)
 }
 
-/// Removes all mounts on these destinations: of several that cover each other a lower one would come to light.
+/// Removes all mounts on these destinations: of several that cover each other a lower one would
+/// come to light.
 fn remove(spec: &mut Value, destinations: &HashSet<&str>) -> Result<(), ApplyError> {
     if let Some(mounts) = existing_array(spec, &PATH).map_err(in_field("mounts"))? {
         named::remove(mounts, named::under("destination"), destinations);
@@ -89,7 +98,8 @@ pub(crate) fn to_oci(destination: &str, kind: &str, source: &str, options: &[Str
     mount.into()
 }
 
-/// How many names a destination has below the root once it is cleaned of `.`, `..` and doubled slashes.
+/// How many names a destination has below the root once it is cleaned of `.`, `..` and doubled
+/// slashes.
 fn parts(destination: &str) -> usize {
     let absolute = destination.starts_with('/');
     let (mut names, mut above) = (0_usize, 0_usize);
@@ -112,7 +122,8 @@ fn destination(mount: &Value) -> &str {
     mount.get("destination").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// What the last propagation option of a mount needs of its source, and does to the root filesystem.
+/// What the last propagation option of a mount needs of its source, and does to the root
+/// filesystem.
 fn propagate(spec: &mut Value, mount: &Mount, ctx: &ApplyContext<'_>) -> Result<(), ApplyError> {
     let wanted = mount
         .options

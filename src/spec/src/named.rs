@@ -1,5 +1,6 @@
-//! Lists whose entries have names. An adjustment may have as many entries as fit into a message, and so may the document: work on
-//! them must not grow with the product of the two, so that many are laid into a list at once.
+//! Lists whose entries have names. An adjustment may have as many entries as fit into a message,
+//! and so may the document: work on them must not grow with the product of the two, so that many
+//! are laid into a list at once.
 
 use crate::number::same;
 use serde_json::Value;
@@ -11,12 +12,16 @@ pub(crate) fn under(key: &str) -> impl Fn(&Value) -> Option<&str> {
 }
 
 /// Removes all entries of these names.
-pub(crate) fn remove(list: &mut Vec<Value>, name: impl Fn(&Value) -> Option<&str>, names: &HashSet<&str>) {
+pub(crate) fn remove(
+    list: &mut Vec<Value>,
+    name: impl Fn(&Value) -> Option<&str>,
+    names: &HashSet<&str>,
+) {
     list.retain(|entry| !name(entry).is_some_and(|name| names.contains(name)));
 }
 
-/// Puts entries, in their order, each in place of those of the same name, or at the end. An entry that is the same keeps its text; one
-/// without a name goes to the end.
+/// Puts entries, in their order, each in place of those of the same name, or at the end. An entry
+/// that is the same keeps its text; one without a name goes to the end.
 pub(crate) fn replace_or_push(
     list: &mut Vec<Value>,
     name: impl Fn(&Value) -> Option<&str>,
@@ -52,7 +57,8 @@ pub(crate) fn replace_or_push(
 /// Of several entries of one name the last, in its place.
 pub(crate) fn last_of_each<T>(entries: Vec<(&str, T)>) -> Vec<(&str, T)> {
     let mut seen = HashSet::new();
-    let mut last: Vec<_> = entries.into_iter().rev().filter(|(name, _)| seen.insert(*name)).collect();
+    let mut last: Vec<_> =
+        entries.into_iter().rev().filter(|(name, _)| seen.insert(*name)).collect();
     last.reverse();
     last
 }

@@ -37,7 +37,11 @@ pub(crate) fn apply(
         let kind = Marked::parse(&namespace.type_).key();
         if !TYPES.contains(&kind) {
             let value = kind.to_owned();
-            return Err(ApplyError::Invalid { field: "namespace", value, why: "is no type of a namespace" });
+            return Err(ApplyError::Invalid {
+                field: "namespace",
+                value,
+                why: "is no type of a namespace",
+            });
         }
     }
     let (mut set, mut removed) = (Vec::new(), HashSet::new());

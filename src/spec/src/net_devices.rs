@@ -30,7 +30,8 @@ pub(crate) fn apply(
     _: &ApplyContext<'_>,
 ) -> Result<(), ApplyError> {
     let sorted: BTreeMap<_, _> = adjust.linux.net_devices.iter().collect();
-    remove_all_at(spec, &PATH, &removed(&adjust.linux.net_devices)).map_err(in_field("net devices"))?;
+    remove_all_at(spec, &PATH, &removed(&adjust.linux.net_devices))
+        .map_err(in_field("net devices"))?;
     for (name, device) in sorted {
         if let Marked::Set(name) = Marked::parse(name) {
             set_at(spec, &PATH, name, to_oci(&device.name)).map_err(in_field("net devices"))?;

@@ -9,7 +9,9 @@ use std::hash::{Hash, Hasher};
 pub fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a == b || same_number(a.as_str(), b.as_str()),
-        (Value::Array(a), Value::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b)),
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same(a, b))
+        }
         (Value::Object(a), Value::Object(b)) => {
             a.len() == b.len() && a.iter().all(|(k, a)| b.get(k).is_some_and(|b| same(a, b)))
         }
@@ -45,7 +47,8 @@ impl Hash for ByValue<'_> {
                 items.iter().for_each(|item| ByValue(item).hash(state));
             }
             Value::Object(fields) => {
-                let mut fields: Vec<_> = fields.iter().map(|(key, value)| (key, ByValue(value))).collect();
+                let mut fields: Vec<_> =
+                    fields.iter().map(|(key, value)| (key, ByValue(value))).collect();
                 fields.sort_unstable_by_key(|(key, _)| *key);
                 fields.hash(state);
             }

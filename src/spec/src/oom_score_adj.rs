@@ -19,8 +19,7 @@ pub(crate) fn apply(
 ) -> Result<(), ApplyError> {
     match adjust.linux.oom_score_adj.as_ref() {
         None => Ok(()),
-        Some(score) => {
-            set_at(spec, &["process"], "oomScoreAdj", score.value).map_err(in_field("oom score adj"))
-        }
+        Some(score) => set_at(spec, &["process"], "oomScoreAdj", score.value)
+            .map_err(in_field("oom score adj")),
     }
 }

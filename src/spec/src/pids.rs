@@ -24,9 +24,8 @@ pub(crate) fn apply(
 ) -> Result<(), ApplyError> {
     match adjust.linux.resources.pids.as_ref() {
         None => Ok(()),
-        Some(pids) => {
-            set_at(spec, &["linux", "resources", "pids"], "limit", to_oci(pids)).map_err(in_field("pids"))
-        }
+        Some(pids) => set_at(spec, &["linux", "resources", "pids"], "limit", to_oci(pids))
+            .map_err(in_field("pids")),
     }
 }
 

@@ -1,4 +1,5 @@
-//! Explicit settings of resource director technology: `linux.intelRdt`, on top of what the class brought.
+//! Explicit settings of resource director technology: `linux.intelRdt`, on top of what the class
+//! brought.
 
 use crate::context::ApplyContext;
 use crate::edit::{in_field, remove_at, set_at};
@@ -32,8 +33,14 @@ pub(crate) fn apply(
         remove_at(spec, &["linux"], "intelRdt").map_err(in_field("RDT"))?;
     }
     let settings: [(&str, Option<Option<Value>>); 3] = [
-        ("closID", rdt.clos_id.as_ref().map(|v| (!v.value.is_empty()).then(|| v.value.as_str().into()))),
-        ("schemata", rdt.schemata.as_ref().map(|v| (!v.value.is_empty()).then(|| v.value.as_slice().into()))),
+        (
+            "closID",
+            rdt.clos_id.as_ref().map(|v| (!v.value.is_empty()).then(|| v.value.as_str().into())),
+        ),
+        (
+            "schemata",
+            rdt.schemata.as_ref().map(|v| (!v.value.is_empty()).then(|| v.value.as_slice().into())),
+        ),
         ("enableMonitoring", rdt.enable_monitoring.as_ref().map(|v| v.value.then(|| true.into()))),
     ];
     for (key, setting) in settings {

@@ -1,7 +1,9 @@
-//! Resource director technology by class: a name becomes `linux.intelRdt`, the empty name removes it.
+//! Resource director technology by class: a name becomes `linux.intelRdt`, the empty name removes
+//! it.
 //!
-//! A class is the control group (`closID`) of that name; making such groups and their schemata is the business of who administers
-//! resctrl. [`Classes`] knows the names from a configuration in goresctrl's format.
+//! A class is the control group (`closID`) of that name; making such groups and their schemata is
+//! the business of who administers resctrl. [`Classes`] knows the names from a configuration in
+//! goresctrl's format.
 
 use crate::blockio::resolved;
 use crate::context::ApplyContext;
@@ -37,7 +39,8 @@ pub(crate) fn apply(
 pub struct Classes(BTreeSet<String>);
 
 impl Classes {
-    /// Reads the classes of all partitions: `{"partitions": {P: {"classes": {NAME: …}}}}`. Allocations are not looked at.
+    /// Reads the classes of all partitions: `{"partitions": {P: {"classes": {NAME: …}}}}`.
+    /// Allocations are not looked at.
     pub fn parse(config: &Value) -> Result<Self, WrongType> {
         let partitions = field_or_default(object(config)?, "partitions", map(read_partition))?;
         Ok(Self(partitions.into_values().flatten().collect()))
@@ -83,7 +86,10 @@ mod tests {
             assert_eq!(classes.resolve(name), expected, "{name}");
         }
         let wrong = Classes::parse(&json!({ "partitions": { "p": { "classes": [] } } }));
-        assert_eq!(wrong.unwrap_err().to_string(), "partitions.p.classes is an array, not an object");
+        assert_eq!(
+            wrong.unwrap_err().to_string(),
+            "partitions.p.classes is an array, not an object"
+        );
         assert_eq!(Classes::parse(&json!({})), Ok(Classes::default()));
     }
 }

@@ -54,7 +54,9 @@ pub(crate) fn object(value: &Value) -> Read<&Object> {
     value.as_object().ok_or_else(|| WrongType::new("an object", value))
 }
 
-pub(crate) fn list<'a, T>(read: impl Fn(&'a Value) -> Read<T>) -> impl Fn(&'a Value) -> Read<Vec<T>> {
+pub(crate) fn list<'a, T>(
+    read: impl Fn(&'a Value) -> Read<T>,
+) -> impl Fn(&'a Value) -> Read<Vec<T>> {
     move |value| {
         let items = value.as_array().ok_or_else(|| WrongType::new("an array", value))?;
         items.iter().enumerate().map(|(i, v)| read(v).map_err(|e| e.at(i))).collect()

@@ -26,10 +26,16 @@ pub(crate) fn apply(
     adjust: &ContainerAdjustment,
     _: &ApplyContext<'_>,
 ) -> Result<(), ApplyError> {
-    if let Some(wrong) = adjust.rlimits.iter().find(|l| l.type_.is_empty() || l.type_.starts_with('-')) {
+    if let Some(wrong) =
+        adjust.rlimits.iter().find(|l| l.type_.is_empty() || l.type_.starts_with('-'))
+    {
         // The protocol has no way to remove one; let nobody think that it has.
         let value = wrong.type_.clone();
-        return Err(ApplyError::Invalid { field: "rlimit", value, why: "is no type of a resource limit" });
+        return Err(ApplyError::Invalid {
+            field: "rlimit",
+            value,
+            why: "is no type of a resource limit",
+        });
     }
     if adjust.rlimits.is_empty() {
         return Ok(());

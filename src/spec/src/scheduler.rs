@@ -4,7 +4,9 @@ use crate::context::ApplyContext;
 use crate::edit::{in_field, remove_at, set_at};
 use crate::error::ApplyError;
 use crate::read::{Object, Read, field, field_or_default, integer, list, object, text};
-use nri_api::proto::{ContainerAdjustment, LinuxScheduler, LinuxSchedulerFlag, LinuxSchedulerPolicy};
+use nri_api::proto::{
+    ContainerAdjustment, LinuxScheduler, LinuxSchedulerFlag, LinuxSchedulerPolicy,
+};
 use protobuf::{Enum, MessageField};
 use serde_json::Value;
 
@@ -40,14 +42,16 @@ pub(crate) fn apply(
 ) -> Result<(), ApplyError> {
     let Some(scheduler) = adjust.linux.scheduler.as_ref() else { return Ok(()) };
     let policy = scheduler.policy.enum_value();
-    let policy = policy.map_err(|value| ApplyError::UnknownValue { field: "scheduler policy", value })?;
+    let policy =
+        policy.map_err(|value| ApplyError::UnknownValue { field: "scheduler policy", value })?;
     if policy == LinuxSchedulerPolicy::SCHED_NONE {
         return remove_at(spec, &["process"], "scheduler").map_err(in_field("scheduler"));
     }
     let mut flags = Vec::new();
     for flag in &scheduler.flags {
-        let flag =
-            flag.enum_value().map_err(|value| ApplyError::UnknownValue { field: "scheduler flag", value })?;
+        let flag = flag
+            .enum_value()
+            .map_err(|value| ApplyError::UnknownValue { field: "scheduler flag", value })?;
         flags.push(Value::from(format!("{flag:?}")));
     }
     let mut fields = Object::new();
@@ -60,8 +64,11 @@ pub(crate) fn apply(
     if !flags.is_empty() {
         fields.insert("flags".into(), flags.into());
     }
-    let times =
-        [("runtime", scheduler.runtime), ("deadline", scheduler.deadline), ("period", scheduler.period)];
+    let times = [
+        ("runtime", scheduler.runtime),
+        ("deadline", scheduler.deadline),
+        ("period", scheduler.period),
+    ];
     for (key, value) in times {
         if value != 0 {
             fields.insert(key.into(), value.into());

@@ -1,4 +1,5 @@
-//! Files of cgroup v2 by name: `linux.resources.unified`. The protocol has no removal here: `-` is no marker.
+//! Files of cgroup v2 by name: `linux.resources.unified`. The protocol has no removal here: `-` is
+//! no marker.
 
 use crate::context::ApplyContext;
 use crate::edit::{in_field, set_at};

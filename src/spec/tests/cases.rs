@@ -1,6 +1,8 @@
-//! Cases as data: `cases/GROUP/NAME.json` holds a document, an adjustment (protojson) and what becomes of it.
+//! Cases as data: `cases/GROUP/NAME.json` holds a document, an adjustment (protojson) and what
+//! becomes of it.
 //!
-//! `NRI_REGENERATE=1 cargo test -p nri-spec` writes the outcomes anew; the difference is then to be read.
+//! `NRI_REGENERATE=1 cargo test -p nri-spec` writes the outcomes anew; the difference is then to be
+//! read.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests may fail as tests do
 
@@ -36,7 +38,12 @@ fn adjustments() {
             fields.insert(outcome.0.into(), outcome.1);
             write_json(&path, &case);
         } else if text(&case[outcome.0]) != text(&outcome.1) {
-            failures.push(format!("{}: {}\n  expected {}", path.display(), outcome.1, case[outcome.0]));
+            failures.push(format!(
+                "{}: {}\n  expected {}",
+                path.display(),
+                outcome.1,
+                case[outcome.0]
+            ));
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));

@@ -42,7 +42,9 @@ fn odd_documents() {
     );
     check(
         json!({ "process": { "scheduler": { "policy": "SCHED_FIFO", "flags": ["NEW", "SCHED_FLAG_RECLAIM"] } } }),
-        Ok(json!({ "linux": { "scheduler": { "policy": "SCHED_FIFO", "flags": ["SCHED_FLAG_RECLAIM"] } } })),
+        Ok(
+            json!({ "linux": { "scheduler": { "policy": "SCHED_FIFO", "flags": ["SCHED_FLAG_RECLAIM"] } } }),
+        ),
     );
 }
 
@@ -93,8 +95,14 @@ fn wrong_types_are_named() {
     let process = |key: &str, value: Value| json!({ "process": { key: value } });
     for (document, error) in [
         (json!({ "process": 5 }), "process is the number 5, not an object"),
-        (json!({ "annotations": { "a b": {} } }), r#"annotations["a b"] is an object, not a string"#),
-        (json!({ "mounts": [{}, { "options": "ro" }] }), "mounts[1].options is a string, not an array"),
+        (
+            json!({ "annotations": { "a b": {} } }),
+            r#"annotations["a b"] is an object, not a string"#,
+        ),
+        (
+            json!({ "mounts": [{}, { "options": "ro" }] }),
+            "mounts[1].options is a string, not an array",
+        ),
         (
             json!({ "hooks": { "prestart": [{ "timeout": 1.5 }] } }),
             "hooks.prestart[0].timeout is the number 1.5, not a 64-bit integer",
@@ -105,7 +113,10 @@ fn wrong_types_are_named() {
             process("user", json!({ "uid": -1 })),
             "process.user.uid is the number -1, not an unsigned 32-bit integer",
         ),
-        (process("oomScoreAdj", json!(true)), "process.oomScoreAdj is a boolean, not a 64-bit integer"),
+        (
+            process("oomScoreAdj", json!(true)),
+            "process.oomScoreAdj is a boolean, not a 64-bit integer",
+        ),
         (
             process("ioPriority", json!({ "class": 1 })),
             "process.ioPriority.class is the number 1, not a string",
@@ -131,7 +142,10 @@ fn wrong_types_are_named() {
             deep("seccomp", json!({ "syscalls": [{ "args": [{ "index": "0" }] }] })),
             "linux.seccomp.syscalls[0].args[0].index is a string, not an unsigned 32-bit integer",
         ),
-        (deep("intelRdt", json!({ "schemata": "x" })), "linux.intelRdt.schemata is a string, not an array"),
+        (
+            deep("intelRdt", json!({ "schemata": "x" })),
+            "linux.intelRdt.schemata is a string, not an array",
+        ),
     ] {
         check(document, Err(error));
     }
@@ -140,7 +154,8 @@ fn wrong_types_are_named() {
 #[test]
 fn what_else_is_known() {
     let document =
-        Document::from_value(json!({ "annotations": { "a": "document", "b": "document" } })).unwrap();
+        Document::from_value(json!({ "annotations": { "a": "document", "b": "document" } }))
+            .unwrap();
     let mut profile = SecurityProfile::new();
     profile.localhost_ref = "p".into();
     let info = ContainerInfo {

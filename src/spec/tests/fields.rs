@@ -1,4 +1,5 @@
-//! Each field of an adjustment has an effect: walks the descriptor of the protocol, so that a new field cannot be forgotten.
+//! Each field of an adjustment has an effect: walks the descriptor of the protocol, so that a new
+//! field cannot be forgotten.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests may fail as tests do
 
@@ -11,12 +12,15 @@ use protobuf::reflect::{MessageDescriptor, RuntimeFieldType, RuntimeType};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// Paths of all fields, `.`-separated, as protojson spells them; messages that only wrap a value count as one.
+/// Paths of all fields, `.`-separated, as protojson spells them; messages that only wrap a value
+/// count as one.
 fn leaves(message: &MessageDescriptor, prefix: &str, found: &mut BTreeSet<String>) {
     for field in message.fields() {
         let path = format!("{prefix}{}", field.proto().json_name());
         let inner = match field.runtime_field_type() {
-            RuntimeFieldType::Singular(RuntimeType::Message(m)) if !m.name().starts_with("Optional") => {
+            RuntimeFieldType::Singular(RuntimeType::Message(m))
+                if !m.name().starts_with("Optional") =>
+            {
                 Some(m)
             }
             RuntimeFieldType::Repeated(RuntimeType::Message(m)) => Some(m),
@@ -29,7 +33,8 @@ fn leaves(message: &MessageDescriptor, prefix: &str, found: &mut BTreeSet<String
     }
 }
 
-/// Paths of all values of a protojson message, in the same form, each with a copy of the message that lacks it.
+/// Paths of all values of a protojson message, in the same form, each with a copy of the message
+/// that lacks it.
 fn without_each(descriptor: &MessageDescriptor, json: &Value) -> Vec<(String, Value)> {
     let mut names = BTreeSet::new();
     leaves(descriptor, "", &mut names);
@@ -137,7 +142,8 @@ fn each_field_has_an_effect() {
     assert!(all.len() > 80, "the walk finds fields: {}", all.len());
     let with_removal = everything();
     let mut with_class = everything();
-    with_class["linux"]["rdt"]["remove"] = json!(false); // removal hides the class, and the class the removal
+    // removal hides the class, and the class the removal
+    with_class["linux"]["rdt"]["remove"] = json!(false);
     assert_eq!(
         protojson(&message::<ContainerAdjustment>(&with_removal))["linux"]["rdt"]["remove"],
         json!(true)

@@ -73,13 +73,16 @@ fn spoil(value: &mut Value, steps: &[usize], junk: Value) {
 fn run(spec: &Value, adjust: &ContainerAdjustment, cdi: &Value) {
     let Ok(mut document) = Document::parse(spec.to_string().as_bytes()) else { return };
     let _ = to_container(&document, &ContainerInfo::default());
-    let file = |document: &Value| SpecFile { path: "/v".into(), priority: 0, document: document.clone() };
+    let file =
+        |document: &Value| SpecFile { path: "/v".into(), priority: 0, document: document.clone() };
     let registry = Registry::new([file(cdi)]);
     let ctx = ApplyContext {
         blockio: &|_| Some(cdi.clone()),
         rdt: &|_| Some(cdi.clone()),
         cdi: &registry,
-        device: &|_| Some(HostDevice { kind: HostDeviceKind::Char, major: 1, minor: 2, mode: 0o600 }),
+        device: &|_| {
+            Some(HostDevice { kind: HostDeviceKind::Char, major: 1, minor: 2, mode: 0o600 })
+        },
         propagation: &|_| Some(Propagation::Shared),
     };
     let before = document.clone();

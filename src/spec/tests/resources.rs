@@ -7,7 +7,8 @@ mod common;
 use common::{files, message, protojson, read_json};
 use nri_api::proto::LinuxResources;
 use nri_spec::{
-    ApplyContext, Document, changed, merge_blockio_class, merge_resources, overlay, resources_to_nri, same,
+    ApplyContext, Document, changed, merge_blockio_class, merge_resources, overlay,
+    resources_to_nri, same,
 };
 use serde_json::{Value, json};
 
@@ -28,7 +29,10 @@ fn what_changed() {
         (json!({ "memory": { "limit": 0 } }), json!({ "memory": { "limit": 0 } })),
         (json!({ "memory": null, "cpu": { "shares": null } }), json!({})),
         (json!({ "cpu": {}, "blockIO": {}, "rdma": { "x": {} } }), json!({})),
-        (json!({ "blockIO": { "weight": 5, "leafWeight": null } }), json!({ "blockIO": { "weight": 5 } })),
+        (
+            json!({ "blockIO": { "weight": 5, "leafWeight": null } }),
+            json!({ "blockIO": { "weight": 5 } }),
+        ),
         (
             json!({ "hugepageLimits": [{ "limit": 1, "pageSize": "2MB" }, { "pageSize": "1GB", "limit": 3 }] }),
             json!({ "hugepageLimits": [{ "pageSize": "1GB", "limit": 3 }] }),
@@ -54,7 +58,11 @@ fn overlays() {
             r#"{"cpu":{"quota":3},"pids":{"limit":4}}"#,
             r#"{"cpu":{"shares":1,"quota":3},"pids":{"limit":4}}"#,
         ),
-        (r#"{"memory":{"limit":1e2}}"#, r#"{"memory":{"limit":100}}"#, r#"{"memory":{"limit":1e+2}}"#),
+        (
+            r#"{"memory":{"limit":1e2}}"#,
+            r#"{"memory":{"limit":100}}"#,
+            r#"{"memory":{"limit":1e+2}}"#,
+        ),
         (
             r#"{"memory":null,"cpu":{"shares":null}}"#,
             r#"{"pids":null,"blockIO":{"weight":null}}"#,
@@ -91,7 +99,11 @@ fn merges() {
             json!({ "memory": { "swap": 5, "limit": 0 }, "cpu": { "cpus": "0" } }),
         ),
         (json!({ "pids": {} }), json!({ "pids": {} }), json!({ "pids": {} })),
-        (json!({ "pids": { "limit": 5 } }), json!({ "pids": {} }), json!({ "pids": { "limit": 0 } })),
+        (
+            json!({ "pids": { "limit": 5 } }),
+            json!({ "pids": {} }),
+            json!({ "pids": { "limit": 0 } }),
+        ),
         (json!({}), json!({ "pids": { "limit": -3 } }), json!({ "pids": { "limit": -1 } })),
         (
             json!({ "devices": [{ "allow": false, "type": "", "access": "rwm" }] }),
@@ -175,8 +187,11 @@ fn reads_and_refuses() {
     });
     let read = protojson(&resources_to_nri(&oci).unwrap());
     for (name, value) in all["memory"].as_object().unwrap() {
-        let found =
-            read["memory"][name].as_object().and_then(|m| m.get("value")).cloned().unwrap_or(json!(false));
+        let found = read["memory"][name]
+            .as_object()
+            .and_then(|m| m.get("value"))
+            .cloned()
+            .unwrap_or(json!(false));
         assert!(same(&found, value), "{name}: {found}");
     }
     assert_eq!(
@@ -197,7 +212,10 @@ fn reads_and_refuses() {
             r#"{"hugepageLimits":[{"pageSize":"2MB"},{"limit":{}}]}"#,
             "hugepageLimits[1].limit is an object, not an unsigned 64-bit integer",
         ),
-        (r#"{"unified":{"memory.high":5}}"#, r#"unified["memory.high"] is the number 5, not a string"#),
+        (
+            r#"{"unified":{"memory.high":5}}"#,
+            r#"unified["memory.high"] is the number 5, not a string"#,
+        ),
         (r#"{"devices":[null]}"#, "devices[0] is null, not an object"),
     ] {
         let value: Value = serde_json::from_str(wrong).unwrap();

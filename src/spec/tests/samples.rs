@@ -1,15 +1,19 @@
-//! Documents that real engines wrote: nothing is lost, plugins see what is there, and one field changes one place.
+//! Documents that real engines wrote: nothing is lost, plugins see what is there, and one field
+//! changes one place.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests may fail as tests do
 
 mod common;
 
-use common::{apply_on, assert_valid, differences, files, protojson, read_json, regenerate, write_json};
+use common::{
+    apply_on, assert_valid, differences, files, protojson, read_json, regenerate, write_json,
+};
 use nri_spec::{ContainerInfo, Document, to_container};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// JSON text without the white space between tokens: independent of any parser's idea of numbers and order.
+/// JSON text without the white space between tokens: independent of any parser's idea of numbers
+/// and order.
 fn compact(text: &str) -> String {
     let (mut out, mut in_string, mut escaped) = (String::new(), false, false);
     for c in text.chars() {
@@ -42,7 +46,11 @@ fn nothing_is_lost() {
 fn nothing_asked_nothing_changed() {
     for (name, _, document) in samples() {
         let (after, changed) = apply_on(&json!({}), document.value(), &json!({})).unwrap();
-        assert_eq!((after.to_string().into_bytes(), changed), (document.to_bytes(), false), "{name}");
+        assert_eq!(
+            (after.to_string().into_bytes(), changed),
+            (document.to_bytes(), false),
+            "{name}"
+        );
     }
 }
 
@@ -74,11 +82,20 @@ fn one_field_changes_one_place() {
         (json!({ "args": ["x"] }), vec!["/process/args"]),
         (json!({ "mounts": [{ "destination": "/x", "type": "tmpfs" }] }), vec!["/mounts/"]),
         (json!({ "hooks": { "poststop": [{ "path": "/x" }] } }), vec!["/hooks"]),
-        (json!({ "rlimits": [{ "type": "RLIMIT_NOFILE", "hard": 7, "soft": 7 }] }), vec!["/process/rlimits"]),
+        (
+            json!({ "rlimits": [{ "type": "RLIMIT_NOFILE", "hard": 7, "soft": 7 }] }),
+            vec!["/process/rlimits"],
+        ),
         (json!({ "linux": { "cgroupsPath": "/x" } }), vec!["/linux/cgroupsPath"]),
         (json!({ "linux": { "oomScoreAdj": { "value": 7 } } }), vec!["/process/oomScoreAdj"]),
-        (json!({ "linux": { "ioPriority": { "class": "IOPRIO_CLASS_BE" } } }), vec!["/process/ioPriority"]),
-        (json!({ "linux": { "scheduler": { "policy": "SCHED_BATCH" } } }), vec!["/process/scheduler"]),
+        (
+            json!({ "linux": { "ioPriority": { "class": "IOPRIO_CLASS_BE" } } }),
+            vec!["/process/ioPriority"],
+        ),
+        (
+            json!({ "linux": { "scheduler": { "policy": "SCHED_BATCH" } } }),
+            vec!["/process/scheduler"],
+        ),
         (
             json!({ "linux": { "seccompPolicy": { "defaultAction": "SCMP_ACT_LOG" } } }),
             vec!["/linux/seccomp"],
@@ -86,7 +103,10 @@ fn one_field_changes_one_place() {
         (json!({ "linux": { "namespaces": [{ "type": "time" }] } }), vec!["/linux/namespaces"]),
         (json!({ "linux": { "sysctl": { "net.x": "1" } } }), vec!["/linux/sysctl"]),
         (json!({ "linux": { "netDevices": { "e": {} } } }), vec!["/linux/netDevices"]),
-        (json!({ "linux": { "memoryPolicy": { "mode": "MPOL_BIND" } } }), vec!["/linux/memoryPolicy"]),
+        (
+            json!({ "linux": { "memoryPolicy": { "mode": "MPOL_BIND" } } }),
+            vec!["/linux/memoryPolicy"],
+        ),
         (json!({ "linux": { "rdt": { "closId": { "value": "c" } } } }), vec!["/linux/intelRdt"]),
         (
             json!({ "linux": { "devices": [{ "path": "/dev/x", "type": "c", "major": 1, "minor": 9 }] } }),
@@ -94,7 +114,11 @@ fn one_field_changes_one_place() {
         ),
         (
             resources("memory", json!({ "limit": { "value": 7 } })),
-            vec!["/linux/resources/memory/limit", "/linux/resources/memory/swap", "/linux/resources/memory"],
+            vec![
+                "/linux/resources/memory/limit",
+                "/linux/resources/memory/swap",
+                "/linux/resources/memory",
+            ],
         ),
         (resources("cpu", json!({ "shares": { "value": 7 } })), vec!["/linux/resources/cpu"]),
         (resources("pids", json!({ "limit": 7 })), vec!["/linux/resources/pids"]),
@@ -106,7 +130,8 @@ fn one_field_changes_one_place() {
         (resources("blockioClass", json!({ "value": "fast" })), vec!["/linux/resources/blockIO"]),
         (resources("rdtClass", json!({ "value": "gold" })), vec!["/linux/intelRdt"]),
     ];
-    let host = json!({ "blockio": { "fast": { "weight": 7 } }, "rdt": { "gold": { "closID": "gold" } } });
+    let host =
+        json!({ "blockio": { "fast": { "weight": 7 } }, "rdt": { "gold": { "closID": "gold" } } });
     for (name, _, document) in samples() {
         for (adjust, places) in &table {
             let (after, changed) = apply_on(&host, document.value(), adjust).unwrap();

@@ -1,5 +1,6 @@
-//! Each list and map of an adjustment with as many entries as a message holds, on a document that has as many: applying finishes, and every
-//! entry is where it belongs. Work that grew with the square of their number would take hours.
+//! Each list and map of an adjustment with as many entries as a message holds, on a document that
+//! has as many: applying finishes, and every entry is where it belongs. Work that grew with the
+//! square of their number would take hours.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests may fail as tests do
 
@@ -156,9 +157,13 @@ fn entries(document: &Document, place: &str) -> usize {
     }
 }
 
-/// Fills a list of the document; then sets half of its entries, and removes the others, or sets as many new ones.
+/// Fills a list of the document; then sets half of its entries, and removes the others, or sets as
+/// many new ones.
 fn check(list: &List) {
-    let ctx = ApplyContext { propagation: &|_| Some(nri_spec::Propagation::Shared), ..Default::default() };
+    let ctx = ApplyContext {
+        propagation: &|_| Some(nri_spec::Propagation::Shared),
+        ..Default::default()
+    };
     let mut document = Document::from_value(json!({})).unwrap();
     apply(&mut document, &adjust(list, (0..MOST).map(key)), &ctx).unwrap();
     assert_eq!(entries(&document, list.place), MOST);
@@ -184,7 +189,11 @@ impl CdiResolver for Everything {
     fn resolve(&self, names: &[&str]) -> Result<Vec<Edits>, CdiError> {
         let of = |(i, name): (usize, &&str)| Edits {
             env: vec![format!("{name}=cdi")],
-            device_nodes: vec![DeviceNode { path: (*name).into(), kind: "p".into(), ..Default::default() }],
+            device_nodes: vec![DeviceNode {
+                path: (*name).into(),
+                kind: "p".into(),
+                ..Default::default()
+            }],
             mounts: vec![cdi::Mount {
                 container_path: (*name).into(),
                 host_path: "/".into(),
@@ -205,7 +214,10 @@ fn cdi_devices() {
     let mut document = Document::from_value(json!({})).unwrap();
     for numbers in [0..MOST, MOST / 2..MOST + MOST / 2] {
         let device = |i| CDIDevice { name: key(i), ..Default::default() };
-        let adjust = ContainerAdjustment { CDI_devices: numbers.map(device).collect(), ..Default::default() };
+        let adjust = ContainerAdjustment {
+            CDI_devices: numbers.map(device).collect(),
+            ..Default::default()
+        };
         apply_to(&mut document, &adjust, &ctx);
     }
     for (place, expected) in [
@@ -222,22 +234,27 @@ fn cdi_devices() {
 #[test]
 fn resources_of_an_update() {
     const MOST: usize = MAX_MESSAGE / 64;
-    let limits =
-        |from: usize| -> Vec<Value> {
-            (from..from + MOST)
-                .map(|i| {
-                    if i % 2 == 0 { json!({ "pageSize": key(i), "limit": 1 }) } else { json!({ "limit": i }) }
-                })
-                .collect()
-        };
-    let (old, new) = (json!({ "hugepageLimits": limits(0) }), json!({ "hugepageLimits": limits(MOST / 2) }));
+    let limits = |from: usize| -> Vec<Value> {
+        (from..from + MOST)
+            .map(|i| {
+                if i % 2 == 0 {
+                    json!({ "pageSize": key(i), "limit": 1 })
+                } else {
+                    json!({ "limit": i })
+                }
+            })
+            .collect()
+    };
+    let (old, new) =
+        (json!({ "hugepageLimits": limits(0) }), json!({ "hugepageLimits": limits(MOST / 2) }));
     let count = |value: &Value| value["hugepageLimits"].as_array().unwrap().len();
     assert_eq!(count(&changed(&old, &new)), MOST / 2);
     let mut both = old.clone();
     overlay(&mut both, &new);
     assert_eq!(count(&both), MOST / 2 * 3);
     let limit = |i| HugepageLimit { page_size: key(i), limit: 1, ..Default::default() };
-    let asked = LinuxResources { hugepage_limits: (0..MOST).map(limit).collect(), ..Default::default() };
+    let asked =
+        LinuxResources { hugepage_limits: (0..MOST).map(limit).collect(), ..Default::default() };
     let mut merged = old.clone();
     merge_resources(&mut merged, &asked);
     assert_eq!(count(&merged), MOST / 2 * 3);

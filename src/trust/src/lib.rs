@@ -1,7 +1,9 @@
-//! Whether a file is in the hands of its owner alone: who else could put another file in its place, or write to it.
+//! Whether a file is in the hands of its owner alone: who else could put another file in its place,
+//! or write to it.
 //!
-//! What runs with our rights, and what tells us what to run, must not be another's to change: plugins, their configuration, our own. Start from
-//! [`Owners::check`]. Nothing is opened here, and nothing is mended: a refusal says what to do.
+//! What runs with our rights, and what tells us what to run, must not be another's to change:
+//! plugins, their configuration, our own. Start from [`Owners::check`]. Nothing is opened here, and
+//! nothing is mended: a refusal says what to do.
 
 #![forbid(unsafe_code)]
 
@@ -110,8 +112,10 @@ impl Owners {
         uid == 0 || uid == self.euid
     }
 
-    /// Follows an absolute path from the root on, link by link, as the kernel does, and looks at everything that it passes: each must belong to one of the
-    /// owners, and no other may write to it. In a directory with the sticky bit, such as `/tmp`, others may write: what is ours there stays ours.
+    /// Follows an absolute path from the root on, link by link, as the kernel does, and looks at
+    /// everything that it passes: each must belong to one of the owners, and no other may write to
+    /// it. In a directory with the sticky bit, such as `/tmp`, others may write: what is ours there
+    /// stays ours.
     ///
     /// # Errors
     /// The first that does not. A path that is not absolute is taken from the root.
@@ -142,7 +146,8 @@ impl Owners {
         Ok(())
     }
 
-    /// The same for a file that need not be there. Where it is not, the directory that it would be in is trusted, so that nobody else can put it there.
+    /// The same for a file that need not be there. Where it is not, the directory that it would be
+    /// in is trusted, so that nobody else can put it there.
     ///
     /// # Errors
     /// As [`Owners::check`].
@@ -173,7 +178,8 @@ impl Owners {
         let sticky = kind.is_dir() && mode & 0o1000 != 0;
         // What is written to a device is not what others read from it: /dev/null.
         if mode & 0o022 != 0 && !sticky && !kind.is_char_device() {
-            let (who, fix) = if mode & 0o002 != 0 { ("everybody", "go-w") } else { ("its group", "g-w") };
+            let (who, fix) =
+                if mode & 0o002 != 0 { ("everybody", "go-w") } else { ("its group", "g-w") };
             return Err(Untrusted::Writable { path: path.to_owned(), mode, who, fix, what });
         }
         Ok(None)
@@ -191,8 +197,9 @@ fn put(todo: &mut VecDeque<OsString>, path: &Path) {
     }
 }
 
-/// In a user namespace, what belongs to the host's root is shown as belonging to the overflow user, as is all else that is not mapped. Such an owner
-/// cannot be told from root; the modes still count.
+/// In a user namespace, what belongs to the host's root is shown as belonging to the overflow user,
+/// as is all else that is not mapped. Such an owner cannot be told from root; the modes still
+/// count.
 fn is_unmapped(uid: u32) -> bool {
     let overflow = || fs::read_to_string("/proc/sys/kernel/overflowuid").ok()?.trim().parse().ok();
     let initial = || {
@@ -239,7 +246,9 @@ mod tests {
     #[test]
     fn modes_of_the_file_and_of_what_is_above_it() {
         let dir = Dir::new();
-        for (name, mode) in [("ok/", 0o755), ("group/", 0o775), ("all/", 0o777), ("sticky/", 0o1777)] {
+        for (name, mode) in
+            [("ok/", 0o755), ("group/", 0o775), ("all/", 0o777), ("sticky/", 0o1777)]
+        {
             dir.make(name, mode);
             dir.make(&format!("{name}file"), 0o644);
         }

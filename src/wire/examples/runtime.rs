@@ -1,11 +1,12 @@
-//! Plays the runtime to one plugin: registers, configures and synchronizes it, creates a container of a given
-//! size, and takes its leave. For trying a plugin, or this crate against upstream's stub.
+//! Plays the runtime to one plugin: registers, configures and synchronizes it, creates a container
+//! of a given size, and takes its leave. For trying a plugin, or this crate against upstream's
+//! stub.
 //!
 //! ```text
 //! cargo run -p nri-wire --example runtime -- SOCKET [ENV_BYTES]
 //! ```
-//! `SOCKET` must not exist; the plugin is to connect to it. `ENV_BYTES` is the length of the environment of the container
-//! (default 100; what exceeds a message is refused).
+//! `SOCKET` must not exist; the plugin is to connect to it. `ENV_BYTES` is the length of the
+//! environment of the container (default 100; what exceeds a message is refused).
 #![allow(clippy::print_stdout)] // it is a program for people
 
 use async_trait::async_trait;
@@ -22,7 +23,11 @@ struct Example {
 
 #[async_trait]
 impl Runtime for Example {
-    async fn register_plugin(&self, _: &Context, request: RegisterPluginRequest) -> ttrpc::Result<Empty> {
+    async fn register_plugin(
+        &self,
+        _: &Context,
+        request: RegisterPluginRequest,
+    ) -> ttrpc::Result<Empty> {
         self.registered.send(request).ok();
         Ok(Empty::new())
     }
@@ -91,11 +96,19 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     run.pod = Some(pod).into();
     println!(
         "pod run: {:?}",
-        plugin.run_pod_sandbox(TIMEOUT, &run).await.map(|a| a.to_string()).map_err(|e| e.to_string())
+        plugin
+            .run_pod_sandbox(TIMEOUT, &run)
+            .await
+            .map(|a| a.to_string())
+            .map_err(|e| e.to_string())
     );
     println!(
         "shut down: {:?}",
-        plugin.shutdown(TIMEOUT, &Empty::new()).await.map(|a| a.to_string()).map_err(|e| e.to_string())
+        plugin
+            .shutdown(TIMEOUT, &Empty::new())
+            .await
+            .map(|a| a.to_string())
+            .map_err(|e| e.to_string())
     );
     println!("end: {:?}", tokio::time::timeout(TIMEOUT, end.closed()).await.map(|r| r.to_string()));
     Ok(())

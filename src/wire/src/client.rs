@@ -1,7 +1,8 @@
-//! Calls to the peer: a method per call of the protocol, with a timeout, and errors that tell what happened.
+//! Calls to the peer: a method per call of the protocol, with a timeout, and errors that tell what
+//! happened.
 //!
-//! The generated clients of ttrpc are not used: they report a reply with a status they do not know as a success, and
-//! find out that a request is too large only after it was encoded twice.
+//! The generated clients of ttrpc are not used: they report a reply with a status they do not know
+//! as a success, and find out that a request is too large only after it was encoded twice.
 
 use crate::{
     CallError, Closed, Trunk,
@@ -33,7 +34,8 @@ impl Caller {
             return Err(CallError::TooLarge { size });
         }
         let mut envelope = size::request(self.service, method, timeout);
-        envelope.payload = request.write_to_bytes().map_err(|e| CallError::Malformed(e.to_string()))?;
+        envelope.payload =
+            request.write_to_bytes().map_err(|e| CallError::Malformed(e.to_string()))?;
         let begin = Instant::now();
         let late = || timeout.filter(|t| begin.elapsed() >= *t);
         let response = self.client.request(envelope).await.map_err(|e| self.explain(e, late()))?;
@@ -47,7 +49,8 @@ impl Caller {
     /// `late` is the timeout if it has passed.
     fn explain(&self, error: ttrpc::Error, late: Option<Duration>) -> CallError {
         match (CallError::from(error), late) {
-            // The peer saw the deadline pass too, and its answer came while we were about to see it.
+            // The peer saw the deadline pass too, and its answer came while we were about to see
+            // it.
             (CallError::Status { code, .. }, Some(t)) if code == Code::DEADLINE_EXCEEDED as i32 => {
                 CallError::Timeout(t)
             }
@@ -105,8 +108,8 @@ macro_rules! calls {
 calls! {
     /// The runtime's side of the Plugin service. Clones share the connection.
     ///
-    /// A call whose future is dropped, or that timed out, is forgotten: the peer may still carry it out, its
-    /// late answer is dropped, and the connection remains usable.
+    /// A call whose future is dropped, or that timed out, is forgotten: the peer may still carry it
+    /// out, its late answer is dropped, and the connection remains usable.
     PluginClient: PLUGIN_SERVICE;
     /// Tells a registered plugin its configuration; the answer is its subscription.
     configure, "Configure", ConfigureRequest => ConfigureResponse;
@@ -152,6 +155,7 @@ calls! {
     RuntimeClient: RUNTIME_SERVICE;
     /// Introduces the plugin; the first call of a session.
     register_plugin, "RegisterPlugin", RegisterPluginRequest => Empty;
-    /// Asks for updates and evictions outside of any event; the answer lists the updates that failed.
+    /// Asks for updates and evictions outside of any event; the answer lists the updates that
+    /// failed.
     update_containers, "UpdateContainers", UpdateContainersRequest => UpdateContainersResponse;
 }

@@ -38,7 +38,8 @@ pub enum Closed {
         /// Bytes kept for all of them.
         bytes: usize,
     },
-    /// ttrpc gave up the connection: a request could not be written in time, or nobody holds its client any more.
+    /// ttrpc gave up the connection: a request could not be written in time, or nobody holds its
+    /// client any more.
     #[error("ttrpc ended connection {0}")]
     Ended(ConnId),
 }
@@ -51,7 +52,10 @@ impl Closed {
 
     /// Whether the peer sent what it must not.
     pub fn is_violation(&self) -> bool {
-        matches!(self, Self::Truncated(_) | Self::Frame(_) | Self::Message { .. } | Self::Unopened { .. })
+        matches!(
+            self,
+            Self::Truncated(_) | Self::Frame(_) | Self::Message { .. } | Self::Unopened { .. }
+        )
     }
 
     pub(crate) fn to_read_error(&self) -> io::Result<()> {

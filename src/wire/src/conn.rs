@@ -10,10 +10,11 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// One byte stream of a [`Trunk`], which lives at least as long.
 ///
-/// When the trunk ends, reading gives what has arrived and then the end of the stream (or an error, if the end was a
-/// failure); writing fails with `BrokenPipe`. One write becomes one frame. Flushing does not wait for the socket:
-/// the trunk's writer sends without being asked; see [`Trunk::flush`]. The protocol has no half-closed state, so shutting down
-/// does nothing more than flushing.
+/// When the trunk ends, reading gives what has arrived and then the end of the stream (or an error,
+/// if the end was a failure); writing fails with `BrokenPipe`. One write becomes one frame.
+/// Flushing does not wait for the socket: the trunk's writer sends without being asked; see
+/// [`Trunk::flush`]. The protocol has no half-closed state, so shutting down does nothing more than
+/// flushing.
 #[derive(Debug)]
 pub struct Conn {
     trunk: Trunk,
@@ -37,7 +38,11 @@ impl Conn {
 }
 
 impl AsyncRead for Conn {
-    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         if buf.remaining() == 0 {
             return Poll::Ready(Ok(()));
         }
@@ -46,7 +51,11 @@ impl AsyncRead for Conn {
 }
 
 impl AsyncWrite for Conn {
-    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        data: &[u8],
+    ) -> Poll<io::Result<usize>> {
         if data.is_empty() {
             return Poll::Ready(Ok(0));
         }

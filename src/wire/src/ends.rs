@@ -1,7 +1,8 @@
 //! Both services over one trunk, from either end.
 //!
-//! Connection 1 carries the Plugin service, 2 the Runtime service. Who holds an end holds the session: dropping it
-//! closes the trunk, and when ttrpc gives up one of the connections the trunk ends as well.
+//! Connection 1 carries the Plugin service, 2 the Runtime service. Who holds an end holds the
+//! session: dropping it closes the trunk, and when ttrpc gives up one of the connections the trunk
+//! ends as well.
 
 use crate::{
     Closed, Conn, ConnId, Plugin, PluginClient, Runtime, RuntimeClient, Trunk, WireError,
@@ -40,11 +41,15 @@ pub struct PluginEnd {
 }
 
 impl RuntimeEnd {
-    /// Begins to serve `runtime` to the plugin behind `stream`. A request may arrive before this returns.
+    /// Begins to serve `runtime` to the plugin behind `stream`. A request may arrive before this
+    /// returns.
     ///
     /// # Errors
     /// If the trunk ended meanwhile.
-    pub async fn new<S>(stream: S, runtime: Arc<dyn Runtime + Send + Sync>) -> Result<Self, WireError>
+    pub async fn new<S>(
+        stream: S,
+        runtime: Arc<dyn Runtime + Send + Sync>,
+    ) -> Result<Self, WireError>
     where
         S: AsyncRead + AsyncWrite + Send + 'static,
     {
@@ -55,10 +60,17 @@ impl RuntimeEnd {
     ///
     /// # Errors
     /// If the trunk has ended or one of the connections is open.
-    pub async fn over(trunk: Trunk, runtime: Arc<dyn Runtime + Send + Sync>) -> Result<Self, WireError> {
+    pub async fn over(
+        trunk: Trunk,
+        runtime: Arc<dyn Runtime + Send + Sync>,
+    ) -> Result<Self, WireError> {
         let (client, server) =
             both(&trunk, ConnId::PLUGIN, ConnId::RUNTIME, service::create_runtime(runtime)).await?;
-        Ok(Self { plugin: PluginClient::new(client, trunk.clone()), trunk, _server: Kept::new(server) })
+        Ok(Self {
+            plugin: PluginClient::new(client, trunk.clone()),
+            trunk,
+            _server: Kept::new(server),
+        })
     }
 
     /// Calls to the plugin.
@@ -83,7 +95,8 @@ impl RuntimeEnd {
 }
 
 impl PluginEnd {
-    /// Begins to serve `plugin` to the runtime behind `stream`. A request may arrive before this returns.
+    /// Begins to serve `plugin` to the runtime behind `stream`. A request may arrive before this
+    /// returns.
     ///
     /// # Errors
     /// If the trunk ended meanwhile.
@@ -98,10 +111,17 @@ impl PluginEnd {
     ///
     /// # Errors
     /// If the trunk has ended or one of the connections is open.
-    pub async fn over(trunk: Trunk, plugin: Arc<dyn Plugin + Send + Sync>) -> Result<Self, WireError> {
+    pub async fn over(
+        trunk: Trunk,
+        plugin: Arc<dyn Plugin + Send + Sync>,
+    ) -> Result<Self, WireError> {
         let (client, server) =
             both(&trunk, ConnId::RUNTIME, ConnId::PLUGIN, service::create_plugin(plugin)).await?;
-        Ok(Self { runtime: RuntimeClient::new(client, trunk.clone()), trunk, _server: Kept::new(server) })
+        Ok(Self {
+            runtime: RuntimeClient::new(client, trunk.clone()),
+            trunk,
+            _server: Kept::new(server),
+        })
     }
 
     /// Calls to the runtime.
@@ -151,8 +171,8 @@ async fn both(
     Ok((Client::new(Socket::new(Guard::new(calls, Side::Client))), server))
 }
 
-/// A listener that accepts one connection. Ending a server that has no listener left by its `shutdown` panics;
-/// dropping it does not, and that is all that is done here.
+/// A listener that accepts one connection. Ending a server that has no listener left by its
+/// `shutdown` panics; dropping it does not, and that is all that is done here.
 struct Once(Option<Conn>);
 
 impl Stream for Once {

@@ -5,7 +5,8 @@ use nri_api::MAX_MESSAGE;
 use std::time::Duration;
 use ttrpc::Code;
 
-/// Bytes of a peer's message that are kept: it goes into logs, and is shown as long as the plugin is remembered.
+/// Bytes of a peer's message that are kept: it goes into logs, and is shown as long as the plugin
+/// is remembered.
 const LONGEST_MESSAGE: usize = 4096;
 
 /// Why a trunk or a connection of it could not be had.
@@ -57,7 +58,8 @@ pub enum CallError {
 }
 
 impl CallError {
-    /// Whether the peer does not know the method: plugins answer so to calls that are newer than they are.
+    /// Whether the peer does not know the method: plugins answer so to calls that are newer than
+    /// they are.
     pub fn is_unimplemented(&self) -> bool {
         matches!(self, Self::Status { code, .. } if *code == Code::UNIMPLEMENTED as i32)
     }
@@ -67,7 +69,8 @@ impl CallError {
         matches!(self, Self::Closed(_) | Self::Malformed(_))
     }
 
-    /// Reads a status; 0 is none. Of a message that is longer than anybody would read, the beginning is kept.
+    /// Reads a status; 0 is none. Of a message that is longer than anybody would read, the
+    /// beginning is kept.
     pub(crate) fn from_status(code: i32, message: &str) -> Self {
         let mut end = message.len().min(LONGEST_MESSAGE);
         while !message.is_char_boundary(end) {
@@ -78,7 +81,8 @@ impl CallError {
     }
 }
 
-/// Without the knowledge of when a call began or why a trunk ended; the clients of this crate add both.
+/// Without the knowledge of when a call began or why a trunk ended; the clients of this crate add
+/// both.
 impl From<ttrpc::Error> for CallError {
     fn from(e: ttrpc::Error) -> Self {
         match e {
@@ -99,14 +103,19 @@ mod tests {
 
     #[test]
     fn conversion() {
-        let check = |e: ttrpc::Error, expect: &str| assert_eq!(CallError::from(e).to_string(), expect);
+        let check =
+            |e: ttrpc::Error, expect: &str| assert_eq!(CallError::from(e).to_string(), expect);
         let status = |code, text: &str| ttrpc::Error::RpcStatus(ttrpc::get_status(code, text));
         check(status(Code::UNIMPLEMENTED, "no such method"), "no such method (status 12)");
         check(ttrpc::Error::Socket("early eof".into()), "connection closed");
         check(ttrpc::Error::RemoteClosed, "connection closed");
         check(ttrpc::Error::Others("bad wire type".into()), "malformed message: bad wire type");
         let long = CallError::from(status(Code::NOT_FOUND, &"é".repeat(1 << 20))).to_string();
-        assert!(long.len() < LONGEST_MESSAGE + 32 && long.ends_with("é… (cut) (status 5)"), "{}", long.len());
+        assert!(
+            long.len() < LONGEST_MESSAGE + 32 && long.ends_with("é… (cut) (status 5)"),
+            "{}",
+            long.len()
+        );
         assert!(CallError::from(status(Code::UNIMPLEMENTED, "")).is_unimplemented());
         assert!(!CallError::from(status(Code::NOT_FOUND, "")).is_unimplemented());
     }

@@ -1,6 +1,8 @@
-//! The frame format of the trunk: 4 bytes connection id, 4 bytes payload length, payload; big endian.
+//! The frame format of the trunk: 4 bytes connection id, 4 bytes payload length, payload; big
+//! endian.
 //!
-//! Pure: bytes in, frames out. What a frame means, and what may wait for whom, is the trunk's matter.
+//! Pure: bytes in, frames out. What a frame means, and what may wait for whom, is the trunk's
+//! matter.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use std::{fmt, num::NonZeroU32};
@@ -88,12 +90,15 @@ impl Decoder {
     /// The next whole frame, or `None` until more bytes come.
     ///
     /// # Errors
-    /// As soon as a header is wrong, before any of its payload is stored; and the same from then on.
+    /// As soon as a header is wrong, before any of its payload is stored; and the same from then
+    /// on.
     pub fn next_frame(&mut self) -> Result<Option<Frame>, FrameError> {
         if let Some(e) = &self.failed {
             return Err(e.clone());
         }
-        let Some((header, _)) = self.buffer.split_first_chunk::<FRAME_HEADER>() else { return Ok(None) };
+        let Some((header, _)) = self.buffer.split_first_chunk::<FRAME_HEADER>() else {
+            return Ok(None);
+        };
         let (conn, size) = match self.check(*header) {
             Ok(ok) => ok,
             Err(e) => {
@@ -132,7 +137,8 @@ impl Default for Decoder {
     }
 }
 
-/// Appends `payload` to `out` as frames: one, or as many as [`MAX_PAYLOAD`] asks for; none for no bytes.
+/// Appends `payload` to `out` as frames: one, or as many as [`MAX_PAYLOAD`] asks for; none for no
+/// bytes.
 pub fn encode(conn: ConnId, payload: &[u8], out: &mut BytesMut) {
     for part in payload.chunks(MAX_PAYLOAD) {
         out.reserve(FRAME_HEADER + part.len());
@@ -199,7 +205,12 @@ mod tests {
         check(b"", &[], None, 0);
         check(b"\0\0\0\x01\0\0\0\x03abc", &[(1, b"abc")], None, 0);
         check(b"\0\0\0\x02\0\0\0\0", &[(2, b"")], None, 0);
-        check(b"\0\0\0\x01\0\0\0\x01a\x01\0\0\0\0\0\0\x02bc", &[(1, b"a"), (1 << 24, b"bc")], None, 0);
+        check(
+            b"\0\0\0\x01\0\0\0\x01a\x01\0\0\0\0\0\0\x02bc",
+            &[(1, b"a"), (1 << 24, b"bc")],
+            None,
+            0,
+        );
         check(b"\0\0\0\x01\0\0\0\x10aaaaaaaaaaaaaaaa", &[(1, &[b'a'; 16])], None, 0);
         check(b"\0\0\0\x01\0\0\0\x03ab", &[], None, 10);
         check(b"\0\0\0\x01\0\0\0", &[], None, 7);
@@ -212,7 +223,12 @@ mod tests {
         check(b"\0\0\0\0\0\0\0\x11", &[], Some(FrameError::ReservedConn), 0);
         check(b"\0\0\0\x01\0\0\0\x11", &[], large(1, 17), 0);
         check(b"\0\0\0\x02\xff\xff\xff\xffx", &[], large(2, u32::MAX as usize), 0);
-        check(b"\0\0\0\x01\0\0\0\x01a\0\0\0\0abcdef", &[(1, b"a")], Some(FrameError::ReservedConn), 0);
+        check(
+            b"\0\0\0\x01\0\0\0\x01a\0\0\0\0abcdef",
+            &[(1, b"a")],
+            Some(FrameError::ReservedConn),
+            0,
+        );
     }
 
     #[test]
@@ -222,7 +238,10 @@ mod tests {
         encode(ConnId::PLUGIN, &payload, &mut out);
         let (frames, error, rest) = decode(MAX_PAYLOAD, [&out[..]]);
         assert_eq!((error, rest), (None, 0));
-        assert_eq!(frames.iter().map(|(c, p)| (*c, p.len())).collect::<Vec<_>>(), [(1, MAX_PAYLOAD), (1, 5)]);
+        assert_eq!(
+            frames.iter().map(|(c, p)| (*c, p.len())).collect::<Vec<_>>(),
+            [(1, MAX_PAYLOAD), (1, 5)]
+        );
     }
 
     proptest! {

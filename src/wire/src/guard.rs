@@ -1,8 +1,9 @@
 //! What stands between ttrpc and a connection that the peer may fill with anything.
 //!
-//! The ttrpc library never fails on a bad header: it would wait for 4 GiB that garbage announces as a length, or
-//! start a task for each of a million requests. The guard ends the trunk at the first header that cannot be, and
-//! lets in no more requests than [`MAX_CALLS`] at once. Contents of messages are none of its business.
+//! The ttrpc library never fails on a bad header: it would wait for 4 GiB that garbage announces as
+//! a length, or start a task for each of a million requests. The guard ends the trunk at the first
+//! header that cannot be, and lets in no more requests than [`MAX_CALLS`] at once. Contents of
+//! messages are none of its business.
 
 use crate::{Closed, Conn, Message, MessageError, MessageKind, Messages};
 use std::{
@@ -22,7 +23,8 @@ pub(crate) enum Side {
     Server,
 }
 
-/// A connection for ttrpc. The trunk ends with it: an NRI session has no use for half of its connections.
+/// A connection for ttrpc. The trunk ends with it: an NRI session has no use for half of its
+/// connections.
 #[derive(Debug)]
 pub(crate) struct Guard {
     conn: Conn,
@@ -37,7 +39,14 @@ pub(crate) struct Guard {
 
 impl Guard {
     pub(crate) fn new(conn: Conn, side: Side) -> Self {
-        Self { conn, side, inbound: Messages::new(), outbound: Messages::new(), calls: 0, paused: None }
+        Self {
+            conn,
+            side,
+            inbound: Messages::new(),
+            outbound: Messages::new(),
+            calls: 0,
+            paused: None,
+        }
     }
 }
 
@@ -68,7 +77,9 @@ impl AsyncRead for Guard {
         });
         let filled = bytes.len();
         if let Err(source) = checked {
-            this.conn.trunk().fail(Closed::Message { conn: this.conn.id(), source: source.clone() });
+            this.conn
+                .trunk()
+                .fail(Closed::Message { conn: this.conn.id(), source: source.clone() });
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, source)));
         }
         buf.advance(filled);
@@ -77,7 +88,11 @@ impl AsyncRead for Guard {
 }
 
 impl AsyncWrite for Guard {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        data: &[u8],
+    ) -> Poll<io::Result<usize>> {
         let this = &mut *self;
         let n = ready!(Pin::new(&mut this.conn).poll_write(cx, data))?;
         let (side, calls) = (this.side, &mut this.calls);

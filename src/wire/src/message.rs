@@ -1,7 +1,7 @@
 //! Where ttrpc messages begin and end in a byte stream, and whether they may be there.
 //!
-//! Pure. Reads only the 10-byte headers: 4 bytes length, 4 bytes stream id, type, flags; big endian. The ttrpc library
-//! parses messages itself; this is what the guard around it sees.
+//! Pure. Reads only the 10-byte headers: 4 bytes length, 4 bytes stream id, type, flags; big
+//! endian. The ttrpc library parses messages itself; this is what the guard around it sees.
 
 use nri_api::MAX_MESSAGE;
 
@@ -74,7 +74,8 @@ impl Messages {
     /// Takes the next bytes, and gives the headers that became whole to `each`.
     ///
     /// # Errors
-    /// The first header that is wrong, or what `each` returns. The rest of the stream is meaningless then.
+    /// The first header that is wrong, or what `each` returns. The rest of the stream is
+    /// meaningless then.
     pub fn feed(
         &mut self,
         mut bytes: &[u8],
@@ -144,7 +145,11 @@ mod tests {
             &[(Request, 1, 3), (Response, 3, 2), (Data, 5, 0)],
             None,
         );
-        check(b"\0\x40\0\x01\0\0\0\x01\x01\0", &[], Some(MessageError::TooLarge { size: (4 << 20) + 1 }));
+        check(
+            b"\0\x40\0\x01\0\0\0\x01\x01\0",
+            &[],
+            Some(MessageError::TooLarge { size: (4 << 20) + 1 }),
+        );
         check(
             b"\0\0\0\x01\0\0\0\x01\x01\0aGET / HTTP/1.1",
             &[(Request, 1, 1)],

@@ -1,8 +1,9 @@
-//! Serving: the generated dispatch, with handlers that neither a panic nor the peer can leave half done.
+//! Serving: the generated dispatch, with handlers that neither a panic nor the peer can leave half
+//! done.
 //!
-//! The library runs a handler inside of a task that it cancels when the peer's deadline passes or the connection ends.
-//! A handler that changes containers must not stop anywhere, so each runs in a task of its own, to its end; a panic
-//! in it becomes an `INTERNAL` status.
+//! The library runs a handler inside of a task that it cancels when the peer's deadline passes or
+//! the connection ends. A handler that changes containers must not stop anywhere, so each runs in a
+//! task of its own, to its end; a panic in it becomes an `INTERNAL` status.
 
 use async_trait::async_trait;
 use nri_api::MAX_MESSAGE;
@@ -44,17 +45,19 @@ impl MethodHandler for Detached {
     async fn handler(&self, ctx: Context, request: Request) -> ttrpc::Result<Response> {
         let path = format!("/{}/{}", request.service, request.method);
         let handler = self.0.clone();
-        let mut answer = match tokio::spawn(async move { handler.handler(ctx, request).await }).await {
-            Ok(answer) => answer.unwrap_or_else(Into::into),
-            Err(e) => failure(Code::INTERNAL, format!("{path} failed: {e}")),
-        };
+        let mut answer =
+            match tokio::spawn(async move { handler.handler(ctx, request).await }).await {
+                Ok(answer) => answer.unwrap_or_else(Into::into),
+                Err(e) => failure(Code::INTERNAL, format!("{path} failed: {e}")),
+            };
         // What the generated traits answer for a method that is not implemented.
         if answer.status.message == format!("{path} is not supported") {
             answer = failure(Code::UNIMPLEMENTED, format!("{path} is not implemented"));
         }
         let size = Codec::size(&answer) as usize;
         if size > MAX_MESSAGE {
-            let text = format!("answer of {size} bytes to {path}, more than the {MAX_MESSAGE} allowed");
+            let text =
+                format!("answer of {size} bytes to {path}, more than the {MAX_MESSAGE} allowed");
             answer = failure(Code::RESOURCE_EXHAUSTED, text);
         }
         Ok(answer)

@@ -1,9 +1,10 @@
 //! What the tasks of a trunk and its connections share, and the tasks.
 //!
-//! Two tasks serve a trunk. The reader takes frames off the socket and appends them to their connection; when a
-//! connection holds more than [`Limits::incoming`] that nobody reads, it stops reading the socket until someone does,
-//! so memory is bounded and the peer feels the pressure. (Upstream's multiplexer closes the trunk instead once 256
-//! frames wait.) The writer takes what connections were given to write, in turn. Both end with the trunk.
+//! Two tasks serve a trunk. The reader takes frames off the socket and appends them to their
+//! connection; when a connection holds more than [`Limits::incoming`] that nobody reads, it stops
+//! reading the socket until someone does, so memory is bounded and the peer feels the pressure.
+//! (Upstream's multiplexer closes the trunk instead once 256 frames wait.) The writer takes what
+//! connections were given to write, in turn. Both end with the trunk.
 
 use crate::{
     Closed, ConnId, Decoder, Frame, Limits, WireError,
@@ -137,7 +138,8 @@ impl Shared {
         state.lines.get(&id).map_or((0, 0), |line| (line.incoming.len(), line.outgoing.len()))
     }
 
-    /// The state is plain data that is whole between any two statements, so a panic elsewhere does not spoil it.
+    /// The state is plain data that is whole between any two statements, so a panic elsewhere does
+    /// not spoil it.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -200,9 +202,10 @@ impl Shared {
         Poll::Ready(Ok(()))
     }
 
-    /// Takes `data` as one frame, whole if it fits a frame. That matters: upstream's multiplexer hands a frame out
-    /// whole and fails if the reader's buffer is smaller, so a frame must not hold more than its writer wrote at
-    /// once, and that frames are few, because it gives up when many wait.
+    /// Takes `data` as one frame, whole if it fits a frame. That matters: upstream's multiplexer
+    /// hands a frame out whole and fails if the reader's buffer is smaller, so a frame must not
+    /// hold more than its writer wrote at once, and that frames are few, because it gives up when
+    /// many wait.
     pub(crate) fn poll_write(
         &self,
         id: ConnId,
@@ -227,7 +230,8 @@ impl Shared {
     /// A dropped connection is forgotten; what it wrote is still sent.
     pub(crate) fn drop_conn(&self, id: ConnId) {
         if let Some(line) = self.lock().lines.get_mut(&id) {
-            *line = Line { stage: Stage::Dropped, outgoing: line.outgoing.split(), ..Line::default() };
+            *line =
+                Line { stage: Stage::Dropped, outgoing: line.outgoing.split(), ..Line::default() };
         }
         self.room.notify_one();
     }
@@ -244,7 +248,8 @@ impl Shared {
             Stage::Dropped => return Delivery::Done,
             Stage::Unopened => {
                 let unopened = state.lines.values().filter(|l| l.stage == Stage::Unopened);
-                let (count, bytes) = unopened.fold((0, 0), |(c, b), l| (c + 1, b + l.incoming.len()));
+                let (count, bytes) =
+                    unopened.fold((0, 0), |(c, b), l| (c + 1, b + l.incoming.len()));
                 let bytes = bytes + payload.len();
                 if count >= MAX_UNOPENED || bytes > self.limits.unopened {
                     return Delivery::Ended(Closed::Unopened { conn: id, bytes });
@@ -270,7 +275,10 @@ impl Shared {
         let mut state = self.lock();
         let waiting = |(id, l): (&ConnId, &Line)| (!l.outgoing.is_empty()).then_some(*id);
         let after = state.last.and_then(|last| {
-            state.lines.range((std::ops::Bound::Excluded(last), std::ops::Bound::Unbounded)).find_map(waiting)
+            state
+                .lines
+                .range((std::ops::Bound::Excluded(last), std::ops::Bound::Unbounded))
+                .find_map(waiting)
         });
         let Some(id) = after.or_else(|| state.lines.iter().find_map(waiting)) else {
             state.writing = false;
@@ -355,7 +363,8 @@ async fn write_frames<W: AsyncWrite + Unpin>(shared: &Shared, write: &mut W) -> 
         match written.await {
             Ok(()) => {}
             Err(e) if peer_is_gone(&e) => {
-                // Its last words may still be in the socket: the reader ends the trunk when it has them all.
+                // Its last words may still be in the socket: the reader ends the trunk when it has
+                // them all.
                 tokio::time::sleep(LAST_WORDS).await;
                 return Closed::Peer;
             }
@@ -364,7 +373,8 @@ async fn write_frames<W: AsyncWrite + Unpin>(shared: &Shared, write: &mut W) -> 
     }
 }
 
-/// A socket says so when it is written to after the peer closed it, or the peer closed it without reading all.
+/// A socket says so when it is written to after the peer closed it, or the peer closed it without
+/// reading all.
 fn peer_is_gone(e: &io::Error) -> bool {
     matches!(e.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }

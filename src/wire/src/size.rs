@@ -1,7 +1,7 @@
 //! How large a call is on the wire, to be known before it is sent.
 //!
-//! ttrpc wraps a message into a request (service, method, timeout) or a response (status), and it is the whole that
-//! must fit [`MAX_MESSAGE`].
+//! ttrpc wraps a message into a request (service, method, timeout) or a response (status), and it
+//! is the whole that must fit [`MAX_MESSAGE`].
 
 use nri_api::MAX_MESSAGE;
 use protobuf::Message;
@@ -19,19 +19,30 @@ pub fn message_size(message: &impl Message) -> usize {
 }
 
 /// Size of the ttrpc request that carries a message of `message` bytes.
-pub fn request_size(service: &str, method: &str, timeout: Option<Duration>, message: usize) -> usize {
+pub fn request_size(
+    service: &str,
+    method: &str,
+    timeout: Option<Duration>,
+    message: usize,
+) -> usize {
     envelope(service, method, timeout) + field_size(message)
 }
 
 /// Whether the ttrpc request that carries this message is small enough to be sent.
-pub fn fits(service: &str, method: &str, timeout: Option<Duration>, message: &impl Message) -> bool {
+pub fn fits(
+    service: &str,
+    method: &str,
+    timeout: Option<Duration>,
+    message: &impl Message,
+) -> bool {
     request_size(service, method, timeout, message_size(message)) <= MAX_MESSAGE
 }
 
 /// Size of the largest message that such a call can carry.
 pub fn max_message(service: &str, method: &str, timeout: Option<Duration>) -> usize {
     let room = MAX_MESSAGE.saturating_sub(envelope(service, method, timeout));
-    // The length prefix of a message grows with the message, by at most a byte or two at the end of the range.
+    // The length prefix of a message grows with the message, by at most a byte or two at the end of
+    // the range.
     let mut size = room.saturating_sub(1);
     while size > 0 && field_size(size) > room {
         size -= 1;
@@ -72,7 +83,9 @@ mod tests {
 
     #[test]
     fn sizes_are_what_protobuf_says() {
-        for timeout in [None, Some(Duration::from_secs(2)), Some(Duration::ZERO), Some(Duration::MAX)] {
+        for timeout in
+            [None, Some(Duration::from_secs(2)), Some(Duration::ZERO), Some(Duration::MAX)]
+        {
             for payload in [0, 1, 127, 128, 16383, 16384, 2097151, 2097152, MAX_MESSAGE] {
                 let mut whole = request(PLUGIN_SERVICE, "Synchronize", timeout);
                 whole.payload = vec![0; payload];

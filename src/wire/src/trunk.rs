@@ -1,7 +1,7 @@
 //! Several byte streams over one socket.
 //!
-//! Opening a connection says nothing to the peer: both ends simply know the numbers. What arrives for a
-//! connection that is not open yet is kept, within a bound.
+//! Opening a connection says nothing to the peer: both ends simply know the numbers. What arrives
+//! for a connection that is not open yet is kept, within a bound.
 
 use crate::{
     Closed, Conn, ConnId, WireError,
@@ -14,9 +14,11 @@ use tokio::io::{AsyncRead, AsyncWrite};
 /// How much a trunk keeps in memory, in bytes.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Unread bytes of one connection from which on the socket is not read. One more frame may come on top.
+    /// Unread bytes of one connection from which on the socket is not read. One more frame may come
+    /// on top.
     pub incoming: usize,
-    /// Unwritten bytes of one connection from which on writing to it waits. One more frame may come on top.
+    /// Unwritten bytes of one connection from which on writing to it waits. One more frame may come
+    /// on top.
     pub outgoing: usize,
     /// Bytes for all connections that are not open; more ends the trunk.
     pub unopened: usize,
@@ -28,8 +30,8 @@ impl Default for Limits {
     }
 }
 
-/// One socket that carries several connections. Clones are handles to the same trunk; it ends when all
-/// handles and connections are dropped.
+/// One socket that carries several connections. Clones are handles to the same trunk; it ends when
+/// all handles and connections are dropped.
 #[derive(Debug, Clone)]
 pub struct Trunk {
     handle: Arc<Handle>,
@@ -77,8 +79,8 @@ impl Trunk {
         Ok(Conn::new(self.clone(), id))
     }
 
-    /// Ends the trunk at once; what is not on the socket yet is lost (see [`Trunk::flush`]). Connections
-    /// still give what they have received, then the end of the stream.
+    /// Ends the trunk at once; what is not on the socket yet is lost (see [`Trunk::flush`]).
+    /// Connections still give what they have received, then the end of the stream.
     pub fn close(&self) {
         self.shared().close(Closed::Local);
     }
@@ -132,7 +134,8 @@ mod tests {
         let (a, b) = (Trunk::with_limits(a, limits), Trunk::with_limits(b, limits));
         let id = ConnId::PLUGIN;
         let (mut write, mut read) = (a.open(id).unwrap(), b.open(id).unwrap());
-        let writer = tokio::spawn(async move { while write.write_all(&[1; FRAME]).await.is_ok() {} });
+        let writer =
+            tokio::spawn(async move { while write.write_all(&[1; FRAME]).await.is_ok() {} });
         let held = |t: &Trunk| t.shared().held(id);
         let mut fullest = (0, 0);
         for _ in 0..2000 {

@@ -1,5 +1,6 @@
-//! Random bytes at every layer: the session ends or goes on, nothing panics, and no other session notices.
-//! A panic within a task would be swallowed by tokio, so a hook counts them; nothing else may be tested in this file.
+//! Random bytes at every layer: the session ends or goes on, nothing panics, and no other session
+//! notices. A panic within a task would be swallowed by tokio, so a hook counts them; nothing else
+//! may be tested in this file.
 
 #![allow(clippy::unwrap_used)]
 
@@ -83,13 +84,16 @@ fn nothing_panics() {
     }));
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let other = tokio.block_on(session());
-    let mut runner = TestRunner::new(Config { failure_persistence: None, cases: 2000, ..Config::default() });
+    let mut runner =
+        TestRunner::new(Config { failure_persistence: None, cases: 2000, ..Config::default() });
     let result = runner.run(&input(), |input| {
         tokio.block_on(async {
             let (a, mut b) = UnixStream::pair().unwrap();
             let trunk = Trunk::new(a);
             let runtime =
-                nri_wire::RuntimeEnd::over(trunk.clone(), Arc::new(TestRuntime::default())).await.unwrap();
+                nri_wire::RuntimeEnd::over(trunk.clone(), Arc::new(TestRuntime::default()))
+                    .await
+                    .unwrap();
             b.write_all(&input.bytes()).await.ok();
             b.shutdown().await.ok();
             let reason = runtime.closed().await;

@@ -12,7 +12,11 @@ fn services_are_fresh() {
         .include(&proto)
         .input(proto.join("nri.proto"))
         .out_dir(out.path())
-        .customize(ttrpc_codegen::Customize { async_all: true, gen_mod: false, ..Default::default() })
+        .customize(ttrpc_codegen::Customize {
+            async_all: true,
+            gen_mod: false,
+            ..Default::default()
+        })
         .run()
         .unwrap();
     let fresh = fs::read_to_string(out.path().join("nri_ttrpc.rs")).unwrap();

@@ -1,12 +1,13 @@
-//! Calls between the two ends of a session, in both directions, and every way in which one can fail.
+//! Calls between the two ends of a session, in both directions, and every way in which one can
+//! fail.
 
 mod common;
 
 use common::*;
 use nri_api::{MAX_MESSAGE, proto::*};
 use nri_wire::{
-    CallError, Closed, Decoder, PLUGIN_SERVICE, PluginEnd, RUNTIME_SERVICE, RuntimeEnd, Trunk, fits,
-    max_message, message_size,
+    CallError, Closed, Decoder, PLUGIN_SERVICE, PluginEnd, RUNTIME_SERVICE, RuntimeEnd, Trunk,
+    fits, max_message, message_size,
 };
 use protobuf::Message;
 use std::{sync::Arc, time::Duration};
@@ -41,13 +42,15 @@ async fn both_directions_at_once() {
 async fn an_error_comes_with_code_and_text() {
     let s = session().await;
     let plugin = s.runtime.plugin();
-    let check =
-        async |id: &str, code: Code, text: &str| match plugin.create_container(SECOND, &create(id)).await {
-            Err(CallError::Status { code: c, message }) => {
-                assert_eq!((c, message.contains(text)), (code as i32, true), "{id}: {message}");
-            }
-            other => panic!("{id}: {other:?}"),
-        };
+    let check = async |id: &str, code: Code, text: &str| match plugin
+        .create_container(SECOND, &create(id))
+        .await
+    {
+        Err(CallError::Status { code: c, message }) => {
+            assert_eq!((c, message.contains(text)), (code as i32, true), "{id}: {message}");
+        }
+        other => panic!("{id}: {other:?}"),
+    };
     check("refuse", Code::FAILED_PRECONDITION, "not this one").await;
     check("panic", Code::INTERNAL, "panicked").await;
     check("huge", Code::RESOURCE_EXHAUSTED, "more than the 4194304 allowed").await;
@@ -89,7 +92,10 @@ async fn a_late_answer_is_dropped_and_the_session_goes_on() {
     // The handler was not stopped by the deadline that the peer set.
     s.plugin.go.notify_one();
     assert_eq!(s.done.recv().await.unwrap(), "wait");
-    assert_eq!(plugin.create_container(SECOND, &create("next")).await.unwrap().adjust.args, ["next"]);
+    assert_eq!(
+        plugin.create_container(SECOND, &create("next")).await.unwrap().adjust.args,
+        ["next"]
+    );
 }
 
 #[tokio::test]
@@ -112,14 +118,16 @@ async fn the_end_of_the_session_ends_its_calls() {
     for local in [true, false] {
         let mut s = session().await;
         let plugin = s.runtime.plugin().clone();
-        let call = tokio::spawn(async move { plugin.create_container(None, &create("wait")).await });
+        let call =
+            tokio::spawn(async move { plugin.create_container(None, &create("wait")).await });
         s.runtime.plugin().create_container(None, &create("later")).await.unwrap();
         if local {
             s.runtime.close()
         } else {
             s.end.close()
         }
-        let expect = |r: &Closed| matches!((r, local), (Closed::Local, true) | (Closed::Peer, false));
+        let expect =
+            |r: &Closed| matches!((r, local), (Closed::Local, true) | (Closed::Peer, false));
         let error = call.await.unwrap().unwrap_err();
         assert!(matches!(&error, CallError::Closed(Some(r)) if expect(r)), "{error:?}");
         assert!(expect(&s.runtime.closed().await));
@@ -178,7 +186,10 @@ async fn bad_answers() {
             Some(text) => {
                 let reason = runtime.closed().await;
                 let source = std::error::Error::source(&reason).unwrap().to_string();
-                assert!(source.contains(text) && reason.is_violation(), "{name}: {reason}: {source}");
+                assert!(
+                    source.contains(text) && reason.is_violation(),
+                    "{name}: {reason}: {source}"
+                );
             }
             None => assert!(runtime.trunk().close_reason().is_none(), "{name}"),
         }
@@ -193,7 +204,8 @@ async fn bad_answers() {
         response.mut_status().message = text.into();
         raw_response(1, response.encode().unwrap())
     };
-    let is_status = |e: &CallError| matches!(e, CallError::Status { code: 99, message } if message == "odd");
+    let is_status =
+        |e: &CallError| matches!(e, CallError::Status { code: 99, message } if message == "odd");
     check("good", vec![good()], Call::Answered, None).await;
     check("for another call", vec![raw_response(77, vec![1]), good()], Call::Answered, None).await;
     check("twice", vec![good(), good(), raw_response(1, vec![0xff])], Call::Answered, None).await;
@@ -216,13 +228,15 @@ async fn bad_answers() {
     check("a request", vec![request], Call::Fails(violation), unexpected).await;
     let data = raw(MESSAGE_TYPE_DATA, 1, vec![]);
     check("a stream", vec![data], Call::Fails(violation), unexpected).await;
-    check("nonsense", vec![raw(0, 1, vec![])], Call::Fails(violation), Some("unknown type 0")).await;
+    check("nonsense", vec![raw(0, 1, vec![])], Call::Fails(violation), Some("unknown type 0"))
+        .await;
     let mut large = good();
     large.header.length = MAX_MESSAGE as u32 + 1;
     check("too large", vec![large], Call::Fails(violation), Some("4194305 bytes")).await;
 }
 
-/// What a peer asks on connection 2, and the code of the answer or the violation that ends the session.
+/// What a peer asks on connection 2, and the code of the answer or the violation that ends the
+/// session.
 #[tokio::test]
 async fn bad_requests() {
     async fn check(name: &str, request: GenMessage, expect: Result<Code, &str>) {
@@ -239,24 +253,30 @@ async fn bad_requests() {
             Err(text) => {
                 let reason = runtime.closed().await;
                 let source = std::error::Error::source(&reason).unwrap().to_string();
-                assert!(source.contains(text) && reason.is_violation(), "{name}: {reason}: {source}");
+                assert!(
+                    source.contains(text) && reason.is_violation(),
+                    "{name}: {reason}: {source}"
+                );
             }
         }
     }
     let request = |service: &str, method: &str, payload: Vec<u8>| {
         let mut request = Request::new();
-        (request.service, request.method, request.payload) = (service.into(), method.into(), payload);
+        (request.service, request.method, request.payload) =
+            (service.into(), method.into(), payload);
         request.encode().unwrap()
     };
     let ask = |payload| raw(MESSAGE_TYPE_REQUEST, 1, payload);
     let register = || request(RUNTIME_SERVICE, "RegisterPlugin", vec![]);
     check("good", ask(register()), Ok(Code::OK)).await;
-    check("unknown method", ask(request(RUNTIME_SERVICE, "Fly", vec![])), Ok(Code::UNIMPLEMENTED)).await;
+    check("unknown method", ask(request(RUNTIME_SERVICE, "Fly", vec![])), Ok(Code::UNIMPLEMENTED))
+        .await;
     check("unknown service", ask(request("x", "Fly", vec![])), Ok(Code::INVALID_ARGUMENT)).await;
     check("no protobuf", ask(vec![0xff; 9]), Ok(Code::INVALID_ARGUMENT)).await;
     let inner = request(RUNTIME_SERVICE, "RegisterPlugin", vec![0xff; 9]);
     check("no protobuf within", ask(inner), Ok(Code::UNKNOWN)).await;
-    check("even stream", raw(MESSAGE_TYPE_REQUEST, 2, register()), Ok(Code::INVALID_ARGUMENT)).await;
+    check("even stream", raw(MESSAGE_TYPE_REQUEST, 2, register()), Ok(Code::INVALID_ARGUMENT))
+        .await;
     check("stream of nobody", raw(MESSAGE_TYPE_DATA, 9, vec![]), Ok(Code::INVALID_ARGUMENT)).await;
     let mut negative = Request::decode(register()).unwrap();
     negative.timeout_nano = -1;
@@ -302,7 +322,10 @@ async fn a_flood_is_served_piece_by_piece() {
     let payload = request.write_to_bytes().unwrap();
     let asking = async {
         for n in 0..1000 {
-            raw(MESSAGE_TYPE_REQUEST, 2 * n + 1, payload.clone()).write_to(&mut write).await.unwrap();
+            raw(MESSAGE_TYPE_REQUEST, 2 * n + 1, payload.clone())
+                .write_to(&mut write)
+                .await
+                .unwrap();
         }
     };
     let answers = async {
@@ -315,8 +338,9 @@ async fn a_flood_is_served_piece_by_piece() {
     assert!((2..=32).contains(&peak), "{peak} at once");
 }
 
-/// Upstream's side reads through a buffer of 4096 bytes and cannot take a larger frame, except where it already reads
-/// the payload of a message straight into its place; and it gives up when 256 frames wait.
+/// Upstream's side reads through a buffer of 4096 bytes and cannot take a larger frame, except
+/// where it already reads the payload of a message straight into its place; and it gives up when
+/// 256 frames wait.
 #[tokio::test]
 async fn frames_suit_upstreams_reader() {
     let (a, mut b) = UnixStream::pair().unwrap();
@@ -330,7 +354,9 @@ async fn frames_suit_upstreams_reader() {
         let mut frames = Vec::new();
         let mut message = Vec::new();
         let whole = |message: &[u8]| {
-            message.first_chunk::<4>().is_some_and(|n| message.len() == 10 + u32::from_be_bytes(*n) as usize)
+            message
+                .first_chunk::<4>()
+                .is_some_and(|n| message.len() == 10 + u32::from_be_bytes(*n) as usize)
         };
         while !whole(&message) {
             let mut chunk = [0; 65536];

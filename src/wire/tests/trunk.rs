@@ -22,7 +22,8 @@ fn bytes(seed: u32, len: usize) -> Vec<u8> {
     (0..len as u32).map(|i| (i.wrapping_mul(2654435761).wrapping_add(seed) >> 13) as u8).collect()
 }
 
-/// All connections carry large data both ways at once, over a pipe that splits the frames into bits.
+/// All connections carry large data both ways at once, over a pipe that splits the frames into
+/// bits.
 #[tokio::test]
 async fn streams_do_not_mix() {
     for pipe in [1, 7, 4096] {
@@ -174,7 +175,11 @@ async fn bad_peers() {
     check(b"GET / HTTP/1.1\r\n\r\n", |r| {
         matches!(
             r,
-            Closed::Frame(FrameError::TooLarge { conn: 0x47455420, size: 0x2f204854, limit: MAX_PAYLOAD })
+            Closed::Frame(FrameError::TooLarge {
+                conn: 0x47455420,
+                size: 0x2f204854,
+                limit: MAX_PAYLOAD
+            })
         )
     })
     .await;
@@ -199,10 +204,14 @@ async fn too_much_for_nobody_ends_the_trunk() {
     conn.write_all(&[0; 1000]).await.unwrap();
     conn.write_all(&[0]).await.unwrap();
     let reason = a.closed().await;
-    assert!(matches!(reason, Closed::Unopened { conn, bytes: 1001 } if conn == id(3)), "{reason:?}");
+    assert!(
+        matches!(reason, Closed::Unopened { conn, bytes: 1001 } if conn == id(3)),
+        "{reason:?}"
+    );
 }
 
-/// A connection that nobody reads holds up the socket instead of filling the memory, and only for so long.
+/// A connection that nobody reads holds up the socket instead of filling the memory, and only for
+/// so long.
 #[tokio::test]
 async fn a_full_connection_holds_up_its_writer() {
     const LIMIT: usize = 10_000;
@@ -237,7 +246,8 @@ async fn a_full_connection_holds_up_its_writer() {
     writer.await.unwrap();
 }
 
-/// Upstream's reader takes a frame whole and fails if its buffer is smaller, so one write must stay one frame.
+/// Upstream's reader takes a frame whole and fails if its buffer is smaller, so one write must stay
+/// one frame.
 #[tokio::test]
 async fn one_write_is_one_frame() {
     let (a, mut b) = UnixStream::pair().unwrap();

@@ -1,5 +1,6 @@
-//! Seeds from real things: `cargo run --example seeds -- FOLDER` writes `FOLDER/TARGET/NUMBER`, made of the documents and cases that
-//! other tests of the repository have. `corpus.sh` calls it and keeps the few that matter.
+//! Seeds from real things: `cargo run --example seeds -- FOLDER` writes `FOLDER/TARGET/NUMBER`,
+//! made of the documents and cases that other tests of the repository have. `corpus.sh` calls it
+//! and keeps the few that matter.
 
 use nri_api::proto::*;
 use nri_fuzz::frames::{self, write_request, write_response};
@@ -63,7 +64,9 @@ impl Seeds {
         }
         input.pop();
         input.push(8);
-        for text in ["id", document["linux"]["cgroupsPath"].as_str().unwrap_or("s.slice:p:n"), "host", "/b"] {
+        for text in
+            ["id", document["linux"]["cgroupsPath"].as_str().unwrap_or("s.slice:p:n"), "host", "/b"]
+        {
             write::part(text.as_bytes(), &mut input);
         }
         for (key, value) in document["annotations"].as_object().into_iter().flatten() {
@@ -78,7 +81,8 @@ impl Seeds {
         let mut input = Vec::new();
         write::part(case["spec"].to_string().as_bytes(), &mut input);
         let adjust: ContainerAdjustment = message(&case["adjust"]);
-        let reply = CreateContainerResponse { adjust: Some(adjust.clone()).into(), ..Default::default() };
+        let reply =
+            CreateContainerResponse { adjust: Some(adjust.clone()).into(), ..Default::default() };
         let mut spec = input.clone();
         write::message(&adjust, &mut spec);
         self.add("spec", spec);
@@ -100,7 +104,8 @@ impl Seeds {
     fn of_vector(&mut self, line: &Value) {
         let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
         let (pod, plugins) = (message::<PodSandbox>(&line["pod"]), list(&line["plugins"]));
-        let updates = |plugin: &Value| list(&plugin["updates"]).iter().map(message).collect::<Vec<_>>();
+        let updates =
+            |plugin: &Value| list(&plugin["updates"]).iter().map(message).collect::<Vec<_>>();
         let container = Container { id: "me".into(), ..Default::default() };
         let mut input = Vec::new();
         match line["op"].as_str() {
@@ -129,13 +134,17 @@ impl Seeds {
                 let resources = message::<LinuxResources>(&line["resources"]);
                 write::message(&resources, &mut input);
                 for plugin in &plugins {
-                    let reply = UpdateContainerResponse { update: updates(plugin), ..Default::default() };
+                    let reply =
+                        UpdateContainerResponse { update: updates(plugin), ..Default::default() };
                     write::message(&reply, &mut input);
                     self.of_message(&reply);
                 }
                 let mut update = Vec::new();
                 for _ in 0..2 {
-                    write::part(line["spec"]["linux"]["resources"].to_string().as_bytes(), &mut update);
+                    write::part(
+                        line["spec"]["linux"]["resources"].to_string().as_bytes(),
+                        &mut update,
+                    );
                 }
                 write::message(&resources, &mut update);
                 write::part(b"gold", &mut update);
@@ -144,9 +153,13 @@ impl Seeds {
             _ => {
                 input.push(2);
                 for plugin in &plugins {
-                    let evict = vec![ContainerEviction { container_id: "c1".into(), ..Default::default() }];
-                    let request =
-                        UpdateContainersRequest { update: updates(plugin), evict, ..Default::default() };
+                    let evict =
+                        vec![ContainerEviction { container_id: "c1".into(), ..Default::default() }];
+                    let request = UpdateContainersRequest {
+                        update: updates(plugin),
+                        evict,
+                        ..Default::default()
+                    };
                     write::message(&request, &mut input);
                     self.of_message(&request);
                     self.of_calls(&request);
@@ -158,7 +171,8 @@ impl Seeds {
 
     /// The encoded message itself.
     fn of_message<M: MessageFull>(&mut self, message: &M) {
-        let number = proto::descriptors().iter().position(|d| *d == M::descriptor()).expect("a message");
+        let number =
+            proto::descriptors().iter().position(|d| *d == M::descriptor()).expect("a message");
         let mut input = vec![u8::try_from(number).expect("not so many")];
         input.extend(encoded(message));
         self.add("protocol", input);
@@ -166,8 +180,11 @@ impl Seeds {
 
     /// What a plugin, and what a runtime, writes to its socket: calls and answers.
     fn of_calls(&mut self, request: &UpdateContainersRequest) {
-        let register =
-            RegisterPluginRequest { plugin_name: "p".into(), plugin_idx: "00".into(), ..Default::default() };
+        let register = RegisterPluginRequest {
+            plugin_name: "p".into(),
+            plugin_idx: "00".into(),
+            ..Default::default()
+        };
         let mut plugin = vec![0];
         write_request(1, 5_000_000, "RegisterPlugin", &encoded(&register), &mut plugin);
         write_request(3, 1, "UpdateContainers", &encoded(request), &mut plugin);
@@ -175,19 +192,22 @@ impl Seeds {
         write_response(1, 0, &encoded(&CreateContainerResponse::new()), &mut plugin);
         write_response(3, 12, b"", &mut plugin);
         let container = Container { id: "c".into(), env: vec!["A=1".into()], ..Default::default() };
-        let create = CreateContainerRequest { container: Some(container).into(), ..Default::default() };
+        let create =
+            CreateContainerRequest { container: Some(container).into(), ..Default::default() };
         let configure = ConfigureRequest { config: "k: v".into(), ..Default::default() };
         let mut runtime = vec![1];
         write_request(1, 2_000_000_000, "Configure", &encoded(&configure), &mut runtime);
         write_request(3, 0, "CreateContainer", &encoded(&create), &mut runtime);
         write_response(1, 0, b"", &mut runtime);
         write_response(3, 5, b"", &mut runtime);
-        for (peer, mut input) in [(frames::Peer::Plugin, plugin), (frames::Peer::Runtime, runtime)] {
+        for (peer, mut input) in [(frames::Peer::Plugin, plugin), (frames::Peer::Runtime, runtime)]
+        {
             // The same as bytes, and for the decoder of frames.
             let bytes = frames::frames(peer, &mut nri_fuzz::Input::new(&input[1..]));
             self.add("session", [&[input[0] | 2][..], &bytes].concat());
             self.add("frames", [&[7], &bytes[..]].concat());
-            // A message that is none, a frame of another connection, and one in the middle of a message.
+            // A message that is none, a frame of another connection, and one in the middle of a
+            // message.
             input.extend([frames::kind::MESSAGE, 2, 9, 1]);
             write::part(b"junk", &mut input);
             input.extend([frames::kind::FRAME, 7]);
@@ -225,7 +245,8 @@ impl Seeds {
             self.add("control", framed);
         }
         for descriptor in proto::descriptors() {
-            let number = proto::descriptors().iter().position(|d| *d == descriptor).expect("itself");
+            let number =
+                proto::descriptors().iter().position(|d| *d == descriptor).expect("itself");
             self.add("protocol", vec![number as u8]);
         }
     }
@@ -241,7 +262,8 @@ fn encoded(message: &dyn MessageDyn) -> Vec<u8> {
 }
 
 fn message<M: MessageFull>(json: &Value) -> M {
-    protobuf_json_mapping::parse_from_str(&json.to_string()).unwrap_or_else(|e| panic!("{json}: {e}"))
+    protobuf_json_mapping::parse_from_str(&json.to_string())
+        .unwrap_or_else(|e| panic!("{json}: {e}"))
 }
 
 fn repository() -> PathBuf {
@@ -273,7 +295,8 @@ fn cases() -> Vec<Value> {
 
 fn vectors() -> Vec<Value> {
     let folder = repository().join("tests/cases");
-    let files = ["vectors/create.jsonl", "vectors/update.jsonl", "vectors/stop.jsonl", "differences.jsonl"];
+    let files =
+        ["vectors/create.jsonl", "vectors/update.jsonl", "vectors/stop.jsonl", "differences.jsonl"];
     let text: String =
         files.iter().map(|f| std::fs::read_to_string(folder.join(f)).expect("vectors")).collect();
     text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
@@ -281,15 +304,21 @@ fn vectors() -> Vec<Value> {
 
 /// All files below a folder with this ending.
 fn read_json(folder: &Path, ending: &str) -> Vec<Value> {
-    let mut paths: Vec<_> =
-        std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path()).collect();
+    let mut paths: Vec<_> = std::fs::read_dir(folder)
+        .expect("a folder")
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
     paths.sort();
     let read = |path: PathBuf| {
         if path.is_dir() {
             return read_json(&path, ending);
         }
         let wanted = path.to_string_lossy().ends_with(ending);
-        let text = if wanted { std::fs::read_to_string(&path).expect("a file") } else { return Vec::new() };
+        let text = if wanted {
+            std::fs::read_to_string(&path).expect("a file")
+        } else {
+            return Vec::new();
+        };
         vec![serde_json::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()))]
     };
     paths.into_iter().flat_map(read).collect()

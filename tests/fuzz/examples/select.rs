@@ -1,7 +1,9 @@
-//! Of all inputs of a target the few that together reach the most: `select CONTROL MOST TO` reads the control file of libFuzzer's `-merge=1`
-//! (which input has which features), chooses greedily, and copies the chosen to the folder `TO`, named by their number.
+//! Of all inputs of a target the few that together reach the most: `select CONTROL MOST TO` reads
+//! the control file of libFuzzer's `-merge=1` (which input has which features), chooses greedily,
+//! and copies the chosen to the folder `TO`, named by their number.
 //!
-//! Not what `-merge=1` itself leaves: that is every input with anything of its own, thousands of them.
+//! Not what `-merge=1` itself leaves: that is every input with anything of its own, thousands of
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -45,7 +47,8 @@ struct Input {
     features: BTreeSet<u32>,
 }
 
-/// Number of files, number of those of the first folder, the files, then `STARTED number size` and `FT number feature…`.
+/// Number of files, number of those of the first folder, the files, then `STARTED number size` and
+/// `FT number feature…`.
 fn read(control: &str) -> Vec<Input> {
     let mut lines = control.lines();
     let count: usize = lines.next().and_then(|l| l.parse().ok()).expect("a number of files");

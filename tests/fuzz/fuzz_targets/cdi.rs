@@ -1,5 +1,5 @@
-//! CDI files: a registry of them never panics, each device that it names can be injected or is refused with a reason, and what comes
-//! out is a document that can be read.
+//! CDI files: a registry of them never panics, each device that it names can be injected or is
+//! refused with a reason, and what comes out is a document that can be read.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -44,22 +44,34 @@ fuzz_target!(|data: &[u8]| {
         inject(&registry, &[*name]);
     }
     inject(&registry, &names);
-    assert!(matches!(registry.resolve(&["v/c=not-there-at-all"]), Err(CdiError::Unresolvable { .. })));
+    assert!(matches!(
+        registry.resolve(&["v/c=not-there-at-all"]),
+        Err(CdiError::Unresolvable { .. })
+    ));
 
     // A file that is right by itself is right among others; only its devices may be overruled.
     for file in files {
         let alone = Registry::new([file.clone()]);
-        let is_wrong =
-            registry.errors().iter().any(|e| matches!(e, CdiError::Spec { path, .. } if *path == file.path));
+        let is_wrong = registry
+            .errors()
+            .iter()
+            .any(|e| matches!(e, CdiError::Spec { path, .. } if *path == file.path));
         assert_eq!(alone.errors().len(), usize::from(is_wrong));
-        assert!(alone.names().iter().all(|name| alone.resolve(&[*name]).is_ok() && names.contains(name)));
+        assert!(
+            alone
+                .names()
+                .iter()
+                .all(|name| alone.resolve(&[*name]).is_ok() && names.contains(name))
+        );
     }
 });
 
 fn inject(registry: &Registry, names: &[&str]) {
     let device = |name: &&str| CDIDevice { name: (*name).to_owned(), ..Default::default() };
-    let adjust =
-        ContainerAdjustment { CDI_devices: names.iter().map(device).collect(), ..Default::default() };
+    let adjust = ContainerAdjustment {
+        CDI_devices: names.iter().map(device).collect(),
+        ..Default::default()
+    };
     let mut document = DOCUMENT.clone();
     match apply(&mut document, &adjust, &host::context_with(registry)) {
         Err(_) => assert_eq!(document, *DOCUMENT),

@@ -1,4 +1,5 @@
-//! Files of block I/O and RDT classes: each class of an accepted file resolves to what the OCI specification allows.
+//! Files of block I/O and RDT classes: each class of an accepted file resolves to what the OCI
+//! specification allows.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -39,7 +40,8 @@ fn check_blockio(class: &Value) {
             "weightDevice" => assert!(entries.clone().all(|e| in_range(&e["weight"])), "{class}"),
             _ => assert!(entries.clone().all(|e| e["rate"].as_i64().is_some()), "{class}"),
         }
-        let mut devices: Vec<_> = entries.map(|e| (e["major"].as_i64(), e["minor"].as_i64())).collect();
+        let mut devices: Vec<_> =
+            entries.map(|e| (e["major"].as_i64(), e["minor"].as_i64())).collect();
         let all = devices.len();
         devices.dedup();
         assert_eq!(devices.len(), all, "each device once: {class}");

@@ -15,7 +15,8 @@ fuzz_target!(|data: &[u8]| {
     }
     if let Ok(duration) = parse_duration(text) {
         // Its own notation is read as well, if it has no sign that ours has not.
-        let again = parse_duration(&format!("{}s{}ns", duration.as_secs(), duration.subsec_nanos()));
+        let again =
+            parse_duration(&format!("{}s{}ns", duration.as_secs(), duration.subsec_nanos()));
         assert!(again.is_ok(), "{duration:?}");
     }
     let _ = state_dir(&Owner::of(text, 0, None));

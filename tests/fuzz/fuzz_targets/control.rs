@@ -1,4 +1,5 @@
-//! The control protocol: bytes of a client over a real socket, and each message in them; what is read and written again is the same.
+//! The control protocol: bytes of a client over a real socket, and each message in them; what is
+//! read and written again is the same.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

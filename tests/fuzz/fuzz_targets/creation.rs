@@ -1,5 +1,5 @@
-//! A creation from end to end, without I/O: `config.json`, replies of plugins, the merge, the adjusted document. The container that plugins were shown last is the
-//! one in that document.
+//! A creation from end to end, without I/O: `config.json`, replies of plugins, the merge, the
+//! adjusted document. The container that plugins were shown last is the one in that document.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -30,16 +30,29 @@ fuzz_target!(|data: &[u8]| {
         // A limit of 0 is none for the document, but plugins see it.
         if outcome.adjust.linux.resources.memory.limit.as_ref().is_some_and(|l| l.value == 0) {
             for container in [&mut seen, &mut real] {
-                container.linux.mut_or_insert_default().resources.mut_or_insert_default().memory.take();
+                container
+                    .linux
+                    .mut_or_insert_default()
+                    .resources
+                    .mut_or_insert_default()
+                    .memory
+                    .take();
             }
         }
-        assert!(seen == real, "seen {}\nreal {}\nfor {}", json(&seen), json(&real), json(&outcome.adjust));
+        assert!(
+            seen == real,
+            "seen {}\nreal {}\nfor {}",
+            json(&seen),
+            json(&real),
+            json(&outcome.adjust)
+        );
     }
 });
 
 /// Without what is right to differ, as in the test over the vectors (`tests/tests/seen.rs`).
 fn comparable(mut container: Container) -> Container {
-    // What one plugin removed and another sets is new to the next; in the document it keeps its place.
+    // What one plugin removed and another sets is new to the next; in the document it keeps its
+    // place.
     container.env.sort();
     container.mounts.sort_by(|a, b| a.destination.cmp(&b.destination));
     let linux = container.linux.mut_or_insert_default();
@@ -59,7 +72,8 @@ fn comparable(mut container: Container) -> Container {
     resources.memory.mut_or_insert_default().swap.take();
     resources.cpu.mut_or_insert_default();
     if let Some(pids) = resources.pids.as_mut() {
-        pids.limit = pids.limit.max(-1); // any negative number means unlimited, and is written as -1
+        // any negative number means unlimited, and is written as -1
+        pids.limit = pids.limit.max(-1);
     }
     container.hooks.mut_or_insert_default();
     container

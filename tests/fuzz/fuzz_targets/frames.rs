@@ -1,4 +1,5 @@
-//! The trunk's frame decoder and the follower of ttrpc messages: however bytes are cut, the same comes out, and nothing is lost.
+//! The trunk's frame decoder and the follower of ttrpc messages: however bytes are cut, the same
+//! comes out, and nothing is lost.
 #![no_main]
 
 use bytes::BytesMut;

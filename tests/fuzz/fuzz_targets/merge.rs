@@ -1,5 +1,5 @@
-//! Replies of plugins, well-formed but otherwise of any content: a refused one changes nothing and names its plugin, and the outcome, asked for at
-//! once by one plugin, gives the same container.
+//! Replies of plugins, well-formed but otherwise of any content: a refused one changes nothing and
+//! names its plugin, and the outcome, asked for at once by one plugin, gives the same container.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -62,15 +62,26 @@ fn create(input: &mut Input<'_>) {
     let (again, first) =
         (unordered(again.adjust, again.container), unordered(outcome.adjust, outcome.container));
     assert!(again.0 == first.0, "again {}\nfirst {}", json(&again.0), json(&first.0));
-    // With such a name the container is refused by the document; until then two names may be meant by one entry.
+    // With such a name the container is refused by the document; until then two names may be meant
+    // by one entry.
     if first.0.env.iter().any(|e| e.key.contains('=')) {
         return;
     }
-    assert!(again.1 == first.1, "again {}\nfirst {}\nfor {}", json(&again.1), json(&first.1), json(&first.0));
+    assert!(
+        again.1 == first.1,
+        "again {}\nfirst {}\nfor {}",
+        json(&again.1),
+        json(&first.1),
+        json(&first.0)
+    );
 }
 
-/// Removals come before what is set, so that entries of lists that have a key may have another order; all other lists keep theirs.
-fn unordered(mut adjust: ContainerAdjustment, mut container: Container) -> (ContainerAdjustment, Container) {
+/// Removals come before what is set, so that entries of lists that have a key may have another
+/// order; all other lists keep theirs.
+fn unordered(
+    mut adjust: ContainerAdjustment,
+    mut container: Container,
+) -> (ContainerAdjustment, Container) {
     fn sort<T>(list: &mut [T], key: impl Fn(&T) -> &String) {
         list.sort_by(|a, b| key(a).cmp(key(b)));
     }

@@ -1,4 +1,5 @@
-//! Small texts and numbers that others give: names of plugins, removal markers, subscriptions, and who a container is.
+//! Small texts and numbers that others give: names of plugins, removal markers, subscriptions, and
+//! who a container is.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -28,9 +29,11 @@ fuzz_target!(|data: &[u8]| {
         assert_eq!(nri_api::field_kind(field).is_none(), field == Field::None);
     }
 
-    let (id, cgroups_path, hostname, bundle) = (input.text(), input.text(), input.text(), input.text());
+    let (id, cgroups_path, hostname, bundle) =
+        (input.text(), input.text(), input.text(), input.text());
     let (root, runtime_root, mount) = (input.text(), input.text(), input.text());
-    let (list, metadata, extension) = (input.part().to_vec(), input.part().to_vec(), input.part().to_vec());
+    let (list, metadata, extension) =
+        (input.part().to_vec(), input.part().to_vec(), input.part().to_vec());
     let mut annotations = Map::new();
     while !input.is_empty() {
         annotations.insert(input.text().into_owned(), input.text().into_owned());

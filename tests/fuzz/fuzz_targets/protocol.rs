@@ -1,4 +1,5 @@
-//! Each message of the protocol: what decodes is the same when it was encoded and decoded again, on the wire and as protojson.
+//! Each message of the protocol: what decodes is the same when it was encoded and decoded again, on
+//! the wire and as protojson.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -19,8 +20,8 @@ fuzz_target!(|data: &[u8]| {
     assert!(descriptor.eq(&*message, &*again), "{message:?}\n{again:?}");
 
     let json = protobuf_json_mapping::print_to_string(&*message).expect("any message prints");
-    let again =
-        protobuf_json_mapping::parse_dyn_from_str(descriptor, &json).expect("what was printed parses");
+    let again = protobuf_json_mapping::parse_dyn_from_str(descriptor, &json)
+        .expect("what was printed parses");
     // Protojson has no place for fields that are not known.
     if !proto::has_unknown(&*message) {
         assert!(descriptor.eq(&*message, &*again), "{message:?}\n{json}\n{again:?}");

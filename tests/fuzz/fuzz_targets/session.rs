@@ -1,4 +1,5 @@
-//! A session with a peer that writes anything: it ends when the peer does, calls get an answer or an error, and no task panics.
+//! A session with a peer that writes anything: it ends when the peer does, calls get an answer or
+//! an error, and no task panics.
 #![no_main]
 
 use async_trait::async_trait;
@@ -19,9 +20,12 @@ fuzz_target!(|data: &[u8]| {
     let mut input = Input::new(data);
     let mode = input.byte();
     let peer = if mode & 1 == 0 { Peer::Plugin } else { Peer::Runtime };
-    let bytes = if mode & 2 == 0 { frames(peer, &mut input).to_vec() } else { input.rest().to_vec() };
-    // Its clock stands still while there is something to do, so that no timeout depends on the machine.
-    let tokio = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+    let bytes =
+        if mode & 2 == 0 { frames(peer, &mut input).to_vec() } else { input.rest().to_vec() };
+    // Its clock stands still while there is something to do, so that no timeout depends on the
+    // machine.
+    let tokio =
+        tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     tokio.expect("a runtime").block_on(async {
         let (ours, theirs) = tokio::io::duplex(4096);
         let (session, ()) = tokio::join!(
@@ -37,7 +41,8 @@ fuzz_target!(|data: &[u8]| {
     });
 });
 
-/// Waits for the first byte of our call, so that the bytes may answer it; then writes all and reads on to the end.
+/// Waits for the first byte of our call, so that the bytes may answer it; then writes all and reads
+/// on to the end.
 async fn talk(mut socket: DuplexStream, bytes: &[u8]) {
     let _ = socket.read_u8().await;
     let (mut read, mut write) = tokio::io::split(socket);
@@ -77,7 +82,11 @@ struct Served;
 
 #[async_trait]
 impl Runtime for Served {
-    async fn register_plugin(&self, _: &Context, request: RegisterPluginRequest) -> ttrpc::Result<Empty> {
+    async fn register_plugin(
+        &self,
+        _: &Context,
+        request: RegisterPluginRequest,
+    ) -> ttrpc::Result<Empty> {
         if request.plugin_name.is_empty() {
             return Err(nri_wire::status(ttrpc::Code::INVALID_ARGUMENT, "no name"));
         }
@@ -96,7 +105,11 @@ impl Runtime for Served {
 
 #[async_trait]
 impl Plugin for Served {
-    async fn configure(&self, _: &Context, request: ConfigureRequest) -> ttrpc::Result<ConfigureResponse> {
+    async fn configure(
+        &self,
+        _: &Context,
+        request: ConfigureRequest,
+    ) -> ttrpc::Result<ConfigureResponse> {
         Ok(ConfigureResponse { events: request.config.len() as i32, ..Default::default() })
     }
 
@@ -106,7 +119,8 @@ impl Plugin for Served {
         request: CreateContainerRequest,
     ) -> ttrpc::Result<CreateContainerResponse> {
         sleep(Duration::from_millis(request.container.env.len() as u64)).await;
-        let adjust = ContainerAdjustment { args: request.container.args.clone(), ..Default::default() };
+        let adjust =
+            ContainerAdjustment { args: request.container.args.clone(), ..Default::default() };
         Ok(CreateContainerResponse { adjust: Some(adjust).into(), ..Default::default() })
     }
 }

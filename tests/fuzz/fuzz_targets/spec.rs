@@ -1,5 +1,5 @@
-//! `config.json` and an adjustment: what is not adjusted stays to the byte, a refused adjustment leaves no trace, and what comes out
-//! is still a document that can be read.
+//! `config.json` and an adjustment: what is not adjusted stays to the byte, a refused adjustment
+//! leaves no trace, and what comes out is still a document that can be read.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -18,7 +18,8 @@ fuzz_target!(|data: &[u8]| {
     let readable = to_container(&original, &ContainerInfo::default()).is_ok();
 
     let mut document = original.clone();
-    if let Ok(applied) = apply(&mut document, &ContainerAdjustment::new(), &ApplyContext::default()) {
+    if let Ok(applied) = apply(&mut document, &ContainerAdjustment::new(), &ApplyContext::default())
+    {
         assert!(!applied.changed);
     }
     assert_eq!(document.to_bytes(), bytes, "nothing asked, nothing changed");
@@ -42,16 +43,28 @@ fuzz_target!(|data: &[u8]| {
 });
 
 fn use_accessors(document: &Document) {
-    let _ = (document.oci_version(), document.hostname(), document.rootfs_path(), document.process());
+    let _ =
+        (document.oci_version(), document.hostname(), document.rootfs_path(), document.process());
     let _ = (document.args(), document.env(), document.cwd(), document.terminal());
     let _ = (document.cgroups_path(), document.resources(), document.rootfs_propagation());
-    let _ = (document.annotations().count(), document.mounts().count(), document.namespaces().count());
+    let _ =
+        (document.annotations().count(), document.mounts().count(), document.namespaces().count());
 }
 
-/// Sections that the adjustment says nothing about are as they were, and so are all sections that it could not be about.
+/// Sections that the adjustment says nothing about are as they were, and so are all sections that
+/// it could not be about.
 fn unconcerned(before: &Document, after: &Document, adjust: &ContainerAdjustment) {
-    let ContainerAdjustment { annotations, mounts, env, hooks, linux, rlimits, CDI_devices, args, .. } =
-        adjust;
+    let ContainerAdjustment {
+        annotations,
+        mounts,
+        env,
+        hooks,
+        linux,
+        rlimits,
+        CDI_devices,
+        args,
+        ..
+    } = adjust;
     let cdi = !CDI_devices.is_empty();
     let process = cdi || !env.is_empty() || !args.is_empty() || !rlimits.is_empty();
     let in_process =

@@ -4,7 +4,8 @@ use crate::Input;
 use protobuf::MessageDyn;
 use protobuf::reflect::{ReflectValueBox, RuntimeFieldType, RuntimeType};
 
-/// Sets fields until a zero: one byte names the field, then comes its value. A repeated field or a map takes one entry at a time.
+/// Sets fields until a zero: one byte names the field, then comes its value. A repeated field or a
+/// map takes one entry at a time.
 pub(crate) fn fill(message: &mut dyn MessageDyn, input: &mut Input<'_>) {
     let fields: Vec<_> = message.descriptor_dyn().fields().collect();
     loop {
@@ -14,8 +15,12 @@ pub(crate) fn fill(message: &mut dyn MessageDyn, input: &mut Input<'_>) {
         }
         let field = &fields[(tag - 1) % fields.len()];
         match field.runtime_field_type() {
-            RuntimeFieldType::Singular(kind) => field.set_singular_field(message, value(&kind, input)),
-            RuntimeFieldType::Repeated(kind) => field.mut_repeated(message).push(value(&kind, input)),
+            RuntimeFieldType::Singular(kind) => {
+                field.set_singular_field(message, value(&kind, input))
+            }
+            RuntimeFieldType::Repeated(kind) => {
+                field.mut_repeated(message).push(value(&kind, input))
+            }
             RuntimeFieldType::Map(key, kind) => {
                 let key = value(&key, input);
                 field.mut_map(message).insert(key, value(&kind, input));
@@ -36,7 +41,9 @@ fn value(kind: &RuntimeType, input: &mut Input<'_>) -> ReflectValueBox {
         RuntimeType::Bool => ReflectValueBox::Bool(input.byte() & 1 == 1),
         RuntimeType::String => ReflectValueBox::String(input.text().into_owned()),
         RuntimeType::VecU8 => ReflectValueBox::Bytes(input.part().to_vec()),
-        RuntimeType::Enum(descriptor) => ReflectValueBox::Enum(descriptor.clone(), input.number() as i32),
+        RuntimeType::Enum(descriptor) => {
+            ReflectValueBox::Enum(descriptor.clone(), input.number() as i32)
+        }
         RuntimeType::Message(descriptor) => {
             let mut message = descriptor.new_instance();
             fill(&mut *message, input);

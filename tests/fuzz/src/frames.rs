@@ -65,16 +65,22 @@ pub fn frames(peer: Peer, input: &mut Input<'_>) -> BytesMut {
                 let (stream, timeout_nano) = (input.number() as u32, input.number());
                 let (service, method) = (service.to_owned(), input.text().into_owned());
                 let payload = input.part().to_vec();
-                let request = Request { service, method, timeout_nano, payload, ..Default::default() };
+                let request =
+                    Request { service, method, timeout_nano, payload, ..Default::default() };
                 encode(conn, &message(MESSAGE_TYPE_REQUEST, stream, &encoded(&request)), &mut out);
             }
             kind::RESPONSE => {
                 let (stream, code) = (input.number() as u32, input.number() as i32);
-                let mut response = Response { payload: input.part().to_vec(), ..Default::default() };
+                let mut response =
+                    Response { payload: input.part().to_vec(), ..Default::default() };
                 if code != 0 {
                     response.mut_status().code = protobuf::EnumOrUnknown::from_i32(code);
                 }
-                encode(peer.serves(), &message(MESSAGE_TYPE_RESPONSE, stream, &encoded(&response)), &mut out);
+                encode(
+                    peer.serves(),
+                    &message(MESSAGE_TYPE_RESPONSE, stream, &encoded(&response)),
+                    &mut out,
+                );
             }
             _ => break,
         }

@@ -1,4 +1,5 @@
-//! A host made of data: some classes, devices, mounts and a CDI specification, for adjustments to ask for.
+//! A host made of data: some classes, devices, mounts and a CDI specification, for adjustments to
+//! ask for.
 
 use nri_spec::cdi::{Registry, SpecFile};
 use nri_spec::{ApplyContext, CdiResolver, HostDevice, HostDeviceKind, Propagation};
@@ -26,9 +27,9 @@ static CDI: LazyLock<Registry> = LazyLock::new(|| {
 
 fn blockio(class: &str) -> Option<Value> {
     match class {
-        "gold" => {
-            Some(json!({ "weight": 500, "throttleReadBpsDevice": [{ "major": 8, "minor": 0, "rate": 5 }] }))
-        }
+        "gold" => Some(
+            json!({ "weight": 500, "throttleReadBpsDevice": [{ "major": 8, "minor": 0, "rate": 5 }] }),
+        ),
         "empty" => Some(json!({})),
         "broken" => Some(json!([])),
         _ => None,

@@ -1,4 +1,5 @@
-//! [`Input`]: the bytes of a target, taken part by part. Nothing fails: behind the end there are zeros and empty parts.
+//! [`Input`]: the bytes of a target, taken part by part. Nothing fails: behind the end there are
+//! zeros and empty parts.
 
 use crate::build;
 use protobuf::MessageFull;
@@ -31,7 +32,8 @@ impl<'a> Input<'a> {
         *first
     }
 
-    /// A number: small ones are one byte, some at the edges of the integer types as well, any other takes nine.
+    /// A number: small ones are one byte, some at the edges of the integer types as well, any other
+    /// takes nine.
     pub fn number(&mut self) -> i64 {
         match self.byte() {
             END => {

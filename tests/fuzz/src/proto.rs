@@ -4,14 +4,15 @@ use nri_api::proto::{Container, file_descriptor};
 use protobuf::reflect::{MessageDescriptor, ReflectFieldRef, ReflectValueRef};
 use protobuf::{MessageDyn, MessageFull};
 
-/// Messages that are sent on their own, in the order of the protocol's file; for the first byte of an input. Stable as long as new messages are
-/// added at the end.
+/// Messages that are sent on their own, in the order of the protocol's file; for the first byte of
+/// an input. Stable as long as new messages are added at the end.
 pub fn descriptors() -> Vec<MessageDescriptor> {
     debug_assert_eq!(Container::descriptor().file_descriptor(), file_descriptor());
     file_descriptor().messages().filter(|m| !m.is_map_entry()).collect()
 }
 
-/// Whether the message, or one within it, has fields that this version of the protocol does not know.
+/// Whether the message, or one within it, has fields that this version of the protocol does not
+/// know.
 pub fn has_unknown(message: &dyn MessageDyn) -> bool {
     let within = |value: ReflectValueRef<'_>| match value {
         ReflectValueRef::Message(inner) => has_unknown(&*inner),

@@ -1,4 +1,5 @@
-//! The notation that [`Input`](crate::Input) reads, written: seeds are made of real messages with it.
+//! The notation that [`Input`](crate::Input) reads, written: seeds are made of real messages with
+//! it.
 
 use crate::input::{EDGES, EDGES_FROM, END};
 use protobuf::MessageDyn;

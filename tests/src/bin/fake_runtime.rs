@@ -1,7 +1,9 @@
-//! A low-level runtime that does nothing but write down how it was called, and then what its script says.
+//! A low-level runtime that does nothing but write down how it was called, and then what its script
+//! says.
 //!
-//! Its script is the JSON file `<argv[0]>.script.json`, or the one that `FAKE_RUNTIME_SCRIPT` names; each call appends lines to
-//! `<argv[0]>.calls.jsonl`. See `nri_tests::fake_runtime` for the reading side, and for what a script may say.
+//! Its script is the JSON file `<argv[0]>.script.json`, or the one that `FAKE_RUNTIME_SCRIPT`
+//! names; each call appends lines to `<argv[0]>.calls.jsonl`. See `nri_tests::fake_runtime` for the
+//! reading side, and for what a script may say.
 //!
 //! It has no Rust start-up code, which would hide closed stdio and the disposition of SIGPIPE.
 #![no_main]
@@ -59,13 +61,17 @@ impl Files {
     }
 
     fn script(&self) -> Value {
-        let path =
-            std::env::var_os("FAKE_RUNTIME_SCRIPT").map_or_else(|| self.named(".script.json"), PathBuf::from);
-        fs::read(path).ok().and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or(Value::Null)
+        let path = std::env::var_os("FAKE_RUNTIME_SCRIPT")
+            .map_or_else(|| self.named(".script.json"), PathBuf::from);
+        fs::read(path)
+            .ok()
+            .and_then(|text| serde_json::from_slice(&text).ok())
+            .unwrap_or(Value::Null)
     }
 
     fn append(&self, line: &Value) -> io::Result<()> {
-        let mut file = fs::OpenOptions::new().append(true).create(true).open(self.named(".calls.jsonl"))?;
+        let mut file =
+            fs::OpenOptions::new().append(true).create(true).open(self.named(".calls.jsonl"))?;
         file.write_all(format!("{line}\n").as_bytes())
     }
 
@@ -84,8 +90,9 @@ fn own_state() -> Map<String, Value> {
         }
     }
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let field =
-        |name: &str| status.lines().find_map(|l| l.strip_prefix(name)).map(str::trim).map(str::to_owned);
+    let field = |name: &str| {
+        status.lines().find_map(|l| l.strip_prefix(name)).map(str::trim).map(str::to_owned)
+    };
     let environment = split(&fs::read("/proc/self/environ").unwrap_or_default());
     let Value::Object(own) = json!({
         "pid": getpid().as_raw(),
@@ -105,7 +112,12 @@ fn own_state() -> Map<String, Value> {
     own
 }
 
-fn act(files: &Files, script: &Value, argv: &[OsString], own: Map<String, Value>) -> io::Result<i32> {
+fn act(
+    files: &Files,
+    script: &Value,
+    argv: &[OsString],
+    own: Map<String, Value>,
+) -> io::Result<i32> {
     let words: Vec<&str> = argv.iter().skip(1).filter_map(|a| a.to_str()).collect();
     let verb = words.iter().find(|w| script.get(**w).is_some()).copied();
     let step = &script[verb.unwrap_or("*")];
@@ -175,8 +187,9 @@ fn wait_for(files: &Files, path: &Path, caught: Option<&SignalFd>) -> io::Result
     let deadline = Instant::now() + PATIENCE;
     loop {
         while let Some(info) = caught.and_then(|c| c.read_signal().ok().flatten()) {
-            files
-                .append(&json!({"signal": info.ssi_signo, "code": info.ssi_code, "sender": info.ssi_pid}))?;
+            files.append(
+                &json!({"signal": info.ssi_signo, "code": info.ssi_code, "sender": info.ssi_pid}),
+            )?;
         }
         if path.exists() {
             return Ok(());
@@ -202,7 +215,8 @@ fn option(argv: &[OsString], names: &[&str]) -> Option<OsString> {
     })
 }
 
-/// Starts what `create` is about, and leaves its process id where `end_process` and `--pid-file` readers find it.
+/// Starts what `create` is about, and leaves its process id where `end_process` and `--pid-file`
+/// readers find it.
 fn start_process(files: &Files, argv: &[OsString]) -> io::Result<()> {
     let id = argv.last().cloned().unwrap_or_default();
     let child = Command::new(&files.0)

@@ -1,4 +1,5 @@
-//! `vectors FILE…`: runs files of merge vectors, prints the first difference of each failure, and counts.
+//! `vectors FILE…`: runs files of merge vectors, prints the first difference of each failure, and
+//! counts.
 
 use nri_tests::vectors::{Case, run};
 use std::error::Error;
@@ -10,7 +11,8 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let (mut passed, mut failed) = (0, 0);
     for file in std::env::args_os().skip(1) {
         let name = file.display().to_string();
-        let text = std::fs::read_to_string(&file).map_err(|e| format!("cannot read {name}: {e}"))?;
+        let text =
+            std::fs::read_to_string(&file).map_err(|e| format!("cannot read {name}: {e}"))?;
         for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
             let case = Case::parse(line).map_err(|e| {
                 let why = e.source().map(|s| format!(": {s}")).unwrap_or_default();

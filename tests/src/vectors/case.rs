@@ -1,6 +1,8 @@
 //! One line of a vector file, parsed.
 
-use nri_api::proto::{ContainerAdjustment, ContainerUpdate, LinuxResources, OwningPlugins, PodSandbox};
+use nri_api::proto::{
+    ContainerAdjustment, ContainerUpdate, LinuxResources, OwningPlugins, PodSandbox,
+};
 use nri_api::{InvalidPlugin, PluginId};
 use nri_merge::validator::DefaultValidatorConfig;
 use protobuf::MessageFull;
@@ -121,7 +123,8 @@ impl Case {
     pub fn parse(line: &str) -> Result<Self, Malformed> {
         let case: Value = serde_json::from_str(line)?;
         let options = case.get("options").unwrap_or(&Value::Null);
-        let classes = |key| options.get(key).and_then(Value::as_object).cloned().unwrap_or_default();
+        let classes =
+            |key| options.get(key).and_then(Value::as_object).cloned().unwrap_or_default();
         known("key", &case, KEYS)?;
         known("option", options, &["rdtClasses", "blockioClasses", "defaultValidator"])?;
         Ok(Self {
@@ -166,7 +169,9 @@ fn validator(value: &Value) -> Result<DefaultValidatorConfig, Malformed> {
     for (key, value) in value.as_object().into_iter().flatten() {
         let flag = match key.as_str() {
             "rejectOCIHookAdjustment" => &mut config.reject_oci_hook_adjustment,
-            "rejectRuntimeDefaultSeccompAdjustment" => &mut config.reject_runtime_default_seccomp_adjustment,
+            "rejectRuntimeDefaultSeccompAdjustment" => {
+                &mut config.reject_runtime_default_seccomp_adjustment
+            }
             "rejectUnconfinedSeccompAdjustment" => &mut config.reject_unconfined_seccomp_adjustment,
             "rejectCustomSeccompAdjustment" => &mut config.reject_custom_seccomp_adjustment,
             "rejectNamespaceAdjustment" => &mut config.reject_namespace_adjustment,
@@ -180,9 +185,16 @@ fn validator(value: &Value) -> Result<DefaultValidatorConfig, Malformed> {
                 config.tolerate_missing_plugins_annotation = value.as_str().map(str::to_owned);
                 continue;
             }
-            name => return Err(Malformed::Unknown { what: "validator setting", name: name.to_owned() }),
+            name => {
+                return Err(Malformed::Unknown {
+                    what: "validator setting",
+                    name: name.to_owned(),
+                });
+            }
         };
-        *flag = value.as_bool().ok_or(Malformed::Key { key: "validator setting", wanted: "a boolean" })?;
+        *flag = value
+            .as_bool()
+            .ok_or(Malformed::Key { key: "validator setting", wanted: "a boolean" })?;
     }
     Ok(config)
 }
@@ -190,7 +202,10 @@ fn validator(value: &Value) -> Result<DefaultValidatorConfig, Malformed> {
 fn expected(expect: &Value) -> Result<Expected, Malformed> {
     known("key of the answer", expect, &["spec", "owners", "updates", "error", "stage"])?;
     if expect.get("error").is_some() {
-        return Ok(Expected::Error { error: text(expect, "error")?, stage: text(expect, "stage")? });
+        return Ok(Expected::Error {
+            error: text(expect, "error")?,
+            stage: text(expect, "stage")?,
+        });
     }
     let owners = expect.get("owners").map(|owners| {
         message("owners", &Value::Object(Map::from_iter([("owners".to_owned(), owners.clone())])))

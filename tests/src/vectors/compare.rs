@@ -1,4 +1,5 @@
-//! Comparison by what things mean: emptiness is absence where the format has no absence, numbers are numbers.
+//! Comparison by what things mean: emptiness is absence where the format has no absence, numbers
+//! are numbers.
 
 use super::Difference;
 use nri_api::proto::{ContainerUpdate, LinuxCPU, LinuxMemory, OwningPlugins};
@@ -23,7 +24,8 @@ pub(super) fn owners(expected: &OwningPlugins, got: &OwningPlugins) -> Result<()
     messages("owners", &filled(expected), &filled(got))
 }
 
-/// First difference between two lists of updates; a present value is not the same as none, be it zero or empty.
+/// First difference between two lists of updates; a present value is not the same as none, be it
+/// zero or empty.
 pub(super) fn updates(
     expected: &[Option<ContainerUpdate>],
     got: &[Option<ContainerUpdate>],
@@ -31,7 +33,9 @@ pub(super) fn updates(
     for i in 0..expected.len().max(got.len()) {
         let path = format!("updates[{i}]");
         match (expected.get(i), got.get(i)) {
-            (Some(Some(expected)), Some(Some(got))) => messages(&path, &filled(expected), &filled(got))?,
+            (Some(Some(expected)), Some(Some(got))) => {
+                messages(&path, &filled(expected), &filled(got))?
+            }
             (Some(None), Some(None)) => {}
             (expected, got) => {
                 let text = |u: Option<&Option<ContainerUpdate>>| json(u.and_then(Option::as_ref));
@@ -63,7 +67,11 @@ fn filled(update: &ContainerUpdate) -> ContainerUpdate {
     update
 }
 
-fn messages<M: MessageFull + PartialEq>(path: &str, expected: &M, got: &M) -> Result<(), Difference> {
+fn messages<M: MessageFull + PartialEq>(
+    path: &str,
+    expected: &M,
+    got: &M,
+) -> Result<(), Difference> {
     if expected == got {
         return Ok(());
     }

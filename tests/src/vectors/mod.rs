@@ -1,6 +1,7 @@
 //! Runs merge vectors: cases with the answers that upstream gave.
 //!
-//! Start from [`run`]. The format of a case is told in `tests/cases/vectors/README.md`; nothing of it is generated here.
+//! Start from [`run`]. The format of a case is told in `tests/cases/vectors/README.md`; nothing of
+//! it is generated here.
 
 mod case;
 mod compare;

@@ -26,8 +26,9 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
-    /// Compares with upstream's refusal: of a conflict both plugins, field and key, which the text holds; of the rest the
-    /// stage (upstream's validators run inside its merge) and what it is about.
+    /// Compares with upstream's refusal: of a conflict both plugins, field and key, which the text
+    /// holds; of the rest the stage (upstream's validators run inside its merge) and what it is
+    /// about.
     pub(super) fn compare(&self, expected: &str, stage: &str) -> Result<(), Difference> {
         let same = match self {
             // Upstream puts a space after the field even where no key follows.
@@ -43,7 +44,11 @@ impl Refusal {
             Self::Apply(_) => stage == "apply",
             Self::Document(_) | Self::Container(_) => false,
         };
-        if same { Ok(()) } else { Err(difference(&format!("{expected} ({stage})"), &self.to_string())) }
+        if same {
+            Ok(())
+        } else {
+            Err(difference(&format!("{expected} ({stage})"), &self.to_string()))
+        }
     }
 }
 

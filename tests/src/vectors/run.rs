@@ -31,7 +31,9 @@ pub fn run(case: &Case) -> Result<(), Difference> {
     match (&case.expected, outcome) {
         (Expected::Error { error, .. }, Ok(_)) => Err(difference(error, "no error")),
         (Expected::Error { error, stage }, Err(refusal)) => refusal.compare(error, stage),
-        (Expected::Outcome { .. }, Err(refusal)) => Err(difference("no error", &refusal.to_string())),
+        (Expected::Outcome { .. }, Err(refusal)) => {
+            Err(difference("no error", &refusal.to_string()))
+        }
         (Expected::Outcome { spec, owners, updates }, Ok(outcome)) => {
             if let Some(expected) = owners {
                 compare::owners(expected, &outcome.owners)?;
@@ -81,12 +83,17 @@ fn update(case: &Case) -> Result<Outcome, Refusal> {
     let container = container(case, &document)?;
     let mut merge = UpdateMerge::new(case.pod.clone(), container, case.resources.clone());
     for plugin in &case.plugins {
-        let reply = UpdateContainerResponse { update: plugin.updates.clone(), ..Default::default() };
+        let reply =
+            UpdateContainerResponse { update: plugin.updates.clone(), ..Default::default() };
         merge.reply(&plugin.id, reply)?;
     }
     let outcome = merge.finish();
     let others = outcome.updates.into_iter().map(Some);
-    Ok(Outcome { spec: None, owners: outcome.owners, updates: others.chain([outcome.answer]).collect() })
+    Ok(Outcome {
+        spec: None,
+        owners: outcome.owners,
+        updates: others.chain([outcome.answer]).collect(),
+    })
 }
 
 fn stop(case: &Case) -> Result<Outcome, Refusal> {

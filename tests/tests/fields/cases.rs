@@ -1,4 +1,5 @@
-//! Runs a case (document, adjustment, expected document) through the merge and onto the document, whole or without one value.
+//! Runs a case (document, adjustment, expected document) through the merge and onto the document,
+//! whole or without one value.
 
 use crate::places::escaped;
 use crate::spec_tests::{apply_on, message, protojson};
@@ -24,10 +25,12 @@ pub(crate) fn run(case: &Value, adjust: &Value) -> Result<Value, String> {
     let adjust = Some(message::<ContainerAdjustment>(adjust)).into();
     let reply = CreateContainerResponse { adjust, ..Default::default() };
     merge.reply(&PluginId::from_file_name("00-p").unwrap(), reply).map_err(|e| e.to_string())?;
-    apply_on(&case["host"], &case["spec"], &protojson(&merge.finish().adjust)).map(|(after, _)| after)
+    apply_on(&case["host"], &case["spec"], &protojson(&merge.finish().adjust))
+        .map(|(after, _)| after)
 }
 
-/// Copies of an adjustment, each of which lacks the value at `leaf` once: lists and maps on the way have several.
+/// Copies of an adjustment, each of which lacks the value at `leaf` once: lists and maps on the way
+/// have several.
 pub(crate) fn without(adjust: &Value, leaf: &str) -> Vec<Value> {
     let steps: Vec<&str> = leaf.split('.').collect();
     let mut found = Vec::new();
@@ -45,7 +48,10 @@ fn pointers(at: &Value, path: &str, steps: &[&str], found: &mut Vec<String>) {
     let Some((step, rest)) = steps.split_first() else { return };
     match at {
         Value::Array(entries) => {
-            entries.iter().enumerate().for_each(|(i, e)| pointers(e, &format!("{path}/{i}"), steps, found));
+            entries
+                .iter()
+                .enumerate()
+                .for_each(|(i, e)| pointers(e, &format!("{path}/{i}"), steps, found));
         }
         Value::Object(entries) if *step == "[]" => entries.iter().for_each(|(key, entry)| {
             pointers(entry, &format!("{path}/{}", escaped(key)), rest, found);

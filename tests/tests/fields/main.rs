@@ -1,8 +1,9 @@
-//! The field table: every adjustable field of the protocol has a handler in the merge, one in the document, an owner, and a case that
-//! goes through both and fails without it. A field that upstream adds fails here until it has all of that.
+//! The field table: every adjustable field of the protocol has a handler in the merge, one in the
+//! document, an owner, and a case that goes through both and fails without it. A field that
+//! upstream adds fails here until it has all of that.
 //!
-//! `cargo test -p nri-tests --test fields -- --nocapture` prints the table. What each value of the protocol does to a document on its own is
-//! also checked by `nri-spec` without the merge.
+//! `cargo test -p nri-tests --test fields -- --nocapture` prints the table. What each value of the
+//! protocol does to a document on its own is also checked by `nri-spec` without the merge.
 
 #![allow(
     clippy::unwrap_used,
@@ -55,8 +56,14 @@ fn a_wrong_table_fails() {
             "{expected:?} not in {problems:?}"
         );
     };
-    check(ROWS.iter().copied().filter(|r| r.path != pids).collect(), "linux.resources.pids has no row");
-    check(ROWS.iter().copied().filter(|r| r.path != pids).collect(), "pids of the merge has no row");
+    check(
+        ROWS.iter().copied().filter(|r| r.path != pids).collect(),
+        "linux.resources.pids has no row",
+    );
+    check(
+        ROWS.iter().copied().filter(|r| r.path != pids).collect(),
+        "pids of the merge has no row",
+    );
     check(ROWS.iter().copied().chain([row(pids)]).collect(), "a field has two rows");
     check(changed(&|r| r.path = "linux.resources.cpu.burst"), "is not in the protocol");
     check(changed(&|r| r.file = "nowhere"), "there is no src/merge/src/nowhere.rs");
@@ -74,17 +81,21 @@ fn printed(rows: &[Row]) -> String {
     let claim = |row: &Row| match row.claim {
         Claim::Of(field) => format!("{field:?}"),
         Claim::Nobody => "-".to_owned(),
-        Claim::Clears(fields) => fields.iter().map(|f| format!("-{f:?}")).collect::<Vec<_>>().join(" "),
+        Claim::Clears(fields) => {
+            fields.iter().map(|f| format!("-{f:?}")).collect::<Vec<_>>().join(" ")
+        }
     };
-    let head = ["field", "values", "owned as", "merge and document", "lands in", "cases"].map(str::to_owned);
+    let head = ["field", "values", "owned as", "merge and document", "lands in", "cases"]
+        .map(str::to_owned);
     let mut lines = vec![head];
     lines.extend(rows.iter().map(|row| {
         let values = protocol::leaves::<ContainerAdjustment>(row.path).len().to_string();
         let files = format!("src/{{merge,spec}}/src/{}.rs", row.file);
         [row.path.to_owned(), values, claim(row), files, row.places.join(" "), row.cases.join(" ")]
     }));
-    let width =
-        |column: usize| lines.iter().map(|line| line[column].chars().count().min(48)).max().unwrap_or(0);
+    let width = |column: usize| {
+        lines.iter().map(|line| line[column].chars().count().min(48)).max().unwrap_or(0)
+    };
     let widths: Vec<usize> = (0..6).map(width).collect();
     let line = |cells: &[String; 6]| {
         let cells = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}"));

@@ -1,10 +1,12 @@
-//! The merge side: each field is set alone and must come out of the merge, seen by the next plugin where a container can tell it,
-//! and owned.
+//! The merge side: each field is set alone and must come out of the merge, seen by the next plugin
+//! where a container can tell it, and owned.
 
 use crate::protocol::{KEY, fixed, only, paths};
 use crate::table::Claim::{Clears, Nobody, Of};
 use crate::table::{ROWS, Row};
-use nri_api::proto::{Container, ContainerAdjustment, CreateContainerResponse, Field, OwningPlugins};
+use nri_api::proto::{
+    Container, ContainerAdjustment, CreateContainerResponse, Field, OwningPlugins,
+};
 use nri_api::proto::{ContainerUpdate, LinuxResources};
 use nri_api::{FieldKind, PluginId, field_kind};
 use nri_merge::{CreateMerge, UpdatesMerge};
@@ -28,12 +30,18 @@ fn every_field_of_an_adjustment_is_merged_and_owned() {
         let mut before = Container { id: "me".to_owned(), ..Default::default() };
         before.linux.mut_or_insert_default().rdt.mut_or_insert_default(); // something to remove
         let mut merge = CreateMerge::new(Default::default(), before.clone());
-        let reply = CreateContainerResponse { adjust: Some(asked.clone()).into(), ..Default::default() };
+        let reply =
+            CreateContainerResponse { adjust: Some(asked.clone()).into(), ..Default::default() };
         merge.reply(&id, reply.clone()).unwrap();
         let again = merge.clone().reply(&id, reply);
         let outcome = merge.finish();
         assert_eq!(outcome.adjust, asked, "{path}");
-        assert_eq!(outcome.container == before, UNSEEN.contains(path), "{path}: {}", outcome.container);
+        assert_eq!(
+            outcome.container == before,
+            UNSEEN.contains(path),
+            "{path}: {}",
+            outcome.container
+        );
         assert_eq!(outcome.ignored, [], "{path}");
         let claimed = claims(&outcome.owners, "me");
         let (expected, once) = match claim {
@@ -42,7 +50,9 @@ fn every_field_of_an_adjustment_is_merged_and_owned() {
                 let once = field_kind(*field) != Some(FieldKind::Accumulated);
                 ([(field.value(), PLUGIN.to_owned())].into(), once)
             }
-            Clears(fields) => (fields.iter().map(|f| (f.value(), format!("-{PLUGIN}"))).collect(), false),
+            Clears(fields) => {
+                (fields.iter().map(|f| (f.value(), format!("-{PLUGIN}"))).collect(), false)
+            }
         };
         assert_eq!(claimed, expected, "{path}");
         assert_eq!(again.is_err(), once, "{path}: what has an owner cannot be set twice");

@@ -4,7 +4,8 @@ use crate::table::{Key, Row};
 use nri_api::removal_key;
 use serde_json::{Map, Value};
 
-/// Lists of the document whose entries have names, and the field that holds the name; environment entries are `NAME=VALUE`.
+/// Lists of the document whose entries have names, and the field that holds the name; environment
+/// entries are `NAME=VALUE`.
 const NAMED: &[(&str, &str)] = &[
     ("/process/env", ""),
     ("/process/rlimits", "type"),
@@ -68,7 +69,11 @@ pub(crate) fn by_name(document: &Value) -> Value {
         let Some(entries) = copy.pointer_mut(list) else { continue };
         let mut all = Map::new();
         for entry in entries.as_array().into_iter().flatten() {
-            let text = if name.is_empty() { entry.as_str() } else { entry.get(name).and_then(Value::as_str) };
+            let text = if name.is_empty() {
+                entry.as_str()
+            } else {
+                entry.get(name).and_then(Value::as_str)
+            };
             let mut key = text.unwrap_or_default().to_owned();
             if name.is_empty() {
                 key.truncate(key.find('=').unwrap_or(key.len()));
@@ -81,7 +86,13 @@ pub(crate) fn by_name(document: &Value) -> Value {
     copy
 }
 
-fn walk(path: &str, a: Option<&Value>, b: Option<&Value>, places: &[String], found: &mut Vec<String>) {
+fn walk(
+    path: &str,
+    a: Option<&Value>,
+    b: Option<&Value>,
+    places: &[String],
+    found: &mut Vec<String>,
+) {
     let below = format!("{path}/");
     let whole = |place: &String| place == path || path.starts_with(&format!("{place}/"));
     let added = |place: &String| {

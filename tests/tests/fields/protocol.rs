@@ -1,6 +1,8 @@
 //! Walks the descriptors of the protocol, and makes messages by them.
 
-use protobuf::reflect::{FieldDescriptor, MessageDescriptor, ReflectValueBox, RuntimeFieldType, RuntimeType};
+use protobuf::reflect::{
+    FieldDescriptor, MessageDescriptor, ReflectValueBox, RuntimeFieldType, RuntimeType,
+};
 use protobuf::{MessageDyn, MessageFull};
 use std::collections::BTreeSet;
 
@@ -29,15 +31,18 @@ pub(crate) fn paths<M: MessageFull>() -> BTreeSet<String> {
 
 fn group(field: &FieldDescriptor) -> Option<MessageDescriptor> {
     match field.runtime_field_type() {
-        RuntimeFieldType::Singular(RuntimeType::Message(inner)) if GROUPS.contains(&inner.name()) => {
+        RuntimeFieldType::Singular(RuntimeType::Message(inner))
+            if GROUPS.contains(&inner.name()) =>
+        {
             Some(inner)
         }
         _ => None,
     }
 }
 
-/// Paths of all values below the field at `path`, as protojson spells them; `[]` steps into the messages of a map, lists have no step.
-/// A message that only wraps a value counts as one. None where the protocol has no such field.
+/// Paths of all values below the field at `path`, as protojson spells them; `[]` steps into the
+/// messages of a map, lists have no step. A message that only wraps a value counts as one. None
+/// where the protocol has no such field.
 pub(crate) fn leaves<M: MessageFull>(path: &str) -> Vec<String> {
     fn walk(field: &FieldDescriptor, prefix: &str, found: &mut Vec<String>) {
         let path = format!("{prefix}{}", field.proto().json_name());
@@ -66,10 +71,12 @@ pub(crate) fn leaves<M: MessageFull>(path: &str) -> Vec<String> {
     found
 }
 
-/// Chooses a value: for the path of a field (`[]` after it is the key of a map) of a type that is no message.
+/// Chooses a value: for the path of a field (`[]` after it is the key of a map) of a type that is
+/// no message.
 pub(crate) type Choose<'a> = &'a mut dyn FnMut(&str, &RuntimeType) -> ReflectValueBox;
 
-/// A message with only the field at `path` set; a message in it has all its fields set, a list or map has one entry.
+/// A message with only the field at `path` set; a message in it has all its fields set, a list or
+/// map has one entry.
 pub(crate) fn only<M: MessageFull>(path: &str, choose: Choose<'_>) -> M {
     let mut message = M::new();
     set(&mut message, "", path, choose);
@@ -84,8 +91,12 @@ fn set(message: &mut dyn MessageDyn, prefix: &str, path: &str, choose: Choose<'_
         return set(&mut *field.mut_message(message), &format!("{path}."), rest, choose);
     }
     match field.runtime_field_type() {
-        RuntimeFieldType::Singular(kind) => field.set_singular_field(message, value(&path, &kind, choose)),
-        RuntimeFieldType::Repeated(kind) => field.mut_repeated(message).push(value(&path, &kind, choose)),
+        RuntimeFieldType::Singular(kind) => {
+            field.set_singular_field(message, value(&path, &kind, choose))
+        }
+        RuntimeFieldType::Repeated(kind) => {
+            field.mut_repeated(message).push(value(&path, &kind, choose))
+        }
         RuntimeFieldType::Map(key, kind) => {
             let key = value(&format!("{path}[]"), &key, choose);
             field.mut_map(message).insert(key, value(&path, &kind, choose));

@@ -1,5 +1,6 @@
-//! What has to be true of the table: every field of the protocol has a row, every row a handler on both sides and cases that use it.
-//! Rules give what is wrong as text, so that each can be shown to see it.
+//! What has to be true of the table: every field of the protocol has a row, every row a handler on
+//! both sides and cases that use it. Rules give what is wrong as text, so that each can be shown to
+//! see it.
 
 use crate::cases::{file, run, without};
 use crate::places::{outside, places};
@@ -33,16 +34,22 @@ fn complete(rows: &[Row]) -> Vec<String> {
     missing.chain(unknown).chain(twice).collect()
 }
 
-/// The files of the table are those that the merge and the document go through, none more and none less.
+/// The files of the table are those that the merge and the document go through, none more and none
+/// less.
 fn lists(rows: &[Row], root: &Path) -> Vec<String> {
     let table: BTreeSet<String> = rows.iter().map(|row| row.file.to_owned()).collect();
     let mut merge = listed(root, "src/merge/src/merged.rs", "groups![", "");
-    assert!(merge.remove("resources"), "the list of resources is a part of the list of adjustments");
+    assert!(
+        merge.remove("resources"),
+        "the list of resources is a part of the list of adjustments"
+    );
     merge.extend(listed(root, "src/merge/src/resources.rs", "groups![", ""));
     let spec = listed(root, "src/spec/src/apply.rs", "= [", "::apply");
     let mut found = Vec::new();
     for (side, list) in [("merge", merge), ("document", spec)] {
-        found.extend(table.difference(&list).map(|f| format!("{f} is not in the list of the {side}")));
+        found.extend(
+            table.difference(&list).map(|f| format!("{f} is not in the list of the {side}")),
+        );
         found.extend(list.difference(&table).map(|f| format!("{f} of the {side} has no row")));
     }
     found
@@ -51,7 +58,9 @@ fn lists(rows: &[Row], root: &Path) -> Vec<String> {
 /// The words of the `GROUPS` of a file.
 fn listed(root: &Path, file: &str, open: &str, ending: &str) -> BTreeSet<String> {
     let text = read_to_string(root.join(file)).unwrap();
-    let list = text.split_once("const GROUPS").and_then(|(_, rest)| rest.split_once(open)?.1.split_once(']'));
+    let list = text
+        .split_once("const GROUPS")
+        .and_then(|(_, rest)| rest.split_once(open)?.1.split_once(']'));
     let words = list.unwrap().0.split(',').map(str::trim).filter(|word| !word.is_empty());
     words.map(|word| word.strip_suffix(ending).unwrap().to_owned()).collect()
 }
@@ -64,13 +73,15 @@ fn handlers(row: &Row, root: &Path) -> Vec<String> {
         let Ok(text) = read_to_string(root.join(&name)) else {
             return Some(format!("{}: there is no {name}", row.path));
         };
-        let speaks = text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == field);
+        let speaks =
+            text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == field);
         (!speaks).then(|| format!("{}: {name} never says {field}", row.path))
     };
     ["merge", "spec"].into_iter().filter_map(check).collect()
 }
 
-/// The cases give what they expect, change only what their rows allow, and use each value of the field: without it they fail.
+/// The cases give what they expect, change only what their rows allow, and use each value of the
+/// field: without it they fail.
 fn used(row: &Row, rows: &[Row], root: &Path) -> Vec<String> {
     let mut unused: Vec<String> = leaves::<ContainerAdjustment>(row.path);
     let mut found = Vec::new();
@@ -82,13 +93,16 @@ fn used(row: &Row, rows: &[Row], root: &Path) -> Vec<String> {
         }
         let case = read_json(&path);
         let adjust = protojson(&message::<ContainerAdjustment>(&case["adjust"]));
-        found.extend(wrong(&case, &adjust, rows).into_iter().map(|wrong| format!("{name}: {wrong}")));
+        found.extend(
+            wrong(&case, &adjust, rows).into_iter().map(|wrong| format!("{name}: {wrong}")),
+        );
         let right = run(&case, &adjust).map(|after| after.to_string());
         let needs = |leaf: &String| {
             let mut all = without(&adjust, leaf).into_iter();
             all.any(|less| run(&case, &less).map(|after| after.to_string()) != right)
         };
-        let used: Vec<String> = leaves::<ContainerAdjustment>(row.path).into_iter().filter(needs).collect();
+        let used: Vec<String> =
+            leaves::<ContainerAdjustment>(row.path).into_iter().filter(needs).collect();
         if used.is_empty() {
             found.push(format!("{}: case {name} does not use it", row.path));
         }
@@ -103,7 +117,8 @@ fn wrong(case: &Value, adjust: &Value, rows: &[Row]) -> Option<String> {
         Err(error) => return Some(format!("refused: {error}")),
         Ok(after) => after,
     };
-    let (expected, got) = (case["expect"].to_string(), after.to_string()); // the order of keys counts
+    // the order of keys counts
+    let (expected, got) = (case["expect"].to_string(), after.to_string());
     if got != expected {
         return Some(format!("expected {expected}, got {got}"));
     }

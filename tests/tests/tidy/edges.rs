@@ -1,4 +1,5 @@
-//! Crates use each other only as `src/ARCHITECTURE.md` says, and the small programs link nothing large.
+//! Crates use each other only as `src/ARCHITECTURE.md` says, and the small programs link nothing
+//! large.
 
 use crate::clean;
 use crate::source::{root, sources};
@@ -32,11 +33,16 @@ fn allowed(architecture: &str) -> Edges {
             let uses = cells.get(3)?.replace('`', "");
             Some((
                 name,
-                uses.split(',').map(|word| word.trim().to_owned()).filter(|w| !w.is_empty()).collect(),
+                uses.split(',')
+                    .map(|word| word.trim().to_owned())
+                    .filter(|w| !w.is_empty())
+                    .collect(),
             ))
         })
         .collect();
-    let full = |short: &str| if short.starts_with("nri") { short.to_owned() } else { format!("nri-{short}") };
+    let full = |short: &str| {
+        if short.starts_with("nri") { short.to_owned() } else { format!("nri-{short}") }
+    };
     let all: BTreeSet<String> = rows.iter().map(|(name, _)| (*name).to_owned()).collect();
     let mut found = Edges::new();
     for (name, uses) in rows {
@@ -77,7 +83,8 @@ fn unknown(allowed: &Edges, manifests: &[Table]) -> Vec<String> {
     let ours: BTreeSet<String> = manifests.iter().filter_map(name).collect();
     let mut found = Vec::new();
     for manifest in manifests {
-        let Some(name) = name(manifest).filter(|name| !FREE.iter().any(|(free, _)| free == name)) else {
+        let Some(name) = name(manifest).filter(|name| !FREE.iter().any(|(free, _)| free == name))
+        else {
             continue;
         };
         let Some(may) = allowed.get(&name) else {
@@ -92,7 +99,8 @@ fn unknown(allowed: &Edges, manifests: &[Table]) -> Vec<String> {
     found
 }
 
-/// What is linked and must not be. `Cargo.lock` counts dependencies of tests too, so that this is stricter than it need be.
+/// What is linked and must not be. `Cargo.lock` counts dependencies of tests too, so that this is
+/// stricter than it need be.
 fn linked(lock: &Table) -> Vec<String> {
     let mut edges = Edges::new();
     for package in lock.get("package").and_then(Value::as_array).into_iter().flatten() {
@@ -112,7 +120,9 @@ fn linked(lock: &Table) -> Vec<String> {
         if !edges.contains_key(*name) {
             found.push(format!("{name} is not there"));
         }
-        found.extend(never.iter().filter(|n| reached.contains(**n)).map(|n| format!("{name} links {n}")));
+        found.extend(
+            never.iter().filter(|n| reached.contains(**n)).map(|n| format!("{name} links {n}")),
+        );
     }
     found
 }
@@ -136,7 +146,8 @@ fn crates_use_each_other_as_the_architecture_says() {
             format!("[package]\nname = \"{name}\"\n{rest}").parse::<Table>().unwrap()
         };
         let rest = ["nri-p", "nrid", "nri-tests"].map(|name| manifest(name, ""));
-        let all: Vec<Table> = [manifest("nri-a", a), manifest("nri-b", b)].into_iter().chain(rest).collect();
+        let all: Vec<Table> =
+            [manifest("nri-a", a), manifest("nri-b", b)].into_iter().chain(rest).collect();
         assert_eq!(unknown(&known, &all), expected);
     };
     check("", "[dependencies]\nnri-a.workspace = true\nserde = \"1\"", &[]);
@@ -144,8 +155,11 @@ fn crates_use_each_other_as_the_architecture_says() {
     check("[dev-dependencies]\nother = { package = \"nri-b\" }", "", &["nri-a uses nri-b"]);
     check("[target.'cfg(unix)'.dependencies]\nnrid = {}", "", &["nri-a uses nrid"]);
     let tests = "[package]\nname = \"nri-c\"".parse::<Table>().unwrap();
-    let missing =
-        ["nri-c has no row", "nri-a has a row and is not there", "nri-b has a row and is not there"];
+    let missing = [
+        "nri-c has no row",
+        "nri-a has a row and is not there",
+        "nri-b has a row and is not there",
+    ];
     assert_eq!(unknown(&known, &[tests])[..3], missing);
 
     let manifests: Vec<Table> =
@@ -158,11 +172,14 @@ fn crates_use_each_other_as_the_architecture_says() {
 
 #[test]
 fn the_small_programs_link_nothing_large() {
-    let package =
-        |name: &str, uses: &str| format!("[[package]]\nname = \"{name}\"\ndependencies = [{uses}]\n");
+    let package = |name: &str, uses: &str| {
+        format!("[[package]]\nname = \"{name}\"\ndependencies = [{uses}]\n")
+    };
     let all = NEVER.iter().map(|(name, _)| package(name, "\"nri-control\"")).collect::<String>();
     let lock = |uses: &str| {
-        format!("{all}{}{}", package("nri-control", uses), package("a", "\"tokio 1.2.3\"")).parse().unwrap()
+        format!("{all}{}{}", package("nri-control", uses), package("a", "\"tokio 1.2.3\""))
+            .parse()
+            .unwrap()
     };
     assert_eq!(linked(&lock("\"libc\"")), [""; 0]);
     assert_eq!(

@@ -6,7 +6,10 @@ use toml::{Table, Value};
 
 /// Crates with a lint table of their own, and why.
 const OWN_LINTS: &[(&str, &str)] = &[
-    ("integration/Cargo.toml", "everything in it is a test, which fails by panicking and speaks to people"),
+    (
+        "integration/Cargo.toml",
+        "everything in it is a test, which fails by panicking and speaks to people",
+    ),
     ("tests/fuzz/Cargo.toml", "a workspace of its own, built with a C++ compiler"),
 ];
 
@@ -19,7 +22,8 @@ fn deviating(source: &Source) -> Vec<String> {
     let own = OWN_LINTS.iter().any(|(path, _)| *path == source.path);
     let mut found = Vec::new();
     if inherits(manifest.get("lints")) == own {
-        let what = if own { "needs no lints of its own" } else { "does not take the workspace's lints" };
+        let what =
+            if own { "needs no lints of its own" } else { "does not take the workspace's lints" };
         found.push(format!("{}: {what}", source.path));
     }
     let keys = ["version", "edition", "rust-version", "license", "publish"];

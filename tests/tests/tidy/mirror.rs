@@ -1,4 +1,5 @@
-//! File names of the merge and of the document mirror each other: a field has the same name in both.
+//! File names of the merge and of the document mirror each other: a field has the same name in
+//! both.
 
 use crate::clean;
 use crate::source::root;
@@ -38,11 +39,15 @@ fn unmirrored(
     spec_only: &[(&str, &str)],
 ) -> Vec<String> {
     let mut found = Vec::new();
-    for (side, here, there, only) in [("merge", merge, spec, merge_only), ("spec", spec, merge, spec_only)] {
+    for (side, here, there, only) in
+        [("merge", merge, spec, merge_only), ("spec", spec, merge, spec_only)]
+    {
         let listed: BTreeSet<String> = only.iter().map(|(name, _)| (*name).to_owned()).collect();
         let alone: BTreeSet<String> = here.difference(there).cloned().collect();
         found.extend(alone.difference(&listed).map(|name| format!("{name} is in {side} alone")));
-        found.extend(listed.difference(&alone).map(|name| format!("{name} is no exception of {side}")));
+        found.extend(
+            listed.difference(&alone).map(|name| format!("{name} is no exception of {side}")),
+        );
     }
     found
 }

@@ -1,6 +1,7 @@
 //! Paths that Rust code names, those of `use` trees in full.
 
-/// All paths of blanked code: `use a::{b, c::*};` gives `a::b` and `a::c::*`, and `d::e()` gives `d::e`.
+/// All paths of blanked code: `use a::{b, c::*};` gives `a::b` and `a::c::*`, and `d::e()` gives
+/// `d::e`.
 pub(crate) fn paths(code: &str) -> Vec<String> {
     let tokens = tokens(code);
     let mut found = Vec::new();
@@ -15,7 +16,9 @@ pub(crate) fn paths(code: &str) -> Vec<String> {
             }
             token if is_word(token) => {
                 let mut path = token.to_owned();
-                while tokens.get(i + 1) == Some(&"::") && tokens.get(i + 2).is_some_and(|t| is_word(t)) {
+                while tokens.get(i + 1) == Some(&"::")
+                    && tokens.get(i + 2).is_some_and(|t| is_word(t))
+                {
                     path = format!("{path}::{}", tokens[i + 2]);
                     i += 2;
                 }

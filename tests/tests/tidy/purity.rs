@@ -5,8 +5,14 @@ use crate::source::{Source, rust};
 use crate::{check, clean};
 
 /// All of these crates, tests inside them included.
-const PURE: &[&str] =
-    &["src/api/src", "src/merge/src", "src/spec/src", "src/config/src", "src/engine/src", "src/cgroup/src"];
+const PURE: &[&str] = &[
+    "src/api/src",
+    "src/merge/src",
+    "src/spec/src",
+    "src/config/src",
+    "src/engine/src",
+    "src/cgroup/src",
+];
 
 const IMPURE: &[&str] = &[
     "std::fs",
@@ -42,8 +48,9 @@ const ASKING: &[&str] = &[
 ];
 
 fn impure(source: &Source) -> Vec<String> {
-    let named =
-        paths(&source.code).into_iter().filter(|path| IMPURE.iter().any(|banned| meets(path, banned)));
+    let named = paths(&source.code)
+        .into_iter()
+        .filter(|path| IMPURE.iter().any(|banned| meets(path, banned)));
     let asking = ASKING.iter().filter(|method| source.code.contains(&format!(".{method}()")));
     let asking = asking.map(|method| format!("the method {method}"));
     named.chain(asking).map(|what| format!("{}: {what} in a pure crate", source.path)).collect()
@@ -61,7 +68,8 @@ fn meets(path: &str, banned: &str) -> bool {
 #[test]
 fn pure_crates_are_pure() {
     let check = |text, expected: &[&str]| {
-        let expected: Vec<String> = expected.iter().map(|e| format!("a.rs: {e} in a pure crate")).collect();
+        let expected: Vec<String> =
+            expected.iter().map(|e| format!("a.rs: {e} in a pure crate")).collect();
         check(impure, "a.rs", text, &expected.iter().map(String::as_str).collect::<Vec<_>>());
     };
     check("use std::fs;", &["std::fs"]);

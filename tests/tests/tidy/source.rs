@@ -9,7 +9,8 @@ pub(crate) struct Source {
     /// In the repository, with `/`.
     pub(crate) path: String,
     pub(crate) text: String,
-    /// The text with comments and the insides of strings blank; lines stay where they are. Only for Rust.
+    /// The text with comments and the insides of strings blank; lines stay where they are. Only for
+    /// Rust.
     pub(crate) code: String,
 }
 
@@ -21,7 +22,9 @@ impl Source {
 
     /// Whether it lies below one of these folders.
     pub(crate) fn below(&self, folders: &[&str]) -> bool {
-        folders.iter().any(|folder| self.path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/')))
+        folders
+            .iter()
+            .any(|folder| self.path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/')))
     }
 
     pub(crate) fn generated(&self) -> bool {
@@ -48,7 +51,9 @@ pub(crate) fn sources(endings: &[&str]) -> Vec<Source> {
                 walk(&entry.path(), &path, endings, found);
             } else if kind.is_file() && endings.iter().any(|ending| name.ends_with(ending)) {
                 // Others may be at work: a file that is gone by now is not there.
-                found.extend(read_to_string(entry.path()).ok().map(|text| Source::new(&path, &text)));
+                found.extend(
+                    read_to_string(entry.path()).ok().map(|text| Source::new(&path, &text)),
+                );
             }
         }
     }
@@ -74,7 +79,9 @@ fn code(text: &str) -> String {
     while i < chars.len() {
         let word_before = i > 0 && (at(i - 1).is_alphanumeric() || at(i - 1) == '_');
         let end = match at(i) {
-            '/' if at(i + 1) == '/' => (i..chars.len()).find(|&j| at(j) == '\n').unwrap_or(chars.len()),
+            '/' if at(i + 1) == '/' => {
+                (i..chars.len()).find(|&j| at(j) == '\n').unwrap_or(chars.len())
+            }
             '/' if at(i + 1) == '*' => end_of_comment(&chars, i),
             '"' => end_of_string(&chars, i),
             'r' if !word_before || (at(i - 1) == 'b' || at(i - 1) == 'c') => {
@@ -129,7 +136,8 @@ fn end_of_raw(chars: &[char], start: usize) -> Option<usize> {
         return None;
     }
     let closes = |i: &usize| {
-        chars[*i] == '"' && chars[i + 1..].iter().take(hashes).filter(|c| **c == '#').count() == hashes
+        chars[*i] == '"'
+            && chars[i + 1..].iter().take(hashes).filter(|c| **c == '#').count() == hashes
     };
     Some((open + 1..chars.len()).find(closes).map_or(chars.len(), |i| i + 1 + hashes))
 }

@@ -1,12 +1,15 @@
-//! What every file has or has not: documentation, a bearable length, reasons, marks of generated code, no loose ends.
+//! What every file has or has not: documentation, a bearable length, reasons, marks of generated
+//! code, no loose ends.
 
 use crate::source::{Source, root, rust, sources};
 use crate::{check, clean};
 
 /// Words of loose ends; put together here, so that this file is not one.
-const LOOSE: &[&str] = &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("X", "XX"), concat!("HA", "CK")];
+const LOOSE: &[&str] =
+    &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("X", "XX"), concat!("HA", "CK")];
 
-/// Hosts of image registries: no test and no manifest of ours fetches anything from one. Put together as above.
+/// Hosts of image registries: no test and no manifest of ours fetches anything from one. Put
+/// together as above.
 const REGISTRIES: &[&str] = &[
     concat!("docker.", "io/"),
     concat!("registry.", "k8s"),
@@ -15,12 +18,13 @@ const REGISTRIES: &[&str] = &[
     concat!("gcr.", "io"),
 ];
 
-const LONGEST: usize = 500;
+const LONGEST: usize = 600;
 
 fn undocumented(source: &Source) -> Vec<String> {
     let docs = source.text.lines().position(|line| line.starts_with("//!"));
     let before: String = source.code.lines().take(docs.unwrap_or(0)).map(str::trim).collect();
-    let first = docs.is_some() && (before.is_empty() || (before.starts_with("#![") && before.ends_with(']')));
+    let first = docs.is_some()
+        && (before.is_empty() || (before.starts_with("#![") && before.ends_with(']')));
     if first || source.generated() {
         vec![]
     } else {
@@ -33,7 +37,9 @@ fn loose(source: &Source) -> Vec<String> {
     for (number, line) in source.text.lines().enumerate() {
         let mut words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
         found.extend(
-            words.find(|word| LOOSE.contains(word)).map(|w| format!("{}:{}: {w}", source.path, number + 1)),
+            words
+                .find(|word| LOOSE.contains(word))
+                .map(|w| format!("{}:{}: {w}", source.path, number + 1)),
         );
     }
     found
@@ -52,7 +58,8 @@ fn ignored(source: &Source) -> Vec<String> {
     let mut found = Vec::new();
     for (number, line) in source.code.lines().enumerate() {
         let attribute = line.trim_start().starts_with("#[");
-        let mut after = line.match_indices("ignore").map(|(at, word)| line[at + word.len()..].trim_start());
+        let mut after =
+            line.match_indices("ignore").map(|(at, word)| line[at + word.len()..].trim_start());
         if attribute && after.any(|after| after.starts_with(']') || after.starts_with(')')) {
             found.push(format!("{}:{}: ignored without a reason", source.path, number + 1));
         }
@@ -70,11 +77,16 @@ fn long(source: &Source) -> Vec<String> {
 }
 
 fn unmarked(source: &Source) -> Vec<String> {
-    let marked =
-        source.text.lines().take(5).any(|line| line.starts_with("//") && line.contains("@generated"));
+    let marked = source
+        .text
+        .lines()
+        .take(5)
+        .any(|line| line.starts_with("//") && line.contains("@generated"));
     match (source.generated(), marked) {
         (true, false) => vec![format!("{}: generated, and does not say so", source.path)],
-        (false, true) => vec![format!("{}: generated, but not in a folder of that name", source.path)],
+        (false, true) => {
+            vec![format!("{}: generated, but not in a folder of that name", source.path)]
+        }
         _ => vec![],
     }
 }
@@ -90,7 +102,12 @@ fn every_module_says_what_it_is_for() {
     check(undocumented, "a.rs", "//! What.\n\nfn f() {}", &[]);
     check(undocumented, "a.rs", "// why\n#![no_main]\n\n//! What.\n", &[]);
     check(undocumented, "a.rs", "use b;\n", &["a.rs: does not begin with //!"]);
-    check(undocumented, "a.rs", "use b;\nmod c {\n//! What.\n}", &["a.rs: does not begin with //!"]);
+    check(
+        undocumented,
+        "a.rs",
+        "use b;\nmod c {\n//! What.\n}",
+        &["a.rs: does not begin with //!"],
+    );
     check(undocumented, "a.rs", "", &["a.rs: does not begin with //!"]);
     clean(rust().iter().flat_map(undocumented).collect());
 }
@@ -122,7 +139,8 @@ fn there_are_no_loose_ends() {
     check(loose, "a.sh", &format!("x\n# {}: later", LOOSE[0]), &[&format!("a.sh:2: {}", LOOSE[0])]);
     check(loose, "a.sh", "mktemp /tmp/XXXXXX # todo", &[]);
     let all = sources(&[
-        ".rs", ".toml", ".sh", ".md", ".proto", ".go", ".py", ".yaml", ".service", ".socket", "Makefile",
+        ".rs", ".toml", ".sh", ".md", ".proto", ".go", ".py", ".yaml", ".service", ".socket",
+        "Makefile",
     ]);
     clean(all.iter().filter(|source| !source.generated()).flat_map(loose).collect());
 }
@@ -147,8 +165,18 @@ fn files_can_be_read() {
 #[test]
 fn generated_code_says_so() {
     check(unmarked, "a/generated/b.rs", "// x\n// @generated\n", &[]);
-    check(unmarked, "a/generated/b.rs", "// x\n", &["a/generated/b.rs: generated, and does not say so"]);
-    check(unmarked, "a/b.rs", "// @generated\n", &["a/b.rs: generated, but not in a folder of that name"]);
+    check(
+        unmarked,
+        "a/generated/b.rs",
+        "// x\n",
+        &["a/generated/b.rs: generated, and does not say so"],
+    );
+    check(
+        unmarked,
+        "a/b.rs",
+        "// @generated\n",
+        &["a/b.rs: generated, but not in a folder of that name"],
+    );
     clean(rust().iter().flat_map(unmarked).collect());
 }
 

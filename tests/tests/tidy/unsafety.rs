@@ -4,7 +4,8 @@ use crate::source::{Source, rust};
 use crate::{check, clean};
 
 /// Modules that may, each of a program.
-const MAY: &[&str] = &["shim/src/sys.rs", "src/service/src/host/sys.rs", "tests/src/bin/fake_runtime.rs"];
+const MAY: &[&str] =
+    &["shim/src/sys.rs", "src/service/src/host/sys.rs", "tests/src/bin/fake_runtime.rs"];
 
 fn unreasoned(source: &Source) -> Vec<String> {
     let text: Vec<&str> = source.text.lines().collect();
@@ -20,11 +21,13 @@ fn unreasoned(source: &Source) -> Vec<String> {
             if !MAY.contains(&source.path.as_str()) {
                 found.push(format!("{here}: unsafe code outside of the listed modules"));
             }
-            // An attribute asserts a name of a symbol; what there is to say is said once for the module.
+            // An attribute asserts a name of a symbol; what there is to say is said once for the
+            // module.
             let attribute = after.trim_start().starts_with('(');
             let wanted = if after.trim_start().starts_with("fn") { "# Safety" } else { "SAFETY: " };
             let above = text[..number].iter().rev().map(|above| above.trim());
-            let mut above = above.take_while(|above| above.starts_with("//") || above.starts_with("#["));
+            let mut above =
+                above.take_while(|above| above.starts_with("//") || above.starts_with("#["));
             if !attribute && !above.any(|above| above.contains(wanted)) {
                 found.push(format!("{here}: no {wanted}"));
             }
@@ -57,7 +60,8 @@ fn unsafe_code_is_listed_and_reasoned() {
     );
 
     for module in MAY {
-        let uses = |source: &Source| source.path == *module && source.code.contains("allow(unsafe_code");
+        let uses =
+            |source: &Source| source.path == *module && source.code.contains("allow(unsafe_code");
         assert!(rust().iter().any(uses), "{module} needs not be listed");
     }
     clean(rust().iter().flat_map(unreasoned).collect());

@@ -71,7 +71,9 @@ fn other_verbs() {
 fn the_bundle_is_the_working_directory_if_not_named() {
     let lab = Lab::new();
     let server = Server::proceeding(&lab);
-    assert!(lab.command(&["create", "id"]).current_dir(lab.path("bundle")).status().unwrap().success());
+    assert!(
+        lab.command(&["create", "id"]).current_dir(lab.path("bundle")).status().unwrap().success()
+    );
     let (Request::Begin(begin), _) = server.heard().remove(0) else { panic!("no begin") };
     assert_eq!(begin.bundle.unwrap().as_path(), lab.path("bundle").canonicalize().unwrap());
 }
@@ -94,7 +96,11 @@ fn another_document() {
 #[test]
 fn the_hook_beside_the_wrapper_is_told() {
     let lab = Lab::new();
-    std::fs::hard_link(nri_tests::fake_runtime::program("nri-oci-hook"), lab.beside("nri-oci-hook")).unwrap();
+    std::fs::hard_link(
+        nri_tests::fake_runtime::program("nri-oci-hook"),
+        lab.beside("nri-oci-hook"),
+    )
+    .unwrap();
     let (begin, _) = begin(&lab, &["run", "-b", "bundle", "id"]);
     assert_eq!(begin.hook, Some(OsText::from(&lab.beside("nri-oci-hook"))));
 }
@@ -105,7 +111,15 @@ fn bytes_that_are_no_text_arrive() {
     let server = Server::proceeding(&lab);
     let odd = OsStr::from_bytes(b"--console-socket=\xff");
     let mut command = lab.command(&["create", "-b", "bundle"]);
-    assert!(command.arg(odd).arg("id").env("ODD", OsStr::from_bytes(b"\xfe")).status().unwrap().success());
+    assert!(
+        command
+            .arg(odd)
+            .arg("id")
+            .env("ODD", OsStr::from_bytes(b"\xfe"))
+            .status()
+            .unwrap()
+            .success()
+    );
     let (Request::Begin(begin), _) = server.heard().remove(0) else { panic!("no begin") };
     assert_eq!(begin.arguments[2], OsText::from(odd));
     assert!(begin.environment.contains(&OsText::from(OsStr::from_bytes(b"ODD=\xfe"))));
@@ -175,12 +189,15 @@ fn stdin_is_substituted_even_if_it_was_closed() {
     let lab = Lab::new();
     lab.fake.script(&always(json!({"stdin": true}))).unwrap();
     let _server = Server::start(&lab, |request| match request {
-        Request::Begin(_) => Reply::Proceed(Substitute { arguments: None, stdin: Some("{}".to_owned()) }),
+        Request::Begin(_) => {
+            Reply::Proceed(Substitute { arguments: None, stdin: Some("{}".to_owned()) })
+        }
         _ => Reply::Done,
     });
     for verb in ["update", "run"] {
         lab.fake.forget();
-        let output = lab.through_shell(&lab.wrapper(), "exec 0<&-", &[verb, "id"]).output().unwrap();
+        let output =
+            lab.through_shell(&lab.wrapper(), "exec 0<&-", &[verb, "id"]).output().unwrap();
         assert!(output.status.success(), "{}", stderr(&output));
         assert_eq!(lab.fake.calls()[0]["stdin"], "{}");
     }
@@ -193,7 +210,9 @@ fn a_verb_that_nrid_fails_afterwards() {
         Request::Begin(_) => Reply::Proceed(Substitute::default()),
         _ => Reply::Refused { message: "plugin 10-a: no".to_owned() },
     };
-    for (verb, exit, code, said) in [("start", 0, 1, true), ("start", 5, 5, false), ("delete", 0, 0, false)] {
+    for (verb, exit, code, said) in
+        [("start", 0, 1, true), ("start", 5, 5, false), ("delete", 0, 0, false)]
+    {
         let _server = Server::start(&lab, script);
         lab.fake.script(&always(json!({"exit": exit}))).unwrap();
         let output = lab.run(&[verb, "id"]);

@@ -1,4 +1,5 @@
-//! `exec`: the process document that the real runtime gets, and that nothing else becomes different.
+//! `exec`: the process document that the real runtime gets, and that nothing else becomes
+//! different.
 
 use crate::lab::{Lab, always, argv, stderr};
 use nri_config::BYPASS_ENV;
@@ -11,11 +12,13 @@ use std::{
     process::Output,
 };
 
-/// As an engine writes it; numbers and the order of members are such that they show whether they are kept.
+/// As an engine writes it; numbers and the order of members are such that they show whether they
+/// are kept.
 const GIVEN: &str = r#"{"terminal":false,"user":{"uid":1.50,"gid":98765432109876543210},"args":["sh"],"env":["PATH=/bin","A=1","X=exec"],"cwd":"/","rlimits":[{"type":"RLIMIT_NOFILE","hard":10,"soft":10}]}"#;
 const EXPECTED: &str = r#"{"terminal":false,"user":{"uid":1.50,"gid":98765432109876543210},"args":["sh"],"env":["PATH=/bin","A=one","X=exec","NEW=n"],"cwd":"/","rlimits":[{"type":"RLIMIT_NOFILE","hard":99,"soft":9}]}"#;
 
-/// A, X and NEW, of which the document above has A as the engine has it and X as a value of its own.
+/// A, X and NEW, of which the document above has A as the engine has it and X as a value of its
+/// own.
 fn changes() -> ExecChanges {
     let variable = |name: &str, engine: Option<&str>, value: &str| ExecVariable {
         name: name.into(),
@@ -23,7 +26,11 @@ fn changes() -> ExecChanges {
         value: Some(value.into()),
     };
     ExecChanges {
-        env: vec![variable("A", Some("1"), "one"), variable("X", Some("0"), "x"), variable("NEW", None, "n")],
+        env: vec![
+            variable("A", Some("1"), "one"),
+            variable("X", Some("0"), "x"),
+            variable("NEW", None, "n"),
+        ],
         rlimits: vec![ExecRlimit {
             engine: Some(json!({"type": "RLIMIT_NOFILE", "soft": 10, "hard": 10})),
             value: json!({"type": "RLIMIT_NOFILE", "hard": 99, "soft": 9}),
@@ -44,8 +51,10 @@ fn lab() -> Lab {
 /// Writes the marker of `id`, as nrid does.
 fn mark(lab: &Lab, id: &str, root: &Path) {
     let root = fs::canonicalize(root).unwrap_or(root.to_owned());
-    let marker = ExecMarker { containers: vec![ExecContainer { root: (&root).into(), changes: changes() }] };
-    fs::write(ExecMarker::path(&lab.path("state"), id), serde_json::to_vec(&marker).unwrap()).unwrap();
+    let marker =
+        ExecMarker { containers: vec![ExecContainer { root: (&root).into(), changes: changes() }] };
+    fs::write(ExecMarker::path(&lab.path("state"), id), serde_json::to_vec(&marker).unwrap())
+        .unwrap();
 }
 
 fn call(lab: &Lab, output: &Output) -> Value {
@@ -66,8 +75,10 @@ fn check_untouched(lab: &Lab, arguments: &[&str]) -> String {
 
 /// Numbers of the descriptors that the real runtime has and the caller has not.
 fn added(lab: &Lab, call: &Value) -> Vec<String> {
-    let numbers = |call: &Value| call["own"]["fds"].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-    let before = numbers(&self::call(lab, &lab.command_of(&lab.fake.path, &["state"]).output().unwrap()));
+    let numbers =
+        |call: &Value| call["own"]["fds"].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
+    let before =
+        numbers(&self::call(lab, &lab.command_of(&lab.fake.path, &["state"]).output().unwrap()));
     numbers(call).into_iter().filter(|n| !before.contains(n)).collect()
 }
 
@@ -78,17 +89,30 @@ fn the_document_is_adapted_and_all_else_is_as_typed() {
     for (arguments, option) in [
         (&["--root", "root", "exec", "--process", "p", "id"][..], ""),
         (
-            &["--root=root", "--debug", "exec", "--detach", "--pid-file", "id", "--process=p", "id"],
+            &[
+                "--root=root",
+                "--debug",
+                "exec",
+                "--detach",
+                "--pid-file",
+                "id",
+                "--process=p",
+                "id",
+            ],
             "--process=",
         ),
         (&["--root=./root/", "exec", "-p", "p", "-e", "A=b", "--cap", "c", "id"], ""),
         (&["--root=bundle/../root", "exec", "-p=p", "--", "id"], "-p="),
-        (&["--root", "root", "exec", "--process", "p", "id", "--process", "p", "-p=p", "", "id"], ""),
+        (
+            &["--root", "root", "exec", "--process", "p", "id", "--process", "p", "-p=p", "", "id"],
+            "",
+        ),
     ] {
         let output = lab.run(arguments);
         let call = call(&lab, &output);
         let got = argv(&call);
-        let changed: Vec<_> = (0..arguments.len()).filter(|i| got[i + 1] != arguments[*i]).collect();
+        let changed: Vec<_> =
+            (0..arguments.len()).filter(|i| got[i + 1] != arguments[*i]).collect();
         assert_eq!((got.len(), changed.len()), (arguments.len() + 1, 1), "{got:?}");
         let number = got[changed[0] + 1].strip_prefix(&format!("{option}/proc/self/fd/")).unwrap();
         assert!(arguments[changed[0]].ends_with('p'), "{got:?}");
@@ -96,7 +120,11 @@ fn the_document_is_adapted_and_all_else_is_as_typed() {
         assert_eq!(call["process_document"], EXPECTED, "{arguments:?}");
         assert_eq!(stderr(&output), "");
     }
-    assert_eq!(fs::read_to_string(lab.path("p")).unwrap(), GIVEN, "the caller's file is not touched");
+    assert_eq!(
+        fs::read_to_string(lab.path("p")).unwrap(),
+        GIVEN,
+        "the caller's file is not touched"
+    );
 }
 
 #[test]
@@ -104,8 +132,10 @@ fn descriptors_that_are_passed_on_are_not_ours() {
     let lab = lab();
     mark(&lab, "id", &lab.path("root"));
     for (listen, preserve, least) in [("", "4", 7), ("2", "4", 9), ("2", "0", 5)] {
-        let arguments = ["--root", "root", "exec", "--preserve-fds", preserve, "--process", "p", "id"];
-        let mut command = lab.through_shell(&lab.wrapper(), "exec 3</dev/null 4</dev/null", &arguments);
+        let arguments =
+            ["--root", "root", "exec", "--preserve-fds", preserve, "--process", "p", "id"];
+        let mut command =
+            lab.through_shell(&lab.wrapper(), "exec 3</dev/null 4</dev/null", &arguments);
         command.env("LISTEN_FDS", listen);
         let call = call(&lab, &command.output().unwrap());
         let number = argv(&call)[7].strip_prefix("/proc/self/fd/").unwrap().to_owned();
@@ -113,7 +143,10 @@ fn descriptors_that_are_passed_on_are_not_ours() {
         assert_eq!(added(&lab, &call), ["3", "4", &number]);
         assert_eq!(call["process_document"], EXPECTED);
     }
-    let said = check_untouched(&lab, &["--root=root", "exec", "--preserve-fds=no", "--process", "p", "id"]);
+    let said = check_untouched(
+        &lab,
+        &["--root=root", "exec", "--preserve-fds=no", "--process", "p", "id"],
+    );
     assert!(said.contains("--preserve-fds"), "{said}");
 }
 
@@ -134,8 +167,11 @@ fn roots() {
         Some("/x".into()),
     );
     mark(&lab, "id", &nri_config::runtime_root("runc", &owner, Some(Path::new("/x"))));
-    let output =
-        lab.command(&["exec", "--process", "p", "id"]).env("XDG_RUNTIME_DIR", "/x").output().unwrap();
+    let output = lab
+        .command(&["exec", "--process", "p", "id"])
+        .env("XDG_RUNTIME_DIR", "/x")
+        .output()
+        .unwrap();
     assert_eq!(call(&lab, &output)["process_document"], EXPECTED);
 }
 
@@ -164,8 +200,11 @@ fn nothing_to_do() {
     lab.fake.script(&always(json!({}))).unwrap();
     assert_eq!(check_untouched(&lab, &["--root=root", "exec", "--process", "missing", "id"]), "");
     assert_eq!(check_untouched(&lab, &["--root=root", "exec", "--process", "p", "../id"]), "");
-    fs::write(lab.path("p"), r#"{"env":["A=2","X=1","NEW=3"],"rlimits":[{"type":"RLIMIT_NOFILE"}]}"#)
-        .unwrap();
+    fs::write(
+        lab.path("p"),
+        r#"{"env":["A=2","X=1","NEW=3"],"rlimits":[{"type":"RLIMIT_NOFILE"}]}"#,
+    )
+    .unwrap();
     assert_eq!(check_untouched(&lab, &exec), "", "all of it was given to the exec");
 }
 
@@ -205,9 +244,12 @@ fn what_goes_wrong_is_a_warning() {
     mode(0o777);
     check("not of this user alone");
     mode(0o700);
-    for (document, because) in
-        [("{\"env\":", "EOF"), ("[]", "process"), ("{\"env\":[1]}", "env"), ("{\"rlimits\":{}}", "rlimits")]
-    {
+    for (document, because) in [
+        ("{\"env\":", "EOF"),
+        ("[]", "process"),
+        ("{\"env\":[1]}", "env"),
+        ("{\"rlimits\":{}}", "rlimits"),
+    ] {
         fs::write(lab.path("p"), document).unwrap();
         check(because);
     }

@@ -9,8 +9,9 @@ use std::{fs, time::Instant};
 fn a_container_has_a_process_until_it_is_ended() {
     let lab = Lab::new();
     lab.fake.script(&json!({"create": {"process": true}, "kill": {"end_process": true}})).unwrap();
-    let run =
-        |arguments: &[&str]| assert!(lab.command_of(&lab.fake.path, arguments).status().unwrap().success());
+    let run = |arguments: &[&str]| {
+        assert!(lab.command_of(&lab.fake.path, arguments).status().unwrap().success())
+    };
     run(&["create", "--pid-file", "pid", "id"]);
     let pid = fs::read_to_string(lab.path("pid")).unwrap();
     let is_alive = || {

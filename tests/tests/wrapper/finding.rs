@@ -12,7 +12,12 @@ fn check(command: &mut Command, runtimes: &[&FakeRuntime], expected: &FakeRuntim
     assert!(output.status.success(), "{}", stderr(&output));
     for runtime in runtimes {
         let calls = runtime.calls();
-        assert_eq!(calls.len(), usize::from(runtime.path == expected.path), "{}", runtime.path.display());
+        assert_eq!(
+            calls.len(),
+            usize::from(runtime.path == expected.path),
+            "{}",
+            runtime.path.display()
+        );
         runtime.forget();
         if let Some(call) = calls.first() {
             assert_eq!(argv(call)[0], runtime.path.display().to_string());
@@ -29,7 +34,11 @@ fn order_of_places() {
     let all = [runc, crun, other];
     let state = ["state", "id"];
     check(&mut lab.command(&state), &all, runc);
-    check(lab.command(&["--nri-runtime", "crun", "state", "id"]).env(RUNTIME_ENV, &other.path), &all, crun);
+    check(
+        lab.command(&["--nri-runtime", "crun", "state", "id"]).env(RUNTIME_ENV, &other.path),
+        &all,
+        crun,
+    );
     check(&mut lab.command(&["--nri-runtime=other/my-runtime", "state", "id"]), &all, other);
     check(lab.command(&state).env(RUNTIME_ENV, &other.path), &all, other);
     symlink(lab.wrapper(), lab.path("nri-crun")).unwrap();
@@ -39,7 +48,10 @@ fn order_of_places() {
     symlink(lab.wrapper(), lab.path("first/crun")).unwrap();
     let path = format!("{}:{}", lab.text("first"), lab.text("bin"));
     check(lab.command_of(&lab.path("first/crun"), &state).env("PATH", &path), &all, crun);
-    lab.configure(&format!("[runtime]\npath = {:?}\n[runtime.names.special]\npath = 'crun'", other.path));
+    lab.configure(&format!(
+        "[runtime]\npath = {:?}\n[runtime.names.special]\npath = 'crun'",
+        other.path
+    ));
     check(&mut lab.command(&state), &all, other);
     symlink(lab.wrapper(), lab.path("special")).unwrap();
     check(&mut lab.command_of(&lab.path("special"), &state), &all, crun);
@@ -47,7 +59,8 @@ fn order_of_places() {
     check(&mut lab.command(&state), &all, crun);
 }
 
-/// What is there has to be killed and deleted by the runtime that made it, whatever is wrong with the file.
+/// What is there has to be killed and deleted by the runtime that made it, whatever is wrong with
+/// the file.
 #[test]
 fn a_broken_configuration_still_says_which() {
     let lab = Lab::new();
@@ -77,7 +90,8 @@ fn never_ourselves() {
         assert_eq!(output.status.code(), Some(1));
         let said = stderr(&output);
         assert!(
-            said.contains("nri-container-runtime itself") && said.contains(&*ourselves.to_string_lossy()),
+            said.contains("nri-container-runtime itself")
+                && said.contains(&*ourselves.to_string_lossy()),
             "{said}"
         );
     }
@@ -102,7 +116,10 @@ fn not_found_says_where_it_was_looked_for() {
     ] {
         let value = if name.starts_with("no") { name.to_owned() } else { lab.text(name) };
         let said = stderr(&lab.run(&["--nri-runtime", &value, "state", "id"]));
-        assert!(said.contains(&value) && said.contains("--nri-runtime") && said.contains(why), "{said}");
+        assert!(
+            said.contains(&value) && said.contains("--nri-runtime") && said.contains(why),
+            "{said}"
+        );
     }
 }
 
@@ -154,7 +171,10 @@ fn ids() {
             let output = lab.run(&[verb, "--", id]);
             assert_eq!(output.status.code(), Some(1), "{verb} {id:?}");
             let said = stderr(&output);
-            assert!(said.contains(&format!("container id {id:?}")) && said.lines().count() == 1, "{said}");
+            assert!(
+                said.contains(&format!("container id {id:?}")) && said.lines().count() == 1,
+                "{said}"
+            );
         }
     }
     assert_eq!(server.heard(), []);

@@ -40,8 +40,11 @@ fn nrid_is_told() {
         let server = Server::start(&lab, |_| Reply::Done);
         let output = hook(&lab, name, STATE.as_bytes(), |_| {});
         assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
-        let expected =
-            Request::Hook(Box::new(Hook { kind, record: "key".to_owned(), state: STATE.to_owned() }));
+        let expected = Request::Hook(Box::new(Hook {
+            kind,
+            record: "key".to_owned(),
+            state: STATE.to_owned(),
+        }));
         assert_eq!(server.heard(), [(expected, 0)]);
     }
 }
@@ -51,7 +54,11 @@ fn check_trouble(lab: &Lab, input: &[u8], parts: &[&str]) {
     for (name, kind) in KINDS {
         let output = hook(lab, name, input, |_| {});
         let said = stderr(&output);
-        assert_eq!(output.status.code(), Some(i32::from(kind == HookKind::CreateRuntime)), "{name}: {said}");
+        assert_eq!(
+            output.status.code(),
+            Some(i32::from(kind == HookKind::CreateRuntime)),
+            "{name}: {said}"
+        );
         assert_eq!(said.lines().count(), 1, "{said}");
         for part in parts {
             assert!(said.contains(part), "{name}: {part:?} in {said}");

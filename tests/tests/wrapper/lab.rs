@@ -1,4 +1,5 @@
-//! A place to call the wrapper in: own directories, own configuration, a fake runtime, an `nrid` by script.
+//! A place to call the wrapper in: own directories, own configuration, a fake runtime, an `nrid` by
+//! script.
 
 use nri_control::{CONTROL_SOCKET, Finished, PROTOCOL, Reply, Request, Substitute, Versioned};
 use nri_tests::fake_runtime::{FakeRuntime, program};
@@ -15,7 +16,8 @@ use tempfile::TempDir;
 /// Directories are removed with it.
 pub(crate) struct Lab {
     pub(crate) dir: TempDir,
-    /// Where the wrapper is, alone: on the file system of the target directory, since it is a hard link.
+    /// Where the wrapper is, alone: on the file system of the target directory, since it is a hard
+    /// link.
     programs: TempDir,
     pub(crate) fake: FakeRuntime,
 }
@@ -24,9 +26,13 @@ impl Lab {
     pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let programs = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        // A link and not a copy: a file that was open for writing when another thread forked could not be executed.
-        fs::hard_link(program("nri-container-runtime"), programs.path().join("nri-container-runtime"))
-            .unwrap();
+        // A link and not a copy: a file that was open for writing when another thread forked could
+        // not be executed.
+        fs::hard_link(
+            program("nri-container-runtime"),
+            programs.path().join("nri-container-runtime"),
+        )
+        .unwrap();
         let fake = FakeRuntime::install(&dir.path().join("bin"), "runc").unwrap();
         for name in ["bundle", "state"] {
             fs::create_dir(dir.path().join(name)).unwrap();
@@ -59,7 +65,11 @@ impl Lab {
 
     /// Writes the configuration: the state directory, then `more`.
     pub(crate) fn configure(&self, more: &str) {
-        fs::write(self.path("config.toml"), format!("state_dir = {:?}\n{more}", self.text("state"))).unwrap();
+        fs::write(
+            self.path("config.toml"),
+            format!("state_dir = {:?}\n{more}", self.text("state")),
+        )
+        .unwrap();
     }
 
     /// `program` with `arguments` in an environment that leads to this lab.
@@ -88,10 +98,18 @@ impl Lab {
         assert_eq!(self.fake.calls(), Vec::<Value>::new());
     }
 
-    /// A shell command that makes something of the process before it becomes `program`, such as `umask 027` or `exec 5<file`.
-    pub(crate) fn through_shell(&self, program: &Path, preparation: &str, arguments: &[&str]) -> Command {
-        let mut shell =
-            self.command_of(Path::new("/bin/sh"), &["-c", &format!("{preparation}\nexec \"$@\""), "sh"]);
+    /// A shell command that makes something of the process before it becomes `program`, such as
+    /// `umask 027` or `exec 5<file`.
+    pub(crate) fn through_shell(
+        &self,
+        program: &Path,
+        preparation: &str,
+        arguments: &[&str],
+    ) -> Command {
+        let mut shell = self.command_of(
+            Path::new("/bin/sh"),
+            &["-c", &format!("{preparation}\nexec \"$@\""), "sh"],
+        );
         shell.arg(program).args(arguments);
         shell
     }
@@ -139,7 +157,8 @@ impl Server {
         let listener = UnixListener::bind(&socket).unwrap();
         let heard = Arc::new(Mutex::new(Vec::new()));
         let (noting, script) = (Arc::clone(&heard), Arc::new(script));
-        // It ends when its socket is removed and connected to no more; a test process does not live long.
+        // It ends when its socket is removed and connected to no more; a test process does not live
+        // long.
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let (noting, script) = (Arc::clone(&noting), Arc::clone(&script));
@@ -168,7 +187,9 @@ impl Server {
 
     /// What followed the begin, if it did.
     pub(crate) fn finished(&self) -> Option<Finished> {
-        self.heard().into_iter().find_map(|(r, _)| if let Request::Finished(f) = r { Some(f) } else { None })
+        self.heard()
+            .into_iter()
+            .find_map(|(r, _)| if let Request::Finished(f) = r { Some(f) } else { None })
     }
 }
 

@@ -20,7 +20,9 @@ fn refuse(lab: &Lab, globals: &[&str]) -> String {
 #[test]
 fn json_lines_are_appended() {
     let lab = Lab::new();
-    for globals in [&["--log", "log", "--log-format", "json"][..], &["--log=log", "--log-format=json"]] {
+    for globals in
+        [&["--log", "log", "--log-format", "json"][..], &["--log=log", "--log-format=json"]]
+    {
         fs::write(lab.path("log"), "{\"level\":\"info\",\"msg\":\"before\"}\n").unwrap();
         refuse(&lab, globals);
         // As containerd reads it: a stream of JSON values.
@@ -39,7 +41,8 @@ fn json_lines_are_appended() {
 #[test]
 fn text_lines() {
     let lab = Lab::new();
-    for globals in [&["--log", "log"][..], &["--log", "log", "--log-format", "text"], &["--log", "file:log"]]
+    for globals in
+        [&["--log", "log"][..], &["--log", "log", "--log-format", "text"], &["--log", "file:log"]]
     {
         refuse(&lab, globals);
         let text = fs::read_to_string(lab.path("log")).unwrap();

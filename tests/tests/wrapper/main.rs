@@ -1,7 +1,8 @@
-//! The wrapper and the hook, from the outside: the real programs, a fake runtime that writes down how it was called, and a control
-//! server that plays `nrid` by a script.
+//! The wrapper and the hook, from the outside: the real programs, a fake runtime that writes down
+//! how it was called, and a control server that plays `nrid` by a script.
 //!
-//! The main idea is an oracle: the fake runtime is called once directly and once through the wrapper, and must notice no difference.
+//! The main idea is an oracle: the fake runtime is called once directly and once through the
+//! wrapper, and must notice no difference.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)] // all of it is tests
 

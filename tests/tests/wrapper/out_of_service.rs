@@ -56,7 +56,8 @@ fn by_configuration() {
 fn by_file() {
     let lab = Lab::new();
     let server = Server::refusing(&lab, "it was asked");
-    // The file's place is fixed: a mount namespace of its own keeps it from everybody else. The programs in /bin may be links into /usr.
+    // The file's place is fixed: a mount namespace of its own keeps it from everybody else. The
+    // programs in /bin may be links into /usr.
     let name = Path::new(BYPASS_FILE).strip_prefix("/etc").unwrap();
     let file = lab.path("etc").join(name);
     fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -109,7 +110,8 @@ fn a_configuration_that_others_could_change_stops_only_what_needs_it() {
     let lab = Lab::new();
     let server = Server::proceeding(&lab);
     let config = lab.path("config.toml");
-    let mode = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    let mode =
+        |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     let check = |why: &str| {
         for verb in ["state", "kill", "exec", "pause", "update", "delete"] {
             check_exec(&lab, &server, lab.command(&[verb, "id"]));
@@ -119,7 +121,10 @@ fn a_configuration_that_others_could_change_stops_only_what_needs_it() {
             let output = lab.run(&[verb, "id"]);
             assert_eq!(output.status.code(), Some(1), "{verb}");
             let said = stderr(&output);
-            assert!(said.contains(&format!("{} is not relied upon: {why}", config.display())), "{said}");
+            assert!(
+                said.contains(&format!("{} is not relied upon: {why}", config.display())),
+                "{said}"
+            );
             assert_eq!(said.lines().count(), 1, "{said}");
         }
         lab.check_not_called();

@@ -54,9 +54,14 @@ fn a_signal_to_the_wrapper_alone_reaches_the_child() {
     let lab = Lab::new();
     let server = Server::proceeding(&lab);
     let mut wrapper = held(&lab, create);
-    for signal in
-        [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGUSR1, Signal::SIGQUIT, Signal::SIGCONT]
-    {
+    for signal in [
+        Signal::SIGTERM,
+        Signal::SIGINT,
+        Signal::SIGHUP,
+        Signal::SIGUSR1,
+        Signal::SIGQUIT,
+        Signal::SIGCONT,
+    ] {
         wrapper.signal(signal);
         let notes = lab.fake.wait(signal.as_str(), |notes| !noted(notes, signal).is_empty());
         assert_eq!(noted(&notes, signal)[0]["sender"], wrapper.pid(), "{signal}");
@@ -75,12 +80,16 @@ fn ctrl_c_reaches_the_child_once() {
     let mut wrapper = held(&lab, |lab| {
         let mut setsid = lab.command_of(Path::new("/usr/bin/setsid"), &["--ctty"]);
         setsid.arg(lab.wrapper()).args(["create", "--bundle", "bundle", "id"]);
-        setsid.stdin(terminal.try_clone().unwrap()).stdout(terminal.try_clone().unwrap()).stderr(terminal);
+        setsid
+            .stdin(terminal.try_clone().unwrap())
+            .stdout(terminal.try_clone().unwrap())
+            .stderr(terminal);
         setsid
     });
     let mut master = fs::File::from(master);
     for (key, signal) in [(b"\x03", Signal::SIGINT), (b"\x1c", Signal::SIGQUIT)] {
-        // The wrapper is held up until the child has noted the key, as two pending signals of a kind would become one.
+        // The wrapper is held up until the child has noted the key, as two pending signals of a
+        // kind would become one.
         wrapper.signal(Signal::SIGSTOP);
         wait_until("the wrapper is stopped", || state(wrapper.pid().into()) == Some('T'));
         master.write_all(key).unwrap();
@@ -91,7 +100,8 @@ fn ctrl_c_reaches_the_child_once() {
     wrapper.signal(Signal::SIGUSR2);
     let notes = lab.fake.wait("the marker", |notes| !noted(notes, Signal::SIGUSR2).is_empty());
     for signal in [Signal::SIGINT, Signal::SIGQUIT] {
-        let came: Vec<_> = noted(&notes, signal).iter().map(|n| n["code"].as_i64().unwrap()).collect();
+        let came: Vec<_> =
+            noted(&notes, signal).iter().map(|n| n["code"].as_i64().unwrap()).collect();
         assert_eq!(came, [SI_KERNEL], "{signal}");
     }
     fs::write(lab.path("go"), "").unwrap();
@@ -104,7 +114,8 @@ fn terminal() -> (OwnedFd, fs::File) {
     grantpt(&master).unwrap();
     unlockpt(&master).unwrap();
     let name = ptsname(&master, Vec::new()).unwrap();
-    let terminal = fs::OpenOptions::new().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+    let terminal =
+        fs::OpenOptions::new().read(true).write(true).open(name.to_str().unwrap()).unwrap();
     (master, terminal)
 }
 

@@ -1,4 +1,5 @@
-//! The real runtime notices no difference: called directly or through the wrapper, as `execve` or as a child.
+//! The real runtime notices no difference: called directly or through the wrapper, as `execve` or
+//! as a child.
 
 use crate::lab::{Lab, Server, always, argv, stderr};
 use nri_control::Exit;
@@ -10,10 +11,12 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-/// One verb that is exec'ed without asking, one that is after asking, and those that run as a child.
+/// One verb that is exec'ed without asking, one that is after asking, and those that run as a
+/// child.
 const VERBS: [&str; 6] = ["state", "run", "create", "start", "update", "delete"];
 
-/// Calls the fake runtime directly and through the wrapper, each made by `make`, and returns both results.
+/// Calls the fake runtime directly and through the wrapper, each made by `make`, and returns both
+/// results.
 fn both(lab: &Lab, make: impl Fn(&std::path::Path) -> Command) -> [(Output, Value); 2] {
     [lab.fake.path.clone(), lab.wrapper()].map(|program| {
         lab.fake.forget();
@@ -24,7 +27,8 @@ fn both(lab: &Lab, make: impl Fn(&std::path::Path) -> Command) -> [(Output, Valu
     })
 }
 
-/// What both must have in common. A child differs in its ids and dies with the wrapper, nothing else.
+/// What both must have in common. A child differs in its ids and dies with the wrapper, nothing
+/// else.
 fn check_same(lab: &Lab, what: &str, make: impl Fn(&std::path::Path) -> Command) {
     let [(direct_output, direct), (wrapped_output, wrapped)] = both(lab, make);
     assert_eq!(wrapped["argv"], direct["argv"], "{what}");
@@ -63,7 +67,10 @@ fn argv_and_environment() {
     for verb in VERBS {
         check_same(&lab, verb, |program| {
             let mut command = lab.command_of(program, &line(verb));
-            command.env("EMPTY", "").env("ODD", OsStr::from_bytes(b"\xff\xfe=\n")).env("LISTEN_FDS", "2");
+            command
+                .env("EMPTY", "")
+                .env("ODD", OsStr::from_bytes(b"\xff\xfe=\n"))
+                .env("LISTEN_FDS", "2");
             command
         });
     }
@@ -154,8 +161,10 @@ fn process_state() {
     ] {
         for verb in VERBS {
             let bundle = lab.text("bundle");
-            let arguments =
-                line(verb).into_iter().map(|a| if a == "bundle" { &bundle } else { a }).collect::<Vec<_>>();
+            let arguments = line(verb)
+                .into_iter()
+                .map(|a| if a == "bundle" { &bundle } else { a })
+                .collect::<Vec<_>>();
             check_same(&lab, &format!("{verb} after {preparation}"), |program| {
                 lab.through_shell(program, preparation, &arguments)
             });
@@ -165,8 +174,12 @@ fn process_state() {
 
 /// What a shell cannot do: signals that are blocked, and an ignored SIGCHLD.
 fn with_signals(lab: &Lab, program: &std::path::Path, arguments: &[&str]) -> Command {
-    let options =
-        ["--block-signal=USR1", "--block-signal=TERM", "--ignore-signal=PIPE", "--ignore-signal=CHLD"];
+    let options = [
+        "--block-signal=USR1",
+        "--block-signal=TERM",
+        "--ignore-signal=PIPE",
+        "--ignore-signal=CHLD",
+    ];
     let mut env = lab.command_of("/usr/bin/env".as_ref(), &options);
     env.arg(program).args(arguments);
     env
@@ -178,7 +191,8 @@ fn blocked_and_ignored_signals() {
     let _server = Server::proceeding(&lab);
     for verb in VERBS {
         check_same(&lab, verb, |program| with_signals(&lab, program, &line(verb)));
-        // It was so indeed: USR1 and TERM, PIPE and CHLD. Others may be ignored by whoever runs the tests.
+        // It was so indeed: USR1 and TERM, PIPE and CHLD. Others may be ignored by whoever runs the
+        // tests.
         let own = lab.fake.calls()[0]["own"].clone();
         let mask = |key: &str| u64::from_str_radix(own[key].as_str().unwrap(), 16).unwrap();
         assert_eq!((mask("blocked") & 0x4200, mask("ignored") & 0x11000), (0x4200, 0x11000));
@@ -201,10 +215,14 @@ fn ends_as_the_real_runtime_ends() {
         lab.fake.script(&always(step.clone())).unwrap();
         for verb in VERBS {
             let server = Server::proceeding(&lab);
-            check_same(&lab, &format!("{step} of {verb}"), |program| lab.command_of(program, &line(verb)));
+            check_same(&lab, &format!("{step} of {verb}"), |program| {
+                lab.command_of(program, &line(verb))
+            });
             let expected = match (verb, &step["signal"], &step["exit"]) {
                 ("state" | "run", ..) => None,
-                (_, Value::Number(signal), _) => Some(Exit::Signal(signal.as_i64().unwrap() as i32)),
+                (_, Value::Number(signal), _) => {
+                    Some(Exit::Signal(signal.as_i64().unwrap() as i32))
+                }
                 (.., code) => Some(Exit::Code(code.as_i64().unwrap() as i32)),
             };
             assert_eq!(server.finished().map(|f| f.exit), expected, "{step} of {verb}");
@@ -249,7 +267,11 @@ fn process_group_and_descent() {
         let us = i64::from(nix::unistd::getpgrp().as_raw());
         assert_eq!(own["pgid"], us, "{verb}");
         assert_eq!(own[if is_child { "ppid" } else { "pid" }], pid, "{verb}");
-        assert_eq!(own["parent_death_signal"], if is_child { json!(9) } else { Value::Null }, "{verb}");
+        assert_eq!(
+            own["parent_death_signal"],
+            if is_child { json!(9) } else { Value::Null },
+            "{verb}"
+        );
     }
 }
 
@@ -266,8 +288,11 @@ fn listen_pid_means_the_real_runtime() {
         let output = lab.through_shell(&lab.wrapper(), preparation, &line(verb)).output().unwrap();
         assert!(output.status.success(), "{}", stderr(&output));
         let own = &lab.fake.calls()[0]["own"];
-        let listen =
-            own["env"].as_array().unwrap().iter().find_map(|v| v.as_str()?.strip_prefix("LISTEN_PID="));
+        let listen = own["env"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find_map(|v| v.as_str()?.strip_prefix("LISTEN_PID="));
         let expected = if is_ours { own["pid"].to_string() } else { "1".to_owned() };
         assert_eq!(listen, Some(expected.as_str()), "{verb} {preparation}");
     }

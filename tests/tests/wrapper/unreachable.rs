@@ -80,7 +80,8 @@ fn an_update_starts_an_nrid_where_one_has_kept_records() {
 fn no_nrid_at_all() {
     let lab = Lab::new();
     let dirs = [nri_config::LIBEXEC_DIR].into_iter().chain(nri_config::SEARCH_PATH.split(':'));
-    if let Some(dir) = dirs.into_iter().find(|dir| std::path::Path::new(dir).join("nrid").exists()) {
+    if let Some(dir) = dirs.into_iter().find(|dir| std::path::Path::new(dir).join("nrid").exists())
+    {
         println!("skipped: nrid is installed in {dir}");
         return;
     }
@@ -125,7 +126,8 @@ fn it_is_started_on_first_use() {
     let nrid = nrid(&lab, json!({"until": lab.path("go"), "stdout": "ready\n"}));
     let mut wrapper = lab.command(&["create", "id"]).spawn().unwrap();
     let call = nrid.wait("nrid is started", |notes| !notes.is_empty()).remove(0);
-    let expected = ["--background", "--state-dir", &lab.text("state"), "--config", &lab.text("config.toml")];
+    let expected =
+        ["--background", "--state-dir", &lab.text("state"), "--config", &lab.text("config.toml")];
     assert_eq!(argv(&call)[1..], expected);
     assert_eq!(call["own"]["cwd"], "/");
     let server = Server::proceeding(&lab);
@@ -221,7 +223,11 @@ fn one_that_is_lost_after_the_verb() {
     });
     for (exit, verb) in [(0, "create"), (0, "start"), (4, "create"), (0, "delete")] {
         lab.fake.script(&always(json!({"exit": exit}))).unwrap();
-        assert_eq!(lab.run(&[verb, "id"]).status.code(), Some(exit), "the real runtime's result counts");
+        assert_eq!(
+            lab.run(&[verb, "id"]).status.code(),
+            Some(exit),
+            "the real runtime's result counts"
+        );
     }
 }
 
@@ -239,7 +245,8 @@ fn delete_goes_on_whatever_nrid_says() {
 fn a_stale_socket_counts_as_absent() {
     let lab = Lab::new();
     drop(
-        std::os::unix::net::UnixListener::bind(lab.path("state").join(nri_control::CONTROL_SOCKET)).unwrap(),
+        std::os::unix::net::UnixListener::bind(lab.path("state").join(nri_control::CONTROL_SOCKET))
+            .unwrap(),
     );
     let output = lab.run(&["delete", "id"]);
     assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));

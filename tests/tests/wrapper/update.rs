@@ -7,11 +7,18 @@ use std::{fs, io::Write, process::Stdio};
 
 const DOCUMENT: &str = "{\"cpu\":{\"shares\":512}}\n";
 
-/// Runs an update with `input` on stdin; returns the resources that nrid was told and the call of the real runtime.
-fn update(lab: &Lab, server: Option<&Server>, arguments: &[&str], input: &[u8]) -> (Option<String>, Value) {
+/// Runs an update with `input` on stdin; returns the resources that nrid was told and the call of
+/// the real runtime.
+fn update(
+    lab: &Lab,
+    server: Option<&Server>,
+    arguments: &[&str],
+    input: &[u8],
+) -> (Option<String>, Value) {
     lab.fake.forget();
     lab.fake.script(&always(json!({"stdin": true}))).unwrap();
-    let mut child = lab.command(arguments).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child =
+        lab.command(arguments).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let input = input.to_vec();
     // It may not be read.
@@ -20,7 +27,9 @@ fn update(lab: &Lab, server: Option<&Server>, arguments: &[&str], input: &[u8]) 
     let _ = writer.join();
     assert!(output.status.success(), "{}", stderr(&output));
     let told = server.and_then(|s| {
-        s.heard().into_iter().find_map(|(r, _)| if let Request::Begin(b) = r { b.resources } else { None })
+        s.heard()
+            .into_iter()
+            .find_map(|(r, _)| if let Request::Begin(b) = r { b.resources } else { None })
     });
     (told, lab.fake.calls().remove(0))
 }
@@ -34,11 +43,9 @@ fn from_stdin() {
         &["update", "-r-", "id"],
     ] {
         for reply in [Reply::Proceed(Substitute::default()), Reply::Bypass] {
-            let server =
-                Server::start(
-                    &lab,
-                    move |r| if matches!(r, Request::Begin(_)) { reply.clone() } else { Reply::Done },
-                );
+            let server = Server::start(&lab, move |r| {
+                if matches!(r, Request::Begin(_)) { reply.clone() } else { Reply::Done }
+            });
             let (told, call) = update(&lab, Some(&server), arguments, DOCUMENT.as_bytes());
             assert_eq!(told.as_deref(), Some(DOCUMENT));
             assert_eq!(argv(&call)[1..], *arguments);
@@ -52,7 +59,8 @@ fn from_a_file() {
     let lab = Lab::new();
     let server = Server::proceeding(&lab);
     fs::write(lab.path("res"), DOCUMENT).unwrap();
-    let (told, call) = update(&lab, Some(&server), &["update", "--resources", "res", "id"], b"not read");
+    let (told, call) =
+        update(&lab, Some(&server), &["update", "--resources", "res", "id"], b"not read");
     assert_eq!(told.as_deref(), Some(DOCUMENT));
     assert_eq!(argv(&call)[1..], ["update", "--resources", "res", "id"]);
     assert_eq!(call["stdin"], "not read");
@@ -64,7 +72,8 @@ fn from_a_pipe_with_a_name() {
     let server = Server::proceeding(&lab);
     for name in ["/dev/stdin", "/proc/self/fd/0"] {
         let option = format!("--resources={name}");
-        let (told, call) = update(&lab, Some(&server), &["update", &option, "id"], DOCUMENT.as_bytes());
+        let (told, call) =
+            update(&lab, Some(&server), &["update", &option, "id"], DOCUMENT.as_bytes());
         assert_eq!(told.as_deref(), Some(DOCUMENT));
         assert_eq!(
             argv(&call)[1..],

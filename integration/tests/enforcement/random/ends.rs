@@ -1,4 +1,5 @@
-//! The end of a run: kernel, the runtime's state and `nrid`'s records hold the same, and it is what may have been made last.
+//! The end of a run: kernel, the runtime's state and `nrid`'s records hold the same, and it is what
+//! may have been made last.
 
 use super::history::{History, Key};
 use crate::table::named;
@@ -25,7 +26,15 @@ pub(super) fn check(node: &Node, ids: &[String], history: &History, fields: &[&'
         let state = (node.runtime().name == "runc").then(|| runc(node, id));
         for name in fields {
             let owner = owners[&(id.clone(), (*name).to_owned())].as_deref();
-            wrong.extend(difference(node, id, Key(n, name), record, state.as_ref(), owner, history));
+            wrong.extend(difference(
+                node,
+                id,
+                Key(n, name),
+                record,
+                state.as_ref(),
+                owner,
+                history,
+            ));
         }
     }
     assert!(
@@ -66,14 +75,19 @@ fn difference(
     let asked = field.value_in(&record["asked"]).unwrap_or_default();
     let asked_last = history.last_asked(key);
     if !asked_last.contains(&&asked) {
-        wrong.push(format!("the record says that the engine asked for {asked}, and it was {asked_last:?}"));
+        wrong.push(format!(
+            "the record says that the engine asked for {asked}, and it was {asked_last:?}"
+        ));
     }
     let told = field.value_in(&record["container"]["linux"]["resources"]).unwrap_or_default();
     if told != recorded {
         wrong.push(format!("plugins are told {told}"));
     }
-    // Who sets a field to what it has already does not become its owner: of values that are used again nobody can tell.
-    if makers.iter().all(|n| history.owner(*n, key) != owner) && !super::plan::USED_AGAIN.contains(&key.1) {
+    // Who sets a field to what it has already does not become its owner: of values that are used
+    // again nobody can tell.
+    if makers.iter().all(|n| history.owner(*n, key) != owner)
+        && !super::plan::USED_AGAIN.contains(&key.1)
+    {
         wrong.push(format!("its owner is said to be {owner:?}"));
     }
     if wrong.is_empty() {
@@ -108,7 +122,10 @@ fn owners(node: &Node) -> HashMap<(String, String), Option<String>> {
     for container in said["containers"].as_array().expect("a list") {
         for setting in container["settings"].as_array().expect("a list") {
             let field = text(&setting["field"]).replace("hugepageLimits.2MB", "hugepageLimits");
-            owners.insert((text(&container["id"]), field), setting["owner"].as_str().map(str::to_owned));
+            owners.insert(
+                (text(&container["id"]), field),
+                setting["owner"].as_str().map(str::to_owned),
+            );
         }
     }
     owners

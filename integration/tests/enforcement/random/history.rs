@@ -1,6 +1,8 @@
-//! What was done and what was seen, and whether both fit: an order of the updates must be possible in which each value seen was the last one made.
+//! What was done and what was seen, and whether both fit: an order of the updates must be possible
+//! in which each value seen was the last one made.
 //!
-//! An update that has ended well before another one began comes first; those that overlap may have either order.
+//! An update that has ended well before another one began comes first; those that overlap may have
+//! either order.
 
 use super::plan::is_bad;
 use crate::table::named;
@@ -91,9 +93,11 @@ impl History {
         }
     }
 
-    /// Finds the engine's update of each event in the plugin's journal, and lays the answer over it.
+    /// Finds the engine's update of each event in the plugin's journal, and lays the answer over
+    /// it.
     pub(super) fn take_answers(&mut self, journal: &[Value], ids: &[String]) {
-        let number: HashMap<&str, usize> = ids.iter().enumerate().map(|(n, id)| (id.as_str(), n)).collect();
+        let number: HashMap<&str, usize> =
+            ids.iter().enumerate().map(|(n, id)| (id.as_str(), n)).collect();
         for (n, op) in self.ops.iter().enumerate().filter(|(_, op)| op.by == By::Engine) {
             self.asked.extend(op.writes.iter().map(|(key, value)| (*key, value.clone(), n)));
         }
@@ -119,11 +123,14 @@ impl History {
             };
             op.by == By::Engine && !op.writes.is_empty() && op.writes.iter().all(same)
         };
-        let all =
-            self.of.iter().filter(|(key, _)| key.0 == container && named(key.1).value_in(request).is_some());
+        let all = self
+            .of
+            .iter()
+            .filter(|(key, _)| key.0 == container && named(key.1).value_in(request).is_some());
         let found = all.flat_map(|(_, ops)| ops).find(is);
-        *found
-            .unwrap_or_else(|| panic!("an update that nobody asked for, of container {container}: {request}"))
+        *found.unwrap_or_else(|| {
+            panic!("an update that nobody asked for, of container {container}: {request}")
+        })
     }
 
     fn answer(&mut self, n: usize, container: usize, own: bool, resources: &Value) {
@@ -134,7 +141,8 @@ impl History {
         let cpus = writes.get(&Key(container, "cpu.cpus"));
         let bad = cpus.is_some_and(is_bad);
         if own {
-            // It may replace what cannot be, or be it: an update of another container may be of this one.
+            // It may replace what cannot be, or be it: an update of another container may be of
+            // this one.
             if cpus.is_some() {
                 self.ops[n].bad = bad;
             }
@@ -167,18 +175,24 @@ impl History {
             Outcome::Untold => false,
         });
         let wrong: Vec<_> = wrong.collect();
-        assert!(wrong.is_empty(), "{} reported wrongly: {:?}", wrong.len(), &wrong[..wrong.len().min(5)]);
+        assert!(
+            wrong.is_empty(),
+            "{} reported wrongly: {:?}",
+            wrong.len(),
+            &wrong[..wrong.len().min(5)]
+        );
     }
 
-    /// What was seen after each update is its own value, or that of one that was made at the same time or later.
+    /// What was seen after each update is its own value, or that of one that was made at the same
+    /// time or later.
     pub(super) fn check_seen(&self) {
         let mut wrong = Vec::new();
         for seen in &self.seen {
             let after = self.ops[seen.op].start;
             let fits = |n: &usize| {
                 let op = &self.ops[*n];
-                // What failed is taken back at its end. What an answer did to another container stays, even if the update that it was an answer
-                // to fails later.
+                // What failed is taken back at its end. What an answer did to another container
+                // stays, even if the update that it was an answer to fails later.
                 let there = !matches!(op.outcome, Outcome::Failed(_)) || op.end > seen.when.start;
                 (*n == seen.op || op.end > after) && op.start < seen.when.end && there
             };
@@ -207,11 +221,13 @@ impl History {
         self.ops.iter().any(|op| other(op) && op.writes.keys().any(|key| key.0 == seen.key.0))
     }
 
-    /// The updates that may have been the last ones of a field: no other one began after they had ended.
+    /// The updates that may have been the last ones of a field: no other one began after they had
+    /// ended.
     pub(super) fn last(&self, key: Key) -> Vec<usize> {
         let all = &self.of[&key];
         let made = |n: &&usize| self.ops[**n].outcome == Outcome::Made;
-        let latest = all.iter().filter(made).map(|n| self.ops[*n].start).max().expect("it was created");
+        let latest =
+            all.iter().filter(made).map(|n| self.ops[*n].start).max().expect("it was created");
         let may = |n: &&usize| {
             let op = &self.ops[**n];
             !matches!(op.outcome, Outcome::Failed(_)) && op.end >= latest
@@ -221,10 +237,16 @@ impl History {
 
     /// What the engine may have asked for last.
     pub(super) fn last_asked(&self, key: Key) -> Vec<&Value> {
-        let made = |(k, _, n): &&(Key, Value, usize)| *k == key && self.ops[*n].outcome == Outcome::Made;
+        let made =
+            |(k, _, n): &&(Key, Value, usize)| *k == key && self.ops[*n].outcome == Outcome::Made;
         let latest = self.asked.iter().filter(made).map(|(.., n)| self.ops[*n].start).max();
         let late = |n: usize| latest.is_none_or(|latest| self.ops[n].end >= latest);
-        self.asked.iter().filter(made).filter(|(.., n)| late(*n)).map(|(_, value, _)| value).collect()
+        self.asked
+            .iter()
+            .filter(made)
+            .filter(|(.., n)| late(*n))
+            .map(|(_, value, _)| value)
+            .collect()
     }
 
     /// The updates that would make the kernel hold this.
@@ -236,7 +258,8 @@ impl History {
         self.of[&key].iter().filter(writes).copied().collect()
     }
 
-    /// What the kernel may hold for a value. In version 2 that of swap depends on the limit of memory: any that was asked for.
+    /// What the kernel may hold for a value. In version 2 that of swap depends on the limit of
+    /// memory: any that was asked for.
     pub(super) fn expected(&self, key: Key, value: &Value) -> Vec<String> {
         let field = named(key.1);
         if key.1 != "memory.swap" || !unified_cgroups() {

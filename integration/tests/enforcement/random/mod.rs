@@ -1,7 +1,9 @@
-//! Many containers and many random updates at once, by the engine, by plugins' answers to it, and by plugins out of themselves: nothing is lost, nothing is reported
-//! wrongly, and in the end kernel, runtime and records agree.
+//! Many containers and many random updates at once, by the engine, by plugins' answers to it, and
+//! by plugins out of themselves: nothing is lost, nothing is reported wrongly, and in the end
+//! kernel, runtime and records agree.
 //!
-//! `NRI_UPDATES=10000`, `NRI_CONTAINERS=100`: how many; `NRI_SEED=N` repeats the choices of a run (not its timing). `make test-updates` does it in full.
+//! `NRI_UPDATES=10000`, `NRI_CONTAINERS=100`: how many; `NRI_SEED=N` repeats the choices of a run
+//! (not its timing). `make test-updates` does it in full.
 
 mod ends;
 mod history;
@@ -42,12 +44,16 @@ struct Run<'a> {
 #[test]
 fn updates_at_once() {
     let Some(go) = go("random updates") else { return };
-    let clock = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |d| u64::from(d.subsec_nanos()));
+    let clock =
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |d| u64::from(d.subsec_nanos()));
     let (updates, containers) = (number("NRI_UPDATES", 400), number("NRI_CONTAINERS", 20));
     for_each_runtime("random updates", |runtime| {
         let seed = number("NRI_SEED", clock);
         let begin = Instant::now();
-        println!("NRI_SEED={seed} NRI_UPDATES={updates} NRI_CONTAINERS={containers} ({})", runtime.name);
+        println!(
+            "NRI_SEED={seed} NRI_UPDATES={updates} NRI_CONTAINERS={containers} ({})",
+            runtime.name
+        );
         let node = Node::new(runtime);
         let fields = crate::table::there(&node, "random updates").iter().map(|f| f.name).collect();
         let plan = Plan::new(seed, containers as usize, fields);
@@ -62,8 +68,10 @@ fn updates_at_once() {
             "rules": [{"event": "UpdateContainer", "turns": answers(&run, &plan, by_engine as usize)}]
         });
         let b = json!({"events": ["RemovePodSandbox"]});
-        let (mut a, mut b) =
-            (node.connect(PLUGINS[0], &go, &a.to_string()), node.connect(PLUGINS[1], &go, &b.to_string()));
+        let (mut a, mut b) = (
+            node.connect(PLUGINS[0], &go, &a.to_string()),
+            node.connect(PLUGINS[1], &go, &b.to_string()),
+        );
         let created = begin.elapsed();
         thread::scope(|scope| {
             for caller in 0..CALLERS {
@@ -106,9 +114,12 @@ fn create(run: &Run<'_>, plan: &Plan) {
                     let id = &run.ids[n];
                     let start = Instant::now();
                     let bundle = run.node.bundle(id).resources(&document.to_string());
-                    run.node.create(&bundle.arguments(&["/bin/sleep", "100000"]).make(), id).success();
+                    run.node
+                        .create(&bundle.arguments(&["/bin/sleep", "100000"]).make(), id)
+                        .success();
                     run.node.call(&["start", id]).success();
-                    let writes = plan.fields.iter().map(|name| (Key(n, name), plan.first(name))).collect();
+                    let writes =
+                        plan.fields.iter().map(|name| (Key(n, name), plan.first(name))).collect();
                     let outcome = Outcome::Made;
                     run.record(Op {
                         by: By::Engine,
@@ -133,7 +144,8 @@ impl Run<'_> {
         let n = self.history.lock().expect("no thread failed").add(op);
         for Key(container, name) in keys.into_iter().filter(|_| made) {
             let before = Instant::now();
-            let found = named(name).found(self.node, &self.ids[container]).expect("it was there before");
+            let found =
+                named(name).found(self.node, &self.ids[container]).expect("it was there before");
             let mut history = self.history.lock().expect("no thread failed");
             history.saw(n, Key(container, name), found, before..Instant::now());
         }
@@ -179,19 +191,22 @@ fn ask(run: &Run<'_>, plan: &Plan, plugin: &mut External, name: &'static str, sh
             }
         }
         left -= choices.len().min(left);
-        let updates: Vec<Value> = choices.iter().map(|c| c.message(&run.ids[c.container])).collect();
+        let updates: Vec<Value> =
+            choices.iter().map(|c| c.message(&run.ids[c.container])).collect();
         let start = Instant::now();
         plugin.tell(&json!({"update": updates}));
         let entry = told.next("UpdateContainers");
         let end = Instant::now();
         assert_eq!(entry["error"], Value::Null, "{entry}");
-        let failed = |id: &String| entry["failed"].as_array().is_some_and(|f| f.iter().any(|i| i == id));
+        let failed =
+            |id: &String| entry["failed"].as_array().is_some_and(|f| f.iter().any(|i| i == id));
         for Choice { container, writes, bad } in choices {
             let outcome = match failed(&run.ids[container]) {
                 true => Outcome::Failed("in the list of the failed".to_owned()),
                 false => Outcome::Made,
             };
-            let writes = writes.into_iter().map(|(name, value)| (Key(container, name), value)).collect();
+            let writes =
+                writes.into_iter().map(|(name, value)| (Key(container, name), value)).collect();
             run.record(Op {
                 by: By::Plugin(name),
                 start,
@@ -205,7 +220,8 @@ fn ask(run: &Run<'_>, plan: &Plan, plugin: &mut External, name: &'static str, sh
     }
 }
 
-/// What a plugin is to answer to the engine's updates, one after the other: changes of that update, and updates of other containers.
+/// What a plugin is to answer to the engine's updates, one after the other: changes of that update,
+/// and updates of other containers.
 fn answers(run: &Run<'_>, plan: &Plan, count: usize) -> Vec<Vec<Value>> {
     let answer = |_| {
         let mut list = Vec::new();

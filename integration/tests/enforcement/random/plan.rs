@@ -1,4 +1,5 @@
-//! What is chosen at random: containers, fields, values. A value of most fields is used once only, so that it tells which update it is of.
+//! What is chosen at random: containers, fields, values. A value of most fields is used once only,
+//! so that it tells which update it is of.
 
 use crate::{field::join, table::named};
 use nri_integration::{systemd, unified_cgroups};
@@ -9,7 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const NO_CPU: u64 = 4000;
 /// Of a hundred updates, how many ask for what cannot be.
 const BAD: usize = 4;
-/// Fields whose values are used again; only plugins set them, since what the engine asked for before is no request.
+/// Fields whose values are used again; only plugins set them, since what the engine asked for
+/// before is no request.
 pub(super) const USED_AGAIN: [&str; 2] = ["cpu.cpus", "memory.swappiness"];
 const MIB: u64 = 1 << 20;
 /// The fields for which there are values.
@@ -50,7 +52,8 @@ pub(super) fn is_bad(cpus: &Value) -> bool {
 impl Choice {
     /// As a message, for a container of this id.
     pub(super) fn message(&self, id: &str) -> Value {
-        let mut resources = join(self.writes.iter().map(|(name, value)| named(name).message(value)));
+        let mut resources =
+            join(self.writes.iter().map(|(name, value)| named(name).message(value)));
         if let Some(cpus) = &self.bad {
             resources["cpu"]["cpus"] = cpus.as_str().into();
         }
@@ -87,9 +90,14 @@ impl Plan {
 
     /// An update by the engine: what runtimes can, of values that it has not asked for before.
     pub(super) fn engines(&self) -> Choice {
-        // With cgroup v2 runc refuses a limit of swap without one of memory, where plugins have no part in the update.
+        // With cgroup v2 runc refuses a limit of swap without one of memory, where plugins have no
+        // part in the update.
         let lone_swap = |name: &str| name == "memory.swap" && unified_cgroups();
-        self.choose(|name| named(name).updatable && !USED_AGAIN.contains(&name) && !lone_swap(name), 3, true)
+        self.choose(
+            |name| named(name).updatable && !USED_AGAIN.contains(&name) && !lone_swap(name),
+            3,
+            true,
+        )
     }
 
     /// By a plugin, out of itself.
@@ -102,7 +110,8 @@ impl Plan {
         self.choose(|name| !matches!(name, "memory.reservation" | "hugepageLimits"), 2, false)
     }
 
-    /// An update of another container, together with that. It may be the same container: then of fields that the answer to its update does not have.
+    /// An update of another container, together with that. It may be the same container: then of
+    /// fields that the answer to its update does not have.
     pub(super) fn other_answer(&self) -> Choice {
         self.choose(|name| matches!(name, "memory.reservation" | "hugepageLimits"), 2, true)
     }
@@ -136,7 +145,8 @@ fn value(name: &str, n: u64) -> Option<Value> {
     Some(match name {
         "pids.limit" => (1000 + n).into(),
         "cpu.shares" => (1000 + n).into(),
-        // systemd rounds to whole percents of a CPU, and the runtime writes the value after it: others would be seen in between.
+        // systemd rounds to whole percents of a CPU, and the runtime writes the value after it:
+        // others would be seen in between.
         "cpu.quota" => (10_000 + n * if systemd() { 1000 } else { 1 }).into(),
         "memory.limit" => (64 * MIB + n * 4096).into(),
         "memory.reservation" => (16 * MIB + n * 4096).into(),

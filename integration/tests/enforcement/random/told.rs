@@ -1,4 +1,5 @@
-//! A journal that is read on, entry by entry: it grows too long to be read from its beginning each time.
+//! A journal that is read on, entry by entry: it grows too long to be read from its beginning each
+//! time.
 
 use nri_integration::{Journal, wait_until};
 use serde_json::Value;

@@ -49,7 +49,9 @@ fn a_refused_pod_is_not_left_behind() {
         let refused = containerd.try_cri("RunPodSandbox", &json!({"config": config}));
         assert_eq!(refused.code, Some(1));
         assert!(refused.err().contains("no room"), "{}", refused.err());
-        wait_until("nrid to forget it", || (containerd.status().unwrap()["containers"] == 0).then_some(()));
+        wait_until("nrid to forget it", || {
+            (containerd.status().unwrap()["containers"] == 0).then_some(())
+        });
         let pods = containerd.cri("ListPodSandbox", &json!({"filter": {"state": {"state": 0}}}));
         assert!(pods["items"].as_array().is_none_or(Vec::is_empty), "{pods}");
     });

@@ -12,8 +12,11 @@ fn pods_at_once_do_not_mix() {
     }
     for_each_suite("cri many", "containerd", |suite| {
         let containerd = Containerd::start(suite);
-        let journal =
-            containerd.launch("10-adjust", &Program::Adjust, "[create]\nenv = { set = { A = 'b' } }\n");
+        let journal = containerd.launch(
+            "10-adjust",
+            &Program::Adjust,
+            "[create]\nenv = { set = { A = 'b' } }\n",
+        );
         let names = ["web", "db", "cache", "queue"];
         thread::scope(|scope| {
             for name in names {

@@ -1,4 +1,5 @@
-//! Updates through the container runtime interface: containerd sends all resources again, whatever was asked for.
+//! Updates through the container runtime interface: containerd sends all resources again, whatever
+//! was asked for.
 
 use super::{Pod, WAIT, member, pid, remove};
 use nri_integration::{engines::*, *};
@@ -15,7 +16,11 @@ fn of_another_field_keeps_what_plugins_set() {
         let config = format!("[create.resources]\npids = 66\n{cpuset}");
         let journal = containerd.launch("10-adjust", &Program::Adjust, &config);
         let pod = Pod::run(&containerd, "web");
-        let id = pod.start("one", &json!({"memory_limit_in_bytes": 67_108_864, "cpu_shares": 512}), &WAIT);
+        let id = pod.start(
+            "one",
+            &json!({"memory_limit_in_bytes": 67_108_864, "cpu_shares": 512}),
+            &WAIT,
+        );
         let look = containerd.look(pid(&containerd, &id));
         let check = |memory: &str, quota: &str| {
             assert_eq!(look.limit("memory", "memory.limit_in_bytes", "memory.max"), memory);

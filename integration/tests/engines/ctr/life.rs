@@ -58,7 +58,8 @@ fn adjusted_and_followed() {
             assert_eq!(look.limit("cpuset", "cpuset.cpus", "cpuset.cpus"), "0");
         }
         let script = "test \"$(cat /data/file)\" = 'from a plugin' && exit 9";
-        let inside = containerd.ctr(&["tasks", "exec", "--exec-id", "e", &id, "/bin/sh", "-c", script]);
+        let inside =
+            containerd.ctr(&["tasks", "exec", "--exec-id", "e", &id, "/bin/sh", "-c", script]);
         assert_eq!(inside.code, Some(9), "{}", inside.err());
         containerd.ctr(&["tasks", "pause", &id]).success();
         containerd.ctr(&["tasks", "resume", &id]).success();
@@ -93,20 +94,27 @@ fn exits_by_itself_and_starts_again() {
         let containerd = Containerd::start(suite);
         let journal = containerd.launch("10-adjust", &Program::Adjust, &adjusting(&containerd));
         let id = containerd.id("c");
-        run(&containerd, &["--detach"], &id, &["/bin/sh", "-c", "echo A=$A; exec sleep 0.5"]).success();
+        run(&containerd, &["--detach"], &id, &["/bin/sh", "-c", "echo A=$A; exec sleep 0.5"])
+            .success();
         // Without any call of the runtime.
         journal.wait_for("StopPodSandbox", &id);
-        assert_eq!(journal.events(&id)[crate::TO_START.len()..], ["StopContainer", "StopPodSandbox"]);
+        assert_eq!(
+            journal.events(&id)[crate::TO_START.len()..],
+            ["StopContainer", "StopPodSandbox"]
+        );
         delete_task(&containerd, &id);
         journal.wait_for("RemovePodSandbox", &id);
         // The same container, a new task: containerd writes a new bundle.
         containerd.ctr(&["tasks", "start", "--detach", &id]).success();
         let twice = [life(&[]), life(&[])].concat();
         wait_until("the second end", || {
-            (journal.events(&id).iter().filter(|e| *e == "StopContainer").count() == 2).then_some(())
+            (journal.events(&id).iter().filter(|e| *e == "StopContainer").count() == 2)
+                .then_some(())
         });
         delete_task(&containerd, &id);
-        wait_until("the second removal", || (journal.events(&id).len() >= twice.len()).then_some(()));
+        wait_until("the second removal", || {
+            (journal.events(&id).len() >= twice.len()).then_some(())
+        });
         assert_eq!(journal.events(&id), twice);
         assert_eq!(containerd.status().unwrap()["containers"], 0);
     });

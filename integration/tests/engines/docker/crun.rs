@@ -16,7 +16,10 @@ fn a_container_is_adjusted_updated_and_followed() {
             assert_eq!(look.limit("cpuset", "cpuset.cpus", "cpuset.cpus"), "0");
             assert_eq!(look.limit("pids", "pids.max", "pids.max"), "66");
             assert_eq!(look.limit("memory", "memory.limit_in_bytes", "memory.max"), "104857600");
-            assert_eq!(look.limit("memory", "memory.soft_limit_in_bytes", "memory.low"), "33554432");
+            assert_eq!(
+                look.limit("memory", "memory.soft_limit_in_bytes", "memory.low"),
+                "33554432"
+            );
             if !unified_cgroups() {
                 assert_eq!(look.limit("cpu", "cpu.shares", ""), "512");
             }
@@ -39,7 +42,15 @@ fn a_container_is_adjusted_updated_and_followed() {
 
         for command in ["no-such-command", "/etc"] {
             let run = |runtime| {
-                docker.docker(&["run", "--rm", "--network=none", "--runtime", runtime, IMAGE, command])
+                docker.docker(&[
+                    "run",
+                    "--rm",
+                    "--network=none",
+                    "--runtime",
+                    runtime,
+                    IMAGE,
+                    command,
+                ])
             };
             let (bare, ours) = (run("crun"), run("nri"));
             assert!(bare.code.is_some_and(|code| code >= 125), "{}", bare.err());

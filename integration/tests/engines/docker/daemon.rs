@@ -32,7 +32,8 @@ fn containers_live_on_while_it_is_restarted() {
         for signal in ["TERM", "KILL"] {
             let adjusted = Adjusted::start(suite, go, &adjustment());
             let (docker, journal) = (&adjusted.docker, &adjusted.plugin.journal);
-            let stays = docker.run_detached("stays", &[&["--network=none", IMAGE], &WAIT[..]].concat());
+            let stays =
+                docker.run_detached("stays", &[&["--network=none", IMAGE], &WAIT[..]].concat());
             let ends = docker.run_detached("ends", &["--network=none", IMAGE, "sleep", "600"]);
             let (look, ending) = (docker.look_at("stays"), docker.look_at("ends"));
             docker.halt(signal);

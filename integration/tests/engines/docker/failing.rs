@@ -59,9 +59,14 @@ fn a_refusal_is_told_in_words() {
                 json!({"adjust": {"linux": {"resources": {"pids": {"limit": 77}}}}}),
                 ["\"20-conflicts\" and \"10-go\"", "PidsLimit"],
             ),
-            ("late", json!({"event": "StartContainer", "error": "not now"}), ["plugin 20-late", "not now"]),
+            (
+                "late",
+                json!({"event": "StartContainer", "error": "not now"}),
+                ["plugin 20-late", "not now"],
+            ),
         ] {
-            let plugin = docker.connect(&format!("20-{name}"), go, &json!({"rules": [rule]}).to_string());
+            let plugin =
+                docker.connect(&format!("20-{name}"), go, &json!({"rules": [rule]}).to_string());
             let ended = run(docker, &[IMAGE, "true"]);
             assert_eq!(ended.code, Some(125), "{name}: {}", ended.err());
             for word in words {
@@ -86,10 +91,16 @@ fn a_refusal_is_told_in_words() {
         // A container that is kept says why, and starts as soon as nobody refuses.
         let plugin = docker.connect("30-refuses", go, r#"{"rules": [{"error": "not this one"}]}"#);
         assert_eq!(
-            docker.docker(&["run", "--detach", "--network=none", "--name=kept", IMAGE, "true"]).code,
+            docker
+                .docker(&["run", "--detach", "--network=none", "--name=kept", IMAGE, "true"])
+                .code,
             Some(125)
         );
-        assert!(docker.out(&["inspect", "--format", "{{.State.Error}}", "kept"]).contains("not this one"));
+        assert!(
+            docker
+                .out(&["inspect", "--format", "{{.State.Error}}", "kept"])
+                .contains("not this one")
+        );
         plugin.stop();
         docker.wait_for_plugin_to_go("30-refuses");
         docker.out(&["start", "kept"]);

@@ -11,7 +11,8 @@ fn names_labels_annotations_and_addresses() {
         let annotated = suite.version("dockerd") >= (25, 0);
         let annotation = ["--annotation", "example.org/key=value"];
         let annotation = if annotated { &annotation[..] } else { &[] };
-        let options = ["--hostname", "inside", "--label", "org.example.label=l", "--label", "empty"];
+        let options =
+            ["--hostname", "inside", "--label", "org.example.label=l", "--label", "empty"];
         // On the bridge of a network namespace of its own.
         let id = docker.run_detached("web", &[&options, annotation, &[IMAGE], &WAIT].concat());
         let address = docker.out(&[
@@ -42,8 +43,18 @@ fn names_labels_annotations_and_addresses() {
         let mut plugin = adjusted.plugin;
         plugin.tell(&json!({"config": rule}));
         plugin.journal.wait_for_own("Reconfigured");
-        let run =
-            |name| docker.out(&["run", "--rm", "--name", name, IMAGE, "sh", "-c", "echo for ${FOR:-others}"]);
+        let run = |name| {
+            docker.out(&[
+                "run",
+                "--rm",
+                "--name",
+                name,
+                IMAGE,
+                "sh",
+                "-c",
+                "echo for ${FOR:-others}",
+            ])
+        };
         assert_eq!((run("db-1").as_str(), run("web-1").as_str()), ("for db", "for others"));
     });
 }
@@ -52,11 +63,17 @@ fn names_labels_annotations_and_addresses() {
 fn a_plugin_that_comes_later_gets_the_names() {
     for_each("docker, names in a snapshot", |suite, go| {
         let docker = Docker::start(suite);
-        let id =
-            docker.run_detached("web", &[&["--network=none", "--label", "a=b", IMAGE], &WAIT[..]].concat());
+        let id = docker.run_detached(
+            "web",
+            &[&["--network=none", "--label", "a=b", IMAGE], &WAIT[..]].concat(),
+        );
         let plugin = docker.connect("20-late", go, "{}");
         let seen = plugin.journal.wait_for_own("Synchronize");
-        assert_eq!(seen["containers"], json!([id]), "the first container has started nrid, which knows it");
+        assert_eq!(
+            seen["containers"],
+            json!([id]),
+            "the first container has started nrid, which knows it"
+        );
         docker.out(&["rm", "--force", "web"]);
         let removed = plugin.journal.wait_for("RemoveContainer", &id);
         assert_eq!(removed["name"], "web", "{removed}");

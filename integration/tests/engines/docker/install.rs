@@ -8,11 +8,17 @@ const DAEMON_JSON: &str = "{\n    \"live-restore\": true,\n    \"labels\": [ \"a
 
 /// The names of its runtimes, and the default one.
 fn runtimes(docker: &Docker) -> String {
-    docker.out(&["info", "--format", "{{range $name, $_ := .Runtimes}}{{$name}} {{end}}{{.DefaultRuntime}}"])
+    docker.out(&[
+        "info",
+        "--format",
+        "{{range $name, $_ := .Runtimes}}{{$name}} {{end}}{{.DefaultRuntime}}",
+    ])
 }
 
 fn wait_for_default(docker: &Docker, name: &str) {
-    wait_until(format_args!("the default runtime {name}"), || runtimes(docker).ends_with(name).then_some(()));
+    wait_until(format_args!("the default runtime {name}"), || {
+        runtimes(docker).ends_with(name).then_some(())
+    });
 }
 
 #[test]
@@ -21,8 +27,12 @@ fn it_comes_with_a_reload_and_goes_with_a_restart() {
         let docker = Docker::start_in_etc(suite, DAEMON_JSON);
         let run = |options: &[&str]| {
             docker.out(
-                &[&["run", "--rm", "--network=none"], options, &[IMAGE, "sh", "-c", "echo ${NRI:-none}"]]
-                    .concat(),
+                &[
+                    &["run", "--rm", "--network=none"],
+                    options,
+                    &[IMAGE, "sh", "-c", "echo ${NRI:-none}"],
+                ]
+                .concat(),
             )
         };
         let stays = docker.run_detached("stays", &[&["--network=none", IMAGE], &WAIT[..]].concat());

@@ -22,12 +22,20 @@ fn a_container_is_adjusted_and_followed() {
         assert_eq!(inside("stat -c '%t:%T %a' /dev/nri"), "1:3 666", "the device");
         assert_eq!(inside("echo > /dev/nri && echo written"), "written", "it may be used");
         let cgroup = if unified_cgroups() { "" } else { "memory/memory.limit_in_bytes cpuset/" };
-        let files =
-            format!("cd /sys/fs/cgroup; cat {cgroup}cpuset.cpus; [ -z '{cgroup}' ] && cat memory.max; :");
+        let files = format!(
+            "cd /sys/fs/cgroup; cat {cgroup}cpuset.cpus; [ -z '{cgroup}' ] && cat memory.max; :"
+        );
         assert!(inside(&files).contains("104857600"), "the limits, seen inside");
-        assert_eq!(inside("grep Cpus_allowed_list /proc/self/status | tr -d '\\t'"), "Cpus_allowed_list:0");
+        assert_eq!(
+            inside("grep Cpus_allowed_list /proc/self/status | tr -d '\\t'"),
+            "Cpus_allowed_list:0"
+        );
         // In blocks of 512 bytes.
-        assert_eq!(inside("echo $NRI; ulimit -c; ulimit -H -c"), "here\n1\n2", "exec has them, too");
+        assert_eq!(
+            inside("echo $NRI; ulimit -c; ulimit -H -c"),
+            "here\n1\n2",
+            "exec has them, too"
+        );
         let started = adjusted.plugin.journal.wait_for("PostStartContainer", &id);
         assert_eq!(adjusted.plugin.journal.events(&id), TO_START);
         assert_eq!(started["pid"], look.0.0);
@@ -105,9 +113,12 @@ fn a_foreground_container_is_as_without_us() {
         let adjusted = Adjusted::start(suite, go, &adjustment());
         let docker = &adjusted.docker;
         let run = ["run", "--rm", "--network", "none"];
-        let ended =
-            docker.docker(&[&run, &[IMAGE, "sh", "-c", "echo out; echo err >&2; exit 5"][..]].concat());
-        assert_eq!((ended.code, ended.out(), ended.err()), (Some(5), "out\n".into(), "err\n".into()));
+        let ended = docker
+            .docker(&[&run, &[IMAGE, "sh", "-c", "echo out; echo err >&2; exit 5"][..]].concat());
+        assert_eq!(
+            (ended.code, ended.out(), ended.err()),
+            (Some(5), "out\n".into(), "err\n".into())
+        );
         let tty = docker.out(&[&run, &["--tty", IMAGE, "sh", "-c", "tty; echo $NRI"][..]].concat());
         assert_eq!(tty.replace('\r', ""), "/dev/pts/0\nhere");
 
@@ -125,7 +136,9 @@ fn a_foreground_container_is_as_without_us() {
         let mut cat = docker.client(&[&run[..], &["--interactive", IMAGE, "cat"]].concat());
         cat.stdin(std::fs::File::open(&piped).unwrap());
         assert_eq!(docker.run(cat).success().out(), "a line\n");
-        wait_until("all to be removed", || docker.out(&["ps", "--all", "--quiet"]).is_empty().then_some(()));
+        wait_until("all to be removed", || {
+            docker.out(&["ps", "--all", "--quiet"]).is_empty().then_some(())
+        });
         let removed = |e: &&Value| e["event"] == "RemovePodSandbox";
         wait_until("four lives to end", || {
             (adjusted.plugin.journal.entries().iter().filter(removed).count() == 4).then_some(())
@@ -142,7 +155,16 @@ fn what_carries_no_event_works() {
         let health = "test \"$NRI\" = here && test $(ulimit -c) = 1";
         let id = docker.run_detached(
             "web",
-            &["--network=none", "--health-cmd", health, "--health-interval=1s", IMAGE, "sh", "-c", script],
+            &[
+                "--network=none",
+                "--health-cmd",
+                health,
+                "--health-interval=1s",
+                IMAGE,
+                "sh",
+                "-c",
+                script,
+            ],
         );
         docker.out(&["pause", "web"]);
         assert_eq!(docker.out(&["inspect", "--format", "{{.State.Status}}", "web"]), "paused");
@@ -180,7 +202,15 @@ fn many_at_once() {
             for n in 0..8 {
                 scope.spawn(move || {
                     let script = format!("echo {n} $NRI; exit {n}");
-                    let ended = docker.docker(&["run", "--rm", "--network=none", IMAGE, "sh", "-c", &script]);
+                    let ended = docker.docker(&[
+                        "run",
+                        "--rm",
+                        "--network=none",
+                        IMAGE,
+                        "sh",
+                        "-c",
+                        &script,
+                    ]);
                     assert_eq!(
                         (ended.code, ended.out()),
                         (Some(n), format!("{n} here\n")),
@@ -192,7 +222,8 @@ fn many_at_once() {
         });
         let journal = &adjusted.plugin.journal;
         let ids = || -> Vec<String> {
-            let created = journal.entries().into_iter().filter(|e| e["event"] == "PostCreateContainer");
+            let created =
+                journal.entries().into_iter().filter(|e| e["event"] == "PostCreateContainer");
             created.map(|e| e["container_id"].as_str().unwrap().to_owned()).collect()
         };
         assert_eq!(ids().len(), 8);

@@ -27,7 +27,11 @@ fn quota(look: Look) -> String {
     if unified_cgroups() {
         return look.limit("cpu", "", "cpu.max");
     }
-    format!("{} {}", look.limit("cpu", "cpu.cfs_quota_us", ""), look.limit("cpu", "cpu.cfs_period_us", ""))
+    format!(
+        "{} {}",
+        look.limit("cpu", "cpu.cfs_quota_us", ""),
+        look.limit("cpu", "cpu.cfs_period_us", "")
+    )
 }
 
 #[test]
@@ -47,7 +51,16 @@ fn what_plugins_set_stays() {
         assert_eq!(quota(look), "50000 100000", "what the user gave before stays, too");
         check_set(look, &["pids.max"]);
         // What the user asks for, the user gets.
-        docker.out(&["update", "--cpuset-cpus", "0", "--memory", "80m", "--memory-swap", "160m", "web"]);
+        docker.out(&[
+            "update",
+            "--cpuset-cpus",
+            "0",
+            "--memory",
+            "80m",
+            "--memory-swap",
+            "160m",
+            "web",
+        ]);
         let changed = ["pids.max", "memory.limit_in_bytes"];
         assert_eq!(look.limit("memory", "memory.limit_in_bytes", "memory.max"), "83886080");
         check_set(look, &changed);
@@ -58,11 +71,17 @@ fn what_plugins_set_stays() {
 
         let events = adjusted.lives(&id, 1);
         let updates = events.iter().filter(|e| *e == "UpdateContainer").count();
-        assert!((3..=4).contains(&updates), "20.10 tells the runtime of the last one, too: {events:?}");
+        assert!(
+            (3..=4).contains(&updates),
+            "20.10 tells the runtime of the last one, too: {events:?}"
+        );
         assert_eq!(events, life(&["UpdateContainer", "PostUpdateContainer"].repeat(updates)));
         let asked: Vec<_> = adjusted.plugin.journal.about(&id);
-        let asked: Vec<_> =
-            asked.iter().filter(|e| e["event"] == "UpdateContainer").map(|e| &e["resources"]).collect();
+        let asked: Vec<_> = asked
+            .iter()
+            .filter(|e| e["event"] == "UpdateContainer")
+            .map(|e| &e["resources"])
+            .collect();
         let number = |n: u64| json!({"value": n.to_string()});
         assert_eq!(asked[0], &json!({"cpu": {"quota": number(50000), "period": number(100_000)}}));
         assert_eq!(asked[1], &json!({"pids": {"limit": "55"}}), "only what was given");
@@ -82,7 +101,10 @@ fn a_class_stays() {
         docker.run_detached("web", &[&["--network=none", IMAGE], &WAIT[..]].concat());
         let look = docker.look_at("web");
         let Some(weight) = look.try_limit("blkio", "blkio.bfq.weight", "io.bfq.weight") else {
-            return limitation("docker update, block I/O class", "the kernel has no weights of BFQ");
+            return limitation(
+                "docker update, block I/O class",
+                "the kernel has no weights of BFQ",
+            );
         };
         assert!(weight.ends_with("300"), "{weight}");
         docker.out(&["update", "--pids-limit", "55", "web"]);

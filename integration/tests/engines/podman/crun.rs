@@ -16,7 +16,10 @@ fn a_container_is_adjusted_updated_and_followed() {
             assert_eq!(look.limit("cpuset", "cpuset.cpus", "cpuset.cpus"), "0");
             assert_eq!(look.limit("pids", "pids.max", "pids.max"), "66");
             assert_eq!(look.limit("memory", "memory.limit_in_bytes", "memory.max"), "104857600");
-            assert_eq!(look.limit("memory", "memory.soft_limit_in_bytes", "memory.low"), "33554432");
+            assert_eq!(
+                look.limit("memory", "memory.soft_limit_in_bytes", "memory.low"),
+                "33554432"
+            );
             if !unified_cgroups() {
                 assert_eq!(look.limit("cpu", "cpu.shares", ""), "512");
             }
@@ -39,7 +42,15 @@ fn a_container_is_adjusted_updated_and_followed() {
 
         for (code, command) in [(127, "no-such-command"), (126, "/etc")] {
             let run = |runtime| {
-                podman.podman(&["--runtime", runtime, "run", "--rm", "--network=none", IMAGE, command])
+                podman.podman(&[
+                    "--runtime",
+                    runtime,
+                    "run",
+                    "--rm",
+                    "--network=none",
+                    IMAGE,
+                    command,
+                ])
             };
             let (bare, ours) = (run("crun"), run("nri"));
             assert_eq!((bare.code, ours.code), (Some(code), Some(code)), "{}", ours.err());

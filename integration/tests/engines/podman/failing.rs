@@ -1,4 +1,5 @@
-//! What fails, and how Podman's users hear of it: through `--log` where Podman knows that its runtime takes it, else through stderr.
+//! What fails, and how Podman's users hear of it: through `--log` where Podman knows that its
+//! runtime takes it, else through stderr.
 
 use super::*;
 use crate::FROM_STOP;
@@ -71,7 +72,10 @@ fn a_refusal_is_told_in_words() {
                 plugin.stop();
                 podman.wait_for_plugin_to_go(&full);
             }
-            assert_eq!(run(podman, "nri", &[IMAGE, "sh", "-c", "echo $NRI"]).success().out(), "here\n");
+            assert_eq!(
+                run(podman, "nri", &[IMAGE, "sh", "-c", "echo $NRI"]).success().out(),
+                "here\n"
+            );
             let all = ids(&adjusted.plugin.journal);
             assert_eq!(all.len(), 4);
             for id in &all {

@@ -7,7 +7,8 @@ fn names_image_annotations_and_addresses() {
     for_each("podman, names", |suite, go| {
         let adjusted = Adjusted::start(suite, go, &json!({}));
         let podman = &adjusted.podman;
-        let options = ["--hostname", "inside", "--label", "a=b", "--annotation", "example.org/key=value"];
+        let options =
+            ["--hostname", "inside", "--label", "a=b", "--annotation", "example.org/key=value"];
         // On the bridge of a network namespace of its own.
         let id = podman.run_detached("web", &[&options, &[IMAGE][..], &WAIT].concat());
         let networks = &podman.inspect("web")["NetworkSettings"]["Networks"];
@@ -36,12 +37,26 @@ fn a_plugin_can_match_names_and_comes_late() {
         let podman = Podman::start(suite);
         let run = |name| {
             let script = "echo for ${FOR:-others}";
-            podman.out(&["run", "--rm", "--network=none", "--name", name, IMAGE, "sh", "-c", script])
+            podman.out(&[
+                "run",
+                "--rm",
+                "--network=none",
+                "--name",
+                name,
+                IMAGE,
+                "sh",
+                "-c",
+                script,
+            ])
         };
         let id = podman.run_detached("old", &[&["--network=none", IMAGE], &WAIT[..]].concat());
         let plugin = podman.connect("10-go", go, &rule.to_string());
         let seen = plugin.journal.wait_for_own("Synchronize");
-        assert_eq!(seen["containers"], json!([id]), "the first container has started nrid, which knows it");
+        assert_eq!(
+            seen["containers"],
+            json!([id]),
+            "the first container has started nrid, which knows it"
+        );
         assert_eq!((run("db-1").as_str(), run("web-1").as_str()), ("for db", "for others"));
         podman.out(&["rm", "--force", "old"]);
         assert_eq!(plugin.journal.wait_for("RemoveContainer", &id)["name"], "old");

@@ -1,4 +1,5 @@
-//! Which infra containers are known as such: by the program that they run. What becomes of the others, and of those who only look like one.
+//! Which infra containers are known as such: by the program that they run. What becomes of the
+//! others, and of those who only look like one.
 
 use super::{
     pods::{BEGIN, count, of_container, of_pod, removed, whole},
@@ -75,7 +76,8 @@ fn as_the_distribution_installs_it() {
     });
 }
 
-/// Until 5.5 Podman keeps the image that it has built with the program of then: it is told what to do.
+/// Until 5.5 Podman keeps the image that it has built with the program of then: it is told what to
+/// do.
 #[test]
 fn after_an_upgrade_of_its_program() {
     for_each("podman pod, catatonit upgraded", |suite, go| {
@@ -83,15 +85,16 @@ fn after_an_upgrade_of_its_program() {
         let podman = &adjusted.podman;
         let pod = create_pod(podman, &[]);
         is_known(&adjusted, &pod);
-        let upgrade =
-            "cp /usr/bin/catatonit /usr/bin/new && echo >>/usr/bin/new && mv /usr/bin/new /usr/bin/catatonit";
+        let upgrade = "cp /usr/bin/catatonit /usr/bin/new && echo >>/usr/bin/new && mv /usr/bin/new /usr/bin/catatonit";
         podman.inside("/bin/sh".as_ref(), &["-c", upgrade]).success();
         if suite.version("podman") < (5, 6) {
             let pod = create_pod(podman, &[]);
             podman.out(&["pod", "start", "shop"]);
-            let asked = adjusted.plugin.journal.wait_for("CreateContainer", &infra_of(podman, "shop"));
+            let asked =
+                adjusted.plugin.journal.wait_for("CreateContainer", &infra_of(podman, "shop"));
             assert_eq!(asked["pod"]["id"], *pod, "it is asked about, in its pod");
-            let image = podman.out(&["inspect", "--format", "{{.ImageName}}", &infra_of(podman, "shop")]);
+            let image =
+                podman.out(&["inspect", "--format", "{{.ImageName}}", &infra_of(podman, "shop")]);
             let log = podman.log();
             assert!(log.contains(&format!("podman rmi {image}")), "{log}");
             podman.out(&["pod", "rm", "--force", "--time=1", "shop"]);
@@ -115,7 +118,9 @@ fn with_the_image_that_the_administrator_names() {
         is_known(&adjusted, &pod);
         // That image, with another program laid over its own.
         let cgroup = format!("--cgroup-parent=/{}", "0123456789abcdef".repeat(4));
-        let id = adjusted.podman.run_detached("other", &[&cgroup, "--volume=/bin/busybox:/bin/sleep", PAUSE]);
+        let id = adjusted
+            .podman
+            .run_detached("other", &[&cgroup, "--volume=/bin/busybox:/bin/sleep", PAUSE]);
         assert_eq!(adjusted.podman.look_at(&id).env("NRI").as_deref(), Some("here"));
     });
 }
@@ -148,7 +153,8 @@ fn of_a_kubernetes_document() {
     });
 }
 
-/// It cannot be told from a container that only has the pod's cgroup, so it is asked about and adjusted; yet all of the pod are in one pod.
+/// It cannot be told from a container that only has the pod's cgroup, so it is asked about and
+/// adjusted; yet all of the pod are in one pod.
 #[test]
 fn with_another_program() {
     for (name, options) in [
@@ -161,9 +167,12 @@ fn with_another_program() {
         for_each(name, |suite, go| {
             let adjusted = Adjusted::start(suite, go, &adjustment());
             let (podman, journal) = (&adjusted.podman, &adjusted.plugin.journal);
-            let options: Vec<_> = options.iter().map(String::as_str).filter(|o| !o.is_empty()).collect();
+            let options: Vec<_> =
+                options.iter().map(String::as_str).filter(|o| !o.is_empty()).collect();
             let pod = create_pod(podman, &options);
-            let run = |name: &str| podman.run_detached(name, &[&["--pod=shop", IMAGE], &WAIT[..]].concat());
+            let run = |name: &str| {
+                podman.run_detached(name, &[&["--pod=shop", IMAGE], &WAIT[..]].concat())
+            };
             let (first, second) = (run("first"), run("second"));
             let infra = infra_of(podman, "shop");
             for id in [&infra, &first, &second] {
@@ -179,13 +188,17 @@ fn with_another_program() {
             assert_eq!(of_pod(&adjusted, &pod), ["RunPodSandbox"]);
             assert!(podman.log().contains("has the cgroup or the name of a pod's infra container"));
             podman.out(&["rm", "--force", "first"]);
-            wait_until("the end of one", || (of_container(&adjusted, &first) == whole()).then_some(()));
+            wait_until("the end of one", || {
+                (of_container(&adjusted, &first) == whole()).then_some(())
+            });
 
             podman.out(&["pod", "stop", "--time=1", "shop"]);
             removed(&adjusted, &pod, 1);
             podman.out(&["pod", "start", "shop"]);
             let again = [&whole(), BEGIN].concat();
-            wait_until("the second life", || (of_container(&adjusted, &second) == again).then_some(()));
+            wait_until("the second life", || {
+                (of_container(&adjusted, &second) == again).then_some(())
+            });
             podman.out(&["pod", "rm", "--force", "--time=1", "shop"]);
             removed(&adjusted, &pod, 2);
             for id in [&infra, &second] {
@@ -196,7 +209,8 @@ fn with_another_program() {
     }
 }
 
-/// Nothing is asked about a pod's sandbox: who only says to be one, by cgroup and name, is asked about all the same.
+/// Nothing is asked about a pod's sandbox: who only says to be one, by cgroup and name, is asked
+/// about all the same.
 #[test]
 fn who_pretends_to_be_one_is_adjusted() {
     for_each("podman, pretended infra containers", |suite, go| {
@@ -209,11 +223,12 @@ fn who_pretends_to_be_one_is_adjusted() {
             wait_until("its events", || (of_container(&adjusted, id) == events).then_some(()));
             assert_eq!(podman.look_at(id).env("NRI").as_deref(), Some("here"), "{id}");
         };
-        let by_cgroup = podman.run_detached("cgroup", &[&[&*cgroups[0], IMAGE], &WAIT[..]].concat());
+        let by_cgroup =
+            podman.run_detached("cgroup", &[&[&*cgroups[0], IMAGE], &WAIT[..]].concat());
         is_adjusted(&by_cgroup, BEGIN);
         assert_eq!(of_pod(&adjusted, &pods[0]), ["RunPodSandbox"], "in a pod as it says");
-        let by_name =
-            podman.run_detached(&format!("{}-infra", &pods[0][..12]), &[&[IMAGE], &WAIT[..]].concat());
+        let by_name = podman
+            .run_detached(&format!("{}-infra", &pods[0][..12]), &[&[IMAGE], &WAIT[..]].concat());
         is_adjusted(&by_name, &TO_START);
         // Podman's program, which somebody else could exchange until it runs.
         let program = podman.path("catatonit");

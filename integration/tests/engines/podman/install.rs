@@ -13,8 +13,7 @@ fn it_comes_and_goes() {
         assert_eq!(run(&[]), "none");
         podman.nrictl(&["install", "podman"]).success();
         podman.nrictl(&["start"]).success();
-        let config =
-            json!({"rules": [{"name": "refused", "error": "not this one"}, {"adjust": adjustment()}]});
+        let config = json!({"rules": [{"name": "refused", "error": "not this one"}, {"adjust": adjustment()}]});
         let plugin = podman.connect("10-go", go, &config.to_string());
         assert_eq!(run(&["--runtime=nri"]), "here");
         assert_eq!(run(&[]), "none");
@@ -33,7 +32,8 @@ fn it_comes_and_goes() {
 
         podman.run_detached("ours", &[&["--network=none", IMAGE], &WAIT[..]].concat());
         podman.out(&["rm", "--force", "ours"]);
-        let removed = || plugin.journal.entries().iter().filter(|e| e["event"] == "RemovePodSandbox").count();
+        let removed =
+            || plugin.journal.entries().iter().filter(|e| e["event"] == "RemovePodSandbox").count();
         wait_until("the last end", || (removed() >= 4).then_some(()));
         assert_eq!(removed(), 4);
         podman.out(&["rm", "refused"]);

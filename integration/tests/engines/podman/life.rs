@@ -1,4 +1,5 @@
-//! Lives of containers without a pod: what plugins hear of them, and what containers and users of Podman see.
+//! Lives of containers without a pod: what plugins hear of them, and what containers and users of
+//! Podman see.
 
 use super::*;
 use crate::{TO_START, life};
@@ -22,15 +23,26 @@ fn a_container_is_adjusted_and_followed() {
         assert_eq!(inside("echo > /dev/nri && echo written"), "written", "it may be used");
         let files = if unified_cgroups() { "memory.max" } else { "memory/memory.limit_in_bytes" };
         assert_eq!(inside(&format!("cat /sys/fs/cgroup/{files}")), "104857600", "seen inside");
-        assert_eq!(inside("grep Cpus_allowed_list /proc/self/status | tr -d '\\t'"), "Cpus_allowed_list:0");
+        assert_eq!(
+            inside("grep Cpus_allowed_list /proc/self/status | tr -d '\\t'"),
+            "Cpus_allowed_list:0"
+        );
         // In blocks of 512 bytes.
-        assert_eq!(inside("echo $NRI; ulimit -c; ulimit -H -c"), "here\n1\n2", "exec has them, too");
+        assert_eq!(
+            inside("echo $NRI; ulimit -c; ulimit -H -c"),
+            "here\n1\n2",
+            "exec has them, too"
+        );
         let started = adjusted.plugin.journal.wait_for("PostStartContainer", &id);
         assert_eq!(adjusted.plugin.journal.events(&id), TO_START);
         assert_eq!(started["pid"], look.0.0);
 
         podman.out(&["stop", "web"]);
-        assert_eq!(adjusted.lives(&id, 1), life(&[]), "Podman deletes it as soon as it has stopped");
+        assert_eq!(
+            adjusted.lives(&id, 1),
+            life(&[]),
+            "Podman deletes it as soon as it has stopped"
+        );
         podman.out(&["rm", "web"]);
         assert_eq!(adjusted.plugin.journal.events(&id), life(&[]), "nothing is told twice");
         if kernel_tells_exit_codes() {
@@ -87,11 +99,15 @@ fn a_foreground_container_is_as_without_us() {
         let adjusted = Adjusted::start(suite, go, &adjustment());
         let podman = &adjusted.podman;
         let run = ["run", "--rm", "--network", "none"];
-        let ended =
-            podman.podman(&[&run, &[IMAGE, "sh", "-c", "echo out; echo err >&2; exit 5"][..]].concat());
-        assert_eq!((ended.code, ended.out(), ended.err()), (Some(5), "out\n".into(), "err\n".into()));
+        let ended = podman
+            .podman(&[&run, &[IMAGE, "sh", "-c", "echo out; echo err >&2; exit 5"][..]].concat());
+        assert_eq!(
+            (ended.code, ended.out(), ended.err()),
+            (Some(5), "out\n".into(), "err\n".into())
+        );
 
-        // As a person would. (What a container says that ends at once, Podman 4.3 loses now and then, with the bare runtime, too.)
+        // As a person would. (What a container says that ends at once, Podman 4.3 loses now and
+        // then, with the bare runtime, too.)
         let shell = podman.client(&[&run[..], &["--interactive", "--tty", IMAGE, "sh"]].concat());
         let terminal = Terminal::run(&shell);
         terminal.wait_for("# ");
@@ -159,7 +175,15 @@ fn many_at_once() {
             for n in 0..6 {
                 scope.spawn(move || {
                     let script = format!("echo {n} $NRI; exit {n}");
-                    let ended = podman.podman(&["run", "--rm", "--network=none", IMAGE, "sh", "-c", &script]);
+                    let ended = podman.podman(&[
+                        "run",
+                        "--rm",
+                        "--network=none",
+                        IMAGE,
+                        "sh",
+                        "-c",
+                        &script,
+                    ]);
                     assert_eq!(
                         (ended.code, ended.out()),
                         (Some(n), format!("{n} here\n")),

@@ -1,4 +1,5 @@
-//! Podman's pods: with an infra container, which is the pod's sandbox to plugins, and without. The infra container is the default one.
+//! Podman's pods: with an infra container, which is the pod's sandbox to plugins, and without. The
+//! infra container is the default one.
 
 use super::*;
 use crate::TO_START;
@@ -28,10 +29,13 @@ pub(super) fn whole() -> Vec<&'static str> {
 }
 
 fn create_pod(podman: &Podman, more: &[&str]) -> String {
-    podman.out(&[&["pod", "create", "--name", "shop", "--network=none", "--label", "a=b"], more].concat())
+    podman.out(
+        &[&["pod", "create", "--name", "shop", "--network=none", "--label", "a=b"], more].concat(),
+    )
 }
 
-/// Waits until the pod is told to be removed for the nth time. It was there for all that its containers went through.
+/// Waits until the pod is told to be removed for the nth time. It was there for all that its
+/// containers went through.
 pub(super) fn removed(adjusted: &Adjusted, pod: &str, n: usize) {
     wait_until(format_args!("the pod {pod} to be removed"), || {
         (count(adjusted, pod, "RemovePodSandbox") >= n).then_some(())
@@ -39,7 +43,11 @@ pub(super) fn removed(adjusted: &Adjusted, pod: &str, n: usize) {
     for entry in adjusted.plugin.journal.entries().iter().filter(|e| !e["container"].is_null()) {
         assert_eq!(entry["pod_id"], *pod, "{entry}");
     }
-    assert_eq!(adjusted.plugin.journal.events(pod).last().unwrap(), "RemovePodSandbox", "the pod goes last");
+    assert_eq!(
+        adjusted.plugin.journal.events(pod).last().unwrap(),
+        "RemovePodSandbox",
+        "the pod goes last"
+    );
 }
 
 #[test]
@@ -54,7 +62,11 @@ fn with_an_infra_container() {
         let run = journal.wait_for("RunPodSandbox", &pod);
         assert_eq!((&run["pod"]["name"], &run["pod"]["id"]), (&json!("shop"), &json!(pod)));
         let infra = podman.out(&["pod", "inspect", "--format", "{{.InfraContainerID}}", "shop"]);
-        assert_eq!(of_container(&adjusted, &infra), Vec::<String>::new(), "it is no container to plugins");
+        assert_eq!(
+            of_container(&adjusted, &infra),
+            Vec::<String>::new(),
+            "it is no container to plugins"
+        );
         let look = podman.look_at(&infra);
         assert_eq!(look.env("NRI"), None, "nor is it adjusted");
         assert!(look.0.program().is_some_and(|p| p.ends_with("catatonit")), "Podman's own program");
@@ -78,7 +90,10 @@ fn with_an_infra_container() {
         podman.out(&["pod", "stop", "--time=1", "shop"]);
         removed(&adjusted, &pod, 1);
         assert_eq!(of_container(&adjusted, &second), whole());
-        assert_eq!(of_pod(&adjusted, &pod), ["RunPodSandbox", "StopPodSandbox", "RemovePodSandbox"]);
+        assert_eq!(
+            of_pod(&adjusted, &pod),
+            ["RunPodSandbox", "StopPodSandbox", "RemovePodSandbox"]
+        );
 
         podman.out(&["pod", "start", "shop"]);
         wait_until("the second life", || {
@@ -104,7 +119,9 @@ fn whose_infra_container_is_killed() {
         let infra = podman.out(&["pod", "inspect", "--format", "{{.InfraContainerID}}", "shop"]);
         let look = podman.look_at("member");
         podman.look_at(&infra).0.signal(rustix::process::Signal::KILL);
-        wait_until("the pod to stop", || (count(&adjusted, &pod, "StopPodSandbox") == 1).then_some(()));
+        wait_until("the pod to stop", || {
+            (count(&adjusted, &pod, "StopPodSandbox") == 1).then_some(())
+        });
         // Podman deletes the infra container at once.
         wait_until("the infra container to be gone", || {
             (podman.inspect(&infra)["State"]["Status"] == "exited").then_some(())
@@ -114,7 +131,10 @@ fn whose_infra_container_is_killed() {
         podman.out(&["rm", "--force", "member"]);
         removed(&adjusted, &pod, 1);
         assert_eq!(of_container(&adjusted, &member), whole());
-        assert_eq!(of_pod(&adjusted, &pod), ["RunPodSandbox", "StopPodSandbox", "RemovePodSandbox"]);
+        assert_eq!(
+            of_pod(&adjusted, &pod),
+            ["RunPodSandbox", "StopPodSandbox", "RemovePodSandbox"]
+        );
     });
 }
 
@@ -124,20 +144,29 @@ fn without_an_infra_container() {
         let adjusted = Adjusted::start(suite, go, &adjustment());
         let (podman, journal) = (&adjusted.podman, &adjusted.plugin.journal);
         let pod = podman.out(&["pod", "create", "--name", "bare", "--infra=false"]);
-        let run =
-            |name| podman.run_detached(name, &[&["--pod=bare", "--network=none", IMAGE], &WAIT[..]].concat());
+        let run = |name| {
+            podman
+                .run_detached(name, &[&["--pod=bare", "--network=none", IMAGE], &WAIT[..]].concat())
+        };
         let (first, second) = (run("first"), run("second"));
         for id in [&first, &second] {
             assert_eq!(journal.wait_for("CreateContainer", id)["pod"]["id"], *pod);
             wait_until("its events", || (of_container(&adjusted, id) == BEGIN).then_some(()));
         }
-        assert_eq!(of_pod(&adjusted, &pod), ["RunPodSandbox"], "it begins with its first container");
+        assert_eq!(
+            of_pod(&adjusted, &pod),
+            ["RunPodSandbox"],
+            "it begins with its first container"
+        );
         podman.out(&["rm", "--force", "first"]);
         wait_until("the end of one", || (of_container(&adjusted, &first) == whole()).then_some(()));
         assert_eq!(of_pod(&adjusted, &pod), ["RunPodSandbox"]);
         podman.out(&["pod", "rm", "--force", "bare"]);
         removed(&adjusted, &pod, 1);
         assert_eq!(of_container(&adjusted, &second), whole());
-        assert_eq!(of_pod(&adjusted, &pod), ["RunPodSandbox", "StopPodSandbox", "RemovePodSandbox"]);
+        assert_eq!(
+            of_pod(&adjusted, &pod),
+            ["RunPodSandbox", "StopPodSandbox", "RemovePodSandbox"]
+        );
     });
 }

@@ -1,4 +1,5 @@
-//! `podman update`: what plugins set stays, unless the user asks for something else. Podman 5 sends the whole of its own resources again.
+//! `podman update`: what plugins set stays, unless the user asks for something else. Podman 5 sends
+//! the whole of its own resources again.
 
 use super::*;
 use crate::life;
@@ -38,8 +39,11 @@ fn what_plugins_set_stays() {
         let updated = ["UpdateContainer", "PostUpdateContainer"].repeat(2);
         assert_eq!(adjusted.lives(&id, 1), life(&updated));
         let heard = adjusted.plugin.journal.about(&id);
-        let asked: Vec<_> =
-            heard.iter().filter(|e| e["event"] == "UpdateContainer").map(|e| &e["resources"]).collect();
+        let asked: Vec<_> = heard
+            .iter()
+            .filter(|e| e["event"] == "UpdateContainer")
+            .map(|e| &e["resources"])
+            .collect();
         let number = |n: u64| json!({"value": n.to_string()});
         assert_eq!(asked[0], &json!({"cpu": {"quota": number(50000), "period": number(100_000)}}));
         let memory = json!({"limit": number(80 << 20), "swap": number(160 << 20)});
@@ -54,7 +58,10 @@ fn a_plugin_refuses() {
         podman.ctl(&["start"]).success();
         let rule = r#"{"rules": [{"event": "UpdateContainer", "error": "not while it works"}]}"#;
         let _plugin = podman.connect("10-go", go, rule);
-        podman.run_detached("web", &[&["--network=none", "--pids-limit=55", IMAGE], &WAIT[..]].concat());
+        podman.run_detached(
+            "web",
+            &[&["--network=none", "--pids-limit=55", IMAGE], &WAIT[..]].concat(),
+        );
         let refused = podman.podman(&["update", "--cpus", "0.5", "web"]);
         assert!(refused.code.is_some_and(|code| code != 0));
         let said = refused.err();

@@ -1,4 +1,5 @@
-//! Command lines as people write them: options in odd places, `--`, empty arguments, odd ids, no arguments at all.
+//! Command lines as people write them: options in odd places, `--`, empty arguments, odd ids, no
+//! arguments at all.
 
 use super::{alike, how, saying, text};
 
@@ -39,8 +40,13 @@ fn without_a_container() {
             let said = saying(&ended)
                 .replace("nri-container-runtime", "PROGRAM")
                 .replace(stage.node.runtime().name, "PROGRAM");
-            let path =
-                stage.node.runtime().path.display().to_string().replace(stage.node.runtime().name, "PROGRAM");
+            let path = stage
+                .node
+                .runtime()
+                .path
+                .display()
+                .to_string()
+                .replace(stage.node.runtime().name, "PROGRAM");
             stage.note(arguments.join(" "), said.replace(&path, "PROGRAM"));
         }
     });
@@ -77,8 +83,10 @@ fn options_in_odd_places() {
             stage.note(arguments.join(" "), shown);
             stage.node.bare(&["delete", "--force", &id]);
         }
-        stage
-            .note("log", std::fs::read_to_string(stage.node.path("log")).unwrap_or_default().lines().count());
+        stage.note(
+            "log",
+            std::fs::read_to_string(stage.node.path("log")).unwrap_or_default().lines().count(),
+        );
     });
 }
 
@@ -86,12 +94,17 @@ fn options_in_odd_places() {
 fn the_bundle_is_where_we_are() {
     alike("working directory as the bundle", |stage| {
         let id = stage.node.id("c");
-        let bundle =
-            stage.node.bundle(&id).arguments(&["/bin/sh", "-c", "echo $NRI_SEEN; pwd; exit 3"]).make();
+        let bundle = stage
+            .node
+            .bundle(&id)
+            .arguments(&["/bin/sh", "-c", "echo $NRI_SEEN; pwd; exit 3"])
+            .make();
         let mut outputs = Vec::new();
-        for (cd, option) in
-            [(bundle.dir(), None), (bundle.dir(), Some(".")), (bundle.dir().parent().unwrap(), Some(&*id))]
-        {
+        for (cd, option) in [
+            (bundle.dir(), None),
+            (bundle.dir(), Some(".")),
+            (bundle.dir().parent().unwrap(), Some(&*id)),
+        ] {
             let mut command = stage.after(&format!("cd {}", text(cd)));
             command.arg("run");
             if let Some(option) = option {
@@ -117,7 +130,17 @@ fn after_the_id_all_is_the_containers() {
             &["exec", &id, "--", "/bin/echo", "x"],
             &["exec", "--", &id, "/bin/echo", "--version"],
             &["exec", &id, "/bin/sh", "-c", "echo $# \"[$1]\" \"[$2]\"", "sh", "", " "],
-            &["exec", "--env", "A=b=c", "--env", "EMPTY=", &id, "/bin/sh", "-c", "echo [$A] [$EMPTY]"],
+            &[
+                "exec",
+                "--env",
+                "A=b=c",
+                "--env",
+                "EMPTY=",
+                &id,
+                "/bin/sh",
+                "-c",
+                "echo [$A] [$EMPTY]",
+            ],
             &[
                 "exec",
                 "-e",
@@ -142,16 +165,21 @@ fn after_the_id_all_is_the_containers() {
     });
 }
 
-/// What no runtime can mean is refused by the wrapper in words of its own; all else is the runtime's to take or to refuse.
+/// What no runtime can mean is refused by the wrapper in words of its own; all else is the
+/// runtime's to take or to refuse.
 #[test]
 fn odd_ids() {
     alike("odd ids", |stage| {
         let prefix = stage.node.prefix().to_owned();
         let long = "l".repeat(200 - prefix.len());
-        let bundle =
-            stage.node.bundle(&stage.node.id("bundle")).arguments(&["/bin/sh", "-c", "exit 3"]).make();
+        let bundle = stage
+            .node
+            .bundle(&stage.node.id("bundle"))
+            .arguments(&["/bin/sh", "-c", "exit 3"])
+            .make();
         for name in ["a.b_c-d+e", "a b", "u\u{fc}", "a\nb", &long, "a:b", "a@b", "%s", "a=b"] {
-            let ended = stage.call(&["run", "--bundle", text(bundle.dir()), &format!("{prefix}-{name}")]);
+            let ended =
+                stage.call(&["run", "--bundle", text(bundle.dir()), &format!("{prefix}-{name}")]);
             stage.note(&name[..1], saying(&ended));
         }
         for name in ["..", ".", "", "a/b", "../x", "-x", "--help"] {

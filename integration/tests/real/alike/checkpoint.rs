@@ -9,7 +9,8 @@ const SCRIPT: &str = "n=0; while :; do n=$((n + 1)); echo $n >/tmp/count; sleep 
 /// criu takes no open file from outside of the container.
 const QUIET: &str = "exec </dev/null >/dev/null 2>&1";
 
-/// Runs, checkpoints and restores a container; notes each step, up to the first that fails, whose words are returned.
+/// Runs, checkpoints and restores a container; notes each step, up to the first that fails, whose
+/// words are returned.
 fn play(stage: &Stage, name: &str, program: &dyn Fn() -> Command) -> Result<(), String> {
     let id = stage.node.id(name);
     let bundle = stage.node.bundle(&id).arguments(&["/bin/sh", "-c", SCRIPT]).make();

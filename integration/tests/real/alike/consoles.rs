@@ -1,4 +1,5 @@
-//! Terminals of containers that nobody waits for: the runtime sends the controlling side to a socket.
+//! Terminals of containers that nobody waits for: the runtime sends the controlling side to a
+//! socket.
 
 use super::{alike, how, saying, text};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
@@ -16,7 +17,8 @@ fn receive(listener: &UnixListener) -> (File, String) {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut buffer = RecvAncillaryBuffer::new(&mut space);
     let got =
-        recvmsg(&stream, &mut [IoSliceMut::new(&mut name)], &mut buffer, RecvFlags::CMSG_CLOEXEC).unwrap();
+        recvmsg(&stream, &mut [IoSliceMut::new(&mut name)], &mut buffer, RecvFlags::CMSG_CLOEXEC)
+            .unwrap();
     let terminal = buffer
         .drain()
         .find_map(|message| match message {
@@ -52,7 +54,8 @@ fn of_create_run_and_exec() {
         let waiting = stage.waiting("d");
         for verb in ["create", "run", "exec"] {
             let id = stage.node.id(verb);
-            let bundle = stage.node.bundle(&id).terminal().arguments(&["/bin/sh", "-c", SCRIPT]).make();
+            let bundle =
+                stage.node.bundle(&id).terminal().arguments(&["/bin/sh", "-c", SCRIPT]).make();
             let mut command = stage.command();
             command.arg(verb).args(["--console-socket", text(&socket)]);
             match verb {
@@ -85,27 +88,45 @@ fn that_are_wrong() {
         let file = stage.node.path("config.toml");
         for (n, socket) in [text(&nowhere), text(&file), ""].into_iter().enumerate() {
             let id = stage.node.id(&format!("c{n}"));
-            let bundle = stage.node.bundle(&id).terminal().arguments(&["/bin/sleep", "1000"]).make();
+            let bundle =
+                stage.node.bundle(&id).terminal().arguments(&["/bin/sleep", "1000"]).make();
             for verb in ["create", "run"] {
                 let detach: &[&str] = if verb == "run" { &["--detach"] } else { &[] };
                 let created = stage.call(
-                    &[&[verb, "--console-socket", socket], detach, &["--bundle", text(bundle.dir()), &id]]
-                        .concat(),
+                    &[
+                        &[verb, "--console-socket", socket],
+                        detach,
+                        &["--bundle", text(bundle.dir()), &id],
+                    ]
+                    .concat(),
                 );
                 stage.note(format_args!("{verb} {n}"), how(&created));
                 assert_ne!(created.code, Some(0));
                 stage.note("then", stage.node.state(&id).is_some());
                 stage.node.bare(&["delete", "--force", &id]);
             }
-            let exec =
-                stage.call(&["exec", "--console-socket", socket, "--detach", "--tty", &waiting, "/bin/true"]);
+            let exec = stage.call(&[
+                "exec",
+                "--console-socket",
+                socket,
+                "--detach",
+                "--tty",
+                &waiting,
+                "/bin/true",
+            ]);
             stage.note(format_args!("exec {n}"), how(&exec));
         }
         // A terminal that goes nowhere, and a socket that nothing is sent to.
         let id = stage.node.id("e");
         let bundle = stage.node.bundle(&id).arguments(&["/bin/true"]).make();
-        let ended =
-            stage.call(&["create", "--console-socket", text(&nowhere), "--bundle", text(bundle.dir()), &id]);
+        let ended = stage.call(&[
+            "create",
+            "--console-socket",
+            text(&nowhere),
+            "--bundle",
+            text(bundle.dir()),
+            &id,
+        ]);
         stage.note("no terminal", how(&ended));
     });
 }

@@ -66,7 +66,9 @@ fn of_a_container_that_is_created_and_started() {
 fn of_socket_activation() {
     alike("LISTEN_FDS", |stage| {
         let open = opening(&stage.node);
-        let script = format!("echo \"$LISTEN_FDS, ${{LISTEN_PID:-none}}, $LISTEN_FDNAMES\"; cat <&4; {LIST}");
+        let script = format!(
+            "echo \"$LISTEN_FDS, ${{LISTEN_PID:-none}}, $LISTEN_FDNAMES\"; cat <&4; {LIST}"
+        );
         for (name, variables) in [
             ("meant for us", "export LISTEN_FDS=2 LISTEN_PID=$$"),
             ("with names", "export LISTEN_FDS=2 LISTEN_PID=$$ LISTEN_FDNAMES=a:b"),

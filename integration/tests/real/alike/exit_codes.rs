@@ -2,7 +2,8 @@
 
 use super::{alike, how, text};
 
-/// All by twos and threes would take minutes; these are the ends, what shells use, and what is 128 and a signal.
+/// All by twos and threes would take minutes; these are the ends, what shells use, and what is 128
+/// and a signal.
 const CODES: [u8; 14] = [0, 1, 2, 3, 63, 64, 125, 126, 127, 128, 129, 137, 254, 255];
 
 #[test]
@@ -10,7 +11,11 @@ fn of_run() {
     alike("exit codes of run", |stage| {
         for code in [0, 1, 126, 127, 128, 200, 255] {
             let id = stage.node.id(&format!("c{code}"));
-            let bundle = stage.node.bundle(&id).arguments(&["/bin/sh", "-c", &format!("exit {code}")]).make();
+            let bundle = stage
+                .node
+                .bundle(&id)
+                .arguments(&["/bin/sh", "-c", &format!("exit {code}")])
+                .make();
             let ended = stage.told(&["run", "--bundle", text(bundle.dir()), &id]);
             assert_eq!(ended.code, Some(code), "{}", ended.err());
         }

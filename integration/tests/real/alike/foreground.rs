@@ -1,4 +1,5 @@
-//! `run` and `exec` in the foreground: signals that reach the runtime reach the container, which decides what they mean.
+//! `run` and `exec` in the foreground: signals that reach the runtime reach the container, which
+//! decides what they mean.
 
 use super::{Stage, alike, how, text};
 use nri_integration::*;
@@ -20,9 +21,12 @@ fn signals_are_passed_on() {
         let id = stage.node.id("c");
         let running = run(stage, &id, &["/bin/sh", "-c", SCRIPT]);
         running.wait_for("ready");
-        for (name, signal) in
-            [("HUP", Signal::HUP), ("INT", Signal::INT), ("USR1", Signal::USR1), ("USR2", Signal::USR2)]
-        {
+        for (name, signal) in [
+            ("HUP", Signal::HUP),
+            ("INT", Signal::INT),
+            ("USR1", Signal::USR1),
+            ("USR2", Signal::USR2),
+        ] {
             running.process().signal(signal);
             running.wait_for(&format!("got {name}\n"));
         }
@@ -80,7 +84,12 @@ fn input_and_both_outputs() {
             command.stdin(input);
             let ended = stage.node.run(command);
             stage.note(verb, super::saying(&ended));
-            assert_eq!((ended.code, ended.out().as_str()), (Some(4), "some\0input\n"), "{}", ended.err());
+            assert_eq!(
+                (ended.code, ended.out().as_str()),
+                (Some(4), "some\0input\n"),
+                "{}",
+                ended.err()
+            );
         }
     });
 }

@@ -1,4 +1,5 @@
-//! Hooks that the engine wrote: their order, what they are given, and what comes of their failure. Ours are between them.
+//! Hooks that the engine wrote: their order, what they are given, and what comes of their failure.
+//! Ours are between them.
 
 use super::{Stage, alike, how, text};
 use nri_integration::*;
@@ -8,13 +9,15 @@ use std::fs;
 const STAGES: [&str; 6] =
     ["prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop"];
 
-/// A container whose hooks each write a line; with two hooks of each stage, and one of them failing.
+/// A container whose hooks each write a line; with two hooks of each stage, and one of them
+/// failing.
 fn bundle(stage: &Stage, id: &str, failing: Option<&str>, arguments: &[&str]) -> Bundle {
     let bundle = stage.node.bundle(id).arguments(arguments).make();
     let log = stage.node.path("hooks");
     fs::create_dir_all(&log).unwrap();
     bundle.edit(|document| {
-        // Some run in the container, where there is another root; the log has to have the same name there.
+        // Some run in the container, where there is another root; the log has to have the same name
+        // there.
         document["mounts"].as_array_mut().unwrap().push(
             json!({"destination": text(&log), "type": "bind", "source": text(&log), "options": ["bind", "rw"]}),
         );
@@ -27,7 +30,8 @@ fn bundle(stage: &Stage, id: &str, failing: Option<&str>, arguments: &[&str]) ->
                 "args": ["sh", "-c", format!("echo {name} {n} $(cat | tr -d '\\n' | {status}) $MARK >>{}/log; {end}", text(&log))],
                 "env": [format!("MARK={name}"), "PATH=/bin:/usr/bin"]
             });
-            // crun 1.8.1 may miss the end of a hook that has one, and waits for so long then: some 3 % of runs with all of these on two busy cores.
+            // crun 1.8.1 may miss the end of a hook that has one, and waits for so long then: some
+            // 3 % of runs with all of these on two busy cores.
             if stage.node.runtime().name != "crun" {
                 hook["timeout"] = json!(20);
             }
@@ -39,12 +43,14 @@ fn bundle(stage: &Stage, id: &str, failing: Option<&str>, arguments: &[&str]) ->
     bundle
 }
 
-/// The lines so far. Those of `startContainer` come last: crun runs these hooks while it goes on itself.
+/// The lines so far. Those of `startContainer` come last: crun runs these hooks while it goes on
+/// itself.
 fn log(stage: &Stage) -> String {
     let file = stage.node.path("hooks/log");
     let text = fs::read_to_string(&file).unwrap_or_default();
     let _ = fs::remove_file(file);
-    let (late, others): (Vec<_>, Vec<_>) = text.lines().partition(|line| line.starts_with("startContainer"));
+    let (late, others): (Vec<_>, Vec<_>) =
+        text.lines().partition(|line| line.starts_with("startContainer"));
     [others, late].concat().join("\n")
 }
 
@@ -85,7 +91,8 @@ fn in_order_and_with_the_state() {
 #[test]
 fn that_fail() {
     alike("hooks that fail", |stage| {
-        // It does not wait for the hooks of startContainer: what they come to, and how, is a matter of time.
+        // It does not wait for the hooks of startContainer: what they come to, and how, is a matter
+        // of time.
         let crun = stage.node.runtime().name == "crun";
         for name in STAGES {
             let id = stage.node.id("c");
@@ -94,7 +101,9 @@ fn that_fail() {
                 for verb in verbs {
                     let ended = match *verb {
                         "create" => stage.call(&["create", "--bundle", text(long.dir()), &id]),
-                        "run" => stage.call(&["run", "--detach", "--bundle", text(long.dir()), &id]),
+                        "run" => {
+                            stage.call(&["run", "--detach", "--bundle", text(long.dir()), &id])
+                        }
                         verb => stage.call(&[verb, &id]),
                     };
                     if name == "poststart" && !crun {
@@ -122,8 +131,12 @@ fn that_are_not_there() {
             let id = stage.node.id("c");
             let bundle = stage.node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
             bundle.edit(|document| document["hooks"] = json!({name: [{"path": "/nowhere/hook"}]}));
-            stage.note(name, how(&stage.call(&["run", "--detach", "--bundle", text(bundle.dir()), &id])));
-            // Whether crun dies by SIGPIPE when it writes to a hook that was never there is a matter of time.
+            stage.note(
+                name,
+                how(&stage.call(&["run", "--detach", "--bundle", text(bundle.dir()), &id])),
+            );
+            // Whether crun dies by SIGPIPE when it writes to a hook that was never there is a
+            // matter of time.
             stage.call(&["delete", "--force", &id]);
         }
     });

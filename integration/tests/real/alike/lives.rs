@@ -1,4 +1,5 @@
-//! Verbs in and out of turn: `kill`, `delete` with and without `--force`, an id that is taken, one that nobody has.
+//! Verbs in and out of turn: `kill`, `delete` with and without `--force`, an id that is taken, one
+//! that nobody has.
 
 use super::{Stage, alike, how, text};
 use nri_integration::*;
@@ -29,7 +30,10 @@ fn delete() {
         stage.note("one that was never started", how(&stage.call(&["delete", &created])));
         stage.note("then", status(stage, &created));
         stage.call(&["delete", "--force", &created]);
-        assert_eq!(cgroups_of(stage.node.prefix()).iter().filter(|dir| dir.ends_with(&id)).count(), 0);
+        assert_eq!(
+            cgroups_of(stage.node.prefix()).iter().filter(|dir| dir.ends_with(&id)).count(),
+            0
+        );
     });
 }
 
@@ -44,9 +48,12 @@ fn kill() {
         // The default is SIGTERM, upon which it ends with 3.
         stage.told(&["kill", &id]);
         stage.wait_for(&id, "stopped");
-        for verb in
-            [&["kill", &id, "TERM"][..], &["start", &id], &["exec", &id, "/bin/true"], &["pause", &id]]
-        {
+        for verb in [
+            &["kill", &id, "TERM"][..],
+            &["start", &id],
+            &["exec", &id, "/bin/true"],
+            &["pause", &id],
+        ] {
             stage.note(verb[0], how(&stage.call(verb)));
         }
         stage.told(&["delete", &id]);
@@ -63,7 +70,8 @@ fn kill_all() {
             namespaces.retain(|namespace| namespace["type"] != "pid");
         });
         let first = stage.pid(&id);
-        let others: Vec<_> = Process::all().into_iter().filter(|p| p.parent() == Some(first.0)).collect();
+        let others: Vec<_> =
+            Process::all().into_iter().filter(|p| p.parent() == Some(first.0)).collect();
         assert!(!others.is_empty());
         stage.note("kill --all", how(&stage.call(&["kill", "--all", &id, "KILL"])));
         stage.wait_for(&id, "stopped");
@@ -95,7 +103,9 @@ fn one_that_nobody_has() {
     alike("an id that nobody has", |stage| {
         let id = stage.node.id("nobody");
         stage.waiting("c");
-        for verb in ["state", "start", "kill", "pause", "resume", "delete", "update", "ps", "events"] {
+        for verb in
+            ["state", "start", "kill", "pause", "resume", "delete", "update", "ps", "events"]
+        {
             let ended = stage.told(&[verb, &id]);
             assert_ne!(ended.code, Some(0), "{verb}");
         }

@@ -1,7 +1,9 @@
-//! The same steps with the bare runtime and through the wrapper come to the same: exit codes, output, files, what the container sees.
+//! The same steps with the bare runtime and through the wrapper come to the same: exit codes,
+//! output, files, what the container sees.
 //!
-//! Each scenario is played three times, each time on a [`Node`] of its own: bare; through the wrapper without any plugin; and
-//! with a plugin that changes each creation, so that documents are rewritten and hooks injected. What the steps note is compared as text, with what differs by
+//! Each scenario is played three times, each time on a [`Node`] of its own: bare; through the
+//! wrapper without any plugin; and with a plugin that changes each creation, so that documents are
+//! rewritten and hooks injected. What the steps note is compared as text, with what differs by
 //! nature (names of this node, times, process ids) taken out. Start from [`alike`].
 
 mod arguments;
@@ -59,7 +61,11 @@ fn alike(name: &str, steps: impl Fn(&Stage)) {
             let (notes, heard) = play(way);
             assert_eq!(notes, bare, "{name} ({}), {way:?}", runtime.name);
             // Else nothing of ours would have taken part.
-            assert!(heard.is_none_or(|n| n > 0), "{name} ({}): no plugin heard of it", runtime.name);
+            assert!(
+                heard.is_none_or(|n| n > 0),
+                "{name} ({}): no plugin heard of it",
+                runtime.name
+            );
         }
     });
 }
@@ -94,7 +100,8 @@ impl Stage {
 
     /// Starts it in the background.
     fn begin(&self, mut command: Command, name: &str) -> Running {
-        let (out, err) = (self.node.path(&format!("{name}.out")), self.node.path(&format!("{name}.err")));
+        let (out, err) =
+            (self.node.path(&format!("{name}.out")), self.node.path(&format!("{name}.err")));
         let file = |path: &Path| File::create(path).expect("our directory");
         let child = command
             .stdin(Stdio::null())
@@ -109,7 +116,8 @@ impl Stage {
     fn note(&self, what: impl Display, text: impl Display) {
         let dir = self.node.path("").display().to_string();
         let dir = dir.trim_end_matches('/').to_owned();
-        let text = format!("{what}: {text}").replace(&dir, "DIR").replace(self.node.prefix(), "PREFIX");
+        let text =
+            format!("{what}: {text}").replace(&dir, "DIR").replace(self.node.prefix(), "PREFIX");
         self.notes.borrow_mut().push(without_times(&text));
     }
 
@@ -123,7 +131,12 @@ impl Stage {
     }
 
     /// A container, created and started, that has printed `ready`.
-    fn started(&self, name: &str, arguments: &[&str], edit: impl FnOnce(&mut serde_json::Value)) -> String {
+    fn started(
+        &self,
+        name: &str,
+        arguments: &[&str],
+        edit: impl FnOnce(&mut serde_json::Value),
+    ) -> String {
         let id = self.node.id(name);
         let bundle = self.node.bundle(&id).arguments(arguments).make();
         bundle.edit(edit);
@@ -197,21 +210,25 @@ fn saying(ended: &Ended) -> String {
     format!("{}\n{}\n{}", how(ended), ended.out(), ended.err())
 }
 
-/// Times of log lines (`2026-01-02T03:04:05`, with what belongs to it) and process ids that messages name.
+/// Times of log lines (`2026-01-02T03:04:05`, with what belongs to it) and process ids that
+/// messages name.
 fn without_times(text: &str) -> String {
     let mut result = String::new();
     let mut rest = text;
     while let Some(at) = rest.find("T").filter(|_| rest.len() > 19) {
         let (start, end) = (at.saturating_sub(10), (at + 9).min(rest.len()));
         let time = rest.is_char_boundary(start) && rest.is_char_boundary(end) && {
-            let shape: String =
-                rest[start..end].chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+            let shape: String = rest[start..end]
+                .chars()
+                .map(|c| if c.is_ascii_digit() { '0' } else { c })
+                .collect();
             shape == "0000-00-00T00:00:00"
         };
         if time {
             result.push_str(&rest[..start]);
             result.push_str("TIME");
-            rest = rest[end..].trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | 'Z'));
+            rest = rest[end..]
+                .trim_start_matches(|c: char| c.is_ascii_digit() || matches!(c, '.' | 'Z'));
         } else {
             result.push_str(&rest[..=at]);
             rest = &rest[at + 1..];
@@ -223,7 +240,9 @@ fn without_times(text: &str) -> String {
 #[test]
 fn what_differs_by_nature_is_taken_out() {
     assert_eq!(
-        without_times("a T b time=\"2026-11-21T22:04:14Z\" level=error TT, 2026-11-21T22:04:14.123456Z: T"),
+        without_times(
+            "a T b time=\"2026-11-21T22:04:14Z\" level=error TT, 2026-11-21T22:04:14.123456Z: T"
+        ),
         "a T b time=\"TIME\" level=error TT, TIME: T"
     );
 }

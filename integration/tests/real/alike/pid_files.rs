@@ -25,11 +25,15 @@ fn of_create_run_and_exec() {
                 ("./pid", vec![dir.clone(), stage.node.path("bundles").join(&id)]),
             ] {
                 create(stage, verb, &id, name, &dir).success();
-                let file = places.iter().map(|dir| dir.join("pid")).find(|file| file.exists()).unwrap();
+                let file =
+                    places.iter().map(|dir| dir.join("pid")).find(|file| file.exists()).unwrap();
                 let read = fs::read_to_string(&file).unwrap();
                 assert_eq!(read, stage.pid(&id).0.to_string(), "no line end, as engines parse it");
                 let mode = fs::metadata(&file).unwrap().permissions().mode();
-                stage.note(format_args!("{verb:?} {name}"), format_args!("{} {mode:o}", file.display()));
+                stage.note(
+                    format_args!("{verb:?} {name}"),
+                    format_args!("{} {mode:o}", file.display()),
+                );
                 stage.call(&["delete", "--force", &id]).success();
                 stage.note("left", file.exists());
                 let _ = fs::remove_file(&file);
@@ -57,7 +61,10 @@ fn that_cannot_be_written() {
                 let id = stage.node.id(&format!("{n}{}", verb[0]));
                 let created = create(stage, verb, &id, file, &dir);
                 let state = stage.node.state(&id).map(|state| state["status"].clone());
-                stage.note(format_args!("{verb:?} {file:?}"), format_args!("{} {state:?}", how(&created)));
+                stage.note(
+                    format_args!("{verb:?} {file:?}"),
+                    format_args!("{} {state:?}", how(&created)),
+                );
             }
         }
     });

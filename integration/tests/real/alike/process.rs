@@ -1,4 +1,5 @@
-//! What the first process has of its caller, and what it has not: umask, limits, scheduling, session, working directory.
+//! What the first process has of its caller, and what it has not: umask, limits, scheduling,
+//! session, working directory.
 
 use super::{Stage, alike, how, saying, text};
 use serde_json::json;
@@ -74,9 +75,11 @@ fn of_the_document() {
 #[test]
 fn documents_that_are_broken() {
     alike("broken documents", |stage| {
-        let without_process = "{\"ociVersion\": \"1.0.2\", \"root\": {\"path\": \"rootfs\"}, \"linux\": {}}";
-        for (n, content) in
-            [without_process, "", "{", "[]", "null", "{}", "{\"process\": 7}"].into_iter().enumerate()
+        let without_process =
+            "{\"ociVersion\": \"1.0.2\", \"root\": {\"path\": \"rootfs\"}, \"linux\": {}}";
+        for (n, content) in [without_process, "", "{", "[]", "null", "{}", "{\"process\": 7}"]
+            .into_iter()
+            .enumerate()
         {
             let id = stage.node.id(&format!("c{n}"));
             let bundle = stage.node.bundle(&id).make();

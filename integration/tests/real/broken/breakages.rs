@@ -50,7 +50,12 @@ pub(super) struct Breakage {
 const BREAK_GLASS: &str = "to run containers without NRI set NRI_CONTAINER_RUNTIME_BYPASS=1 or create /etc/nri-container-runtime/bypass";
 
 impl Breakage {
-    fn new(name: &'static str, needing: Needing, make: fn(&Site) -> Box<dyn Any>, mend: fn(&Site)) -> Self {
+    fn new(
+        name: &'static str,
+        needing: Needing,
+        make: fn(&Site) -> Box<dyn Any>,
+        mend: fn(&Site),
+    ) -> Self {
         Self { name, config: "", waits: false, mounts: false, make, mend, needing }
     }
 
@@ -92,7 +97,12 @@ fn mode(path: &Path, mode: u32) {
 
 pub(super) fn nrid_is_missing() -> Breakage {
     let words = &["nrid", "beside this program", "/usr/libexec/nri-container-runtime", BREAK_GLASS];
-    Breakage::new("nrid missing", Needing::Refused(words), |site| replace_nrid(site, None), bring_nrid_back)
+    Breakage::new(
+        "nrid missing",
+        Needing::Refused(words),
+        |site| replace_nrid(site, None),
+        bring_nrid_back,
+    )
 }
 
 pub(super) fn nrid_is_not_executable() -> Breakage {
@@ -128,7 +138,8 @@ pub(super) fn nrid_is_stopped() -> Breakage {
         site.node.nrid().unwrap().signal(Signal::STOP);
         done()
     };
-    let mend = |site: &Site| site.node.nrids().into_iter().for_each(|nrid| nrid.signal(Signal::CONT));
+    let mend =
+        |site: &Site| site.node.nrids().into_iter().for_each(|nrid| nrid.signal(Signal::CONT));
     let words = &["nrid hangs", "no sign of life within 1s", "STATE/control.sock", BREAK_GLASS];
     Breakage::new("nrid stopped", Needing::Refused(words), make, mend).waits()
 }
@@ -151,7 +162,8 @@ pub(super) fn nrid_takes_no_connection() -> Breakage {
         site.kill_nrid();
         Box::new(Fake::full(&control(site)))
     };
-    let words = &["cannot connect to nrid", "STATE/control.sock", "no connection was taken", BREAK_GLASS];
+    let words =
+        &["cannot connect to nrid", "STATE/control.sock", "no connection was taken", BREAK_GLASS];
     Breakage::new("nrid takes no connection", Needing::Refused(words), make, |_| {}).waits()
 }
 
@@ -286,7 +298,12 @@ pub(super) fn the_configuration_has_an_error() -> Breakage {
         done()
     };
     let words = &["configuration CONFIG, line", BREAK_GLASS];
-    Breakage::new("configuration with an error", Needing::Always(words), make, bring_configuration_back)
+    Breakage::new(
+        "configuration with an error",
+        Needing::Always(words),
+        make,
+        bring_configuration_back,
+    )
 }
 
 pub(super) fn the_configuration_is_a_directory() -> Breakage {
@@ -296,7 +313,12 @@ pub(super) fn the_configuration_is_a_directory() -> Breakage {
         done()
     };
     let words = &["configuration CONFIG", BREAK_GLASS];
-    Breakage::new("configuration a directory", Needing::Always(words), make, bring_configuration_back)
+    Breakage::new(
+        "configuration a directory",
+        Needing::Always(words),
+        make,
+        bring_configuration_back,
+    )
 }
 
 pub(super) fn the_configuration_is_a_pipe() -> Breakage {
@@ -397,7 +419,8 @@ pub(super) fn a_required_plugin_does_not_start() -> Breakage {
         fs::rename(site.node.path("away"), site.node.path("plugins/10-adjust")).unwrap();
     };
     let words = &["nrid did not start", "10-adjust", BREAK_GLASS];
-    Breakage::new("required plugin does not start", Needing::Refused(words), make, mend).config(REQUIRED)
+    Breakage::new("required plugin does not start", Needing::Refused(words), make, mend)
+        .config(REQUIRED)
 }
 
 pub(super) fn the_hook_is_missing() -> Breakage {
@@ -405,7 +428,8 @@ pub(super) fn the_hook_is_missing() -> Breakage {
         fs::rename(site.bin.join("nri-oci-hook"), site.bin.join("away")).unwrap();
         done()
     };
-    let mend = |site: &Site| fs::rename(site.bin.join("away"), site.bin.join("nri-oci-hook")).unwrap();
+    let mend =
+        |site: &Site| fs::rename(site.bin.join("away"), site.bin.join("nri-oci-hook")).unwrap();
     Breakage::new("hook missing", Needing::Works, make, mend)
 }
 

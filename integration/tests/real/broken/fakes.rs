@@ -1,7 +1,9 @@
 //! What listens on the control socket in place of an `nrid`, and does not do its work.
 
 use rustix::{
-    net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with},
+    net::{
+        AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
+    },
     process::{Gid, Uid},
 };
 use std::{
@@ -61,7 +63,8 @@ impl Fake {
         let address = SocketAddrUnix::new(path).unwrap();
         loop {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-            let waiting = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
+            let waiting =
+                socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
             if connect(&waiting, &address).is_err() {
                 break;
             }
@@ -92,7 +95,8 @@ fn listening(path: &Path, backlog: i32, uid: Option<u32>) -> OwnedFd {
     let _ = fs::remove_file(path);
     let path = path.to_owned();
     let make = move || {
-        let fd = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None).unwrap();
+        let fd = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+            .unwrap();
         bind(&fd, &SocketAddrUnix::new(&path).unwrap()).unwrap();
         if let Some(uid) = uid {
             rustix::thread::set_thread_gid(Gid::from_raw(uid)).unwrap();

@@ -1,8 +1,10 @@
-//! A broken installation takes no node down. Each breakage meets each verb: by default, with `unreachable = "pass"`, and with break-glass by variable and by
-//! file. What needs no event works as with the bare runtime; what needs one is refused in one line that says what is broken, or passes; nothing waits
-//! for long; and when it is mended, all is as before.
+//! A broken installation takes no node down. Each breakage meets each verb: by default, with
+//! `unreachable = "pass"`, and with break-glass by variable and by file. What needs no event works
+//! as with the bare runtime; what needs one is refused in one line that says what is broken, or
+//! passes; nothing waits for long; and when it is mended, all is as before.
 //!
-//! The breakages are in [`breakages`], the calls in [`site`], the fakes that stand in for a bad `nrid` in [`fakes`], what `nrictl` says in [`told`].
+//! The breakages are in [`breakages`], the calls in [`site`], the fakes that stand in for a bad
+//! `nrid` in [`fakes`], what `nrictl` says in [`told`].
 
 mod breakages;
 mod fakes;

@@ -29,7 +29,8 @@ impl Policy {
     }
 }
 
-/// How long nothing takes, whatever is broken: many times what it is set to be, and still less than an engine waits.
+/// How long nothing takes, whatever is broken: many times what it is set to be, and still less than
+/// an engine waits.
 const LONGEST: Duration = Duration::from_secs(40);
 /// The same for what does not wait for `nrid` at all.
 const AT_ONCE: Duration = Duration::from_secs(20);
@@ -65,7 +66,8 @@ impl Site {
         // runc's `list` names the owner.
         fs::copy("/etc/passwd", etc.join("passwd")).unwrap();
         let slowest = Mutex::new((Duration::ZERO, String::new()));
-        let site = Self { node, policy, bin, runtime, state_dir_is_mounted: breakage.mounts, slowest };
+        let site =
+            Self { node, policy, bin, runtime, state_dir_is_mounted: breakage.mounts, slowest };
         site.configure(breakage.config);
         if breakage.mounts {
             fs::create_dir(site.node.state_dir()).unwrap();
@@ -91,7 +93,8 @@ impl Site {
         self.node.wrapper_at(&self.bin.join("nri-container-runtime"), &self.runtime)
     }
 
-    /// The call where the file of break-glass is. Its place is fixed, and other tests run beside this one: a mount namespace for each call.
+    /// The call where the file of break-glass is. Its place is fixed, and other tests run beside
+    /// this one: a mount namespace for each call.
     pub(super) fn with_the_file(&self, command: &Command) -> Command {
         let etc = self.node.path("etc");
         let script = format!(
@@ -233,11 +236,14 @@ impl Site {
             assert_eq!(ours.out(), bare.out(), "{call:?}");
             assert!(!ours.err().contains("nri-container-runtime:"), "{call:?}: {}", ours.err());
         }
-        for call in [&["exec", id, "/bin/sleep", "0"][..], &["ps", id], &["pause", id], &["resume", id]] {
+        for call in
+            [&["exec", id, "/bin/sleep", "0"][..], &["ps", id], &["pause", id], &["resume", id]]
+        {
             let ours = self.success(call, AT_ONCE);
             assert!(!ours.err().contains("nri-container-runtime:"), "{call:?}: {}", ours.err());
         }
-        // As engines do it: what plugins gave the container is laid into the document, where that can be read.
+        // As engines do it: what plugins gave the container is laid into the document, where that
+        // can be read.
         self.success(&["exec", "--process", &self.process(), id], AT_ONCE);
         let update = ["update", "--pids-limit", "40", id];
         match expected {
@@ -260,7 +266,10 @@ impl Site {
         wait_until("a delete", || {
             let ended = self.call(&ran, LONGEST);
             let hook = self.bin.join("nri-oci-hook");
-            if self.runtime.name == "crun" && !hook.exists() && ended.signal == Some(Signal::PIPE.as_raw()) {
+            if self.runtime.name == "crun"
+                && !hook.exists()
+                && ended.signal == Some(Signal::PIPE.as_raw())
+            {
                 limitation(
                     "broken",
                     "crun may die when it writes to a hook that is gone; engines delete again",
@@ -304,7 +313,8 @@ impl Site {
         let id = self.node.id("mended");
         let create = ["create", "--bundle", &self.bundle(&id), &id];
         self.timed(&create, Policy::Default).0.success();
-        let document = fs::read_to_string(self.node.path("bundles").join(&id).join("config.json")).unwrap();
+        let document =
+            fs::read_to_string(self.node.path("bundles").join(&id).join("config.json")).unwrap();
         assert!(document.contains("\"A=b\""), "plugins were not asked: {document}");
         for id in [&id, &lives.made, &lives.started, &lives.ran] {
             self.timed(&["delete", "--force", id], Policy::Default).0.success();

@@ -1,4 +1,5 @@
-//! What is said of a broken installation, and of break-glass, by `nrictl`; and whose file it must be.
+//! What is said of a broken installation, and of break-glass, by `nrictl`; and whose file it must
+//! be.
 
 use super::{
     breakages,
@@ -33,8 +34,10 @@ fn doctor_looks_at_the_rest_where_nrid_hangs() {
         let said = site.node.ctl(&["doctor"]);
         assert_eq!(said.code, Some(4), "{}", said.err());
         let (out, socket) = (said.out(), site.node.state_dir().join("control.sock"));
-        let line =
-            out.lines().find(|line| line.starts_with("PROBLEM nrid")).unwrap_or_else(|| panic!("{out}"));
+        let line = out
+            .lines()
+            .find(|line| line.starts_with("PROBLEM nrid"))
+            .unwrap_or_else(|| panic!("{out}"));
         assert!(line.contains(socket.to_str().unwrap()), "{out}");
         assert!(out.contains("plugins"), "{out}");
     });
@@ -49,7 +52,11 @@ fn doctor_and_status_tell_of_break_glass() {
             assert_eq!(status.code, Some(code));
             assert!(status.out().contains(told), "{}", status.out());
             let doctor = ctl(site, &["doctor"]);
-            assert!(doctor.out().contains(&format!("note    bypass         {told}")), "{}", doctor.out());
+            assert!(
+                doctor.out().contains(&format!("note    bypass         {told}")),
+                "{}",
+                doctor.out()
+            );
             let json: serde_json::Value =
                 serde_json::from_str(&ctl(site, &["status", "--json"]).out()).unwrap();
             assert_eq!(json["bypass"], true);

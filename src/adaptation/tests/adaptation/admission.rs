@@ -12,7 +12,8 @@ use std::sync::Arc;
 /// Containers that a plugin was told of at `Synchronize`, and those whose creation it heard of.
 fn known(rig: &Rig, plugin: &str) -> (Vec<String>, Vec<String>) {
     let synchronized = rig.log.of(&format!("{plugin} synchronize")).remove(0);
-    let synchronized = synchronized.split(',').filter(|s| !s.is_empty()).map(str::to_owned).collect();
+    let synchronized =
+        synchronized.split(',').filter(|s| !s.is_empty()).map(str::to_owned).collect();
     (synchronized, rig.log.of(&format!("{plugin} create_container")))
 }
 
@@ -40,8 +41,18 @@ async fn who_registers_while_containers_are_created_misses_none_and_sees_none_tw
         for (peer, connecting) in peers {
             connecting.await.unwrap().unwrap();
             let (synchronized, heard) = known(&rig, &peer.name);
-            assert_eq!(synchronized.len() + heard.len(), 60, "{}: {synchronized:?} {heard:?}", peer.name);
-            assert_eq!(synchronized.into_iter().chain(heard).collect::<BTreeSet<_>>(), all, "{}", peer.name);
+            assert_eq!(
+                synchronized.len() + heard.len(),
+                60,
+                "{}: {synchronized:?} {heard:?}",
+                peer.name
+            );
+            assert_eq!(
+                synchronized.into_iter().chain(heard).collect::<BTreeSet<_>>(),
+                all,
+                "{}",
+                peer.name
+            );
         }
     }
 }
@@ -147,7 +158,10 @@ async fn who_goes_while_waiting_for_its_snapshot_holds_up_nobody() {
     gate.open();
     before.await.unwrap().unwrap();
     after.await.unwrap().unwrap();
-    assert!(matches!(connecting.await.unwrap(), Err(SessionError::Synchronize(CallError::Closed(_)))));
+    assert!(matches!(
+        connecting.await.unwrap(),
+        Err(SessionError::Synchronize(CallError::Closed(_)))
+    ));
     assert_eq!(rig.log.of("10-new"), [""; 0]);
 }
 
@@ -157,7 +171,10 @@ struct Asking;
 async fn ask(runtime: &RuntimeClient, id: &str) -> ttrpc::Result<()> {
     let request = UpdateContainersRequest {
         update: vec![shares(id, 5), shares("bad", 6)],
-        evict: vec![ContainerEviction { container_id: format!("{id}-evicted"), ..Default::default() }],
+        evict: vec![ContainerEviction {
+            container_id: format!("{id}-evicted"),
+            ..Default::default()
+        }],
         ..Default::default()
     };
     let answer = runtime.update_containers(None, &request).await;
@@ -195,10 +212,16 @@ async fn updates_are_taken_from_within_handlers() {
     ask(peer.end.runtime(), "in-peace").await.unwrap();
     let mut expected = vec!["snapshot".to_owned()];
     let asked = |id: &str| {
-        [format!("update {id} by 10-a"), "update bad by 10-a".into(), format!("evict {id}-evicted by 10-a")]
+        [
+            format!("update {id} by 10-a"),
+            "update bad by 10-a".into(),
+            format!("evict {id}-evicted by 10-a"),
+        ]
     };
     expected.extend(asked("in-sync"));
-    expected.extend(["update answered by 10-a", "update bad by 10-a", "10-a Active"].map(str::to_owned));
+    expected.extend(
+        ["update answered by 10-a", "update bad by 10-a", "10-a Active"].map(str::to_owned),
+    );
     expected.extend(asked("in-create"));
     expected.extend(asked("in-peace"));
     assert_eq!(rig.log.of("host"), expected);
@@ -208,8 +231,12 @@ async fn updates_are_taken_from_within_handlers() {
 async fn updates_are_not_taken_before_the_plugin_is_synchronized() {
     let rig = Rig::new().await;
     let (peer, connecting) = rig.peer("10-a", &[], Quiet).await;
-    let error =
-        peer.end.runtime().update_containers(None, &UpdateContainersRequest::new()).await.unwrap_err();
+    let error = peer
+        .end
+        .runtime()
+        .update_containers(None, &UpdateContainersRequest::new())
+        .await
+        .unwrap_err();
     let text = "updates are taken once the plugin is being synchronized (status 9)";
     assert_eq!(error.to_string(), text);
     peer.register().await.unwrap();

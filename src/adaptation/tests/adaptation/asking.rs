@@ -1,4 +1,5 @@
-//! Requests that are refused: who hears that they come to nothing, and what it means to ask to the end.
+//! Requests that are refused: who hears that they come to nothing, and what it means to ask to the
+//! end.
 
 use crate::rig::*;
 use async_trait::async_trait;
@@ -36,7 +37,11 @@ impl Script for Refuses {
     }
 
     async fn event(&self, event: Event, _: &str) -> ttrpc::Result<()> {
-        if matches!(event, RUN_POD_SANDBOX | START_CONTAINER | UPDATE_POD_SANDBOX) { no() } else { Ok(()) }
+        if matches!(event, RUN_POD_SANDBOX | START_CONTAINER | UPDATE_POD_SANDBOX) {
+            no()
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -71,7 +76,8 @@ async fn only_those_who_were_asked_hear_that_it_comes_to_nothing() {
     let _c = rig.plugin("30-c", LIFE, Quiet).await;
 
     let asking = Asking::default();
-    let created = rig.adaptation.create_container(creation(), &asking, async |_| (), async |()| ()).await;
+    let created =
+        rig.adaptation.create_container(creation(), &asking, async |_| (), async |()| ()).await;
     assert_eq!(created.unwrap_err().plugin().unwrap().to_string(), "20-b");
     // One that comes now has not been asked either.
     let _late = rig.plugin("40-late", LIFE, Quiet).await;
@@ -79,8 +85,10 @@ async fn only_those_who_were_asked_hear_that_it_comes_to_nothing() {
     let told = ["create_container c", "stop_container c", "remove_container c"];
     assert_eq!(heard(&rig), [told.to_vec(), told.to_vec(), vec![]]);
 
-    let (asking, request) =
-        (Asking::default(), RunPodSandboxRequest { pod: Some(pod("p")).into(), ..Default::default() });
+    let (asking, request) = (
+        Asking::default(),
+        RunPodSandboxRequest { pod: Some(pod("p")).into(), ..Default::default() },
+    );
     rig.adaptation.run_pod_sandbox(request, &asking, async || ()).await.unwrap_err();
     rig.adaptation.undo_pod(&asking, pod("p")).await;
     let more = ["run_pod_sandbox p", "stop_pod_sandbox p", "remove_pod_sandbox p"];
@@ -98,7 +106,10 @@ async fn validators_hear_that_it_comes_to_nothing() {
     let _b = rig.plugin("20-b", events, Refuses).await;
     let _c = rig.plugin("30-c", events, Quiet).await;
     let asking = Asking::default();
-    rig.adaptation.create_container(creation(), &asking, async |_| (), async |()| ()).await.unwrap_err();
+    rig.adaptation
+        .create_container(creation(), &asking, async |_| (), async |()| ())
+        .await
+        .unwrap_err();
     rig.adaptation.undo_creation(&asking, pod("p"), container("c"), async |_| ()).await;
     let told = vec!["validate_container_adjustment c".to_owned(), "remove_container c".to_owned()];
     assert_eq!(heard(&rig), [vec![], told.clone(), told]);
@@ -111,7 +122,8 @@ async fn what_is_too_large_to_be_sent_has_not_been_heard_of() {
         let _a = rig.plugin("10-a", &[event, STOP_CONTAINER, REMOVE_CONTAINER], Quiet).await;
         let (asking, mut large) = (Asking::default(), creation());
         large.container.mut_or_insert_default().args = vec!["x".repeat(1 << 20); 5];
-        let created = rig.adaptation.create_container(large, &asking, async |_| (), async |()| ()).await;
+        let created =
+            rig.adaptation.create_container(large, &asking, async |_| (), async |()| ()).await;
         let error = created.unwrap_err().to_string();
         assert!(error.contains("takes 52"), "{error}");
         rig.adaptation.undo_creation(&asking, pod("p"), container("c"), async |_| ()).await;
@@ -122,7 +134,8 @@ async fn what_is_too_large_to_be_sent_has_not_been_heard_of() {
 #[tokio::test(start_paused = true)]
 async fn to_the_end_all_are_asked_and_refusals_are_kept() {
     let rig = Rig::new().await;
-    let all = &[LIFE, &[UPDATE_CONTAINER, UPDATE_POD_SANDBOX, VALIDATE_CONTAINER_ADJUSTMENT]].concat();
+    let all =
+        &[LIFE, &[UPDATE_CONTAINER, UPDATE_POD_SANDBOX, VALIDATE_CONTAINER_ADJUSTMENT]].concat();
     let _a = rig.plugin("10-a", all, Quiet).await;
     let _b = rig.plugin("20-b", all, Refuses).await;
     let _c = rig.plugin("30-c", all, Quiet).await;

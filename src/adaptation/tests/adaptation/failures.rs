@@ -32,7 +32,8 @@ impl Script for Arc<Bad> {
     }
 }
 
-/// A bad plugin between two good ones; containers are created one after the other, with these results and these plugins left.
+/// A bad plugin between two good ones; containers are created one after the other, with these
+/// results and these plugins left.
 async fn check(policy: PluginPolicy, containers: &[(&str, Result<(), &str>)], left: &[&str]) {
     let rig = Rig::with(Config { policies: vec![policy.clone()], ..Config::default() }).await;
     let bad = Arc::new(Bad(OnceLock::new()));
@@ -45,10 +46,18 @@ async fn check(policy: PluginPolicy, containers: &[(&str, Result<(), &str>)], le
         let result = rig.create(id).await;
         let skipped = matches!(*id, "hang" | "die");
         gone |= skipped && left == OTHERS;
-        assert_eq!(result.as_ref().map(|_| ()).map_err(|e| &**e), *expected, "{id} with {policy:?}");
+        assert_eq!(
+            result.as_ref().map(|_| ()).map_err(|e| &**e),
+            *expected,
+            "{id} with {policy:?}"
+        );
         if let Ok(outcome) = result {
             let consulted: Vec<_> = outcome.consulted.iter().map(ToString::to_string).collect();
-            assert_eq!(consulted, if skipped || gone { OTHERS } else { ALL }, "{id} with {policy:?}");
+            assert_eq!(
+                consulted,
+                if skipped || gone { OTHERS } else { ALL },
+                "{id} with {policy:?}"
+            );
         }
     }
     if !left.contains(&"20-b") {
@@ -64,9 +73,9 @@ fn policy(on_failure: OnFailure, consecutive_timeouts: u32) -> PluginPolicy {
 const ALL: &[&str] = &["10-a", "20-b", "30-c"];
 const OTHERS: &[&str] = &["10-a", "30-c"];
 const REFUSED: &str = "plugin 20-b failed CREATE_CONTAINER of refuse: no room (status 2)";
-const LATE: &str = "plugin 20-b could not be asked for CREATE_CONTAINER of hang: no answer within 2s";
-const DEAD: &str =
-    "plugin 20-b could not be asked for CREATE_CONTAINER of die: connection closed: closed by the peer";
+const LATE: &str =
+    "plugin 20-b could not be asked for CREATE_CONTAINER of hang: no answer within 2s";
+const DEAD: &str = "plugin 20-b could not be asked for CREATE_CONTAINER of die: connection closed: closed by the peer";
 
 #[tokio::test(start_paused = true)]
 async fn ignored_by_default() {
@@ -96,7 +105,8 @@ async fn closed_after_so_many_timeouts_in_a_row() {
 
 #[tokio::test(start_paused = true)]
 async fn a_timeout_of_its_own() {
-    let policy = PluginPolicy { timeout: Some(Duration::from_secs(30)), ..policy(OnFailure::Fail, 0) };
+    let policy =
+        PluginPolicy { timeout: Some(Duration::from_secs(30)), ..policy(OnFailure::Fail, 0) };
     let late = "plugin 20-b could not be asked for CREATE_CONTAINER of hang: no answer within 30s";
     check(policy, &[("hang", Err(late))], ALL).await;
 }
@@ -112,7 +122,9 @@ async fn a_panic_in_a_plugin_is_an_answer() {
 
 #[tokio::test(start_paused = true)]
 async fn a_plugin_is_not_closed_for_a_time_in_which_we_stood_still() {
-    let rig = Rig::with(Config { policies: vec![policy(OnFailure::Ignore, 1)], ..Config::default() }).await;
+    let rig =
+        Rig::with(Config { policies: vec![policy(OnFailure::Ignore, 1)], ..Config::default() })
+            .await;
     let _b = rig.plugin("20-b", &[CREATE_CONTAINER], Arc::new(Bad(OnceLock::new()))).await;
     let creating = rig.creating("hang");
     // It is asked, and then the time is over at once, as after SIGCONT.
@@ -128,7 +140,9 @@ async fn a_plugin_is_not_closed_for_a_time_in_which_we_stood_still() {
 
 #[tokio::test(start_paused = true)]
 async fn status_tells_of_failures() {
-    let rig = Rig::with(Config { policies: vec![policy(OnFailure::Ignore, 0)], ..Config::default() }).await;
+    let rig =
+        Rig::with(Config { policies: vec![policy(OnFailure::Ignore, 0)], ..Config::default() })
+            .await;
     let _b = rig.plugin("20-b", &[CREATE_CONTAINER], Arc::new(Bad(OnceLock::new()))).await;
     for (id, timeouts, error) in [
         ("c", 0, None),
@@ -139,7 +153,11 @@ async fn status_tells_of_failures() {
     ] {
         let _ = rig.create(id).await;
         let status = rig.adaptation.plugins().remove(0);
-        assert_eq!((status.timeouts, status.last_error.as_deref()), (timeouts, error), "after {id}");
+        assert_eq!(
+            (status.timeouts, status.last_error.as_deref()),
+            (timeouts, error),
+            "after {id}"
+        );
     }
 }
 
@@ -179,7 +197,10 @@ async fn a_conflict_names_both_plugins_and_the_key() {
     let _a = rig.plugin("00-a", &[CREATE_CONTAINER], Env("/a")).await;
     let _b = rig.plugin("10-b", &[CREATE_CONTAINER], Env("/b")).await;
     let error = rig.create("c").await.unwrap_err();
-    assert_eq!(error, "CREATE_CONTAINER of c: plugins \"10-b\" and \"00-a\" both tried to set Env PATH");
+    assert_eq!(
+        error,
+        "CREATE_CONTAINER of c: plugins \"10-b\" and \"00-a\" both tried to set Env PATH"
+    );
     assert_eq!(rig.log.of("commit"), [""; 0]);
 }
 
@@ -208,7 +229,10 @@ async fn a_stop_goes_on_whatever_plugins_say() {
         async fn stop(&self, _: StopContainerRequest) -> ttrpc::Result<StopContainerResponse> {
             match self.0 {
                 "refuse" => Err(status(ttrpc::Code::UNKNOWN, "no")),
-                other => Ok(StopContainerResponse { update: vec![shares(other, 7)], ..Default::default() }),
+                other => Ok(StopContainerResponse {
+                    update: vec![shares(other, 7)],
+                    ..Default::default()
+                }),
             }
         }
     }
@@ -217,7 +241,8 @@ async fn a_stop_goes_on_whatever_plugins_say() {
     for (name, what) in [("10-a", "x"), ("20-b", "refuse"), ("30-c", "x"), ("40-d", "y")] {
         peers.push(rig.plugin(name, &[STOP_CONTAINER], Stop(what)).await);
     }
-    let request = StopContainerRequest { container: Some(container("c")).into(), ..Default::default() };
+    let request =
+        StopContainerRequest { container: Some(container("c")).into(), ..Default::default() };
     let outcome = rig.adaptation.stop_container(request, async |outcome| outcome).await;
     let updates: Vec<_> = outcome.updates.updates.iter().map(|u| u.container_id.as_str()).collect();
     assert_eq!(updates, ["x", "y"]);
@@ -231,7 +256,10 @@ async fn an_update_is_merged_over_what_was_asked() {
     struct Update;
     #[async_trait]
     impl Script for Update {
-        async fn update(&self, r: UpdateContainerRequest) -> ttrpc::Result<UpdateContainerResponse> {
+        async fn update(
+            &self,
+            r: UpdateContainerRequest,
+        ) -> ttrpc::Result<UpdateContainerResponse> {
             let asked = r.linux_resources.cpu.shares.value;
             let update = vec![shares("c", asked * 2), shares("other", 3)];
             Ok(UpdateContainerResponse { update, ..Default::default() })
@@ -245,8 +273,11 @@ async fn an_update_is_merged_over_what_was_asked() {
         linux_resources: resources,
         ..Default::default()
     };
-    let outcome =
-        rig.adaptation.update_container(request, &Asking::default(), async |outcome| outcome).await.unwrap();
+    let outcome = rig
+        .adaptation
+        .update_container(request, &Asking::default(), async |outcome| outcome)
+        .await
+        .unwrap();
     assert_eq!(outcome.resources.cpu.shares.value, 200);
     assert_eq!(outcome.updates, [shares("other", 3)]);
 }

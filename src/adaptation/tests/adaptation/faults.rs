@@ -1,7 +1,9 @@
-//! Every fault of a plugin at every call: the other plugins, the containers and the time that it all takes.
+//! Every fault of a plugin at every call: the other plugins, the containers and the time that it
+//! all takes.
 //!
-//! The faulty plugin is at the other end of a real socket, between two good ones. The clock stands still while anything can happen, so that what is
-//! measured is what is waited for: the timeout of a call, and nothing else.
+//! The faulty plugin is at the other end of a real socket, between two good ones. The clock stands
+//! still while anything can happen, so that what is measured is what is waited for: the timeout of
+//! a call, and nothing else.
 
 use crate::raw::{self, Fault};
 use crate::rig::*;
@@ -30,7 +32,8 @@ async fn rig(
     fault: Fault,
     on_failure: OnFailure,
 ) -> (Rig, [Peer; 2], JoinHandle<bool>) {
-    let policies = vec![PluginPolicy { plugin: "20-b".into(), on_failure, ..PluginPolicy::default() }];
+    let policies =
+        vec![PluginPolicy { plugin: "20-b".into(), on_failure, ..PluginPolicy::default() }];
     let rig = Rig::with(Config { request_timeout: TIMEOUT, policies, ..Config::default() }).await;
     let good = [rig.plugin("10-a", &[], Quiet).await, rig.plugin("30-c", &[], Quiet).await];
     let (ours, theirs) = UnixStream::pair().unwrap();
@@ -49,11 +52,14 @@ fn check_heard(rig: &Rig, before: [usize; 2], context: &str) {
     }
 }
 
-/// What the good plugins hear of the events when one of them fails its request: the first that, and the second nothing more of it.
+/// What the good plugins hear of the events when one of them fails its request: the first that, and
+/// the second nothing more of it.
 fn check_heard_of_failure(rig: &Rig, failed: Event, context: &str) {
-    let validation = |event: Event| failed == CREATE_CONTAINER && event == VALIDATE_CONTAINER_ADJUSTMENT;
+    let validation =
+        |event: Event| failed == CREATE_CONTAINER && event == VALIDATE_CONTAINER_ADJUSTMENT;
     for (name, is_first) in [("10-a", true), ("30-c", false)] {
-        let heard = ALL.iter().filter(|(event, _)| !validation(*event) && (is_first || *event != failed));
+        let heard =
+            ALL.iter().filter(|(event, _)| !validation(*event) && (is_first || *event != failed));
         let expected: Vec<_> = heard.map(|(_, heard)| *heard).collect();
         assert_eq!(of_this(rig, name), expected, "{name}, {context}");
     }
@@ -64,28 +70,33 @@ fn of_this(rig: &Rig, name: &str) -> Vec<String> {
     rig.log.of(name)[1..].iter().filter(|heard| !heard.ends_with(" other")).cloned().collect()
 }
 
-/// Requests of another container, made while the plugin is at fault; what came of them, and how long they took.
+/// Requests of another container, made while the plugin is at fault; what came of them, and how
+/// long they took.
 async fn others(rig: &Rig, heard: &str) -> (Result<(), String>, Result<(), AdaptError>, Duration) {
     rig.log.wait(&format!("10-a {heard}")).await;
     settle().await;
     let begin = Instant::now();
-    let start = StartContainerRequest { container: Some(container("other")).into(), ..Default::default() };
+    let start =
+        StartContainerRequest { container: Some(container("other")).into(), ..Default::default() };
     let (creating, adaptation) = (rig.creating("other"), rig.adaptation.clone());
-    let starting =
-        tokio::spawn(async move { adaptation.start_container(start, &Asking::default(), async || ()).await });
+    let starting = tokio::spawn(async move {
+        adaptation.start_container(start, &Asking::default(), async || ()).await
+    });
     let created = creating.await.unwrap().map(drop);
     (created, starting.await.unwrap(), begin.elapsed())
 }
 
 /// Whether a request may fail for the plugin's sake where its policy is to fail.
 fn can_fail(event: Event) -> bool {
-    let asked = [RUN_POD_SANDBOX, UPDATE_POD_SANDBOX, CREATE_CONTAINER, START_CONTAINER, UPDATE_CONTAINER];
+    let asked =
+        [RUN_POD_SANDBOX, UPDATE_POD_SANDBOX, CREATE_CONTAINER, START_CONTAINER, UPDATE_CONTAINER];
     asked.contains(&event)
 }
 
 /// Answers without content take any message for themselves, with fields of a newer protocol.
 fn is_no_fault(event: Event, fault: Fault) -> bool {
-    let with_content = [CREATE_CONTAINER, UPDATE_CONTAINER, STOP_CONTAINER, VALIDATE_CONTAINER_ADJUSTMENT];
+    let with_content =
+        [CREATE_CONTAINER, UPDATE_CONTAINER, STOP_CONTAINER, VALIDATE_CONTAINER_ADJUSTMENT];
     fault == Fault::OtherMessage && !with_content.contains(&event)
 }
 
@@ -101,8 +112,8 @@ async fn check(event: Event, heard: &str, fault: Fault, on_failure: OnFailure) {
     let ((errors, took), (created, started, of_others)) =
         tokio::join!(async { (everything(&rig).await, begin.elapsed()) }, others(&rig, heard));
     assert!(took <= TIMEOUT, "{context}: {took:?}");
-    // What a validator does not say is no consent; everything else goes on without the plugin, unless that is its policy. A stop has no way back,
-    // and its failures are told.
+    // What a validator does not say is no consent; everything else goes on without the plugin,
+    // unless that is its policy. A stop has no way back, and its failures are told.
     let is_fault = !is_no_fault(event, fault);
     let fails = is_fault && on_failure == OnFailure::Fail;
     let is_told = (event == VALIDATE_CONTAINER_ADJUSTMENT && is_fault)
@@ -124,7 +135,8 @@ async fn check(event: Event, heard: &str, fault: Fault, on_failure: OnFailure) {
         }
     }
 
-    // Another container waits for the same call and no longer; only what its own request owes the plugin can fail it.
+    // Another container waits for the same call and no longer; only what its own request owes the
+    // plugin can fail it.
     assert!(of_others <= TIMEOUT, "{context}: {of_others:?}");
     for (result, concerned) in [
         (created, matches!(event, CREATE_CONTAINER | VALIDATE_CONTAINER_ADJUSTMENT)),
@@ -132,14 +144,20 @@ async fn check(event: Event, heard: &str, fault: Fault, on_failure: OnFailure) {
     ] {
         match result {
             Ok(()) => {}
-            Err(e) => assert!(concerned && is_told && e.starts_with(&unavailable("other")), "{context}: {e}"),
+            Err(e) => assert!(
+                concerned && is_told && e.starts_with(&unavailable("other")),
+                "{context}: {e}"
+            ),
         }
     }
     let of_other =
         |name: &str| rig.log.of(name).into_iter().filter(|heard| heard.ends_with(" other")).count();
     // Creation, its validation, start.
     let (first, second) = (of_other("10-a"), of_other("30-c"));
-    assert!(first <= 3 && second <= first && (is_told || second == 3), "{context}: {first} {second}");
+    assert!(
+        first <= 3 && second <= first && (is_told || second == 3),
+        "{context}: {first} {second}"
+    );
 
     if !is_fault {
         settle().await;
@@ -174,7 +192,8 @@ async fn while_a_plugin_comes_up() {
     for fault in Fault::ALL {
         for at in ["Configure", "Synchronize"] {
             let context = format!("{fault:?} at {at}");
-            let (rig, _good, connecting) = rig(&[CREATE_CONTAINER], at, fault, OnFailure::Ignore).await;
+            let (rig, _good, connecting) =
+                rig(&[CREATE_CONTAINER], at, fault, OnFailure::Ignore).await;
             let begin = Instant::now();
             assert_eq!(everything(&rig).await, [""; 0], "{context}");
             assert!(!connecting.await.unwrap(), "{context}");
@@ -201,5 +220,8 @@ async fn who_never_registers_is_in_nobodys_way() {
     assert_eq!(connecting.await.unwrap().unwrap_err().to_string(), "did not register within 5s");
     assert_eq!(begin.elapsed(), Duration::from_secs(5));
     let seen = rig.adaptation.plugins().pop().unwrap();
-    assert_eq!((seen.pid, seen.last_error.as_deref()), (Some(7), Some("did not register within 5s")));
+    assert_eq!(
+        (seen.pid, seen.last_error.as_deref()),
+        (Some(7), Some("did not register within 5s"))
+    );
 }

@@ -1,4 +1,5 @@
-//! Plugins as programs: really launched, really ended. These tests take real time, but none waits for time to pass.
+//! Plugins as programs: really launched, really ended. These tests take real time, but none waits
+//! for time to pass.
 
 use crate::rig::*;
 use nri_adaptation::{AdaptError, Config, LaunchOutcome, Origin, PluginPolicy, PluginState};
@@ -42,7 +43,8 @@ impl Dirs {
 
     pub(crate) fn plugin(&self, name: &str, script: &str) -> PathBuf {
         let path = self.config.plugin_path.join(name);
-        // Written under another name and moved: nobody may have it open for writing when it is executed.
+        // Written under another name and moved: nobody may have it open for writing when it is
+        // executed.
         let new = self.dir.path().join("new");
         fs::write(&new, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(&new, fs::Permissions::from_mode(0o755)).unwrap();
@@ -56,7 +58,11 @@ impl Dirs {
 
     /// A script that becomes the fixture; it tells of `Shutdown` in this file.
     pub(crate) fn fixture(&self) -> String {
-        format!("exec {} {} <&3", env!("CARGO_BIN_EXE_nri-adaptation-fixture"), self.file("told").display())
+        format!(
+            "exec {} {} <&3",
+            env!("CARGO_BIN_EXE_nri-adaptation-fixture"),
+            self.file("told").display()
+        )
     }
 
     pub(crate) async fn start(&self) -> (Rig, Vec<LaunchOutcome>) {
@@ -69,7 +75,10 @@ pub(crate) fn results(outcomes: &[LaunchOutcome]) -> Vec<(String, String)> {
         Ok(id) => format!("ok {id}"),
         Err(e) => e.to_string(),
     };
-    outcomes.iter().map(|o| (o.path.file_name().unwrap().to_string_lossy().into_owned(), result(o))).collect()
+    outcomes
+        .iter()
+        .map(|o| (o.path.file_name().unwrap().to_string_lossy().into_owned(), result(o)))
+        .collect()
 }
 
 /// Whether there is such a process, be it a zombie.
@@ -81,8 +90,10 @@ pub(crate) fn exists(pid: u32) -> bool {
 async fn a_plugin_is_launched_with_its_socket_identity_and_configuration_and_ended() {
     let dirs = Dirs::new();
     let environ = dirs.file("environ");
-    let path = dirs
-        .plugin("07-fix", &format!("/bin/cat /proc/$$/environ > {}\n{}", environ.display(), dirs.fixture()));
+    let path = dirs.plugin(
+        "07-fix",
+        &format!("/bin/cat /proc/$$/environ > {}\n{}", environ.display(), dirs.fixture()),
+    );
     fs::write(dirs.config.plugin_config_path.join("fix.conf"), "of the fixture").unwrap();
     let (rig, outcomes) = dirs.start().await;
     assert_eq!(results(&outcomes), [("07-fix".to_owned(), "ok 07-fix".to_owned())]);
@@ -136,7 +147,10 @@ async fn who_fails_is_reported_and_stops_nobody() {
         ("50-noshell", "cannot be executed: No such file or directory (os error 2)"),
         ("badname", "plugin file name \"badname\" is not of the form NN-name"),
     ];
-    assert_eq!(results(&outcomes), expected.map(|(name, result)| (name.to_owned(), result.to_owned())));
+    assert_eq!(
+        results(&outcomes),
+        expected.map(|(name, result)| (name.to_owned(), result.to_owned()))
+    );
     assert_eq!(rig.names(), ["40-good"]);
     let pid = fs::read_to_string(never).unwrap().trim().parse().unwrap();
     assert!(!exists(pid), "ended and reaped");
@@ -165,7 +179,8 @@ async fn who_ignores_sigterm_is_killed_with_its_children() {
     assert!(exists(pid) && exists(child));
     rig.adaptation.shutdown().await;
     assert!(!exists(pid));
-    // Its child is nobody's who waits for it here; dead, it may remain as a zombie until init comes by.
+    // Its child is nobody's who waits for it here; dead, it may remain as a zombie until init comes
+    // by.
     let dead = || match fs::read_to_string(format!("/proc/{child}/stat")) {
         Ok(stat) => matches!(stat.rsplit_once(") ").unwrap().1.as_bytes()[0], b'Z' | b'X'),
         Err(_) => true,
@@ -184,7 +199,8 @@ async fn who_dies_is_noticed_and_can_be_launched_again() {
     let path = dirs.plugin("10-dies", &dirs.fixture());
     let (rig, _) = dirs.start().await;
     let first = rig.adaptation.plugins().remove(0);
-    let request = StopContainerRequest { container: Some(container("c")).into(), ..Default::default() };
+    let request =
+        StopContainerRequest { container: Some(container("c")).into(), ..Default::default() };
     let failures = rig.adaptation.stop_container(request, async |outcome| outcome.failures).await;
     assert!(failures.is_empty(), "skipped: {failures:?}");
     rig.log.wait("host 10-dies Closed").await;

@@ -1,9 +1,12 @@
-//! The adaptation with real sessions: plugins are scripted, everything between them and the adaptation is the real thing.
+//! The adaptation with real sessions: plugins are scripted, everything between them and the
+//! adaptation is the real thing.
 //!
-//! Sockets are in memory and the clock is paused wherever no program is launched: time passes only when nothing else can happen, so a
-//! timeout that is waited for comes at once, and none comes by accident.
+//! Sockets are in memory and the clock is paused wherever no program is launched: time passes only
+//! when nothing else can happen, so a timeout that is waited for comes at once, and none comes by
+//! accident.
 
-// Helpers are no tests in the eyes of the lint; a failure of theirs is that of the test that called them.
+// Helpers are no tests in the eyes of the lint; a failure of theirs is that of the test that called
+// them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod admission;

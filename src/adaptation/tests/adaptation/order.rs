@@ -90,8 +90,11 @@ impl Script for Uneven {
         r: CreateContainerRequest,
     ) -> ttrpc::Result<CreateContainerResponse> {
         let others = self.1.fetch_add(1, Ordering::SeqCst);
-        let seed =
-            r.container.id.bytes().fold(self.0, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
+        let seed = r
+            .container
+            .id
+            .bytes()
+            .fold(self.0, |h, b| (h ^ u64::from(b)).wrapping_mul(0x100_0000_01b3));
         for _ in 0..seed >> 20 & 0x3f {
             tokio::task::yield_now().await;
         }
@@ -120,7 +123,8 @@ async fn one_order_everywhere_and_one_call_at_a_time() {
     for name in ["20-b", "30-c", "40-d"] {
         assert_eq!(rig.log.of(&format!("{name} create_container")), order, "{name}");
     }
-    let commits: Vec<_> = order.iter().flat_map(|c| [format!("begin {c}"), format!("end {c}")]).collect();
+    let commits: Vec<_> =
+        order.iter().flat_map(|c| [format!("begin {c}"), format!("end {c}")]).collect();
     assert_eq!(rig.log.of("commit"), commits);
 }
 
@@ -158,11 +162,14 @@ async fn post_events_wait_for_nobody_but_keep_their_place() {
     let (rig, gate) = (Rig::new().await, Gate::new());
     let _a = rig.plugin("10-a", &[], Slow("c1", gate.clone())).await;
     let _b = rig.plugin("20-b", &[], Quiet).await;
-    let request =
-        || PostCreateContainerRequest { container: Some(container("c1")).into(), ..Default::default() };
+    let request = || PostCreateContainerRequest {
+        container: Some(container("c1")).into(),
+        ..Default::default()
+    };
     let delivery = rig.adaptation.post_create_container(request());
     drop(rig.adaptation.post_create_container(request())); // goes on
-    let start = StartContainerRequest { container: Some(container("c1")).into(), ..Default::default() };
+    let start =
+        StartContainerRequest { container: Some(container("c1")).into(), ..Default::default() };
     let adaptation = rig.adaptation.clone();
     let starting = tokio::spawn(async move {
         adaptation.start_container(start, &nri_adaptation::Asking::default(), async || ()).await
@@ -175,8 +182,12 @@ async fn post_events_wait_for_nobody_but_keep_their_place() {
     gate.open();
     gate.open();
     starting.await.unwrap().unwrap();
-    let expected =
-        ["synchronize ", "post_create_container c1", "post_create_container c1", "start_container c1"];
+    let expected = [
+        "synchronize ",
+        "post_create_container c1",
+        "post_create_container c1",
+        "start_container c1",
+    ];
     assert_eq!(rig.log.of("10-a"), expected);
     assert_eq!(rig.log.of("20-b"), expected);
 }
@@ -188,14 +199,19 @@ async fn post_events_are_in_the_one_order_too() {
     let _b = rig.plugin("20-b", &[CREATE_CONTAINER, POST_CREATE_CONTAINER], Quiet).await;
     let first = rig.creating("c1");
     rig.log.wait("10-a create_container c1").await;
-    let request =
-        PostCreateContainerRequest { container: Some(container("c0")).into(), ..Default::default() };
+    let request = PostCreateContainerRequest {
+        container: Some(container("c0")).into(),
+        ..Default::default()
+    };
     let delivery = rig.adaptation.post_create_container(request);
     settle().await;
     assert_eq!(rig.log.of("20-b"), ["synchronize "], "c1 has not come by yet");
     gate.open();
     delivery.await;
-    assert_eq!(rig.log.of("20-b"), ["synchronize ", "create_container c1", "post_create_container c0"]);
+    assert_eq!(
+        rig.log.of("20-b"),
+        ["synchronize ", "create_container c1", "post_create_container c0"]
+    );
     first.await.unwrap().unwrap();
 }
 

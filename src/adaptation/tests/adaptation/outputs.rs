@@ -35,7 +35,10 @@ async fn a_child_that_keeps_the_pipe_holds_up_nobody() {
     let mut dirs = Dirs::new();
     dirs.never_restart();
     let child = dirs.file("child");
-    dirs.plugin("10-a", &format!("/bin/sleep 1000 3<&- &\necho $! > {}\necho gone\nexit 1", child.display()));
+    dirs.plugin(
+        "10-a",
+        &format!("/bin/sleep 1000 3<&- &\necho $! > {}\necho gone\nexit 1", child.display()),
+    );
     let begin = Instant::now();
     let (rig, _) = dirs.start().await;
     rig.adaptation.shutdown().await;

@@ -28,11 +28,14 @@ impl Place {
         self.dir.path().join(name)
     }
 
-    /// A copy of the plugin program. Some other thread may fork while it is written, so it is moved into place by a program of its own.
+    /// A copy of the plugin program. Some other thread may fork while it is written, so it is moved
+    /// into place by a program of its own.
     fn program(&self, name: &str) -> PathBuf {
         let path = self.path(name);
-        let copied =
-            Command::new("/bin/cp").arg(env!("CARGO_BIN_EXE_nri-adaptation-fixture")).arg(&path).status();
+        let copied = Command::new("/bin/cp")
+            .arg(env!("CARGO_BIN_EXE_nri-adaptation-fixture"))
+            .arg(&path)
+            .status();
         assert!(copied.unwrap().success());
         path
     }
@@ -77,7 +80,8 @@ fn refusals(rig: &Rig) -> Vec<String> {
 }
 
 fn is_root() -> bool {
-    let root = fs::read_to_string("/proc/self/status").unwrap().lines().any(|l| l == "Uid:\t0\t0\t0\t0");
+    let root =
+        fs::read_to_string("/proc/self/status").unwrap().lines().any(|l| l == "Uid:\t0\t0\t0\t0");
     if !root {
         println!("skipped: only root can be another user");
     }
@@ -129,7 +133,8 @@ async fn names_with_a_policy_are_not_for_strangers_who_just_say_them() {
         ..PluginPolicy::default()
     };
     let all = PluginPolicy { plugin: "*".into(), ..PluginPolicy::default() };
-    let rules = DefaultValidatorConfig { required_plugins: vec!["other".into()], ..Default::default() };
+    let rules =
+        DefaultValidatorConfig { required_plugins: vec!["other".into()], ..Default::default() };
     let refused = "user 4711 may not register as 99-other; uids of its [[plugin]] could allow it";
     for (policies, default_validator, expected) in [
         (vec![all.clone()], None, Ok(())),
@@ -140,7 +145,9 @@ async fn names_with_a_policy_are_not_for_strangers_who_just_say_them() {
         let place = Place::new();
         let program = place.program("plugin");
         let peers = PeerPolicy { uids: vec![4711], ..PeerPolicy::default() };
-        let rig = place.serve_with(Config { peers, policies, default_validator, ..Config::default() }).await;
+        let rig = place
+            .serve_with(Config { peers, policies, default_validator, ..Config::default() })
+            .await;
         let _stranger = place.connect(&program, Some(4711));
         match expected {
             Ok(()) => rig.log.wait("host 99-other Active").await,
@@ -170,7 +177,10 @@ async fn programs() {
     let _other = place.connect(&other, None);
     rig.log.wait("host ? Closed").await;
     let refused = |path: &Path| {
-        format!("refused: {} may not connect; [connections] allow_programs does not have it", path.display())
+        format!(
+            "refused: {} may not connect; [connections] allow_programs does not have it",
+            path.display()
+        )
     };
     assert_eq!(refusals(&rig), [refused(&other)]);
     // One that others could have changed is not the one that was meant.
@@ -203,7 +213,11 @@ async fn a_program_that_is_gone_is_not_who_has_its_number_now() {
     let listener = std::os::unix::net::UnixListener::bind(place.path("nri.sock")).unwrap();
     let running = place.connect(&program, None);
     let limit = Timespec { tv_sec: 60, tv_nsec: 0 };
-    assert_eq!(poll(&mut [PollFd::new(&listener, PollFlags::IN)], Some(&limit)), Ok(1), "it has connected");
+    assert_eq!(
+        poll(&mut [PollFd::new(&listener, PollFlags::IN)], Some(&limit)),
+        Ok(1),
+        "it has connected"
+    );
     drop(running);
     listener.set_nonblocking(true).unwrap();
     rig.adaptation.serve(UnixListener::from_std(listener).unwrap()).unwrap();
@@ -251,7 +265,8 @@ async fn plugins_in_all() {
     rig.log.wait_times("host 99-other Active", 2).await;
     let _third = place.connect(&program, None);
     rig.log.wait("host ? Closed").await;
-    let refused = "refused: there are 2 plugins already, as many as [connections] max_plugins allows";
+    let refused =
+        "refused: there are 2 plugins already, as many as [connections] max_plugins allows";
     assert_eq!(refusals(&rig), [refused]);
     drop(first);
     rig.log.wait("host 99-other Closed").await;

@@ -17,7 +17,12 @@ struct Asks {
 
 impl Asks {
     fn nothing() -> Self {
-        Self { adjust: ContainerAdjustment::new(), update: vec![], evict: vec![], at_synchronize: false }
+        Self {
+            adjust: ContainerAdjustment::new(),
+            update: vec![],
+            evict: vec![],
+            at_synchronize: false,
+        }
     }
 }
 
@@ -53,14 +58,19 @@ impl Script for Asks {
 }
 
 async fn rig(allow: Option<&[&str]>, deny: &[&str]) -> Rig {
-    let permissions = Permissions::new(allow.map(|a| a.iter().copied()), deny.iter().copied()).unwrap();
+    let permissions =
+        Permissions::new(allow.map(|a| a.iter().copied()), deny.iter().copied()).unwrap();
     let policy = PluginPolicy { plugin: "a".into(), permissions, ..PluginPolicy::default() };
     Rig::with(Config { policies: vec![policy], ..Config::default() }).await
 }
 
 fn hooks() -> ContainerAdjustment {
     let mut adjust = ContainerAdjustment::new();
-    adjust.hooks.mut_or_insert_default().prestart.push(Hook { path: "/h".into(), ..Default::default() });
+    adjust
+        .hooks
+        .mut_or_insert_default()
+        .prestart
+        .push(Hook { path: "/h".into(), ..Default::default() });
     adjust
 }
 
@@ -87,13 +97,17 @@ impl Script for Late {
 async fn a_reload_holds_for_who_is_registering() {
     let rig = Rig::new().await;
     let gate = Gate::new();
-    let (peer, connecting) = rig.peer("10-a", &[CREATE_CONTAINER], Late(rig.log.clone(), gate.clone())).await;
+    let (peer, connecting) =
+        rig.peer("10-a", &[CREATE_CONTAINER], Late(rig.log.clone(), gate.clone())).await;
     peer.register().await.unwrap();
     rig.log.wait("asked to configure itself").await;
     let permissions = Permissions::new(None::<[&str; 0]>, ["hooks"]).unwrap();
     let policy = PluginPolicy { plugin: "a".into(), permissions, ..PluginPolicy::default() };
-    let config =
-        Config { plugin_path: "/nonexistent/plugins".into(), policies: vec![policy], ..Config::default() };
+    let config = Config {
+        plugin_path: "/nonexistent/plugins".into(),
+        policies: vec![policy],
+        ..Config::default()
+    };
     rig.adaptation.reload(config).await;
     gate.open();
     connecting.await.unwrap().unwrap();
@@ -114,7 +128,8 @@ async fn an_adjustment_fails_the_creation_and_nobody_elses() {
     assert_eq!(rig.log.of("commit"), ["begin c0", "end c0"]);
     assert_eq!(rig.names(), ["05-other", "10-a"], "it stays");
     drop(other);
-    let request = CreateContainerRequest { container: Some(container("d")).into(), ..Default::default() };
+    let request =
+        CreateContainerRequest { container: Some(container("d")).into(), ..Default::default() };
     let error = rig
         .adaptation
         .create_container(request, &Asking::default(), async |_| (), async |()| ())
@@ -130,14 +145,16 @@ async fn who_is_allowed_something_is_allowed_nothing_else() {
     let adjust = annotate("k", "v").adjust.unwrap();
     let _a = rig.plugin("10-a", &[CREATE_CONTAINER], Asks { adjust, ..Asks::nothing() }).await;
     assert_eq!(rig.create("c").await.unwrap().adjust.annotations["k"], "v");
-    let _b = rig.plugin("11-a", &[CREATE_CONTAINER], Asks { adjust: hooks(), ..Asks::nothing() }).await;
+    let _b =
+        rig.plugin("11-a", &[CREATE_CONTAINER], Asks { adjust: hooks(), ..Asks::nothing() }).await;
     let error = rig.create("d").await.unwrap_err();
     let why = "plugin 11-a may not adjust hooks of d: the policy \"a\" does not allow hooks";
     assert_eq!(error, format!("CREATE_CONTAINER: {why}"));
 }
 
 async fn update(rig: &Rig) -> Result<(), String> {
-    let request = UpdateContainerRequest { container: Some(container("c")).into(), ..Default::default() };
+    let request =
+        UpdateContainerRequest { container: Some(container("c")).into(), ..Default::default() };
     rig.adaptation
         .update_container(request, &Asking::default(), async |_| ())
         .await
@@ -161,7 +178,12 @@ async fn updates_of_the_container_itself_and_of_others() {
             &[],
             Some("update resources.cpu of c: the policy \"a\" does not allow resources.cpu"),
         ),
-        ("x", None, &["update"], Some("update other containers (x): the policy \"a\" denies update")),
+        (
+            "x",
+            None,
+            &["update"],
+            Some("update other containers (x): the policy \"a\" denies update"),
+        ),
         (
             "x",
             Some(&["resources.cpu"]),
@@ -173,7 +195,8 @@ async fn updates_of_the_container_itself_and_of_others() {
         let rig = rig(allow, deny).await;
         let asks = Asks { update: vec![shares(id, 5)], ..Asks::nothing() };
         let _a = rig.plugin("10-a", &[UPDATE_CONTAINER], asks).await;
-        let expected = expected.map_or(Ok(()), |e| Err(format!("UPDATE_CONTAINER: plugin 10-a may not {e}")));
+        let expected =
+            expected.map_or(Ok(()), |e| Err(format!("UPDATE_CONTAINER: plugin 10-a may not {e}")));
         assert_eq!(update(&rig).await, expected, "{id} {allow:?} {deny:?}");
     }
 }
@@ -195,7 +218,8 @@ async fn a_stop_goes_on_without_what_is_refused() {
     let asks = |id: &str| Asks { update: vec![shares(id, 5)], ..Asks::nothing() };
     let _a = rig.plugin("10-a", &[STOP_CONTAINER], asks("x")).await;
     let _b = rig.plugin("20-b", &[STOP_CONTAINER], asks("y")).await;
-    let request = StopContainerRequest { container: Some(container("c")).into(), ..Default::default() };
+    let request =
+        StopContainerRequest { container: Some(container("c")).into(), ..Default::default() };
     let outcome = rig.adaptation.stop_container(request, async |outcome| outcome).await;
     assert_eq!(outcome.updates.updates, [shares("y", 5)]);
     let failures: Vec<_> = outcome.failures.iter().map(ToString::to_string).collect();
@@ -208,7 +232,12 @@ async fn unsolicited_updates_and_evictions_are_refused_as_a_whole_and_told_why()
     let rig = rig(None, &["resources.cpu", "evict"]).await;
     let peer = rig.plugin("10-a", &[], Quiet).await;
     let ask = async |request: UpdateContainersRequest| {
-        peer.end.runtime().update_containers(None, &request).await.map(|_| ()).map_err(|e| e.to_string())
+        peer.end
+            .runtime()
+            .update_containers(None, &request)
+            .await
+            .map(|_| ())
+            .map_err(|e| e.to_string())
     };
     let pids = |id: &str| {
         let mut update = ContainerUpdate { container_id: id.into(), ..Default::default() };
@@ -217,8 +246,7 @@ async fn unsolicited_updates_and_evictions_are_refused_as_a_whole_and_told_why()
         update
     };
     let update = vec![pids("x"), shares("y", 5)];
-    let why =
-        "plugin 10-a may not update resources.cpu of y: the policy \"a\" denies resources.cpu (status 7)";
+    let why = "plugin 10-a may not update resources.cpu of y: the policy \"a\" denies resources.cpu (status 7)";
     let refused = ask(UpdateContainersRequest { update, ..Default::default() }).await;
     assert_eq!(refused, Err(why.into()));
     let evict = vec![ContainerEviction { container_id: "z".into(), ..Default::default() }];
@@ -226,7 +254,10 @@ async fn unsolicited_updates_and_evictions_are_refused_as_a_whole_and_told_why()
     assert_eq!(ask(UpdateContainersRequest { evict, ..Default::default() }).await, Err(why.into()));
     let many = vec![ContainerUpdate::new(); 20_000];
     let why = "20000 updates and evictions in one request are more than 16384 (status 3)";
-    assert_eq!(ask(UpdateContainersRequest { update: many, ..Default::default() }).await, Err(why.into()));
+    assert_eq!(
+        ask(UpdateContainersRequest { update: many, ..Default::default() }).await,
+        Err(why.into())
+    );
     assert_eq!(rig.log.of("host"), ["snapshot", "10-a Active"], "nothing was done");
     ask(UpdateContainersRequest { update: vec![pids("x")], ..Default::default() }).await.unwrap();
     assert_eq!(rig.log.of("host").last().unwrap(), "update x by 10-a");

@@ -30,7 +30,10 @@ async fn check(privileges: Privileges, expected: &[&str]) {
     let (rig, outcomes) = dirs.start().await;
     rig.adaptation.shutdown().await;
     let said = rig.log.of("10-a says");
-    assert_eq!(results(&outcomes)[0].1, "went away before it registered: the program exited with code 0");
+    assert_eq!(
+        results(&outcomes)[0].1,
+        "went away before it registered: the program exited with code 0"
+    );
     for line in expected {
         assert!(said.iter().any(|said| said == line), "{line:?} with {context}: {said:#?}");
     }
@@ -86,7 +89,8 @@ async fn capabilities_that_are_kept() {
     check(Privileges { capabilities: capabilities(&[]), ..user("nobody", None) }, NONE).await;
     // kill is 5, net_bind_service is 10.
     let some = capabilities(&["kill", "net_bind_service"]);
-    check(Privileges { capabilities: some.clone(), ..user("nobody", None) }, "0000000000000420").await;
+    check(Privileges { capabilities: some.clone(), ..user("nobody", None) }, "0000000000000420")
+        .await;
     check(Privileges { capabilities: some, ..Privileges::default() }, "0000000000000420").await;
 }
 
@@ -116,7 +120,10 @@ async fn a_plugin_without_privileges_works_as_any_other() {
     assert_eq!(outcome.adjust.annotations["NRI_PLUGIN_NAME"], "fix");
     let pid = rig.adaptation.plugins()[0].pid.unwrap();
     let outputs = [1, 2].map(|fd| fs::read_link(format!("/proc/{pid}/fd/{fd}")).unwrap());
-    assert_eq!(outputs[0], outputs[1], "what the launcher told us by is closed, or we would still wait");
+    assert_eq!(
+        outputs[0], outputs[1],
+        "what the launcher told us by is closed, or we would still wait"
+    );
     rig.adaptation.shutdown().await;
 }
 

@@ -1,4 +1,5 @@
-//! A plugin that speaks in bare frames, and breaks whatever rule a test wants broken at whatever call.
+//! A plugin that speaks in bare frames, and breaks whatever rule a test wants broken at whatever
+//! call.
 
 use nri_api::EventMask;
 use nri_api::proto::*;
@@ -92,8 +93,8 @@ fn ask(call: u32, method: &str, request: &impl Message) -> Vec<u8> {
     frame(RUNTIME, &message(MESSAGE_TYPE_REQUEST, call, request.len(), &request))
 }
 
-/// Registers as this plugin with these events, answers every call with an empty message, and commits the fault at the call of this name. Returns when
-/// the connection has ended.
+/// Registers as this plugin with these events, answers every call with an empty message, and
+/// commits the fault at the call of this name. Returns when the connection has ended.
 pub(crate) async fn plugin(
     mut stream: UnixStream,
     name: &str,
@@ -102,8 +103,11 @@ pub(crate) async fn plugin(
     fault: Fault,
 ) -> io::Result<()> {
     let (index, name) = name.split_once('-').unwrap();
-    let register =
-        RegisterPluginRequest { plugin_name: name.into(), plugin_idx: index.into(), ..Default::default() };
+    let register = RegisterPluginRequest {
+        plugin_name: name.into(),
+        plugin_idx: index.into(),
+        ..Default::default()
+    };
     stream.write_all(&ask(1, "RegisterPlugin", &register)).await?;
     let mut silent = false;
     loop {
@@ -130,7 +134,8 @@ pub(crate) async fn plugin(
         if fault == Fault::Crash {
             return Ok(());
         }
-        // Nothing else of it can be taken for an answer, so whoever called waits or gives up. An answer to Configure without a field that is known is one.
+        // Nothing else of it can be taken for an answer, so whoever called waits or gives up. An
+        // answer to Configure without a field that is known is one.
         silent = fault != Fault::OtherMessage || at == "Configure";
         commit(&mut stream, call, fault).await?;
     }
@@ -142,7 +147,9 @@ async fn commit(stream: &mut UnixStream, call: u32, fault: Fault) -> io::Result<
         Fault::Crash | Fault::Hang => Ok(()),
         Fault::HalfHeader => stream.write_all(&good[..5]).await,
         Fault::HalfFrame => stream.write_all(&good[..good.len() - 1]).await,
-        Fault::WrongCall => stream.write_all(&frame(PLUGIN, &answer(call + 1000, Vec::new()))).await,
+        Fault::WrongCall => {
+            stream.write_all(&frame(PLUGIN, &answer(call + 1000, Vec::new()))).await
+        }
         Fault::WrongConnection => stream.write_all(&frame(7, &answer(call, Vec::new()))).await,
         Fault::HugeFrame => {
             let whole = message(MESSAGE_TYPE_RESPONSE, call, HUGE, &vec![0; HUGE]);
@@ -161,7 +168,8 @@ async fn commit(stream: &mut UnixStream, call: u32, fault: Fault) -> io::Result<
             let flood = async {
                 for i in 0..3000_u32 {
                     let update = super::rig::shares(&format!("other{i}"), 7);
-                    let request = UpdateContainersRequest { update: vec![update], ..Default::default() };
+                    let request =
+                        UpdateContainersRequest { update: vec![update], ..Default::default() };
                     write.write_all(&ask(3 + 2 * i, "UpdateContainers", &request)).await?;
                 }
                 Ok(())
@@ -176,7 +184,8 @@ async fn commit(stream: &mut UnixStream, call: u32, fault: Fault) -> io::Result<
         Fault::Garbage => stream.write_all(&frame(PLUGIN, &answer(call, vec![0xff; 64]))).await,
         Fault::OtherMessage => {
             // A string where all answers with content have a message, or nothing.
-            let other = RegisterPluginRequest { plugin_name: "\u{1}".repeat(9), ..Default::default() };
+            let other =
+                RegisterPluginRequest { plugin_name: "\u{1}".repeat(9), ..Default::default() };
             stream.write_all(&frame(PLUGIN, &answer(call, other.write_to_bytes().unwrap()))).await
         }
         Fault::Request => {

@@ -28,20 +28,26 @@ fn expected(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
 
 fn pid(rig: &Rig, name: &str) -> u32 {
     let plugins = rig.adaptation.plugins();
-    let is = |p: &&nri_adaptation::PluginStatus| p.id.as_ref().is_some_and(|id| id.to_string() == name);
+    let is =
+        |p: &&nri_adaptation::PluginStatus| p.id.as_ref().is_some_and(|id| id.to_string() == name);
     plugins.iter().find(is).unwrap_or_else(|| panic!("no {name} in {plugins:?}")).pid.unwrap()
 }
 
 #[tokio::test]
-async fn what_changed_is_launched_anew_what_came_is_launched_what_went_is_ended_and_the_rest_stays() {
+async fn what_changed_is_launched_anew_what_came_is_launched_what_went_is_ended_and_the_rest_stays()
+{
     let dirs = Dirs::new();
     for name in ["10-stays", "20-configured", "30-replaced", "40-goes", "50-off"] {
         dirs.plugin(name, &dirs.fixture());
     }
     let (rig, _) = dirs.start().await;
-    let before = ["10-stays", "20-configured", "30-replaced", "40-goes"].map(|name| pid(&rig, name));
+    let before =
+        ["10-stays", "20-configured", "30-replaced", "40-goes"].map(|name| pid(&rig, name));
     assert_eq!(
-        done(rig.adaptation.reload(dirs.config.clone()).await).iter().filter(|c| c.1 == "kept").count(),
+        done(rig.adaptation.reload(dirs.config.clone()).await)
+            .iter()
+            .filter(|c| c.1 == "kept")
+            .count(),
         5
     );
 
@@ -86,7 +92,10 @@ async fn what_changed_is_launched_anew_what_came_is_launched_what_went_is_ended_
     for gone in &before[1..] {
         assert!(!exists(*gone), "ended and reaped");
     }
-    assert!(rig.adaptation.plugins().iter().all(|p| p.state == PluginState::Active), "who left is not shown");
+    assert!(
+        rig.adaptation.plugins().iter().all(|p| p.state == PluginState::Active),
+        "who left is not shown"
+    );
     assert_eq!(rig.adaptation.due().await.len(), 1, "the bad name stays bad");
     assert_eq!(fs::read_to_string(dirs.file("told")).unwrap(), "shutdown".repeat(4));
     rig.adaptation.shutdown().await;
@@ -101,7 +110,11 @@ async fn a_policy_holds_at_once_and_privileges_and_timeouts_take_a_new_program()
     rig.create("before").await.unwrap();
     let mut config = dirs.config.clone();
     let permissions = Permissions::new(None::<[&str; 0]>, ["annotations"]).unwrap();
-    config.policies.push(PluginPolicy { plugin: "a".into(), permissions, ..PluginPolicy::default() });
+    config.policies.push(PluginPolicy {
+        plugin: "a".into(),
+        permissions,
+        ..PluginPolicy::default()
+    });
     assert_eq!(done(rig.adaptation.reload(config.clone()).await), expected(&[("10-a", "kept")]));
     assert_eq!(pid(&rig, "10-a"), first);
     let refused = rig.create("after").await.unwrap_err();
@@ -125,7 +138,11 @@ async fn nothing_is_created_without_a_plugin_that_is_being_launched_anew() {
     dirs.plugin("10-a", &dirs.fixture());
     let mut config = dirs.config.clone();
     // Whoever misses it is refused; nobody is.
-    config.policies.push(PluginPolicy { plugin: "10-a".into(), required: true, ..PluginPolicy::default() });
+    config.policies.push(PluginPolicy {
+        plugin: "10-a".into(),
+        required: true,
+        ..PluginPolicy::default()
+    });
     let (rig, _) = Rig::launching(config.clone()).await.unwrap();
     let _other = rig.plugin("20-b", &[nri_api::proto::Event::CREATE_CONTAINER], Quiet).await;
     let wait = format!(
@@ -156,7 +173,11 @@ async fn what_entered_before_is_finished_before_a_plugin_goes() {
     let dirs = Dirs::new();
     dirs.plugin("10-a", &dirs.fixture());
     let mut config = dirs.config.clone();
-    config.policies.push(PluginPolicy { plugin: "10-a".into(), required: true, ..PluginPolicy::default() });
+    config.policies.push(PluginPolicy {
+        plugin: "10-a".into(),
+        required: true,
+        ..PluginPolicy::default()
+    });
     let (rig, _) = Rig::launching(config.clone()).await.unwrap();
     let first = pid(&rig, "10-a");
     // A second plugin holds the request up, when the first has been asked.
@@ -173,7 +194,8 @@ async fn what_entered_before_is_finished_before_a_plugin_goes() {
         }
     }
     let gate = Gate::new();
-    let _slow = rig.plugin("20-slow", &[nri_api::proto::Event::CREATE_CONTAINER], Slow(gate.clone())).await;
+    let _slow =
+        rig.plugin("20-slow", &[nri_api::proto::Event::CREATE_CONTAINER], Slow(gate.clone())).await;
     let creating = rig.creating("c");
     rig.log.wait("20-slow create_container c").await;
     dirs.plugin("10-a", &dirs.fixture());
@@ -183,7 +205,10 @@ async fn what_entered_before_is_finished_before_a_plugin_goes() {
     assert!(exists(first) && !reloading.is_finished(), "it is still needed");
     gate.open();
     creating.await.unwrap().expect("the required plugin was there");
-    assert_eq!(done(reloading.await.unwrap()), expected(&[("10-a", "relaunched: its program changed")]));
+    assert_eq!(
+        done(reloading.await.unwrap()),
+        expected(&[("10-a", "relaunched: its program changed")])
+    );
     assert!(!exists(first));
     rig.adaptation.shutdown().await;
 }
@@ -230,7 +255,10 @@ async fn another_directory_and_names_that_are_about_nobody() {
     }
     let changes = done(rig.adaptation.reload(config).await);
     let elsewhere = "ended: it is in another directory than plugin_path";
-    assert_eq!(changes, expected(&[("10-a", "launched"), ("10-a", elsewhere), ("20-b", elsewhere)]));
+    assert_eq!(
+        changes,
+        expected(&[("10-a", "launched"), ("10-a", elsewhere), ("20-b", elsewhere)])
+    );
     assert_eq!(rig.names(), ["10-a"]);
     assert_eq!(rig.adaptation.idle_policies().await, ["b", "11-a", "cc"]);
     let _external = rig.plugin("70-cc", &[], Quiet).await;

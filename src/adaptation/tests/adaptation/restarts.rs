@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 /// The fixture exits at this.
 async fn stop(rig: &Rig) {
-    let request = StopContainerRequest { container: Some(container("c")).into(), ..Default::default() };
+    let request =
+        StopContainerRequest { container: Some(container("c")).into(), ..Default::default() };
     rig.adaptation.stop_container(request, async |_| ()).await;
 }
 
@@ -74,7 +75,8 @@ async fn who_cannot_come_up_is_tried_with_growing_pauses_until_its_file_is_gone(
     let tried = fs::read_to_string(tried).unwrap();
     let times: Vec<u64> = tried.lines().map(|line| line.parse().unwrap()).collect();
     assert!(times.len() >= 4, "the first time, and three more: {times:?}");
-    for (pause, atleast) in times.windows(2).map(|w| (w[1] - w[0]) / 1_000_000).zip([100, 200, 400]) {
+    for (pause, atleast) in times.windows(2).map(|w| (w[1] - w[0]) / 1_000_000).zip([100, 200, 400])
+    {
         assert!(pause >= atleast, "{pause} ms, and not {atleast}");
     }
     rig.adaptation.shutdown().await;

@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use nri_adaptation::{
-    AdaptError, Adaptation, Asking, Config, CreateOutcome, Host, LaunchOutcome, PluginState, PluginStatus,
-    SessionError, Snapshot,
+    AdaptError, Adaptation, Asking, Config, CreateOutcome, Host, LaunchOutcome, PluginState,
+    PluginStatus, SessionError, Snapshot,
 };
 use nri_api::proto::*;
 use nri_api::{EventMask, PluginId};
@@ -152,7 +152,8 @@ pub(crate) trait Script: Send + Sync + 'static {
 pub(crate) struct Quiet;
 impl Script for Quiet {}
 
-/// A plugin's service that logs each call as `NN-name call subject` and leaves the rest to the script.
+/// A plugin's service that logs each call as `NN-name call subject` and leaves the rest to the
+/// script.
 struct Scripted<S> {
     name: String,
     events: EventMask,
@@ -260,7 +261,11 @@ impl Peer {
         self.register_as(index, name).await
     }
 
-    pub(crate) async fn register_as(&self, index: &str, name: &str) -> Result<Empty, nri_wire::CallError> {
+    pub(crate) async fn register_as(
+        &self,
+        index: &str,
+        name: &str,
+    ) -> Result<Empty, nri_wire::CallError> {
         let request = RegisterPluginRequest {
             plugin_idx: index.into(),
             plugin_name: name.into(),
@@ -291,7 +296,9 @@ impl Rig {
     }
 
     /// With this configuration, and what became of the plugins in its directory.
-    pub(crate) async fn launching(config: Config) -> Result<(Self, Vec<LaunchOutcome>), AdaptError> {
+    pub(crate) async fn launching(
+        config: Config,
+    ) -> Result<(Self, Vec<LaunchOutcome>), AdaptError> {
         let log = Log(Arc::new(watch::Sender::new(Vec::new())));
         let host = Arc::new(TestHost { state: Mutex::default(), log: log.clone() });
         let (adaptation, launched) = Adaptation::start(config, host.clone()).await?;
@@ -347,7 +354,8 @@ impl Rig {
 
     /// The same in a task.
     pub(crate) fn creating(&self, id: &str) -> JoinHandle<Result<CreateOutcome, String>> {
-        let (adaptation, host, log) = (self.adaptation.clone(), self.host.clone(), self.log.clone());
+        let (adaptation, host, log) =
+            (self.adaptation.clone(), self.host.clone(), self.log.clone());
         let id = id.to_owned();
         tokio::spawn(async move { create(&adaptation, &host, &log, &id).await })
     }
@@ -362,7 +370,12 @@ impl Rig {
     }
 }
 
-async fn create(a: &Adaptation, host: &TestHost, log: &Log, id: &str) -> Result<CreateOutcome, String> {
+async fn create(
+    a: &Adaptation,
+    host: &TestHost,
+    log: &Log,
+    id: &str,
+) -> Result<CreateOutcome, String> {
     let request = CreateContainerRequest {
         pod: Some(pod("p")).into(),
         container: Some(container(id)).into(),
@@ -386,7 +399,12 @@ pub(crate) fn pod(id: &str) -> PodSandbox {
 }
 
 pub(crate) fn container(id: &str) -> Container {
-    Container { id: id.into(), pod_sandbox_id: "p".into(), name: "container".into(), ..Default::default() }
+    Container {
+        id: id.into(),
+        pod_sandbox_id: "p".into(),
+        name: "container".into(),
+        ..Default::default()
+    }
 }
 
 /// A reply that sets an annotation.
@@ -399,8 +417,13 @@ pub(crate) fn annotate(key: &str, value: &str) -> CreateContainerResponse {
 /// An update of the CPU shares of a container.
 pub(crate) fn shares(id: &str, shares: u64) -> ContainerUpdate {
     let mut update = ContainerUpdate { container_id: id.into(), ..Default::default() };
-    let cpu =
-        update.linux.mut_or_insert_default().resources.mut_or_insert_default().cpu.mut_or_insert_default();
+    let cpu = update
+        .linux
+        .mut_or_insert_default()
+        .resources
+        .mut_or_insert_default()
+        .cpu
+        .mut_or_insert_default();
     cpu.shares = nri_api::opt(Some(shares));
     update
 }
@@ -409,8 +432,9 @@ pub(crate) fn unimplemented() -> ttrpc::Error {
     status(Code::UNIMPLEMENTED, "not in my time")
 }
 
-/// Lets everything happen that can happen without time passing. The runtime has one thread, so a round of all tasks that are
-/// ready takes one yield; a thousand are more than any chain of wake-ups here.
+/// Lets everything happen that can happen without time passing. The runtime has one thread, so a
+/// round of all tasks that are ready takes one yield; a thousand are more than any chain of
+/// wake-ups here.
 pub(crate) async fn settle() {
     for _ in 0..1000 {
         tokio::task::yield_now().await;

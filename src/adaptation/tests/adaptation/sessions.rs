@@ -69,7 +69,10 @@ async fn garbage_ends_its_own_connection_only() {
         let (ours, mut theirs) = tokio::io::duplex(64 << 10);
         theirs.write_all(garbage).await.unwrap();
         let error = rig.adaptation.connect(ours, None).await.unwrap_err();
-        assert_eq!(error.to_string(), "went away before it registered: the peer broke the frame format");
+        assert_eq!(
+            error.to_string(),
+            "went away before it registered: the peer broke the frame format"
+        );
     }
     rig.create("c").await.unwrap();
     assert_eq!(rig.names(), ["10-a"]);
@@ -176,7 +179,10 @@ async fn a_large_state_comes_in_parts() {
         assert_eq!(parts.len(), count, "{containers} containers");
         let state = rig.host.state.lock().unwrap();
         assert_eq!(parts.iter().flat_map(|p| p.pods.clone()).collect::<Vec<_>>(), state.pods);
-        assert_eq!(parts.iter().flat_map(|p| p.containers.clone()).collect::<Vec<_>>(), state.containers);
+        assert_eq!(
+            parts.iter().flat_map(|p| p.containers.clone()).collect::<Vec<_>>(),
+            state.containers
+        );
         let more: Vec<_> = parts.iter().map(|p| p.more).collect();
         assert_eq!(more.iter().filter(|m| **m).count(), count - 1);
         assert_eq!(more.last(), Some(&false));
@@ -191,10 +197,10 @@ async fn an_old_plugin_takes_a_state_of_one_message_only() {
     let _fits = rig.plugin("10-a", &[], Collect { old: true, parts: Arc::default() }).await;
     let rig = full_rig(500).await;
     let parts = Arc::default();
-    let (peer, connecting) = rig.peer("10-a", &[], Collect { old: true, parts: Arc::clone(&parts) }).await;
+    let (peer, connecting) =
+        rig.peer("10-a", &[], Collect { old: true, parts: Arc::clone(&parts) }).await;
     peer.register().await.unwrap();
-    let text =
-        "cannot be synchronized: the state takes 7 messages, and the plugin is too old to put them together";
+    let text = "cannot be synchronized: the state takes 7 messages, and the plugin is too old to put them together";
     assert_eq!(connecting.await.unwrap().unwrap_err().to_string(), text);
     peer.end.closed().await;
     assert_eq!(parts.lock().unwrap().len(), 1);
@@ -222,7 +228,9 @@ async fn shutdown_disconnects_and_requests_pass_without_plugins() {
 async fn plugins_connect_to_any_of_the_sockets() {
     let rig = Rig::new().await;
     let dir = tempfile::tempdir().unwrap();
-    for (name, path) in [("10-a", dir.path().join("one.sock")), ("20-b", dir.path().join("two.sock"))] {
+    for (name, path) in
+        [("10-a", dir.path().join("one.sock")), ("20-b", dir.path().join("two.sock"))]
+    {
         rig.adaptation.serve(UnixListener::bind(&path).unwrap()).unwrap();
         let stream = UnixStream::connect(&path).await.unwrap();
         let peer = rig.adopt(name, stream).await;

@@ -19,12 +19,23 @@ pub(crate) async fn everything(rig: &Rig) -> Vec<String> {
         (@ $call:expr) => { if let Err(e) = $call { errors.push(e.to_string()) } };
     }
     let (p, c) = (pod("p"), container("c"));
-    fire!(run_pod_sandbox(RunPodSandboxRequest { pod: p.clone() }) & Asking::default(), async || ());
-    fire!(update_pod_sandbox(UpdatePodSandboxRequest { pod: p.clone() }) & Asking::default(), async || ());
-    let pod_only = || Some(p.clone()).into();
-    a.post_update_pod_sandbox(PostUpdatePodSandboxRequest { pod: pod_only(), ..Default::default() }).await;
     fire!(
-        create_container(CreateContainerRequest { pod: p.clone(), container: c.clone() }) & Asking::default(),
+        run_pod_sandbox(RunPodSandboxRequest { pod: p.clone() }) & Asking::default(),
+        async || ()
+    );
+    fire!(
+        update_pod_sandbox(UpdatePodSandboxRequest { pod: p.clone() }) & Asking::default(),
+        async || ()
+    );
+    let pod_only = || Some(p.clone()).into();
+    a.post_update_pod_sandbox(PostUpdatePodSandboxRequest {
+        pod: pod_only(),
+        ..Default::default()
+    })
+    .await;
+    fire!(
+        create_container(CreateContainerRequest { pod: p.clone(), container: c.clone() })
+            & Asking::default(),
         async |_| (),
         async |()| ()
     );
@@ -36,7 +47,8 @@ pub(crate) async fn everything(rig: &Rig) -> Vec<String> {
     })
     .await;
     fire!(
-        start_container(StartContainerRequest { pod: p.clone(), container: c.clone() }) & Asking::default(),
+        start_container(StartContainerRequest { pod: p.clone(), container: c.clone() })
+            & Asking::default(),
         async || ()
     );
     a.post_start_container(PostStartContainerRequest {
@@ -46,7 +58,8 @@ pub(crate) async fn everything(rig: &Rig) -> Vec<String> {
     })
     .await;
     fire!(
-        update_container(UpdateContainerRequest { pod: p.clone(), container: c.clone() }) & Asking::default(),
+        update_container(UpdateContainerRequest { pod: p.clone(), container: c.clone() })
+            & Asking::default(),
         async |_| ()
     );
     a.post_update_container(PostUpdateContainerRequest {
@@ -58,10 +71,16 @@ pub(crate) async fn everything(rig: &Rig) -> Vec<String> {
     let stop = StopContainerRequest { pod: post(), container: container(), ..Default::default() };
     let failures = a.stop_container(stop, async |outcome| outcome.failures).await;
     errors.extend(failures.iter().map(ToString::to_string));
-    let remove = RemoveContainerRequest { pod: post(), container: container(), ..Default::default() };
+    let remove =
+        RemoveContainerRequest { pod: post(), container: container(), ..Default::default() };
     a.remove_container(remove, async || ()).await;
-    a.stop_pod_sandbox(StopPodSandboxRequest { pod: post(), ..Default::default() }, async || ()).await;
-    a.remove_pod_sandbox(RemovePodSandboxRequest { pod: post(), ..Default::default() }, async || ()).await;
+    a.stop_pod_sandbox(StopPodSandboxRequest { pod: post(), ..Default::default() }, async || ())
+        .await;
+    a.remove_pod_sandbox(
+        RemovePodSandboxRequest { pod: post(), ..Default::default() },
+        async || (),
+    )
+    .await;
     errors
 }
 
@@ -95,7 +114,8 @@ async fn a_plugin_hears_of_what_it_subscribed_to() {
         assert_eq!(rig.log.of("10-a")[1..], heard, "subscribed to {events:?}");
         for (event, _) in ALL {
             // A creation is also the validators' business.
-            let validates = event == CREATE_CONTAINER && events.contains(&VALIDATE_CONTAINER_ADJUSTMENT);
+            let validates =
+                event == CREATE_CONTAINER && events.contains(&VALIDATE_CONTAINER_ADJUSTMENT);
             let wanted = events.is_empty() || events.contains(&event) || validates;
             assert_eq!(rig.adaptation.wants(event), wanted, "{event:?} with {events:?}");
         }
@@ -158,11 +178,16 @@ async fn an_old_plugin_gets_the_old_form_and_is_not_tried_again() {
 async fn a_plugin_that_knows_neither_form_refuses() {
     let rig = Rig::new().await;
     let _peer = rig.plugin("10-a", &[], Old { state_change: false }).await;
-    let refused =
-        |event, subject| format!("plugin 10-a failed {event:?} of {subject}: not in my time (status 12)");
+    let refused = |event, subject| {
+        format!("plugin 10-a failed {event:?} of {subject}: not in my time (status 12)")
+    };
     assert_eq!(
         everything(&rig).await,
-        [refused(RUN_POD_SANDBOX, "p"), refused(UPDATE_POD_SANDBOX, "p"), refused(START_CONTAINER, "c")]
+        [
+            refused(RUN_POD_SANDBOX, "p"),
+            refused(UPDATE_POD_SANDBOX, "p"),
+            refused(START_CONTAINER, "c")
+        ]
     );
     assert_eq!(rig.names(), ["10-a"], "an error is no reason to close the connection");
 }

@@ -44,7 +44,11 @@ impl Script for Judge {
             "hang" => std::future::pending().await,
             _ => return Err(status(ttrpc::Code::UNKNOWN, "broken")),
         };
-        Ok(ValidateContainerAdjustmentResponse { reject, reason: reason.into(), ..Default::default() })
+        Ok(ValidateContainerAdjustmentResponse {
+            reject,
+            reason: reason.into(),
+            ..Default::default()
+        })
     }
 }
 
@@ -73,7 +77,9 @@ async fn check(verdicts: &[&'static str], expected: Result<(), &str>) {
 #[tokio::test(start_paused = true)]
 async fn any_rejection_fails_the_creation() {
     check(&["accept", "accept"], Ok(())).await;
-    let by = |n: usize, reason: &str| format!("validator {n:02}-v rejected the adjustment of c: {reason}");
+    let by = |n: usize, reason: &str| {
+        format!("validator {n:02}-v rejected the adjustment of c: {reason}")
+    };
     check(&["accept", "reject"], Err(&by(1, "too much"))).await;
     check(&["reject", "accept", "reject silently"], Err(&by(0, "too much"))).await;
     check(&["reject silently"], Err(&by(0, "no reason given"))).await;
@@ -95,8 +101,12 @@ async fn what_a_validator_is_asked() {
     assert_eq!(*asked.container, container("c"), "pristine");
     assert_eq!(asked.adjust.annotations["k"], "v");
     assert_eq!(asked.update, [shares("other", 5)]);
-    assert_eq!(asked.owners.owners["c"].compound[&(Field::Annotations as i32)].owners["k"], "50-adjust");
-    let plugins: Vec<_> = asked.plugins.iter().map(|p| (p.index.as_str(), p.name.as_str())).collect();
+    assert_eq!(
+        asked.owners.owners["c"].compound[&(Field::Annotations as i32)].owners["k"],
+        "50-adjust"
+    );
+    let plugins: Vec<_> =
+        asked.plugins.iter().map(|p| (p.index.as_str(), p.name.as_str())).collect();
     assert_eq!(plugins, [("00", "v"), ("50", "adjust")]);
 }
 
@@ -189,7 +199,8 @@ async fn no_container_without_a_required_plugin() {
     let required =
         |plugin: &str| PluginPolicy { plugin: plugin.into(), required: true, ..Default::default() };
     let rig =
-        Rig::with(Config { policies: vec![required("a"), required("20-b")], ..Config::default() }).await;
+        Rig::with(Config { policies: vec![required("a"), required("20-b")], ..Config::default() })
+            .await;
     let missing = |name| format!("required plugin {name} is not active, so c cannot be created");
     assert!(rig.adaptation.wants(CREATE_CONTAINER));
     assert_eq!(rig.create("c").await.unwrap_err(), missing("a"));

@@ -10,8 +10,10 @@ use std::path::{Path, PathBuf};
 /// About one that runs, or about none.
 pub(super) fn look(report: &mut Report, place: &Place, status: Option<&Status>) {
     let Some(status) = status else { return absent(report, place) };
-    let text =
-        format!("process {}, version {}, {} containers", status.pid, status.version, status.containers);
+    let text = format!(
+        "process {}, version {}, {} containers",
+        status.pid, status.version, status.containers
+    );
     report.add(Level::Ok, "nrid", text);
     if status.mode == "shadow" {
         report.add(
@@ -68,11 +70,21 @@ fn program(report: &mut Report, place: &Place, status: &Status) {
     let running = status.program.as_ref().map(|p| p.as_path().to_owned());
     let shown = running.as_deref().unwrap_or(Path::new("its program")).display();
     if status.program_replaced {
-        report.add(Level::Problem, "nrid", format!("{shown} was replaced or removed since it started"));
+        report.add(
+            Level::Problem,
+            "nrid",
+            format!("{shown} was replaced or removed since it started"),
+        );
         report.advise("`nrictl restart`: containers go on, records are kept.");
     } else if status.version != ours {
-        report.add(Level::Problem, "nrid", format!("it is of another version than this nrictl ({ours})"));
-        report.advise("`nrictl restart`, if the nrid beside this nrictl is the right one; containers go on.");
+        report.add(
+            Level::Problem,
+            "nrid",
+            format!("it is of another version than this nrictl ({ours})"),
+        );
+        report.advise(
+            "`nrictl restart`, if the nrid beside this nrictl is the right one; containers go on.",
+        );
     }
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     if let (Some(running), Some(found)) = (&running, &place.launcher.program)
@@ -93,7 +105,9 @@ fn configuration(report: &mut Report, place: &Place, status: &Status) {
     if place.problem.is_some() || (theirs.is_some() && status.config_digest.is_none()) {
         return;
     }
-    let name = |file: &Option<PathBuf>| file.as_ref().map_or("none".to_owned(), |f| f.display().to_string());
+    let name = |file: &Option<PathBuf>| {
+        file.as_ref().map_or("none".to_owned(), |f| f.display().to_string())
+    };
     if theirs == place.file {
         if status.config_digest != place.digest {
             let text = format!("{} is another one than nrid has", name(&theirs));
@@ -104,8 +118,9 @@ fn configuration(report: &mut Report, place: &Place, status: &Status) {
     }
     let text = format!("nrid has {}, and this nrictl {}", name(&theirs), name(&place.file));
     report.add(Level::Problem, "configuration", text);
-    report
-        .advise("`nrictl reload` if a file came or went; else the environment or a unit names another one.");
+    report.advise(
+        "`nrictl reload` if a file came or went; else the environment or a unit names another one.",
+    );
 }
 
 /// Why none runs, and what would keep it from starting.
@@ -115,8 +130,9 @@ fn absent(report: &mut Report, place: &Place) {
         Ok(why) => {
             let when = std::fs::metadata(&failure).and_then(|m| m.modified()).ok();
             let ago = when.and_then(|when| when.elapsed().ok());
-            let ago =
-                ago.map_or(String::new(), |ago| format!(" {} ago", crate::status::duration(ago.as_secs())));
+            let ago = ago.map_or(String::new(), |ago| {
+                format!(" {} ago", crate::status::duration(ago.as_secs()))
+            });
             let text = format!("it does not run: its last start failed{ago}: {}", why.trim_end());
             report.add(Level::Problem, "nrid", text);
             report.advise("`nrictl start` tries again; until then containers fail to be created.");
@@ -134,8 +150,9 @@ fn absent(report: &mut Report, place: &Place) {
         let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
         let names: Vec<_> = entries.filter_map(|e| e.file_name().into_string().ok()).collect();
         let is_idle = |pattern: &str| {
-            let of =
-                |file: &String| file == pattern || file.split_once('-').is_some_and(|(_, n)| n == pattern);
+            let of = |file: &String| {
+                file == pattern || file.split_once('-').is_some_and(|(_, n)| n == pattern)
+            };
             pattern != "*" && !names.iter().any(of)
         };
         let patterns = place.config.plugin.iter().map(|p| p.pattern.clone());
@@ -154,7 +171,11 @@ fn policies(report: &mut Report, place: &Place, idle: &[String]) {
         } else {
             "what is said of it holds for nobody"
         };
-        report.add(level, "policy", format!("[[plugin]] match = {name:?}: there is no such plugin; {holds}"));
+        report.add(
+            level,
+            "policy",
+            format!("[[plugin]] match = {name:?}: there is no such plugin; {holds}"),
+        );
         report.advise("Mend the name (`nrictl status` shows those that there are), unless it is of a plugin that is still to connect.");
     }
 }

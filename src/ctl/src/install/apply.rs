@@ -1,7 +1,7 @@
 //! Makes a plan real: every file is whole at every moment, and all of them change or none.
 //!
-//! All new contents are written to the disks of their places first (`fresh.rs`). Only then the first one gets its name; what fails
-//! after that is undone.
+//! All new contents are written to the disks of their places first (`fresh.rs`). Only then the
+//! first one gets its name; what fails after that is undone.
 
 use super::{
     error::InstallError,
@@ -47,7 +47,11 @@ pub(crate) fn apply(root: &Root, steps: &[Step]) -> Result<(), InstallError> {
     result
 }
 
-fn prepare<'a>(root: &Root, step: &'a Step, made: &mut Vec<PathBuf>) -> Result<Prepared<'a>, InstallError> {
+fn prepare<'a>(
+    root: &Root,
+    step: &'a Step,
+    made: &mut Vec<PathBuf>,
+) -> Result<Prepared<'a>, InstallError> {
     let wrong = |e| InstallError::Write(step.path.clone(), e);
     let place = match (&step.before, &step.after) {
         (Content::Link(_), _) | (_, Content::Link(_)) => root.place(&step.path),
@@ -55,19 +59,25 @@ fn prepare<'a>(root: &Root, step: &'a Step, made: &mut Vec<PathBuf>) -> Result<P
     };
     let place = place.map_err(wrong)?;
     // Neither what masks a file (`/dev/null`) nor a pipe is replaced by one.
-    if place.symlink_metadata().is_ok_and(|meta| !(meta.is_file() || meta.is_dir() || meta.is_symlink())) {
+    if place
+        .symlink_metadata()
+        .is_ok_and(|meta| !(meta.is_file() || meta.is_dir() || meta.is_symlink()))
+    {
         return Err(wrong(io::Error::other("no regular file")));
     }
     let parent = place.parent().unwrap_or(Path::new("/"));
     let file = match &step.after {
         Content::Nothing => {
-            // Whether it can be removed is known only by trying; that the directory can be written to is not.
-            rustix::fs::access(parent, rustix::fs::Access::WRITE_OK).map_err(|e| wrong(e.into()))?;
+            // Whether it can be removed is known only by trying; that the directory can be written
+            // to is not.
+            rustix::fs::access(parent, rustix::fs::Access::WRITE_OK)
+                .map_err(|e| wrong(e.into()))?;
             None
         }
         Content::Link(_) => {
             make_dirs(parent, made).map_err(wrong)?;
-            rustix::fs::access(parent, rustix::fs::Access::WRITE_OK).map_err(|e| wrong(e.into()))?;
+            rustix::fs::access(parent, rustix::fs::Access::WRITE_OK)
+                .map_err(|e| wrong(e.into()))?;
             None
         }
         Content::Bytes(bytes) => {
@@ -125,7 +135,8 @@ fn perform(root: &Root, prepared: Vec<Prepared<'_>>) -> Result<(), InstallError>
         match put(&place, &step.after, file) {
             Ok(()) => done.push(step),
             Err(error) => {
-                let undone: Vec<String> = done.iter().rev().filter_map(|step| undo(root, step)).collect();
+                let undone: Vec<String> =
+                    done.iter().rev().filter_map(|step| undo(root, step)).collect();
                 return Err(match undone.as_slice() {
                     [] => InstallError::Write(step.path.clone(), error),
                     left => InstallError::HalfWritten(step.path.clone(), error, left.join("; ")),
@@ -170,15 +181,19 @@ mod tests {
     use super::*;
 
     fn step(path: &str, before: Option<&str>, after: Option<&str>) -> Step {
-        let content = |text: Option<&str>| text.map_or(Content::Nothing, |text| Content::Bytes(text.into()));
+        let content =
+            |text: Option<&str>| text.map_or(Content::Nothing, |text| Content::Bytes(text.into()));
         Step { path: path.into(), before: content(before), after: content(after), like: None }
     }
 
     fn files(dir: &Path) -> Vec<(String, String)> {
-        let entries =
-            fs::read_dir(dir).unwrap().map(Result::unwrap).filter(|e| e.file_type().unwrap().is_file());
-        let read =
-            |e: fs::DirEntry| (e.file_name().into_string().unwrap(), fs::read_to_string(e.path()).unwrap());
+        let entries = fs::read_dir(dir)
+            .unwrap()
+            .map(Result::unwrap)
+            .filter(|e| e.file_type().unwrap().is_file());
+        let read = |e: fs::DirEntry| {
+            (e.file_name().into_string().unwrap(), fs::read_to_string(e.path()).unwrap())
+        };
         let mut files: Vec<_> = entries.map(read).collect();
         files.sort();
         files
@@ -208,7 +223,8 @@ mod tests {
         let before = files(dir.path());
         let error = apply(&root, &steps).unwrap_err();
         assert!(
-            error.to_string().contains("/d: ") && error.to_string().ends_with("nothing has changed"),
+            error.to_string().contains("/d: ")
+                && error.to_string().ends_with("nothing has changed"),
             "{error}"
         );
         assert_eq!(files(dir.path()), before);
@@ -240,7 +256,9 @@ mod tests {
         let root = Root::new(Some(dir.path())).unwrap();
         fs::write(dir.path().join("b"), "theirs").unwrap();
         let steps = [step("/a", None, Some("new")), step("/b", Some("old"), Some("new"))];
-        assert!(matches!(apply(&root, &steps), Err(InstallError::Raced(path)) if path == Path::new("/b")));
+        assert!(
+            matches!(apply(&root, &steps), Err(InstallError::Raced(path)) if path == Path::new("/b"))
+        );
         assert_eq!(files(dir.path()), [("b".to_owned(), "theirs".to_owned())]);
     }
 }

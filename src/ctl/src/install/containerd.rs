@@ -1,12 +1,15 @@
 //! containerd: a runtime handler of the CRI plugin.
 //!
-//! Before 2.0 a file that is imported replaces the whole table of a plugin, so that a drop-in would take everything else from the CRI
-//! plugin (`containerd v1.7: cmd/containerd/server/config/config.go`, `mergeConfig`); since 2.0 tables are merged. Which containerd
-//! reads a file of version 2 cannot be seen in it, so there the last file that has the plugin's table is edited. Version 3 exists since
-//! 2.0: there a drop-in is made where one is imported.
+//! Before 2.0 a file that is imported replaces the whole table of a plugin, so that a drop-in would
+//! take everything else from the CRI plugin (`containerd v1.7:
+//! cmd/containerd/server/config/config.go`, `mergeConfig`); since 2.0 tables are merged. Which
+//! containerd reads a file of version 2 cannot be seen in it, so there the last file that has the
+//! plugin's table is edited. Version 3 exists since 2.0: there a drop-in is made where one is
+//! imported.
 //!
-//! The version of the last file that is read counts for all (seen with 2.1.9): behind a last file of version 3 nothing that files of
-//! version 2 say of the CRI plugin counts any more. So a drop-in, which is the last one, has the version of the last one before it.
+//! The version of the last file that is read counts for all (seen with 2.1.9): behind a last file
+//! of version 3 nothing that files of version 2 say of the CRI plugin counts any more. So a
+//! drop-in, which is the last one, has the version of the last one before it.
 
 use super::{
     document::{Document, Format, path},
@@ -28,14 +31,16 @@ const FILE: &str = "/etc/containerd/config.toml";
 /// Sorted behind others, such as `99-nvidia.toml`: the last one decides.
 const DROP_IN: &str = "zz-nri-container-runtime.toml";
 
-/// The CRI plugin in files of version 1, 2, and later. In version 1 a plugin has its short name, and no other.
+/// The CRI plugin in files of version 1, 2, and later. In version 1 a plugin has its short name,
+/// and no other.
 const CRI: [&str; 3] = ["cri", "io.containerd.grpc.v1.cri", "io.containerd.cri.v1.runtime"];
 const NRI: &str = "io.containerd.nri.v1.nri";
 
 /// What makes shims call runc, or what stands in for it.
 const RUNC_SHIM: &str = "io.containerd.runc.v2";
 
-/// Of the handler that ours is like: not these, which belong to its runtime, or which newer versions refuse.
+/// Of the handler that ours is like: not these, which belong to its runtime, or which newer
+/// versions refuse.
 const NOT_COPIED: &[&str] = &[
     "runtime_type",
     "runtime_engine",
@@ -114,7 +119,8 @@ fn load(root: &Root, file: &Path) -> Result<Vec<Loaded>, InstallError> {
             continue;
         }
         let Some(document) = read(root, &file, Format::Toml)? else { continue };
-        let version = document.get(&path(["version"])).ok().flatten().and_then(|v| v.as_i64()).unwrap_or(1);
+        let version =
+            document.get(&path(["version"])).ok().flatten().and_then(|v| v.as_i64()).unwrap_or(1);
         let one = Loaded { file: file.clone(), document, version };
         for pattern in one.list("imports") {
             pending.extend(expand(root, &file, &pattern)?);
@@ -134,8 +140,10 @@ fn expand(root: &Root, importer: &Path, pattern: &str) -> Result<Vec<PathBuf>, I
         return Ok(vec![full]);
     }
     let wrong = || InstallError::Import { file: importer.to_owned(), pattern: pattern.to_owned() };
-    let (dir, name) =
-        (full.parent().ok_or_else(wrong)?, full.file_name().and_then(|n| n.to_str()).ok_or_else(wrong)?);
+    let (dir, name) = (
+        full.parent().ok_or_else(wrong)?,
+        full.file_name().and_then(|n| n.to_str()).ok_or_else(wrong)?,
+    );
     let name = glob::Pattern::new(name).map_err(|_| wrong())?;
     if dir.to_string_lossy().contains(['*', '?', '[']) {
         return Err(wrong());
@@ -153,10 +161,13 @@ pub(crate) fn needs(asked: &Asked<'_>) -> Result<Needs, InstallError> {
     let file = asked.file.unwrap_or(Path::new(FILE));
     let loaded = load(asked.root, file)?;
     let mut needs = Needs { nri: own_nri(&loaded, asked.version), ..Needs::default() };
-    // Seen with 2.1.9: what a file of version 1 says of the CRI plugin is lost on the way to version 3.
+    // Seen with 2.1.9: what a file of version 1 says of the CRI plugin is lost on the way to
+    // version 3.
     if let Some(main) = loaded.first().filter(|main| main.version < 2) {
         match asked.version {
-            Some(version) if version.major >= 2 => return Err(InstallError::OldVersion(main.file.clone())),
+            Some(version) if version.major >= 2 => {
+                return Err(InstallError::OldVersion(main.file.clone()));
+            }
             Some(_) => {}
             None => {
                 let file = main.file.display();
@@ -176,8 +187,11 @@ pub(crate) fn needs(asked: &Asked<'_>) -> Result<Needs, InstallError> {
         target.set(schema.runtime(&runtime.name), value);
     }
     needs.notes.extend(woken(asked, &loaded));
-    let relative = |l: &&Loaded| l.list("imports").iter().any(|p| p.contains('*') && !p.starts_with('/'));
-    if let Some(one) = loaded.iter().find(|l| l.version < 3).and_then(|_| loaded.iter().find(relative)) {
+    let relative =
+        |l: &&Loaded| l.list("imports").iter().any(|p| p.contains('*') && !p.starts_with('/'));
+    if let Some(one) =
+        loaded.iter().find(|l| l.version < 3).and_then(|_| loaded.iter().find(relative))
+    {
         let file = one.file.display();
         needs.notes.push(format!(
             "{file}: older containerds look for a relative pattern of imports in their working directory"
@@ -219,7 +233,9 @@ pub(crate) fn needs(asked: &Asked<'_>) -> Result<Needs, InstallError> {
     let disabled = |l: &&Loaded| l.list("disabled_plugins").iter().any(|p| CRI.contains(&&**p));
     if let Some(one) = loaded.iter().find(disabled) {
         let file = one.file.display();
-        needs.notes.push(format!("{file} disables the CRI plugin: handlers have no effect while it does"));
+        needs
+            .notes
+            .push(format!("{file} disables the CRI plugin: handlers have no effect while it does"));
     }
     needs.usage.push(format!("Kubernetes: a RuntimeClass with handler: {name}"));
     let binary = asked.runtimes.first().map(super::wrapper::Runtime::path).unwrap_or_default();
@@ -291,7 +307,8 @@ fn handler(loaded: &[Loaded]) -> Value {
     let found = |name: &str| loaded.iter().rev().find_map(|l| l.get(&l.schema().runtime(name)));
     let default = loaded.iter().rev().find_map(|l| l.get(&l.schema().default));
     let default = default.as_ref().and_then(Value::as_str).and_then(found);
-    let kind = |handler: &Value| handler["runtime_type"].as_str().is_none_or(|kind| kind == RUNC_SHIM);
+    let kind =
+        |handler: &Value| handler["runtime_type"].as_str().is_none_or(|kind| kind == RUNC_SHIM);
     let like = found("runc").or(default).filter(kind).unwrap_or_default();
     let said = |value: &Value| {
         !matches!(value, Value::Bool(false))
@@ -303,19 +320,21 @@ fn handler(loaded: &[Loaded]) -> Value {
     handler.insert("runtime_type".to_owned(), json!(RUNC_SHIM));
     let kept = like.as_object().into_iter().flatten();
     handler.extend(
-        kept.filter(|(k, v)| !NOT_COPIED.contains(&&***k) && said(v)).map(|(k, v)| (k.clone(), v.clone())),
+        kept.filter(|(k, v)| !NOT_COPIED.contains(&&***k) && said(v))
+            .map(|(k, v)| (k.clone(), v.clone())),
     );
     // A star does not match a key with a slash.
     handler.insert("pod_annotations".to_owned(), json!(["*", "*/*"]));
     handler.insert("container_annotations".to_owned(), json!(["*", "*/*"]));
     let options = like.get("options").and_then(Value::as_object).into_iter().flatten();
-    let options = options.filter(|(k, v)| *k != "BinaryName" && said(v)).map(|(k, v)| (k.clone(), v.clone()));
+    let options =
+        options.filter(|(k, v)| *k != "BinaryName" && said(v)).map(|(k, v)| (k.clone(), v.clone()));
     handler.insert("options".to_owned(), Value::Object(options.collect()));
     Value::Object(handler)
 }
 
-/// containerd 2 takes these from a file of version 2 only if there is a handler in it (`containerd v2.1.9: plugins/cri/images/plugin.go`,
-/// `migrateConfig`): with ours they begin to count.
+/// containerd 2 takes these from a file of version 2 only if there is a handler in it (`containerd
+/// v2.1.9: plugins/cri/images/plugin.go`, `migrateConfig`): with ours they begin to count.
 fn woken(asked: &Asked<'_>, loaded: &[Loaded]) -> Option<String> {
     let older = asked.version.is_some_and(|version| version.major < 2);
     let main = loaded.first().filter(|main| main.version == 2 && !older)?;
@@ -331,7 +350,8 @@ fn woken(asked: &Asked<'_>, loaded: &[Loaded]) -> Option<String> {
     silent.then(|| format!("{file}: containerd 2 ignores {found} as long as there is no handler; with ours it does not any more"))
 }
 
-/// Before 2.0 any handler in a file replaces the built-in `runc`, without which the CRI plugin does not start: it has to be written too.
+/// Before 2.0 any handler in a file replaces the built-in `runc`, without which the CRI plugin does
+/// not start: it has to be written too.
 fn loses_runc(asked: &Asked<'_>, loaded: &[Loaded]) -> bool {
     let newer = asked.version.is_some_and(|version| version.major >= 2);
     let ours = |name: &String| asked.runtimes.iter().any(|runtime| runtime.name == *name);
@@ -355,7 +375,8 @@ fn deprecated_default(loaded: &[Loaded]) -> Result<(), InstallError> {
     Ok(())
 }
 
-/// On by default since 2.0, there since 1.7 (`containerd: docs/NRI.md`). A file of version 3 is one of 2.0 or later.
+/// On by default since 2.0, there since 1.7 (`containerd: docs/NRI.md`). A file of version 3 is one
+/// of 2.0 or later.
 fn own_nri(loaded: &[Loaded], version: Option<Version>) -> OwnNri {
     let said = loaded.iter().rev().find_map(|l| l.get(&l.own_nri()));
     let newer = loaded.iter().any(|l| l.version >= 3);

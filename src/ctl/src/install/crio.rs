@@ -61,12 +61,14 @@ pub(crate) fn needs(asked: &Asked<'_>) -> Result<Needs, InstallError> {
         documents.extend(schema.read(asked.root)?);
     }
     let mut target = Target::new(&schema.file, schema.format);
-    target.header = "# Made by `nrictl install crio`; `nrictl uninstall crio` removes it.\n".to_owned();
+    target.header =
+        "# Made by `nrictl install crio`; `nrictl uninstall crio` removes it.\n".to_owned();
     let like = handler(&documents, &schema);
     for runtime in &asked.runtimes {
         let mut value = like.clone();
         value["runtime_path"] = json!(runtime.path());
-        // Not that of another handler, which may have another real runtime; nor /run/nri, where NRI's socket is.
+        // Not that of another handler, which may have another real runtime; nor /run/nri, where
+        // NRI's socket is.
         value["runtime_root"] = json!(format!("/run/crio-{}", runtime.name));
         target.set(schema.runtime(&runtime.name), value);
     }
@@ -97,11 +99,13 @@ fn last(documents: &[Document], path: &[String]) -> Option<Value> {
     documents.iter().rev().find_map(|document| document.get(path).ok().flatten())
 }
 
-/// A handler like the one that is taken by default, as far as files tell; the rest as CRI-O has it for runc and crun.
+/// A handler like the one that is taken by default, as far as files tell; the rest as CRI-O has it
+/// for runc and crun.
 fn handler(documents: &[Document], schema: &Schema) -> Value {
     let default = last(documents, &schema.default);
     let names = default.iter().filter_map(Value::as_str).chain(["crun", "runc"]);
-    let like = names.filter_map(|name| last(documents, &schema.runtime(name))).next().unwrap_or_default();
+    let like =
+        names.filter_map(|name| last(documents, &schema.runtime(name))).next().unwrap_or_default();
     let mut handler = Map::new();
     for key in ["runtime_path", "runtime_root"] {
         handler.insert(key.to_owned(), json!(""));
@@ -113,7 +117,9 @@ fn handler(documents: &[Document], schema: &Schema) -> Value {
     );
     let search = nri_config::SEARCH_PATH;
     handler.insert("monitor_env".to_owned(), json!([format!("PATH={search}")]));
-    for (key, value) in like.as_object().into_iter().flatten().filter(|(key, _)| COPIED.contains(&&***key)) {
+    for (key, value) in
+        like.as_object().into_iter().flatten().filter(|(key, _)| COPIED.contains(&&***key))
+    {
         handler.insert(key.clone(), value.clone());
     }
     Value::Object(handler)

@@ -31,9 +31,12 @@ impl Names {
             let Some(document) = schema.read(root)? else { continue };
             let runtimes = document.get(&schema.runtimes);
             let runtimes = runtimes.map_err(|e| InstallError::Document(schema.file.clone(), e))?;
-            for name in runtimes.iter().filter_map(Value::as_object).flat_map(|runtimes| runtimes.keys()) {
+            for name in
+                runtimes.iter().filter_map(Value::as_object).flat_map(|runtimes| runtimes.keys())
+            {
                 let at = schema.runtime(name);
-                let goes = |c: &Change| c.file == schema.file && c.path == at && c.previous.is_none();
+                let goes =
+                    |c: &Change| c.file == schema.file && c.path == at && c.previous.is_none();
                 if !record.changes.iter().any(goes) {
                     found.insert(name.clone());
                 }
@@ -44,13 +47,21 @@ impl Names {
 
     /// Whether an engine that has this default has its runtime.
     pub(crate) fn has(&self, name: &str) -> bool {
-        // Paths of runtimes are taken by Podman, paths and names of shims (`io.containerd.kata.v2`) by dockerd.
+        // Paths of runtimes are taken by Podman, paths and names of shims (`io.containerd.kata.v2`)
+        // by dockerd.
         let direct = name.starts_with('/') || self.engine == Engine::Docker && name.contains('.');
-        name.is_empty() || direct || self.engine.reserved().contains(&name) || self.found.contains(name)
+        name.is_empty()
+            || direct
+            || self.engine.reserved().contains(&name)
+            || self.found.contains(name)
     }
 
     /// The default that a change would bring back, if its runtime has gone.
-    pub(crate) fn missing<'a>(&self, schema: Option<&Schema>, change: &'a Change) -> Option<&'a str> {
+    pub(crate) fn missing<'a>(
+        &self,
+        schema: Option<&Schema>,
+        change: &'a Change,
+    ) -> Option<&'a str> {
         schema.filter(|schema| schema.default == change.path)?;
         change.previous.as_ref()?.as_str().filter(|name| !self.has(name))
     }
@@ -67,7 +78,8 @@ impl Names {
             };
             document?.get(&schema.default).ok().flatten()
         };
-        let (schema, value) = schemas.iter().rev().find_map(|schema| Some((schema, default(schema)?)))?;
+        let (schema, value) =
+            schemas.iter().rev().find_map(|schema| Some((schema, default(schema)?)))?;
         let name = value.as_str().filter(|name| !self.has(name))?;
         let file = schema.file.display();
         Some(format!("{file}: the default runtime is {name:?}, of which no file tells what it is"))

@@ -4,8 +4,11 @@ use similar::TextDiff;
 
 /// A unified diff of a file.
 pub(crate) fn unified(path: &str, old: Option<&[u8]>, new: Option<&[u8]>) -> String {
-    let text = |bytes: Option<&[u8]>| String::from_utf8_lossy(bytes.unwrap_or_default()).into_owned();
-    let name = |bytes: Option<&[u8]>| if bytes.is_some() { path.to_owned() } else { "/dev/null".to_owned() };
+    let text =
+        |bytes: Option<&[u8]>| String::from_utf8_lossy(bytes.unwrap_or_default()).into_owned();
+    let name = |bytes: Option<&[u8]>| {
+        if bytes.is_some() { path.to_owned() } else { "/dev/null".to_owned() }
+    };
     let (before, after) = (text(old), text(new));
     TextDiff::from_lines(&before, &after).unified_diff().header(&name(old), &name(new)).to_string()
 }

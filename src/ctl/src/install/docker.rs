@@ -1,6 +1,7 @@
 //! Docker: `runtimes` and `default-runtime` in `daemon.json`.
 //!
-//! Never `runtimeArgs`: dockerd makes a shell script of them that does not quote (`moby: daemon/runtime_unix.go`).
+//! Never `runtimeArgs`: dockerd makes a shell script of them that does not quote (`moby:
+//! daemon/runtime_unix.go`).
 
 use super::{
     document::{Format, path},
@@ -20,8 +21,12 @@ const NRI_SINCE: u32 = 29;
 
 /// Where dockerd may get flags from.
 const FLAGS: &[&str] = &["/etc/default/docker", "/etc/sysconfig/docker"];
-const UNIT_DIRS: &[&str] =
-    &["/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"];
+const UNIT_DIRS: &[&str] = &[
+    "/etc/systemd/system",
+    "/run/systemd/system",
+    "/usr/lib/systemd/system",
+    "/lib/systemd/system",
+];
 
 /// Where its runtimes are; iSulad's file is the same in this.
 pub(crate) fn schema(file: &Path) -> Schema {

@@ -112,7 +112,8 @@ impl Document {
         }
     }
 
-    /// Takes away what is at a path, and as many of the tables around it as `made` says, if they are empty then.
+    /// Takes away what is at a path, and as many of the tables around it as `made` says, if they
+    /// are empty then.
     pub(crate) fn remove(&mut self, path: &[String], made: usize) -> Result<(), DocumentError> {
         for end in (path.len().saturating_sub(made).max(1)..=path.len()).rev() {
             let around = end < path.len();
@@ -133,9 +134,9 @@ impl Document {
 /// Whether what is there does what is wanted: tables may have more.
 pub(crate) fn in_effect(there: &Value, wanted: &Value) -> bool {
     match (there, wanted) {
-        (Value::Object(there), Value::Object(wanted)) => {
-            wanted.iter().all(|(name, wanted)| there.get(name).is_some_and(|there| in_effect(there, wanted)))
-        }
+        (Value::Object(there), Value::Object(wanted)) => wanted
+            .iter()
+            .all(|(name, wanted)| there.get(name).is_some_and(|there| in_effect(there, wanted))),
         _ => there == wanted,
     }
 }

@@ -107,7 +107,8 @@ impl Engine {
         match self {
             Self::Docker => Some("systemctl reload docker"),
             Self::Containerd => Some("systemctl restart containerd"),
-            // It rereads runtimes while it runs, but not NRI's settings (`cri-o: docs/crio.conf.5.md`).
+            // It rereads runtimes while it runs, but not NRI's settings (`cri-o:
+            // docs/crio.conf.5.md`).
             Self::Crio => Some("systemctl restart crio"),
             Self::Isulad => Some("systemctl restart isulad"),
             Self::Podman | Self::Nerdctl => None,
@@ -117,7 +118,8 @@ impl Engine {
     /// What makes it forget what has left its files.
     pub(crate) fn forget(self) -> Option<&'static str> {
         match self {
-            // A reload keeps runtimes that are in the file no more (seen with 20.10, 26.1 and 28.5).
+            // A reload keeps runtimes that are in the file no more (seen with 20.10, 26.1 and
+            // 28.5).
             Self::Docker => Some("systemctl restart docker"),
             other => other.reload(),
         }
@@ -133,9 +135,18 @@ impl Engine {
         match self {
             Self::Docker => &["runc", "io.containerd.runc.v2"],
             Self::Containerd => &["runc"],
-            Self::Podman => {
-                &["crun", "runc", "kata", "runsc", "youki", "krun", "ocijail", "crun-vm", "crun-wasm", "runj"]
-            }
+            Self::Podman => &[
+                "crun",
+                "runc",
+                "kata",
+                "runsc",
+                "youki",
+                "krun",
+                "ocijail",
+                "crun-vm",
+                "crun-wasm",
+                "runj",
+            ],
             Self::Crio => &["runc", "crun"],
             Self::Isulad => &["runc", "lcr", "kata-runtime", "runsc"],
             Self::Nerdctl => &[],
@@ -167,7 +178,11 @@ impl Engine {
     }
 
     /// All files in which it may have runtimes, in the order in which it reads them.
-    pub(crate) fn schemas(self, root: &Root, file: Option<&Path>) -> Result<Vec<Schema>, InstallError> {
+    pub(crate) fn schemas(
+        self,
+        root: &Root,
+        file: Option<&Path>,
+    ) -> Result<Vec<Schema>, InstallError> {
         match self {
             Self::Docker => Ok(vec![docker::schema(file.unwrap_or(Path::new(docker::FILE)))]),
             Self::Containerd => containerd::schemas(root, file),
@@ -202,11 +217,19 @@ impl Schema {
         let Some(document) = self.read(asked.root)? else { return Ok(()) };
         for runtime in &asked.runtimes {
             let at = self.runtime(&runtime.name);
-            let there = document.get(&at).map_err(|e| InstallError::Document(self.file.clone(), e))?;
+            let there =
+                document.get(&at).map_err(|e| InstallError::Document(self.file.clone(), e))?;
             let Some(there) = there else { continue };
-            if self.binary(&there).is_none_or(|path| !asked.root.is_ours(path) && path != runtime.path()) {
+            if self
+                .binary(&there)
+                .is_none_or(|path| !asked.root.is_ours(path) && path != runtime.path())
+            {
                 let value = there.to_string();
-                return Err(InstallError::Collision { file: self.file.clone(), path: at.join("."), value });
+                return Err(InstallError::Collision {
+                    file: self.file.clone(),
+                    path: at.join("."),
+                    value,
+                });
             }
         }
         Ok(())
@@ -214,7 +237,11 @@ impl Schema {
 }
 
 /// Files that are read after ours and name another default runtime.
-fn overridden(root: &Root, schemas: &[Schema], targets: &[Target]) -> Result<Vec<String>, InstallError> {
+fn overridden(
+    root: &Root,
+    schemas: &[Schema],
+    targets: &[Target],
+) -> Result<Vec<String>, InstallError> {
     let Some(ours) = targets.first().map(|target| &target.file) else { return Ok(vec![]) };
     let at = schemas.iter().position(|schema| schema.file == *ours);
     let at = at.unwrap_or_else(|| {
@@ -234,7 +261,11 @@ fn overridden(root: &Root, schemas: &[Schema], targets: &[Target]) -> Result<Vec
 }
 
 /// A file as it is; `None` if there is none.
-pub(crate) fn read(root: &Root, file: &Path, format: Format) -> Result<Option<Document>, InstallError> {
+pub(crate) fn read(
+    root: &Root,
+    file: &Path,
+    format: Format,
+) -> Result<Option<Document>, InstallError> {
     let bytes = root.read(file).map_err(|e| InstallError::Read(file.to_owned(), e))?;
     let document = bytes.map(|bytes| Document::parse(format, &bytes)).transpose();
     document.map_err(|e| InstallError::Document(file.to_owned(), e))

@@ -22,7 +22,9 @@ pub(crate) enum InstallError {
         "{file}: {path} is there and is not ours ({value}); choose another name with --name or --runtime"
     )]
     Collision { file: PathBuf, path: String, value: String },
-    #[error("{engine} has a runtime {name:?} of its own; choose another name with --name or --runtime")]
+    #[error(
+        "{engine} has a runtime {name:?} of its own; choose another name with --name or --runtime"
+    )]
     Reserved { engine: &'static str, name: String },
     #[error(
         "{0:?} is no name for a runtime: letters, digits, '.', '_' and '-', beginning with a letter or digit"
@@ -72,9 +74,11 @@ impl InstallError {
     /// 1: the machine did not do it; 4: we refuse.
     pub(crate) fn code(&self) -> ExitCode {
         match self {
-            Self::Read(..) | Self::Write(..) | Self::HalfWritten(..) | Self::Raced(_) | Self::Output(_) => {
-                ExitCode::FAILURE
-            }
+            Self::Read(..)
+            | Self::Write(..)
+            | Self::HalfWritten(..)
+            | Self::Raced(_)
+            | Self::Output(_) => ExitCode::FAILURE,
             _ => ExitCode::from(4),
         }
     }

@@ -1,7 +1,8 @@
 //! New contents on a file's own disk, before they have its name.
 //!
-//! Engines read every file of some directories, whatever its name is, and whoever is killed cleans up nothing. So the contents have no
-//! name at all where the file system can do that, until all of them are written. What is left behind elsewhere goes with the next call.
+//! Engines read every file of some directories, whatever its name is, and whoever is killed cleans
+//! up nothing. So the contents have no name at all where the file system can do that, until all of
+//! them are written. What is left behind elsewhere goes with the next call.
 
 use super::root::Root;
 use rustix::{
@@ -75,14 +76,17 @@ fn by_number(file: &File) -> String {
     format!("/proc/self/fd/{}", file.as_raw_fd())
 }
 
-/// Removes what calls that were killed have left beside these files; only for who holds the lock, so that nobody is at work there.
+/// Removes what calls that were killed have left beside these files; only for who holds the lock,
+/// so that nobody is at work there.
 pub(crate) fn sweep(root: &Root, files: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
     let dirs: BTreeSet<PathBuf> =
         files.filter_map(|file| Some(root.real(&file).ok()?.parent()?.to_owned())).collect();
     let entries = dirs.iter().filter_map(|dir| fs::read_dir(dir).ok()).flatten().flatten();
     let left = entries.filter(|entry| {
-        let random = entry.file_name().to_str().and_then(|n| n.strip_prefix(PREFIX)).map(str::to_owned);
-        let ours = random.is_some_and(|r| r.len() == RANDOM && r.bytes().all(|b| b.is_ascii_alphanumeric()));
+        let random =
+            entry.file_name().to_str().and_then(|n| n.strip_prefix(PREFIX)).map(str::to_owned);
+        let ours = random
+            .is_some_and(|r| r.len() == RANDOM && r.bytes().all(|b| b.is_ascii_alphanumeric()));
         ours && entry.file_type().is_ok_and(|kind| kind.is_file())
     });
     left.map(|entry| entry.path()).filter(|path| fs::remove_file(path).is_ok()).collect()
@@ -94,8 +98,10 @@ mod tests {
     use std::io::Write;
 
     fn names_in(dir: &Path) -> Vec<String> {
-        let mut names: Vec<String> =
-            fs::read_dir(dir).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        let mut names: Vec<String> = fs::read_dir(dir)
+            .unwrap()
+            .map(|e| e.unwrap().file_name().into_string().unwrap())
+            .collect();
         names.sort();
         names
     }
@@ -128,7 +134,10 @@ mod tests {
         }
         let before = names_in(dir.path());
         let swept = sweep(&root, ["/x", "/y", "/none/z"].map(PathBuf::from).into_iter());
-        assert_eq!(swept.iter().map(|path| path.file_name()).collect::<Vec<_>>(), [kept.file_name()]);
+        assert_eq!(
+            swept.iter().map(|path| path.file_name()).collect::<Vec<_>>(),
+            [kept.file_name()]
+        );
         assert!(!kept.exists());
         assert_eq!(names_in(dir.path()).len(), before.len() - 1);
     }

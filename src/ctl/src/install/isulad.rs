@@ -1,7 +1,8 @@
-//! iSulad: its `daemon.json` has runtimes as Docker's has (`iSulad: docs/manual/runc_config_zh.md`).
+//! iSulad: its `daemon.json` has runtimes as Docker's has (`iSulad:
+//! docs/manual/runc_config_zh.md`).
 //!
-//! Names of runtimes that it knows by itself cannot be redirected: `runc` is always the program of that name
-//! (`iSulad: src/daemon/modules/runtime/isula/isula_rt_ops.c`).
+//! Names of runtimes that it knows by itself cannot be redirected: `runc` is always the program of
+//! that name (`iSulad: src/daemon/modules/runtime/isula/isula_rt_ops.c`).
 
 use super::{
     docker,

@@ -1,6 +1,8 @@
-//! Small changes of a JSON text: only the bytes of a member change, so that layout, order and everything unknown stay as they are.
+//! Small changes of a JSON text: only the bytes of a member change, so that layout, order and
+//! everything unknown stay as they are.
 //!
-//! `serde_json` judges whether the text is JSON; places are found in a text that is known to be valid.
+//! `serde_json` judges whether the text is JSON; places are found in a text that is known to be
+//! valid.
 
 use super::document::{DocumentError, Place};
 use serde_json::Value;
@@ -112,12 +114,14 @@ impl Json {
                 continue;
             }
             let index = object.members.iter().position(|m| m.key == member.key).unwrap_or_default();
-            let range =
-                match (index.checked_sub(1).map(|i| &object.members[i]), object.members.get(index + 1)) {
-                    (Some(before), _) => before.value.end..member.value.end,
-                    (None, Some(after)) => member.key..after.key,
-                    (None, None) => object.open + 1..object.close,
-                };
+            let range = match (
+                index.checked_sub(1).map(|i| &object.members[i]),
+                object.members.get(index + 1),
+            ) {
+                (Some(before), _) => before.value.end..member.value.end,
+                (None, Some(after)) => member.key..after.key,
+                (None, None) => object.open + 1..object.close,
+            };
             self.text.replace_range(range, "");
         }
         Ok(())
@@ -127,22 +131,24 @@ impl Json {
         self.text.as_bytes().get(at).copied().unwrap_or_default()
     }
 
-    /// The member of a name. Two of a name are refused: it is not for us to say which one an engine takes. At the top, engines do
-    /// not tell upper from lower case.
+    /// The member of a name. Two of a name are refused: it is not for us to say which one an engine
+    /// takes. At the top, engines do not tell upper from lower case.
     fn member<'a>(
         &self,
         object: &'a Object,
         name: &str,
         top: bool,
     ) -> Result<Option<&'a Member>, DocumentError> {
-        let same = |m: &&Member| if top { m.name.eq_ignore_ascii_case(name) } else { m.name == name };
+        let same =
+            |m: &&Member| if top { m.name.eq_ignore_ascii_case(name) } else { m.name == name };
         let mut found = object.members.iter().filter(same);
         let first = found.next();
         let odd = found.next().or(first.filter(|m| m.name != name));
         match odd {
-            Some(m) => {
-                Err(DocumentError::Ambiguous { place: Place::of(&self.text, m.key), name: m.name.clone() })
-            }
+            Some(m) => Err(DocumentError::Ambiguous {
+                place: Place::of(&self.text, m.key),
+                name: m.name.clone(),
+            }),
             None => Ok(first),
         }
     }
@@ -157,7 +163,10 @@ impl Json {
                 Some(unit) => {
                     let child = format!("{}{unit}", style.base);
                     let (newline, base) = (style.newline, &style.base);
-                    format!("{{{newline}{child}{inside}{}{newline}{base}}}", style.render(value, &child))
+                    format!(
+                        "{{{newline}{child}{inside}{}{newline}{base}}}",
+                        style.render(value, &child)
+                    )
                 }
                 None => format!("{{{inside}{}}}", style.render(value, "")),
             };
@@ -172,11 +181,21 @@ impl Json {
             None
         } else {
             let base = line_indent(text, object.close);
-            Some(child.strip_prefix(base).filter(|u| !u.is_empty()).unwrap_or(DEFAULT_UNIT).to_owned())
+            Some(
+                child
+                    .strip_prefix(base)
+                    .filter(|u| !u.is_empty())
+                    .unwrap_or(DEFAULT_UNIT)
+                    .to_owned(),
+            )
         };
-        let space =
-            if space.is_empty() && colon.ends_with(' ') && object.members.len() == 1 { " " } else { space };
-        let style = Style { unit, colon: colon.to_owned(), base: child.to_owned(), newline: style.newline };
+        let space = if space.is_empty() && colon.ends_with(' ') && object.members.len() == 1 {
+            " "
+        } else {
+            space
+        };
+        let style =
+            Style { unit, colon: colon.to_owned(), base: child.to_owned(), newline: style.newline };
         let added = format!(",{space}{key}{colon}{}", style.render(value, child));
         self.text.insert_str(last.value.end, &added);
     }
@@ -333,7 +352,12 @@ mod tests {
         check_set("{\"b\":1}", "a", a(), "{\"b\":1,\"a\":\"x\"}");
         check_set("{\"b\": 1}", "r.n", a(), "{\"b\": 1, \"r\": {\"n\": \"x\"}}");
         check_set("{ \"b\": 1 }", "a", a(), "{ \"b\": 1, \"a\": \"x\" }");
-        check_set("{\n\t\"b\": 1\n}\n", "r.n", a(), "{\n\t\"b\": 1,\n\t\"r\": {\n\t\t\"n\": \"x\"\n\t}\n}\n");
+        check_set(
+            "{\n\t\"b\": 1\n}\n",
+            "r.n",
+            a(),
+            "{\n\t\"b\": 1,\n\t\"r\": {\n\t\t\"n\": \"x\"\n\t}\n}\n",
+        );
         check_set(
             "{\r\n   \"b\" : {}\r\n}",
             "b.n",
@@ -405,7 +429,10 @@ mod tests {
             "{\"a\": 1,\n \"a\": 2}",
             "line 2, column 2: \"a\" is there twice, or written otherwise than usual",
         );
-        check("{\"A\": 1}", "line 1, column 2: \"A\" is there twice, or written otherwise than usual");
+        check(
+            "{\"A\": 1}",
+            "line 1, column 2: \"A\" is there twice, or written otherwise than usual",
+        );
         check(
             "{\"a\": {\"b\":1,\"b\":2}}",
             "line 1, column 14: \"b\" is there twice, or written otherwise than usual",

@@ -1,6 +1,8 @@
-//! What was done to which file: `installed.json` beside our configuration, so that it can be undone exactly.
+//! What was done to which file: `installed.json` beside our configuration, so that it can be undone
+//! exactly.
 //!
-//! Without it `uninstall` still finds what is ours by the wrapper's path, but knows neither what was there before nor which files are new.
+//! Without it `uninstall` still finds what is ours by the wrapper's path, but knows neither what
+//! was there before nor which files are new.
 
 use super::{document::Format, error::InstallError, root::Root};
 use serde::{Deserialize, Serialize};
@@ -14,7 +16,8 @@ use std::{
 /// Where it is.
 pub(crate) const MANIFEST: &str = "/etc/nri-container-runtime/installed.json";
 
-/// Where copies of files are as they were. They may hold secrets that only a directory kept: nobody else may look into it.
+/// Where copies of files are as they were. They may hold secrets that only a directory kept: nobody
+/// else may look into it.
 pub(crate) const BACKUPS: &str = "/etc/nri-container-runtime/backup";
 
 const VERSION: u32 = 1;
@@ -80,8 +83,8 @@ impl Manifest {
         let Some(bytes) = root.read(path).map_err(|e| InstallError::Read(path.into(), e))? else {
             return Ok(Self::default());
         };
-        let manifest: Self =
-            serde_json::from_slice(&bytes).map_err(|e| InstallError::Manifest(path.into(), e.to_string()))?;
+        let manifest: Self = serde_json::from_slice(&bytes)
+            .map_err(|e| InstallError::Manifest(path.into(), e.to_string()))?;
         if manifest.version > VERSION {
             let message = format!("version {} is newer than this program", manifest.version);
             return Err(InstallError::Manifest(path.into(), message));
@@ -127,7 +130,8 @@ impl Manifest {
 }
 
 impl FileRecord {
-    /// Whether these bytes are what we left, or what was there before: then the copy still is the file without us.
+    /// Whether these bytes are what we left, or what was there before: then the copy still is the
+    /// file without us.
     pub(crate) fn knows(&self, bytes: Option<&[u8]>) -> bool {
         let digest = bytes.map(digest);
         self.unbroken && (digest.as_deref() == Some(&*self.after) || digest == self.before)

@@ -1,7 +1,9 @@
-//! `nrictl install` and `nrictl uninstall`: the wrapper into the configuration of engines, and out of it again.
+//! `nrictl install` and `nrictl uninstall`: the wrapper into the configuration of engines, and out
+//! of it again.
 //!
-//! An engine's module says which values which file must have (`engine.rs`); `plan.rs` and `uninstall.rs` decide from that and from
-//! the manifest what every file will be; `apply.rs` makes it real. Nothing here restarts anything.
+//! An engine's module says which values which file must have (`engine.rs`); `plan.rs` and
+//! `uninstall.rs` decide from that and from the manifest what every file will be; `apply.rs` makes
+//! it real. Nothing here restarts anything.
 
 mod apply;
 mod containerd;
@@ -78,13 +80,15 @@ pub(crate) struct Install {
     /// The engine's name for the wrapper.
     #[arg(long, default_value = wrapper::DEFAULT_NAME)]
     name: String,
-    /// A further runtime NAME: the wrapper with PATH as the real runtime, instead of the first of runc, crun and youki. May be repeated.
+    /// A further runtime NAME: the wrapper with PATH as the real runtime, instead of the first of
+    /// runc, crun and youki. May be repeated.
     #[arg(long, value_name = "NAME=PATH", value_parser = further)]
     runtime: Vec<(String, PathBuf)>,
     /// The wrapper, if it is neither beside nrictl nor in a usual directory.
     #[arg(long, value_name = "PATH")]
     wrapper: Option<PathBuf>,
-    /// Whose NRI adapts the containers of an engine that has NRI of its own; `ours` also switches the engine's off.
+    /// Whose NRI adapts the containers of an engine that has NRI of its own; `ours` also switches
+    /// the engine's off.
     #[arg(long, value_enum, value_name = "WHO")]
     nri: Option<Nri>,
     /// The engine's version, if it cannot be asked.
@@ -198,7 +202,9 @@ fn engine_config(common: &Common) -> Result<Option<PathBuf>, InstallError> {
     match &common.root {
         Some(_) if file.is_relative() => Err(InstallError::RelativeInside(file.clone())),
         Some(_) => Ok(Some(file.clone())),
-        None => std::path::absolute(file).map(Some).map_err(|e| InstallError::Read(file.clone(), e)),
+        None => {
+            std::path::absolute(file).map(Some).map_err(|e| InstallError::Read(file.clone(), e))
+        }
     }
 }
 
@@ -210,7 +216,12 @@ fn lock(root: &Root) -> Option<File> {
 }
 
 /// Removes what a call that was killed has left, and says so.
-fn left_behind(root: &Root, engine: Engine, file: Option<&Path>, manifest: &Manifest) -> Vec<String> {
+fn left_behind(
+    root: &Root,
+    engine: Engine,
+    file: Option<&Path>,
+    manifest: &Manifest,
+) -> Vec<String> {
     // A file that is not understood is told later.
     let schemas = engine.schemas(root, file).unwrap_or_default();
     let usual = schemas.into_iter().map(|schema| schema.file);

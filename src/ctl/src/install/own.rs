@@ -1,4 +1,5 @@
-//! Our own configuration: which real runtime a name of the wrapper means, and who adapts an engine's containers.
+//! Our own configuration: which real runtime a name of the wrapper means, and who adapts an
+//! engine's containers.
 
 use super::{
     document::{Format, path},
@@ -43,7 +44,8 @@ pub(crate) fn target(
     runtimes: &[Runtime],
     nri: Option<Nri>,
 ) -> Result<Target, InstallError> {
-    let text = root.read(file).map_err(|e| InstallError::Read(file.to_owned(), e))?.unwrap_or_default();
+    let text =
+        root.read(file).map_err(|e| InstallError::Read(file.to_owned(), e))?.unwrap_or_default();
     let config = parse(file, &text)?;
     let mut target = Target::new(file, Format::Toml);
     target.header = "# Configuration of nri-container-runtime.\n".to_owned();
@@ -61,19 +63,27 @@ pub(crate) fn target(
             }
             if users.is_empty() {
                 let value = there.path.display().to_string();
-                return Err(InstallError::Collision { file: file.to_owned(), path: at.join("."), value });
+                return Err(InstallError::Collision {
+                    file: file.to_owned(),
+                    path: at.join("."),
+                    value,
+                });
             }
         }
         target.set(at, real.to_string_lossy());
     }
     let at = path(["engines", engine]);
     match nri {
-        // Absence means the same; what the administrator wrote is overridden only if it says something else.
+        // Absence means the same; what the administrator wrote is overridden only if it says
+        // something else.
         Some(Nri::Auto) => {
             let said = super::document::Document::parse(Format::Toml, &text)
                 .and_then(|document| document.get(&at))
                 .map_err(|e| InstallError::Document(file.to_owned(), e))?;
-            let ours = manifest.engines.get(engine).is_some_and(|r| r.changes.iter().any(|c| c.path == at));
+            let ours = manifest
+                .engines
+                .get(engine)
+                .is_some_and(|r| r.changes.iter().any(|c| c.path == at));
             if ours {
                 target.unset.push(at);
             } else if said.is_some_and(|said| said != "auto") {

@@ -75,21 +75,39 @@ impl Plan {
         link: &Path,
         wrapper: &Path,
     ) -> Result<(), InstallError> {
-        let said =
-            if link.parent() == wrapper.parent() { wrapper.file_name().map(PathBuf::from) } else { None };
+        let said = if link.parent() == wrapper.parent() {
+            wrapper.file_name().map(PathBuf::from)
+        } else {
+            None
+        };
         let target = said.unwrap_or_else(|| wrapper.to_owned());
         match root.link(link) {
             Some(there) if there == target => {}
             Some(_) if root.is_ours(&link.to_string_lossy()) => {}
             None if root.place(link).is_ok_and(|place| place.symlink_metadata().is_err()) => {
                 let after = Content::Link(target);
-                self.steps.push(Step { path: link.to_owned(), before: Content::Nothing, after, like: None });
-                self.manifest.engines.entry(engine.to_owned()).or_default().links.insert(link.to_owned());
+                self.steps.push(Step {
+                    path: link.to_owned(),
+                    before: Content::Nothing,
+                    after,
+                    like: None,
+                });
+                self.manifest
+                    .engines
+                    .entry(engine.to_owned())
+                    .or_default()
+                    .links
+                    .insert(link.to_owned());
             }
             _ => return Err(InstallError::LinkTaken(link.to_owned())),
         }
         if self.manifest.linked(engine, link) {
-            self.manifest.engines.entry(engine.to_owned()).or_default().links.insert(link.to_owned());
+            self.manifest
+                .engines
+                .entry(engine.to_owned())
+                .or_default()
+                .links
+                .insert(link.to_owned());
         }
         Ok(())
     }
@@ -110,9 +128,15 @@ impl Plan {
         let mut changes = self.recorded(engine);
         let mut changed = false;
         for path in &target.unset {
-            let Some(at) = changes.iter().position(|c| c.file == *file && c.path == *path) else { continue };
+            let Some(at) = changes.iter().position(|c| c.file == *file && c.path == *path) else {
+                continue;
+            };
             let change = changes.remove(at);
-            if document.get(path).map_err(wrong)?.is_some_and(|there| in_effect(&there, &change.value)) {
+            if document
+                .get(path)
+                .map_err(wrong)?
+                .is_some_and(|there| in_effect(&there, &change.value))
+            {
                 undo(&mut document, &change).map_err(wrong)?;
                 expected = document.value();
                 changed = true;
@@ -134,7 +158,9 @@ impl Plan {
             changed = true;
             match known {
                 // An own value of before is not what was there before us.
-                Some(known) if current.as_ref().is_some_and(|there| in_effect(there, &known.value)) => {
+                Some(known)
+                    if current.as_ref().is_some_and(|there| in_effect(there, &known.value)) =>
+                {
                     known.value = value.clone();
                     known.made = known.made.max(made);
                 }
@@ -144,11 +170,17 @@ impl Plan {
                     *known = Change { value, previous: None, made, ..known.clone() };
                 }
                 Some(known) => {
-                    *known = Change { value: value.clone(), previous: current, made, ..known.clone() }
+                    *known =
+                        Change { value: value.clone(), previous: current, made, ..known.clone() }
                 }
                 None => {
                     let value = value.clone();
-                    changes.push(Change { value, previous: current, made, ..Change::at(file, path) });
+                    changes.push(Change {
+                        value,
+                        previous: current,
+                        made,
+                        ..Change::at(file, path)
+                    });
                 }
             }
         }
@@ -170,7 +202,14 @@ impl Plan {
         Ok(Some(bytes))
     }
 
-    fn write(&mut self, root: &Root, format: Format, file: &Path, there: Option<Vec<u8>>, bytes: &[u8]) {
+    fn write(
+        &mut self,
+        root: &Root,
+        format: Format,
+        file: &Path,
+        there: Option<Vec<u8>>,
+        bytes: &[u8],
+    ) {
         let after = digest(bytes);
         match self.manifest.files.get_mut(file) {
             Some(record) => {
@@ -198,8 +237,8 @@ impl Plan {
         self.steps.push(Step { path: file.to_owned(), before, after, like: None });
     }
 
-    /// The manifest is written before what it tells about, and after what it tells no more: whatever happens in between, what is
-    /// ours is known.
+    /// The manifest is written before what it tells about, and after what it tells no more:
+    /// whatever happens in between, what is ours is known.
     pub(crate) fn finish(&mut self, root: &Root, installs: bool) -> Result<(), InstallError> {
         let made: Vec<PathBuf> =
             self.steps.iter().filter(|_| installs).map(|step| step.path.clone()).collect();
@@ -231,30 +270,40 @@ impl Plan {
 
 impl Change {
     fn at(file: &Path, path: &[String]) -> Self {
-        Self { file: file.to_owned(), path: path.to_owned(), value: Value::Null, previous: None, made: 0 }
+        Self {
+            file: file.to_owned(),
+            path: path.to_owned(),
+            value: Value::Null,
+            previous: None,
+            made: 0,
+        }
     }
 }
 
 impl Manifest {
     fn other(&self, engine: &str, change: &Change) -> Option<Change> {
-        let records = self.engines.iter().filter(|(name, _)| *name != engine).flat_map(|(_, r)| &r.changes);
+        let records =
+            self.engines.iter().filter(|(name, _)| *name != engine).flat_map(|(_, r)| &r.changes);
         records.into_iter().find(|c| c.file == change.file && c.path == change.path).cloned()
     }
 }
 
 /// Takes a value of ours back.
-pub(crate) fn undo(document: &mut Document, change: &Change) -> Result<(), super::document::DocumentError> {
+pub(crate) fn undo(
+    document: &mut Document,
+    change: &Change,
+) -> Result<(), super::document::DocumentError> {
     match &change.previous {
         Some(previous) => document.set(&change.path, previous).map(drop),
         None => document.remove(&change.path, change.made),
     }
 }
 
-/// The file's path below our directory, or with a number if there is such a file: it may be all that is left of somebody's
-/// configuration.
+/// The file's path below our directory, or with a number if there is such a file: it may be all
+/// that is left of somebody's configuration.
 ///
-/// Never beside the file: engines read every file of some directories, whatever its name is (CRI-O's drop-ins, what a pattern of
-/// containerd's imports matches).
+/// Never beside the file: engines read every file of some directories, whatever its name is
+/// (CRI-O's drop-ins, what a pattern of containerd's imports matches).
 fn backup_name(root: &Root, file: &Path) -> PathBuf {
     let inside = file.components().filter(|part| matches!(part, Component::Normal(_)));
     let own = Path::new(BACKUPS).join(inside.collect::<PathBuf>());

@@ -1,7 +1,9 @@
-//! Podman: a drop-in of `containers.conf`, read since 3.3 (`containers/common: pkg/config`), at each call.
+//! Podman: a drop-in of `containers.conf`, read since 3.3 (`containers/common: pkg/config`), at
+//! each call.
 //!
-//! Podman gives `--log` only to runtimes in `runtime_supports_json`. Newer versions can append to a list, but older ones do not
-//! understand how that is written; a list that replaces is understood by all, so ours has everything that was in it.
+//! Podman gives `--log` only to runtimes in `runtime_supports_json`. Newer versions can append to a
+//! list, but older ones do not understand how that is written; a list that replaces is understood
+//! by all, so ours has everything that was in it.
 
 use super::{
     document::{Format, path},
@@ -19,7 +21,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-const FILES: [&str; 2] = ["/usr/share/containers/containers.conf", "/etc/containers/containers.conf"];
+const FILES: [&str; 2] =
+    ["/usr/share/containers/containers.conf", "/etc/containers/containers.conf"];
 const DIR: &str = "/etc/containers/containers.conf.d";
 
 /// Sorted behind others: the last one decides.
@@ -28,9 +31,11 @@ const DROP_IN: &str = "/etc/containers/containers.conf.d/zz-nri-container-runtim
 /// What Podman takes for able of JSON by itself (`containers/common: pkg/config/default.go`).
 const JSON: &[&str] = &["crun", "runc", "kata", "runsc", "youki", "krun", "ocijail"];
 
-/// What Podman takes for able of `--cgroups=disabled` by itself; runc has no `--cgroup-manager disabled`, which Podman gives then.
+/// What Podman takes for able of `--cgroups=disabled` by itself; runc has no `--cgroup-manager
+/// disabled`, which Podman gives then.
 ///
-/// The key that is read has no plural, other than in `containers.conf(5)` (`containers/common: pkg/config/config.go`).
+/// The key that is read has no plural, other than in `containers.conf(5)` (`containers/common:
+/// pkg/config/config.go`).
 const NO_CGROUPS: [&str; 2] = ["crun", "krun"];
 
 /// The files in which there may be runtimes.
@@ -58,10 +63,12 @@ fn schema(file: &Path) -> Schema {
 pub(crate) fn needs(asked: &Asked<'_>) -> Result<Needs, InstallError> {
     let schema = schema(asked.file.unwrap_or(Path::new(DROP_IN)));
     let mut target = Target::new(&schema.file, schema.format);
-    target.header = "# Made by `nrictl install podman`; `nrictl uninstall podman` removes it.\n".to_owned();
+    target.header =
+        "# Made by `nrictl install podman`; `nrictl uninstall podman` removes it.\n".to_owned();
     // By the engine's name, or by base name where `--runtime` is a path.
     let names = |runtime: &Runtime| [runtime.name.clone(), runtime.link_name()];
-    let all: Vec<String> = asked.runtimes.iter().flat_map(names).chain([WRAPPER.to_owned()]).collect();
+    let all: Vec<String> =
+        asked.runtimes.iter().flat_map(names).chain([WRAPPER.to_owned()]).collect();
     let supports = path(["engine", "runtime_supports_json"]);
     let list = list(asked, &supports, JSON, all)?;
     target.set(supports, json!(list));
@@ -126,15 +133,18 @@ fn is_crun(asked: &Asked<'_>, runtime: &Runtime) -> Result<bool, InstallError> {
 
 /// What the wrapper finds when it is called by its own name.
 fn first(asked: &Asked<'_>) -> Result<Option<PathBuf>, InstallError> {
-    let text = asked.root.read(asked.ours).map_err(|e| InstallError::Read(asked.ours.to_owned(), e))?;
+    let text =
+        asked.root.read(asked.ours).map_err(|e| InstallError::Read(asked.ours.to_owned(), e))?;
     let settings = own::parse(asked.ours, &text.unwrap_or_default())?.runtime;
     let candidates = match (settings.path, settings.candidates) {
         (Some(path), _) => vec![path],
         (None, given) if given.is_empty() => DEFAULT_RUNTIMES.map(PathBuf::from).to_vec(),
         (None, given) => given,
     };
-    let places =
-        |name: &PathBuf| SEARCH_PATH.split(':').map(|dir| Path::new(dir).join(name)).collect::<Vec<_>>();
+    let places = |name: &PathBuf| {
+        SEARCH_PATH.split(':').map(|dir| Path::new(dir).join(name)).collect::<Vec<_>>()
+    };
     let mut places = candidates.iter().flat_map(places);
-    Ok(places.find(|path| asked.root.is_program(path) && !asked.root.is_ours(&path.to_string_lossy())))
+    Ok(places
+        .find(|path| asked.root.is_program(path) && !asked.root.is_ours(&path.to_string_lossy())))
 }

@@ -16,7 +16,8 @@ use std::{
 };
 
 /// Units of a package.
-const UNIT_DIRS: &[&str] = &["/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"];
+const UNIT_DIRS: &[&str] =
+    &["/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"];
 const SOCKET_UNIT: &str = "nri-container-runtime.socket";
 
 /// All that is said.
@@ -61,8 +62,11 @@ impl Report {
         report.engine_nri = common.engine.has_nri().then_some(needs.nri);
         report.usage = needs.usage;
         let unit = UNIT_DIRS.iter().any(|dir| root.exists(&Path::new(dir).join(SOCKET_UNIT)));
-        let start =
-            if unit { format!("systemctl enable --now {SOCKET_UNIT}") } else { "nrictl start".to_owned() };
+        let start = if unit {
+            format!("systemctl enable --now {SOCKET_UNIT}")
+        } else {
+            "nrictl start".to_owned()
+        };
         report.start = Some(start);
         report
     }
@@ -72,15 +76,17 @@ impl Report {
         let mut report = Self::new(common, plan);
         report.reload = report.reload.and(common.engine.forget());
         if report.changed {
-            report
-                .notes
-                .push("containers that were created with it cannot be started again without it".to_owned());
+            report.notes.push(
+                "containers that were created with it cannot be started again without it"
+                    .to_owned(),
+            );
         }
         report
     }
 
     fn new(common: &Common, plan: Plan) -> Self {
-        let files: Vec<Changed> = plan.steps.iter().map(|step| changed(step, common.dry_run)).collect();
+        let files: Vec<Changed> =
+            plan.steps.iter().map(|step| changed(step, common.dry_run)).collect();
         let engine = common.engine.name();
         let engine_changed = plan.steps.iter().any(|step| step.path != Path::new(MANIFEST));
         Self {
@@ -143,7 +149,8 @@ fn changed(step: &Step, dry_run: bool) -> Changed {
     // The manifest is for us, and copies of files say nothing new.
     let telling = step.like.is_none() && step.path != Path::new(MANIFEST);
     let both = (step.before.bytes(), step.after.bytes());
-    let diff = (dry_run && telling && both != (None, None)).then(|| diff::unified(&path, both.0, both.1));
+    let diff =
+        (dry_run && telling && both != (None, None)).then(|| diff::unified(&path, both.0, both.1));
     Changed { path, how, diff }
 }
 
@@ -161,10 +168,16 @@ fn nri_notes(engine: Engine, asked: Option<Nri>, own: OwnNri) -> Vec<String> {
         OwnNri::Unknown => "is on or off by its version, which is not known here",
     };
     let then = match (asked, own) {
-        (Some(Nri::Ours), OwnNri::On | OwnNri::Unknown) => "it is switched off now, ours is in charge",
+        (Some(Nri::Ours), OwnNri::On | OwnNri::Unknown) => {
+            "it is switched off now, ours is in charge"
+        }
         (Some(Nri::Ours), _) => "ours is in charge",
-        (Some(Nri::Engine), OwnNri::Off) => "while it is, no plugin adapts its containers: --nri engine",
-        (Some(Nri::Engine), _) => "it alone is in charge, and its containers pass through unchanged",
+        (Some(Nri::Engine), OwnNri::Off) => {
+            "while it is, no plugin adapts its containers: --nri engine"
+        }
+        (Some(Nri::Engine), _) => {
+            "it alone is in charge, and its containers pass through unchanged"
+        }
         (_, OwnNri::Off) => "ours is in charge",
         _ => "while it is on, its containers pass through unchanged; --nri ours changes that",
     };

@@ -1,7 +1,7 @@
 //! The file system that is meant: the machine's, or an image below a directory.
 //!
-//! Paths in configuration files and in the manifest are as seen inside; [`Root::real`] tells where they are for us, with symbolic links
-//! followed inside as well.
+//! Paths in configuration files and in the manifest are as seen inside; [`Root::real`] tells where
+//! they are for us, with symbolic links followed inside as well.
 
 use std::{
     fs, io,
@@ -32,7 +32,8 @@ impl Root {
         self.0.is_none()
     }
 
-    /// Where an absolute path is for us, whatever symbolic links are on the way. What does not exist is where it would be made.
+    /// Where an absolute path is for us, whatever symbolic links are on the way. What does not
+    /// exist is where it would be made.
     pub(crate) fn real(&self, path: &Path) -> io::Result<PathBuf> {
         self.resolve(path, true)
     }
@@ -78,7 +79,11 @@ impl Root {
         match fs::metadata(&place).and_then(|meta| read_whole(&place, &meta)) {
             Ok(bytes) => Ok(Some(bytes)),
             // Below what is no directory there is no file either.
-            Err(e) if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
+            Err(e)
+                if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
+            {
+                Ok(None)
+            }
             Err(e) => Err(e),
         }
     }
@@ -117,7 +122,8 @@ impl Root {
     }
 }
 
-/// Nobody waits at a pipe, nor reads a device without end; a link to `/dev/null` is how files are masked.
+/// Nobody waits at a pipe, nor reads a device without end; a link to `/dev/null` is how files are
+/// masked.
 fn read_whole(place: &Path, meta: &fs::Metadata) -> io::Result<Vec<u8>> {
     let null = meta.file_type().is_char_device()
         && meta.rdev() == fs::metadata("/dev/null").map_or(0, |null| null.rdev());
@@ -130,7 +136,8 @@ fn read_whole(place: &Path, meta: &fs::Metadata) -> io::Result<Vec<u8>> {
 
 /// Components in reverse order.
 fn parts(path: &Path) -> Vec<PathBuf> {
-    let kept = path.components().filter(|c| matches!(c, Component::Normal(_) | Component::ParentDir));
+    let kept =
+        path.components().filter(|c| matches!(c, Component::Normal(_) | Component::ParentDir));
     kept.map(|c| PathBuf::from(c.as_os_str())).rev().collect()
 }
 

@@ -1,7 +1,8 @@
-//! Small changes of a TOML text. `toml_edit` knows where a value belongs; lines that it would write otherwise than they were, such as
-//! those that end in CRLF, are taken from the file as it was.
+//! Small changes of a TOML text. `toml_edit` knows where a value belongs; lines that it would write
+//! otherwise than they were, such as those that end in CRLF, are taken from the file as it was.
 //!
-//! New tables come last in the file: between others they would come before comments that belong to the table above.
+//! New tables come last in the file: between others they would come before comments that belong to
+//! the table above.
 
 use super::document::{DocumentError, Place};
 use serde_json::{Map, Value};
@@ -223,7 +224,8 @@ fn item_value(item: &Item) -> Option<Value> {
 }
 
 fn table_value(table: &dyn TableLike) -> Value {
-    let members = table.iter().filter_map(|(name, item)| Some((name.to_owned(), item_value(item)?)));
+    let members =
+        table.iter().filter_map(|(name, item)| Some((name.to_owned(), item_value(item)?)));
     Value::Object(members.collect::<Map<_, _>>())
 }
 
@@ -239,16 +241,20 @@ fn plain_value(value: &TomlValue) -> Value {
     }
 }
 
-/// The new text with every line that is in both as it was in the old one, and no comment of the old one lost.
+/// The new text with every line that is in both as it was in the old one, and no comment of the old
+/// one lost.
 fn merge_lines(old: &str, new: &str) -> String {
     let newline = if old.contains("\r\n") { "\r\n" } else { "\n" };
     let (old, new): (Vec<&str>, Vec<&str>) =
         (old.split_inclusive('\n').collect(), new.split_inclusive('\n').collect());
-    let bare = |lines: &[&str]| lines.iter().map(|line| strip_end(line).to_owned()).collect::<Vec<_>>();
+    let bare =
+        |lines: &[&str]| lines.iter().map(|line| strip_end(line).to_owned()).collect::<Vec<_>>();
     let (old_bare, new_bare) = (bare(&old), bare(&new));
     let mut merged: Vec<String> = Vec::new();
     let keep = |range: std::ops::Range<usize>, merged: &mut Vec<String>| {
-        merged.extend(old[range].iter().filter(|l| l.trim_start().starts_with('#')).map(|l| (*l).to_owned()));
+        merged.extend(
+            old[range].iter().filter(|l| l.trim_start().starts_with('#')).map(|l| (*l).to_owned()),
+        );
     };
     let add = |range: std::ops::Range<usize>, merged: &mut Vec<String>| {
         merged.extend(new_bare[range].iter().map(|line| format!("{line}{newline}")));
@@ -256,10 +262,15 @@ fn merge_lines(old: &str, new: &str) -> String {
     for op in capture_diff_slices(Algorithm::Myers, &old_bare, &new_bare) {
         match op {
             DiffOp::Equal { old_index, len, .. } => {
-                merged.extend(old[old_index..old_index + len].iter().map(|line| (*line).to_owned()));
+                merged
+                    .extend(old[old_index..old_index + len].iter().map(|line| (*line).to_owned()));
             }
-            DiffOp::Delete { old_index, old_len, .. } => keep(old_index..old_index + old_len, &mut merged),
-            DiffOp::Insert { new_index, new_len, .. } => add(new_index..new_index + new_len, &mut merged),
+            DiffOp::Delete { old_index, old_len, .. } => {
+                keep(old_index..old_index + old_len, &mut merged)
+            }
+            DiffOp::Insert { new_index, new_len, .. } => {
+                add(new_index..new_index + new_len, &mut merged)
+            }
             DiffOp::Replace { old_index, old_len, new_index, new_len } => {
                 keep(old_index..old_index + old_len, &mut merged);
                 add(new_index..new_index + new_len, &mut merged);
@@ -304,7 +315,12 @@ mod tests {
         check_set("# c\n", "a.b", x(), "# c\n\n[a]\nb = \"x\"\n");
         check_set("# c", "a.b", x(), "# c\n\n[a]\nb = \"x\"\n");
         check_set("[a]\nc = 1", "a.b", x(), "[a]\nc = 1\nb = \"x\"\n");
-        check_set("[a]\nc = 1\n\n# of d\n[d]\n", "a.b", x(), "[a]\nc = 1\nb = \"x\"\n\n# of d\n[d]\n");
+        check_set(
+            "[a]\nc = 1\n\n# of d\n[d]\n",
+            "a.b",
+            x(),
+            "[a]\nc = 1\nb = \"x\"\n\n# of d\n[d]\n",
+        );
         check_set("a.c = 1\n", "a.b", x(), "a.c = 1\na.b = \"x\"\n");
         check_set("a = { c = 1 } # d\n", "a.b", x(), "a = { c = 1 , b = \"x\" } # d\n");
         check_set("a = 'y' # d\r\n[e]\r\n", "a", x(), "a = \"x\" # d\r\n[e]\r\n");
@@ -332,7 +348,8 @@ mod tests {
 
     #[test]
     fn no_comment_is_lost() {
-        let mut toml = Toml::parse("# 1\n[a]\n# 2\nb = 1 # gone with it\n# 3\n[a.c]\nd = 1\n# 4\n").unwrap();
+        let mut toml =
+            Toml::parse("# 1\n[a]\n# 2\nb = 1 # gone with it\n# 3\n[a.c]\nd = 1\n# 4\n").unwrap();
         toml.remove(&path("a.b"));
         toml.remove(&path("a.c"));
         toml.remove(&path("a"));

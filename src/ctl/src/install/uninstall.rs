@@ -1,6 +1,7 @@
 //! Takes back what `install` did, and nothing else.
 //!
-//! A file that nobody else has changed since becomes the file of before, byte by byte. Where somebody has, only our values go.
+//! A file that nobody else has changed since becomes the file of before, byte by byte. Where
+//! somebody has, only our values go.
 
 use super::{
     defaults::Names,
@@ -85,7 +86,12 @@ struct Taken<'a> {
 }
 
 impl Plan {
-    fn uninstall(&mut self, root: &Root, file: &Path, taken: &Taken<'_>) -> Result<(), InstallError> {
+    fn uninstall(
+        &mut self,
+        root: &Root,
+        file: &Path,
+        taken: &Taken<'_>,
+    ) -> Result<(), InstallError> {
         let Taken { engine, changes, schema, names } = *taken;
         let record = self.manifest.files.get(file).cloned();
         let there = root.read(file).map_err(|e| InstallError::Read(file.to_owned(), e))?;
@@ -96,11 +102,14 @@ impl Plan {
                 None
             }
             Some(bytes) => match restored(root, record.as_ref(), bytes).filter(|_| !busy) {
-                Some(before) if changes.iter().all(|c| names.missing(schema, c).is_none()) => before,
+                Some(before) if changes.iter().all(|c| names.missing(schema, c).is_none()) => {
+                    before
+                }
                 _ => self.without(file, bytes, taken, record.as_ref())?,
             },
         };
-        let content = |bytes: &Option<Vec<u8>>| bytes.clone().map_or(Content::Nothing, Content::Bytes);
+        let content =
+            |bytes: &Option<Vec<u8>>| bytes.clone().map_or(Content::Nothing, Content::Bytes);
         if there != after {
             let (before, after) = (content(&there), content(&after));
             self.steps.push(Step { path: file.to_owned(), before, after, like: None });
@@ -110,8 +119,10 @@ impl Plan {
                 record.unbroken = record.knows(there.as_deref());
                 record.after = after.as_deref().map(digest).unwrap_or_default();
             }
-        } else if let Some(FileRecord { backup: Some(backup), .. }) = self.manifest.files.remove(file)
-            && let Some(bytes) = root.read(&backup).map_err(|e| InstallError::Read(backup.clone(), e))?
+        } else if let Some(FileRecord { backup: Some(backup), .. }) =
+            self.manifest.files.remove(file)
+            && let Some(bytes) =
+                root.read(&backup).map_err(|e| InstallError::Read(backup.clone(), e))?
         {
             let before = Content::Bytes(bytes);
             self.steps.push(Step { path: backup, before, after: Content::Nothing, like: None });
@@ -129,7 +140,8 @@ impl Plan {
     ) -> Result<Option<Vec<u8>>, InstallError> {
         let Taken { engine, changes, schema, names } = *taken;
         let wrong = |e| InstallError::Document(file.to_owned(), e);
-        let format = record.map(|r| r.format).or(schema.map(|s| s.format)).unwrap_or(format_of(file));
+        let format =
+            record.map(|r| r.format).or(schema.map(|s| s.format)).unwrap_or(format_of(file));
         let mut document = Document::parse(format, bytes).map_err(wrong)?;
         let mut removed = Vec::new();
         let mut say = |what: &Change, said: &str| {
@@ -149,8 +161,10 @@ impl Plan {
                     say(&change, "has more than was installed: kept");
                     continue;
                 }
-                if let Some(schema) = schema.filter(|s| name.is_some() && s.binary(&change.value).is_none())
-                    && let Some(Value::Object(all)) = document.get(&schema.runtimes).map_err(wrong)?
+                if let Some(schema) =
+                    schema.filter(|s| name.is_some() && s.binary(&change.value).is_none())
+                    && let Some(Value::Object(all)) =
+                        document.get(&schema.runtimes).map_err(wrong)?
                     && all.len() > 1
                 {
                     say(&change, "would be missing beside what was added since: kept");
@@ -186,11 +200,13 @@ impl Plan {
                 default.filter(|d| d.as_str().is_some_and(|d| removed.iter().any(|r| r == d)))
             {
                 document.remove(&schema.default, 0).map_err(wrong)?;
-                self.notes.push(format!("{}: the default runtime was {name}: removed", file.display()));
+                self.notes
+                    .push(format!("{}: the default runtime was {name}: removed", file.display()));
             }
         }
         let new_file = record.is_some_and(|record| record.before.is_none());
-        let empty = document.value().as_object().is_none_or(|top| top.keys().all(|key| key == "version"));
+        let empty =
+            document.value().as_object().is_none_or(|top| top.keys().all(|key| key == "version"));
         Ok(if new_file && empty {
             None
         } else if changed || !removed.is_empty() {
@@ -235,7 +251,8 @@ fn format_of(file: &Path) -> Format {
     if file.extension().is_some_and(|e| e == "json") { Format::Json } else { Format::Toml }
 }
 
-/// What looks like ours where no manifest tells: runtimes that call the wrapper, the default that names one of them, links.
+/// What looks like ours where no manifest tells: runtimes that call the wrapper, the default that
+/// names one of them, links.
 fn recognise(
     root: &Root,
     engine: Engine,
@@ -248,12 +265,21 @@ fn recognise(
     for schema in schemas {
         let wrong = |e| InstallError::Document(schema.file.clone(), e);
         let Some(document) = schema.read(root)? else { continue };
-        let Some(Value::Object(runtimes)) = document.get(&schema.runtimes).map_err(wrong)? else { continue };
+        let Some(Value::Object(runtimes)) = document.get(&schema.runtimes).map_err(wrong)? else {
+            continue;
+        };
         for (name, value) in &runtimes {
-            let Some(binary) = schema.binary(value).filter(|path| root.is_ours(path)) else { continue };
+            let Some(binary) = schema.binary(value).filter(|path| root.is_ours(path)) else {
+                continue;
+            };
             let path = schema.runtime(name);
-            let change =
-                Change { file: schema.file.clone(), path, value: value.clone(), previous: None, made: 1 };
+            let change = Change {
+                file: schema.file.clone(),
+                path,
+                value: value.clone(),
+                previous: None,
+                made: 1,
+            };
             record.changes.push(change);
             names.push(name.clone());
             let binary = PathBuf::from(binary);
@@ -264,8 +290,9 @@ fn recognise(
     }
     for schema in schemas {
         let Some(document) = schema.read(root)? else { continue };
-        let default =
-            document.get(&schema.default).map_err(|e| InstallError::Document(schema.file.clone(), e))?;
+        let default = document
+            .get(&schema.default)
+            .map_err(|e| InstallError::Document(schema.file.clone(), e))?;
         if let Some(Value::String(name)) = default
             && names.contains(&name)
         {
@@ -278,19 +305,33 @@ fn recognise(
             let name = link.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let path = super::document::path(["runtime", "names", &name, "path"]);
             if let Ok(Some(value)) = document.get(&path) {
-                record.changes.push(Change { file: own.to_owned(), path, value, previous: None, made: 3 });
+                record.changes.push(Change {
+                    file: own.to_owned(),
+                    path,
+                    value,
+                    previous: None,
+                    made: 3,
+                });
             }
         }
     }
     Ok(record)
 }
 
-/// Values that may be ours as well as anybody's: without the manifest they stay, but who uninstalls is told.
-fn whose(root: &Root, engine: Engine, own: &Path, schemas: &[Schema]) -> Result<Vec<String>, InstallError> {
+/// Values that may be ours as well as anybody's: without the manifest they stay, but who uninstalls
+/// is told.
+fn whose(
+    root: &Root,
+    engine: Engine,
+    own: &Path,
+    schemas: &[Schema],
+) -> Result<Vec<String>, InstallError> {
     let mut notes = Vec::new();
     let mut look = |file: &Path, document: Option<Document>, at: &[String], value: Option<bool>| {
         let there = document.and_then(|document| document.get(at).ok().flatten());
-        if let Some(there) = there.filter(|there| value.is_none_or(|value| *there == Value::Bool(value))) {
+        if let Some(there) =
+            there.filter(|there| value.is_none_or(|value| *there == Value::Bool(value)))
+        {
             let (file, at) = (file.display(), at.join("."));
             notes.push(format!("{file}: {at} is {there}: kept, as it is not known who wrote it"));
         }

@@ -41,7 +41,8 @@ pub(crate) fn ask(root: &Root, engine: Engine) -> Option<Version> {
     parse(&String::from_utf8_lossy(&output.stdout))
 }
 
-/// The first word that is a version with a dot: `containerd github.com/containerd/containerd v1.7.24 …`.
+/// The first word that is a version with a dot: `containerd github.com/containerd/containerd
+/// v1.7.24 …`.
 fn parse(output: &str) -> Option<Version> {
     output.split([' ', '\n', ',']).find_map(|word| word.parse().ok())
 }
@@ -55,7 +56,10 @@ mod tests {
         let check = |output: &str, expected: Option<(u32, u32)>| {
             assert_eq!(parse(output).map(|v| (v.major, v.minor)), expected, "{output}");
         };
-        check("containerd github.com/containerd/containerd 1.6.20~ds1 1.6.20~ds1-1+deb12u2", Some((1, 6)));
+        check(
+            "containerd github.com/containerd/containerd 1.6.20~ds1 1.6.20~ds1-1+deb12u2",
+            Some((1, 6)),
+        );
         check("containerd github.com/containerd/containerd/v2 v2.1.9 5fd4c4d1", Some((2, 1)));
         check("Docker version 28.5.2, build ecc6942", Some((28, 5)));
         check("podman version 5.4.2", Some((5, 4)));

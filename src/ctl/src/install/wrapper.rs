@@ -43,9 +43,13 @@ pub(crate) fn find(root: &Root, named: Option<&Path>) -> Result<PathBuf, Install
     }
     let exe = root.is_machine().then(std::env::current_exe).and_then(Result::ok);
     let beside = exe.and_then(|exe| exe.parent().map(Path::to_owned));
-    let mut places =
-        beside.into_iter().chain(SEARCH_PATH.split(':').map(PathBuf::from)).map(|dir| dir.join(WRAPPER));
-    places.find(|path| root.is_program(path)).ok_or_else(|| InstallError::NoWrapper(SEARCH_PATH.to_owned()))
+    let mut places = beside
+        .into_iter()
+        .chain(SEARCH_PATH.split(':').map(PathBuf::from))
+        .map(|dir| dir.join(WRAPPER));
+    places
+        .find(|path| root.is_program(path))
+        .ok_or_else(|| InstallError::NoWrapper(SEARCH_PATH.to_owned()))
 }
 
 fn program(root: &Root, path: &Path) -> Result<(), InstallError> {
@@ -67,13 +71,18 @@ pub(crate) fn runtimes(
     for (name, real) in further {
         check_name(name)?;
         program(root, real)?;
-        if root.is_ours(&real.to_string_lossy()) || root.real(real).ok() == root.real(wrapper).ok() {
+        if root.is_ours(&real.to_string_lossy()) || root.real(real).ok() == root.real(wrapper).ok()
+        {
             return Err(InstallError::Wrapper(real.clone()));
         }
         if all.iter().any(|runtime| runtime.name == *name) {
             return Err(InstallError::NameTwice(name.clone()));
         }
-        let link = if name.starts_with(LINK_PREFIX) { name.clone() } else { format!("{LINK_PREFIX}{name}") };
+        let link = if name.starts_with(LINK_PREFIX) {
+            name.clone()
+        } else {
+            format!("{LINK_PREFIX}{name}")
+        };
         let binary = link_dir(wrapper).join(link);
         if all.iter().any(|runtime| runtime.binary == binary) {
             return Err(InstallError::NameTwice(name.clone()));
@@ -86,7 +95,11 @@ pub(crate) fn runtimes(
 /// Beside the wrapper; but what a package manager owns is not written to.
 fn link_dir(wrapper: &Path) -> &Path {
     match wrapper.parent() {
-        Some(dir) if ["/usr/bin", "/usr/sbin", "/bin", "/sbin"].iter().all(|d| dir != Path::new(d)) => dir,
+        Some(dir)
+            if ["/usr/bin", "/usr/sbin", "/bin", "/sbin"].iter().all(|d| dir != Path::new(d)) =>
+        {
+            dir
+        }
         _ => Path::new("/usr/local/bin"),
     }
 }

@@ -1,4 +1,5 @@
-//! containerd: files of every version, in every way that people write them; and what the real containerd makes of them.
+//! containerd: files of every version, in every way that people write them; and what the real
+//! containerd makes of them.
 
 use crate::image::{CRUN, Image, WRAPPER, comes_and_goes, skipped};
 use std::{
@@ -124,8 +125,11 @@ fn at(image: &Image, file: &str, path: &[&str]) -> Option<String> {
 
 fn check_handler(image: &Image, file: &str, plugin: &str, name: &str, binary: &str) {
     let get = |path: &[&str]| {
-        let path: Vec<&str> =
-            ["plugins", plugin, "containerd", "runtimes", name].iter().chain(path).copied().collect();
+        let path: Vec<&str> = ["plugins", plugin, "containerd", "runtimes", name]
+            .iter()
+            .chain(path)
+            .copied()
+            .collect();
         at(image, file, &path)
     };
     assert_eq!(get(&["runtime_type"]).as_deref(), Some("\"io.containerd.runc.v2\""));
@@ -154,7 +158,10 @@ fn every_file_comes_back_byte_by_byte() {
                 let now = image.read(FILE);
                 let mut lines = now.lines();
                 assert!(text.lines().all(|line| lines.any(|l| l == line)), "{now}");
-                assert_eq!(now.matches('\n').count() == now.matches("\r\n").count(), text.contains('\r'));
+                assert_eq!(
+                    now.matches('\n').count() == now.matches("\r\n").count(),
+                    text.contains('\r')
+                );
             }
         });
         let options = format!("--default --nri ours --runtime nri-crun={CRUN}");
@@ -168,7 +175,9 @@ fn every_file_comes_back_byte_by_byte() {
             for comment in text.lines().filter(|line| line.trim_start().starts_with('#')) {
                 assert!(image.read(FILE).contains(comment));
             }
-            assert!(image.read(crate::image::CONFIG).contains("[engines]\ncontainerd = \"ours\"\n"));
+            assert!(
+                image.read(crate::image::CONFIG).contains("[engines]\ncontainerd = \"ours\"\n")
+            );
         });
     }
 }
@@ -200,11 +209,14 @@ fn version_3_with_imports_gets_a_drop_in() {
         });
         // With others beside it.
         image.write("/etc/containerd/conf.d/99-nvidia.toml", b"version = 3\n");
-        comes_and_goes(&image, "containerd", "", |image| check_handler(image, DROP_IN, V3, "nri", WRAPPER));
+        comes_and_goes(&image, "containerd", "", |image| {
+            check_handler(image, DROP_IN, V3, "nri", WRAPPER)
+        });
     }
 }
 
-/// An older containerd takes the CRI plugin's table from the last file that has one, and from no other.
+/// An older containerd takes the CRI plugin's table from the last file that has one, and from no
+/// other.
 #[test]
 fn version_2_is_edited_where_its_table_counts() {
     let other = "/etc/containerd/conf.d/50-cri.toml";
@@ -212,7 +224,10 @@ fn version_2_is_edited_where_its_table_counts() {
         FILE,
         &format!("version = 2\nimports = [\"conf.d/*.toml\"]\n[plugins.\"{V2}\".containerd]\n"),
     );
-    image.write(other, format!("version = 2\n[plugins.\"{V2}\"]\n  sandbox_image = \"p:1\"\n").as_bytes());
+    image.write(
+        other,
+        format!("version = 2\n[plugins.\"{V2}\"]\n  sandbox_image = \"p:1\"\n").as_bytes(),
+    );
     image.write(
         "/etc/containerd/conf.d/60-other.toml",
         b"version = 2\n[metrics]\n  address = \"[::1]:1338\"\n",
@@ -257,7 +272,11 @@ fn whose_nri() {
         image.done(&format!("install containerd --nri engine {options}"));
         assert!(image.read(crate::image::CONFIG).contains("containerd = \"engine\""));
         let disabled = at(&image, FILE, &["plugins", "io.containerd.nri.v1.nri", "disable"]);
-        assert_eq!(disabled.as_deref() == Some("true"), text.contains("= true"), "{text} {options}");
+        assert_eq!(
+            disabled.as_deref() == Some("true"),
+            text.contains("= true"),
+            "{text} {options}"
+        );
         image.done(&format!("install containerd --nri auto {options}"));
         image.done("uninstall containerd");
         assert_eq!(image.read(FILE), text);
@@ -274,7 +293,11 @@ fn refusals() {
     check("version = 2\n[plugins\n", "", "config.toml: line 2, column ");
     check("version = 2\nversion = 2\n", "", "line 2, column 1: duplicate key");
     check("version = 2\nplugins = 3\n", "", "line 2, column 11: plugins is no table");
-    check("version = 2\n", "--runtime runc=/usr/bin/crun", "containerd has a runtime \"runc\" of its own");
+    check(
+        "version = 2\n",
+        "--runtime runc=/usr/bin/crun",
+        "containerd has a runtime \"runc\" of its own",
+    );
     check(
         "version = 1\n",
         "--engine-version 2.0",
@@ -285,7 +308,11 @@ fn refusals() {
         "--default",
         "default_runtime decides instead",
     );
-    check("version = 3\nimports = ['/etc/*/x.toml']\n", "", "what \"/etc/*/x.toml\" imports cannot be told");
+    check(
+        "version = 3\nimports = ['/etc/*/x.toml']\n",
+        "",
+        "what \"/etc/*/x.toml\" imports cannot be told",
+    );
     let taken = format!(
         "version = 2\n[plugins.\"{V2}\".containerd.runtimes.nri]\nruntime_type = \"io.containerd.kata.v2\"\n"
     );
@@ -298,9 +325,11 @@ fn refusals() {
 /// containerds to ask: those of `NRI_TEST_CONTAINERD`, separated by colons, or the installed one.
 pub(crate) fn containerds() -> Vec<PathBuf> {
     let named = std::env::var_os("NRI_TEST_CONTAINERD");
-    let installed =
-        || std::env::split_paths("/usr/bin:/usr/local/bin").map(|dir| dir.join("containerd")).collect();
-    let all: Vec<PathBuf> = named.map_or_else(installed, |named| std::env::split_paths(&named).collect());
+    let installed = || {
+        std::env::split_paths("/usr/bin:/usr/local/bin").map(|dir| dir.join("containerd")).collect()
+    };
+    let all: Vec<PathBuf> =
+        named.map_or_else(installed, |named| std::env::split_paths(&named).collect());
     all.into_iter().filter(|path| path.exists()).collect()
 }
 
@@ -332,8 +361,10 @@ fn the_real_containerd_reads_what_is_written() {
         let mut asked = 0;
         for (what, plugin, _, text) in FILES {
             let image = Image::with(FILE, text);
-            let Ok(before) = dump(&containerd, &image.at(FILE)) else { continue }; // newer than this containerd
-            // Switched off; or 2.x, which takes nothing of the CRI plugin from version 1; or 1.x, which does not know its name in version 3.
+            // newer than this containerd
+            let Ok(before) = dump(&containerd, &image.at(FILE)) else { continue };
+            // Switched off; or 2.x, which takes nothing of the CRI plugin from version 1; or 1.x,
+            // which does not know its name in version 3.
             if version.trim_start_matches('v').starts_with('2') && !text.contains("version = ")
                 || version.starts_with('1') && *plugin == V3
                 || text.contains("disabled_plugins")
@@ -341,30 +372,50 @@ fn the_real_containerd_reads_what_is_written() {
                 continue;
             }
             asked += 1;
-            image.done(&format!("install containerd --default --nri ours --runtime nri-crun={CRUN}"));
-            let after = dump(&containerd, &image.at(FILE)).unwrap_or_else(|e| panic!("{what}: {e}"));
+            image.done(&format!(
+                "install containerd --default --nri ours --runtime nri-crun={CRUN}"
+            ));
+            let after =
+                dump(&containerd, &image.at(FILE)).unwrap_or_else(|e| panic!("{what}: {e}"));
             assert!(after.contains("default_runtime_name = \"nri\"\n"), "{what}: {after}");
             assert!(after.contains(&format!("BinaryName = {WRAPPER:?}\n")), "{what}: {after}");
-            assert!(after.contains("BinaryName = \"/usr/local/bin/nri-crun\"\n"), "{what}: {after}");
-            assert_eq!(after.matches("annotations = [\"*\", \"*/*\"]\n").count(), 4, "{what}: {after}");
-            assert!(!after.contains("\"io.containerd.nri.v1.nri\"]\n    disable = false"), "{what}: {after}");
-            // Everything else is what it was; 1.x shows the defaults of a handler only if the file has none.
+            assert!(
+                after.contains("BinaryName = \"/usr/local/bin/nri-crun\"\n"),
+                "{what}: {after}"
+            );
+            assert_eq!(
+                after.matches("annotations = [\"*\", \"*/*\"]\n").count(),
+                4,
+                "{what}: {after}"
+            );
+            assert!(
+                !after.contains("\"io.containerd.nri.v1.nri\"]\n    disable = false"),
+                "{what}: {after}"
+            );
+            // Everything else is what it was; 1.x shows the defaults of a handler only if the file
+            // has none.
             let zero = ["= \"\"", "= 0", "= false", "sandbox_mode = \"podsandbox\""];
             let zero = |line: &str| zero.iter().any(|end| line.ends_with(end));
             let lost: Vec<&str> = before
                 .lines()
                 .filter(|line| !after.contains(line))
                 .filter(|line| !line.starts_with("          ") || !zero(line))
-                .filter(|line| !line.contains("default_runtime_name") && !line.contains("disable ="))
+                .filter(|line| {
+                    !line.contains("default_runtime_name") && !line.contains("disable =")
+                })
                 .collect();
             assert!(lost.is_empty(), "{what}: {lost:#?}");
             image.done("uninstall containerd");
             assert_eq!(dump(&containerd, &image.at(FILE)), Ok(before), "{what}");
         }
         assert!(asked > 5, "{version}: {asked}");
-        for (number, plugin, like) in [(2, V2, "50-cri.toml"), (3, V3, "zz-nri-container-runtime.toml")] {
-            let image = Image::with(FILE, &format!("version = {number}\nimports = [\"conf.d/*.toml\"]\n"));
-            let part = format!("version = {number}\n[plugins.{plugin:?}.cni]\n  conf_dir = \"/x\"\n");
+        for (number, plugin, like) in
+            [(2, V2, "50-cri.toml"), (3, V3, "zz-nri-container-runtime.toml")]
+        {
+            let image =
+                Image::with(FILE, &format!("version = {number}\nimports = [\"conf.d/*.toml\"]\n"));
+            let part =
+                format!("version = {number}\n[plugins.{plugin:?}.cni]\n  conf_dir = \"/x\"\n");
             image.write("/etc/containerd/conf.d/50-cri.toml", part.as_bytes());
             let Ok(before) = dump(&containerd, &image.at(FILE)) else { continue };
             if version.starts_with('1') && number == 3 {
@@ -400,12 +451,16 @@ fn hand_edits_stay() {
     image.write(FILE, b"version = 2\n");
     image.done("install containerd --default");
     image.edit(FILE, "default_runtime_name = \"nri\"", "default_runtime_name = \"kata\"");
-    let kata =
-        format!("[plugins.{plugin:?}.containerd.runtimes.kata]\nruntime_type = \"io.containerd.kata.v2\"\n");
+    let kata = format!(
+        "[plugins.{plugin:?}.containerd.runtimes.kata]\nruntime_type = \"io.containerd.kata.v2\"\n"
+    );
     image.write(FILE, (image.read(FILE) + &kata).as_bytes());
     let said = image.done("uninstall containerd");
     assert!(said.contains("default_runtime_name was changed since: kept"), "{said}");
-    assert!(said.contains("runtimes.runc would be missing beside what was added since: kept"), "{said}");
+    assert!(
+        said.contains("runtimes.runc would be missing beside what was added since: kept"),
+        "{said}"
+    );
     let now = image.read(FILE);
     assert_eq!(default(&image, FILE, plugin).as_deref(), Some("\"kata\""), "{now}");
     assert!(now.contains(&kata) && !now.contains("nri"), "{now}");
@@ -421,7 +476,9 @@ fn without_a_manifest_the_wrapper_is_recognised() {
         assert_eq!(default(&image, FILE, plugin), None, "{what}");
         assert!(!image.read(FILE).contains("nri"), "{what}: {}", image.read(FILE));
         assert!(
-            text.lines().filter(|line| line.starts_with('#')).all(|line| image.read(FILE).contains(line))
+            text.lines()
+                .filter(|line| line.starts_with('#'))
+                .all(|line| image.read(FILE).contains(line))
         );
         assert!(!image.exists("/usr/local/bin/nri-crun"));
     }
@@ -433,15 +490,24 @@ fn what_one_should_know() {
         let said = Image::with(FILE, text).done("install containerd --dry-run");
         assert!(said.contains(expected), "{said}");
     };
-    check("disabled_plugins = [\"cri\"]\n", "config.toml disables the CRI plugin: handlers have no effect");
+    check(
+        "disabled_plugins = [\"cri\"]\n",
+        "config.toml disables the CRI plugin: handlers have no effect",
+    );
     check("", "is of version 1: containerd 2 takes no CRI settings from such a file");
     let native = format!("version = 2\n[plugins.{V2:?}.containerd]\nsnapshotter = \"native\"\n");
     check(
         &native,
         "containerd 2 ignores snapshotter as long as there is no handler; with ours it does not any more",
     );
-    check("version = 2\nimports = [\"conf.d/*.toml\"]\n", "older containerds look for a relative pattern");
-    check("version = 2\n", "ctr run --rm --runc-binary /usr/local/bin/nri-container-runtime IMAGE ID");
+    check(
+        "version = 2\nimports = [\"conf.d/*.toml\"]\n",
+        "older containerds look for a relative pattern",
+    );
+    check(
+        "version = 2\n",
+        "ctr run --rm --runc-binary /usr/local/bin/nri-container-runtime IMAGE ID",
+    );
     check("version = 2\n", "a RuntimeClass with handler: nri");
     check("version = 2\n", "systemctl restart containerd");
 }

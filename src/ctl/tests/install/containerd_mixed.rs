@@ -1,4 +1,5 @@
-//! containerd 2 with files of version 3 that import files of version 2: the version of the last one counts for all.
+//! containerd 2 with files of version 3 that import files of version 2: the version of the last one
+//! counts for all.
 
 use crate::{
     containerd::{containerds, dump},
@@ -52,9 +53,15 @@ fn ours_has_the_version_that_counts() {
         for options in ["", "--default --nri ours"] {
             comes_and_goes(&image(&main, kata, later), "containerd", options, |image| {
                 let now = image.read(place);
-                assert!(now.contains(WRAPPER) && now.contains(&format!("version = {version}\n")), "{now}");
-                let plugin =
-                    if version == 2 { "io.containerd.grpc.v1.cri" } else { "io.containerd.cri.v1.runtime" };
+                assert!(
+                    now.contains(WRAPPER) && now.contains(&format!("version = {version}\n")),
+                    "{now}"
+                );
+                let plugin = if version == 2 {
+                    "io.containerd.grpc.v1.cri"
+                } else {
+                    "io.containerd.cri.v1.runtime"
+                };
                 let handler = format!("plugins.\"{plugin}\".containerd.runtimes.nri]");
                 assert!(now.contains(&handler), "{now}");
             });
@@ -68,7 +75,9 @@ fn a_drop_in_of_before_is_told() {
     image.done("install containerd");
     image.write(KATA, V2_KATA.as_bytes());
     assert!(
-        image.done("install containerd").contains("does not count with it; uninstall, then install again")
+        image
+            .done("install containerd")
+            .contains("does not count with it; uninstall, then install again")
     );
     image.done("uninstall containerd");
     image.done("install containerd");
@@ -95,13 +104,20 @@ fn the_real_containerd_keeps_what_it_had() {
             for default in [false, true] {
                 let image = image(&main, kata, later);
                 let before = dump(containerd, &image.at(FILE)).unwrap();
-                image.done(&format!("install containerd{}", if default { " --default" } else { "" }));
+                image.done(&format!(
+                    "install containerd{}",
+                    if default { " --default" } else { "" }
+                ));
                 let after = dump(containerd, &image.at(FILE)).unwrap();
-                assert!(after.contains(&format!("BinaryName = {WRAPPER:?}\n")), "{main}{kata}{later}{after}");
+                assert!(
+                    after.contains(&format!("BinaryName = {WRAPPER:?}\n")),
+                    "{main}{kata}{later}{after}"
+                );
                 assert_eq!(after.contains("default_runtime_name = \"nri\"\n"), default, "{after}");
                 let lost = before.lines().filter(|line| !after.contains(line));
-                let lost: Vec<&str> =
-                    lost.filter(|line| !(default && line.contains("default_runtime_name"))).collect();
+                let lost: Vec<&str> = lost
+                    .filter(|line| !(default && line.contains("default_runtime_name")))
+                    .collect();
                 assert!(lost.is_empty(), "{main}{kata}{later}{lost:#?}");
             }
         }

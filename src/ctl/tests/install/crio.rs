@@ -27,13 +27,18 @@ fn a_drop_in_comes_and_goes() {
                 "{now}"
             );
         });
-        comes_and_goes(&image, "crio", &format!("--default --nri ours --runtime nri-crun={CRUN}"), |image| {
-            let now = image.read(DROP_IN);
-            assert!(now.contains("\n[crio.runtime]\ndefault_runtime = \"nri\"\n"), "{now}");
-            assert!(now.contains("runtime_path = \"/usr/local/bin/nri-crun\"\n"), "{now}");
-            assert!(now.contains("\n[crio.nri]\nenable_nri = false\n"), "{now}");
-            assert!(image.read(CONFIG).contains("[engines]\ncrio = \"ours\"\n"));
-        });
+        comes_and_goes(
+            &image,
+            "crio",
+            &format!("--default --nri ours --runtime nri-crun={CRUN}"),
+            |image| {
+                let now = image.read(DROP_IN);
+                assert!(now.contains("\n[crio.runtime]\ndefault_runtime = \"nri\"\n"), "{now}");
+                assert!(now.contains("runtime_path = \"/usr/local/bin/nri-crun\"\n"), "{now}");
+                assert!(now.contains("\n[crio.nri]\nenable_nri = false\n"), "{now}");
+                assert!(image.read(CONFIG).contains("[engines]\ncrio = \"ours\"\n"));
+            },
+        );
     }
 }
 
@@ -47,7 +52,8 @@ fn whose_nri() {
         ("[crio.nri]\nenable_nri = true\n", "--engine-version 1.29", "on"),
         ("[crio.nri]\nenable_nri = false\n", "--engine-version 1.35", "off"),
     ] {
-        let said = Image::with(OTHER, text).done(&format!("install crio --dry-run --json {options}"));
+        let said =
+            Image::with(OTHER, text).done(&format!("install crio --dry-run --json {options}"));
         assert!(said.contains(&format!("\"engine_nri\":\"{state}\"")), "{text} {options}: {said}");
     }
 }
@@ -91,7 +97,8 @@ fn nobody_in_charge_is_told() {
     for (version, expected) in
         [("1.25", "no NRI of its own in this version"), ("1.29", "no plugin adapts its containers")]
     {
-        let said = Image::new().done(&format!("install crio --nri engine --engine-version {version}"));
+        let said =
+            Image::new().done(&format!("install crio --nri engine --engine-version {version}"));
         assert!(said.contains(expected), "{said}");
     }
 }

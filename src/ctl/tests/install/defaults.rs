@@ -17,7 +17,8 @@ fn with_nvidia(engine: &str) -> (&'static str, String, String) {
         );
         (file, text, runtime.to_owned())
     };
-    let toml = |file, head: String, runtime: &str| (file, format!("{head}{runtime}"), runtime.to_owned());
+    let toml =
+        |file, head: String, runtime: &str| (file, format!("{head}{runtime}"), runtime.to_owned());
     match engine {
         "docker" => json(DOCKER),
         "isulad" => json("/etc/isulad/daemon.json"),
@@ -95,7 +96,10 @@ fn what_others_name_and_nobody_has_is_told() {
         let left = text.replace(&runtime, "");
         image.write(file, left.as_bytes());
         let said = image.done(&format!("uninstall {engine}"));
-        assert!(said.contains(&format!("{file}: the default runtime is \"nvidia\", of which")), "{said}");
+        assert!(
+            said.contains(&format!("{file}: the default runtime is \"nvidia\", of which")),
+            "{said}"
+        );
         assert_eq!(image.read(file), left);
     }
 }
@@ -133,7 +137,8 @@ fn a_default_that_was_deleted_stays_deleted() {
         let image = Image::with(file, &text);
         image.done(&install);
         let now = image.read(file);
-        let line = |l: &&str| l.contains("untime") && l.ends_with("\"nri\"") || l.ends_with("\"nri\",");
+        let line =
+            |l: &&str| l.contains("untime") && l.ends_with("\"nri\"") || l.ends_with("\"nri\",");
         let line = now.lines().find(line).unwrap();
         image.edit(file, &format!("{line}\n"), "");
         image.done(&install);
@@ -143,9 +148,13 @@ fn a_default_that_was_deleted_stays_deleted() {
             image.read(file)
         );
         image.done(&format!("uninstall {engine}"));
-        let before = text
-            .lines()
-            .filter(|l| !(l.contains("\"nvidia\"") && l.contains("default") || l.starts_with("runtime = ")));
-        assert_eq!(image.read(file).lines().collect::<Vec<_>>(), before.collect::<Vec<_>>(), "{engine}");
+        let before = text.lines().filter(|l| {
+            !(l.contains("\"nvidia\"") && l.contains("default") || l.starts_with("runtime = "))
+        });
+        assert_eq!(
+            image.read(file).lines().collect::<Vec<_>>(),
+            before.collect::<Vec<_>>(),
+            "{engine}"
+        );
     }
 }

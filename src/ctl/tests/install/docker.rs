@@ -84,7 +84,11 @@ fn every_file_comes_back_byte_by_byte() {
             for link in ["nri-crun", "nri-fast"] {
                 let target = std::fs::read_link(image.at("/usr/local/bin").join(link)).unwrap();
                 assert_eq!(target.to_str(), Some("nri-container-runtime"));
-                assert!(image.read(CONFIG).contains(&format!("[runtime.names.{link}]\npath = \"{CRUN}\"\n")));
+                assert!(
+                    image
+                        .read(CONFIG)
+                        .contains(&format!("[runtime.names.{link}]\npath = \"{CRUN}\"\n"))
+                );
             }
         });
     }
@@ -114,7 +118,9 @@ fn isulad_is_the_same_in_its_own_file() {
     }
     let said = Image::with(file, texts[0]).refused("install isulad --runtime lcr=/usr/bin/crun");
     assert!(said.contains("isulad has a runtime \"lcr\" of its own"), "{said}");
-    assert!(Image::new().refused("install isulad --nri ours").contains("isulad has no NRI of its own"));
+    assert!(
+        Image::new().refused("install isulad --nri ours").contains("isulad has no NRI of its own")
+    );
 }
 
 #[test]
@@ -125,7 +131,9 @@ fn nerdctl_needs_nothing() {
     assert!(said.contains(&format!("nerdctl run --rm --runtime {WRAPPER} IMAGE")), "{said}");
     assert_eq!(image.snapshot(), before);
     assert!(
-        image.refused("install nerdctl --default").contains("nerdctl has no default runtime in any file")
+        image
+            .refused("install nerdctl --default")
+            .contains("nerdctl has no default runtime in any file")
     );
     comes_and_goes(&image, "nerdctl", &format!("--runtime crun={CRUN}"), |image| {
         assert!(image.exists("/usr/local/bin/nri-crun"))
@@ -214,7 +222,9 @@ fn more_can_be_asked_later() {
     assert_eq!(value(&image)["runtimes"]["nri-crun"]["path"], "/usr/local/bin/nri-crun");
     image.done("uninstall docker");
     assert_eq!(image.read(FILE), text);
-    assert!(!image.exists("/etc/nri-container-runtime") && !image.exists("/usr/local/bin/nri-crun"));
+    assert!(
+        !image.exists("/etc/nri-container-runtime") && !image.exists("/usr/local/bin/nri-crun")
+    );
     // With an edit in between, and then one that asks for nothing new.
     image.done("install docker");
     image.edit(FILE, "true", "false");
@@ -247,13 +257,17 @@ fn two_engines_share_a_runtime() {
     let config = image.read(CONFIG);
     image.done(&format!("install isulad {option}"));
     assert_eq!(image.read(CONFIG), config);
-    let other = image.refused("install podman --runtime nri-crun=/usr/local/bin/nri-container-runtime");
+    let other =
+        image.refused("install podman --runtime nri-crun=/usr/local/bin/nri-container-runtime");
     assert!(other.contains("this is the wrapper itself"), "{other}");
     image.write("/usr/bin/youki", b"#!/bin/sh\n");
-    std::fs::set_permissions(image.at("/usr/bin/youki"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::set_permissions(image.at("/usr/bin/youki"), std::fs::Permissions::from_mode(0o755))
+        .unwrap();
     let other = image.refused("install podman --runtime nri-crun=/usr/bin/youki");
     assert!(
-        other.contains("nri-crun runs /usr/bin/crun; another engine has this name for docker, isulad"),
+        other.contains(
+            "nri-crun runs /usr/bin/crun; another engine has this name for docker, isulad"
+        ),
         "{other}"
     );
     std::fs::remove_file(image.at("/usr/bin/youki")).unwrap();
@@ -271,8 +285,7 @@ fn our_configuration_keeps_its_comments() {
     let options = format!("--nri engine --runtime nri-crun={CRUN}");
     comes_and_goes(&image, "docker", &options, |image| {
         let now = image.read(CONFIG);
-        let added =
-            "\n[runtime.names.nri-crun]\npath = \"/usr/bin/crun\"\n\n[engines]\ndocker = \"engine\"\n";
+        let added = "\n[runtime.names.nri-crun]\npath = \"/usr/bin/crun\"\n\n[engines]\ndocker = \"engine\"\n";
         assert_eq!(now, format!("{text}{added}"));
     });
     image.done(&format!("install docker {options}"));
@@ -285,7 +298,10 @@ fn our_configuration_keeps_its_comments() {
     assert!(said.contains("config.toml: line 1, column 1: unknown field"), "{said}");
     image.write(CONFIG, b"[runtime.names.nri-crun]\npath = '/opt/crun'\n");
     let said = image.refused(&format!("install docker --runtime nri-crun={CRUN}"));
-    assert!(said.contains("runtime.names.nri-crun.path is there and is not ours (/opt/crun)"), "{said}");
+    assert!(
+        said.contains("runtime.names.nri-crun.path is there and is not ours (/opt/crun)"),
+        "{said}"
+    );
 }
 
 /// Without the manifest, what calls the wrapper is what goes.
@@ -306,10 +322,13 @@ fn without_a_manifest_the_wrapper_is_recognised() {
             }
         }
         assert_eq!(value(&image), expected, "{what}");
-        assert!(!image.exists("/usr/local/bin/nri-crun") && !image.read(CONFIG).contains("nri-crun"));
+        assert!(
+            !image.exists("/usr/local/bin/nri-crun") && !image.read(CONFIG).contains("nri-crun")
+        );
     }
     // Also what somebody wrote by hand.
-    let image = Image::with(FILE, "{\"runtimes\": {\"mine\": {\"path\": \"/opt/nri-container-runtime\"}}}");
+    let image =
+        Image::with(FILE, "{\"runtimes\": {\"mine\": {\"path\": \"/opt/nri-container-runtime\"}}}");
     image.done("uninstall docker");
     assert_eq!(image.read(FILE), "{}");
 }
@@ -317,7 +336,8 @@ fn without_a_manifest_the_wrapper_is_recognised() {
 #[test]
 fn owner_mode_and_links_stay() {
     let image = Image::with("/srv/docker.json", "{}\n");
-    std::fs::set_permissions(image.at("/srv/docker.json"), std::fs::Permissions::from_mode(0o600)).unwrap();
+    std::fs::set_permissions(image.at("/srv/docker.json"), std::fs::Permissions::from_mode(0o600))
+        .unwrap();
     let root = rustix::process::geteuid().is_root();
     if root {
         std::os::unix::fs::chown(image.at("/srv/docker.json"), Some(7), Some(8)).unwrap();
@@ -353,16 +373,32 @@ fn refusals() {
     check("{\n  // no\n}", "", "/etc/docker/daemon.json: line 2, column 3: key must be a string");
     check("{\"a\": 1,}", "", "daemon.json: line 1, column 9: trailing comma");
     check("[]", "", "line 1, column 1: not an object");
-    check("{\"runtimes\": {}, \"runtimes\": {}}", "", "line 1, column 18: \"runtimes\" is there twice");
-    check("{\"runtimes\": {\"nri\": {}, \"nri\": {}}}", "", "line 1, column 26: \"nri\" is there twice");
-    check("{\"Runtimes\": {}}", "", "line 1, column 2: \"Runtimes\" is there twice, or written otherwise");
+    check(
+        "{\"runtimes\": {}, \"runtimes\": {}}",
+        "",
+        "line 1, column 18: \"runtimes\" is there twice",
+    );
+    check(
+        "{\"runtimes\": {\"nri\": {}, \"nri\": {}}}",
+        "",
+        "line 1, column 26: \"nri\" is there twice",
+    );
+    check(
+        "{\"Runtimes\": {}}",
+        "",
+        "line 1, column 2: \"Runtimes\" is there twice, or written otherwise",
+    );
     check("{\"runtimes\": [\"nri\"]}", "", "line 1, column 14: runtimes is no table");
     check(
         "{\"runtimes\": {\"nri\": {\"path\": \"/opt/x\"}}}",
         "",
         "runtimes.nri is there and is not ours ({\"path\":\"/opt/x\"})",
     );
-    check("{\"runtimes\": {\"nri\": {\"runtimeType\": \"x\"}}}", "", "runtimes.nri is there and is not ours");
+    check(
+        "{\"runtimes\": {\"nri\": {\"runtimeType\": \"x\"}}}",
+        "",
+        "runtimes.nri is there and is not ours",
+    );
     check("{}", "--runtime runc=/usr/bin/crun", "docker has a runtime \"runc\" of its own");
     check("{}", "--name runc", "docker has a runtime \"runc\" of its own");
     check("{}", "--name a/b", "\"a/b\" is no name for a runtime");
@@ -405,9 +441,14 @@ fn flags_of_dockerd_are_looked_for() {
     );
     comes_and_goes(&image, "docker", "", |_| {});
     let said = image.refused("install docker --default");
-    assert!(said.contains("docker.service.d/x.conf: --default-runtime is a flag of dockerd there"), "{said}");
+    assert!(
+        said.contains("docker.service.d/x.conf: --default-runtime is a flag of dockerd there"),
+        "{said}"
+    );
     image.write("/etc/default/docker", b"DOCKER_OPTS=\"--add-runtime x=/y\"\n");
-    assert!(image.refused("install docker").contains("/etc/default/docker: --add-runtime is a flag"));
+    assert!(
+        image.refused("install docker").contains("/etc/default/docker: --add-runtime is a flag")
+    );
 }
 
 #[test]
@@ -416,11 +457,15 @@ fn whose_nri() {
     let image = Image::with(FILE, text);
     let said = image.done("install docker --dry-run --json");
     assert!(
-        said.contains("\"engine_nri\":\"on\"") && said.contains("pass through unchanged; --nri ours"),
+        said.contains("\"engine_nri\":\"on\"")
+            && said.contains("pass through unchanged; --nri ours"),
         "{said}"
     );
     comes_and_goes(&image, "docker", "--nri ours", |image| {
-        assert_eq!(value(image)["nri-opts"], json!({"enable": false, "socket-path": "/run/x.sock"}));
+        assert_eq!(
+            value(image)["nri-opts"],
+            json!({"enable": false, "socket-path": "/run/x.sock"})
+        );
         assert!(image.read(CONFIG).contains("[engines]\ndocker = \"ours\"\n"));
     });
     image.done("install docker --nri ours");
@@ -430,7 +475,8 @@ fn whose_nri() {
     image.done("uninstall docker");
     assert_eq!(image.read(FILE), text);
     for (version, state) in [("28.5", "none"), ("29.0", "off")] {
-        let said = Image::new().done(&format!("install docker --dry-run --json --engine-version {version}"));
+        let said = Image::new()
+            .done(&format!("install docker --dry-run --json --engine-version {version}"));
         assert!(said.contains(&format!("\"engine_nri\":\"{state}\"")), "{said}");
     }
 }
@@ -453,11 +499,13 @@ fn what_is_printed_can_be_used() {
     assert_eq!(said["changed"], true);
     assert_eq!(said["start"], "systemctl enable --now nri-container-runtime.socket");
     assert_eq!(said["reload"], "systemctl reload docker");
-    let removed: Value = serde_json::from_str(&image.done("uninstall docker --json --dry-run")).unwrap();
+    let removed: Value =
+        serde_json::from_str(&image.done("uninstall docker --json --dry-run")).unwrap();
     assert_eq!(removed["reload"], "systemctl restart docker");
     assert_eq!(said["usage"], json!(["docker run --rm IMAGE"]));
     let changed = |path: &str, how: &str| json!({"path": path, "how": how});
-    let files = [changed(MANIFEST, "created"), changed(BACKUP, "created"), changed(FILE, "changed")];
+    let files =
+        [changed(MANIFEST, "created"), changed(BACKUP, "created"), changed(FILE, "changed")];
     assert_eq!(said["files"], json!(files));
 }
 
@@ -467,6 +515,7 @@ fn what_joined_our_table_stays() {
     image.done("install docker");
     image.edit(FILE, "\"nri\": {", "\"kata\": {\"path\": \"/k\"},\n    \"nri\": {");
     image.done("uninstall docker");
-    let expected = "{\n  \"debug\": true,\n  \"runtimes\": {\n    \"kata\": {\"path\": \"/k\"}\n  }\n}\n";
+    let expected =
+        "{\n  \"debug\": true,\n  \"runtimes\": {\n    \"kata\": {\"path\": \"/k\"}\n  }\n}\n";
     assert_eq!(image.read(FILE), expected);
 }

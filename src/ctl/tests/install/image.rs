@@ -112,7 +112,10 @@ impl Image {
                     m if m.is_file() => fs::read(&path).unwrap(),
                     _ => Vec::new(),
                 };
-                found.insert(path.strip_prefix(top).unwrap().to_owned(), (meta.mode(), meta.uid(), contents));
+                found.insert(
+                    path.strip_prefix(top).unwrap().to_owned(),
+                    (meta.mode(), meta.uid(), contents),
+                );
                 if meta.is_dir() {
                     walk(top, &path, found);
                 }
@@ -127,12 +130,17 @@ impl Image {
 impl From<Output> for Said {
     fn from(output: Output) -> Self {
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        Self { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+        Self {
+            code: output.status.code().unwrap(),
+            out: text(output.stdout),
+            err: text(output.stderr),
+        }
     }
 }
 
-/// What holds for every engine and every file: a dry run changes nothing, a second installation changes nothing, and
-/// uninstalling brings everything back, byte by byte. `check` looks at what was installed.
+/// What holds for every engine and every file: a dry run changes nothing, a second installation
+/// changes nothing, and uninstalling brings everything back, byte by byte. `check` looks at what
+/// was installed.
 #[track_caller]
 pub(crate) fn comes_and_goes(image: &Image, engine: &str, options: &str, check: impl Fn(&Image)) {
     let before = image.snapshot();

@@ -1,4 +1,5 @@
-//! `nrictl install` and `uninstall` on images: directories with the configuration files of real-world machines.
+//! `nrictl install` and `uninstall` on images: directories with the configuration files of
+//! real-world machines.
 
 #![allow(
     clippy::unwrap_used,

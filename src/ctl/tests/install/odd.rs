@@ -1,4 +1,5 @@
-//! Odd places and odd moments: devices, pipes, umasks, other working directories, edits beside several runtimes.
+//! Odd places and odd moments: devices, pipes, umasks, other working directories, edits beside
+//! several runtimes.
 
 use crate::image::{CRUN, Image, WRAPPER, comes_and_goes, skipped};
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
@@ -28,13 +29,17 @@ fn devices_are_not_replaced() {
     let image = Image::new();
     fs::create_dir_all(image.at("/dev")).unwrap();
     let null = image.at("/dev/null");
-    let made = mknodat(CWD, &null, FileType::CharacterDevice, Mode::from_raw_mode(0o666), makedev(1, 3));
+    let made =
+        mknodat(CWD, &null, FileType::CharacterDevice, Mode::from_raw_mode(0o666), makedev(1, 3));
     if let Err(e) = made {
         return skipped("devices_are_not_replaced", &format!("no device can be made: {e}"));
     }
     for (file, arguments) in [
         (DOCKER, "install docker".to_owned()),
-        ("/etc/nri-container-runtime/config.toml", format!("install docker --runtime nri-crun={CRUN}")),
+        (
+            "/etc/nri-container-runtime/config.toml",
+            format!("install docker --runtime nri-crun={CRUN}"),
+        ),
         (CONTAINERD, "install containerd".to_owned()),
     ] {
         fs::create_dir_all(image.at(file).parent().unwrap()).unwrap();
@@ -69,9 +74,19 @@ fn directories_do_not_depend_on_the_umask() {
         let image = Image::new();
         let script = format!("umask {umask}; exec \"$@\"");
         let mut command = Command::new("/bin/sh");
-        command.args(["-c", &script, "sh", env!("CARGO_BIN_EXE_nrictl"), "install", "podman", "--root"]);
+        command.args([
+            "-c",
+            &script,
+            "sh",
+            env!("CARGO_BIN_EXE_nrictl"),
+            "install",
+            "podman",
+            "--root",
+        ]);
         assert!(command.arg(image.at("/")).output().unwrap().status.success());
-        for dir in ["/etc/containers", "/etc/containers/containers.conf.d", "/etc/nri-container-runtime"] {
+        for dir in
+            ["/etc/containers", "/etc/containers/containers.conf.d", "/etc/nri-container-runtime"]
+        {
             let mode = image.at(dir).metadata().unwrap().permissions().mode() & 0o7777;
             assert_eq!(mode, 0o755, "{dir} with {umask}");
         }
@@ -83,12 +98,16 @@ fn a_relative_file_is_the_one_of_the_working_directory() {
     let image = Image::with("/elsewhere/daemon.json", "{}\n");
     let mut command = Command::new(env!("CARGO_BIN_EXE_nrictl"));
     command.args(["install", "isulad", "--dry-run", "--engine-config", "daemon.json", "--wrapper"]);
-    let output = command.arg(image.at(WRAPPER)).current_dir(image.at("/elsewhere")).output().unwrap();
+    let output =
+        command.arg(image.at(WRAPPER)).current_dir(image.at("/elsewhere")).output().unwrap();
     let out = String::from_utf8(output.stdout).unwrap();
     let expected = format!("{}: would be changed", image.at("/elsewhere/daemon.json").display());
     assert!(out.contains(&expected), "{out} {:?}", output.stderr);
     let said = image.refused("install docker --engine-config daemon.json");
-    assert!(said.contains("daemon.json: with --root, a file is named by its absolute path inside"), "{said}");
+    assert!(
+        said.contains("daemon.json: with --root, a file is named by its absolute path inside"),
+        "{said}"
+    );
 }
 
 /// Tables that several values of ours share go with the last of them.
@@ -104,10 +123,15 @@ fn nothing_is_left_of_several_runtimes_after_an_edit() {
     check("docker", DOCKER, "{\n  \"mtu\": 999\n}\n");
     check("docker", DOCKER, "{\"mtu\":999}");
     check("docker", DOCKER, "{\n  \"mtu\": 999,\n  \"runtimes\": {}\n}\n");
-    for (version, plugin) in [(2, "io.containerd.grpc.v1.cri"), (3, "io.containerd.cri.v1.runtime")] {
+    for (version, plugin) in [(2, "io.containerd.grpc.v1.cri"), (3, "io.containerd.cri.v1.runtime")]
+    {
         let head = format!("version = {version}\noom_score = -999\n");
         check("containerd", CONTAINERD, &head);
-        check("containerd", CONTAINERD, &format!("{head}\n[plugins.\"{plugin}\"]\n  x = 1 # one\n"));
+        check(
+            "containerd",
+            CONTAINERD,
+            &format!("{head}\n[plugins.\"{plugin}\"]\n  x = 1 # one\n"),
+        );
         check("containerd", CONTAINERD, &format!("{head}plugins.\"{plugin}\".x = 1\n"));
     }
 }
@@ -126,8 +150,18 @@ fn an_empty_deprecated_default_decides_nothing() {
 fn without_a_manifest_what_may_be_ours_is_told() {
     let kept = "kept, as it is not known who wrote it";
     for (engine, file, text, at) in [
-        ("containerd", CONTAINERD, "version = 3\n", "plugins.io.containerd.nri.v1.nri.disable is true"),
-        ("crio", "/etc/crio/crio.conf.d/zz-nri-container-runtime.conf", "", "crio.nri.enable_nri is false"),
+        (
+            "containerd",
+            CONTAINERD,
+            "version = 3\n",
+            "plugins.io.containerd.nri.v1.nri.disable is true",
+        ),
+        (
+            "crio",
+            "/etc/crio/crio.conf.d/zz-nri-container-runtime.conf",
+            "",
+            "crio.nri.enable_nri is false",
+        ),
         ("docker", DOCKER, "{\"nri-opts\": {\"enable\": true}}", "nri-opts.enable is false"),
     ] {
         let image = Image::new();

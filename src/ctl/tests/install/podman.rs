@@ -78,9 +78,13 @@ fn hand_edits_stay() {
 
 #[test]
 fn a_later_default_is_told() {
-    let image = Image::with("/etc/containers/containers.conf.d/zzz.conf", "[engine]\nruntime = \"crun\"\n");
+    let image =
+        Image::with("/etc/containers/containers.conf.d/zzz.conf", "[engine]\nruntime = \"crun\"\n");
     let said = image.done("install podman --default");
-    assert!(said.contains("zzz.conf is read later and makes \"crun\" the default runtime"), "{said}");
+    assert!(
+        said.contains("zzz.conf is read later and makes \"crun\" the default runtime"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -115,7 +119,8 @@ fn no_cgroups_is_for_crun_alone() {
     let ours = "\"nri\", \"nri-container-runtime\"";
     check(&Image::new(), "", Some(&format!("[\"crun\", \"krun\", {ours}]")));
     let runc = Image::with("/usr/sbin/runc", "#!/bin/sh\n");
-    std::fs::set_permissions(runc.at("/usr/sbin/runc"), std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::set_permissions(runc.at("/usr/sbin/runc"), std::fs::Permissions::from_mode(0o755))
+        .unwrap();
     check(&runc, "", None);
     check(
         &runc,

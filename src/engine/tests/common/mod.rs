@@ -2,7 +2,9 @@
 
 #![allow(dead_code)] // each test uses some of it
 
-use nri_engine::{Clues, Identity, Map, Source, Unreadable, containerd, cri_o, docker, identify, podman};
+use nri_engine::{
+    Clues, Identity, Map, Source, Unreadable, containerd, cri_o, docker, identify, podman,
+};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -20,7 +22,8 @@ fn folder() -> PathBuf {
 /// All cases, sorted by name.
 pub(crate) fn cases() -> Vec<Case> {
     let entries = std::fs::read_dir(folder()).unwrap().map(|e| e.unwrap().path());
-    let mut names: Vec<_> = entries.map(|p| p.file_stem().unwrap().to_str().unwrap().to_owned()).collect();
+    let mut names: Vec<_> =
+        entries.map(|p| p.file_stem().unwrap().to_str().unwrap().to_owned()).collect();
     names.sort();
     names.iter().map(|name| Case::named(name)).collect()
 }
@@ -46,7 +49,8 @@ impl Case {
     pub(crate) fn identity(&self) -> Identity {
         let config = &self.value["config"];
         let sources = config["mounts"].as_array().into_iter().flatten();
-        let mounts: Vec<PathBuf> = sources.filter_map(|m| m["source"].as_str()).map(PathBuf::from).collect();
+        let mounts: Vec<PathBuf> =
+            sources.filter_map(|m| m["source"].as_str()).map(PathBuf::from).collect();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         identify(&Clues {
             id: self.id(),
@@ -63,8 +67,9 @@ impl Case {
 
     /// The identity after its source was read, if the case has one.
     pub(crate) fn completed(&self) -> Option<Identity> {
-        let read =
-            ["docker", "podman", "containerd", "cri-o"].iter().any(|key| self.value.get(*key).is_some());
+        let read = ["docker", "podman", "containerd", "cri-o"]
+            .iter()
+            .any(|key| self.value.get(*key).is_some());
         read.then(|| self.try_completed().unwrap_or_else(|e| panic!("{}: {e}", self.name)))
     }
 

@@ -1,7 +1,9 @@
-//! What of `containers.conf` says how infra containers are: their image, and where their program is.
+//! What of `containers.conf` says how infra containers are: their image, and where their program
+//! is.
 //!
-//! Podman's order of files; the last one that has a key counts. Files that others could have written are left out, `$BINDIR` is not looked at.
-//! Sources: containers/common, `pkg/config/new.go`, `pkg/config/config.go` (`FindInitBinary`, `FindHelperBinary`).
+//! Podman's order of files; the last one that has a key counts. Files that others could have
+//! written are left out, `$BINDIR` is not looked at. Sources: containers/common,
+//! `pkg/config/new.go`, `pkg/config/config.go` (`FindInitBinary`, `FindHelperBinary`).
 
 use super::read;
 use nri_trust::Owners;
@@ -46,7 +48,9 @@ impl Config {
                 new.infra_image = Some(image.to_owned()).filter(|image| !image.is_empty());
             }
             let program = |section| get(section, "init_path").and_then(Value::as_str);
-            new.programs.extend(["containers", "engine"].into_iter().filter_map(program).map(PathBuf::from));
+            new.programs.extend(
+                ["containers", "engine"].into_iter().filter_map(program).map(PathBuf::from),
+            );
             let dirs = get("engine", "helper_binaries_dir").and_then(Value::as_array);
             let dirs = dirs.into_iter().flatten().filter_map(Value::as_str);
             new.programs.extend(dirs.map(|dir| Path::new(dir).join("catatonit")));
@@ -70,9 +74,12 @@ fn files(environment: &Environment) -> Vec<PathBuf> {
             let own = environment.config_home.clone().or(own).filter(|dir| dir.is_absolute());
             let dirs = ["/usr/share", "/etc"].map(PathBuf::from).into_iter().chain(own);
             for conf in dirs.map(|dir| dir.join("containers/containers.conf")) {
-                let more = fs::read_dir(conf.with_extension("conf.d")).into_iter().flatten().flatten();
-                let mut more: Vec<_> =
-                    more.map(|e| e.path()).filter(|p| p.extension().is_some_and(|e| e == "conf")).collect();
+                let more =
+                    fs::read_dir(conf.with_extension("conf.d")).into_iter().flatten().flatten();
+                let mut more: Vec<_> = more
+                    .map(|e| e.path())
+                    .filter(|p| p.extension().is_some_and(|e| e == "conf"))
+                    .collect();
                 more.sort();
                 files.push(conf);
                 files.append(&mut more);
@@ -103,9 +110,14 @@ mod tests {
             "home/.config/containers/containers.conf",
             "[containers]\ninit_path = \"/opt/init\"\n[engine]\ninfra_image = \"first\"\nhelper_binaries_dir = [\"/opt/helpers\", \"$BINDIR\", {append = true}]\n",
         );
-        let later =
-            write("home/.config/containers/containers.conf.d/b.conf", "[engine]\ninfra_image = \"second\"\n");
-        write("home/.config/containers/containers.conf.d/c.off", "[engine]\ninfra_image = \"third\"\n");
+        let later = write(
+            "home/.config/containers/containers.conf.d/b.conf",
+            "[engine]\ninfra_image = \"second\"\n",
+        );
+        write(
+            "home/.config/containers/containers.conf.d/c.off",
+            "[engine]\ninfra_image = \"third\"\n",
+        );
         let home = Environment { home: Some(dir.join("home")), ..Environment::default() };
         let own = |programs: &[PathBuf]| {
             let own = ["/opt/init", "/opt/helpers/catatonit"];

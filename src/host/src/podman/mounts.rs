@@ -1,5 +1,6 @@
-//! Which file a program is once everything is mounted. Nothing is mounted yet, and a runtime follows links, also those in what it has mounted before; so only
-//! mounts count as understood whose place cannot be changed by one.
+//! Which file a program is once everything is mounted. Nothing is mounted yet, and a runtime
+//! follows links, also those in what it has mounted before; so only mounts count as understood
+//! whose place cannot be changed by one.
 
 use super::{place, within};
 use nri_trust::Owners;
@@ -77,7 +78,9 @@ pub(super) fn program(
     }
     let over: Vec<_> = destinations
         .iter()
-        .filter(|(destination, _)| destination.starts_with(&place) || place.starts_with(destination))
+        .filter(|(destination, _)| {
+            destination.starts_with(&place) || place.starts_with(destination)
+        })
         .collect();
     match over.as_slice() {
         [] => Ok(own.map(|own| Program::Own(own.into()))),
@@ -93,7 +96,8 @@ pub(super) fn program(
     }
 }
 
-/// Where that is, relative to the root: none if a link is on the way, or `..`. What is not there will be made as it is written.
+/// Where that is, relative to the root: none if a link is on the way, or `..`. What is not there
+/// will be made as it is written.
 fn fixed(root: &OwnedFd, path: &Path) -> io::Result<Option<PathBuf>> {
     let mut place = PathBuf::new();
     for part in path.components() {

@@ -20,12 +20,15 @@ pub(super) fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// The names in a YAML list, in block form (`- a`) or flow form (`[a, "b"]`); nothing and `null` are the empty list.
+/// The names in a YAML list, in block form (`- a`) or flow form (`[a, "b"]`); nothing and `null`
+/// are the empty list.
 ///
-/// Only as much of YAML as names of plugins need. What is not read here (tags, anchors, escapes, nested lists) is no list of
-/// plugins, and the container is refused rather than created without a plugin that somebody wanted.
+/// Only as much of YAML as names of plugins need. What is not read here (tags, anchors, escapes,
+/// nested lists) is no list of plugins, and the container is refused rather than created without a
+/// plugin that somebody wanted.
 pub(super) fn names(text: &str) -> Option<Vec<String>> {
-    let lines: Vec<&str> = text.lines().map(without_comment).filter(|l| !l.trim().is_empty()).collect();
+    let lines: Vec<&str> =
+        text.lines().map(without_comment).filter(|l| !l.trim().is_empty()).collect();
     let whole = lines.join(" ");
     match whole.trim() {
         "" | "~" | "null" | "Null" | "NULL" => Some(Vec::new()),
@@ -98,7 +101,8 @@ mod tests {
             ("- é", None),
             ("é- a\n- b", None),
         ] {
-            let expected = expected.map(|names| names.into_iter().map(str::to_owned).collect::<Vec<_>>());
+            let expected =
+                expected.map(|names| names.into_iter().map(str::to_owned).collect::<Vec<_>>());
             assert_eq!(names(text), expected, "{text:?}");
         }
     }

@@ -1,7 +1,8 @@
-//! The built-in validator: an operator's rules on what plugins may adjust, as upstream's default validator has them.
+//! The built-in validator: an operator's rules on what plugins may adjust, as upstream's default
+//! validator has them.
 //!
-//! It judges owners, not values: what nobody owns (rules of the device cgroup, removals of what only the container had)
-//! passes. Start from [`validate`].
+//! It judges owners, not values: what nobody owns (rules of the device cgroup, removals of what
+//! only the container had) passes. Start from [`validate`].
 
 mod annotation;
 mod required;
@@ -9,7 +10,8 @@ mod restricted;
 
 use nri_api::proto::ValidateContainerAdjustmentRequest;
 
-/// The annotation of a pod that names plugins which must have been asked: `KEY/container.NAME`, `KEY/pod` or `KEY`.
+/// The annotation of a pod that names plugins which must have been asked: `KEY/container.NAME`,
+/// `KEY/pod` or `KEY`.
 pub const REQUIRED_PLUGINS_ANNOTATION: &str = "required-plugins.noderesource.dev";
 
 /// The operator's rules. The default allows everything.
@@ -19,7 +21,8 @@ pub struct DefaultValidatorConfig {
     pub reject_oci_hook_adjustment: bool,
     /// Refuse a seccomp policy where the container has the runtime's default profile.
     pub reject_runtime_default_seccomp_adjustment: bool,
-    /// Refuse a seccomp policy where the container is unconfined, or where nothing is known of its profile.
+    /// Refuse a seccomp policy where the container is unconfined, or where nothing is known of its
+    /// profile.
     pub reject_unconfined_seccomp_adjustment: bool,
     /// Refuse a seccomp policy where the container has a profile of its own.
     pub reject_custom_seccomp_adjustment: bool,
@@ -29,7 +32,8 @@ pub struct DefaultValidatorConfig {
     pub reject_sysctl_adjustment: bool,
     /// Plugins, as `name` or `NN-name`, that must have been asked about every container.
     pub required_plugins: Vec<String>,
-    /// Annotation of a pod (scoped as [`REQUIRED_PLUGINS_ANNOTATION`]) whose true value lets required plugins be missing.
+    /// Annotation of a pod (scoped as [`REQUIRED_PLUGINS_ANNOTATION`]) whose true value lets
+    /// required plugins be missing.
     pub tolerate_missing_plugins_annotation: Option<String>,
 }
 
@@ -83,7 +87,8 @@ pub enum Rejection {
 /// Judges an outcome ([`crate::CreateOutcome::validation`]).
 ///
 /// # Errors
-/// The first rule that is broken, in the order: hooks, seccomp, namespaces, required plugins, sysctls.
+/// The first rule that is broken, in the order: hooks, seccomp, namespaces, required plugins,
+/// sysctls.
 pub fn validate(
     config: &DefaultValidatorConfig,
     request: &ValidateContainerAdjustmentRequest,

@@ -8,7 +8,8 @@ pub(super) fn plugins(
     request: &ValidateContainerAdjustmentRequest,
 ) -> Result<(), Rejection> {
     let container = &request.container.name;
-    if let Some(key) = config.tolerate_missing_plugins_annotation.as_deref().filter(|key| !key.is_empty())
+    if let Some(key) =
+        config.tolerate_missing_plugins_annotation.as_deref().filter(|key| !key.is_empty())
         && let Some(value) = annotation::effective(&request.pod, key, container)
     {
         match annotation::boolean(value) {
@@ -18,15 +19,18 @@ pub(super) fn plugins(
         }
     }
     let mut required = config.required_plugins.clone();
-    if let Some(value) = annotation::effective(&request.pod, REQUIRED_PLUGINS_ANNOTATION, container) {
+    if let Some(value) = annotation::effective(&request.pod, REQUIRED_PLUGINS_ANNOTATION, container)
+    {
         let names = annotation::names(value);
-        required.extend(
-            names
-                .ok_or_else(|| invalid(REQUIRED_PLUGINS_ANNOTATION, value, "a YAML list of plugin names"))?,
-        );
+        required.extend(names.ok_or_else(|| {
+            invalid(REQUIRED_PLUGINS_ANNOTATION, value, "a YAML list of plugin names")
+        })?);
     }
     required.retain(|wanted| {
-        !request.plugins.iter().any(|p| *wanted == p.name || *wanted == format!("{}-{}", p.index, p.name))
+        !request
+            .plugins
+            .iter()
+            .any(|p| *wanted == p.name || *wanted == format!("{}-{}", p.index, p.name))
     });
     if required.is_empty() { Ok(()) } else { Err(Rejection::MissingPlugins { missing: required }) }
 }

@@ -22,7 +22,8 @@ pub(super) fn seccomp(
     request: &ValidateContainerAdjustmentRequest,
 ) -> Result<(), Rejection> {
     let Some(plugin) = simple_owner(request, Field::SeccompPolicy) else { return Ok(()) };
-    let profile = request.container.linux.seccomp_profile.as_ref().map(|p| p.profile_type.enum_value());
+    let profile =
+        request.container.linux.seccomp_profile.as_ref().map(|p| p.profile_type.enum_value());
     let (rejected, profile) = match profile {
         None | Some(Ok(ProfileType::UNCONFINED)) => {
             (config.reject_unconfined_seccomp_adjustment, "unconfined")
@@ -31,7 +32,9 @@ pub(super) fn seccomp(
             (config.reject_runtime_default_seccomp_adjustment, "runtime default")
         }
         // A kind that this version does not know is somebody's own profile.
-        Some(Ok(ProfileType::LOCALHOST) | Err(_)) => (config.reject_custom_seccomp_adjustment, "custom"),
+        Some(Ok(ProfileType::LOCALHOST) | Err(_)) => {
+            (config.reject_custom_seccomp_adjustment, "custom")
+        }
     };
     if rejected { Err(Rejection::Seccomp { plugin: plugin.to_owned(), profile }) } else { Ok(()) }
 }
@@ -51,7 +54,8 @@ pub(super) fn sysctls(
     config: &DefaultValidatorConfig,
     request: &ValidateContainerAdjustmentRequest,
 ) -> Result<(), Rejection> {
-    let offenders = key_owners(request, Field::Sysctl, |key| request.adjust.linux.sysctl.contains_key(key));
+    let offenders =
+        key_owners(request, Field::Sysctl, |key| request.adjust.linux.sysctl.contains_key(key));
     if config.reject_sysctl_adjustment && !offenders.is_empty() {
         return Err(Rejection::Sysctls { offenders });
     }

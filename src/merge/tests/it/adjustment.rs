@@ -9,9 +9,11 @@ const B: &str = "10-b";
 
 #[test]
 fn nothing_asked_changes_nothing() {
-    let outcome =
-        create(&[(A, "{}"), (B, r#"{"hooks": {}, "linux": {"resources": {"cpu": {}}, "rdt": {}}}"#)])
-            .unwrap();
+    let outcome = create(&[
+        (A, "{}"),
+        (B, r#"{"hooks": {}, "linux": {"resources": {"cpu": {}}, "rdt": {}}}"#),
+    ])
+    .unwrap();
     assert_eq!(outcome.adjust, Default::default());
     assert_eq!(outcome.owners, Default::default());
     assert_eq!(outcome.container, message(CONTAINER));
@@ -36,7 +38,10 @@ fn the_next_plugin_sees_what_will_be() {
         take!(annotations, mounts, env, rlimits, hooks);
         assert_eq!(seen(reply), container, "{reply}");
     };
-    check(r#"{"annotations": {"b": "1", "c": "1"}}"#, r#"{"annotations": {"a": "0", "b": "1", "c": "1"}}"#);
+    check(
+        r#"{"annotations": {"b": "1", "c": "1"}}"#,
+        r#"{"annotations": {"a": "0", "b": "1", "c": "1"}}"#,
+    );
     check(
         r#"{"env": [{"key": "N", "value": "1"}, {"key": "BARE"}, {"key": "PATH", "value": "a=b"}]}"#,
         r#"{"env": ["PATH=a=b", "BARE", "X=0", "N=1", "BARE="]}"#,
@@ -108,18 +113,25 @@ fn of_several_conflicts_the_first_group_and_key_is_named() {
             r#"{"CDIDevices": [{"name": "v/c=d"}], "linux": {"rdt": {"schemata": {}}, "resources": {"pids": {}}}}"#,
             "PidsLimit",
         ),
-        (r#"{"CDIDevices": [{"name": "v/c=d"}], "linux": {"rdt": {"schemata": {}}}}"#, "RdtSchemata"),
+        (
+            r#"{"CDIDevices": [{"name": "v/c=d"}], "linux": {"rdt": {"schemata": {}}}}"#,
+            "RdtSchemata",
+        ),
         (r#"{"CDIDevices": [{"name": "v/c=d"}]}"#, "CdiDevices v/c=d"),
     ];
     for (second, what) in order {
-        refuse(&[(A, all), (B, second)], &format!("plugins \"10-b\" and \"00-a\" both tried to set {what}"));
+        refuse(
+            &[(A, all), (B, second)],
+            &format!("plugins \"10-b\" and \"00-a\" both tried to set {what}"),
+        );
     }
 }
 
 #[test]
 fn a_conflict_tells_its_parts() {
     let error =
-        create(&[(A, r#"{"annotations": {"k": ""}}"#), (B, r#"{"annotations": {"k": ""}}"#)]).unwrap_err();
+        create(&[(A, r#"{"annotations": {"k": ""}}"#), (B, r#"{"annotations": {"k": ""}}"#)])
+            .unwrap_err();
     let expected = MergeError::Conflict {
         plugin: plugin(B),
         owner: plugin(A),
@@ -136,7 +148,8 @@ fn a_refused_reply_leaves_no_trace() {
     let mut merge = CreateMerge::new(Default::default(), message(CONTAINER));
     merge.reply(&plugin(A), adjusting(r#"{"CDIDevices": [{"name": "d"}]}"#)).unwrap();
     let before = merge.clone();
-    let last_group = r#"{"annotations": {"n": ""}, "args": ["", "x"], "CDIDevices": [{"name": "d"}]}"#;
+    let last_group =
+        r#"{"annotations": {"n": ""}, "args": ["", "x"], "CDIDevices": [{"name": "d"}]}"#;
     merge.reply(&plugin(B), adjusting(last_group)).unwrap_err();
     assert_eq!(merge, before);
     let mut update_of_it = adjusting(r#"{"annotations": {"n": ""}}"#);
@@ -168,7 +181,8 @@ fn a_reply_updates_and_evicts_others() {
         merge.reply(&plugin(id), reply(reason)).unwrap();
     }
     let outcome = merge.finish();
-    let ids: Vec<_> = outcome.updates.iter().map(|u: &ContainerUpdate| u.container_id.as_str()).collect();
+    let ids: Vec<_> =
+        outcome.updates.iter().map(|u: &ContainerUpdate| u.container_id.as_str()).collect();
     assert_eq!(ids, ["c2", "c1"]);
     assert_eq!(outcome.evictions, [message(r#"{"containerId": "c3", "reason": "first"}"#)]);
     let validation = outcome.validation();
@@ -187,11 +201,13 @@ fn what_has_no_effect_is_told() {
     adjust.mounts[0].mut_unknown_fields().add_varint(98, 1);
     let linux = adjust.linux.mut_or_insert_default();
     linux.net_devices.get_mut("e").unwrap().mut_unknown_fields().add_varint(97, 1);
-    reply.update =
-        vec![message(r#"{"containerId": "c", "linux": {"resources": {"devices": [{"allow": true}]}}}"#)];
+    reply.update = vec![message(
+        r#"{"containerId": "c", "linux": {"resources": {"devices": [{"allow": true}]}}}"#,
+    )];
     let mut merge = CreateMerge::new(Default::default(), message(CONTAINER));
     merge.reply(&plugin(A), reply).unwrap();
-    let ignored: Vec<_> = merge.finish().ignored.into_iter().map(|i| (i.container, i.what)).collect();
+    let ignored: Vec<_> =
+        merge.finish().ignored.into_iter().map(|i| (i.container, i.what)).collect();
     let expected = [
         ("c", "update.linux.resources.devices"),
         ("me", "adjust.linux.resources.memory.limit: 0 is no limit"),

@@ -1,7 +1,9 @@
 //! Properties of any merge.
 
 use crate::cases::{CONTAINER, message, plugin};
-use nri_api::proto::{Container, ContainerAdjustment, CreateContainerResponse, Field, OwningPlugins};
+use nri_api::proto::{
+    Container, ContainerAdjustment, CreateContainerResponse, Field, OwningPlugins,
+};
 use nri_api::{Marked, PluginId};
 use nri_merge::{CreateMerge, CreateOutcome, MergeError};
 use proptest::collection::vec;
@@ -32,12 +34,20 @@ const MARKED: &[Field] = &[
 const KEYS: &[&str] = &["a", "b", "c"];
 
 fn atom() -> impl Strategy<Value = Atom> {
-    let fields: Vec<Field> =
-        Field::VALUES.iter().copied().filter(|f| !matches!(f, Field::None | Field::OciHooks)).collect();
+    let fields: Vec<Field> = Field::VALUES
+        .iter()
+        .copied()
+        .filter(|f| !matches!(f, Field::None | Field::OciHooks))
+        .collect();
     let field = prop_oneof![proptest::sample::select(fields), proptest::sample::select(MARKED)];
-    (field, proptest::sample::select(KEYS), 1..9u8, any::<bool>()).prop_map(|(field, key, value, remove)| {
-        Atom { field, key, value, remove: remove && MARKED.contains(&field) }
-    })
+    (field, proptest::sample::select(KEYS), 1..9u8, any::<bool>()).prop_map(
+        |(field, key, value, remove)| Atom {
+            field,
+            key,
+            value,
+            remove: remove && MARKED.contains(&field),
+        },
+    )
 }
 
 fn atoms() -> impl Strategy<Value = Vec<Atom>> {
@@ -58,26 +68,35 @@ impl Atom {
         let linux = |inner: String| format!(r#"{{"linux": {{{inner}}}}}"#);
         let resources = |inner: String| linux(format!(r#""resources": {{{inner}}}"#));
         let memory = |name| resources(format!(r#""memory": {{"{name}": {{"value": {v}}}}}"#));
-        let flag =
-            |name| resources(format!(r#""memory": {{"{name}": {{"value": {}}}}}"#, v.is_multiple_of(2)));
+        let flag = |name| {
+            resources(format!(r#""memory": {{"{name}": {{"value": {}}}}}"#, v.is_multiple_of(2)))
+        };
         let cpu = |name| resources(format!(r#""cpu": {{"{name}": {{"value": {v}}}}}"#));
         match self.field {
             Field::None => "{}".to_owned(),
             Field::OciHooks => format!(r#"{{"hooks": {{"prestart": [{{"path": "{v}"}}]}}}}"#),
             Field::Annotations => format!(r#"{{"annotations": {{"{k}": "{v}"}}}}"#),
-            Field::Mounts => format!(r#"{{"mounts": [{{"destination": "{k}", "source": "{v}"}}]}}"#),
+            Field::Mounts => {
+                format!(r#"{{"mounts": [{{"destination": "{k}", "source": "{v}"}}]}}"#)
+            }
             Field::Env => format!(r#"{{"env": [{{"key": "{k}", "value": "{v}"}}]}}"#),
             Field::Args => format!(r#"{{"args": ["{v}"]}}"#),
             Field::Rlimits => format!(r#"{{"rlimits": [{{"type": "{k}", "hard": {v}}}]}}"#),
             Field::CdiDevices => format!(r#"{{"CDIDevices": [{{"name": "{k}"}}]}}"#),
             Field::Devices => linux(format!(r#""devices": [{{"path": "{k}", "major": {v}}}]"#)),
-            Field::Namespace => linux(format!(r#""namespaces": [{{"type": "{k}", "path": "{v}"}}]"#)),
+            Field::Namespace => {
+                linux(format!(r#""namespaces": [{{"type": "{k}", "path": "{v}"}}]"#))
+            }
             Field::Sysctl => linux(format!(r#""sysctl": {{"{k}": "{v}"}}"#)),
-            Field::LinuxNetDevices => linux(format!(r#""netDevices": {{"{k}": {{"name": "{v}"}}}}"#)),
+            Field::LinuxNetDevices => {
+                linux(format!(r#""netDevices": {{"{k}": {{"name": "{v}"}}}}"#))
+            }
             Field::CgroupsPath => linux(format!(r#""cgroupsPath": "{v}""#)),
             Field::OomScoreAdj => linux(format!(r#""oomScoreAdj": {{"value": {v}}}"#)),
             Field::IoPriority => linux(format!(r#""ioPriority": {{"priority": {v}}}"#)),
-            Field::SeccompPolicy => linux(format!(r#""seccompPolicy": {{"defaultAction": "{v}"}}"#)),
+            Field::SeccompPolicy => {
+                linux(format!(r#""seccompPolicy": {{"defaultAction": "{v}"}}"#))
+            }
             Field::LinuxSched => linux(format!(r#""scheduler": {{"nice": {v}}}"#)),
             Field::MemoryPolicy => linux(format!(r#""memoryPolicy": {{"nodes": "{v}"}}"#)),
             Field::RdtClosID => linux(format!(r#""rdt": {{"closId": {{"value": "{v}"}}}}"#)),
@@ -109,7 +128,8 @@ impl Atom {
     }
 }
 
-/// A reply of all `atoms`. (Not by merging messages: rust-protobuf replaces a submessage where it should merge it.)
+/// A reply of all `atoms`. (Not by merging messages: rust-protobuf replaces a submessage where it
+/// should merge it.)
 fn reply(atoms: &[Atom]) -> CreateContainerResponse {
     let mut all = Value::Object(Map::new());
     for atom in atoms {
@@ -178,7 +198,8 @@ fn unordered(mut outcome: CreateOutcome) -> CreateOutcome {
 /// What the ledger says is set: place and owner, without what was only removed.
 fn owned(owners: &OwningPlugins) -> HashMap<(i32, String), String> {
     let Some(fields) = owners.owners.get("me") else { return HashMap::new() };
-    let simple = fields.simple.iter().map(|(field, owner)| ((*field, String::new()), owner.clone()));
+    let simple =
+        fields.simple.iter().map(|(field, owner)| ((*field, String::new()), owner.clone()));
     let compound = fields.compound.iter().flat_map(|(field, keys)| {
         keys.owners.iter().map(|(key, owner)| ((*field, key.clone()), owner.clone()))
     });
@@ -191,7 +212,10 @@ fn set(adjust: &ContainerAdjustment) -> BTreeSet<(i32, String)> {
     let (memory, cpu) = (&resources.memory, &resources.cpu);
     let mut places = BTreeSet::new();
     let mut put = |field: Field, key: &str| {
-        assert!(places.insert((field.value(), key.to_owned())), "{field:?} {key} twice in {adjust}");
+        assert!(
+            places.insert((field.value(), key.to_owned())),
+            "{field:?} {key} twice in {adjust}"
+        );
     };
     for (field, keys) in [
         (Field::Annotations, adjust.annotations.keys().map(String::as_str).collect::<Vec<_>>()),
@@ -253,7 +277,9 @@ fn set(adjust: &ContainerAdjustment) -> BTreeSet<(i32, String)> {
 
 #[test]
 fn every_field_has_an_atom_that_sets_it() {
-    for field in Field::VALUES.iter().copied().filter(|f| !matches!(f, Field::None | Field::OciHooks)) {
+    for field in
+        Field::VALUES.iter().copied().filter(|f| !matches!(f, Field::None | Field::OciHooks))
+    {
         let atom = Atom { field, key: "a", value: 1, remove: false };
         let outcome = outcome(&[(id(0), vec![atom.clone()])]).unwrap();
         let place = (atom.place().0, atom.place().1.to_owned());

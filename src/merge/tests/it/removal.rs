@@ -64,7 +64,9 @@ const C: &str = "20-c";
 #[test]
 fn a_removal_passes_the_claim_on_and_a_setting_ends_it() {
     for Group { field, name, set, remove, both } in GROUPS {
-        let by = |owner: &str| format!(r#"{{"compound": {{"{field}": {{"owners": {{"K": "{owner}"}}}}}}}}"#);
+        let by = |owner: &str| {
+            format!(r#"{{"compound": {{"{field}": {{"owners": {{"K": "{owner}"}}}}}}}}"#)
+        };
         check(&[(A, set)], set, &by(A));
         // Nobody had it: nobody owns it, and the removal is for what the container has.
         check(&[(A, remove)], remove, "");
@@ -74,7 +76,8 @@ fn a_removal_passes_the_claim_on_and_a_setting_ends_it() {
         check(&[(A, both)], set, &by(A));
         check(&[(A, set), (B, both)], set, &by(B));
         check(&[(A, set), (B, both), (C, both)], set, &by(C));
-        // What a plugin set is removed by another: gone, also from the container, and the remover's to set.
+        // What a plugin set is removed by another: gone, also from the container, and the remover's
+        // to set.
         check(&[(A, set), (B, remove)], remove, &by("-10-b"));
         check(&[(A, set), (B, remove), (B, set)], set, &by(B));
         check(&[(A, set), (B, remove), (C, remove)], remove, &by("-10-b"));
@@ -85,8 +88,14 @@ fn a_removal_passes_the_claim_on_and_a_setting_ends_it() {
             );
         }
         // Without a removal there is one owner.
-        refuse(&[(A, set), (B, set)], &format!("plugins \"10-b\" and \"00-a\" both tried to set {name} K"));
-        refuse(&[(A, set), (A, set)], &format!("plugins \"00-a\" and \"00-a\" both tried to set {name} K"));
+        refuse(
+            &[(A, set), (B, set)],
+            &format!("plugins \"10-b\" and \"00-a\" both tried to set {name} K"),
+        );
+        refuse(
+            &[(A, set), (A, set)],
+            &format!("plugins \"00-a\" and \"00-a\" both tried to set {name} K"),
+        );
     }
 }
 
@@ -117,8 +126,14 @@ fn later_plugins_see_the_container_without_what_was_removed() {
 fn removing_a_name_that_begins_with_a_dash_is_not_undone_by_another_removal() {
     for (two, other) in [
         (r#"{"annotations": {"-K": "", "--K": ""}}"#, r#"{"annotations": {"--K": ""}}"#),
-        (r#"{"linux": {"sysctl": {"-K": "", "--K": ""}}}"#, r#"{"linux": {"sysctl": {"--K": ""}}}"#),
-        (r#"{"linux": {"netDevices": {"-K": {}, "--K": {}}}}"#, r#"{"linux": {"netDevices": {"--K": {}}}}"#),
+        (
+            r#"{"linux": {"sysctl": {"-K": "", "--K": ""}}}"#,
+            r#"{"linux": {"sysctl": {"--K": ""}}}"#,
+        ),
+        (
+            r#"{"linux": {"netDevices": {"-K": {}, "--K": {}}}}"#,
+            r#"{"linux": {"netDevices": {"--K": {}}}}"#,
+        ),
     ] {
         check(&[(A, two)], two, "");
         check(&[(A, two), (B, other)], two, "");
@@ -145,8 +160,10 @@ fn a_lone_marker_is_a_key() {
 
 #[test]
 fn removing_a_namespace_is_a_claim() {
-    let (set, remove) =
-        (r#"{"linux": {"namespaces": [{"type": "K"}]}}"#, r#"{"linux": {"namespaces": [{"type": "-K"}]}}"#);
+    let (set, remove) = (
+        r#"{"linux": {"namespaces": [{"type": "K"}]}}"#,
+        r#"{"linux": {"namespaces": [{"type": "-K"}]}}"#,
+    );
     let owner = |id| format!(r#"{{"compound": {{"33": {{"owners": {{"K": "{id}"}}}}}}}}"#);
     check(&[(A, set)], set, &owner(A));
     check(&[(A, remove)], remove, &owner(A));
@@ -158,7 +175,8 @@ fn removing_a_namespace_is_a_claim() {
 
 #[test]
 fn args_with_a_leading_empty_string_replace() {
-    let (a, b, take_back) = (r#"{"args": ["x"]}"#, r#"{"args": ["", "y", ""]}"#, r#"{"args": [""]}"#);
+    let (a, b, take_back) =
+        (r#"{"args": ["x"]}"#, r#"{"args": ["", "y", ""]}"#, r#"{"args": [""]}"#);
     check(&[(A, a)], a, r#"{"simple": {"7": "00-a"}}"#);
     check(&[(A, a), (B, b)], r#"{"args": ["y", ""]}"#, r#"{"simple": {"7": "10-b"}}"#);
     check(&[(A, b), (B, b)], r#"{"args": ["y", ""]}"#, r#"{"simple": {"7": "10-b"}}"#);
@@ -167,18 +185,30 @@ fn args_with_a_leading_empty_string_replace() {
     check(&[(A, a), (B, take_back)], "{}", r#"{"simple": {"7": "-10-b"}}"#);
     assert_eq!(create(&[(A, a), (B, take_back)]).unwrap().container.args, ["sh"]);
     // More of them are the same marker: the outcome has no argument that could be taken for one.
-    check(&[(A, a), (B, r#"{"args": ["", "", "y"]}"#)], r#"{"args": ["y"]}"#, r#"{"simple": {"7": "10-b"}}"#);
+    check(
+        &[(A, a), (B, r#"{"args": ["", "", "y"]}"#)],
+        r#"{"args": ["y"]}"#,
+        r#"{"simple": {"7": "10-b"}}"#,
+    );
     assert_eq!(create(&[(A, r#"{"args": ["", ""]}"#)]).unwrap().container.args, ["sh"]);
-    refuse(&[(A, a), (B, take_back), (C, a)], "plugins \"20-c\" and \"10-b\" both tried to set Args");
+    refuse(
+        &[(A, a), (B, take_back), (C, a)],
+        "plugins \"20-c\" and \"10-b\" both tried to set Args",
+    );
 }
 
 #[test]
 fn rdt_removal_takes_all_three_claims() {
-    let set = r#"{"linux": {"rdt": {"closId": {"value": "x"}, "enableMonitoring": {"value": false}}}}"#;
+    let set =
+        r#"{"linux": {"rdt": {"closId": {"value": "x"}, "enableMonitoring": {"value": false}}}}"#;
     let remove = r#"{"linux": {"rdt": {"remove": true}}}"#;
     let both = r#"{"linux": {"rdt": {"remove": true, "schemata": {"value": ["L3:0=f"]}}}}"#;
     check(&[(A, set)], set, r#"{"simple": {"37": "00-a", "39": "00-a"}}"#);
-    check(&[(A, set), (B, remove)], remove, r#"{"simple": {"37": "-10-b", "38": "-10-b", "39": "-10-b"}}"#);
+    check(
+        &[(A, set), (B, remove)],
+        remove,
+        r#"{"simple": {"37": "-10-b", "38": "-10-b", "39": "-10-b"}}"#,
+    );
     check(
         &[(A, set), (B, both)],
         r#"{"linux": {"rdt": {"schemata": {"value": ["L3:0=f"]}}}}"#,

@@ -1,5 +1,5 @@
-//! Each list and map of the protocol with as many entries as a message holds: the merge finishes, and loses none. Work that grew with the
-//! square of their number would take hours.
+//! Each list and map of the protocol with as many entries as a message holds: the merge finishes,
+//! and loses none. Work that grew with the square of their number would take hours.
 
 use crate::cases::plugin;
 use nri_api::MAX_MESSAGE;
@@ -9,8 +9,8 @@ use nri_api::proto::{
 };
 use nri_merge::{CreateMerge, UpdateMerge, UpdatesMerge, validator};
 use protobuf::reflect::{
-    FieldDescriptor, MessageDescriptor, ReflectFieldRef, ReflectValueBox, ReflectValueRef, RuntimeFieldType,
-    RuntimeType,
+    FieldDescriptor, MessageDescriptor, ReflectFieldRef, ReflectValueBox, ReflectValueRef,
+    RuntimeFieldType, RuntimeType,
 };
 use protobuf::{Enum, Message, MessageDyn, MessageFull};
 
@@ -51,15 +51,24 @@ fn name(list: &[FieldDescriptor]) -> String {
 }
 
 /// A message with one list, and what leads there.
-fn build(message: &MessageDescriptor, list: &[FieldDescriptor], keys: &[String]) -> Box<dyn MessageDyn> {
+fn build(
+    message: &MessageDescriptor,
+    list: &[FieldDescriptor],
+    keys: &[String],
+) -> Box<dyn MessageDyn> {
     let mut built = message.new_instance();
     let Some((field, rest)) = list.split_first() else { return built };
     match field.runtime_field_type() {
         RuntimeFieldType::Singular(RuntimeType::Message(inner)) => {
-            field.set_singular_field(&mut *built, ReflectValueBox::Message(build(&inner, rest, keys)));
+            field.set_singular_field(
+                &mut *built,
+                ReflectValueBox::Message(build(&inner, rest, keys)),
+            );
         }
         RuntimeFieldType::Repeated(RuntimeType::Message(inner)) if !rest.is_empty() => {
-            field.mut_repeated(&mut *built).push(ReflectValueBox::Message(build(&inner, rest, keys)));
+            field
+                .mut_repeated(&mut *built)
+                .push(ReflectValueBox::Message(build(&inner, rest, keys)));
         }
         RuntimeFieldType::Repeated(kind) => {
             let mut entries = field.mut_repeated(&mut *built);
@@ -123,7 +132,8 @@ fn in_container(list: &[FieldDescriptor]) -> Option<List> {
     let mut found = List::new();
     for name in list.iter().skip(1).map(|field| field.name()) {
         let field = message.field_by_name(name)?;
-        if let RuntimeFieldType::Singular(RuntimeType::Message(inner)) = field.runtime_field_type() {
+        if let RuntimeFieldType::Singular(RuntimeType::Message(inner)) = field.runtime_field_type()
+        {
             message = inner;
         }
         found.push(field);
@@ -142,15 +152,18 @@ fn container(list: &[FieldDescriptor], keys: &[String]) -> Container {
     Container { id: "me".into(), ..filled.unwrap_or_default() }
 }
 
-/// Has one plugin set half of the entries that a container has and remove the others, and then another remove what is left.
+/// Has one plugin set half of the entries that a container has and remove the others, and then
+/// another remove what is left.
 fn check(list: &[FieldDescriptor]) {
     let path = name(list);
     let key = |i: usize| format!("example.org/key{i:07}");
     let marked = |i: usize| format!("-{}", key(i));
     let sample: Vec<String> = (0..100).map(marked).collect();
-    let most = (MAX_MESSAGE * 100 / usize::try_from(reply(list, &sample).compute_size()).unwrap()) & !1;
+    let most =
+        (MAX_MESSAGE * 100 / usize::try_from(reply(list, &sample).compute_size()).unwrap()) & !1;
     let all: Vec<String> = (0..most).map(key).collect();
-    let mixed: Vec<String> = (0..most).map(|i| if i % 2 == 0 { key(i) } else { marked(i) }).collect();
+    let mixed: Vec<String> =
+        (0..most).map(|i| if i % 2 == 0 { key(i) } else { marked(i) }).collect();
     let mut merge = CreateMerge::new(Default::default(), container(list, &all));
     merge.reply(&plugin("00-a"), reply(list, &mixed)).unwrap();
     if MARKED.contains(&&*path) {
@@ -223,7 +236,8 @@ fn all_other_lists() {
     all().iter().filter(|list| test_of(&name(list)).is_none()).for_each(|list| check(list));
 }
 
-/// As many keys of an update as a message holds beside the id of a container that takes half of it: the id is not kept for each.
+/// As many keys of an update as a message holds beside the id of a container that takes half of it:
+/// the id is not kept for each.
 #[test]
 fn long_ids() {
     let id = "x".repeat(MAX_MESSAGE / 2);
@@ -243,13 +257,22 @@ fn updates_of_one_container() {
     let update = |i: usize| {
         let mut update = ContainerUpdate { container_id: "x".into(), ..Default::default() };
         let limit = HugepageLimit { page_size: format!("{i:07}"), ..Default::default() };
-        update.linux.mut_or_insert_default().resources.mut_or_insert_default().hugepage_limits.push(limit);
+        update
+            .linux
+            .mut_or_insert_default()
+            .resources
+            .mut_or_insert_default()
+            .hugepage_limits
+            .push(limit);
         update
     };
-    let reply =
-        UpdateContainerResponse { update: (0..MAX_MESSAGE / 20).map(update).collect(), ..Default::default() };
+    let reply = UpdateContainerResponse {
+        update: (0..MAX_MESSAGE / 20).map(update).collect(),
+        ..Default::default()
+    };
     assert!(reply.compute_size() <= MAX_MESSAGE as u64);
-    let limits = (0..MAX_MESSAGE / 20).map(|i| update(i).linux.resources.hugepage_limits[0].clone());
+    let limits =
+        (0..MAX_MESSAGE / 20).map(|i| update(i).linux.resources.hugepage_limits[0].clone());
     let requested = LinuxResources { hugepage_limits: limits.collect(), ..Default::default() };
     let container = Container { id: "x".into(), ..Default::default() };
     let mut merge = UpdateMerge::new(Default::default(), container, requested.clone());

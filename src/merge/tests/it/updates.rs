@@ -1,4 +1,5 @@
-//! Updates: per container and field, with the request as the base, and failures that may be ignored.
+//! Updates: per container and field, with the request as the base, and failures that may be
+//! ignored.
 
 use crate::cases::{CONTAINER, message, plugin};
 use nri_api::proto::{ContainerUpdate, LinuxResources, UpdateContainerResponse};
@@ -26,7 +27,11 @@ fn update(requested: &str, replies: &[(&str, &str)]) -> UpdateOutcome {
         let reply = UpdateContainerResponse { update: updates(json), ..Default::default() };
         merge.reply(&plugin(id), reply).unwrap();
         let seen: LinuxResources = merge.request().linux_resources.unwrap();
-        assert_eq!(seen, merge.clone().finish().resources, "what the next plugin sees is what would be");
+        assert_eq!(
+            seen,
+            merge.clone().finish().resources,
+            "what the next plugin sees is what would be"
+        );
     }
     merge.finish()
 }
@@ -130,7 +135,10 @@ fn an_update_that_fails_and_may_leaves_neither_claims_nor_values() {
     );
     let [failed] = outcome.failed.as_slice() else { panic!("{:?}", outcome.failed) };
     assert_eq!((failed.plugin.clone(), failed.update.container_id.as_str()), (plugin(B), "c1"));
-    assert_eq!(failed.error.to_string(), "plugins \"10-b\" and \"00-a\" both tried to set PidsLimit");
+    assert_eq!(
+        failed.error.to_string(),
+        "plugins \"10-b\" and \"00-a\" both tried to set PidsLimit"
+    );
 }
 
 #[test]
@@ -153,7 +161,8 @@ fn a_conflict_refuses_the_whole_reply() {
 #[test]
 fn one_eviction_per_container() {
     let mut merge = UpdatesMerge::new();
-    let evict = |reason: &str| vec![message(&format!(r#"{{"containerId": "c", "reason": "{reason}"}}"#))];
+    let evict =
+        |reason: &str| vec![message(&format!(r#"{{"containerId": "c", "reason": "{reason}"}}"#))];
     merge.evict(&plugin(A), evict("noisy"));
     merge.evict(&plugin(B), evict("again"));
     let outcome = merge.finish();

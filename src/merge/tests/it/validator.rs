@@ -28,11 +28,12 @@ fn restricted_fields() {
         reject_sysctl_adjustment: true,
         ..Default::default()
     };
-    let check = |config: &DefaultValidatorConfig, container: &str, adjust: &str, error: Option<&str>| {
-        let judged = judge(config, container, &[], adjust).map_err(|e| e.to_string());
-        assert_eq!(judged.err().as_deref(), error, "{adjust}");
-        assert_eq!(judge(&DefaultValidatorConfig::default(), container, &[], adjust), Ok(()));
-    };
+    let check =
+        |config: &DefaultValidatorConfig, container: &str, adjust: &str, error: Option<&str>| {
+            let judged = judge(config, container, &[], adjust).map_err(|e| e.to_string());
+            assert_eq!(judged.err().as_deref(), error, "{adjust}");
+            assert_eq!(judge(&DefaultValidatorConfig::default(), container, &[], adjust), Ok(()));
+        };
     check(&all, "{}", r#"{"annotations": {"a": ""}, "linux": {"seccompPolicy": {}}}"#, None);
     check(
         &all,
@@ -56,7 +57,8 @@ fn restricted_fields() {
     );
     let policy = r#"{"linux": {"seccompPolicy": {}}}"#;
     let profile = |kind| format!(r#"{{"linux": {{"seccompProfile": {{"profileType": {kind}}}}}}}"#);
-    let error = |kind| format!("plugin \"00-a\" attempted restricted {kind} seccomp policy adjustment");
+    let error =
+        |kind| format!("plugin \"00-a\" attempted restricted {kind} seccomp policy adjustment");
     all.reject_unconfined_seccomp_adjustment = true;
     check(&all, "{}", policy, Some(&error("unconfined")));
     check(&all, &profile("\"UNCONFINED\""), policy, Some(&error("unconfined")));
@@ -89,7 +91,11 @@ fn required_plugins() {
     check(&[], &[("required-plugins.noderesource.dev/container.main", "[a]"), (KEY, "[d]")], None);
     check(&[], &[("required-plugins.noderesource.dev/container.other", "[d]")], None);
     check(&["c"], &[("tolerate", "true"), (KEY, "[d]")], None);
-    check(&["c"], &[("tolerate/container.main", "0"), ("tolerate", "true")], Some(&missing("\"c\"")));
+    check(
+        &["c"],
+        &[("tolerate/container.main", "0"), ("tolerate", "true")],
+        Some(&missing("\"c\"")),
+    );
     check(
         &["a"],
         &[("tolerate/pod", "yes")],

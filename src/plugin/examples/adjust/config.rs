@@ -143,15 +143,21 @@ mod tests {
     /// The example at the top of the program.
     fn documented() -> String {
         let source = include_str!("main.rs");
-        let toml = source.lines().skip_while(|l| *l != "//! ```toml").skip(1).take_while(|l| *l != "//! ```");
-        toml.map(|l| l.trim_start_matches("//!").trim_start_matches(' ').to_owned() + "\n").collect()
+        let toml = source
+            .lines()
+            .skip_while(|l| *l != "//! ```toml")
+            .skip(1)
+            .take_while(|l| *l != "//! ```");
+        toml.map(|l| l.trim_start_matches("//!").trim_start_matches(' ').to_owned() + "\n")
+            .collect()
     }
 
     #[test]
     fn an_error_is_one_line_with_its_place() {
         let wrong = |text: &str| parse(text).map(|_| ()).unwrap_err();
         assert!(
-            wrong("log = '/l'\n  nonsense = 1\n").starts_with("line 2, column 3: unknown field `nonsense`")
+            wrong("log = '/l'\n  nonsense = 1\n")
+                .starts_with("line 2, column 3: unknown field `nonsense`")
         );
         for text in ["a = \n", "[create]\nargs = 1\n", "\u{e4} = [", "="] {
             let error = wrong(text);
@@ -173,7 +179,10 @@ mod tests {
         assert_eq!(a.hooks.poststop[0].timeout.value, 5);
         assert_eq!(a.rlimits[0].soft, 512);
         let r = &a.linux.resources;
-        assert_eq!((r.cpu.cpus.as_str(), r.cpu.quota.value, r.memory.swap.value), ("0-1", 50000, 134217728));
+        assert_eq!(
+            (r.cpu.cpus.as_str(), r.cpu.quota.value, r.memory.swap.value),
+            ("0-1", 50000, 134217728)
+        );
         assert_eq!((r.pids.limit, r.hugepage_limits[0].limit), (100, 4194304));
         assert_eq!(r.unified["memory.high"], "50000000");
         assert_eq!(config.update.unwrap().shares, Some(256));
@@ -196,7 +205,10 @@ mod tests {
     fn filters() {
         let check = |filter: &str, expect: bool| {
             let filter: Filter = toml::from_str(filter).unwrap();
-            let pod = PodSandbox { annotations: [("a".into(), "pod".into())].into(), ..Default::default() };
+            let pod = PodSandbox {
+                annotations: [("a".into(), "pod".into())].into(),
+                ..Default::default()
+            };
             let annotations = [("b".into(), "own".into())].into();
             let container = Container { name: "web".into(), annotations, ..Default::default() };
             assert_eq!(filter.matches(&pod, &container), expect, "{filter:?}");

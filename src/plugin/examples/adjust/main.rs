@@ -1,10 +1,12 @@
-//! An NRI plugin that does what a TOML file says: adjusts containers that are created, changes updates, and logs every event.
+//! An NRI plugin that does what a TOML file says: adjusts containers that are created, changes
+//! updates, and logs every event.
 //!
 //! ```text
 //! adjust [--config FILE] [--idx NN] [--name NAME] [--socket PATH] [--log FILE]
 //! ```
-//! Launched by a runtime, as `NN-name` in its plugin directory, it takes the TOML from its configuration there
-//! instead. `--idx` is 50 and `--name` is `adjust` unless given. All of the TOML is optional; an unknown key is an error.
+//! Launched by a runtime, as `NN-name` in its plugin directory, it takes the TOML from its
+//! configuration there instead. `--idx` is 50 and `--name` is `adjust` unless given. All of the
+//! TOML is optional; an unknown key is an error.
 //!
 //! ```toml
 //! log = "/run/adjust.log"          # a JSON line per event; `--log` wins
@@ -99,7 +101,8 @@ async fn main() {
 }
 
 async fn run() -> Result<(), Failure> {
-    let (mut config, mut log, mut index, mut name, mut socket) = (Config::default(), None, None, None, None);
+    let (mut config, mut log, mut index, mut name, mut socket) =
+        (Config::default(), None, None, None, None);
     let mut args = std::env::args().skip(1);
     while let Some(option) = args.next() {
         if matches!(option.as_str(), "-h" | "--help") {

@@ -1,7 +1,9 @@
 //! The plugin: each event is logged, creations and updates are answered by the rules.
 
 use super::config::{Config, parse};
-use nri_plugin::{Changes, Creation, EventMask, Plugin, Reply, Session, Update, async_trait, proto::*};
+use nri_plugin::{
+    Changes, Creation, EventMask, Plugin, Reply, Session, Update, async_trait, proto::*,
+};
 use std::{
     fs::OpenOptions,
     io::Write,
@@ -43,7 +45,8 @@ impl Adjust {
             line["container"] = container.id.as_str().into();
         }
         if let Some(resources) = resources {
-            line["resources"] = serde_json::from_str(&protobuf_json_mapping::print_to_string(resources)?)?;
+            line["resources"] =
+                serde_json::from_str(&protobuf_json_mapping::print_to_string(resources)?)?;
         }
         let mut file = OpenOptions::new().create(true).append(true).open(path)?;
         file.write_all(format!("{line}\n").as_bytes())?; // one write, so that lines do not mix
@@ -61,7 +64,8 @@ impl Adjust {
 
 #[async_trait]
 impl Plugin for Adjust {
-    /// Nothing, which means everything, those events included that this protocol version does not know.
+    /// Nothing, which means everything, those events included that this protocol version does not
+    /// know.
     fn events(&self) -> EventMask {
         EventMask::NONE
     }
@@ -120,7 +124,12 @@ impl Plugin for Adjust {
         self.pod("RemovePodSandbox", &pod)
     }
 
-    async fn create_container(&self, _: &Session, pod: PodSandbox, container: Container) -> Reply<Creation> {
+    async fn create_container(
+        &self,
+        _: &Session,
+        pod: PodSandbox,
+        container: Container,
+    ) -> Reply<Creation> {
         self.container("CreateContainer", &pod, &container)?;
         let config = self.config();
         if !config.filter.matches(&pod, &container) {
@@ -129,15 +138,30 @@ impl Plugin for Adjust {
         Ok(config.create.adjustment().into())
     }
 
-    async fn post_create_container(&self, _: &Session, pod: PodSandbox, container: Container) -> Reply<()> {
+    async fn post_create_container(
+        &self,
+        _: &Session,
+        pod: PodSandbox,
+        container: Container,
+    ) -> Reply<()> {
         self.container("PostCreateContainer", &pod, &container)
     }
 
-    async fn start_container(&self, _: &Session, pod: PodSandbox, container: Container) -> Reply<()> {
+    async fn start_container(
+        &self,
+        _: &Session,
+        pod: PodSandbox,
+        container: Container,
+    ) -> Reply<()> {
         self.container("StartContainer", &pod, &container)
     }
 
-    async fn post_start_container(&self, _: &Session, pod: PodSandbox, container: Container) -> Reply<()> {
+    async fn post_start_container(
+        &self,
+        _: &Session,
+        pod: PodSandbox,
+        container: Container,
+    ) -> Reply<()> {
         self.container("PostStartContainer", &pod, &container)
     }
 
@@ -160,7 +184,12 @@ impl Plugin for Adjust {
         }
     }
 
-    async fn post_update_container(&self, _: &Session, pod: PodSandbox, container: Container) -> Reply<()> {
+    async fn post_update_container(
+        &self,
+        _: &Session,
+        pod: PodSandbox,
+        container: Container,
+    ) -> Reply<()> {
         self.container("PostUpdateContainer", &pod, &container)
     }
 
@@ -174,7 +203,12 @@ impl Plugin for Adjust {
         Ok(Vec::new())
     }
 
-    async fn remove_container(&self, _: &Session, pod: PodSandbox, container: Container) -> Reply<()> {
+    async fn remove_container(
+        &self,
+        _: &Session,
+        pod: PodSandbox,
+        container: Container,
+    ) -> Reply<()> {
         self.container("RemoveContainer", &pod, &container)
     }
 
@@ -184,6 +218,11 @@ impl Plugin for Adjust {
         request: ValidateContainerAdjustmentRequest,
     ) -> Reply<()> {
         let resources = request.adjust.linux.resources.as_ref();
-        self.log("ValidateContainerAdjustment", request.pod.as_ref(), request.container.as_ref(), resources)
+        self.log(
+            "ValidateContainerAdjustment",
+            request.pod.as_ref(),
+            request.container.as_ref(),
+            resources,
+        )
     }
 }

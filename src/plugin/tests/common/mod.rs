@@ -22,7 +22,11 @@ struct TestRuntime {
 
 #[async_trait]
 impl Runtime for TestRuntime {
-    async fn register_plugin(&self, _: &Context, request: RegisterPluginRequest) -> ttrpc::Result<Empty> {
+    async fn register_plugin(
+        &self,
+        _: &Context,
+        request: RegisterPluginRequest,
+    ) -> ttrpc::Result<Empty> {
         match request.plugin_name.as_str() {
             "unwanted" => return Err(status(ttrpc::Code::PERMISSION_DENIED, "not you")),
             "ignored" => std::future::pending().await,
@@ -50,7 +54,8 @@ pub struct TestEnd {
 pub async fn runtime(stream: UnixStream) -> TestEnd {
     let (r, registered) = unbounded_channel();
     let (a, asked) = unbounded_channel();
-    let end = RuntimeEnd::new(stream, Arc::new(TestRuntime { registered: r, asked: a })).await.unwrap();
+    let end =
+        RuntimeEnd::new(stream, Arc::new(TestRuntime { registered: r, asked: a })).await.unwrap();
     TestEnd { end, registered, asked }
 }
 

@@ -1,5 +1,6 @@
-//! The OCI document in its bundle: read through the directory that the wrapper passed, and replaced atomically. A symbolic link is read as a runtime does, through
-//! it, and replaced by a file of the bundle's own; what it leads to is not touched, and the link can be put back.
+//! The OCI document in its bundle: read through the directory that the wrapper passed, and replaced
+//! atomically. A symbolic link is read as a runtime does, through it, and replaced by a file of the
+//! bundle's own; what it leads to is not touched, and the link can be put back.
 //!
 //! What stands in the document is not this file's business.
 
@@ -86,7 +87,8 @@ pub enum BundleError {
 }
 
 impl Bundle {
-    /// The document `config` (`config.json` if there is no other name) of the bundle whose directory is `dir`.
+    /// The document `config` (`config.json` if there is no other name) of the bundle whose
+    /// directory is `dir`.
     ///
     /// # Errors
     /// A document outside the directory whose own directory cannot be opened.
@@ -134,8 +136,8 @@ impl Bundle {
     /// # Errors
     /// The file system fails.
     pub fn identity(&self) -> Result<(u64, u64), BundleError> {
-        let stat =
-            rustix::fs::fstat(&self.dir).map_err(|e| BundleError::Read(self.path.clone(), e.into()))?;
+        let stat = rustix::fs::fstat(&self.dir)
+            .map_err(|e| BundleError::Read(self.path.clone(), e.into()))?;
         Ok((stat.st_dev, stat.st_ino))
     }
 
@@ -147,8 +149,8 @@ impl Bundle {
         let failed = |e: io::Error| BundleError::Read(self.file(), e);
         // O_NONBLOCK: a FIFO in its place must not hang us.
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let fd =
-            rustix::fs::openat(&self.dir, &self.name, flags, Mode::empty()).map_err(|e| failed(e.into()))?;
+        let fd = rustix::fs::openat(&self.dir, &self.name, flags, Mode::empty())
+            .map_err(|e| failed(e.into()))?;
         let file = File::from(fd);
         let meta = file.metadata().map_err(failed)?;
         if !meta.is_file() {
@@ -182,7 +184,8 @@ impl Bundle {
             return Ok(None);
         }
         let target = rustix::fs::readlinkat(&self.dir, &self.name, Vec::new())?;
-        let target = target.into_string().map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e))?;
+        let target =
+            target.into_string().map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e))?;
         Ok(Some(Link { target, owner: (meta.st_uid, meta.st_gid) }))
     }
 
@@ -191,8 +194,9 @@ impl Bundle {
     /// The new file is not synced to disk: a bundle does not outlive a crash of its host.
     ///
     /// # Errors
-    /// Anything on the way, or another document stands there by now: its engine may have given up the container that we prepare, and be about to
-    /// create the next one. Then what stood there still stands, and no other file is left.
+    /// Anything on the way, or another document stands there by now: its engine may have given up
+    /// the container that we prepare, and be about to create the next one. Then what stood there
+    /// still stands, and no other file is left.
     pub fn replace(&self, bytes: &[u8], found: &Found) -> Result<(), BundleError> {
         self.put_for(found, |temporary| self.write_new(temporary, bytes, found))
     }
@@ -205,8 +209,9 @@ impl Bundle {
         self.put_for(found, |temporary| self.write_link(temporary, link))
     }
 
-    /// Gives back what stood there before us, if the document is the one with this digest, as we wrote it. Nobody waits for us here: the engine may be
-    /// writing another document at this moment, and that one stays.
+    /// Gives back what stood there before us, if the document is the one with this digest, as we
+    /// wrote it. Nobody waits for us here: the engine may be writing another document at this
+    /// moment, and that one stays.
     ///
     /// # Errors
     /// Anything on the way; then what stood there still stands and no other file is left.
@@ -221,7 +226,8 @@ impl Bundle {
             Some(link) => self.write_link(temporary, link),
             None => self.write_new(temporary, original, found),
         };
-        self.put(make, |out| matches!(out, Out::Document(bytes) if digest(bytes) == written)).map(drop)
+        self.put(make, |out| matches!(out, Out::Document(bytes) if digest(bytes) == written))
+            .map(drop)
     }
 
     fn put_for(
@@ -253,12 +259,24 @@ impl Bundle {
         })
     }
 
-    /// Between a look at the document and a rename over it, another could come in its place. So they change places, and what came out is looked at: who
-    /// had opened it to write has emptied it, and who renames comes before or after. Only one who has found the file and not yet emptied it, within one
-    /// `open`, can be missed.
-    fn exchange(&self, temporary: &OsString, is_expected: impl FnOnce(&Out) -> bool) -> io::Result<bool> {
-        let swap =
-            || rustix::fs::renameat_with(&self.dir, temporary, &self.dir, &self.name, RenameFlags::EXCHANGE);
+    /// Between a look at the document and a rename over it, another could come in its place. So
+    /// they change places, and what came out is looked at: who had opened it to write has emptied
+    /// it, and who renames comes before or after. Only one who has found the file and not yet
+    /// emptied it, within one `open`, can be missed.
+    fn exchange(
+        &self,
+        temporary: &OsString,
+        is_expected: impl FnOnce(&Out) -> bool,
+    ) -> io::Result<bool> {
+        let swap = || {
+            rustix::fs::renameat_with(
+                &self.dir,
+                temporary,
+                &self.dir,
+                &self.name,
+                RenameFlags::EXCHANGE,
+            )
+        };
         match swap() {
             // Not on this file system.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
@@ -343,7 +361,8 @@ impl Bundle {
     fn write_new(&self, name: &OsString, bytes: &[u8], like: &Found) -> io::Result<()> {
         self.is_replaceable()?;
         self.sweep();
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(&self.dir, name, flags, Mode::RUSR | Mode::WUSR)?;
         let (uid, gid) = (Uid::from_raw(like.meta.uid()), Gid::from_raw(like.meta.gid()));
         rustix::fs::fchown(fd.as_fd(), Some(uid), Some(gid))?;

@@ -1,5 +1,6 @@
-//! What `exec` has to know: the environment and rlimits that a container's document got beyond what its engine wrote. Engines make the process of an
-//! `exec` from their own document, so the wrapper lays these into it. No marker, no work for the wrapper.
+//! What `exec` has to know: the environment and rlimits that a container's document got beyond what
+//! its engine wrote. Engines make the process of an `exec` from their own document, so the wrapper
+//! lays these into it. No marker, no work for the wrapper.
 
 use crate::state::record::Key;
 use nri_control::{ExecChanges, ExecMarker, ExecRlimit, ExecVariable};
@@ -12,7 +13,10 @@ use std::{
 
 /// The difference of two documents' processes, as far as an `exec` shares it.
 pub fn changes(original: &Document, adjusted: &Document) -> ExecChanges {
-    ExecChanges { env: env_changes(original, adjusted), rlimits: rlimit_changes(original, adjusted) }
+    ExecChanges {
+        env: env_changes(original, adjusted),
+        rlimits: rlimit_changes(original, adjusted),
+    }
 }
 
 fn env_changes(original: &Document, adjusted: &Document) -> Vec<ExecVariable> {
@@ -42,7 +46,9 @@ fn rlimit_changes(original: &Document, adjusted: &Document) -> Vec<ExecRlimit> {
         kinds.entry(old.get("type")).or_insert(old);
     }
     let stood = |new: &Value| {
-        alike.get(&likeness(new)).is_some_and(|olds| olds.iter().any(|old| nri_spec::same(old, new)))
+        alike
+            .get(&likeness(new))
+            .is_some_and(|olds| olds.iter().any(|old| nri_spec::same(old, new)))
     };
     after
         .iter()
@@ -58,7 +64,8 @@ fn rlimits(document: &Document) -> &[Value] {
     document.get(&["process", "rlimits"]).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// Equal for all that are the same, and hardly ever for others: limits are numbers, which count by value.
+/// Equal for all that are the same, and hardly ever for others: limits are numbers, which count by
+/// value.
 fn likeness(rlimit: &Value) -> (Option<&str>, [Option<u64>; 2]) {
     // Zero has two signs.
     let number = |key| rlimit.get(key).and_then(Value::as_f64).map(|n| (n + 0.0).to_bits());
@@ -113,36 +120,46 @@ mod tests {
     #[test]
     fn only_what_differs_and_both_values() {
         let document = |env: Value, rlimits: Value| {
-            Document::from_value(json!({"ociVersion": "1.0.2", "process": {"env": env, "rlimits": rlimits}}))
-                .unwrap()
+            Document::from_value(
+                json!({"ociVersion": "1.0.2", "process": {"env": env, "rlimits": rlimits}}),
+            )
+            .unwrap()
         };
         let nofile = |n: u64| json!({"type": "RLIMIT_NOFILE", "hard": n, "soft": n});
         let original = document(json!(["A=1", "B=2", "C=3"]), json!([nofile(1)]));
         let adjusted = document(json!(["A=1", "B=9", "D=4"]), json!([nofile(2)]));
         let changes = changes(&original, &adjusted);
-        let env: Vec<_> =
-            changes.env.iter().map(|v| (v.name.as_str(), v.engine.as_deref(), v.value.as_deref())).collect();
-        assert_eq!(env, [("B", Some("2"), Some("9")), ("D", None, Some("4")), ("C", Some("3"), None)]);
+        let env: Vec<_> = changes
+            .env
+            .iter()
+            .map(|v| (v.name.as_str(), v.engine.as_deref(), v.value.as_deref()))
+            .collect();
+        assert_eq!(
+            env,
+            [("B", Some("2"), Some("9")), ("D", None, Some("4")), ("C", Some("3"), None)]
+        );
         assert_eq!(changes.rlimits, [ExecRlimit { engine: Some(nofile(1)), value: nofile(2) }]);
         assert!(super::changes(&original, &original).is_empty());
     }
 
     fn with_rlimits(rlimits: Vec<Value>) -> Document {
-        Document::from_value(json!({"ociVersion": "1.0.2", "process": {"rlimits": rlimits}})).unwrap()
+        Document::from_value(json!({"ociVersion": "1.0.2", "process": {"rlimits": rlimits}}))
+            .unwrap()
     }
 
     #[test]
     fn thousands_of_rlimits() {
-        let limit = |n: u64, hard: u64| json!({"type": format!("RLIMIT_{n}"), "hard": hard, "soft": n});
+        let limit =
+            |n: u64, hard: u64| json!({"type": format!("RLIMIT_{n}"), "hard": hard, "soft": n});
         let changed = |n: &u64| n.is_multiple_of(3);
         let original = with_rlimits((0..5000).map(|n| limit(n, n)).collect());
         // In another order, some with other limits, some in other words, and as many new ones.
         let spelled = |n: u64| match changed(&n) {
             true => limit(n, n + 1),
-            false => {
-                serde_json::from_str(&format!(r#"{{"soft": {n}.0, "hard": {n}0e-1, "type": "RLIMIT_{n}"}}"#))
-                    .unwrap()
-            }
+            false => serde_json::from_str(&format!(
+                r#"{{"soft": {n}.0, "hard": {n}0e-1, "type": "RLIMIT_{n}"}}"#
+            ))
+            .unwrap(),
         };
         let adjusted = with_rlimits((0..10000).rev().map(spelled).collect());
         let expected: Vec<_> = (0..10000)
@@ -156,19 +173,22 @@ mod tests {
     #[test]
     fn rlimits_of_one_kind_and_odd_ones() {
         let limit = |hard: &str| {
-            serde_json::from_str::<Value>(&format!(r#"{{"type": "A", "hard": {hard}, "soft": 0}}"#)).unwrap()
+            serde_json::from_str::<Value>(&format!(r#"{{"type": "A", "hard": {hard}, "soft": 0}}"#))
+                .unwrap()
         };
         // The last two differ beyond what a float holds.
         let texts = ["1", "2", "18446744073709551615", "18446744073709551614"];
         let original = with_rlimits(texts[..3].iter().map(|t| limit(t)).collect());
-        let adjusted = with_rlimits(texts.iter().rev().map(|t| limit(t)).chain([limit("-0.0")]).collect());
+        let adjusted =
+            with_rlimits(texts.iter().rev().map(|t| limit(t)).chain([limit("-0.0")]).collect());
         let change = |hard| ExecRlimit { engine: Some(limit("1")), value: limit(hard) };
         assert_eq!(rlimit_changes(&original, &adjusted), [change(texts[3]), change("-0.0")]);
         let zero = with_rlimits(vec![limit("0")]);
         assert!(rlimit_changes(&zero, &with_rlimits(vec![limit("-0.0")])).is_empty());
         let odd = with_rlimits(vec![json!(1), json!({"type": 7}), json!({"hard": 1})]);
         assert!(rlimit_changes(&odd, &odd).is_empty());
-        let engine = |value: Value| rlimit_changes(&odd, &with_rlimits(vec![value])).remove(0).engine;
+        let engine =
+            |value: Value| rlimit_changes(&odd, &with_rlimits(vec![value])).remove(0).engine;
         assert_eq!(engine(json!({"type": 7, "hard": 1})), Some(json!({"type": 7})));
         assert_eq!(engine(json!({"soft": 1})), Some(json!(1)));
         assert_eq!(engine(json!({"type": "A"})), None);

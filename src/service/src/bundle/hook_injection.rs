@@ -29,16 +29,23 @@ pub enum InjectError {
     Name(PathBuf),
 }
 
-/// Adds the hook, last among those of its stage: after `createRuntime` hooks that set up the network, and after `poststart` hooks that fail, as
-/// a `start` whose hooks fail is not told either. The engine's own keep their numbers, by which runtimes name the one that failed.
+/// Adds the hook, last among those of its stage: after `createRuntime` hooks that set up the
+/// network, and after `poststart` hooks that fail, as a `start` whose hooks fail is not told
+/// either. The engine's own keep their numbers, by which runtimes name the one that failed.
 ///
 /// # Errors
 /// `hooks` of the document is not an object of lists. Then it is unchanged.
 pub fn inject(document: &mut Document, call: &HookCall) -> Result<(), InjectError> {
-    let text = |p: &PathBuf| p.to_str().map(str::to_owned).ok_or_else(|| InjectError::Name(p.clone()));
+    let text =
+        |p: &PathBuf| p.to_str().map(str::to_owned).ok_or_else(|| InjectError::Name(p.clone()));
     let (program, socket) = (text(&call.program)?, text(&call.socket)?);
-    let mut arguments =
-        vec![program.clone(), "--socket".to_owned(), socket, "--record".to_owned(), call.record.clone()];
+    let mut arguments = vec![
+        program.clone(),
+        "--socket".to_owned(),
+        socket,
+        "--record".to_owned(),
+        call.record.clone(),
+    ];
     arguments.extend(["--patience".to_owned(), call.patience.as_secs().to_string()]);
     let mut hooks = match document.value().get("hooks") {
         Some(hooks) if !hooks.is_null() => hooks.clone(),
@@ -102,7 +109,10 @@ mod tests {
         let mut document =
             Document::from_value(json!({"ociVersion": "1.0.2", "hooks": {"poststop": 3}})).unwrap();
         let before = document.value().clone();
-        assert_eq!(inject(&mut document, &call()).unwrap_err().to_string(), "hooks.poststop is not a list");
+        assert_eq!(
+            inject(&mut document, &call()).unwrap_err().to_string(),
+            "hooks.poststop is not a list"
+        );
         assert_eq!(*document.value(), before);
     }
 }

@@ -16,7 +16,8 @@ use tokio::{
     time::timeout,
 };
 
-/// How long a peer may take to send what it came for, and any message from its first byte on; it is on this machine.
+/// How long a peer may take to send what it came for, and any message from its first byte on; it is
+/// on this machine.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Larger messages are read a few at a time; those of almost all containers are smaller.
 const LARGE: usize = 256 << 10;
@@ -54,14 +55,17 @@ impl Channel {
     ///
     /// # Errors
     /// As [`Channel::receive`], and if it does not come.
-    pub async fn receive_first(&mut self) -> Result<(Versioned<Request>, Vec<OwnedFd>), FrameError> {
+    pub async fn receive_first(
+        &mut self,
+    ) -> Result<(Versioned<Request>, Vec<OwnedFd>), FrameError> {
         timeout(self.patience, self.receive()).await.map_err(|_| FrameError::Timeout)?
     }
 
     /// The next request, with its descriptors: whenever it begins.
     ///
     /// # Errors
-    /// The peer is gone, or does not speak this protocol: [`FrameError::OtherProtocol`] is to be answered.
+    /// The peer is gone, or does not speak this protocol: [`FrameError::OtherProtocol`] is to be
+    /// answered.
     pub async fn receive(&mut self) -> Result<(Versioned<Request>, Vec<OwnedFd>), FrameError> {
         let (mut length, mut fds) = ([0u8; 4], Vec::new());
         let got = self.some(&mut length, &mut fds).await?;
@@ -75,7 +79,8 @@ impl Channel {
     async fn some(&self, buffer: &mut [u8], fds: &mut Vec<OwnedFd>) -> Result<usize, FrameError> {
         loop {
             self.stream.readable().await?;
-            match self.stream.try_io(Interest::READABLE, || receive_some(&self.stream, buffer, fds)) {
+            match self.stream.try_io(Interest::READABLE, || receive_some(&self.stream, buffer, fds))
+            {
                 Ok(0) => return Err(FrameError::Closed),
                 Ok(n) => return Ok(n),
                 Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
@@ -109,7 +114,8 @@ impl Channel {
         if payload.len() < length {
             return Err(FrameError::Closed);
         }
-        // The version is read first, so that a request of another release gets an answer that it understands.
+        // The version is read first, so that a request of another release gets an answer that it
+        // understands.
         #[derive(serde::Deserialize)]
         struct Any {
             protocol: u32,
@@ -118,7 +124,9 @@ impl Channel {
         let request: Result<Versioned<Request>, _> = serde_json::from_slice(&payload);
         match request {
             // The same in all protocols.
-            Ok(request) if matches!(request.message, Request::Stop | Request::Restart { .. }) => Ok(request),
+            Ok(request) if matches!(request.message, Request::Stop | Request::Restart { .. }) => {
+                Ok(request)
+            }
             _ if any.protocol != PROTOCOL => Err(FrameError::OtherProtocol(any.protocol)),
             request => Ok(request?),
         }
@@ -137,11 +145,19 @@ impl Channel {
     }
 }
 
-fn receive_some(stream: &UnixStream, buffer: &mut [u8], fds: &mut Vec<OwnedFd>) -> io::Result<usize> {
+fn receive_some(
+    stream: &UnixStream,
+    buffer: &mut [u8],
+    fds: &mut Vec<OwnedFd>,
+) -> io::Result<usize> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let received =
-        recvmsg(stream.as_fd(), &mut [IoSliceMut::new(buffer)], &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+    let received = recvmsg(
+        stream.as_fd(),
+        &mut [IoSliceMut::new(buffer)],
+        &mut ancillary,
+        RecvFlags::CMSG_CLOEXEC,
+    )?;
     for message in ancillary.drain() {
         if let RecvAncillaryMessage::ScmRights(received) = message {
             fds.extend(received);
@@ -194,8 +210,9 @@ mod tests {
             });
             all.push((reading, writing));
         }
-        let written =
-            |all: &[(_, JoinHandle<UnixStream>)]| all.iter().filter(|(_, w)| w.is_finished()).count();
+        let written = |all: &[(_, JoinHandle<UnixStream>)]| {
+            all.iter().filter(|(_, w)| w.is_finished()).count()
+        };
         while written(&all) < 4 {
             tokio::task::yield_now().await;
         }

@@ -51,8 +51,9 @@ pub async fn serve(service: Arc<Service>, listener: UnixListener) {
     }
 }
 
-/// Whether who connects may tell us what to do: a request names programs that are run with our rights. The socket's place and mode keep others away;
-/// this is for a socket that a unit or a drop-in put elsewhere.
+/// Whether who connects may tell us what to do: a request names programs that are run with our
+/// rights. The socket's place and mode keep others away; this is for a socket that a unit or a
+/// drop-in put elsewhere.
 fn admit(stream: &UnixStream) -> io::Result<()> {
     let uid = stream.peer_cred()?.uid();
     if Owners::of_this_process().contains(uid) {
@@ -79,7 +80,8 @@ async fn connection(service: &Arc<Service>, mut channel: Channel) -> Result<(), 
         if !matches!(request.version.as_str(), "" | env!("CARGO_PKG_VERSION")) {
             service.met_other(&request.version);
         }
-        let is_work = !matches!(request.message, Request::Status | Request::Stop | Request::Restart { .. });
+        let is_work =
+            !matches!(request.message, Request::Status | Request::Stop | Request::Restart { .. });
         let under_way = service.begin();
         if is_work && under_way.is_none() {
             // Without an answer: nothing was begun, and whoever comes next is asked again.
@@ -87,7 +89,9 @@ async fn connection(service: &Arc<Service>, mut channel: Channel) -> Result<(), 
         }
         let _under_way = under_way.filter(|_| is_work);
         match request.message {
-            Request::Status => channel.send(&Reply::Status(Box::new(service.status().await))).await?,
+            Request::Status => {
+                channel.send(&Reply::Status(Box::new(service.status().await))).await?
+            }
             Request::Restart { program } => {
                 if let Err(refusal) = service.restart(program.as_ref().map(OsText::as_path)).await {
                     channel.send(&refused(refusal)).await?;
@@ -103,7 +107,8 @@ async fn connection(service: &Arc<Service>, mut channel: Channel) -> Result<(), 
                 std::future::pending::<()>().await;
             }
             message => tokio::select! {
-                // First: what plugins that are just being closed have not answered looks like their failure.
+                // First: what plugins that are just being closed have not answered looks like their
+                // failure.
                 biased;
                 () = service.given_up() => return Err(FrameError::Closed),
                 done = work(service, &mut channel, message, fds) => done?,
@@ -184,7 +189,8 @@ fn key_of(begin: &Begin) -> Key {
     Key { root: nri_control::resolved_root(&runtime.root()), id: begin.id.clone() }
 }
 
-/// Answers «proceed» and waits for the verb's end; a caller that is gone without a word counts as not finished.
+/// Answers «proceed» and waits for the verb's end; a caller that is gone without a word counts as
+/// not finished.
 async fn proceed(channel: &mut Channel, substitute: Substitute) -> Option<Finished> {
     channel.send(&Reply::Proceed(substitute)).await.ok()?;
     match channel.receive().await {
@@ -239,7 +245,8 @@ async fn create(
         channel.send(&refused(refusal)).await?;
         return Ok(None);
     }
-    // From now on it can be updated. The engine need not wait for what plugins are told; its next verb waits for the lane.
+    // From now on it can be updated. The engine need not wait for what plugins are told; its next
+    // verb waits for the lane.
     service.registry.change(&container, |r| r.phase = Phase::Created);
     let reply = channel.send(&Reply::Done).await;
     if pid.is_none() {
@@ -253,7 +260,8 @@ async fn create(
 /// Who asks, as far as the kernel tells.
 ///
 /// # Errors
-/// It is gone. What it wanted is not to be begun, for its engine may be at the next container by now.
+/// It is gone. What it wanted is not to be begun, for its engine may be at the next container by
+/// now.
 fn caller(channel: &Channel) -> Result<Option<Caller>, FrameError> {
     // 0: a process of a namespace that we do not see.
     let Some(pid) = channel.peer_pid().filter(|pid| *pid > 0) else { return Ok(None) };
@@ -394,8 +402,10 @@ async fn delete(service: &Arc<Service>, channel: &mut Channel, key: &Key) -> Ans
     container.set_deleting(true);
     let finished = proceed(channel, Substitute::default()).await;
     container.set_deleting(false);
-    // `checkpoint` removes a container by itself; a later delete fails, and yet there is nothing left.
-    let gone = finished.is_some_and(|f| f.exit.success()) || !container.record().runtime.has(&key.id);
+    // `checkpoint` removes a container by itself; a later delete fails, and yet there is nothing
+    // left.
+    let gone =
+        finished.is_some_and(|f| f.exit.success()) || !container.record().runtime.has(&key.id);
     // What is not there yet may come, and whoever makes it settles it.
     let gone = gone && (was_there || !container.is_being_made());
     if !gone {
@@ -451,7 +461,8 @@ mod tests {
         let path = dir.path().join("s");
         let listener = UnixListener::bind(&path).unwrap();
         for file in [dir.path(), &path] {
-            std::fs::set_permissions(file, std::os::unix::fs::PermissionsExt::from_mode(0o777)).unwrap();
+            std::fs::set_permissions(file, std::os::unix::fs::PermissionsExt::from_mode(0o777))
+                .unwrap();
         }
         let connect = || {
             // The user of this thread only.

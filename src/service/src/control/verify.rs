@@ -1,4 +1,5 @@
-//! What is wanted against what the control groups hold, for `nrictl verify`: every field of the resources, whoever asked for it.
+//! What is wanted against what the control groups hold, for `nrictl verify`: every field of the
+//! resources, whoever asked for it.
 
 use crate::{
     resources::{cgroups, owners},
@@ -15,7 +16,8 @@ use std::{sync::Arc, time::Duration};
 const PATIENCE: Duration = Duration::from_secs(5);
 
 impl Service {
-    /// Looks at the containers of these ids (whole ids, the runtime's or the plugins', or beginnings of them), or at all that have a process.
+    /// Looks at the containers of these ids (whole ids, the runtime's or the plugins', or
+    /// beginnings of them), or at all that have a process.
     pub async fn verify(&self, ids: &[String]) -> Vec<Verified> {
         let mut verified = Vec::new();
         if ids.is_empty() {
@@ -75,7 +77,8 @@ async fn verify(container: &Container) -> Verified {
         verified.error = Some("its process has ended".to_owned());
     } else if let Some(place) = cgroups::place(&record) {
         let plan = nri_cgroup::settings(&record.in_force, &place);
-        verified.settings = plan.settings.iter().filter_map(|setting| look(setting, &record)).collect();
+        verified.settings =
+            plan.settings.iter().filter_map(|setting| look(setting, &record)).collect();
         verified.nowhere = plan.nowhere;
     } else {
         verified.error = Some("its control groups are not known".to_owned());
@@ -88,7 +91,8 @@ fn look(setting: &nri_cgroup::Setting, record: &Record) -> Option<VerifiedSettin
     let found = cgroups::found(setting);
     let owner = owners::owner(&record.owners, &setting.field);
     let in_force = cgroups::compare(std::slice::from_ref(setting)).is_empty();
-    // Older runtimes leave such a file alone (reservations of huge pages): for the engine nobody writes it.
+    // Older runtimes leave such a file alone (reservations of huge pages): for the engine nobody
+    // writes it.
     if setting.optional && (found.is_err() || (owner.is_none() && !in_force)) {
         return None;
     }

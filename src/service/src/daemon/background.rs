@@ -1,8 +1,10 @@
-//! Becoming independent of whoever started us: a wrapper that lives for one verb, in a container's or pod's cgroup, with the engine's pipes
-//! in its descriptors.
+//! Becoming independent of whoever started us: a wrapper that lives for one verb, in a container's
+//! or pod's cgroup, with the engine's pipes in its descriptors.
 //!
-//! `nrid --background` runs twice. The first process makes every inherited descriptor close-on-exec, starts the second and ends, so that the
-//! second is nobody's child. The second opens a session, leaves the cgroup and goes on. What keeps a single `nrid` is the lock in [`crate::daemon::lock`].
+//! `nrid --background` runs twice. The first process makes every inherited descriptor
+//! close-on-exec, starts the second and ends, so that the second is nobody's child. The second
+//! opens a session, leaves the cgroup and goes on. What keeps a single `nrid` is the lock in
+//! [`crate::daemon::lock`].
 
 use rustix::process::{DumpableBehavior, Signal, setsid};
 use std::{
@@ -20,7 +22,8 @@ pub const STAY: &str = "--stay";
 /// The second process cannot be started.
 pub fn start_second() -> io::Result<()> {
     crate::host::sys::close_on_exec_from(3)?;
-    let arguments = std::env::args_os().skip(1).map(|a| if a == "--background" { STAY.into() } else { a });
+    let arguments =
+        std::env::args_os().skip(1).map(|a| if a == "--background" { STAY.into() } else { a });
     Command::new(std::env::current_exe()?)
         .args(arguments)
         .env_clear()
@@ -32,11 +35,13 @@ pub fn start_second() -> io::Result<()> {
     Ok(())
 }
 
-/// Variables that are for us; the rest are the engine's, and its sockets and pipes among them must not live on in us.
-const KEPT: [&str; 5] = ["PATH", "XDG_RUNTIME_DIR", "HOME", nri_config::CONFIG_ENV, "LD_LIBRARY_PATH"];
+/// Variables that are for us; the rest are the engine's, and its sockets and pipes among them must
+/// not live on in us.
+const KEPT: [&str; 5] =
+    ["PATH", "XDG_RUNTIME_DIR", "HOME", nri_config::CONFIG_ENV, "LD_LIBRARY_PATH"];
 
-/// Nothing that we make is for others, whoever started us; and what is in our memory, such as the environments of containers, is neither for a core dump
-/// nor for other processes of our user.
+/// Nothing that we make is for others, whoever started us; and what is in our memory, such as the
+/// environments of containers, is neither for a core dump nor for other processes of our user.
 pub fn keep_to_ourselves() {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     if let Err(error) = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable) {
@@ -44,8 +49,8 @@ pub fn keep_to_ourselves() {
     }
 }
 
-/// Whoever starts us may have blocked signals, as runtimes do for the hooks that they call: then nobody could end us, and the plugins that we launch. Before there is
-/// any other thread.
+/// Whoever starts us may have blocked signals, as runtimes do for the hooks that they call: then
+/// nobody could end us, and the plugins that we launch. Before there is any other thread.
 pub fn hear_signals() {
     if let Err(error) = nix::sys::signal::SigSet::empty().thread_set_mask() {
         tracing::warn!(%error, "signals that were blocked stay so");
@@ -54,7 +59,8 @@ pub fn hear_signals() {
 
 /// The second process: what it inherited and must not keep.
 pub fn settle() {
-    // Away from the starter's terminal and from signals to its group. It cannot fail: the first process leads our group, not we.
+    // Away from the starter's terminal and from signals to its group. It cannot fail: the first
+    // process leads our group, not we.
     let _ = setsid();
     let _ = rustix::process::set_parent_process_death_signal(None::<Signal>);
     for (file, error) in leave_cgroup() {
@@ -64,7 +70,8 @@ pub fn settle() {
 
 /// Moves this process to the root of every cgroup hierarchy, and returns where that failed.
 ///
-/// The caller's cgroup is a container's or pod's: whoever stays there is limited and killed with it.
+/// The caller's cgroup is a container's or pod's: whoever stays there is limited and killed with
+/// it.
 fn leave_cgroup() -> Vec<(PathBuf, io::Error)> {
     let mounts = crate::host::proc::text("/proc/self/mountinfo");
     let inside = crate::host::proc::text("/proc/self/cgroup");

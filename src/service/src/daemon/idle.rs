@@ -1,6 +1,8 @@
-//! An end for want of work, where the configuration wants one: no containers, no pods, no external plugins, nothing under way.
+//! An end for want of work, where the configuration wants one: no containers, no pods, no external
+//! plugins, nothing under way.
 //!
-//! It is an end like any other: whoever connects at that moment is answered, or starts the next one. Launched plugins end with it.
+//! It is an end like any other: whoever connects at that moment is answered, or starts the next
+//! one. Launched plugins end with it.
 
 use crate::service::Service;
 use nri_adaptation::Origin;
@@ -24,7 +26,8 @@ impl Service {
                     Instant::now()
                 }
             };
-            if let Some(limit) = limit.filter(|limit| since.is_some() && begun.elapsed() >= *limit) {
+            if let Some(limit) = limit.filter(|limit| since.is_some() && begun.elapsed() >= *limit)
+            {
                 tracing::info!(after = ?limit, "nothing to do");
                 return;
             }

@@ -1,5 +1,5 @@
-//! The log: lines for people, to a file when nobody reads stderr. A line is one event, whatever is in the names and messages that it holds. The file and the one
-//! before it have a bounded size.
+//! The log: lines for people, to a file when nobody reads stderr. A line is one event, whatever is
+//! in the names and messages that it holds. The file and the one before it have a bounded size.
 
 use crate::daemon::settings::Settings;
 use nri_control::printable;
@@ -13,7 +13,8 @@ use std::{
 };
 use tracing_subscriber::EnvFilter;
 
-/// A log that would grow beyond this, in bytes, becomes `nrid.log.1`, in place of the one of before.
+/// A log that would grow beyond this, in bytes, becomes `nrid.log.1`, in place of the one of
+/// before.
 const LARGE: u64 = 8 << 20;
 
 /// Where the log goes.
@@ -77,7 +78,8 @@ fn filter(settings: &Settings) -> EnvFilter {
 }
 
 impl Log {
-    /// Opens the file again, under its name or another one: somebody moved it away, or the configuration says so. The level, too, is what the settings say.
+    /// Opens the file again, under its name or another one: somebody moved it away, or the
+    /// configuration says so. The level, too, is what the settings say.
     pub fn reopen(&self, settings: &Settings) {
         let to = To::of(settings, self.default);
         *locked(&self.to) = to;
@@ -144,7 +146,8 @@ impl Bounded {
         Ok(Self { path, file, size: meta.is_file().then_some(meta.len()), largest })
     }
 
-    /// Begins a new file. Where that cannot be, the old one begins anew: a full disk is worse than a lost log.
+    /// Begins a new file. Where that cannot be, the old one begins anew: a full disk is worse than
+    /// a lost log.
     fn turn(&mut self) -> io::Result<()> {
         let mut old = self.path.as_os_str().to_owned();
         old.push(".1");
@@ -159,7 +162,10 @@ impl Bounded {
 
 impl Write for Bounded {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.size.is_some_and(|size| size > 0 && size.saturating_add(bytes.len() as u64) > self.largest) {
+        if self
+            .size
+            .is_some_and(|size| size > 0 && size.saturating_add(bytes.len() as u64) > self.largest)
+        {
             self.turn()?;
         }
         let written = self.file.write(bytes)?;
@@ -173,16 +179,22 @@ impl Write for Bounded {
 }
 
 fn is_our_link(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|m| m.is_symlink() && Owners::of_this_process().contains(m.uid()))
+    fs::symlink_metadata(path)
+        .is_ok_and(|m| m.is_symlink() && Owners::of_this_process().contains(m.uid()))
 }
 
-/// Opens it without following a link that somebody else put there, nor using a file of theirs: the directory may be one in which others write.
+/// Opens it without following a link that somebody else put there, nor using a file of theirs: the
+/// directory may be one in which others write.
 fn file(path: &Path) -> io::Result<File> {
     let flags = if is_our_link(path) { 0 } else { libc::O_NOFOLLOW };
-    let file = OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(flags).open(path)?;
+    let file =
+        OpenOptions::new().append(true).create(true).mode(0o600).custom_flags(flags).open(path)?;
     let meta = file.metadata()?;
     if meta.is_file() && !Owners::of_this_process().contains(meta.uid()) {
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, format!("it is user {}'s", meta.uid())));
+        return Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            format!("it is user {}'s", meta.uid()),
+        ));
     }
     Ok(file)
 }
@@ -255,7 +267,9 @@ mod tests {
         log.write_all(b"0123456789").unwrap();
         log.write_all(b"x").unwrap();
         assert_eq!(fs::read(path("link")).unwrap(), b"x");
-        assert!(fs::symlink_metadata(path("link")).unwrap().is_symlink() && path("real.1").is_file());
+        assert!(
+            fs::symlink_metadata(path("link")).unwrap().is_symlink() && path("real.1").is_file()
+        );
         let mut null = Bounded::open(Path::new("/dev/null"), 10).unwrap();
         for _ in 0..3 {
             null.write_all(b"0123456789").unwrap();

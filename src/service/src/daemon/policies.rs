@@ -5,7 +5,8 @@ use nri_adaptation::{
 };
 use std::path::PathBuf;
 
-/// The configuration of the adaptation. `plugin_dir`: the directory of the plugins to launch; none while they are left to an engine.
+/// The configuration of the adaptation. `plugin_dir`: the directory of the plugins to launch; none
+/// while they are left to an engine.
 pub fn adaptation_config(config: &nri_config::Config, plugin_dir: Option<PathBuf>) -> Config {
     let policy = |p: &nri_config::PluginPolicy| PluginPolicy {
         plugin: p.pattern.clone(),
@@ -39,7 +40,10 @@ pub fn adaptation_config(config: &nri_config::Config, plugin_dir: Option<PathBuf
         peers,
         runtime_version: env!("CARGO_PKG_VERSION").to_owned(),
         policies: config.plugin.iter().map(policy).collect(),
-        default_validator: config.default_validator.enable.then(|| validator(&config.default_validator)),
+        default_validator: config
+            .default_validator
+            .enable
+            .then(|| validator(&config.default_validator)),
         // In shadow mode no creation depends on a plugin.
         start_anyway: config.mode == nri_config::Mode::Shadow,
         ..Config::default()
@@ -49,7 +53,8 @@ pub fn adaptation_config(config: &nri_config::Config, plugin_dir: Option<PathBuf
 fn permissions(p: &nri_config::PluginPolicy) -> Permissions {
     let allow = p.allow.as_ref().map(|groups| groups.iter().map(|group| group.name()));
     let permissions = Permissions::new(allow, p.deny.iter().map(|group| group.name()));
-    // Both tables of names are the same: there is a test. If they were not, nothing would be allowed.
+    // Both tables of names are the same: there is a test. If they were not, nothing would be
+    // allowed.
     permissions.unwrap_or_else(|_| Permissions::none())
 }
 
@@ -58,13 +63,18 @@ fn privileges(p: &nri_config::PluginPolicy) -> Privileges {
         nri_config::Limit::Value(value) => Some(*value),
         nri_config::Limit::Unlimited => None,
     };
-    let names = |all: &Vec<nri_config::Capability>| all.iter().map(|c| c.name().to_owned()).collect();
+    let names =
+        |all: &Vec<nri_config::Capability>| all.iter().map(|c| c.name().to_owned()).collect();
     Privileges {
         user: p.user.as_ref().map(|user| user.user.to_string()),
         group: p.user.as_ref().and_then(|user| user.group.as_ref()).map(ToString::to_string),
         capabilities: p.capabilities.as_ref().map(names),
         no_new_privs: p.no_new_privs,
-        rlimits: p.rlimits.iter().map(|(name, value)| (name.name().to_owned(), limit(value))).collect(),
+        rlimits: p
+            .rlimits
+            .iter()
+            .map(|(name, value)| (name.name().to_owned(), limit(value)))
+            .collect(),
     }
 }
 
@@ -88,7 +98,8 @@ mod tests {
 
     #[test]
     fn the_names_that_a_configuration_may_use_are_those_that_are_known() {
-        let named: std::collections::BTreeSet<_> = nri_config::FIELD_GROUPS.iter().copied().collect();
+        let named: std::collections::BTreeSet<_> =
+            nri_config::FIELD_GROUPS.iter().copied().collect();
         assert_eq!(named, field_groups());
         for name in nri_config::CAPABILITIES {
             assert!(launcher::knows_capability(name), "{name}");

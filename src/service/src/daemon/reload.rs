@@ -1,6 +1,8 @@
-//! The configuration read anew, and the plugin directory looked at again, while containers and plugins run.
+//! The configuration read anew, and the plugin directory looked at again, while containers and
+//! plugins run.
 //!
-//! A configuration that is wrong changes nothing. What a start alone can do (sockets, the state directory) is told, with the way to do it.
+//! A configuration that is wrong changes nothing. What a start alone can do (sockets, the state
+//! directory) is told, with the way to do it.
 
 use crate::{
     daemon::{policies::adaptation_config, settings::Settings, sharing},
@@ -15,8 +17,7 @@ use std::{path::Path, sync::Arc};
 /// Where it was not yet launched, although it could be.
 const DROPPED_IN: &str = "dropped in after the start";
 /// What a configuration that is wrong means: wrappers read the same file, and refuse.
-const AS_BEFORE: &str =
-    "nrid goes on with the configuration of before; containers are refused until the file is mended";
+const AS_BEFORE: &str = "nrid goes on with the configuration of before; containers are refused until the file is mended";
 
 impl Service {
     /// Reads the configuration anew, and looks into the plugin directory.
@@ -53,11 +54,13 @@ impl Service {
         Ok(reloaded)
     }
 
-    /// What a reload would do with files of the plugin directory. What cannot be launched, and was seen at the start, is among the plugins.
+    /// What a reload would do with files of the plugin directory. What cannot be launched, and was
+    /// seen at the start, is among the plugins.
     pub async fn due(&self) -> Vec<PluginChange> {
         let plugins = self.adaptation.plugins();
-        let known =
-            |path: &Path| plugins.iter().any(|p| matches!(&p.origin, Origin::Launched(f) if f == path));
+        let known = |path: &Path| {
+            plugins.iter().any(|p| matches!(&p.origin, Origin::Launched(f) if f == path))
+        };
         let due = self.adaptation.due().await.into_iter().filter_map(|(path, due)| {
             let (change, why) = match due {
                 Due::Launch { new: true } => ("launch", DROPPED_IN.to_owned()),
@@ -72,7 +75,8 @@ impl Service {
         due.collect()
     }
 
-    /// Says which policies are about nobody: their names may be wrong, and then nothing holds what they say.
+    /// Says which policies are about nobody: their names may be wrong, and then nothing holds what
+    /// they say.
     pub async fn tell_idle_policies(&self) {
         for note in self.idle_notes().await {
             tracing::warn!("{note}");

@@ -1,9 +1,12 @@
-//! Another program in our place: the one that is installed now goes on in this process, with our sockets and the lock, so that nobody who connects meanwhile is
-//! refused. It finds the containers in the records, as any successor does.
+//! Another program in our place: the one that is installed now goes on in this process, with our
+//! sockets and the lock, so that nobody who connects meanwhile is refused. It finds the containers
+//! in the records, as any successor does.
 //!
-//! It is asked for (`nrictl restart`), or begins by itself when a caller is of another version and the file that we were started from was replaced: once for each
-//! file, so that callers of two versions do not make it restart for ever. Launched plugins end and are launched again; external ones lose their connection, as with
-//! an engine that is restarted. If the other program cannot be run, we go on as we were, with the same sockets.
+//! It is asked for (`nrictl restart`), or begins by itself when a caller is of another version and
+//! the file that we were started from was replaced: once for each file, so that callers of two
+//! versions do not make it restart for ever. Launched plugins end and are launched again; external
+//! ones lose their connection, as with an engine that is restarted. If the other program cannot be
+//! run, we go on as we were, with the same sockets.
 
 use crate::{
     daemon::{
@@ -54,14 +57,16 @@ struct Tried {
 }
 
 impl Program {
-    /// Looks who we are; none where the kernel does not tell. `failed`: why another program is not in our place.
+    /// Looks who we are; none where the kernel does not tell. `failed`: why another program is not
+    /// in our place.
     pub fn own(failed: Option<String>) -> Option<Self> {
         let link = Path::new("/proc/self/exe");
         let path = fs::read_link(link).ok()?.into_os_string().into_vec();
         // What the kernel adds when the file is not there any more.
         let path = path.strip_suffix(b" (deleted)").unwrap_or(&path).to_vec();
         let path = PathBuf::from(OsString::from_vec(path));
-        let tried = Tried { file: failed.is_some().then(|| identity(&path)).flatten(), error: failed };
+        let tried =
+            Tried { file: failed.is_some().then(|| identity(&path)).flatten(), error: failed };
         Some(Self { path, identity: identity(link)?, tried: Mutex::new(tried) })
     }
 
@@ -104,13 +109,16 @@ impl Service {
     /// Ends cleanly, for the program of this path, or of our own.
     ///
     /// # Errors
-    /// It is not there, others could replace it, or it does not run with the present configuration. Nothing has changed then.
+    /// It is not there, others could replace it, or it does not run with the present configuration.
+    /// Nothing has changed then.
     pub async fn restart(&self, program: Option<&Path>) -> Result<(), Refusal> {
         let path = match (program, &self.program) {
             (Some(path), _) => path.to_owned(),
             (None, Some(own)) => own.path.clone(),
             (None, None) => {
-                return Err(Refusal("the path of nrid's program is not known: name one".to_owned()));
+                return Err(Refusal(
+                    "the path of nrid's program is not known: name one".to_owned(),
+                ));
             }
         };
         let checked = check(&path, &self.settings()).await;
@@ -127,7 +135,8 @@ impl Service {
         Ok(())
     }
 
-    /// A caller is of another version: a file that replaced ours takes over, once nothing is under way. Returns whether that is about to be.
+    /// A caller is of another version: a file that replaced ours takes over, once nothing is under
+    /// way. Returns whether that is about to be.
     pub fn met_other(self: &Arc<Self>, version: &str) -> bool {
         let Some(own) = &self.program else { return false };
         if own.begin() {
@@ -155,7 +164,8 @@ async fn check(path: &Path, settings: &Settings) -> Result<(), String> {
     }
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     let output = tokio::time::timeout(CHECK, command.output()).await;
-    let output = output.map_err(|_| format!("no answer within {CHECK:?}"))?.map_err(|e| e.to_string())?;
+    let output =
+        output.map_err(|_| format!("no answer within {CHECK:?}"))?.map_err(|e| e.to_string())?;
     if output.status.success() && output.stdout.starts_with(b"nrid ") {
         return Ok(());
     }
@@ -196,8 +206,10 @@ impl Handover {
 
     fn try_exec(&self, program: &Path, state_dir: &Path) -> io::Result<std::convert::Infallible> {
         let number = |fd: &OwnedFd| u32::try_from(fd.as_raw_fd()).map_err(io::Error::other);
-        let sockets: io::Result<_> = self.sockets.iter().map(|s| Ok((number(&s.fd)?, s.made))).collect();
-        let numbers = Numbers { pid: std::process::id(), sockets: sockets?, lock: number(&self.lock)? };
+        let sockets: io::Result<_> =
+            self.sockets.iter().map(|s| Ok((number(&s.fd)?, s.made))).collect();
+        let numbers =
+            Numbers { pid: std::process::id(), sockets: sockets?, lock: number(&self.lock)? };
         let mut arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
         arguments.insert(0, program.into());
         let named = |a: &OsString| a.as_encoded_bytes().starts_with(b"--state-dir");
@@ -244,7 +256,8 @@ impl Handover {
     }
 }
 
-/// Takes over what [`Handover::exec`] handed on. At the start of the process, as [`Activation::take`].
+/// Takes over what [`Handover::exec`] handed on. At the start of the process, as
+/// [`Activation::take`].
 ///
 /// # Errors
 /// The descriptors are not what they should be.
@@ -278,7 +291,11 @@ mod tests {
             fs::rename(dir.path().join("new"), &path).unwrap();
         };
         put("one");
-        let own = Program { path: path.clone(), identity: identity(&path).unwrap(), tried: Mutex::default() };
+        let own = Program {
+            path: path.clone(),
+            identity: identity(&path).unwrap(),
+            tried: Mutex::default(),
+        };
         assert!(!own.is_replaced() && !own.begin());
         put("two");
         assert!(own.is_replaced() && own.begin() && !own.begin());

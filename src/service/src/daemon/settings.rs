@@ -1,4 +1,5 @@
-//! What `nrid` is told: its command line and the configuration file, read at the start and whenever a reload is asked for.
+//! What `nrid` is told: its command line and the configuration file, read at the start and whenever
+//! a reload is asked for.
 
 use nri_config::{CONFIG_ENV, CONFIG_FILE, Config, ConfigError, Owner, state_dir};
 use nri_trust::{Owners, Untrusted};
@@ -38,22 +39,26 @@ pub enum SettingsError {
 }
 
 impl Settings {
-    /// Reads the configuration: `named` on the command line, else by the environment, else the usual file, which may be missing.
+    /// Reads the configuration: `named` on the command line, else by the environment, else the
+    /// usual file, which may be missing.
     ///
     /// # Errors
     /// A file that was named and is missing; any file that is unreadable or wrong.
     pub fn load(named: Option<&Path>, state: Option<&Path>) -> Result<Self, SettingsError> {
         let told = (named.map(Path::to_owned), state.map(Path::to_owned));
-        let by_environment = std::env::var_os(CONFIG_ENV).filter(|v| !v.is_empty()).map(PathBuf::from);
+        let by_environment =
+            std::env::var_os(CONFIG_ENV).filter(|v| !v.is_empty()).map(PathBuf::from);
         let named = named.map(Path::to_owned).or(by_environment);
         let path = named.clone().unwrap_or_else(|| CONFIG_FILE.into());
         // First, so that nobody can change it between the look and the reading.
-        let absolute = std::path::absolute(&path).map_err(|e| SettingsError::Read(path.clone(), e))?;
+        let absolute =
+            std::path::absolute(&path).map_err(|e| SettingsError::Read(path.clone(), e))?;
         let trusted = Owners::of_this_process().check_if_there(&absolute);
         trusted.map_err(|e| SettingsError::Untrusted(path.clone(), e))?;
         let (config, file, digest) = match std::fs::read_to_string(&path) {
             Ok(text) => {
-                let config = Config::parse(&text).map_err(|e| SettingsError::Parse(path.clone(), e))?;
+                let config =
+                    Config::parse(&text).map_err(|e| SettingsError::Parse(path.clone(), e))?;
                 (config, Some(path), Some(format!("{:x}", Sha256::digest(text))))
             }
             Err(e) if e.kind() == io::ErrorKind::NotFound && named.is_none() => {
@@ -66,8 +71,10 @@ impl Settings {
             let runtime_dir = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
             state_dir(&Owner::of(&map, rustix::process::geteuid().as_raw(), runtime_dir))
         };
-        let state_dir =
-            state.map(Path::to_owned).or_else(|| config.state_dir.clone()).unwrap_or_else(default_dir);
+        let state_dir = state
+            .map(Path::to_owned)
+            .or_else(|| config.state_dir.clone())
+            .unwrap_or_else(default_dir);
         Ok(Self { config, file, state_dir, digest, told })
     }
 

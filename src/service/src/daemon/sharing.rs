@@ -1,4 +1,5 @@
-//! What NRI runtimes of one host share: the plugin directory and the socket that plugins look for. Engines with NRI of their own come first.
+//! What NRI runtimes of one host share: the plugin directory and the socket that plugins look for.
+//! Engines with NRI of their own come first.
 
 use crate::{
     daemon::{policies::adaptation_config, settings::Settings},
@@ -20,11 +21,12 @@ const LOOK_AT_SOCKET: Duration = Duration::from_secs(10);
 /// How long it is taken for granted that an engine still launches the shared plugins.
 const LOOK_AT_ENGINES: Duration = Duration::from_secs(2);
 
-/// Engines that have NRI of their own in their recent versions, and listen on the shared socket then.
+/// Engines that have NRI of their own in their recent versions, and listen on the shared socket
+/// then.
 const ENGINES_WITH_NRI: [&str; 2] = ["containerd", "crio"];
 
-/// The directory of the plugins to launch; none while another NRI runtime is live that launches those of the shared one. `ours`: the shared socket is,
-/// and so are the shared plugins.
+/// The directory of the plugins to launch; none while another NRI runtime is live that launches
+/// those of the shared one. `ours`: the shared socket is, and so are the shared plugins.
 pub fn plugin_dir(settings: &Settings, ours: bool) -> Option<PathBuf> {
     if let Some(dir) = &settings.config.plugin_path {
         return Some(dir.clone());
@@ -62,7 +64,8 @@ impl SharedPlugins {
 }
 
 impl Service {
-    /// The directory of the plugins that are launched here; none while the shared ones are left to an engine.
+    /// The directory of the plugins that are launched here; none while the shared ones are left to
+    /// an engine.
     pub fn launches(&self) -> Option<PathBuf> {
         // While they are being taken over, they are not launched yet.
         let left = self.shared_plugins.left.try_lock().map_or(true, |left| left.is_some());
@@ -70,8 +73,8 @@ impl Service {
         if left { None } else { Some(dir.unwrap_or_else(|| PLUGIN_DIR.into())) }
     }
 
-    /// Launches the shared plugins once the engine that they were left to has its NRI switched off: before a container is created that
-    /// nobody else would adapt.
+    /// Launches the shared plugins once the engine that they were left to has its NRI switched off:
+    /// before a container is created that nobody else would adapt.
     pub async fn take_shared_plugins(&self) {
         let mut left = self.shared_plugins.left.lock().await;
         let Some(looked) = *left else { return };
@@ -102,11 +105,14 @@ pub fn plugin_socket(settings: &Settings) -> Option<PathBuf> {
     match &settings.config.socket_path {
         Some(path) => (!path.as_os_str().is_empty()).then(|| path.clone()),
         // An engine that starts later would remove it.
-        None => (settings.is_default_state_dir() && !engine_installed()).then(|| PLUGIN_SOCKET.into()),
+        None => {
+            (settings.is_default_state_dir() && !engine_installed()).then(|| PLUGIN_SOCKET.into())
+        }
     }
 }
 
-/// Notices when the path of a socket that we listen on is not ours any more: containerd removes what it finds there when it starts.
+/// Notices when the path of a socket that we listen on is not ours any more: containerd removes
+/// what it finds there when it starts.
 pub async fn watch_socket(path: PathBuf) {
     let identity = |path: &Path| std::fs::symlink_metadata(path).ok().map(|m| (m.dev(), m.ino()));
     let ours = identity(&path);
@@ -124,6 +130,7 @@ pub async fn watch_socket(path: PathBuf) {
 }
 
 fn engine_installed() -> bool {
-    let installed = |name: &&str| SEARCH_PATH.split(':').any(|dir| Path::new(dir).join(name).exists());
+    let installed =
+        |name: &&str| SEARCH_PATH.split(':').any(|dir| Path::new(dir).join(name).exists());
     ENGINES_WITH_NRI.iter().any(installed)
 }

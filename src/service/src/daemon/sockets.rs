@@ -1,4 +1,5 @@
-//! The sockets that we listen on: made by us, or passed to us by systemd, which goes on listening when we end.
+//! The sockets that we listen on: made by us, or passed to us by systemd, which goes on listening
+//! when we end.
 
 use crate::daemon::{
     settings::Settings,
@@ -69,18 +70,25 @@ pub fn passes(activation: &Activation, path: &Path) -> bool {
 ///
 /// # Errors
 /// It cannot be made.
-pub fn ours(path: &Path, activation: &mut Activation) -> Result<(UnixListener, Socket), StartError> {
+pub fn ours(
+    path: &Path,
+    activation: &mut Activation,
+) -> Result<(UnixListener, Socket), StartError> {
     match take(activation, path)? {
         Some(passed) => Ok(passed),
         None => bind(path),
     }
 }
 
-/// The sockets for external plugins: ours, the one that NRI runtimes share unless somebody else listens there, and all others that were passed.
+/// The sockets for external plugins: ours, the one that NRI runtimes share unless somebody else
+/// listens there, and all others that were passed.
 ///
 /// # Errors
 /// One cannot be made, or a control socket of another state directory was passed.
-pub fn plugins(settings: &Settings, activation: &mut Activation) -> Result<PluginSockets, StartError> {
+pub fn plugins(
+    settings: &Settings,
+    activation: &mut Activation,
+) -> Result<PluginSockets, StartError> {
     let mut found = PluginSockets::default();
     let disabled = settings.config.disable_connections;
     if !disabled {
@@ -116,7 +124,10 @@ impl PluginSockets {
     }
 }
 
-fn shared(path: PathBuf, activation: &mut Activation) -> Result<Option<(UnixListener, Socket)>, StartError> {
+fn shared(
+    path: PathBuf,
+    activation: &mut Activation,
+) -> Result<Option<(UnixListener, Socket)>, StartError> {
     if !passes(activation, &path) {
         if let Some(pid) = nri_host::listener(&path) {
             let whose = nri_host::describe(pid);
@@ -134,7 +145,10 @@ fn shared(path: PathBuf, activation: &mut Activation) -> Result<Option<(UnixList
 }
 
 /// Takes the socket of this path from those that were passed.
-fn take(activation: &mut Activation, path: &Path) -> Result<Option<(UnixListener, Socket)>, StartError> {
+fn take(
+    activation: &mut Activation,
+    path: &Path,
+) -> Result<Option<(UnixListener, Socket)>, StartError> {
     let Some(at) = activation.sockets.iter().position(|passed| same(&passed.path, path)) else {
         return Ok(None);
     };
@@ -169,8 +183,8 @@ fn bind(path: &Path) -> Result<(UnixListener, Socket), StartError> {
     Ok((listener, Socket { path: path.to_owned(), made: identity(path), fd }))
 }
 
-/// The mode is the socket's before it has a name: at no time could others connect, whatever the umask, and nothing that somebody puts in its place is
-/// touched.
+/// The mode is the socket's before it has a name: at no time could others connect, whatever the
+/// umask, and nothing that somebody puts in its place is touched.
 fn listen(path: &Path) -> io::Result<UnixListener> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;

@@ -41,7 +41,8 @@ use tokio::{
 /// How long a clean end waits for verbs that are under way.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// How long one for another program waits: nobody is in a hurry then, and callers wait for the other one.
+/// How long one for another program waits: nobody is in a hurry then, and callers wait for the
+/// other one.
 const RESTART_DRAIN: Duration = Duration::from_secs(10);
 
 /// How long plugins may take to leave; a few graces.
@@ -99,8 +100,8 @@ pub struct Running {
     lock: OwnedFd,
 }
 
-/// Brings the service up: lock, records, plugins, sockets, in this order. An `nrid` that is ending gets `patience` for it. Sockets that were passed
-/// are used and stay; the others are made.
+/// Brings the service up: lock, records, plugins, sockets, in this order. An `nrid` that is ending
+/// gets `patience` for it. Sockets that were passed are used and stay; the others are made.
 ///
 /// # Errors
 /// See [`StartError`]; what was begun is undone.
@@ -172,12 +173,20 @@ pub async fn start(
     tokio::spawn(service.clone().notice_gone());
     service.tell_idle_policies().await;
     let (listener, control) = sockets::ours(&control, &mut activation)?;
-    Ok(Running { service, listener, control, plugin_sockets: plugin_sockets.sockets, signals, lock })
+    Ok(Running {
+        service,
+        listener,
+        control,
+        plugin_sockets: plugin_sockets.sockets,
+        signals,
+        lock,
+    })
 }
 
 impl Running {
-    /// Serves until SIGTERM, SIGINT or a request to end, then ends cleanly: launched plugins with it, containers and external plugins not. Returns what goes over to
-    /// the program that is to take our place, if one is.
+    /// Serves until SIGTERM, SIGINT or a request to end, then ends cleanly: launched plugins with
+    /// it, containers and external plugins not. Returns what goes over to the program that is to
+    /// take our place, if one is.
     ///
     /// # Errors
     /// Signals cannot be received.
@@ -206,7 +215,8 @@ impl Running {
         while service.is_busy() && Instant::now() < deadline {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        // Without an answer. One from plugins that are just being closed would be none; records tell the successor what was begun.
+        // Without an answer. One from plugins that are just being closed would be none; records
+        // tell the successor what was begun.
         service.given_up.send_replace(true);
         service.registry.save_unsaved();
         // It bounds each step by itself; requests that we have given up may hold one up.
@@ -232,7 +242,8 @@ impl Running {
     }
 }
 
-/// SIGHUP reads the configuration anew; SIGUSR1 opens the log again. Whoever starts us may send them at once.
+/// SIGHUP reads the configuration anew; SIGUSR1 opens the log again. Whoever starts us may send
+/// them at once.
 struct Signals {
     reload: Signal,
     reopen: Signal,

@@ -1,5 +1,6 @@
-//! The state directory: made where it is missing, and looked at before anything in it is used. Records name programs that are run with our rights, and
-//! where the log is written is decided there, so that nobody else may have a say in it.
+//! The state directory: made where it is missing, and looked at before anything in it is used.
+//! Records name programs that are run with our rights, and where the log is written is decided
+//! there, so that nobody else may have a say in it.
 
 use nri_trust::{Owners, Untrusted};
 use std::{
@@ -27,7 +28,9 @@ pub fn make(dir: &Path) -> Result<(), StateDirError> {
     let failed = |e| StateDirError::Make(dir.to_owned(), e);
     fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
     let absolute = std::path::absolute(dir).map_err(failed)?;
-    Owners::of_this_process().check(&absolute).map_err(|e| StateDirError::Untrusted(dir.to_owned(), e))
+    Owners::of_this_process()
+        .check(&absolute)
+        .map_err(|e| StateDirError::Untrusted(dir.to_owned(), e))
 }
 
 #[cfg(test)]
@@ -44,7 +47,10 @@ mod tests {
         make(&state).unwrap();
         fs::set_permissions(&state, fs::Permissions::from_mode(0o777)).unwrap();
         let error = make(&state).unwrap_err().to_string();
-        assert!(error.contains("is not relied upon") && error.contains("writable by everybody"), "{error}");
+        assert!(
+            error.contains("is not relied upon") && error.contains("writable by everybody"),
+            "{error}"
+        );
         fs::set_permissions(&state, fs::Permissions::from_mode(0o700)).unwrap();
         std::os::unix::fs::symlink("state", dir.path().join("a/link")).unwrap();
         make(&dir.path().join("a/link")).unwrap();

@@ -1,6 +1,8 @@
-//! Started by systemd: the sockets that it listens on for us (sd_listen_fds(3)), and the word that we are ready (sd_notify(3)).
+//! Started by systemd: the sockets that it listens on for us (sd_listen_fds(3)), and the word that
+//! we are ready (sd_notify(3)).
 //!
-//! With its socket unit plugins can connect before the first container. What the sockets are for is told by their addresses, in [`crate::daemon::sockets`].
+//! With its socket unit plugins can connect before the first container. What the sockets are for is
+//! told by their addresses, in [`crate::daemon::sockets`].
 
 use crate::daemon::restart::{self, HANDOVER};
 use std::{
@@ -70,13 +72,15 @@ pub enum ActivationError {
     #[error("sockets of the program of before: {0}")]
     Handover(#[source] io::Error),
     /// A datagram socket, TCP, a FIFO.
-    #[error("descriptor {0} of LISTEN_FDS is no unix stream socket with a path that somebody listens on")]
+    #[error(
+        "descriptor {0} of LISTEN_FDS is no unix stream socket with a path that somebody listens on"
+    )]
     Kind(u32),
 }
 
 impl Activation {
-    /// Takes the descriptors over, and the variables out of the environment. The first thing that a program does: it may have no other thread yet,
-    /// nor any descriptor of its own.
+    /// Takes the descriptors over, and the variables out of the environment. The first thing that a
+    /// program does: it may have no other thread yet, nor any descriptor of its own.
     ///
     /// # Errors
     /// They are not what they should be.
@@ -118,7 +122,8 @@ impl Notify {
 fn listener(fd: u32) -> Result<Passed, ActivationError> {
     use rustix::net::{AddressFamily, SocketType, sockopt};
     // systemd does not set close-on-exec, and plugins must not get it.
-    let socket = crate::host::sys::take_descriptor(fd).map_err(|e| ActivationError::Descriptor(fd, e))?;
+    let socket =
+        crate::host::sys::take_descriptor(fd).map_err(|e| ActivationError::Descriptor(fd, e))?;
     let fits = sockopt::socket_domain(&socket).is_ok_and(|d| d == AddressFamily::UNIX)
         && sockopt::socket_type(&socket).is_ok_and(|t| t == SocketType::STREAM)
         && sockopt::socket_acceptconn(&socket).is_ok_and(|listens| listens);

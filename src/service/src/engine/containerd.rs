@@ -1,7 +1,9 @@
-//! What containerd knows of a container and the document does not say: labels, its image, the configuration that came through CRI.
+//! What containerd knows of a container and the document does not say: labels, its image, the
+//! configuration that came through CRI.
 //!
-//! Asked over containerd's own API socket while it waits for us: `Containers.Get` reads its database and takes no lock of the task that
-//! is being created (`containerd: plugins/services/containers`). An answer that does not come soon is done without.
+//! Asked over containerd's own API socket while it waits for us: `Containers.Get` reads its
+//! database and takes no lock of the task that is being created (`containerd:
+//! plugins/services/containers`). An answer that does not come soon is done without.
 
 use crate::engine::grpc::{self, GrpcError};
 use nri_engine::containerd::Metadata;
@@ -28,7 +30,11 @@ pub enum ContainerdError {
 ///
 /// # Errors
 /// See [`ContainerdError`].
-pub async fn container(socket: &Path, namespace: &str, id: &str) -> Result<Metadata, ContainerdError> {
+pub async fn container(
+    socket: &Path,
+    namespace: &str,
+    id: &str,
+) -> Result<Metadata, ContainerdError> {
     let headers = [("containerd-namespace", namespace)];
     let answer = grpc::call(socket, GET, &headers, &with_text(1, id)?, PATIENCE).await?;
     Ok(metadata(&answer)?)
@@ -60,7 +66,8 @@ fn with_text(field: u32, text: &str) -> Result<Vec<u8>, protobuf::Error> {
     Ok(message)
 }
 
-/// `GetContainerResponse`, of which the fields used here have not changed since containerd 1.0 (`containerd: api/services/containers/v1`).
+/// `GetContainerResponse`, of which the fields used here have not changed since containerd 1.0
+/// (`containerd: api/services/containers/v1`).
 fn metadata(answer: &[u8]) -> Result<Metadata, protobuf::Error> {
     let mut metadata = Metadata::default();
     fields(answer, |field, container| {

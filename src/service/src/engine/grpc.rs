@@ -1,6 +1,8 @@
-//! Unary gRPC calls over a unix socket: what is asked of containerd. A root service opens no TCP and links no TLS.
+//! Unary gRPC calls over a unix socket: what is asked of containerd. A root service opens no TCP
+//! and links no TLS.
 //!
-//! The framing is `h2`'s; what gRPC puts on top for one call and one answer is five bytes and two headers.
+//! The framing is `h2`'s; what gRPC puts on top for one call and one answer is five bytes and two
+//! headers.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use h2::client;
@@ -67,11 +69,13 @@ async fn exchange(
     message: &[u8],
 ) -> Result<Bytes, GrpcError> {
     let http2 = |e| GrpcError::Http2(socket.to_owned(), e);
-    let stream = UnixStream::connect(socket).await.map_err(|e| GrpcError::Connect(socket.to_owned(), e))?;
+    let stream =
+        UnixStream::connect(socket).await.map_err(|e| GrpcError::Connect(socket.to_owned(), e))?;
     let (sender, connection) = client::handshake(stream).await.map_err(http2)?;
     let exchange = async {
         let mut sender = sender.ready().await.map_err(http2)?;
-        let (response, mut body) = sender.send_request(request(method, headers)?, false).map_err(http2)?;
+        let (response, mut body) =
+            sender.send_request(request(method, headers)?, false).map_err(http2)?;
         body.send_data(framed(message), true).map_err(http2)?;
         let (head, body) = response.await.map_err(http2)?.into_parts();
         // An answer without a message has its status at once.
@@ -137,7 +141,8 @@ async fn read(
 }
 
 fn check(method: &'static str, trailers: Option<&http::HeaderMap>) -> Result<(), GrpcError> {
-    let text = |name| trailers.and_then(|t| t.get(name)).map(|v| String::from_utf8_lossy(v.as_bytes()));
+    let text =
+        |name| trailers.and_then(|t| t.get(name)).map(|v| String::from_utf8_lossy(v.as_bytes()));
     match text("grpc-status") {
         Some(status) if status == "0" => Ok(()),
         Some(status) => Err(GrpcError::Status {

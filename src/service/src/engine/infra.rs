@@ -1,7 +1,10 @@
-//! A container of Podman that says it is a pod's infra container has to prove it: nothing is asked about a sandbox.
+//! A container of Podman that says it is a pod's infra container has to prove it: nothing is asked
+//! about a sandbox.
 //!
-//! What proves it is decided in `nri_host::podman`. The files are a container's, and its file system may hang; without a proof in time it is a container like others, and its pod is one without a
-//! sandbox container, so that an infra container with a program of its own and the members of its pod are in one pod. Into a pod whose sandbox is known nobody gets so.
+//! What proves it is decided in `nri_host::podman`. The files are a container's, and its file
+//! system may hang; without a proof in time it is a container like others, and its pod is one
+//! without a sandbox container, so that an infra container with a program of its own and the
+//! members of its pod are in one pod. Into a pod whose sandbox is known nobody gets so.
 
 use crate::{
     host::path_probe::{Looks, Question},
@@ -13,7 +16,8 @@ use nri_host::podman::{Asked, Environment, Mount};
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// Takes the claim back where it cannot be proven. `environment`: the call's. `pod`: the pod of an id, if it is known.
+/// Takes the claim back where it cannot be proven. `environment`: the call's. `pod`: the pod of an
+/// id, if it is known.
 pub async fn prove(
     looks: &Looks,
     draft: &mut Draft,
@@ -27,7 +31,9 @@ pub async fn prove(
     match looks.look(&question).await {
         Ok(answer) if answer.infra => return,
         Ok(_) => {}
-        Err(error) => tracing::warn!(%error, container = draft.key.id, "what it runs cannot be read"),
+        Err(error) => {
+            tracing::warn!(%error, container = draft.key.id, "what it runs cannot be read")
+        }
     }
     // Podman builds it once, and keeps it when the host's program is upgraded.
     let image = &draft.identity.image;
@@ -44,7 +50,8 @@ pub async fn prove(
          it is adjusted like any other container{hint}"
     );
     let taken = pod(&draft.identity.pod.id).is_some_and(|pod| pod.real);
-    let annotations = draft.document.annotations().map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
+    let annotations =
+        draft.document.annotations().map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
     podman::deny(&mut draft.identity, &draft.key.id, &annotations, taken);
 }
 

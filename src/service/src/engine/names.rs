@@ -1,5 +1,5 @@
-//! Names and labels that an engine keeps elsewhere than in the document. Read with a short deadline: a container must neither fail nor wait
-//! long because its names could not be found.
+//! Names and labels that an engine keeps elsewhere than in the document. Read with a short
+//! deadline: a container must neither fail nor wait long because its names could not be found.
 
 use crate::{engine::containerd, host::error_chain::chain};
 use nri_engine::{Identity, Role, Source, Unreadable, cri_o, docker, podman};
@@ -34,7 +34,8 @@ enum NoNames {
     Metadata(#[from] Unreadable),
 }
 
-/// Completes an identity from where its engine keeps more. `pod_is_known`: the pod has its names from its sandbox.
+/// Completes an identity from where its engine keeps more. `pod_is_known`: the pod has its names
+/// from its sandbox.
 pub async fn complete(identity: &mut Identity, id: &str, pod_is_known: bool) {
     let completed = match identity.source.clone() {
         Some(Source::Docker { dirs }) => from_docker(identity, id, &dirs).await,
@@ -55,7 +56,8 @@ async fn from_docker(identity: &mut Identity, id: &str, dirs: &[PathBuf]) -> Res
         let file = dir.join("config.v2.json");
         let Some(config) = read(&file).await? else { continue };
         let host_config = read(&dir.join("hostconfig.json")).await?;
-        // Anybody who may use Docker may choose such labels: without kubelet's helper they mean nothing.
+        // Anybody who may use Docker may choose such labels: without kubelet's helper they mean
+        // nothing.
         let kubernetes = nri_host::is_running(CRI_DOCKERD);
         return docker::complete(identity, id, &config, host_config.as_deref(), kubernetes)
             .map_err(|e| NoNames::Parse(file, e));

@@ -1,4 +1,5 @@
-//! Whether an engine's own NRI is on: then it, and not we, adapts the containers that it can adapt, unless the configuration says otherwise.
+//! Whether an engine's own NRI is on: then it, and not we, adapts the containers that it can adapt,
+//! unless the configuration says otherwise.
 //!
 //! How it is found out is in `nri-host`; here it is remembered.
 
@@ -45,7 +46,8 @@ impl Maker {
     }
 }
 
-/// What was found out. An engine's process that is another one was started anew, perhaps with another configuration.
+/// What was found out. An engine's process that is another one was started anew, perhaps with
+/// another configuration.
 #[derive(Debug, Default)]
 pub struct EngineNri(Mutex<HashMap<(i32, u64), bool>>);
 
@@ -94,7 +96,8 @@ fn asked(setting: InCharge, engine_is_on: impl FnOnce() -> bool) -> bool {
 
 /// Whether a process of this name listens on the socket that plugins look for.
 fn listens(name: &str) -> bool {
-    nri_host::listener(Path::new(PLUGIN_SOCKET)).is_some_and(|pid| nri_host::command_name(pid) == name)
+    nri_host::listener(Path::new(PLUGIN_SOCKET))
+        .is_some_and(|pid| nri_host::command_name(pid) == name)
 }
 
 async fn containerd_has_nri_on(pid: i32, socket: &Path) -> bool {

@@ -1,8 +1,10 @@
-//! CDI devices: their specifications as they stand on this host, read when a plugin injects a device, and only then.
+//! CDI devices: their specifications as they stand on this host, read when a plugin injects a
+//! device, and only then.
 //!
-//! What a specification means is decided in `nri_spec::cdi`. Nothing is cached: a few small files are read faster than anybody could tell
-//! whether they have changed. A file that cannot be used matters for its devices only, and is told of in the log and where a device is
-//! missing. Start from [`Devices::read`].
+//! What a specification means is decided in `nri_spec::cdi`. Nothing is cached: a few small files
+//! are read faster than anybody could tell whether they have changed. A file that cannot be used
+//! matters for its devices only, and is told of in the log and where a device is missing. Start
+//! from [`Devices::read`].
 
 use crate::host::{error_chain::chain, structured};
 use nri_spec::cdi::{CdiError, DeviceNode, Edits, Registry, SpecFile};
@@ -13,7 +15,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Specification files of a directory, at most: more is a mistake, and each creation would pay for it.
+/// Specification files of a directory, at most: more is a mistake, and each creation would pay for
+/// it.
 const MAX_FILES: usize = 1000;
 
 /// The devices of this host.
@@ -24,7 +27,8 @@ pub struct Devices {
 }
 
 impl Devices {
-    /// Reads the specifications in these directories, of which later ones overrule earlier ones. One that does not exist is empty.
+    /// Reads the specifications in these directories, of which later ones overrule earlier ones.
+    /// One that does not exist is empty.
     pub fn read(dirs: &[PathBuf]) -> Self {
         let (mut files, mut broken) = (Vec::new(), Vec::new());
         for (priority, dir) in dirs.iter().enumerate() {
@@ -51,10 +55,12 @@ impl Devices {
         Self { registry, broken }
     }
 
-    /// Where these devices' nodes are on the host; none for devices that do not resolve, which is told when they are applied.
+    /// Where these devices' nodes are on the host; none for devices that do not resolve, which is
+    /// told when they are applied.
     pub fn nodes(&self, names: &[&str]) -> Vec<String> {
         let edits = self.registry.resolve(names).unwrap_or_default();
-        let path = |node: DeviceNode| if node.host_path.is_empty() { node.path } else { node.host_path };
+        let path =
+            |node: DeviceNode| if node.host_path.is_empty() { node.path } else { node.host_path };
         edits.into_iter().flat_map(|edit| edit.device_nodes).map(path).collect()
     }
 
@@ -137,7 +143,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let dirs = ["etc", "run", "missing"].map(|d| dir.path().join(d));
         dirs[..2].iter().for_each(|d| fs::create_dir(d).unwrap());
-        fs::write(dirs[0].join("a.yaml"), spec(&[device("0", "A=etc"), device("all", "B=etc")])).unwrap();
+        fs::write(dirs[0].join("a.yaml"), spec(&[device("0", "A=etc"), device("all", "B=etc")]))
+            .unwrap();
         let json = r#"{"cdiVersion": "0.5.0", "kind": "example.org/thing", "devices": [{"name": "all", "containerEdits": {"env": ["B=run"]}}]}"#;
         fs::write(dirs[1].join("a.json"), json).unwrap();
         fs::write(dirs[1].join("notes.txt"), "none of ours").unwrap();
@@ -176,6 +183,10 @@ mod tests {
             fs::write(dir.path().join(format!("{i}.json")), "").unwrap();
         }
         let devices = Devices::read(&[dir.path().to_owned()]);
-        assert!(devices.broken()[0].ends_with("more than 1000 specifications"), "{:?}", devices.broken());
+        assert!(
+            devices.broken()[0].ends_with("more than 1000 specifications"),
+            "{:?}",
+            devices.broken()
+        );
     }
 }

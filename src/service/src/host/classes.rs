@@ -1,7 +1,8 @@
 //! Block I/O and RDT classes: what the names that plugins use stand for on this host.
 //!
-//! The files are read when a plugin names a class, and only then, so that a change counts from the next creation on, and a broken file matters to
-//! those who use it. Control groups of resctrl are not made here. Start from [`Resolved::of`].
+//! The files are read when a plugin names a class, and only then, so that a change counts from the
+//! next creation on, and a broken file matters to those who use it. Control groups of resctrl are
+//! not made here. Start from [`Resolved::of`].
 
 mod devices;
 
@@ -92,7 +93,8 @@ pub struct Resolved {
 }
 
 impl Resolved {
-    /// Resolves what is named; the empty name, which takes a container out of any class, needs nothing.
+    /// Resolves what is named; the empty name, which takes a container out of any class, needs
+    /// nothing.
     ///
     /// # Errors
     /// A class that nothing defines, or a file that cannot be used.
@@ -142,7 +144,9 @@ fn control_groups(resctrl: &Path) -> Option<Value> {
     let mut classes = serde_json::Map::new();
     for entry in std::fs::read_dir(resctrl).ok()?.flatten() {
         let name = entry.file_name().into_string().ok();
-        if let Some(name) = name.filter(|n| !NO_GROUPS.contains(&n.as_str()) && entry.path().is_dir()) {
+        if let Some(name) =
+            name.filter(|n| !NO_GROUPS.contains(&n.as_str()) && entry.path().is_dir())
+        {
             classes.insert(name, json!({}));
         }
     }
@@ -161,22 +165,36 @@ impl Lookup<'_> {
     fn read<'s>(&self, settings: &'s ClassSettings) -> Result<(&'s Path, Value), ClassError> {
         let file = settings.config_file.as_deref().ok_or_else(|| self.not_configured())?;
         let (field, name) = (self.field, self.name.to_owned());
-        let config = structured::read(file).map_err(|source| ClassError::File { field, name, source })?;
+        let config =
+            structured::read(file).map_err(|source| ClassError::File { field, name, source })?;
         Ok((file, config))
     }
 
     fn not_configured(&self) -> ClassError {
-        ClassError::NotConfigured { field: self.field, name: self.name.to_owned(), section: self.section }
+        ClassError::NotConfigured {
+            field: self.field,
+            name: self.name.to_owned(),
+            section: self.section,
+        }
     }
 
-    fn content(&self, file: &Path, source: impl std::error::Error + Send + Sync + 'static) -> ClassError {
+    fn content(
+        &self,
+        file: &Path,
+        source: impl std::error::Error + Send + Sync + 'static,
+    ) -> ClassError {
         let (field, name) = (self.field, self.name.to_owned());
         ClassError::Content { field, name, file: file.to_owned(), source: Box::new(source) }
     }
 
     fn unknown<'n>(&self, file: &Path, known: impl Iterator<Item = &'n str>) -> ClassError {
         let known = known.collect::<Vec<_>>().join(", ");
-        ClassError::Unknown { field: self.field, name: self.name.to_owned(), file: file.to_owned(), known }
+        ClassError::Unknown {
+            field: self.field,
+            name: self.name.to_owned(),
+            file: file.to_owned(),
+            known,
+        }
     }
 }
 
@@ -185,8 +203,7 @@ mod tests {
     use super::*;
     use std::fs;
 
-    const BLOCKIO: &str =
-        "Classes:\n  slow:\n  - Weight: 80\n  bad:\n  - Devices: ['/dev/[']\n    Weight: 50\n  none: []\n";
+    const BLOCKIO: &str = "Classes:\n  slow:\n  - Weight: 80\n  bad:\n  - Devices: ['/dev/[']\n    Weight: 50\n  none: []\n";
     const RDT: &str =
         "options: {l3: {optional: true}}\npartitions:\n  shared:\n    classes:\n      gold: {}\n";
 
@@ -231,7 +248,11 @@ mod tests {
 
     #[test]
     fn names_that_are_not_there() {
-        check(Some("fast"), None, Err(r#"unknown block I/O class "fast": b.yaml has bad, none, slow"#));
+        check(
+            Some("fast"),
+            None,
+            Err(r#"unknown block I/O class "fast": b.yaml has bad, none, slow"#),
+        );
         check(None, Some("silver"), Err(r#"unknown RDT class "silver": r.yaml has gold"#));
         check(None, Some("/info"), Err(r#"unknown RDT class "info": resctrl has silver"#));
         let resources = LinuxResources {
@@ -268,11 +289,16 @@ mod tests {
                 .to_string()
                 .replace(&path.display().to_string(), "FILE")
         };
-        assert_eq!(said(None), r#"block I/O class "a": FILE: No such file or directory (os error 2)"#);
+        assert_eq!(
+            said(None),
+            r#"block I/O class "a": FILE: No such file or directory (os error 2)"#
+        );
         assert_eq!(
             said(Some("Classes: {a: {}}")),
             r#"block I/O class "a": FILE: block I/O configuration does not have the expected form: Classes.a is an object, not an array"#
         );
-        assert!(resolve_rdt("a", &sources).unwrap_err().to_string().starts_with("unknown RDT class"));
+        assert!(
+            resolve_rdt("a", &sources).unwrap_err().to_string().starts_with("unknown RDT class")
+        );
     }
 }

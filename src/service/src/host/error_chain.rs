@@ -2,7 +2,8 @@
 
 use std::error::Error;
 
-/// The error and what caused it, from the outside in. A cause that is told already is not told twice.
+/// The error and what caused it, from the outside in. A cause that is told already is not told
+/// twice.
 pub fn chain(error: &(dyn Error + 'static)) -> String {
     let mut told = error.to_string();
     let mut next = error.source();

@@ -1,4 +1,5 @@
-//! A pod's addresses, read inside its network namespace: engines set them up where only the namespace shows it.
+//! A pod's addresses, read inside its network namespace: engines set them up where only the
+//! namespace shows it.
 
 use rustix::{
     fs::{Mode, OFlags},
@@ -11,7 +12,8 @@ use std::{
     path::PathBuf,
 };
 
-/// Addresses in the network namespace of a process, IPv4 first, as text. None for the host's own namespace: CRI reports none for such pods.
+/// Addresses in the network namespace of a process, IPv4 first, as text. None for the host's own
+/// namespace: CRI reports none for such pods.
 pub async fn addresses(pid: i32) -> Vec<String> {
     let (sender, receiver) = tokio::sync::oneshot::channel();
     // A thread of its own, which ends afterwards: it never leaves the namespace again.

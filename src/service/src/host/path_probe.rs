@@ -1,7 +1,9 @@
-//! Looks at paths that plugins, or the documents of containers, name: in a process of its own, with a time limit.
+//! Looks at paths that plugins, or the documents of containers, name: in a process of its own, with
+//! a time limit.
 //!
-//! A path may lie on a file system that hangs, and who waits there may be beyond any signal. A thread of ours would keep us from ending, and our
-//! locks from the next `nrid`; a child that hangs costs its place in the process table. Some may hang at a time: then no more are started, and who
+//! A path may lie on a file system that hangs, and who waits there may be beyond any signal. A
+//! thread of ours would keep us from ending, and our locks from the next `nrid`; a child that hangs
+//! costs its place in the process table. Some may hang at a time: then no more are started, and who
 //! needs one is refused. Start from [`Looks::look`]; the other end is [`run`].
 
 use nri_host::podman::{Asked, runs_infra};
@@ -152,7 +154,8 @@ fn answer(question: &Question) -> Answer {
         let meta = std::fs::symlink_metadata(path).ok()?;
         Some(Node { mode: meta.mode(), rdev: meta.rdev() })
     };
-    let real = |path: &String| Some(std::fs::canonicalize(path).ok()?.to_string_lossy().into_owned());
+    let real =
+        |path: &String| Some(std::fs::canonicalize(path).ok()?.to_string_lossy().into_owned());
     Answer {
         real: question.real.iter().map(real).collect(),
         nodes: question.nodes.iter().map(node).collect(),
@@ -178,7 +181,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let link = dir.path().join("link");
         std::os::unix::fs::symlink("/dev/null", &link).unwrap();
-        let paths = [link.to_str().unwrap().to_owned(), "/nowhere".to_owned(), "/dev/null".to_owned()];
+        let paths =
+            [link.to_str().unwrap().to_owned(), "/nowhere".to_owned(), "/dev/null".to_owned()];
         let found = answer(&Question { real: paths.to_vec(), nodes: paths.to_vec(), infra: None });
         let null = Some("/dev/null".to_owned());
         assert_eq!(found.real, [null.clone(), None, null]);

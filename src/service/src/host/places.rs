@@ -31,13 +31,18 @@ impl Places {
     ///
     /// # Errors
     /// A path that hangs.
-    pub async fn see(looks: &Looks, sources: Vec<String>, nodes: Vec<String>) -> Result<Self, Unseen> {
+    pub async fn see(
+        looks: &Looks,
+        sources: Vec<String>,
+        nodes: Vec<String>,
+    ) -> Result<Self, Unseen> {
         if sources.is_empty() && nodes.is_empty() {
             return Ok(Self::default());
         }
         let question = Question { real: sources, nodes, infra: None };
         let answer = looks.look(&question).await.map_err(|why| {
-            let all: Vec<_> = question.real.iter().chain(&question.nodes).map(|p| format!("{p:?}")).collect();
+            let all: Vec<_> =
+                question.real.iter().chain(&question.nodes).map(|p| format!("{p:?}")).collect();
             Unseen { what: all.join(", "), why }
         })?;
         let mounts = match question.real.as_slice() {
@@ -63,7 +68,8 @@ impl Places {
     }
 }
 
-/// The mounts of `/proc/self/mountinfo`, by their points. Of mounts on the same point the last one is on top.
+/// The mounts of `/proc/self/mountinfo`, by their points. Of mounts on the same point the last one
+/// is on top.
 fn mounts_in(mountinfo: &str) -> HashMap<PathBuf, Propagation> {
     let parse = |line: &str| {
         let (left, _) = line.split_once(" - ")?;

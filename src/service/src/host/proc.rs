@@ -1,10 +1,13 @@
-//! Files of `/proc`. Names in them may be any bytes: a user's mount point or somebody's control group is not to make the whole file unreadable.
+//! Files of `/proc`. Names in them may be any bytes: a user's mount point or somebody's control
+//! group is not to make the whole file unreadable.
 
 use std::{fs, path::Path};
 
-/// The file's text, with a replacement character for each byte that is none; empty where it cannot be read.
+/// The file's text, with a replacement character for each byte that is none; empty where it cannot
+/// be read.
 pub fn text(file: impl AsRef<Path>) -> String {
-    fs::read(file).map_or_else(|_| String::new(), |bytes| String::from_utf8_lossy(&bytes).into_owned())
+    fs::read(file)
+        .map_or_else(|_| String::new(), |bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Calls of the real runtime that `nrid` makes by itself: with the globals and the environment that the container was created with.
+//! Calls of the real runtime that `nrid` makes by itself: with the globals and the environment that
+//! the container was created with.
 
 use nri_config::Owner;
 use nri_control::OsText;
@@ -14,7 +15,8 @@ use std::{
 use tokio::{io::AsyncWriteExt, process::Command, time::timeout};
 
 /// Variables that matter to a runtime; others (which may hold secrets of the engine) are not kept.
-const KEPT: [&str; 5] = ["PATH", "XDG_RUNTIME_DIR", "HOME", "LD_LIBRARY_PATH", "DBUS_SESSION_BUS_ADDRESS"];
+const KEPT: [&str; 5] =
+    ["PATH", "XDG_RUNTIME_DIR", "HOME", "LD_LIBRARY_PATH", "DBUS_SESSION_BUS_ADDRESS"];
 /// A runtime's call of a few milliseconds that takes this long hangs.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -89,7 +91,8 @@ impl LowLevelRuntime {
         self.path.as_path()
     }
 
-    /// Directory that holds a directory for each container: `--root`, or what this runtime takes without it.
+    /// Directory that holds a directory for each container: `--root`, or what this runtime takes
+    /// without it.
     pub fn root(&self) -> PathBuf {
         match &self.root {
             Some(root) => root.as_path().to_owned(),
@@ -97,15 +100,18 @@ impl LowLevelRuntime {
         }
     }
 
-    /// Whether systemd makes the control groups: `--systemd-cgroup`, or crun's `--cgroup-manager systemd`.
+    /// Whether systemd makes the control groups: `--systemd-cgroup`, or crun's `--cgroup-manager
+    /// systemd`.
     pub fn uses_systemd(&self) -> bool {
         let mut before: &[u8] = b"";
         self.globals.iter().any(|global| {
             let text = global.0.as_bytes();
             let manager = std::mem::replace(&mut before, text);
             let is_manager = |name: &[u8]| matches!(name, b"--cgroup-manager" | b"-cgroup-manager");
-            matches!(text, b"--systemd-cgroup" | b"-systemd-cgroup" | b"--systemd-cgroup=true" | b"-s")
-                || matches!(text, b"--cgroup-manager=systemd" | b"-cgroup-manager=systemd")
+            matches!(
+                text,
+                b"--systemd-cgroup" | b"-systemd-cgroup" | b"--systemd-cgroup=true" | b"-s"
+            ) || matches!(text, b"--cgroup-manager=systemd" | b"-cgroup-manager=systemd")
                 || (text == b"systemd" && is_manager(manager))
         })
     }
@@ -125,7 +131,8 @@ impl LowLevelRuntime {
     /// # Errors
     /// It cannot be called, or fails.
     pub async fn version(&self) -> Result<Vec<u8>, RuntimeError> {
-        // Globals are for containers; some runtimes make their root directory as soon as they hear of it.
+        // Globals are for containers; some runtimes make their root directory as soon as they hear
+        // of it.
         Self { globals: Vec::new(), ..self.clone() }.call("--version", &[], None).await
     }
 
@@ -200,8 +207,13 @@ impl LowLevelRuntime {
             return Ok(output.stdout);
         }
         let stderr = String::from_utf8_lossy(&output.stderr);
-        let said =
-            stderr.lines().rev().find(|l| !l.trim().is_empty()).unwrap_or("no message").trim().to_owned();
+        let said = stderr
+            .lines()
+            .rev()
+            .find(|l| !l.trim().is_empty())
+            .unwrap_or("no message")
+            .trim()
+            .to_owned();
         Err(RuntimeError::Failed { path: self.path().to_owned(), verb, said })
     }
 }
@@ -211,17 +223,20 @@ fn default_root(name: &str, environment: &[OsText]) -> PathBuf {
     let xdg = environment.iter().find_map(|v| v.0.as_bytes().strip_prefix(b"XDG_RUNTIME_DIR="));
     let runtime_dir = xdg.map(|dir| Path::new(OsStr::from_bytes(dir)));
     let uid_map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-    let owner = Owner::of(&uid_map, rustix::process::geteuid().as_raw(), runtime_dir.map(Path::to_owned));
+    let owner =
+        Owner::of(&uid_map, rustix::process::geteuid().as_raw(), runtime_dir.map(Path::to_owned));
     nri_config::runtime_root(name, &owner, runtime_dir)
 }
 
-/// Global options without `--log` and `--log-format`: our own calls must not write into the engine's log.
+/// Global options without `--log` and `--log-format`: our own calls must not write into the
+/// engine's log.
 fn without_log(globals: &[OsText]) -> Vec<OsText> {
     let mut kept = Vec::new();
     let mut rest = globals.iter();
     while let Some(option) = rest.next() {
         let bytes = option.0.as_bytes();
-        let name = bytes.strip_prefix(b"--").or_else(|| bytes.strip_prefix(b"-")).unwrap_or_default();
+        let name =
+            bytes.strip_prefix(b"--").or_else(|| bytes.strip_prefix(b"-")).unwrap_or_default();
         match name {
             b"log" | b"log-format" => drop(rest.next()),
             _ if name.starts_with(b"log=") || name.starts_with(b"log-format=") => {}
@@ -258,7 +273,10 @@ mod tests {
             "--log-level",
             "debug",
         ]);
-        assert_eq!(without_log(&given), texts(&["--root", "/r", "--systemd-cgroup", "--log-level", "debug"]));
+        assert_eq!(
+            without_log(&given),
+            texts(&["--root", "/r", "--systemd-cgroup", "--log-level", "debug"])
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Files that administrators and device vendors write, as JSON or YAML, to one kind of value.
 //!
-//! Everything is bounded: the size of the file, the depth, and what aliases expand to. What the values mean is decided elsewhere; no
-//! file is looked for here. Start from [`read`].
+//! Everything is bounded: the size of the file, the depth, and what aliases expand to. What the
+//! values mean is decided elsewhere; no file is looked for here. Start from [`read`].
 
 mod scalar;
 mod yaml;
@@ -16,7 +16,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Bytes that a file may have. Specifications of a vendor's many devices have some tens of thousands.
+/// Bytes that a file may have. Specifications of a vendor's many devices have some tens of
+/// thousands.
 pub const MAX_FILE: u64 = 4 << 20;
 
 /// A file that cannot be used.
@@ -36,7 +37,8 @@ pub enum WhyNot {
     /// It cannot be read.
     #[error("{0}")]
     Read(#[source] io::Error),
-    /// Others could change it, and so what runs with our rights: specifications of devices have hooks.
+    /// Others could change it, and so what runs with our rights: specifications of devices have
+    /// hooks.
     #[error("not relied upon: {0}")]
     Untrusted(#[source] Untrusted),
     /// A directory, a pipe, a device.
@@ -97,7 +99,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(name);
         std::fs::write(&path, content).unwrap();
-        let found = read(&path).map_err(|e| e.to_string().replace(&format!("{}: ", path.display()), ""));
+        let found =
+            read(&path).map_err(|e| e.to_string().replace(&format!("{}: ", path.display()), ""));
         assert_eq!(found, expected.map_err(str::to_owned), "{name}");
     }
 
@@ -107,7 +110,11 @@ mod tests {
         check("a.yaml", "a:\n- 1\n- true\n", Ok(json!({"a": [1, true]})));
         check("a", "{\"a\": [1, true]}", Ok(json!({"a": [1, true]})));
         check("a.json", "a: 1", Err("not valid JSON: expected value at line 1 column 1"));
-        check("a.yaml", "a: 1\na: 1", Err(r#"not valid YAML: line 2, column 4: the key "a" is there twice"#));
+        check(
+            "a.yaml",
+            "a: 1\na: 1",
+            Err(r#"not valid YAML: line 2, column 4: the key "a" is there twice"#),
+        );
     }
 
     #[test]
@@ -115,9 +122,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.json");
         std::fs::write(&path, "{}").unwrap();
-        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o666)).unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o666))
+            .unwrap();
         let said = read(&path).unwrap_err().why.to_string();
-        assert!(said.starts_with("not relied upon: ") && said.contains("writable by everybody"), "{said}");
+        assert!(
+            said.starts_with("not relied upon: ") && said.contains("writable by everybody"),
+            "{said}"
+        );
     }
 
     #[test]

@@ -12,12 +12,14 @@ use tokio::io::{Interest, unix::AsyncFd};
 /// # Errors
 /// A kernel before 5.11.
 pub(crate) fn close_on_exec_from(first: u32) -> io::Result<()> {
-    // SAFETY: with CLOSE_RANGE_CLOEXEC the call only sets a flag; no descriptor is closed or changes its meaning.
+    // SAFETY: with CLOSE_RANGE_CLOEXEC the call only sets a flag; no descriptor is closed or
+    // changes its meaning.
     let rc = unsafe { libc::close_range(first, u32::MAX, libc::CLOSE_RANGE_CLOEXEC as i32) };
     if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Takes a descriptor that whoever started us passed, and makes it close-on-exec. Only for [`crate::daemon::systemd`], at the start of the process.
+/// Takes a descriptor that whoever started us passed, and makes it close-on-exec. Only for
+/// [`crate::daemon::systemd`], at the start of the process.
 ///
 /// # Errors
 /// There is no such descriptor.
@@ -27,8 +29,8 @@ pub(crate) fn take_descriptor(number: u32) -> io::Result<OwnedFd> {
     if unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: it is open, as was just seen, and nobody else owns it: nothing in this process has opened a descriptor yet, and each number is
-    // taken once.
+    // SAFETY: it is open, as was just seen, and nobody else owns it: nothing in this process has
+    // opened a descriptor yet, and each number is taken once.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
@@ -45,7 +47,8 @@ pub(crate) fn remove_variables(names: &[&str]) {
 /// # Errors
 /// The kernel cannot wait for this kind of descriptor.
 pub(crate) fn wait_readable(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
-    // SAFETY: an OwnedFd returns the same open descriptor for as long as it lives, and AsyncFd owns it.
+    // SAFETY: an OwnedFd returns the same open descriptor for as long as it lives, and AsyncFd owns
+    // it.
     unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }.map_err(Into::into)
 }
 
@@ -71,8 +74,8 @@ const PIDFD_GET_INFO: libc::Ioctl =
 /// The kernel does not tell.
 pub(crate) fn pidfd_exit_status(pidfd: &OwnedFd) -> io::Result<Option<i32>> {
     let mut info = PidfdInfo { mask: PIDFD_INFO_EXIT, ..PidfdInfo::default() };
-    // SAFETY: the argument is a valid, exclusively borrowed struct of the size that the request number states; a kernel that does not know the
-    // request fails without touching it.
+    // SAFETY: the argument is a valid, exclusively borrowed struct of the size that the request
+    // number states; a kernel that does not know the request fails without touching it.
     let rc = unsafe { libc::ioctl(pidfd.as_raw_fd(), PIDFD_GET_INFO, &raw mut info) };
     if rc != 0 {
         return Err(io::Error::last_os_error());
@@ -88,16 +91,19 @@ mod tests {
     /// Whether the kernel is one that tells: 6.15.
     fn tells() -> bool {
         let release = rustix::system::uname().release().to_string_lossy().into_owned();
-        let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|n| n.parse::<u32>().ok());
+        let mut numbers =
+            release.split(|c: char| !c.is_ascii_digit()).map_while(|n| n.parse::<u32>().ok());
         (numbers.next(), numbers.next()) >= (Some(6), Some(15))
     }
 
     #[test]
     fn how_a_process_ended() {
-        for (script, status) in [("read x; exit 3", 3 << 8), ("read x; exit 0", 0), ("read x; kill -9 $$", 9)]
+        for (script, status) in
+            [("read x; exit 3", 3 << 8), ("read x; exit 0", 0), ("read x; kill -9 $$", 9)]
         {
             let mut command = std::process::Command::new("sh");
-            let mut child = command.args(["-c", script]).stdin(std::process::Stdio::piped()).spawn().unwrap();
+            let mut child =
+                command.args(["-c", script]).stdin(std::process::Stdio::piped()).spawn().unwrap();
             let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).unwrap();
             let told = || pidfd_exit_status(&pidfd).ok().flatten();
             assert_eq!(told(), None, "{script}: it lives");

@@ -1,4 +1,5 @@
-//! What plugins hear of a container's and a pod's life after the creation was agreed on: each event once and in order.
+//! What plugins hear of a container's and a pod's life after the creation was agreed on: each event
+//! once and in order.
 //!
 //! The caller holds the container's lane in all of these.
 
@@ -23,7 +24,11 @@ use std::{
 /// Builds a request that carries a pod and a container.
 macro_rules! about {
     ($request:ident, $pod:expr, $container:expr) => {
-        proto::$request { pod: Some($pod).into(), container: Some($container).into(), ..Default::default() }
+        proto::$request {
+            pod: Some($pod).into(),
+            container: Some($container).into(),
+            ..Default::default()
+        }
     };
 }
 
@@ -57,13 +62,15 @@ impl Record {
         }
     }
 
-    /// Takes over that the first process has ended, with its wait status where it is known, and whether the kernel killed for memory.
+    /// Takes over that the first process has ended, with its wait status where it is known, and
+    /// whether the kernel killed for memory.
     pub fn note_stopped(&mut self, status: Option<i32>, oom_killed: bool) {
         self.container.finished_at = now();
         if let Some(status) = status {
             // As a shell tells it.
             let signal = status & 0x7f;
-            self.container.exit_code = if signal == 0 { (status >> 8) & 0xff } else { 128 + signal };
+            self.container.exit_code =
+                if signal == 0 { (status >> 8) & 0xff } else { 128 + signal };
             let reason = if status == 0 { "Completed" } else { "Error" };
             self.container.status_reason = reason.to_owned();
         }
@@ -118,7 +125,11 @@ impl Service {
             return;
         }
         let (pod, message) = self.registry.messages(container);
-        drop(self.adaptation.post_create_container(about!(PostCreateContainerRequest, pod, message)));
+        drop(self.adaptation.post_create_container(about!(
+            PostCreateContainerRequest,
+            pod,
+            message
+        )));
     }
 
     /// The container is about to start.
@@ -149,7 +160,11 @@ impl Service {
         let record = self.registry.change(container, Record::note_running);
         if !record.sandbox {
             let (pod, message) = self.registry.messages(container);
-            drop(self.adaptation.post_start_container(about!(PostStartContainerRequest, pod, message)));
+            drop(self.adaptation.post_start_container(about!(
+                PostStartContainerRequest,
+                pod,
+                message
+            )));
         }
     }
 
@@ -176,8 +191,8 @@ impl Service {
         self.stop_made_pod(&record).await;
     }
 
-    /// Containers that ended before their pod's sandbox stop before it, also where another verb of theirs is under way yet. Who holds a member's lane
-    /// waits for no sandbox's.
+    /// Containers that ended before their pod's sandbox stop before it, also where another verb of
+    /// theirs is under way yet. Who holds a member's lane waits for no sandbox's.
     async fn stop_ended_members(&self, sandbox: &Record) {
         let deadline = tokio::time::Instant::now() + DELETE_PATIENCE;
         for member in self.registry.all() {
@@ -193,7 +208,10 @@ impl Service {
                 self.lane(&record.key).await
             };
             let Ok(_lane) = tokio::time::timeout_at(deadline, lane).await else {
-                tracing::warn!(container = record.key.id, "it ended before its pod, which is told first");
+                tracing::warn!(
+                    container = record.key.id,
+                    "it ended before its pod, which is told first"
+                );
                 continue;
             };
             if let Some(process) = member.process() {
@@ -218,7 +236,8 @@ impl Service {
     }
 
     async fn commit_stop(&self, outcome: StopOutcome) {
-        for failed in self.keeper.set_all(outcome.updates.updates, By::Merged(&outcome.updates.owners)).await
+        for failed in
+            self.keeper.set_all(outcome.updates.updates, By::Merged(&outcome.updates.owners)).await
         {
             tracing::error!(
                 container = failed.update.container_id,
@@ -248,14 +267,15 @@ impl Service {
         self.leave_pod(&record.pod_id).await;
     }
 
-    /// Gives the engine its document back, unless another container has the same one from us: then it comes back with the last of them.
-    /// The caller must not have the bundle's turn.
+    /// Gives the engine its document back, unless another container has the same one from us: then
+    /// it comes back with the last of them. The caller must not have the bundle's turn.
     pub async fn give_back(&self, record: &Record) {
         if record.bundle.written.is_none() {
             return;
         }
         let turn = self.lane_within(&Key::of_bundle(record.bundle.identity), DELETE_PATIENCE).await;
-        // Whoever has the turn for so long knows the original from this record, and gives it back in the end.
+        // Whoever has the turn for so long knows the original from this record, and gives it back
+        // in the end.
         if turn.is_none() {
             tracing::warn!(
                 container = record.key.id,
@@ -275,7 +295,10 @@ impl Service {
 
     /// A creation that plugins were asked for does not come about.
     pub async fn tell_undone(&self, asking: &Asking, pod: PodSandbox, container: proto::Container) {
-        let gone = proto::Container { state: proto::ContainerState::CONTAINER_STOPPED.into(), ..container };
+        let gone = proto::Container {
+            state: proto::ContainerState::CONTAINER_STOPPED.into(),
+            ..container
+        };
         self.adaptation
             .undo_creation(asking, pod, gone, async |outcome| self.commit_stop(outcome).await)
             .await;
@@ -324,13 +347,17 @@ impl Service {
     }
 
     async fn run_sandbox(&self, record: &Record) -> Result<(), AdaptError> {
-        let Some(mut pod) = self.registry.pod(&record.pod_id).filter(|p| !p.told_run) else { return Ok(()) };
+        let Some(mut pod) = self.registry.pod(&record.pod_id).filter(|p| !p.told_run) else {
+            return Ok(());
+        };
         pod.told_run = true;
         self.run_pod(pod).await
     }
 
     async fn stop_pod(&self, id: &str) {
-        let Some(pod) = self.registry.pod(id).filter(|p| p.told_run && !p.told_stop) else { return };
+        let Some(pod) = self.registry.pod(id).filter(|p| p.told_run && !p.told_stop) else {
+            return;
+        };
         let request = about_pod!(StopPodSandboxRequest, pod.sandbox);
         let stopped = async || {
             self.registry.change_pod(id, |pod| pod.told_stop = true);
@@ -338,7 +365,8 @@ impl Service {
         self.adaptation.stop_pod_sandbox(request, stopped).await;
     }
 
-    /// A pod that was made up for one container stops with it. One that several share goes on: another container may enter it.
+    /// A pod that was made up for one container stops with it. One that several share goes on:
+    /// another container may enter it.
     async fn stop_made_pod(&self, record: &Record) {
         if self.registry.pod(&record.pod_id).is_some_and(|p| !p.real && !p.shared) {
             self.stop_pod(&record.pod_id).await;
@@ -350,13 +378,16 @@ impl Service {
         let Some(pod) = self.registry.pod(id) else { return };
         if pod.told_run {
             let request = about_pod!(RemovePodSandboxRequest, pod.sandbox);
-            self.adaptation.remove_pod_sandbox(request, async || self.registry.remove_pod(id)).await;
+            self.adaptation
+                .remove_pod_sandbox(request, async || self.registry.remove_pod(id))
+                .await;
         } else {
             self.registry.remove_pod(id);
         }
     }
 
-    /// Ends a pod that was made up if it has no container left. The pod's lane is the last that anybody takes.
+    /// Ends a pod that was made up if it has no container left. The pod's lane is the last that
+    /// anybody takes.
     pub async fn leave_pod(&self, id: &str) {
         let _lane = self.lane(&Key::of_pod(id)).await;
         if self.registry.pod(id).is_some_and(|p| !p.real) && self.registry.is_deserted(id) {
@@ -367,7 +398,9 @@ impl Service {
 
 /// Gives the engine its document back, if what stands there is what we wrote.
 pub fn restore_document(record: &Record) {
-    let (Some(original), Some(written)) = (&record.bundle.original, &record.bundle.written) else { return };
+    let (Some(original), Some(written)) = (&record.bundle.original, &record.bundle.written) else {
+        return;
+    };
     // Most engines have removed the bundle by now, or will.
     let Ok(bundle) = Bundle::open(&record.bundle.dir, &record.bundle.name) else { return };
     // Another directory may stand at the path: it is nothing to us.

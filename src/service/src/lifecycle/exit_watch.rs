@@ -1,4 +1,5 @@
-//! Exits: a container's own end makes no call of the runtime, so its first process is watched through a pidfd.
+//! Exits: a container's own end makes no call of the runtime, so its first process is watched
+//! through a pidfd.
 
 use crate::{
     service::{DELETE_PATIENCE, Service},
@@ -32,13 +33,14 @@ impl Process {
         crate::host::sys::wait_readable(fd).ok().map(Self)
     }
 
-    /// How it ended, if the kernel tells: from Linux 6.15 on, after its parent has reaped it. A `wait` status.
+    /// How it ended, if the kernel tells: from Linux 6.15 on, after its parent has reaped it. A
+    /// `wait` status.
     pub fn wait_status(&self) -> Option<i32> {
         crate::host::sys::pidfd_exit_status(self.0.get_ref()).ok().flatten()
     }
 
-    /// Waits until the parent has reaped it, so that its status is known; not for long, since some never do, and not where the kernel does not tell. It
-    /// has ended.
+    /// Waits until the parent has reaped it, so that its status is known; not for long, since some
+    /// never do, and not where the kernel does not tell. It has ended.
     pub async fn reaped(&self) {
         let deadline = tokio::time::Instant::now() + UNREAPED;
         while matches!(crate::host::sys::pidfd_exit_status(self.0.get_ref()), Ok(None))
@@ -61,7 +63,8 @@ impl Service {
         let record = container.record();
         let Some(pid) = record.pid else { return };
         container.watch_oom();
-        // The pidfd first, then the check that the process is still the same: so it cannot be another one's.
+        // The pidfd first, then the check that the process is still the same: so it cannot be
+        // another one's.
         let process = Process::open(pid)
             .filter(|_| record.start_time.is_some() && start_time(pid) == record.start_time)
             .map(Arc::new);
@@ -88,7 +91,8 @@ impl Service {
         }
     }
 
-    /// Where hooks report, the start is told by one that runs beside the process: a short life may end before.
+    /// Where hooks report, the start is told by one that runs beside the process: a short life may
+    /// end before.
     pub(crate) async fn wait_for_start(&self, container: &Container) {
         let deadline = tokio::time::Instant::now() + LATE;
         let owed = |r: Record| r.hooked && r.phase == Phase::Created;
@@ -97,7 +101,8 @@ impl Service {
         }
     }
 
-    /// Follows the process that was the wrapper and is the runtime's `run` now, and settles what it leaves.
+    /// Follows the process that was the wrapper and is the runtime's `run` now, and settles what it
+    /// leaves.
     pub fn follow_run(
         self: &Arc<Self>,
         container: &Arc<Container>,
@@ -122,17 +127,21 @@ impl Service {
             }
             let key = container.key();
             let _lane = service.lane(&key).await;
-            let same = service.registry.get(&key).is_some_and(|known| Arc::ptr_eq(&known, &container));
+            let same =
+                service.registry.get(&key).is_some_and(|known| Arc::ptr_eq(&known, &container));
             if same {
                 service.settle(&container).await;
             }
         });
     }
 
-    /// Goes on where an `nrid` ended while the container was being created, or while `run` held it: whoever creates it may still be at work.
+    /// Goes on where an `nrid` ended while the container was being created, or while `run` held it:
+    /// whoever creates it may still be at work.
     pub fn follow_caller(self: &Arc<Self>, container: &Arc<Container>) {
         let record = container.record();
-        let Some(caller) = record.caller.filter(|_| record.by_run || record.phase == Phase::Creating) else {
+        let Some(caller) =
+            record.caller.filter(|_| record.by_run || record.phase == Phase::Creating)
+        else {
             return;
         };
         // The pidfd first, then the check that the process is still the same.
@@ -143,7 +152,8 @@ impl Service {
     /// Takes over from the runtime what nobody has reported. The caller holds the lane.
     pub async fn settle(self: &Arc<Self>, container: &Arc<Container>) {
         let record = container.record();
-        // Seen for the look at all of them, where the runtime cannot tell a state: it was killed before it kept one.
+        // Seen for the look at all of them, where the runtime cannot tell a state: it was killed
+        // before it kept one.
         if !container.is_there() {
             return self.finish(container).await;
         }
@@ -178,7 +188,10 @@ impl Service {
 /// A runtime has read its document when it begins to keep a state.
 async fn read_by_runtime(container: &Container) {
     let record = container.record();
-    while !container.is_document_read() && !container.is_gone() && !record.runtime.has(&record.key.id) {
+    while !container.is_document_read()
+        && !container.is_gone()
+        && !record.runtime.has(&record.key.id)
+    {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }

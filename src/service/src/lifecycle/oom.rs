@@ -1,7 +1,8 @@
 //! Whether the kernel killed in a container because of its memory limit.
 //!
-//! The control group counts such kills, but may be gone as soon as the last process is (systemd removes a scope then). So it is watched from the
-//! creation on: by inotify in version 2, by an eventfd in version 1.
+//! The control group counts such kills, but may be gone as soon as the last process is (systemd
+//! removes a scope then). So it is watched from the creation on: by inotify in version 2, by an
+//! eventfd in version 1.
 
 use crate::{resources::cgroups, state::record::Record};
 use nri_cgroup::{Controller, Place};
@@ -51,9 +52,11 @@ struct Watch {
 struct Last {
     /// When the kernel told last that the limit was met.
     told: Option<Instant>,
-    /// What the groups above counted then: version 2 only, where a group counts for those below it. The nearest first.
+    /// What the groups above counted then: version 2 only, where a group counts for those below it.
+    /// The nearest first.
     above: Vec<(PathBuf, u64)>,
-    /// How often the kernel has told something of a group that was gone: version 1 only, where its end is told, too, some time after it.
+    /// How often the kernel has told something of a group that was gone: version 1 only, where its
+    /// end is told, too, some time after it.
     after: u64,
     killed: bool,
 }
@@ -61,7 +64,9 @@ struct Last {
 impl OomWatch {
     /// Watches until the control group is gone.
     pub fn start(record: &Record) -> Self {
-        let Some(counter) = cgroups::place(record).as_ref().and_then(Counter::of) else { return Self(None) };
+        let Some(counter) = cgroups::place(record).as_ref().and_then(Counter::of) else {
+            return Self(None);
+        };
         let id = record.key.id.clone();
         let watch = match Watch::of(counter) {
             Ok(watch) => Arc::new(watch),
@@ -79,7 +84,8 @@ impl OomWatch {
         Self(Some(watch))
     }
 
-    /// Whether a kill was seen, or the control group counts one now. `status`: how the first process ended, if that is known.
+    /// Whether a kill was seen, or the control group counts one now. `status`: how the first
+    /// process ended, if that is known.
     pub async fn killed(&self, record: &Record, status: Option<i32>) -> bool {
         if let Some(watch) = &self.0 {
             // What was told last may not have been read yet.
@@ -104,7 +110,8 @@ impl Watch {
         Ok(Self { counter, notifier, last })
     }
 
-    /// Waits for what tells a kill from the end of the group, where only one of the two has been told.
+    /// Waits for what tells a kill from the end of the group, where only one of the two has been
+    /// told.
     async fn linger(&self) {
         let deadline = Instant::now() + LINGER;
         while self.look() != Some(true) && self.last().after == 1 && Instant::now() < deadline {
@@ -136,7 +143,8 @@ impl Watch {
 
     /// Reads what was told, and the counter; whether there was a kill, if that is certain.
     fn look(&self) -> Option<bool> {
-        // What was told is read once: whoever reads it draws the conclusion before another one looks.
+        // What was told is read once: whoever reads it draws the conclusion before another one
+        // looks.
         let mut last = self.last();
         let told = self.told();
         // In this order: a kill that comes in between is in the group's own count.
@@ -156,18 +164,21 @@ impl Watch {
                 last.killed |= count(content) > 0;
                 last.above = above;
             }
-            // The group was removed with the process, by a runtime that waits for it or by systemd. In version 2 the kernel tells at most every 10 ms, so the
-            // kill itself is not told then; that the limit was met is, and the groups above count it.
+            // The group was removed with the process, by a runtime that waits for it or by systemd.
+            // In version 2 the kernel tells at most every 10 ms, so the kill itself is not told
+            // then; that the limit was met is, and the groups above count it.
             Err(_) => {
                 let met = last.told.is_some_and(|told| told.elapsed() < RECENT);
-                let above = last.above.iter().find_map(|(file, before)| Some(kills(file).ok()? > *before));
+                let above =
+                    last.above.iter().find_map(|(file, before)| Some(kills(file).ok()? > *before));
                 last.killed |= met && above.unwrap_or(true);
             }
         }
         if last.killed { Some(true) } else { content.is_err().then_some(false) }
     }
 
-    /// Takes what the kernel has told since the last time: how often. The end of the group counts in version 1.
+    /// Takes what the kernel has told since the last time: how often. The end of the group counts
+    /// in version 1.
     fn told(&self) -> u64 {
         let fd = self.notifier.get_ref();
         match &self.counter {
@@ -218,9 +229,14 @@ impl Counter {
 
     /// What the groups above count, where they count what happens below them.
     fn above(&self) -> Vec<(PathBuf, u64)> {
-        let (Self::V2(file), Some(name)) = (self, self.file().file_name()) else { return Vec::new() };
+        let (Self::V2(file), Some(name)) = (self, self.file().file_name()) else {
+            return Vec::new();
+        };
         let groups = file.ancestors().skip(2).map(|dir| dir.join(name));
-        groups.map_while(|file| Some((kills(&file).ok()?, file))).map(|(count, file)| (file, count)).collect()
+        groups
+            .map_while(|file| Some((kills(&file).ok()?, file)))
+            .map(|(count, file)| (file, count))
+            .collect()
     }
 }
 

@@ -1,4 +1,5 @@
-//! What an `nrid` finds that succeeds another: containers that ended meanwhile, creations and updates that were under way.
+//! What an `nrid` finds that succeeds another: containers that ended meanwhile, creations and
+//! updates that were under way.
 
 use crate::{
     bundle::exec_marker,
@@ -37,15 +38,17 @@ pub struct Settled {
     tried: Value,
 }
 
-/// Brings records up to date with what happened while no `nrid` ran. No plugin is there yet, so nobody is told. Returns the containers that the runtime has created or
-/// updated with nobody to look at it.
+/// Brings records up to date with what happened while no `nrid` ran. No plugin is there yet, so
+/// nobody is told. Returns the containers that the runtime has created or updated with nobody to
+/// look at it.
 pub async fn recall(registry: &Registry, dir: &Path) -> Vec<Unchecked> {
     let mut unchecked = Vec::new();
     for container in registry.all() {
         let mut record = container.record();
         if !container.is_there() {
             if record.phase == Phase::Creating && record.caller.is_some_and(Caller::is_alive) {
-                // The wrapper has its answer, and its runtime is at work: `follow_caller` sees what becomes of it.
+                // The wrapper has its answer, and its runtime is at work: `follow_caller` sees what
+                // becomes of it.
                 continue;
             }
             if !registry.shares_document(&record) {
@@ -55,7 +58,11 @@ pub async fn recall(registry: &Registry, dir: &Path) -> Vec<Unchecked> {
             registry.remove(&record.key);
             continue;
         }
-        if record.pending.as_ref().is_some_and(|update| !update.caller.is_some_and(Caller::is_alive)) {
+        if record
+            .pending
+            .as_ref()
+            .is_some_and(|update| !update.caller.is_some_and(Caller::is_alive))
+        {
             let settled = settle_update(registry, &container);
             note_pod_resources(registry, &container.record());
             unchecked.push(Unchecked { container: container.clone(), settled });
@@ -66,7 +73,8 @@ pub async fn recall(registry: &Registry, dir: &Path) -> Vec<Unchecked> {
             }
             continue;
         }
-        // A running process whose id is known has nothing new to tell; asking for each would take longer than starters wait.
+        // A running process whose id is known has nothing new to tell; asking for each would take
+        // longer than starters wait.
         let known = record.phase == Phase::Running && record.pid.is_some();
         if record.phase != Phase::Stopped
             && !known
@@ -75,7 +83,8 @@ pub async fn recall(registry: &Registry, dir: &Path) -> Vec<Unchecked> {
             let was = record.phase;
             record = registry.change(&container, |r| r.note_state(&state));
             if was == Phase::Creating && record.phase > was {
-                unchecked.push(Unchecked { container: container.clone(), settled: Settled::default() });
+                unchecked
+                    .push(Unchecked { container: container.clone(), settled: Settled::default() });
             }
             if state.status == "stopped" || record.process_is_gone() {
                 note_stopped(registry, &container);
@@ -94,7 +103,8 @@ fn note_stopped(registry: &Registry, container: &Container) {
     registry.change(container, |r| r.note_stopped(None, oom_killed));
 }
 
-/// Brings a container's pod up to date with the container: its record may be older, and it stops with its only container, or its sandbox.
+/// Brings a container's pod up to date with the container: its record may be older, and it stops
+/// with its only container, or its sandbox.
 fn recall_pod(registry: &Registry, record: &Record) {
     let Some(pod) = registry.pod(&record.pod_id) else { return };
     let holds = record.sandbox || !(pod.real || pod.shared);
@@ -119,8 +129,9 @@ pub fn note_pod_resources(registry: &Registry, record: &Record) {
     }
 }
 
-/// Decides whether an update that was under way has been made: by what the control groups hold of the runtime's part. What it cannot set was still to be written by
-/// us. The caller has the turn at the container.
+/// Decides whether an update that was under way has been made: by what the control groups hold of
+/// the runtime's part. What it cannot set was still to be written by us. The caller has the turn at
+/// the container.
 pub fn settle_update(registry: &Registry, container: &Container) -> Settled {
     let record = container.record();
     let Some(update) = record.pending.clone() else { return Settled::default() };
@@ -146,31 +157,39 @@ pub fn settle_update(registry: &Registry, container: &Container) -> Settled {
 fn is_in_force(record: &Record, resources: &Value, part: &Value) -> bool {
     let Some(place) = cgroups::place(record) else { return true };
     // Of all resources, since what a file holds may depend on several fields.
-    let named: HashSet<String> = settings(part, &place).settings.into_iter().map(|s| s.field).collect();
+    let named: HashSet<String> =
+        settings(part, &place).settings.into_iter().map(|s| s.field).collect();
     let mut plan = settings(resources, &place).settings;
     plan.retain(|s| named.contains(&s.field));
     cgroups::compare(&plan).is_empty()
 }
 
 impl Keeper {
-    /// Compares the control groups with what plugins set, where the `nrid` that was to do so has ended.
+    /// Compares the control groups with what plugins set, where the `nrid` that was to do so has
+    /// ended.
     pub fn catch_up(&self, Unchecked { container, settled }: &Unchecked) {
         let record = container.record();
-        if record.phase == Phase::Created && self.enforce_strictly(&record, &record.in_force).is_err() {
+        if record.phase == Phase::Created
+            && self.enforce_strictly(&record, &record.in_force).is_err()
+        {
             container.is_amiss.store(true, Ordering::SeqCst);
         } else {
             self.check_settled(container, settled);
         }
     }
 
-    /// The same after an update. The caller has the turn at the container, or nobody else is there yet.
+    /// The same after an update. The caller has the turn at the container, or nobody else is there
+    /// yet.
     pub fn check_settled(&self, container: &Container, settled: &Settled) {
         let record = container.record();
         if record.process_is_gone() {
             return;
         }
         self.enforce_with(&record, &record.in_force, &settled.tried);
-        let moved = settled.rdt_group.as_ref().map_or(Ok(()), |group| self.move_to_rdt_group(&record, group));
+        let moved = settled
+            .rdt_group
+            .as_ref()
+            .map_or(Ok(()), |group| self.move_to_rdt_group(&record, group));
         if let Err(error) = moved {
             tracing::error!(container = record.key.id, error, "not in force");
         }
@@ -180,12 +199,15 @@ impl Keeper {
 impl Service {
     /// Goes on where an `nrid` ended while a wrapper was updating the container.
     pub fn follow_update(self: &Arc<Self>, container: &Arc<Container>) {
-        let Some(caller) = container.record().pending.and_then(|update| update.caller) else { return };
+        let Some(caller) = container.record().pending.and_then(|update| update.caller) else {
+            return;
+        };
         // The pidfd first, then the check that the process is still the same.
         let process = Process::open(caller.pid).filter(|_| caller.is_alive());
         let (service, container) = (self.clone(), container.clone());
         tokio::spawn(async move {
-            // The engine's next verb waits here, and plugins' updates for the pending one; nobody else does.
+            // The engine's next verb waits here, and plugins' updates for the pending one; nobody
+            // else does.
             let _lane = service.lane(&container.key()).await;
             if let Some(process) = process {
                 tokio::select! {

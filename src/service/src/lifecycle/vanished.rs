@@ -1,4 +1,5 @@
-//! Containers that were deleted without a word: by a wrapper that found no `nrid` while the next one was starting, or by a call of the bare runtime.
+//! Containers that were deleted without a word: by a wrapper that found no `nrid` while the next
+//! one was starting, or by a call of the bare runtime.
 
 use crate::{
     service::{DELETE_PATIENCE, Refusal, Service},
@@ -17,15 +18,19 @@ const FIRST_LOOK: Duration = Duration::from_millis(100);
 const SOON: Duration = Duration::from_millis(5);
 
 impl Container {
-    /// Whether the runtime that is to make it is at work, and does not know it yet: what another verb finds is not its end.
+    /// Whether the runtime that is to make it is at work, and does not know it yet: what another
+    /// verb finds is not its end.
     pub fn is_being_made(&self) -> bool {
         let record = self.record();
-        record.phase == Phase::Creating && record.caller.is_some_and(Caller::is_alive) && !self.is_there()
+        record.phase == Phase::Creating
+            && record.caller.is_some_and(Caller::is_alive)
+            && !self.is_there()
     }
 }
 
 impl Service {
-    /// Waits until the container that another process is making is there, or until nobody makes it any more.
+    /// Waits until the container that another process is making is there, or until nobody makes it
+    /// any more.
     ///
     /// # Errors
     /// It takes too long.
@@ -58,7 +63,8 @@ impl Service {
         }
     }
 
-    /// Finishes a container that the runtime is about to delete, when it has; where it does not, the look at all of them finds it one day.
+    /// Finishes a container that the runtime is about to delete, when it has; where it does not,
+    /// the look at all of them finds it one day.
     pub fn expect_end(self: &Arc<Self>, container: Arc<Container>) {
         let service = self.clone();
         tokio::spawn(async move {

@@ -1,5 +1,6 @@
-//! Setting the resources of containers that exist, as plugins asked: one at a time per container, through the container's own runtime, so that
-//! its state stays true, and through the control groups, for what runtimes cannot. Also evictions.
+//! Setting the resources of containers that exist, as plugins asked: one at a time per container,
+//! through the container's own runtime, so that its state stays true, and through the control
+//! groups, for what runtimes cannot. Also evictions.
 
 use crate::{
     resources::{enforce::Laid, keeper::Keeper, owners},
@@ -9,7 +10,9 @@ use crate::{
     },
 };
 use nri_api::PluginId;
-use nri_api::proto::{ContainerEviction, ContainerUpdate, FieldOwners, LinuxResources, OwningPlugins};
+use nri_api::proto::{
+    ContainerEviction, ContainerUpdate, FieldOwners, LinuxResources, OwningPlugins,
+};
 use nri_spec::changed;
 use serde_json::{Map, Value};
 use std::{fmt, sync::Arc, time::Duration};
@@ -20,7 +23,17 @@ const UPDATABLE: [(&str, &[&str]); 4] = [
     ("memory", &["limit", "reservation", "swap", "checkBeforeUpdate"]),
     (
         "cpu",
-        &["shares", "quota", "period", "burst", "idle", "realtimeRuntime", "realtimePeriod", "cpus", "mems"],
+        &[
+            "shares",
+            "quota",
+            "period",
+            "burst",
+            "idle",
+            "realtimeRuntime",
+            "realtimePeriod",
+            "cpus",
+            "mems",
+        ],
     ),
     ("pids", &["limit"]),
     ("blockIO", &["weight"]),
@@ -84,7 +97,10 @@ impl Keeper {
                 tracing::info!(container = update.container_id, %by, ?update, "shadow: would be updated");
                 // It is told the truth; a creation or an update that others asked for goes on.
                 if let By::Plugin(_) = by {
-                    failed.push(Failed { update, error: "nothing is changed in shadow mode".to_owned() });
+                    failed.push(Failed {
+                        update,
+                        error: "nothing is changed in shadow mode".to_owned(),
+                    });
                 }
             }
             return failed;
@@ -106,7 +122,9 @@ impl Keeper {
 
     async fn set_one(&self, update: &ContainerUpdate, by: By<'_>) -> Result<(), String> {
         let container = self.registry.by_nri_id(&update.container_id).ok_or("no such container")?;
-        let Some(resources) = update.linux.as_ref().and_then(|l| l.resources.as_ref()) else { return Ok(()) };
+        let Some(resources) = update.linux.as_ref().and_then(|l| l.resources.as_ref()) else {
+            return Ok(());
+        };
         refuse_unsettable(resources)?;
         let turn = tokio::time::timeout(PATIENCE, turn(&container)).await;
         let _turn = turn.map_err(|_| "another update of it does not end")?;
@@ -120,8 +138,13 @@ impl Keeper {
         self.check_wanted(&record, &wanted, &FieldOwners::default()).await?;
         let mut owners = record.owners.clone();
         by.owns(&mut owners, &update.container_id, &changed(&record.in_force, &wanted.resources));
-        let pending =
-            Pending { asked: record.asked.clone(), laid: wanted.clone(), owners, caller: None, told: false };
+        let pending = Pending {
+            asked: record.asked.clone(),
+            laid: wanted.clone(),
+            owners,
+            caller: None,
+            told: false,
+        };
         let kept = self.registry.try_change(&container, |r| r.pending = Some(pending.clone()));
         kept.map_err(|e| e.to_string())?;
         let made = self.make(&record, &wanted).await;
@@ -144,13 +167,17 @@ impl Keeper {
         wanted: &Laid,
         owners: &FieldOwners,
     ) -> Result<(), String> {
-        let (before, after) = (update_document(&record.in_force), update_document(&wanted.resources));
-        self.check_resources(&record.runtime, &before, &after, owners).await.map_err(|e| e.to_string())?;
+        let (before, after) =
+            (update_document(&record.in_force), update_document(&wanted.resources));
+        self.check_resources(&record.runtime, &before, &after, owners)
+            .await
+            .map_err(|e| e.to_string())?;
         self.check_rest(record, wanted)
     }
 
     async fn make(&self, record: &Record, wanted: &Laid) -> Result<(), String> {
-        let (before, after) = (update_document(&record.in_force), update_document(&wanted.resources));
+        let (before, after) =
+            (update_document(&record.in_force), update_document(&wanted.resources));
         if before != after {
             record.runtime.update(&record.key.id, &after).await.map_err(|e| e.to_string())?;
         }
@@ -181,13 +208,17 @@ impl Keeper {
             }
             match self.registry.by_nri_id(&eviction.container_id) {
                 Some(container) => drop(tokio::spawn(evict(container, eviction.reason))),
-                None => tracing::warn!(container = eviction.container_id, "cannot evict: no such container"),
+                None => tracing::warn!(
+                    container = eviction.container_id,
+                    "cannot evict: no such container"
+                ),
             }
         }
     }
 }
 
-/// The turn at a container of which no update is under way: one that a former `nrid` began holds no lock of ours.
+/// The turn at a container of which no update is under way: one that a former `nrid` began holds no
+/// lock of ours.
 async fn turn(container: &Container) -> MutexGuard<'_, ()> {
     loop {
         let turn = container.setting.lock().await;
@@ -237,12 +268,14 @@ pub fn refuse_unsettable(resources: &LinuxResources) -> Result<(), String> {
     }
 }
 
-/// Keeps the limit of memory and swap in step with a new memory limit where nobody gave it: it was the same, as at the creation, or the runtime would
-/// refuse a memory limit above it.
+/// Keeps the limit of memory and swap in step with a new memory limit where nobody gave it: it was
+/// the same, as at the creation, or the runtime would refuse a memory limit above it.
 pub fn follow_swap(before: &Value, swap_given: bool, after: &mut Value) {
     let number = |resources: &Value, field| resources.pointer(field).and_then(Value::as_i64);
     let (was, now) = (number(before, "/memory/limit"), number(after, "/memory/limit"));
-    let (Some(swap), Some(limit)) = (number(before, "/memory/swap").filter(|s| *s > 0), now) else { return };
+    let (Some(swap), Some(limit)) = (number(before, "/memory/swap").filter(|s| *s > 0), now) else {
+        return;
+    };
     let in_step = was == Some(swap) || limit > swap || limit < 0;
     if !swap_given
         && was != now
@@ -260,14 +293,20 @@ pub fn update_document(resources: &Value) -> Value {
         let part: Map<String, Value> = fields
             .iter()
             .filter_map(|f| {
-                resources.get(group)?.get(f).filter(|v| !v.is_null()).map(|v| ((*f).to_owned(), v.clone()))
+                resources
+                    .get(group)?
+                    .get(f)
+                    .filter(|v| !v.is_null())
+                    .map(|v| ((*f).to_owned(), v.clone()))
             })
             .collect();
         if !part.is_empty() {
             document.insert(group.to_owned(), Value::Object(part));
         }
     }
-    if let Some(unified) = resources.get("unified").filter(|u| u.as_object().is_some_and(|u| !u.is_empty())) {
+    if let Some(unified) =
+        resources.get("unified").filter(|u| u.as_object().is_some_and(|u| !u.is_empty()))
+    {
         document.insert("unified".to_owned(), unified.clone());
     }
     Value::Object(document)
@@ -285,7 +324,10 @@ mod tests {
             "devices": [{"allow": false}], "hugepageLimits": [{"pageSize": "2MB", "limit": 0}],
             "memory": {"limit": 1, "kernel": 2, "swap": null}, "cpu": {"shares": null}, "pids": {"limit": 0}, "unified": {}
         });
-        assert_eq!(update_document(&resources), json!({"memory": {"limit": 1}, "pids": {"limit": 0}}));
+        assert_eq!(
+            update_document(&resources),
+            json!({"memory": {"limit": 1}, "pids": {"limit": 0}})
+        );
     }
 
     #[test]
@@ -310,7 +352,11 @@ mod tests {
         ] {
             let mut result = after.clone();
             follow_swap(&before, given, &mut result);
-            assert_eq!(result.pointer("/memory/swap").and_then(Value::as_i64), swap, "{before} {after}");
+            assert_eq!(
+                result.pointer("/memory/swap").and_then(Value::as_i64),
+                swap,
+                "{before} {after}"
+            );
         }
     }
 

@@ -1,7 +1,8 @@
-//! What `nri_spec::capability` has to know of this host: the version of a real runtime, and what cgroups, resctrl and the kernel have.
+//! What `nri_spec::capability` has to know of this host: the version of a real runtime, and what
+//! cgroups, resctrl and the kernel have.
 //!
-//! A runtime is asked for its version once; another file at its path is asked anew. The rest is read when it is needed. Start from [`Versions`]
-//! and [`host`].
+//! A runtime is asked for its version once; another file at its path is asked anew. The rest is
+//! read when it is needed. Start from [`Versions`] and [`host`].
 
 use crate::{host::runtime::LowLevelRuntime, resources::keeper::Keeper};
 use nri_api::proto::FieldOwners;
@@ -91,7 +92,8 @@ impl Keeper {
         after: &Value,
         owners: &FieldOwners,
     ) -> Result<(), AllBeyond> {
-        let document = |resources: &Value| Document::from_value(json!({"linux": {"resources": resources}}));
+        let document =
+            |resources: &Value| Document::from_value(json!({"linux": {"resources": resources}}));
         match (document(before), document(after)) {
             (Ok(before), Ok(after)) => self.check(runtime, &before, &after, owners).await,
             // Too deep for a document: then it is nothing that a plugin can have asked for.
@@ -115,8 +117,11 @@ fn host_of(mounts: &str, release: &str) -> Host {
     // Point, type, options.
     let mounts: Vec<(String, String, String)> = mounts.lines().filter_map(parse).collect();
     let root = "/sys/fs/cgroup";
-    let cgroup_v2 =
-        mounts.iter().rev().find(|(point, ..)| point == root).is_some_and(|(_, kind, _)| kind == "cgroup2");
+    let cgroup_v2 = mounts
+        .iter()
+        .rev()
+        .find(|(point, ..)| point == root)
+        .is_some_and(|(_, kind, _)| kind == "cgroup2");
     let mut host = Host {
         cgroup_v2,
         resctrl: mounts.iter().any(|(_, kind, _)| kind == "resctrl"),
@@ -124,7 +129,8 @@ fn host_of(mounts: &str, release: &str) -> Host {
         ..Host::default()
     };
     if cgroup_v2 {
-        let controllers = fs::read_to_string(format!("{root}/cgroup.controllers")).unwrap_or_default();
+        let controllers =
+            fs::read_to_string(format!("{root}/cgroup.controllers")).unwrap_or_default();
         host.controllers = controllers.split_whitespace().map(str::to_owned).collect();
         host.files = files(Path::new(root));
     } else {
@@ -141,10 +147,11 @@ fn host_of(mounts: &str, release: &str) -> Host {
     host
 }
 
-/// Which of the files there are in the cgroups of a hierarchy. The root of v2 has none; and where no cgroup below it has a controller yet, its files
-/// are not known, and taken to be there.
+/// Which of the files there are in the cgroups of a hierarchy. The root of v2 has none; and where
+/// no cgroup below it has a controller yet, its files are not known, and taken to be there.
 fn files(root: &Path) -> BTreeSet<String> {
-    let below = fs::read_dir(root).into_iter().flatten().flatten().map(|e| e.path()).filter(|p| p.is_dir());
+    let below =
+        fs::read_dir(root).into_iter().flatten().flatten().map(|e| e.path()).filter(|p| p.is_dir());
     let dirs: Vec<PathBuf> = below.chain([root.to_owned()]).collect();
     let has = |name: &str| dirs.iter().any(|dir| dir.join(name).exists());
     let is_unknown = |name: &str| name.starts_with("io.") && !has("io.max");
@@ -152,7 +159,8 @@ fn files(root: &Path) -> BTreeSet<String> {
     names.map(str::to_owned).collect()
 }
 
-/// Major and minor number; zeros if they are not understood, with which nothing is refused for being new.
+/// Major and minor number; zeros if they are not understood, with which nothing is refused for
+/// being new.
 fn kernel(release: &str) -> (u32, u32) {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse().unwrap_or(0));
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
@@ -212,16 +220,26 @@ resctrl /sys/fs/resctrl resctrl rw 0 0
                 "#!/bin/sh\n[ \"$*\" = --version ] || exit 1\necho x >>{}\necho runc version {version}\n",
                 asked.display()
             );
-            // Written by another process: a file that this one has open for writing, be it in a child that was just forked, cannot be run.
-            let write = "printf %s \"$1\" >\"$2.new\" && chmod 755 \"$2.new\" && mv \"$2.new\" \"$2\"";
+            // Written by another process: a file that this one has open for writing, be it in a
+            // child that was just forked, cannot be run.
+            let write =
+                "printf %s \"$1\" >\"$2.new\" && chmod 755 \"$2.new\" && mv \"$2.new\" \"$2\"";
             let path = path.as_os_str();
-            let done = std::process::Command::new("sh").args(["-c", write, "sh", &script]).arg(path).status();
+            let done = std::process::Command::new("sh")
+                .args(["-c", write, "sh", &script])
+                .arg(path)
+                .status();
             assert!(done.unwrap().success());
         };
         let globals = [OsText::from("--root"), OsText::from("/r")];
         let text = OsText::from(path.to_str().unwrap());
-        let runtime =
-            LowLevelRuntime::new(&text, &globals, None, &["PATH=/bin:/usr/bin".into()], &"/".into());
+        let runtime = LowLevelRuntime::new(
+            &text,
+            &globals,
+            None,
+            &["PATH=/bin:/usr/bin".into()],
+            &"/".into(),
+        );
         let versions = Versions::default();
         assert_eq!(versions.of(&runtime).await.to_string(), "the runtime");
         for version in ["1.1.5", "1.3.6"] {

@@ -1,6 +1,8 @@
-//! The control groups of containers on this host: what they hold against what they are to hold, and making it so.
+//! The control groups of containers on this host: what they hold against what they are to hold, and
+//! making it so.
 //!
-//! What is to be written and found is `nri-cgroup`'s; here files are read and written. Nothing of it waits for long, so it is done in place.
+//! What is to be written and found is `nri-cgroup`'s; here files are read and written. Nothing of
+//! it waits for long, so it is done in place.
 
 use crate::state::record::Record;
 use nri_cgroup::{Controller, Hierarchy, Place, Setting, hierarchies};
@@ -9,7 +11,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// How often a setting that fails is tried again when another one has been made: limits depend on one another.
+/// How often a setting that fails is tried again when another one has been made: limits depend on
+/// one another.
 const ROUNDS: usize = 3;
 
 /// crun's annotation for another name of the group below a scope than `container`.
@@ -46,13 +49,15 @@ pub fn membership(pid: i32) -> String {
     crate::host::proc::text(format!("/proc/{pid}/cgroup"))
 }
 
-/// The directories of a container, from where its first process was when it was created; none where that is not known.
+/// The directories of a container, from where its first process was when it was created; none where
+/// that is not known.
 pub fn place(record: &Record) -> Option<Place> {
     let membership = record.cgroups.as_deref().filter(|text| !text.is_empty())?;
     let path = &record.container.linux.cgroups_path;
     let mut expected = Place::expected(path, record.runtime.uses_systemd());
     if let Some(scope) = expected.as_mut().filter(|_| record.runtime.uses_systemd()) {
-        // crun with cgroup version 2: what it does not tell systemd of is in a group below the scope, and so is the process.
+        // crun with cgroup version 2: what it does not tell systemd of is in a group below the
+        // scope, and so is the process.
         let below = scope.join(subgroup(record));
         if hierarchies_hold(membership, &below) {
             *scope = below;
@@ -61,7 +66,8 @@ pub fn place(record: &Record) -> Option<Place> {
     Some(Place::of_process(&mounted(), membership, expected.as_deref()))
 }
 
-/// Whether a container is paused. Runtimes do it by the freezer, and no verb of theirs is asked for it.
+/// Whether a container is paused. Runtimes do it by the freezer, and no verb of theirs is asked for
+/// it.
 pub fn is_paused(place: &Place) -> bool {
     let read = |file: PathBuf| fs::read_to_string(file).unwrap_or_default();
     match (place.v1(Controller::Freezer), place.v2(Controller::Freezer)) {
@@ -89,9 +95,12 @@ pub fn threads(place: &Place) -> Vec<i32> {
     let (mut threads, mut dirs) = (Vec::new(), vec![dir.to_owned()]);
     while let Some(dir) = dirs.pop() {
         // Version 2 and version 1.
-        let text =
-            ["cgroup.threads", "tasks"].iter().find_map(|name| fs::read_to_string(dir.join(name)).ok());
-        threads.extend(text.unwrap_or_default().lines().filter_map(|line| line.trim().parse::<i32>().ok()));
+        let text = ["cgroup.threads", "tasks"]
+            .iter()
+            .find_map(|name| fs::read_to_string(dir.join(name)).ok());
+        threads.extend(
+            text.unwrap_or_default().lines().filter_map(|line| line.trim().parse::<i32>().ok()),
+        );
         let below = fs::read_dir(&dir).into_iter().flatten().flatten();
         dirs.extend(below.filter(|e| e.file_type().is_ok_and(|t| t.is_dir())).map(|e| e.path()));
     }
@@ -131,7 +140,8 @@ fn drift(setting: &Setting, page: u64) -> Option<Drift> {
     Some(Drift { field: setting.field.clone(), file: file.to_owned(), wanted, found })
 }
 
-/// Writes what is not as it is to be; returns what is still not. What only the runtime can set is left to it.
+/// Writes what is not as it is to be; returns what is still not. What only the runtime can set is
+/// left to it.
 pub fn enforce(settings: &[Setting]) -> Vec<Drift> {
     let page = rustix::param::page_size() as u64;
     let mut left: Vec<&Setting> = settings.iter().filter(|s| drift(s, page).is_some()).collect();
@@ -179,8 +189,9 @@ mod tests {
 
     #[test]
     fn a_process_is_below_a_scope_or_in_it() {
-        let holds =
-            |membership: &str| hierarchies_hold(membership, Path::new("/a.slice/b-c.scope/container"));
+        let holds = |membership: &str| {
+            hierarchies_hold(membership, Path::new("/a.slice/b-c.scope/container"))
+        };
         assert!(holds("0::/a.slice/b-c.scope/container\n"));
         assert!(holds("0::/a.slice/b-c.scope/container/init\n"));
         assert!(!holds("0::/a.slice/b-c.scope\n"));
@@ -202,7 +213,10 @@ mod tests {
         let drift = compare(&settings);
         assert_eq!(drift.len(), 1);
         let file = dir.path().join("wrong");
-        assert_eq!(drift[0].to_string(), format!("memory.limit: {} holds \"2\", and not 1", file.display()));
+        assert_eq!(
+            drift[0].to_string(),
+            format!("memory.limit: {} holds \"2\", and not 1", file.display())
+        );
         assert_eq!(enforce(&settings), []);
         assert_eq!(fs::read_to_string(file).unwrap(), "1");
         assert_eq!(compare(&settings), []);

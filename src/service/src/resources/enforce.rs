@@ -1,5 +1,7 @@
-//! What was agreed on is what the kernel has: the part of the resources that plugins set is compared with the control groups after the runtime has
-//! done its work, and what is missing is written. So what no runtime's `update` can set (huge pages, swappiness, the limits of block I/O) is set, too.
+//! What was agreed on is what the kernel has: the part of the resources that plugins set is
+//! compared with the control groups after the runtime has done its work, and what is missing is
+//! written. So what no runtime's `update` can set (huge pages, swappiness, the limits of block I/O)
+//! is set, too.
 
 use crate::{
     host::classes,
@@ -58,8 +60,8 @@ impl Keeper {
     pub fn lay(&self, base: &Value, asked: &LinuxResources) -> Result<Laid, String> {
         let mut resources = base.clone();
         merge_resources(&mut resources, asked);
-        let classes =
-            classes::Resolved::of(asked, &self.rules().classes.sources()).map_err(|e| e.to_string())?;
+        let classes = classes::Resolved::of(asked, &self.rules().classes.sources())
+            .map_err(|e| e.to_string())?;
         let blockio_class = asked.blockio_class.as_ref().map(|c| c.value.clone());
         if blockio_class.is_some() {
             let class = classes.blockio.unwrap_or_else(|| json!({}));
@@ -68,7 +70,8 @@ impl Keeper {
                 fields.insert("blockIO".to_owned(), with_resets(&before, class));
             }
         }
-        let closid = |rdt: Value| rdt.get("closID").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let closid =
+            |rdt: Value| rdt.get("closID").and_then(Value::as_str).unwrap_or_default().to_owned();
         let rdt_class = asked.rdt_class.as_ref().map(|class| {
             let group = classes.rdt.map(closid).unwrap_or_default();
             (class.value.clone(), group)
@@ -81,7 +84,8 @@ impl Keeper {
     /// # Errors
     /// Names what it has not.
     pub fn check_rest(&self, record: &Record, laid: &Laid) -> Result<(), String> {
-        if let Some((class, group)) = laid.rdt_class.as_ref().filter(|(_, group)| !group.is_empty()) {
+        if let Some((class, group)) = laid.rdt_class.as_ref().filter(|(_, group)| !group.is_empty())
+        {
             let dir = self.rules().classes.resctrl.join(group);
             if !dir.is_dir() {
                 return Err(format!("RDT class {class:?}: {} is not there", dir.display()));
@@ -91,12 +95,17 @@ impl Keeper {
         if rest.as_object().is_none_or(serde_json::Map::is_empty) {
             return Ok(());
         }
-        let place = cgroups::place(record).ok_or("the control groups of the container are not known")?;
+        let place =
+            cgroups::place(record).ok_or("the control groups of the container are not known")?;
         let Plan { settings, nowhere } = settings(&rest, &place);
         if !nowhere.is_empty() {
-            return Err(format!("the control groups of this host do not have {}", nowhere.join(", ")));
+            return Err(format!(
+                "the control groups of this host do not have {}",
+                nowhere.join(", ")
+            ));
         }
-        let missing = |s: &&nri_cgroup::Setting| !s.optional && !s.files.iter().any(|file| file.exists());
+        let missing =
+            |s: &&nri_cgroup::Setting| !s.optional && !s.files.iter().any(|file| file.exists());
         match settings.iter().find(missing) {
             Some(setting) => {
                 let file = cgroups::file(setting).unwrap_or(Path::new("")).display();
@@ -108,7 +117,8 @@ impl Keeper {
 
     /// Makes the control groups hold what plugins set; what they still do not hold.
     ///
-    /// `wanted`: the resources that are to be in force. What only the engine asked for is between it and its runtime.
+    /// `wanted`: the resources that are to be in force. What only the engine asked for is between
+    /// it and its runtime.
     pub fn enforce(&self, record: &Record, wanted: &Value) -> Vec<Drift> {
         self.enforce_with(record, wanted, &Value::Null)
     }
@@ -130,15 +140,17 @@ impl Keeper {
             );
             return Vec::new();
         };
-        // Of all resources, since what a file holds may depend on several fields. What a plugin set to the engine's value is a plugin's too: the
-        // runtime may remember another value.
+        // Of all resources, since what a file holds may depend on several fields. What a plugin set
+        // to the engine's value is a plugin's too: the runtime may remember another value.
         let named: BTreeSet<String> = [&by_plugins, more]
             .into_iter()
             .flat_map(|part| settings(part, &place).settings)
             .map(|s| s.field)
             .collect();
         let mut plan = settings(wanted, &place).settings;
-        plan.retain(|s| named.contains(&s.field) || owners::owner(&record.owners, &s.field).is_some());
+        plan.retain(|s| {
+            named.contains(&s.field) || owners::owner(&record.owners, &s.field).is_some()
+        });
         let drift = cgroups::enforce(&plan);
         for drift in &drift {
             tracing::error!(container = record.key.id, %drift, "not in force");
@@ -164,15 +176,20 @@ impl Keeper {
     /// # Errors
     /// A thread that is still there cannot be moved.
     pub fn move_to_rdt_group(&self, record: &Record, group: &str) -> Result<(), String> {
-        let place = cgroups::place(record).ok_or("the control groups of the container are not known")?;
+        let place =
+            cgroups::place(record).ok_or("the control groups of the container are not known")?;
         let group = Some(group).filter(|g| !g.is_empty());
         // Threads that begin meanwhile are in their creators' group.
         for _ in 0..3 {
-            let settings = rdt_settings(&self.rules().classes.resctrl, group, &cgroups::threads(&place));
+            let settings =
+                rdt_settings(&self.rules().classes.resctrl, group, &cgroups::threads(&place));
             let left = cgroups::enforce(&settings);
             let Some(first) = left.first() else { return Ok(()) };
             let alive = cgroups::threads(&place);
-            if !left.iter().any(|drift| alive.iter().any(|thread| thread.to_string() == drift.wanted)) {
+            if !left
+                .iter()
+                .any(|drift| alive.iter().any(|thread| thread.to_string() == drift.wanted))
+            {
                 return Ok(());
             }
             tracing::debug!(%first, "a thread is to be moved again");
@@ -182,7 +199,8 @@ impl Keeper {
 }
 
 impl Service {
-    /// The runtime has created the container, and its process has not begun: the control groups are compared with what plugins set.
+    /// The runtime has created the container, and its process has not begun: the control groups are
+    /// compared with what plugins set.
     ///
     /// # Errors
     /// They do not hold it, and cannot be made to.
@@ -192,18 +210,23 @@ impl Service {
                 r.note_created(pid);
             }
         });
-        self.keeper.enforce_strictly(&record, &record.in_force).map_err(|e| Refusal::of(&record.key.id, e))
+        self.keeper
+            .enforce_strictly(&record, &record.in_force)
+            .map_err(|e| Refusal::of(&record.key.id, e))
     }
 }
 
-/// What of resources no runtime's `update` can set. Rules of devices are the runtimes', in version 2 a program.
+/// What of resources no runtime's `update` can set. Rules of devices are the runtimes', in version
+/// 2 a program.
 fn rest(resources: &Value) -> Value {
     let updatable = update_document(resources);
     let mut rest = resources.clone();
     if let Some(fields) = rest.as_object_mut() {
         fields.remove("devices");
         for (group, taken) in updatable.as_object().into_iter().flatten() {
-            if let (Some(Value::Object(fields)), Some(taken)) = (fields.get_mut(group), taken.as_object()) {
+            if let (Some(Value::Object(fields)), Some(taken)) =
+                (fields.get_mut(group), taken.as_object())
+            {
                 fields.retain(|name, _| !taken.contains_key(name));
             }
         }
@@ -268,8 +291,10 @@ mod tests {
         let mut rules = Rules::of(&config);
         rules.classes.resctrl.clone_from(&resctrl);
         keeper.set_rules(rules);
-        let asked =
-            |class: &str| LinuxResources { rdt_class: opt(Some(class.to_owned())), ..Default::default() };
+        let asked = |class: &str| LinuxResources {
+            rdt_class: opt(Some(class.to_owned())),
+            ..Default::default()
+        };
         let laid = keeper.lay(&json!({}), &asked("gold")).unwrap();
         assert_eq!(laid.rdt_class, Some(("gold".to_owned(), "gold".to_owned())));
         let out = keeper.lay(&json!({}), &asked("")).unwrap();
@@ -303,7 +328,8 @@ mod tests {
 
     #[test]
     fn a_class_takes_back_what_it_does_not_have() {
-        let device = |minor: u64, value: &str, n: u64| json!({"major": 8, "minor": minor, value: n});
+        let device =
+            |minor: u64, value: &str, n: u64| json!({"major": 8, "minor": minor, value: n});
         let before = json!({
             "weight": 300, "throttleReadBpsDevice": [device(0, "rate", 5), device(1, "rate", 6)],
             "weightDevice": [device(0, "weight", 7)]

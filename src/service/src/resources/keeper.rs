@@ -1,4 +1,5 @@
-//! The keeper of the containers, as the adaptation knows it: what plugins are synchronized with, and what they may change at any time.
+//! The keeper of the containers, as the adaptation knows it: what plugins are synchronized with,
+//! and what they may change at any time.
 
 use crate::{
     host::classes,
@@ -20,7 +21,8 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
-/// What plugins' sessions need of us. It must not wait for a lane: lanes are held while plugins are asked.
+/// What plugins' sessions need of us. It must not wait for a lane: lanes are held while plugins are
+/// asked.
 #[derive(Debug)]
 pub struct Keeper {
     /// What is known.
@@ -63,7 +65,11 @@ pub struct ClassPlaces {
 impl ClassPlaces {
     /// As the configuration says.
     pub fn of(config: &Config) -> Self {
-        Self { blockio: config.blockio.clone(), rdt: config.rdt.clone(), resctrl: classes::RESCTRL.into() }
+        Self {
+            blockio: config.blockio.clone(),
+            rdt: config.rdt.clone(),
+            resctrl: classes::RESCTRL.into(),
+        }
     }
 
     /// For resolving names.
@@ -109,7 +115,8 @@ impl Host for Keeper {
     }
 
     fn plugin_changed(&self, status: &PluginStatus) {
-        let name = status.id.as_ref().map_or_else(|| "(not registered)".to_owned(), ToString::to_string);
+        let name =
+            status.id.as_ref().map_or_else(|| "(not registered)".to_owned(), ToString::to_string);
         tracing::info!(plugin = name, state = ?status.state, pid = status.pid, error = status.last_error, "plugin");
     }
 }
@@ -123,7 +130,11 @@ fn add(snapshot: &mut Snapshot, pod: PodSandbox) {
 impl Keeper {
     /// A keeper of these containers.
     pub fn new(registry: Arc<Registry>, config: &Config) -> Self {
-        Self { registry, versions: Versions::default(), rules: RwLock::new(Arc::new(Rules::of(config))) }
+        Self {
+            registry,
+            versions: Versions::default(),
+            rules: RwLock::new(Arc::new(Rules::of(config))),
+        }
     }
 
     /// What holds now.
@@ -136,13 +147,15 @@ impl Keeper {
         *self.rules.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
     }
 
-    /// Whether this is a sandbox whose pod will be told at its start: in the snapshot, it would be told twice.
+    /// Whether this is a sandbox whose pod will be told at its start: in the snapshot, it would be
+    /// told twice.
     fn is_told_later(&self, record: &Record) -> bool {
         let told = self.registry.pod(&record.pod_id).is_none_or(|pod| pod.told_run);
         record.sandbox && record.phase < Phase::Running && !told
     }
 
-    /// Without our hooks nobody reports the life of a container that was made by `run`: it is looked at when somebody wants to know.
+    /// Without our hooks nobody reports the life of a container that was made by `run`: it is
+    /// looked at when somebody wants to know.
     async fn look_at_run(&self, container: &Container) {
         let record: Record = container.record();
         if !record.by_run || record.hooked || record.pid.is_some() {
@@ -167,7 +180,13 @@ mod tests {
             [("b", true, false), ("a", true, false), ("stopped", true, true), ("new", false, false)]
         {
             let sandbox = PodSandbox { id: id.to_owned(), ..Default::default() };
-            registry.set_pod(PodRecord { sandbox, real: id == "new", shared: false, told_run, told_stop });
+            registry.set_pod(PodRecord {
+                sandbox,
+                real: id == "new",
+                shared: false,
+                told_run,
+                told_stop,
+            });
         }
         let keeper = Keeper::new(Arc::new(registry), &Config::default());
         let snapshot = keeper.snapshot().await;

@@ -35,13 +35,16 @@ pub fn owner(owners: &FieldOwners, field: &str) -> Option<String> {
     if let Some((prefix, keyed)) = KEYED.iter().find(|(prefix, _)| field.starts_with(prefix)) {
         return owners.compound.get(&keyed.value())?.owners.get(&field[prefix.len()..]).cloned();
     }
-    let is = |name: &str| field == name || field.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'));
+    let is = |name: &str| {
+        field == name || field.strip_prefix(name).is_some_and(|rest| rest.starts_with('.'))
+    };
     let owner = SIMPLE.iter().find(|(name, _)| is(name)).and_then(|(_, f)| simple(*f));
     // In version 2 both are in one file.
     owner.or_else(|| if field == "cpu.quota" { simple(Field::CPUPeriod) } else { None })
 }
 
-/// Makes somebody the owner of all fields that are in `changed`, a part of `linux.resources`; nobody: the engine, which is none.
+/// Makes somebody the owner of all fields that are in `changed`, a part of `linux.resources`;
+/// nobody: the engine, which is none.
 pub fn pass_on(owners: &mut FieldOwners, changed: &Value, to: Option<&str>) {
     for (name, field) in SIMPLE {
         let pointer = format!("/{}", name.replace('.', "/"));

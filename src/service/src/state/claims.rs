@@ -1,6 +1,7 @@
 //! The ids that plugins know containers by, from the beginning of a creation on.
 //!
-//! A container's record comes only when plugins have agreed. Until then its id must be taken too: two roots may create the same id at once.
+//! A container's record comes only when plugins have agreed. Until then its id must be taken too:
+//! two roots may create the same id at once.
 
 use crate::{
     bundle::config_json::digest,
@@ -25,7 +26,8 @@ pub struct Claim {
 }
 
 impl Claims {
-    /// The id for a container: the runtime's, unless another root has a container of the same id. The caller holds the container's lane.
+    /// The id for a container: the runtime's, unless another root has a container of the same id.
+    /// The caller holds the container's lane.
     pub fn claim(&self, registry: &Registry, key: &Key) -> Claim {
         let mut claimed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let taken = claimed.get(&key.id).is_some_and(|other| other != key)
@@ -69,7 +71,8 @@ mod tests {
     fn roots_that_create_the_same_id_at_once_get_two_ids() {
         let dir = tempfile::tempdir().unwrap();
         let (registry, _) = Registry::load(Store::open(dir.path()).unwrap());
-        let (claims, key) = (Claims::default(), |root: &str| Key { root: root.into(), id: "x".to_owned() });
+        let (claims, key) =
+            (Claims::default(), |root: &str| Key { root: root.into(), id: "x".to_owned() });
         let first = claims.claim(&registry, &key("/a"));
         let second = claims.claim(&registry, &key("/b"));
         assert_eq!(first.id(), "x");

@@ -33,7 +33,8 @@ impl Key {
         Self { root: "bundle".into(), id: format!("{}:{}", identity.0, identity.1) }
     }
 
-    /// What the hook is told: a hook that outlives its runtime, and its container, must not report for the next one of its id.
+    /// What the hook is told: a hook that outlives its runtime, and its container, must not report
+    /// for the next one of its id.
     pub fn hook_name(&self, incarnation: i64) -> String {
         format!("{}-{incarnation:x}", self.file_name())
     }
@@ -143,7 +144,8 @@ pub struct Record {
     pub asked: Value,
     /// `linux.resources` as they are in force.
     pub in_force: Value,
-    /// An update that is under way: an `nrid` that ends in the middle of it is succeeded by one that has to know.
+    /// An update that is under way: an `nrid` that ends in the middle of it is succeeded by one
+    /// that has to know.
     #[serde(default)]
     pub pending: Option<Pending>,
     /// Where it is in its life.
@@ -152,12 +154,14 @@ pub struct Record {
     pub pid: Option<i32>,
     /// Its start time in clock ticks, against reuse of the pid.
     pub start_time: Option<u64>,
-    /// `/proc/PID/cgroup` of the first process when the container was created; none before it is known.
+    /// `/proc/PID/cgroup` of the first process when the container was created; none before it is
+    /// known.
     #[serde(default)]
     pub cgroups: Option<String>,
     /// Made by `run` or `restore`, so that hooks report its life.
     pub by_run: bool,
-    /// The process that creates it: the wrapper; under `run` and `restore` it becomes the runtime and lives as long.
+    /// The process that creates it: the wrapper; under `run` and `restore` it becomes the runtime
+    /// and lives as long.
     #[serde(default)]
     pub caller: Option<Caller>,
     /// Tells it from others of its id.
@@ -191,7 +195,8 @@ impl Record {
         self.in_force = laid.resources;
         if let (Ok(resources), Some(linux)) = (message, self.container.linux.as_mut()) {
             let old = linux.resources.take().unwrap_or_default();
-            // Classes are no part of the OCI resources; the empty name takes a container out of any.
+            // Classes are no part of the OCI resources; the empty name takes a container out of
+            // any.
             let class = |new: Option<String>, old: MessageField<OptionalString>| match new {
                 Some(name) => opt(Some(name).filter(|n| !n.is_empty())),
                 None => old,
@@ -240,7 +245,8 @@ impl Record {
     }
 }
 
-/// Start time of a process in clock ticks after boot; `None` when it is gone (or a zombie: nothing runs any more).
+/// Start time of a process in clock ticks after boot; `None` when it is gone (or a zombie: nothing
+/// runs any more).
 pub fn start_time(pid: i32) -> Option<u64> {
     let stat = procfs_stat(pid)?;
     (!matches!(stat.state, 'Z' | 'X')).then_some(stat.starttime)
@@ -250,7 +256,8 @@ pub fn start_time(pid: i32) -> Option<u64> {
 pub fn has_ended(pid: i32) -> bool {
     use rustix::{io::Errno, process};
     let there = process::Pid::from_raw(pid).map(process::test_kill_process);
-    there == Some(Err(Errno::SRCH)) || procfs_stat(pid).is_some_and(|stat| matches!(stat.state, 'Z' | 'X'))
+    there == Some(Err(Errno::SRCH))
+        || procfs_stat(pid).is_some_and(|stat| matches!(stat.state, 'Z' | 'X'))
 }
 
 fn procfs_stat(pid: i32) -> Option<procfs::process::Stat> {
@@ -280,18 +287,24 @@ mod as_json {
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
     use serde_json::value::RawValue;
 
-    pub(super) fn serialize<M: MessageFull, S: Serializer>(message: &M, s: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<M: MessageFull, S: Serializer>(
+        message: &M,
+        s: S,
+    ) -> Result<S::Ok, S::Error> {
         let text = protobuf_json_mapping::print_to_string(message).map_err(ser::Error::custom)?;
         RawValue::from_string(text).map_err(ser::Error::custom)?.serialize(s)
     }
 
-    pub(super) fn deserialize<'de, M: MessageFull, D: Deserializer<'de>>(d: D) -> Result<M, D::Error> {
+    pub(super) fn deserialize<'de, M: MessageFull, D: Deserializer<'de>>(
+        d: D,
+    ) -> Result<M, D::Error> {
         let text = Box::<RawValue>::deserialize(d)?;
         protobuf_json_mapping::parse_from_str(text.get()).map_err(de::Error::custom)
     }
 }
 
-/// The record of who wrote this document, if we did: a bundle that is used again has not the engine's.
+/// The record of who wrote this document, if we did: a bundle that is used again has not the
+/// engine's.
 pub fn original_of<'a>(
     records: impl Iterator<Item = &'a BundleRecord>,
     identity: (u64, u64),
@@ -299,8 +312,9 @@ pub fn original_of<'a>(
     found: &[u8],
 ) -> Option<&'a BundleRecord> {
     let found = digest(found);
-    let mut ours =
-        records.filter(|b| b.identity == identity && b.name == name && b.written.as_deref() == Some(&found));
+    let mut ours = records.filter(|b| {
+        b.identity == identity && b.name == name && b.written.as_deref() == Some(&found)
+    });
     ours.find(|b| b.original.is_some())
 }
 

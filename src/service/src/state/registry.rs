@@ -1,7 +1,9 @@
-//! The containers and pods that are known, and the lanes that keep each container's events in order.
+//! The containers and pods that are known, and the lanes that keep each container's events in
+//! order.
 //!
-//! A lane is held from the beginning of a verb to its end, also while plugins are asked, so nothing that plugins wait for may take one. The
-//! records themselves are behind plain mutexes that are never held over anything that waits.
+//! A lane is held from the beginning of a verb to its end, also while plugins are asked, so nothing
+//! that plugins wait for may take one. The records themselves are behind plain mutexes that are
+//! never held over anything that waits.
 
 use crate::{
     lifecycle::{
@@ -40,7 +42,8 @@ pub struct Container {
     start_told: AtomicBool,
     /// The runtime made it while nobody looked, and it does not hold what plugins set.
     pub is_amiss: AtomicBool,
-    /// The wrapper whose update is pending asks again: it has not had its answer, and its runtime has not been called.
+    /// The wrapper whose update is pending asks again: it has not had its answer, and its runtime
+    /// has not been called.
     asked_again: Notify,
     process: Mutex<Option<Arc<Process>>>,
     oom: OnceLock<OomWatch>,
@@ -145,7 +148,8 @@ impl Container {
         watch.killed(&record, status).await
     }
 
-    /// Whether plugins have heard of its start, and agreed. A start that was cut short may be tried again; it is told once.
+    /// Whether plugins have heard of its start, and agreed. A start that was cut short may be tried
+    /// again; it is told once.
     pub fn is_start_told(&self) -> bool {
         self.start_told.load(Ordering::SeqCst)
     }
@@ -196,7 +200,8 @@ impl Container {
         there
     }
 
-    /// Whether the runtime had it when it was looked at, and has it no more. A runtime may keep its containers elsewhere than we look.
+    /// Whether the runtime had it when it was looked at, and has it no more. A runtime may keep its
+    /// containers elsewhere than we look.
     pub fn has_vanished(&self) -> bool {
         !self.is_there() && self.seen.load(Ordering::SeqCst)
     }
@@ -222,7 +227,10 @@ impl Registry {
         let (pods, broken_pods) = store.pods();
         broken.extend(broken_pods);
         let inner = Inner {
-            containers: containers.into_iter().map(|r| (r.key.clone(), Container::new(r))).collect(),
+            containers: containers
+                .into_iter()
+                .map(|r| (r.key.clone(), Container::new(r)))
+                .collect(),
             lanes: HashMap::new(),
         };
         let pods = pods.into_iter().map(|p| (p.sandbox.id.clone(), p)).collect();
@@ -292,7 +300,8 @@ impl Registry {
         Ok(container)
     }
 
-    /// Changes a record, in memory and on disk. What cannot be written is logged, and written later: the truth is in memory, and the host is ahead of both.
+    /// Changes a record, in memory and on disk. What cannot be written is logged, and written
+    /// later: the truth is in memory, and the host is ahead of both.
     pub fn change(&self, container: &Container, change: impl FnOnce(&mut Record)) -> Record {
         let mut record = lock(&container.record);
         change(&mut record);
@@ -348,12 +357,13 @@ impl Registry {
             (unsaved.containers.clone(), unsaved.pods.clone())
         };
         let save = |container: &Container| self.save(container, &lock(&container.record)).is_ok();
-        let containers = containers.iter().filter_map(|key| self.get(key)).all(|container| save(&container));
+        let containers =
+            containers.iter().filter_map(|key| self.get(key)).all(|container| save(&container));
         containers && pods.iter().all(|id| self.keep_pod(id).is_ok())
     }
 
-    /// Whether another container that is there was made from what we wrote into this one's bundle. Of several that go at once, each would leave it to
-    /// the others otherwise.
+    /// Whether another container that is there was made from what we wrote into this one's bundle.
+    /// Of several that go at once, each would leave it to the others otherwise.
     pub fn shares_document(&self, record: &Record) -> bool {
         let same = |other: &Record| {
             other.key != record.key
@@ -361,7 +371,8 @@ impl Registry {
                 && other.bundle.name == record.bundle.name
                 && other.bundle.written == record.bundle.written
         };
-        record.bundle.written.is_some() && self.all().iter().any(|c| !c.is_gone() && same(&lock(&c.record)))
+        record.bundle.written.is_some()
+            && self.all().iter().any(|c| !c.is_gone() && same(&lock(&c.record)))
     }
 
     /// Forgets a container.
@@ -441,7 +452,8 @@ impl Registry {
     pub fn remove_empty_pods(&self) {
         for PodRecord { sandbox: PodSandbox { id, .. }, real, .. } in self.pods() {
             let empty = self.members(&id) == 0;
-            let has_sandbox = self.all().iter().any(|c| c.record().sandbox && c.record().pod_id == id);
+            let has_sandbox =
+                self.all().iter().any(|c| c.record().sandbox && c.record().pod_id == id);
             if empty && !(real && has_sandbox) {
                 self.remove_pod(&id);
             }
@@ -454,7 +466,8 @@ impl Registry {
         Entering { registry: self.clone(), pod: pod.to_owned() }
     }
 
-    /// Whether a pod has no container, and none that is about to be added. The caller has the pod's lane.
+    /// Whether a pod has no container, and none that is about to be added. The caller has the pod's
+    /// lane.
     pub fn is_deserted(&self, pod: &str) -> bool {
         !lock(&self.entering).contains_key(pod) && self.members(pod) == 0
     }
@@ -470,7 +483,8 @@ impl Registry {
             .count()
     }
 
-    /// How many pods and containers (sandboxes not counted) there are. What is deleted and only has to be told to plugins does not count.
+    /// How many pods and containers (sandboxes not counted) there are. What is deleted and only has
+    /// to be told to plugins does not count.
     pub fn counts(&self) -> (usize, usize) {
         let all = self.all();
         let (gone, there): (Vec<_>, Vec<_>) = all.iter().partition(|c| c.is_gone());
@@ -478,7 +492,8 @@ impl Registry {
             list.iter().map(|c| lock(&c.record).pod_id.clone()).collect()
         };
         let (ending, held) = (pods_of(&gone), pods_of(&there));
-        let pods = lock(&self.pods).keys().filter(|p| held.contains(*p) || !ending.contains(*p)).count();
+        let pods =
+            lock(&self.pods).keys().filter(|p| held.contains(*p) || !ending.contains(*p)).count();
         (pods, there.iter().filter(|c| !lock(&c.record).sandbox).count())
     }
 

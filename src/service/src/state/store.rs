@@ -99,12 +99,14 @@ fn write(path: &Path, value: &impl Serialize) -> Result<(), StoreError> {
 pub fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> {
     let temporary = path.with_extension("new");
     let written = serde_json::to_vec(value).map_err(io::Error::from).and_then(|bytes| {
-        // One that a killed predecessor left; whatever stands there is not followed, and not kept open by anybody.
+        // One that a killed predecessor left; whatever stands there is not followed, and not kept
+        // open by anybody.
         match fs::remove_file(&temporary) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
             _ => {}
         }
-        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
+        let mut file =
+            fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
         io::Write::write_all(&mut file, &bytes)?;
         fs::rename(&temporary, path)
     });
@@ -125,7 +127,9 @@ fn read_all<T: DeserializeOwned>(dir: &Path) -> (Vec<T>, Vec<StoreError>) {
     let (mut found, mut broken) = (Vec::new(), Vec::new());
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();
-        match fs::read(&path).and_then(|bytes| serde_json::from_slice(&bytes).map_err(io::Error::from)) {
+        match fs::read(&path)
+            .and_then(|bytes| serde_json::from_slice(&bytes).map_err(io::Error::from))
+        {
             Ok(value) => found.push(value),
             Err(source) => broken.push(StoreError { path, source }),
         }

@@ -25,7 +25,8 @@ use std::{os::fd::OwnedFd, path::Path, sync::Arc};
 /// How a creation goes on.
 #[derive(Debug)]
 pub enum Creation {
-    /// The runtime is to be called; the container is known. Until the runtime has read the bundle nobody else writes there.
+    /// The runtime is to be called; the container is known. Until the runtime has read the bundle
+    /// nobody else writes there.
     Proceed(Arc<Container>, LaneGuard),
     /// The runtime is to be called as if we were not there: it has the id, and will refuse it.
     Bypass,
@@ -89,14 +90,18 @@ impl Service {
         let claim = self.claims.claim(&self.registry, key);
         let refuse = |e: &dyn std::fmt::Display| Refusal::of(&key.id, e);
         let path = begin.bundle.as_ref().map_or(Path::new("."), |b| b.as_path());
-        let bundle =
-            Bundle::new(dir, path, begin.config.as_ref().map(|c| c.as_path())).map_err(|e| refuse(&e))?;
+        let bundle = Bundle::new(dir, path, begin.config.as_ref().map(|c| c.as_path()))
+            .map_err(|e| refuse(&e))?;
         // Another container may be created from the same bundle, with other adjustments.
         let turn = self.lane(&Key::of_bundle(bundle.identity().map_err(|e| refuse(&e))?)).await;
         let mut draft = self.draft(begin, key, claim.id(), runtime, bundle).await?;
         draft.caller = caller;
         infra::prove(&self.looks, &mut draft, &begin.environment, |id| self.registry.pod(id)).await;
-        if !self.engine_nri.is_ours(&self.settings().config.engines, &Maker::of(&draft.identity)).await {
+        if !self
+            .engine_nri
+            .is_ours(&self.settings().config.engines, &Maker::of(&draft.identity))
+            .await
+        {
             tracing::info!(container = key.id, engine = %draft.identity.engine, "its engine's own NRI is in charge");
             return Ok(Creation::Bypass);
         }
@@ -122,7 +127,8 @@ impl Service {
         created.map(|container| Creation::Proceed(container, turn))
     }
 
-    /// The annotation by which the container, or its pod, wants to be left alone, where the configuration allows that.
+    /// The annotation by which the container, or its pod, wants to be left alone, where the
+    /// configuration allows that.
     fn opts_out(&self, draft: &Draft) -> Option<String> {
         let settings = self.settings();
         let annotation = settings.config.opt_out.annotation.as_deref()?;
@@ -144,9 +150,16 @@ impl Service {
         // The last container of a sandbox that is gone may be taking the pod along.
         let _lane = self.lane(&Key::of_pod(&sandbox.id)).await;
         // Containers of a sandbox that is gone may have kept the pod; plugins know it then.
-        let told_run = self.registry.pod(&sandbox.id).is_some_and(|pod| pod.told_run && !pod.told_stop);
+        let told_run =
+            self.registry.pod(&sandbox.id).is_some_and(|pod| pod.told_run && !pod.told_stop);
         let (id, before) = (sandbox.id.clone(), self.registry.pod(&sandbox.id));
-        self.registry.set_pod(PodRecord { sandbox, real: true, shared: false, told_run, told_stop: false });
+        self.registry.set_pod(PodRecord {
+            sandbox,
+            real: true,
+            shared: false,
+            told_run,
+            told_stop: false,
+        });
         let kept = self.registry.keep_pod(&id).and_then(|()| self.registry.insert(record));
         if kept.is_err() {
             match before {
@@ -161,7 +174,10 @@ impl Service {
     async fn enter_pod(&self, draft: &Draft) -> Result<(), Refusal> {
         let alone = draft.identity.role == Role::Alone;
         let sandbox = if alone {
-            proto::PodSandbox { id: draft.nri_id.clone(), ..draft.pod_with(&draft.container_message()?) }
+            proto::PodSandbox {
+                id: draft.nri_id.clone(),
+                ..draft.pod_with(&draft.container_message()?)
+            }
         } else {
             draft.pod_message()
         };
@@ -171,7 +187,8 @@ impl Service {
             return Ok(());
         }
         let id = sandbox.id.clone();
-        let pod = PodRecord { sandbox, real: false, shared: !alone, told_run: true, told_stop: false };
+        let pod =
+            PodRecord { sandbox, real: false, shared: !alone, told_run: true, told_stop: false };
         self.run_pod(pod).await.map_err(|e| Refusal::of(&draft.key.id, e))?;
         // Who knows the container after us has to know its pod.
         self.registry.keep_pod(&id).map_err(|e| Refusal::of(&draft.key.id, e))
@@ -183,7 +200,8 @@ impl Service {
         let id = draft.key.id.clone();
         let container = draft.container_message()?;
         let pod_id = draft.pod_id().to_owned();
-        let pod = self.registry.pod(&pod_id).map(|p| p.sandbox).unwrap_or_else(|| draft.pod_message());
+        let pod =
+            self.registry.pod(&pod_id).map(|p| p.sandbox).unwrap_or_else(|| draft.pod_message());
         let request = CreateContainerRequest {
             pod: Some(pod.clone()).into(),
             container: Some(container.clone()).into(),
@@ -208,7 +226,8 @@ impl Service {
         created
     }
 
-    /// Looks at what the outcome names on the host, before the commit: a path may hang, and then only this creation waits.
+    /// Looks at what the outcome names on the host, before the commit: a path may hang, and then
+    /// only this creation waits.
     async fn look(&self, draft: Arc<Draft>, outcome: CreateOutcome) -> Agreed {
         let adjust = &outcome.adjust;
         let names: Vec<&str> = adjust.CDI_devices.iter().map(|d| d.name.as_str()).collect();
@@ -216,7 +235,8 @@ impl Service {
             [] => cdi::Devices::default(),
             _ => cdi::Devices::read(&self.settings().config.cdi.spec_dirs),
         };
-        let propagates = |m: &&proto::Mount| m.options.iter().any(|o| o == "rshared" || o == "rslave");
+        let propagates =
+            |m: &&proto::Mount| m.options.iter().any(|o| o == "rshared" || o == "rslave");
         let sources = adjust.mounts.iter().filter(propagates).map(|m| m.source.clone()).collect();
         let seen = Places::see(&self.looks, sources, devices.nodes(&names)).await;
         let host = seen
@@ -225,7 +245,8 @@ impl Service {
         Agreed { outcome, host }
     }
 
-    /// Runs at the commit station: one creation at a time, in the order in which the plugins saw them.
+    /// Runs at the commit station: one creation at a time, in the order in which the plugins saw
+    /// them.
     async fn commit(
         &self,
         draft: Arc<Draft>,
@@ -242,7 +263,8 @@ impl Service {
         for ignored in &agreed.outcome.ignored {
             tracing::warn!(plugin = %ignored.plugin, container = ignored.container, what = ignored.what, "has no meaning, left out");
         }
-        let Layout { document, container, changed, hooked } = self.lay_out_checked(&draft, &agreed).await?;
+        let Layout { document, container, changed, hooked } =
+            self.lay_out_checked(&draft, &agreed).await?;
         let outcome = agreed.outcome;
         let owners = outcome.owners.owners.get(&outcome.container.id).cloned().unwrap_or_default();
         let bytes = changed.as_deref().unwrap_or_else(|| draft.original_bytes());
@@ -260,8 +282,13 @@ impl Service {
                 return Err(Refusal::of(&id, format!("update of container {other:?}: {error}")));
             }
             let exec = exec_marker::changes(&draft.document, &document);
-            exec_marker::set(&self.settings().state_dir, &draft.key.id, &draft.key.root, Some(exec))
-                .map_err(|e| refuse(&e))?;
+            exec_marker::set(
+                &self.settings().state_dir,
+                &draft.key.id,
+                &draft.key.root,
+                Some(exec),
+            )
+            .map_err(|e| refuse(&e))?;
             if rewrite {
                 let written = match &draft.link {
                     Some(link) if changed.is_none() => draft.bundle.link_again(link, &draft.found),
@@ -282,11 +309,16 @@ impl Service {
     }
 
     /// The document as agreed, if the runtime can do what it says.
-    pub(crate) async fn lay_out_checked(&self, draft: &Draft, agreed: &Agreed) -> Result<Layout, Refusal> {
+    pub(crate) async fn lay_out_checked(
+        &self,
+        draft: &Draft,
+        agreed: &Agreed,
+    ) -> Result<Layout, Refusal> {
         let layout = self.lay_out(draft, agreed)?;
         let outcome = &agreed.outcome;
         let owners = outcome.owners.owners.get(&outcome.container.id).cloned().unwrap_or_default();
-        let capable = self.keeper.check(&draft.runtime, &draft.document, &layout.document, &owners).await;
+        let capable =
+            self.keeper.check(&draft.runtime, &draft.document, &layout.document, &owners).await;
         capable.map_err(|e| Refusal::of(&draft.key.id, e))?;
         Ok(layout)
     }
@@ -298,7 +330,8 @@ impl Service {
         let (outcome, adjust) = (&agreed.outcome, &agreed.outcome.adjust);
         let rules = self.keeper.rules();
         let sources = rules.classes.sources();
-        let classes = classes::Resolved::of(&adjust.linux.resources, &sources).map_err(|e| refuse(&e))?;
+        let classes =
+            classes::Resolved::of(&adjust.linux.resources, &sources).map_err(|e| refuse(&e))?;
         for broken in devices.broken() {
             tracing::warn!(broken, "CDI specification left out");
         }
@@ -310,9 +343,10 @@ impl Service {
             propagation: &|path| places.propagation(path),
             device: &|path| places.device(path),
         };
-        let applied =
-            nri_spec::apply(&mut document, adjust, &context).map_err(|e| refuse(&devices.explain(&e)))?;
-        let container = shown(&outcome.container, &adjust.CDI_devices, &document).map_err(|e| refuse(&e))?;
+        let applied = nri_spec::apply(&mut document, adjust, &context)
+            .map_err(|e| refuse(&devices.explain(&e)))?;
+        let container =
+            shown(&outcome.container, &adjust.CDI_devices, &document).map_err(|e| refuse(&e))?;
         let hooked = match &draft.hook {
             Some(call) if draft.wants_hooks() && self.adaptation.has_plugins() => {
                 hook_injection::inject(&mut document, call).map_err(|e| refuse(&e))?;
@@ -328,7 +362,8 @@ impl Service {
     }
 }
 
-/// The text of a document that we changed. We have to be able to read it again, or its engine would never get its own back.
+/// The text of a document that we changed. We have to be able to read it again, or its engine would
+/// never get its own back.
 fn text_of(document: &Document, before: usize) -> Result<Vec<u8>, String> {
     let text = document.to_bytes();
     match text.len() {

@@ -69,12 +69,13 @@ impl Service {
         let (bundle, found) = bundle.read_patiently().await.map_err(|e| Refusal::of(&key.id, e))?;
         let read = || -> Result<_, Box<dyn std::error::Error>> {
             let records: Vec<_> = self.registry.all().iter().map(|c| c.record().bundle).collect();
-            let original = original_of(records.iter(), bundle.identity()?, &bundle.name(), &found.bytes);
+            let original =
+                original_of(records.iter(), bundle.identity()?, &bundle.name(), &found.bytes);
             let link = found.link.clone().or_else(|| original.and_then(|o| o.link.clone()));
             let original = original.and_then(|o| o.original.clone());
             let text = original.as_ref().map_or(found.bytes.as_slice(), |o| o.as_bytes());
-            let document =
-                Document::parse(text).map_err(|e| format!("{}: {}", bundle.file().display(), chain(&e)))?;
+            let document = Document::parse(text)
+                .map_err(|e| format!("{}: {}", bundle.file().display(), chain(&e)))?;
             Ok((original, link, document))
         };
         let (original, link, document) = read().map_err(|e| Refusal::of(&key.id, e))?;
@@ -132,8 +133,11 @@ fn identity(begin: &Begin, key: &Key, bundle: &Bundle, document: &Document) -> I
 
 /// For one after the other of many plugins, as the wrapper's own patience.
 fn patience(config: &nri_config::Config) -> Duration {
-    let each =
-        config.plugin.iter().filter_map(|p| p.timeout).fold(config.plugin_request_timeout, Duration::max);
+    let each = config
+        .plugin
+        .iter()
+        .filter_map(|p| p.timeout)
+        .fold(config.plugin_request_timeout, Duration::max);
     HOOK_PATIENCE.max(each * 20)
 }
 
@@ -208,8 +212,9 @@ impl Draft {
             created_at: now(),
             ..ContainerInfo::default()
         };
-        nri_spec::to_container(&self.document, &info)
-            .map_err(|e| Refusal::of(&self.key.id, format!("{}: {e}", self.bundle.file().display())))
+        nri_spec::to_container(&self.document, &info).map_err(|e| {
+            Refusal::of(&self.key.id, format!("{}: {e}", self.bundle.file().display()))
+        })
     }
 
     fn image(&self) -> Option<Image> {

@@ -22,7 +22,8 @@ impl Service {
                 HookKind::Poststart | HookKind::Poststop => Ok(()),
             };
         };
-        // Hooks stand in it. The last one may run when a state that was there for a moment only is gone already.
+        // Hooks stand in it. The last one may run when a state that was there for a moment only is
+        // gone already.
         container.set_document_read();
         if container.is_deleting() && hook.kind == HookKind::Poststop {
             // The wrapper that runs `delete` holds the lane and reports.
@@ -60,7 +61,8 @@ impl Service {
                 if is_known && !container.is_there() {
                     self.finish(&container).await;
                 } else if is_known {
-                    // crun runs it before it drops its state, and may be killed in between: then the container is still there, and can be deleted.
+                    // crun runs it before it drops its state, and may be killed in between: then
+                    // the container is still there, and can be deleted.
                     self.stop_if_owed(&container).await;
                     self.give_back(&container.record()).await;
                     self.expect_end(container.clone());

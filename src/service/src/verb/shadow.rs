@@ -18,7 +18,8 @@ impl Service {
         self.keeper.rules().shadow
     }
 
-    /// How plugins are asked. In shadow mode all of them are, whatever one says, and all hear of the rest of a life.
+    /// How plugins are asked. In shadow mode all of them are, whatever one says, and all hear of
+    /// the rest of a life.
     pub fn asking(&self) -> Asking {
         if self.is_shadow() { Asking::to_the_end() } else { Asking::default() }
     }
@@ -56,10 +57,13 @@ pub fn tell_refusals(asking: Asking) {
 
 /// The outcome of a creation in which no plugin has a say.
 pub fn nothing(container: Container) -> CreateOutcome {
-    let request =
-        nri_api::proto::CreateContainerRequest { container: Some(container).into(), ..Default::default() };
+    let request = nri_api::proto::CreateContainerRequest {
+        container: Some(container).into(),
+        ..Default::default()
+    };
     let mut outcome =
-        nri_merge::CreateMerge::new(Default::default(), request.container.unwrap_or_default()).finish();
+        nri_merge::CreateMerge::new(Default::default(), request.container.unwrap_or_default())
+            .finish();
     outcome.owners = OwningPlugins::default();
     outcome
 }
@@ -79,8 +83,9 @@ fn compare(path: &str, before: &Value, after: &Value, found: &mut Vec<String>) {
         (Value::Object(old), Value::Object(new)) => {
             let names = old.keys().chain(new.keys().filter(|name| !old.contains_key(*name)));
             for name in names {
-                let of =
-                    |fields: &serde_json::Map<String, Value>| fields.get(name).cloned().unwrap_or_default();
+                let of = |fields: &serde_json::Map<String, Value>| {
+                    fields.get(name).cloned().unwrap_or_default()
+                };
                 compare(&format!("{path}/{}", escaped(name)), &of(old), &of(new), found);
             }
         }
@@ -92,10 +97,14 @@ fn compare(path: &str, before: &Value, after: &Value, found: &mut Vec<String>) {
             found.extend(without(old, new, "-").into_iter().chain(without(new, old, "+")));
         }
         (Value::Array(old), Value::Array(new)) => {
-            let gone =
-                old.iter().filter(|value| !new.contains(value)).map(|value| format!("{path}: - {value}"));
-            let added =
-                new.iter().filter(|value| !old.contains(value)).map(|value| format!("{path}: + {value}"));
+            let gone = old
+                .iter()
+                .filter(|value| !new.contains(value))
+                .map(|value| format!("{path}: - {value}"));
+            let added = new
+                .iter()
+                .filter(|value| !old.contains(value))
+                .map(|value| format!("{path}: + {value}"));
             let before = found.len();
             found.extend(gone.chain(added));
             if found.len() == before {
@@ -106,7 +115,8 @@ fn compare(path: &str, before: &Value, after: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// Name of a variable. Values are often secrets, and a log is read by more people than a container's document.
+/// Name of a variable. Values are often secrets, and a log is read by more people than a
+/// container's document.
 fn variable(entry: &Value) -> &str {
     entry.as_str().and_then(|entry| entry.split('=').next()).unwrap_or("(no text)")
 }
@@ -123,7 +133,8 @@ mod tests {
 
     #[test]
     fn what_differs_is_named() {
-        let before = json!({"a": {"b": 1, "same": 1}, "env": ["A=1", "B=2"], "annotations": {"x/y": "1"}});
+        let before =
+            json!({"a": {"b": 1, "same": 1}, "env": ["A=1", "B=2"], "annotations": {"x/y": "1"}});
         let after = json!({"a": {"b": 2, "same": 1}, "env": ["B=2", "C=3"], "annotations": {}, "new": true});
         assert_eq!(
             differences(&before, &after),

@@ -1,15 +1,20 @@
-//! The container as plugins see it once its document is agreed on: the merge knows what plugins asked for, the document what became of it (the edits
-//! of CDI devices, a swap limit that came with a memory limit).
+//! The container as plugins see it once its document is agreed on: the merge knows what plugins
+//! asked for, the document what became of it (the edits of CDI devices, a swap limit that came with
+//! a memory limit).
 
 use nri_api::proto::{CDIDevice, Container};
 use nri_spec::{ContainerInfo, Document, WrongType, to_container};
 
-/// What plugins agreed on, with everything that a document tells taken from `document`, and the injected devices. Classes that were taken away (the
-/// empty name) are gone.
+/// What plugins agreed on, with everything that a document tells taken from `document`, and the
+/// injected devices. Classes that were taken away (the empty name) are gone.
 ///
 /// # Errors
 /// A field of the document has a wrong type.
-pub fn shown(agreed: &Container, devices: &[CDIDevice], document: &Document) -> Result<Container, WrongType> {
+pub fn shown(
+    agreed: &Container,
+    devices: &[CDIDevice],
+    document: &Document,
+) -> Result<Container, WrongType> {
     let linux = agreed.linux.get_or_default();
     let named = |class: Option<&nri_api::proto::OptionalString>| {
         class.map(|c| c.value.clone()).filter(|name| !name.is_empty())

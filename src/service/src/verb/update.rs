@@ -1,4 +1,5 @@
-//! `update`: what the engine asks for goes to the plugins, and what is in force with it goes to the runtime.
+//! `update`: what the engine asks for goes to the plugins, and what is in force with it goes to the
+//! runtime.
 
 mod not_given;
 
@@ -56,8 +57,8 @@ impl Service {
         let record = container.record();
         let (request, asked) = match &begin.resources {
             Some(text) => {
-                let mut document: Value =
-                    serde_json::from_str(text).map_err(|e| refuse(&format!("update: resources: {e}")))?;
+                let mut document: Value = serde_json::from_str(text)
+                    .map_err(|e| refuse(&format!("update: resources: {e}")))?;
                 if document.is_null() {
                     // To the runtimes an empty one.
                     document = Value::Object(Default::default());
@@ -77,20 +78,25 @@ impl Service {
         let requested = resources_to_nri(&request).map_err(|e| refuse(&format!("update: {e}")))?;
         let (pod, message) = self.registry.messages(&container);
         if record.sandbox {
-            let turn = self.agree_on_pod(&container, pod, requested).await.map_err(|e| refuse(&e))?;
+            let turn =
+                self.agree_on_pod(&container, pod, requested).await.map_err(|e| refuse(&e))?;
             let laid = Laid::of(merged(&record.in_force, &request));
             let pending = Pending { asked, laid, owners: record.owners, caller, told: true };
             return self.begun(container, pending, turn, Substitute::default()).map(Some);
         }
         if !self.engine_nri.is_ours(&self.settings().config.engines, &record.maker).await {
-            // Its engine's NRI was switched on after it was created: what our plugins set stays, but they have no say any more.
+            // Its engine's NRI was switched on after it was created: what our plugins set stays,
+            // but they have no say any more.
             let turn = container.setting.clone().lock_owned().await;
             let record = container.record();
             let mut in_force = merged(&record.in_force, &request);
             follow_swap(&record.in_force, request.pointer("/memory/swap").is_some(), &mut in_force);
             let ours = record.has_owned_resources() || record.in_force != record.asked;
-            let substitute =
-                if ours { substitute(&in_force, arguments.others, &key.id) } else { Substitute::default() };
+            let substitute = if ours {
+                substitute(&in_force, arguments.others, &key.id)
+            } else {
+                Substitute::default()
+            };
             let mut owners = record.owners;
             owners::pass_on(&mut owners, &request, None);
             let pending = Pending { asked, laid: Laid::of(in_force), owners, caller, told: false };
@@ -110,7 +116,8 @@ impl Service {
             .update_container(event, &asking, |outcome| self.agree(&container, &request, outcome))
             .await;
         tell_refusals(asking);
-        let agreed = agreed.map_err(|e| refuse(&e)).and_then(|agreed| agreed.map_err(|e| refuse(&e)));
+        let agreed =
+            agreed.map_err(|e| refuse(&e)).and_then(|agreed| agreed.map_err(|e| refuse(&e)));
         let (outcome, turn) = match agreed {
             Ok((outcome, turn)) if shadow => {
                 if let Some(answer) = outcome.answer {
@@ -124,14 +131,16 @@ impl Service {
             }
             agreed => agreed?,
         };
-        // Only now: other updates of this container may have been made while the plugins were asked.
+        // Only now: other updates of this container may have been made while the plugins were
+        // asked.
         let record = container.record();
         let base = merged(&record.in_force, &request);
         let mut in_force = match outcome.touched {
             true => self.keeper.lay(&base, &outcome.resources).map_err(|e| refuse(&e))?,
             false => Laid::of(base),
         };
-        let swap_given = request.pointer("/memory/swap").is_some() || outcome.resources.memory.swap.is_some();
+        let swap_given =
+            request.pointer("/memory/swap").is_some() || outcome.resources.memory.swap.is_some();
         follow_swap(&record.in_force, swap_given, &mut in_force.resources);
         let mut owners = record.owners.clone();
         // What the engine asked for is its own, where no plugin had a word on it.
@@ -139,7 +148,8 @@ impl Service {
         if let Some(new) = outcome.owners.owners.get(&id) {
             owners::take_over(&mut owners, new);
         }
-        let ours = outcome.touched || record.has_owned_resources() || record.in_force != record.asked;
+        let ours =
+            outcome.touched || record.has_owned_resources() || record.in_force != record.asked;
         let substitute = if ours {
             substitute(&in_force.resources, arguments.others, &key.id)
         } else {
@@ -149,7 +159,8 @@ impl Service {
         self.begun(container, pending, turn, substitute).map(Some)
     }
 
-    /// Keeps what is about to be made, so that a successor knows of it; what cannot be kept is not made.
+    /// Keeps what is about to be made, so that a successor knows of it; what cannot be kept is not
+    /// made.
     fn begun(
         &self,
         container: Arc<Container>,
@@ -180,7 +191,8 @@ impl Service {
         self.take_back(update).await;
     }
 
-    /// crun leaves what it has written before it failed. Where plugins have no part in it, that is between it and the engine.
+    /// crun leaves what it has written before it failed. Where plugins have no part in it, that is
+    /// between it and the engine.
     async fn take_back(&self, update: &Update) {
         if update.substitute.arguments.is_some() {
             self.keeper.take_back(&update.container.record(), &update.pending.laid).await;
@@ -206,26 +218,36 @@ impl Service {
         agreed
     }
 
-    /// Runs at the commit station: updates of other containers are made, and the turn at this one is taken.
+    /// Runs at the commit station: updates of other containers are made, and the turn at this one
+    /// is taken.
     async fn agree(
         &self,
         container: &Container,
         request: &Value,
         outcome: UpdateOutcome,
     ) -> Result<(UpdateOutcome, OwnedMutexGuard<()>), String> {
-        let own = outcome.answer.as_ref().and_then(|a| a.linux.as_ref()).and_then(|l| l.resources.as_ref());
+        let own = outcome
+            .answer
+            .as_ref()
+            .and_then(|a| a.linux.as_ref())
+            .and_then(|l| l.resources.as_ref());
         if let Some(own) = own {
             refuse_unsettable(own)?;
             let record = container.record();
             let before = merged(&record.in_force, request);
             let after = self.keeper.lay(&before, own)?;
-            let owners = outcome.owners.owners.get(&record.container.id).cloned().unwrap_or_default();
+            let owners =
+                outcome.owners.owners.get(&record.container.id).cloned().unwrap_or_default();
             let record = Record { in_force: before, ..record };
             self.keeper.check_wanted(&record, &after, &owners).await?;
         }
-        let failed = self.keeper.set_all(outcome.updates.clone(), By::Merged(&outcome.owners)).await;
+        let failed =
+            self.keeper.set_all(outcome.updates.clone(), By::Merged(&outcome.owners)).await;
         if let Some(first) = failed.iter().find(|f| !f.update.ignore_failure) {
-            return Err(format!("update of container {:?}: {}", first.update.container_id, first.error));
+            return Err(format!(
+                "update of container {:?}: {}",
+                first.update.container_id, first.error
+            ));
         }
         self.keeper.evict_all(outcome.evictions.clone());
         Ok((outcome, container.setting.clone().lock_owned().await))
@@ -266,10 +288,15 @@ impl Service {
         let (pod, message) = self.registry.messages(container);
         // They take their places now; nobody waits for them.
         if container.record().sandbox {
-            let request = proto::PostUpdatePodSandboxRequest { pod: Some(pod).into(), ..Default::default() };
+            let request =
+                proto::PostUpdatePodSandboxRequest { pod: Some(pod).into(), ..Default::default() };
             drop(self.adaptation.post_update_pod_sandbox(request));
         } else {
-            drop(self.adaptation.post_update_container(about!(PostUpdateContainerRequest, pod, message)));
+            drop(self.adaptation.post_update_container(about!(
+                PostUpdateContainerRequest,
+                pod,
+                message
+            )));
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The arguments of `update`: the per-field flags as a resources document, and what is to be passed on beside it.
+//! The arguments of `update`: the per-field flags as a resources document, and what is to be passed
+//! on beside it.
 //!
 //! Flags are runc's and crun's (`runc update --help`); youki knows a part of them.
 
@@ -141,9 +142,12 @@ fn parse_size(text: &str) -> Option<i64> {
     let scale = 1024i64.pow(power);
     match number.trim().parse::<i64>() {
         Ok(n) => n.checked_mul(scale),
-        Err(_) => {
-            number.trim().parse::<f64>().ok().filter(|n| n.is_finite()).map(|n| (n * scale as f64) as i64)
-        }
+        Err(_) => number
+            .trim()
+            .parse::<f64>()
+            .ok()
+            .filter(|n| n.is_finite())
+            .map(|n| (n * scale as f64) as i64),
     }
 }
 
@@ -184,9 +188,14 @@ mod tests {
 
     #[test]
     fn sizes() {
-        for (text, bytes) in
-            [("1", 1), ("1k", 1024), ("1KiB", 1024), ("2Gb", 2 << 30), ("1.5m", 3 << 19), ("-1", -1)]
-        {
+        for (text, bytes) in [
+            ("1", 1),
+            ("1k", 1024),
+            ("1KiB", 1024),
+            ("2Gb", 2 << 30),
+            ("1.5m", 3 << 19),
+            ("-1", -1),
+        ] {
             assert_eq!(parse_size(text), Some(bytes), "{text}");
         }
         for text in ["", "m", "1x", "9999999999999t"] {

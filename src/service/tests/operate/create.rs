@@ -11,7 +11,8 @@ use std::{
 /// The most that a document may have.
 const MOST: usize = 16 << 20;
 
-/// A bundle whose document has this many bytes. What fills it, no plugin sees: messages to plugins have a limit of their own.
+/// A bundle whose document has this many bytes. What fills it, no plugin sees: messages to plugins
+/// have a limit of their own.
 fn bundle(node: &Node, name: &str, size: usize) -> PathBuf {
     let dir = node.path(name);
     fs::create_dir(&dir).unwrap();
@@ -22,7 +23,8 @@ fn bundle(node: &Node, name: &str, size: usize) -> PathBuf {
     dir
 }
 
-/// Asks for a creation, by a runtime that knows no container. It is under way as long as the connection.
+/// Asks for a creation, by a runtime that knows no container. It is under way as long as the
+/// connection.
 fn create(node: &Node, id: &str, bundle: &Path) -> (Reply, Client) {
     let path = |path: &Path| OsText::from(path.as_os_str());
     let begin = Begin {
@@ -69,15 +71,20 @@ fn records(node: &Node, id: &str) -> Vec<PathBuf> {
 fn a_document_that_grows_too_large_is_not_written() {
     let node = Node::new("");
     std::os::unix::fs::symlink(example("adjust"), node.plugins().join("10-adjust")).unwrap();
-    fs::write(node.path("conf.d/10-adjust.conf"), "[create]\nannotations = { set = { added = 'yes' } }\n")
-        .unwrap();
+    fs::write(
+        node.path("conf.d/10-adjust.conf"),
+        "[create]\nannotations = { set = { added = 'yes' } }\n",
+    )
+    .unwrap();
     let nrid = node.start();
     let added = r#","annotations":{"added":"yes"}"#.len();
 
     let dir = bundle(&node, "large", MOST - added + 1);
     let before = fs::read(dir.join("config.json")).unwrap();
     let (Reply::Refused { message }, _) = create(&node, "too-large", &dir) else { panic!() };
-    for word in ["too-large", "16777216 bytes", &format!("from {} bytes to {}", before.len(), MOST + 1)] {
+    for word in
+        ["too-large", "16777216 bytes", &format!("from {} bytes to {}", before.len(), MOST + 1)]
+    {
         assert!(message.contains(word), "{word}: {message}");
     }
     assert!(fs::read(dir.join("config.json")).unwrap() == before, "as it was");

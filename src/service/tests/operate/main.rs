@@ -1,4 +1,5 @@
-//! What operators do with `nrid` while it runs, and creations that it refuses. Plugins are examples of the SDK.
+//! What operators do with `nrid` while it runs, and creations that it refuses. Plugins are examples
+//! of the SDK.
 
 #![allow(
     clippy::unwrap_used,

@@ -142,7 +142,11 @@ impl Drop for Nrid {
 /// An example of the SDK, which `cargo build --examples` puts beside the programs.
 pub(crate) fn example(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_BIN_EXE_nrid")).with_file_name("examples").join(name);
-    assert!(path.is_file(), "{} is missing: `cargo build -p nri-plugin --examples` makes it", path.display());
+    assert!(
+        path.is_file(),
+        "{} is missing: `cargo build -p nri-plugin --examples` makes it",
+        path.display()
+    );
     path
 }
 

@@ -1,4 +1,5 @@
-//! `nrid` reads its configuration anew, and looks into its plugin directory again, without an end in between.
+//! `nrid` reads its configuration anew, and looks into its plugin directory again, without an end
+//! in between.
 
 use crate::node::{Node, wait_until};
 use nri_control::{Reloaded, Reply, Request};
@@ -13,7 +14,9 @@ fn reload(node: &Node) -> Reloaded {
 }
 
 fn changes(reloaded: &Reloaded) -> Vec<String> {
-    let text = |p: &nri_control::PluginChange| format!("{} {} {}", p.name, p.change, p.why).trim().to_owned();
+    let text = |p: &nri_control::PluginChange| {
+        format!("{} {} {}", p.name, p.change, p.why).trim().to_owned()
+    };
     reloaded.plugins.iter().map(text).collect()
 }
 
@@ -24,7 +27,9 @@ fn what_is_wrong_changes_nothing_and_is_told_with_its_place() {
     let before = node.status();
     node.configure("[log]\nlevel = 'debug'\nfiles = 3\n");
     let Reply::Refused { message } = node.ask(&Request::Reload) else { panic!() };
-    for word in ["config.toml", "line ", "column ", "files", "goes on with", "containers are refused"] {
+    for word in
+        ["config.toml", "line ", "column ", "files", "goes on with", "containers are refused"]
+    {
         assert!(message.contains(word), "{word}: {message}");
     }
     node.configure("");
@@ -43,7 +48,8 @@ fn what_came_and_went_is_told_before_and_done_by_a_reload() {
     node.plugin("10-stays");
     node.plugin("20-goes");
     let nrid = node.start();
-    let pid = |name: &str| node.status().plugins.iter().find(|p| p.name == name).and_then(|p| p.pid);
+    let pid =
+        |name: &str| node.status().plugins.iter().find(|p| p.name == name).and_then(|p| p.pid);
     let first = pid("10-stays").unwrap();
     assert_eq!(changes(&reload(&node)), ["10-stays kept", "20-goes kept"]);
     node.plugin("30-new");
@@ -73,7 +79,10 @@ fn what_came_and_went_is_told_before_and_done_by_a_reload() {
     assert!(reloaded.changed);
     let [idle, required] = &*reloaded.notes else { panic!("{:?}", reloaded.notes) };
     assert!(idle.contains("30-enw") && idle.contains("holds nothing unless"), "{idle}");
-    assert!(required.contains("late") && required.contains("creations are refused until"), "{required}");
+    assert!(
+        required.contains("late") && required.contains("creations are refused until"),
+        "{required}"
+    );
     let status = node.status();
     assert_eq!(status.idle_policies, ["30-enw", "late"]);
     assert_eq!(status.mode, "shadow");
@@ -86,7 +95,8 @@ fn what_came_and_went_is_told_before_and_done_by_a_reload() {
 fn what_takes_a_restart_is_told() {
     let node = Node::new("");
     let nrid = node.start();
-    let elsewhere = format!("disable_connections = true\nstate_dir = {:?}\n", node.path("elsewhere"));
+    let elsewhere =
+        format!("disable_connections = true\nstate_dir = {:?}\n", node.path("elsewhere"));
     node.configure_with(&elsewhere, &node.path("other.sock"));
     let needs = reload(&node).needs_restart;
     let keys: Vec<_> = needs.iter().map(|n| n.split(':').next().unwrap()).collect();

@@ -17,7 +17,8 @@ use std::{
     time::Duration,
 };
 
-/// Puts a file where the program is, as a package manager does: under another name, and then in its place.
+/// Puts a file where the program is, as a package manager does: under another name, and then in its
+/// place.
 fn put(node: &Node, from: &Path) -> PathBuf {
     let (new, path) = (node.path("nrid.new"), node.path("nrid"));
     fs::copy(from, &new).unwrap();
@@ -83,9 +84,12 @@ fn by_hand_nobody_is_refused_meanwhile() {
             let (path, over, answers) = (node.state_dir().join(name), &over, &answers);
             scope.spawn(move || {
                 while !over.load(Ordering::Relaxed) {
-                    // Whoever connects has a place, and an answer from one of both; but for who was accepted and not yet heard.
+                    // Whoever connects has a place, and an answer from one of both; but for who was
+                    // accepted and not yet heard.
                     let client = match Client::connect(&path) {
-                        Err(ClientError::Connect(e)) => panic!("{}: {e} ({:?})", path.display(), e.kind()),
+                        Err(ClientError::Connect(e)) => {
+                            panic!("{}: {e} ({:?})", path.display(), e.kind())
+                        }
                         client => client.unwrap(),
                     };
                     if name == "control.sock" && client.call(&Request::Status, &[]).is_ok() {
@@ -116,10 +120,16 @@ fn by_hand_nobody_is_refused_meanwhile() {
         .arg(node.state_dir())
         .output()
         .unwrap();
-    assert!(String::from_utf8_lossy(&second.stderr).contains("runs already"), "the lock is kept: {second:?}");
+    assert!(
+        String::from_utf8_lossy(&second.stderr).contains("runs already"),
+        "the lock is kept: {second:?}"
+    );
     node.stop();
     nrid.ended();
-    assert!(!node.socket().exists() && !node.state_dir().join("nri.sock").exists(), "they are still its own");
+    assert!(
+        !node.socket().exists() && !node.state_dir().join("nri.sock").exists(),
+        "they are still its own"
+    );
 }
 
 #[test]
@@ -145,7 +155,9 @@ fn a_caller_of_another_version_brings_in_what_is_installed_and_once() {
     assert!(!said.program_replaced);
     // Nothing else is installed, so that there is nothing to do.
     put(&node, &program());
-    let Reply::Status(said) = say(&node, &json!({"protocol": 1, "message": "status"})) else { panic!() };
+    let Reply::Status(said) = say(&node, &json!({"protocol": 1, "message": "status"})) else {
+        panic!()
+    };
     assert!(said.program_replaced);
     assert_eq!(exe(&nrid), first, "who does not tell a version is no reason");
     let Reply::Status(_) = say(&node, &status) else { panic!("it is answered as ever") };

@@ -1,7 +1,9 @@
-//! Block I/O classes in goresctrl's format: `{"Classes": {NAME: [{"Devices": […], "Weight": "50", "ThrottleReadBps": "10M", …}]}}`.
+//! Block I/O classes in goresctrl's format: `{"Classes": {NAME: [{"Devices": […], "Weight": "50",
+//! "ThrottleReadBps": "10M", …}]}}`.
 //!
-//! Differs from goresctrl where it would go on with less than was asked for: a class with a mistake is an error, not a warning.
-//! Which devices of the host a pattern stands for is asked of [`Devices`] when a class is resolved, so that devices may come and go.
+//! Differs from goresctrl where it would go on with less than was asked for: a class with a mistake
+//! is an error, not a warning. Which devices of the host a pattern stands for is asked of
+//! [`Devices`] when a class is resolved, so that devices may come and go.
 
 use crate::error::WrongType;
 use crate::read::{Object, Read, field, list, map, object, text};
@@ -10,7 +12,8 @@ use std::collections::BTreeMap;
 
 /// Finds block devices.
 pub trait Devices {
-    /// Major and minor numbers of the block devices that a glob pattern of paths stands for, symbolic links followed.
+    /// Major and minor numbers of the block devices that a glob pattern of paths stands for,
+    /// symbolic links followed.
     fn matching(&self, pattern: &str) -> Vec<(i64, i64)>;
 }
 
@@ -77,17 +80,19 @@ const RATES: [(&str, &str); 4] = [
 impl Classes {
     /// Reads a configuration.
     pub fn parse(config: &Value) -> Result<Self, InvalidClass> {
-        let raw =
-            named(object(config)?, "Classes", map(list(|part| object(part).cloned())))?.unwrap_or_default();
+        let raw = named(object(config)?, "Classes", map(list(|part| object(part).cloned())))?
+            .unwrap_or_default();
         let mut classes = BTreeMap::new();
         for (class, parts) in raw {
-            let parts = parts.iter().map(|part| read_part(&class, part)).collect::<Result<_, _>>()?;
+            let parts =
+                parts.iter().map(|part| read_part(&class, part)).collect::<Result<_, _>>()?;
             classes.insert(class, parts);
         }
         Ok(Self(classes))
     }
 
-    /// The `linux.resources.blockIO` object of a class. Later entries overrule earlier ones for the same device.
+    /// The `linux.resources.blockIO` object of a class. Later entries overrule earlier ones for the
+    /// same device.
     pub fn resolve(&self, class: &str, devices: &dyn Devices) -> Option<Value> {
         let mut weight = None;
         let mut weights = BTreeMap::new();
@@ -113,9 +118,11 @@ impl Classes {
             result.insert("weight".into(), weight.into());
         }
         let lists = [("weightDevice", "weight", weights)].into_iter();
-        let lists = lists.chain(RATES.iter().zip(rates).map(|((_, key), list)| (*key, "rate", list)));
+        let lists =
+            lists.chain(RATES.iter().zip(rates).map(|((_, key), list)| (*key, "rate", list)));
         for (key, what, list) in lists.filter(|(_, _, list)| !list.is_empty()) {
-            let entry = |((major, minor), value)| json!({ "major": major, "minor": minor, what: value });
+            let entry =
+                |((major, minor), value)| json!({ "major": major, "minor": minor, what: value });
             result.insert(key.into(), list.into_iter().map(entry).collect());
         }
         Some(result.into())
@@ -129,7 +136,11 @@ impl Classes {
 
 fn read_part(class: &str, part: &Object) -> Result<Part, InvalidClass> {
     let known = |key: &str| {
-        RATES.iter().map(|(k, _)| *k).chain(["Devices", "Weight"]).any(|k| k.eq_ignore_ascii_case(key))
+        RATES
+            .iter()
+            .map(|(k, _)| *k)
+            .chain(["Devices", "Weight"])
+            .any(|k| k.eq_ignore_ascii_case(key))
     };
     if let Some(field) = part.keys().find(|k| !known(k)) {
         return Err(InvalidClass::UnknownField { class: class.into(), field: field.clone() });
@@ -146,7 +157,11 @@ fn read_part(class: &str, part: &Object) -> Result<Part, InvalidClass> {
 }
 
 /// A field by its name in any case, as goresctrl reads it.
-fn named<'a, T>(fields: &'a Object, name: &str, read: impl FnOnce(&'a Value) -> Read<T>) -> Read<Option<T>> {
+fn named<'a, T>(
+    fields: &'a Object,
+    name: &str,
+    read: impl FnOnce(&'a Value) -> Read<T>,
+) -> Read<Option<T>> {
     let key = fields.keys().find(|k| k.eq_ignore_ascii_case(name));
     field(fields, key.map_or(name, String::as_str), read)
 }
@@ -163,7 +178,8 @@ fn quantity(
         other => text(other),
     };
     let Some(value) = named(part, field, read)?.filter(|v| !v.is_empty()) else { return Ok(None) };
-    let wrong = |why| InvalidClass::Quantity { class: class.into(), field, value: value.clone(), why };
+    let wrong =
+        |why| InvalidClass::Quantity { class: class.into(), field, value: value.clone(), why };
     match parse_quantity(&value) {
         None => Err(wrong("is no quantity")),
         Some(n) if n < min => Err(wrong("is too small")),
@@ -194,7 +210,8 @@ fn parse_quantity(text: &str) -> Option<u64> {
         "Ti" => 1 << 40,
         "Pi" => 1 << 50,
         "Ei" => 1 << 60,
-        _ => 10_u128.checked_pow(suffix.strip_prefix(['e', 'E'])?.parse().ok().filter(|e| *e <= 18)?)?,
+        _ => 10_u128
+            .checked_pow(suffix.strip_prefix(['e', 'E'])?.parse().ok().filter(|e| *e <= 18)?)?,
     };
     let unit = 10_u128.pow(u32::try_from(fraction.len()).ok()?);
     let digits: u128 = format!("{whole}{fraction}").parse().ok()?;
@@ -248,8 +265,14 @@ mod tests {
     fn mistakes() {
         check(json!({}), Err(r"Classes.c is an object, not an array"));
         check(json!([{ "Weight": "9" }]), Err(r#"block I/O class "c": Weight "9" is too small"#));
-        check(json!([{ "Weight": "1k1" }]), Err(r#"block I/O class "c": Weight "1k1" is no quantity"#));
-        check(json!([{ "Wight": "9" }]), Err(r#"block I/O class "c" has the unknown field "Wight""#));
+        check(
+            json!([{ "Weight": "1k1" }]),
+            Err(r#"block I/O class "c": Weight "1k1" is no quantity"#),
+        );
+        check(
+            json!([{ "Wight": "9" }]),
+            Err(r#"block I/O class "c" has the unknown field "Wight""#),
+        );
         check(
             json!([{ "ThrottleReadBps": "1" }]),
             Err(r#"block I/O class "c" throttles, but lists no devices"#),

@@ -1,4 +1,5 @@
-//! Which features an adjustment brought into a document: what stands there afterwards, and stood there otherwise, or not at all, before.
+//! Which features an adjustment brought into a document: what stands there afterwards, and stood
+//! there otherwise, or not at all, before.
 
 use super::Feature;
 use crate::number::{ByValue, same};
@@ -39,7 +40,12 @@ struct Collected<'a> {
 }
 
 impl<'a> Collected<'a> {
-    fn push(&mut self, feature: Feature, field: impl Into<String>, claims: &[(Field, Option<&str>)]) {
+    fn push(
+        &mut self,
+        feature: Feature,
+        field: impl Into<String>,
+        claims: &[(Field, Option<&str>)],
+    ) {
         let claims = claims.iter().map(|(f, key)| (*f, key.map(str::to_owned))).collect();
         self.asked.push(Asked { feature, field: field.into(), claims });
     }
@@ -83,7 +89,11 @@ impl<'a> Collected<'a> {
     fn namespaces(&mut self) {
         let new = self.new_elements(&["linux", "namespaces"]);
         if new.iter().any(|n| text(n, "type") == "time") {
-            self.push(Feature::TimeNamespace, "namespace \"time\"", &[(Field::Namespace, Some("time"))]);
+            self.push(
+                Feature::TimeNamespace,
+                "namespace \"time\"",
+                &[(Field::Namespace, Some("time"))],
+            );
         }
     }
 
@@ -150,7 +160,8 @@ impl<'a> Collected<'a> {
 
     fn memory(&mut self) {
         use Feature::{
-            DisableOomKiller, FlatHierarchy, KernelMemory, KernelTcpMemory, Memory, Swappiness, UseHierarchy,
+            DisableOomKiller, FlatHierarchy, KernelMemory, KernelTcpMemory, Memory, Swappiness,
+            UseHierarchy,
         };
         for (key, value) in self.new_entries(&["linux", "resources", "memory"]) {
             let (feature, claim) = match key {
@@ -161,7 +172,9 @@ impl<'a> Collected<'a> {
                 "kernel" => (KernelMemory, Field::MemKernelLimit),
                 "kernelTCP" => (KernelTcpMemory, Field::MemTCPLimit),
                 "swappiness" => (Swappiness, Field::MemSwappiness),
-                "disableOOMKiller" if value == true => (DisableOomKiller, Field::MemDisableOomKiller),
+                "disableOOMKiller" if value == true => {
+                    (DisableOomKiller, Field::MemDisableOomKiller)
+                }
                 "useHierarchy" if value == true => (UseHierarchy, Field::MemUseHierarchy),
                 "useHierarchy" => (FlatHierarchy, Field::MemUseHierarchy),
                 _ => continue,
@@ -229,7 +242,8 @@ impl<'a> Collected<'a> {
     }
 }
 
-/// The feature that an option of a mount is; none for those that all runtimes have, and for those of the file system.
+/// The feature that an option of a mount is; none for those that all runtimes have, and for those
+/// of the file system.
 fn of_option(option: &str) -> Option<Feature> {
     const RECURSIVE: [&str; 19] = [
         "rro",

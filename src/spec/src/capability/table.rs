@@ -66,7 +66,8 @@ pub enum Lack {
     Kernel(u32, u32),
 }
 
-/// Controllers' files that not every kernel has: for the weights of block I/O, whose names depend on its scheduler, and for realtime groups.
+/// Controllers' files that not every kernel has: for the weights of block I/O, whose names depend
+/// on its scheduler, and for realtime groups.
 pub const FILES: [&str; 5] =
     ["blkio.weight", "blkio.bfq.weight", "cpu.rt_period_us", "io.weight", "io.bfq.weight"];
 
@@ -104,8 +105,9 @@ const NO_BFQ_V1: Need = Files(false, &["blkio.weight"]);
 /// runc and crun write the weight of a device to no other file, and runc goes on without.
 const BFQ_V2: Need = Files(true, &["io.bfq.weight"]);
 
-/// Feature, and what runc, crun and youki need for it. Run: runc 1.1.5, 1.1.15, 1.3.6 and crun 1.8.1, 1.21, 1.28, with cgroup v1, hybrid and v2. Read in
-/// the sources: at which version between these something came, newer versions, RDT (no host had it), and all of youki.
+/// Feature, and what runc, crun and youki need for it. Run: runc 1.1.5, 1.1.15, 1.3.6 and crun
+/// 1.8.1, 1.21, 1.28, with cgroup v1, hybrid and v2. Read in the sources: at which version between
+/// these something came, newer versions, RDT (no host had it), and all of youki.
 #[rustfmt::skip]
 const ROWS: &[(Feature, Needs, Needs, Needs)] = &[
     // Before, they ignore it.
@@ -115,7 +117,8 @@ const ROWS: &[(Feature, Needs, Needs, Needs)] = &[
     (Feature::NetDevices, &[candidate(1, 4, 0, 1)], &[since(1, 22, 0)], &[since(0, 6, 0)]),
     // Before, runc says that the namespace does not exist, and crun that a socket is broken.
     (Feature::TimeNamespace, &[candidate(1, 2, 0, 1)], &[since(1, 8, 4)], &[since(0, 7, 0)]),
-    // Before 1.4 runc ignores a closID where resctrl is not mounted; crun before 1.10 ignores all of it.
+    // Before 1.4 runc ignores a closID where resctrl is not mounted; crun before 1.10 ignores all
+    // of it.
     (Feature::Rdt, &[Resctrl], &[since(1, 10, 0), Resctrl], &[since(0, 1, 0), Resctrl]),
     (Feature::RdtSchemata, &[candidate(1, 4, 0, 2)], &[since(1, 22, 0)], &[since(0, 7, 0)]),
     (Feature::RdtMonitoring, &[candidate(1, 4, 0, 2)], &[since(1, 24, 0)], &[since(0, 7, 0)]),
@@ -133,7 +136,8 @@ const ROWS: &[(Feature, Needs, Needs, Needs)] = &[
     (Feature::MountCopySymlink, &[Never], &[since(1, 10, 0)], &[Never]),
     (Feature::MountNoFollow, &[Never], &[since(1, 22, 0)], &[Never]),
     (Feature::Memory, &[Controller("memory")], &[Controller("memory")], &[Controller("memory")]),
-    // runc ignores it with a warning; where crun and youki write it, kernels have ignored it for long.
+    // runc ignores it with a warning; where crun and youki write it, kernels have ignored it for
+    // long.
     (Feature::KernelMemory, &[Never], &[V1, KernelBefore(5, 16)], &[V1, KernelBefore(5, 16)]),
     (Feature::KernelTcpMemory, &[Never], &[V1], &[V1]),
     // With cgroup v2 runc and youki ignore these, crun refuses them.
@@ -185,12 +189,17 @@ impl Need {
     fn lack(self, runtime: &Runtime, host: &Host) -> Option<Lack> {
         match self {
             Never => Some(Lack::Never),
-            Since(version) => runtime.version.filter(|v| *v < version).map(|_| Lack::Since(version)),
+            Since(version) => {
+                runtime.version.filter(|v| *v < version).map(|_| Lack::Since(version))
+            }
             V1 => host.cgroup_v2.then_some(Lack::Cgroup { v2: true }),
             V2 => (!host.cgroup_v2).then_some(Lack::Cgroup { v2: false }),
-            Controller(name) => (!host.controllers.contains(name)).then_some(Lack::Controller(name)),
-            Files(v2, names) => (host.cgroup_v2 == v2 && !names.iter().any(|n| host.files.contains(*n)))
-                .then_some(Lack::Files(names)),
+            Controller(name) => {
+                (!host.controllers.contains(name)).then_some(Lack::Controller(name))
+            }
+            Files(v2, names) => (host.cgroup_v2 == v2
+                && !names.iter().any(|n| host.files.contains(*n)))
+            .then_some(Lack::Files(names)),
             Resctrl => (!host.resctrl).then_some(Lack::Resctrl),
             KernelBefore(major, minor) => {
                 (host.kernel >= (major, minor)).then_some(Lack::Kernel(major, minor))
@@ -211,7 +220,9 @@ impl fmt::Display for Lack {
             }
             Self::Files(names) => write!(f, "cgroups have no {} on this host", names.join(", no ")),
             Self::Resctrl => write!(f, "resctrl is not mounted on this host"),
-            Self::Kernel(major, minor) => write!(f, "kernels have ignored it since {major}.{minor}"),
+            Self::Kernel(major, minor) => {
+                write!(f, "kernels have ignored it since {major}.{minor}")
+            }
         }
     }
 }

@@ -23,7 +23,12 @@ fn owners() -> FieldOwners {
 
 fn v1() -> Host {
     let controllers = ["cpu", "cpuset", "memory", "pids", "io"].map(str::to_owned).into();
-    Host { controllers, files: ["blkio.bfq.weight".to_owned()].into(), kernel: (6, 1), ..Host::default() }
+    Host {
+        controllers,
+        files: ["blkio.bfq.weight".to_owned()].into(),
+        kernel: (6, 1),
+        ..Host::default()
+    }
 }
 
 fn v2() -> Host {
@@ -49,7 +54,15 @@ fn by_version() {
     let scheduler = json!({"process": {"scheduler": {"policy": "SCHED_BATCH"}}});
     let beyond = "scheduler, set by plugin \"10-a\", is beyond runc 1.1.5: it came with 1.2.0-rc.1";
     check_new(scheduler.clone(), "runc 1.1.5+ds1", &v1(), beyond);
-    for can in ["runc 1.2.0-rc.1", "runc 1.3.6", "crun 1.8.5", "youki 0.7.0", "runc unknown", "runsc 1", ""] {
+    for can in [
+        "runc 1.2.0-rc.1",
+        "runc 1.3.6",
+        "crun 1.8.5",
+        "youki 0.7.0",
+        "runc unknown",
+        "runsc 1",
+        "",
+    ] {
         check_new(scheduler.clone(), can, &v1(), "");
     }
     check_change(scheduler.clone(), scheduler.clone(), "runc 1.1.5", &v1(), "");
@@ -74,9 +87,11 @@ fn by_cgroup() {
     check_new(unified.clone(), "crun 1.28", &v2(), "");
     let beyond = "unified \"memory.high\", set by plugin \"30-c\", is beyond crun 1.28.0: there is no such thing with cgroup v1";
     check_new(unified, "crun 1.28", &v1(), beyond);
-    let hierarchy = |flag: bool| json!({"linux": {"resources": {"memory": {"useHierarchy": flag}}}});
+    let hierarchy =
+        |flag: bool| json!({"linux": {"resources": {"memory": {"useHierarchy": flag}}}});
     check_new(hierarchy(true), "runc 1.3.6", &v2(), "");
-    let beyond = "memory.useHierarchy, set by plugin \"20-b\", is beyond runc 1.3.6: no version has it";
+    let beyond =
+        "memory.useHierarchy, set by plugin \"20-b\", is beyond runc 1.3.6: no version has it";
     check_new(hierarchy(false), "runc 1.3.6", &v1(), beyond);
     let oom = |flag: bool| json!({"linux": {"resources": {"memory": {"disableOOMKiller": flag}}}});
     check_new(oom(false), "runc 1.3.6", &v2(), "");
@@ -84,21 +99,20 @@ fn by_cgroup() {
 
 #[test]
 fn by_host() {
-    let huge = json!({"linux": {"resources": {"hugepageLimits": [{"pageSize": "2MB", "limit": 0}]}}});
+    let huge =
+        json!({"linux": {"resources": {"hugepageLimits": [{"pageSize": "2MB", "limit": 0}]}}});
     let beyond = "hugepage limit \"2MB\", set by plugin \"30-c\", is beyond runc 1.1.5: cgroups have no controller hugetlb on this host";
     check_new(huge.clone(), "runc 1.1.5", &v1(), beyond);
     let mut host = v1();
     host.controllers.insert("hugetlb".to_owned());
     check_new(huge, "runc 1.1.5", &host, "");
     let class = json!({"linux": {"intelRdt": {"closID": "gold", "enableMonitoring": false}}});
-    let beyond =
-        "RDT closID, set by plugin \"20-b\", is beyond runc 1.1.5: resctrl is not mounted on this host";
+    let beyond = "RDT closID, set by plugin \"20-b\", is beyond runc 1.1.5: resctrl is not mounted on this host";
     check_new(class.clone(), "runc 1.1.5", &v1(), beyond);
     host.resctrl = true;
     check_new(class, "runc 1.1.5", &host, "");
     let kernel = json!({"linux": {"resources": {"memory": {"kernel": 1}}}});
-    let beyond =
-        "memory.kernel, set by plugin \"20-b\", is beyond crun 1.8.1: kernels have ignored it since 5.16";
+    let beyond = "memory.kernel, set by plugin \"20-b\", is beyond crun 1.8.1: kernels have ignored it since 5.16";
     check_new(kernel.clone(), "crun 1.8.1", &v1(), beyond);
     check_new(kernel, "crun 1.8.1", &Host { kernel: (4, 18), ..v1() }, "");
 }

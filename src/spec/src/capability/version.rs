@@ -41,7 +41,8 @@ impl Version {
         Self { numbers: (major, minor, patch), candidate }
     }
 
-    /// Reads `1.2`, `1.2.3`, `v1.2.3-rc.1` and what distributions and builds add (`+ds1`, `-0ubuntu1`, `~rc3`, `.0.0.12-abcd`).
+    /// Reads `1.2`, `1.2.3`, `v1.2.3-rc.1` and what distributions and builds add (`+ds1`,
+    /// `-0ubuntu1`, `~rc3`, `.0.0.12-abcd`).
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.strip_prefix('v').unwrap_or(text);
         let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -64,8 +65,8 @@ fn candidate_of(suffix: &str) -> u32 {
 }
 
 impl Runtime {
-    /// Reads what `--version` printed: `NAME version VERSION` on the first line. Programs that only mention a runtime further down
-    /// are not that runtime.
+    /// Reads what `--version` printed: `NAME version VERSION` on the first line. Programs that only
+    /// mention a runtime further down are not that runtime.
     pub fn parse(said: &str) -> Self {
         let mut words = said.lines().next().unwrap_or_default().split_whitespace();
         let kind = match words.next().map(|name| name.trim_end_matches(':')) {
@@ -113,7 +114,10 @@ mod tests {
     #[test]
     fn runtimes() {
         for (said, expected) in [
-            ("runc version 1.1.5+ds1\ncommit: 1.1.5+ds1-1+deb12u1\nspec: 1.0.2-dev\n", "runc 1.1.5"),
+            (
+                "runc version 1.1.5+ds1\ncommit: 1.1.5+ds1-1+deb12u1\nspec: 1.0.2-dev\n",
+                "runc 1.1.5",
+            ),
             ("runc version 1.4.0-rc.2+dev\n", "runc 1.4.0-rc.2"),
             ("runc version 1.0.0~rc93+ds1\n", "runc 1.0.0-rc.93"),
             ("runc version 1.1.12-0ubuntu3.1\n", "runc 1.1.12"),

@@ -103,7 +103,11 @@ impl Edits {
     /// What the types alone do not say.
     pub(super) fn check(&self) -> Result<(), InvalidSpec> {
         let check = |ok: bool, field, value: &str, why| {
-            if ok { Ok(()) } else { Err(InvalidSpec::Invalid { field, value: value.to_owned(), why }) }
+            if ok {
+                Ok(())
+            } else {
+                Err(InvalidSpec::Invalid { field, value: value.to_owned(), why })
+            }
         };
         let variables = self.env.iter().chain(self.hooks.iter().flat_map(|h| &h.env));
         for variable in variables {
@@ -136,22 +140,38 @@ impl Edits {
         }
         for mount in &self.mounts {
             check(!mount.host_path.is_empty(), "hostPath", &mount.host_path, "is empty")?;
-            check(!mount.container_path.is_empty(), "containerPath", &mount.container_path, "is empty")?;
+            check(
+                !mount.container_path.is_empty(),
+                "containerPath",
+                &mount.container_path,
+                "is empty",
+            )?;
         }
         for hook in &self.hooks {
-            check(KINDS.contains(&hook.kind.as_str()), "hookName", &hook.kind, "is no kind of hook")?;
+            check(
+                KINDS.contains(&hook.kind.as_str()),
+                "hookName",
+                &hook.kind,
+                "is no kind of hook",
+            )?;
             check(!hook.path.is_empty(), "path", &hook.path, "is empty")?;
         }
-        let clos =
-            self.intel_rdt.as_ref().and_then(|r| r.get("closID")).and_then(Value::as_str).unwrap_or_default();
-        let is_file = clos.len() < 4096 && clos != "." && clos != ".." && !clos.contains(['/', '\n']);
+        let clos = self
+            .intel_rdt
+            .as_ref()
+            .and_then(|r| r.get("closID"))
+            .and_then(Value::as_str)
+            .unwrap_or_default();
+        let is_file =
+            clos.len() < 4096 && clos != "." && clos != ".." && !clos.contains(['/', '\n']);
         check(clos == "/" || is_file, "closID", clos, "is no name of a control group")
     }
 }
 
 /// Reads the types, without looking at the values.
 pub(super) fn read(value: &Value) -> Read<Edits> {
-    let names = ["env", "deviceNodes", "netDevices", "mounts", "hooks", "intelRdt", "additionalGids"];
+    let names =
+        ["env", "deviceNodes", "netDevices", "mounts", "hooks", "intelRdt", "additionalGids"];
     let fields = known(value, &names)?;
     Ok(Edits {
         env: field_or_default(fields, "env", list(text))?,
@@ -164,7 +184,8 @@ pub(super) fn read(value: &Value) -> Read<Edits> {
     })
 }
 
-/// An object that has no other fields than these: to ignore one would make a device that does not work.
+/// An object that has no other fields than these: to ignore one would make a device that does not
+/// work.
 pub(super) fn known<'a>(value: &'a Value, names: &[&str]) -> Read<&'a Object> {
     let fields = object(value)?;
     match fields.iter().find(|(key, _)| !names.contains(&key.as_str())) {
@@ -174,7 +195,8 @@ pub(super) fn known<'a>(value: &'a Value, names: &[&str]) -> Read<&'a Object> {
 }
 
 fn read_node(value: &Value) -> Read<DeviceNode> {
-    let names = ["path", "hostPath", "type", "major", "minor", "fileMode", "permissions", "uid", "gid"];
+    let names =
+        ["path", "hostPath", "type", "major", "minor", "fileMode", "permissions", "uid", "gid"];
     let fields = known(value, &names)?;
     Ok(DeviceNode {
         path: field_or_default(fields, "path", text)?,
@@ -218,7 +240,8 @@ fn read_hook(value: &Value) -> Read<Hook> {
     })
 }
 
-/// The fields are those of OCI, which is why the object is kept as one. `enableCMT` and `enableMBM` were there up to 1.0.0.
+/// The fields are those of OCI, which is why the object is kept as one. `enableCMT` and `enableMBM`
+/// were there up to 1.0.0.
 fn read_rdt(value: &Value) -> Read<Value> {
     const TEXTS: [&str; 3] = ["closID", "l3CacheSchema", "memBwSchema"];
     const FLAGS: [&str; 3] = ["enableMonitoring", "enableCMT", "enableMBM"];

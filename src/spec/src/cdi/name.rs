@@ -30,7 +30,8 @@ impl fmt::Display for DeviceName {
     }
 }
 
-/// A `vendor/class`: each begins with a letter and ends with a letter or digit, with `_`, `-`, `.` between.
+/// A `vendor/class`: each begins with a letter and ends with a letter or digit, with `_`, `-`, `.`
+/// between.
 pub(super) fn check_kind(kind: &str) -> Result<(), &'static str> {
     let (vendor, class) = kind.split_once('/').ok_or("has no class")?;
     let starts = |s: &str| s.starts_with(|c: char| c.is_ascii_alphabetic());

@@ -14,13 +14,15 @@ use std::collections::{HashMap, HashSet};
 pub struct SpecFile {
     /// Where it was, for messages.
     pub path: String,
-    /// Position of its directory in the list of directories: of `/etc/cdi` and `/var/run/cdi` the second overrules the first.
+    /// Position of its directory in the list of directories: of `/etc/cdi` and `/var/run/cdi` the
+    /// second overrules the first.
     pub priority: usize,
     /// What is in it.
     pub document: Value,
 }
 
-/// Devices by name. A file that cannot be used is left out and told in [`errors`](Self::errors); the rest works.
+/// Devices by name. A file that cannot be used is left out and told in [`errors`](Self::errors);
+/// the rest works.
 #[derive(Debug, Clone, Default)]
 pub struct Registry {
     specs: Vec<Spec>,
@@ -126,7 +128,8 @@ struct Content {
 
 fn parse(document: &Value) -> Result<Content, InvalidSpec> {
     let (content, annotated_devices) = read(document)?;
-    let invalid = |field, value: &str, why| InvalidSpec::Invalid { field, value: value.to_owned(), why };
+    let invalid =
+        |field, value: &str, why| InvalidSpec::Invalid { field, value: value.to_owned(), why };
     check_kind(&content.kind).map_err(|why| invalid("kind", &content.kind, why))?;
     content.edits.check()?;
     if content.devices.is_empty() {
@@ -154,7 +157,8 @@ fn parse(document: &Value) -> Result<Content, InvalidSpec> {
 }
 
 fn read(document: &Value) -> Read<(Content, bool)> {
-    let fields = known(document, &["cdiVersion", "kind", "annotations", "devices", "containerEdits"])?;
+    let fields =
+        known(document, &["cdiVersion", "kind", "annotations", "devices", "containerEdits"])?;
     let devices = field_or_default(fields, "devices", list(read_device))?;
     let annotated = devices.iter().any(|(_, annotated, _)| *annotated);
     let content = Content {

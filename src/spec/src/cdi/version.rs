@@ -1,14 +1,15 @@
 //! Versions of the format, and what came with which.
 //!
-//! A specification that uses more than its version has is refused, as every other reader of the format does: that way a file either
-//! works everywhere or nowhere.
+//! A specification that uses more than its version has is refused, as every other reader of the
+//! format does: that way a file either works everywhere or nowhere.
 
 use super::{Edits, InvalidSpec};
 
 const VERSIONS: [&str; 10] =
     ["0.1.0", "0.2.0", "0.3.0", "0.4.0", "0.5.0", "0.6.0", "0.7.0", "0.8.0", "1.0.0", "1.1.0"];
 
-/// Nothing of what came before can be told apart any more: older declared versions are too old for any content.
+/// Nothing of what came before can be told apart any more: older declared versions are too old for
+/// any content.
 const EARLIEST: &str = "0.3.0";
 
 /// What a specification uses, as far as it depends on the version.

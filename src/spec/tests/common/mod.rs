@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 
 /// A message from protojson.
 pub(crate) fn message<M: MessageFull>(json: &Value) -> M {
-    protobuf_json_mapping::parse_from_str(&json.to_string()).unwrap_or_else(|e| panic!("{json}: {e}"))
+    protobuf_json_mapping::parse_from_str(&json.to_string())
+        .unwrap_or_else(|e| panic!("{json}: {e}"))
 }
 
 /// A message to protojson, with sorted keys: maps of the protocol have no order.
@@ -31,14 +32,20 @@ fn sorted(value: &Value) -> Value {
     }
 }
 
-/// Applies an adjustment on a host that is described by data:
-/// `{"blockio": {CLASS: …}, "rdt": {CLASS: …}, "propagation": {PATH: "shared"}, "devices": {PATH: {"kind": "c", …}}, "cdi": [{"path", "priority", "document"}]}`.
-pub(crate) fn apply_on(host: &Value, spec: &Value, adjust: &Value) -> Result<(Value, bool), String> {
-    let registry = Registry::new(host["cdi"].as_array().into_iter().flatten().map(|file| SpecFile {
-        path: file["path"].as_str().unwrap().into(),
-        priority: usize::try_from(file["priority"].as_u64().unwrap()).unwrap(),
-        document: file["document"].clone(),
-    }));
+/// Applies an adjustment on a host that is described by data: `{"blockio": {CLASS: …}, "rdt":
+/// {CLASS: …}, "propagation": {PATH: "shared"}, "devices": {PATH: {"kind": "c", …}}, "cdi":
+/// [{"path", "priority", "document"}]}`.
+pub(crate) fn apply_on(
+    host: &Value,
+    spec: &Value,
+    adjust: &Value,
+) -> Result<(Value, bool), String> {
+    let registry =
+        Registry::new(host["cdi"].as_array().into_iter().flatten().map(|file| SpecFile {
+            path: file["path"].as_str().unwrap().into(),
+            priority: usize::try_from(file["priority"].as_u64().unwrap()).unwrap(),
+            document: file["document"].clone(),
+        }));
     if let Some(error) = registry.errors().first() {
         return Err(chain(error));
     }
@@ -66,7 +73,12 @@ fn device(value: &Value) -> Option<HostDevice> {
         _ => HostDeviceKind::Fifo,
     };
     let mode = u32::try_from(value["mode"].as_u64()?).unwrap();
-    Some(HostDevice { kind, major: value["major"].as_i64()?, minor: value["minor"].as_i64()?, mode })
+    Some(HostDevice {
+        kind,
+        major: value["major"].as_i64()?,
+        minor: value["minor"].as_i64()?,
+        mode,
+    })
 }
 
 fn propagation(value: &Value) -> Option<Propagation> {
@@ -98,7 +110,8 @@ pub(crate) fn differences(a: &Value, b: &Value) -> Vec<String> {
                     walk(&format!("{path}/{key}"), x.get(key), y.get(key), found);
                 }
                 // The order of what both have.
-                let order = |x: &serde_json::Map<String, Value>, y: &serde_json::Map<String, Value>| {
+                let order = |x: &serde_json::Map<String, Value>,
+                             y: &serde_json::Map<String, Value>| {
                     x.keys().filter(|k| y.contains_key(*k)).cloned().collect::<Vec<_>>()
                 };
                 if order(x, y) != order(y, x) {

@@ -23,7 +23,11 @@ pub struct TestRuntime {
 
 #[async_trait]
 impl Runtime for TestRuntime {
-    async fn register_plugin(&self, _: &Context, request: RegisterPluginRequest) -> ttrpc::Result<Empty> {
+    async fn register_plugin(
+        &self,
+        _: &Context,
+        request: RegisterPluginRequest,
+    ) -> ttrpc::Result<Empty> {
         self.registered.lock().unwrap().push(request.plugin_name);
         Ok(Empty::new())
     }

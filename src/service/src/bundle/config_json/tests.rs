@@ -54,7 +54,11 @@ fn a_link_is_replaced_itself_and_put_back() {
     assert_eq!(fs::read(&file).unwrap(), b"new");
     let meta = fs::symlink_metadata(&file).unwrap();
     assert!(meta.is_file(), "no link");
-    assert_eq!(meta.permissions().mode() & 0o7777, 0o640, "like the target, without more than it means");
+    assert_eq!(
+        meta.permissions().mode() & 0o7777,
+        0o640,
+        "like the target, without more than it means"
+    );
     assert_eq!(fs::read(&other).unwrap(), b"{}");
     assert_eq!(bundle.read().unwrap().link, None);
     bundle.link_again(&found.link.unwrap(), &bundle.read().unwrap()).unwrap();
@@ -76,7 +80,8 @@ fn what_came_in_the_documents_place_is_not_replaced() {
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
 }
 
-/// Whoever may write to the directory exchanges the document as fast as possible: what it may lead to is read, and never written.
+/// Whoever may write to the directory exchanges the document as fast as possible: what it may lead
+/// to is read, and never written.
 #[test]
 fn what_lies_outside_survives_any_exchange() {
     let dir = tempfile::tempdir().unwrap();
@@ -115,10 +120,14 @@ fn what_lies_outside_survives_any_exchange() {
     assert!(replaced > 0);
     assert_eq!(fs::read(&outside).unwrap(), b"outside");
     let after = fs::metadata(&outside).unwrap();
-    assert_eq!((after.ino(), after.mode(), after.uid()), (before.ino(), before.mode(), before.uid()));
+    assert_eq!(
+        (after.ino(), after.mode(), after.uid()),
+        (before.ino(), before.mode(), before.uid())
+    );
 }
 
-/// What is given back does not take the place of a document that came after the look at what is there.
+/// What is given back does not take the place of a document that came after the look at what is
+/// there.
 #[test]
 fn what_an_engine_writes_meanwhile_stays() {
     let dir = tempfile::tempdir().unwrap();

@@ -41,7 +41,10 @@ impl Devices for Disks {
         disks.dedup();
         if disks.is_empty() {
             // A class may well list the names of disks of several kinds of machines.
-            tracing::warn!(pattern, "no disk of this host matches the pattern of a block I/O class");
+            tracing::warn!(
+                pattern,
+                "no disk of this host matches the pattern of a block I/O class"
+            );
         }
         disks
     }

@@ -1,7 +1,8 @@
-//! What a YAML scalar without quotes means: YAML 1.2's core schema, and numbers with a leading zero octal, as in YAML 1.1.
+//! What a YAML scalar without quotes means: YAML 1.2's core schema, and numbers with a leading zero
+//! octal, as in YAML 1.1.
 //!
-//! The octal numbers are for file modes: every other reader of CDI specifications takes `fileMode: 0660` for that. Words such as `yes` and
-//! `on` are text.
+//! The octal numbers are for file modes: every other reader of CDI specifications takes `fileMode:
+//! 0660` for that. Words such as `yes` and `on` are text.
 
 use serde_json::{Number, Value};
 
@@ -29,7 +30,9 @@ pub(super) fn number(text: &str) -> Option<Number> {
 }
 
 fn integer(negative: bool, digits: &str) -> Option<Number> {
-    let octal = |d: &&str| d.len() > 1 && d.starts_with('0') && d.bytes().all(|b| (b'0'..b'8').contains(&b));
+    let octal = |d: &&str| {
+        d.len() > 1 && d.starts_with('0') && d.bytes().all(|b| (b'0'..b'8').contains(&b))
+    };
     let (base, digits) = if let Some(digits) = digits.strip_prefix("0x") {
         (16, digits)
     } else if let Some(digits) = digits.strip_prefix("0o") {
@@ -46,7 +49,11 @@ fn integer(negative: bool, digits: &str) -> Option<Number> {
         return None;
     }
     let magnitude = u64::from_str_radix(digits, base).ok()?;
-    if negative { 0_i64.checked_sub_unsigned(magnitude).map(Number::from) } else { Some(magnitude.into()) }
+    if negative {
+        0_i64.checked_sub_unsigned(magnitude).map(Number::from)
+    } else {
+        Some(magnitude.into())
+    }
 }
 
 fn float(negative: bool, digits: &str) -> Option<Number> {

@@ -1,6 +1,8 @@
-//! YAML to JSON values, from the parser's events: one document, string keys, no custom tags, no merge keys.
+//! YAML to JSON values, from the parser's events: one document, string keys, no custom tags, no
+//! merge keys.
 //!
-//! Depth and expanded size are bounded here, so that a file of a few bytes with nested aliases costs no more than one without.
+//! Depth and expanded size are bounded here, so that a file of a few bytes with nested aliases
+//! costs no more than one without.
 
 use super::scalar;
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, Tag};
@@ -30,7 +32,11 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Value, InvalidYaml> {
     let text = std::str::from_utf8(bytes).map_err(|e| {
         let good = String::from_utf8_lossy(&bytes[..e.valid_up_to()]);
         let column = good.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-        InvalidYaml { line: good.matches('\n').count() + 1, column, message: "not UTF-8".to_owned() }
+        InvalidYaml {
+            line: good.matches('\n').count() + 1,
+            column,
+            message: "not UTF-8".to_owned(),
+        }
     })?;
     let mut builder = Builder::default();
     for event in Parser::new_from_str(text.strip_prefix('\u{feff}').unwrap_or(text)) {
@@ -75,7 +81,9 @@ struct Builder {
 impl Builder {
     fn take(&mut self, event: Event<'_>) -> Result<(), String> {
         match event {
-            Event::DocumentStart(_) if self.document.is_some() => Err("more than one document".to_owned()),
+            Event::DocumentStart(_) if self.document.is_some() => {
+                Err("more than one document".to_owned())
+            }
             Event::Nothing
             | Event::StreamStart
             | Event::StreamEnd
@@ -88,7 +96,8 @@ impl Builder {
                 self.place(value, size)
             }
             Event::Scalar(text, style, anchor, tag) => {
-                if self.wants_key() && style == ScalarStyle::Plain && tag.is_none() && text == "<<" {
+                if self.wants_key() && style == ScalarStyle::Plain && tag.is_none() && text == "<<"
+                {
                     return Err("merge keys are not taken".to_owned());
                 }
                 let size = NODE + text.len();
@@ -100,12 +109,15 @@ impl Builder {
                 };
                 self.complete(value, size, anchor)
             }
-            Event::SequenceStart(anchor, tag) => self.begin(anchor, tag, "seq", Content::List(Vec::new())),
+            Event::SequenceStart(anchor, tag) => {
+                self.begin(anchor, tag, "seq", Content::List(Vec::new()))
+            }
             Event::MappingStart(anchor, tag) => {
                 self.begin(anchor, tag, "map", Content::Mapping(Map::new(), None))
             }
             Event::SequenceEnd | Event::MappingEnd => {
-                let Open { anchor, size, content } = self.open.pop().ok_or("an end without a beginning")?;
+                let Open { anchor, size, content } =
+                    self.open.pop().ok_or("an end without a beginning")?;
                 let value = match content {
                     Content::List(list) => list.into(),
                     Content::Mapping(mapping, _) => mapping.into(),
@@ -178,7 +190,11 @@ impl Builder {
     }
 }
 
-fn scalar_value(text: Cow<'_, str>, style: ScalarStyle, tag: Option<&Tag>) -> Result<Value, String> {
+fn scalar_value(
+    text: Cow<'_, str>,
+    style: ScalarStyle,
+    tag: Option<&Tag>,
+) -> Result<Value, String> {
     let tagged = match tag {
         None if style == ScalarStyle::Plain => return Ok(scalar::plain(&text)),
         None => return Ok(text.into_owned().into()),
@@ -213,7 +229,9 @@ mod tests {
         check("{\"a\": [1, \"x\\ny\", null]}", Ok(json!({"a": [1, "x\ny", null]})));
         check(
             "# a specification\na: 'it''s'\n1: 0660\nb:\n  - \"0660\"\n  - c: |\n      one\n      two\n    d: {e: [~, -1]}\n",
-            Ok(json!({"a": "it's", "1": 432, "b": ["0660", {"c": "one\ntwo\n", "d": {"e": [null, -1]}}]})),
+            Ok(
+                json!({"a": "it's", "1": 432, "b": ["0660", {"c": "one\ntwo\n", "d": {"e": [null, -1]}}]}),
+            ),
         );
         check("a: &x {b: 1}\nc: [*x, *x]\n", Ok(json!({"a": {"b": 1}, "c": [{"b": 1}, {"b": 1}]})));
         check("a: &k key\n*k : 1\n", Ok(json!({"a": "key", "key": 1})));
@@ -259,14 +277,16 @@ mod tests {
     #[test]
     fn junk_does_no_harm() {
         let pieces = [
-            "a", ": ", "- ", "\n", "  ", "[", "]", "{", "}", "&x ", "*x", "!", "|\n", ">", "'", "\"", "\\",
-            "? ", "#", "%", "---\n", "\t", ",", "é",
+            "a", ": ", "- ", "\n", "  ", "[", "]", "{", "}", "&x ", "*x", "!", "|\n", ">", "'",
+            "\"", "\\", "? ", "#", "%", "---\n", "\t", ",", "é",
         ];
         let mut seed = 7_u64;
         for _ in 0..20_000 {
             let mut text = String::new();
             for _ in 0..12 {
-                seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                seed = seed
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
                 text.push_str(pieces[(seed >> 33) as usize % pieces.len()]);
             }
             let _ = parse(text.as_bytes());

@@ -1,8 +1,10 @@
-//! Zeros of Docker up to 23: its update names every field, and what the user did not give is 0 (moby, `daemon/update_linux.go`,
-//! `toContainerdResources`). Newer ones leave those fields out; none of them means anything by a zero there.
+//! Zeros of Docker up to 23: its update names every field, and what the user did not give is 0
+//! (moby, `daemon/update_linux.go`, `toContainerdResources`). Newer ones leave those fields out;
+//! none of them means anything by a zero there.
 //!
-//! Taken at their word, they would replace what plugins set by "no limit", in our records if not in the kernel. Zeros of other engines are
-//! what they say, and so is any other field of Docker's: what it clears, it clears by -1.
+//! Taken at their word, they would replace what plugins set by "no limit", in our records if not in
+//! the kernel. Zeros of other engines are what they say, and so is any other field of Docker's:
+//! what it clears, it clears by -1.
 
 use serde_json::{Map, Value};
 
@@ -18,7 +20,9 @@ pub(super) fn drop_zeros_of_docker(resources: &mut Map<String, Value>) {
     for (name, fields) in FIELDS {
         let Some(group) = resources.get_mut(name).and_then(Value::as_object_mut) else { continue };
         let before = group.len();
-        group.retain(|field, value| !(fields.contains(&field.as_str()) && value.as_i64() == Some(0)));
+        group.retain(|field, value| {
+            !(fields.contains(&field.as_str()) && value.as_i64() == Some(0))
+        });
         if group.is_empty() && before > 0 {
             resources.shift_remove(name);
         }
