@@ -156,9 +156,9 @@ fn ignored_tests_say_why() {
 #[test]
 fn files_can_be_read() {
     let lines = |count: usize| "x\n".repeat(count);
-    check(long, "a.rs", &lines(500), &[]);
-    check(long, "a.rs", &lines(501), &["a.rs: 501 lines"]);
-    check(long, "a/generated/b.rs", &lines(501), &[]);
+    check(long, "a.rs", &lines(LONGEST), &[]);
+    check(long, "a.rs", &lines(LONGEST + 1), &["a.rs: 601 lines"]);
+    check(long, "a/generated/b.rs", &lines(LONGEST + 1), &[]);
     clean(sources(&[".rs", ".sh"]).iter().flat_map(long).collect());
 }
 
