@@ -25,7 +25,7 @@ use nri_api::proto::{
 };
 use nri_api::{FieldKind, PluginId, field_kind};
 use nri_merge::{CreateMerge, CreateOutcome};
-use nri_spec::{ApplyContext, ContainerInfo, Document, apply, to_container};
+use nri_spec::{ApplyContext, ContainerInfo, OciConfig, apply, to_container};
 use places::{by_name, outside, places};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -132,7 +132,7 @@ fn document() -> impl Strategy<Value = Value> {
             let odd = made_odd(document.clone(), oddity);
             // What plugins cannot be told is refused before they are asked.
             let told = to_container(
-                &Document::from_value(odd.clone()).unwrap(),
+                &OciConfig::from_value(odd.clone()).unwrap(),
                 &ContainerInfo::default(),
             );
             if told.is_ok() { odd } else { document }
@@ -203,7 +203,7 @@ fn reply(adjust: ContainerAdjustment) -> CreateContainerResponse {
 
 fn merge(document: &Value) -> CreateMerge {
     let info = ContainerInfo { id: "me".to_owned(), ..Default::default() };
-    let container = to_container(&Document::from_value(document.clone()).unwrap(), &info).unwrap();
+    let container = to_container(&OciConfig::from_value(document.clone()).unwrap(), &info).unwrap();
     CreateMerge::new(Default::default(), container)
 }
 
@@ -286,7 +286,7 @@ proptest! {
     #[test]
     fn nothing_asked_nothing_changed(document in document(), replies in vec(nothing(), 0..4)) {
         let bytes = document.to_string().into_bytes();
-        let mut parsed = Document::parse(&bytes).unwrap();
+        let mut parsed = OciConfig::parse(&bytes).unwrap();
         let mut merge = merge(&document);
         for (number, reply) in replies.into_iter().enumerate() {
             merge.reply(&plugin(number), reply).unwrap();

@@ -6,7 +6,7 @@
 
 use nri_api::proto::{Container, CreateContainerResponse};
 use nri_merge::CreateMerge;
-use nri_spec::{ApplyContext, ContainerInfo, Document, apply, to_container};
+use nri_spec::{ApplyContext, ContainerInfo, OciConfig, apply, to_container};
 use nri_tests::vectors::{Case, Op};
 use std::path::Path;
 
@@ -20,7 +20,7 @@ fn the_container_that_plugins_see_is_the_one_in_the_adjusted_document() {
     for case in
         text.lines().map(|line| Case::parse(line).unwrap()).filter(|case| case.op == Op::Create)
     {
-        let mut document = Document::from_value(case.spec.clone()).unwrap();
+        let mut document = OciConfig::from_value(case.spec.clone()).unwrap();
         let info = ContainerInfo { id: case.container_id.clone(), ..Default::default() };
         let mut merge = CreateMerge::new(case.pod.clone(), to_container(&document, &info).unwrap());
         let merged = case.plugins.iter().try_for_each(|plugin| {

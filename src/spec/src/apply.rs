@@ -1,8 +1,8 @@
 //! [`apply`]: an adjustment laid into a document, all of it or nothing.
 
 use crate::context::ApplyContext;
-use crate::document::Document;
 use crate::error::ApplyError;
+use crate::oci_config::OciConfig;
 use crate::{
     annotations, args, blockio, cdi, cgroups_path, cpu, device_rules, devices, env, hooks,
     hugepages, io_priority, memory, memory_policy, mounts, namespaces, net_devices, oom_score_adj,
@@ -57,7 +57,7 @@ const GROUPS: [Group; 26] = [
 /// What the adjustment does not set is untouched, down to the order of keys and the text of
 /// numbers.
 pub fn apply(
-    document: &mut Document,
+    document: &mut OciConfig,
     adjust: &ContainerAdjustment,
     ctx: &ApplyContext<'_>,
 ) -> Result<Applied, ApplyError> {

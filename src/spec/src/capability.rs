@@ -23,7 +23,7 @@ mod version;
 pub use table::{FILES, Feature, Lack, lack};
 pub use version::{Kind, Runtime, Version};
 
-use crate::document::Document;
+use crate::oci_config::OciConfig;
 use nri_api::proto::{Field, FieldOwners};
 use protobuf::Enum;
 use std::cell::LazyCell;
@@ -70,8 +70,8 @@ pub struct AllBeyond(pub Vec<Beyond>);
 /// # Errors
 /// Everything that the runtime cannot do on this host.
 pub fn check(
-    before: &Document,
-    after: &Document,
+    before: &OciConfig,
+    after: &OciConfig,
     owners: &FieldOwners,
     runtime: &Runtime,
     host: &Host,

@@ -1,7 +1,7 @@
 //! [`to_container`]: a document, and what else is known of its container, as plugins see it.
 
-use crate::document::Document;
 use crate::error::WrongType;
+use crate::oci_config::OciConfig;
 use crate::read::{Object, Read, field, field_or_default, integer, list, message, object};
 use crate::{
     annotations, args, cgroups_path, devices, env, hooks, io_priority, mounts, namespaces,
@@ -67,7 +67,7 @@ pub struct Image {
 
 /// Everything that the protocol has a field for. A field of the document that has a wrong type is
 /// an error that names its path.
-pub fn to_container(document: &Document, info: &ContainerInfo) -> Result<Container, WrongType> {
+pub fn to_container(document: &OciConfig, info: &ContainerInfo) -> Result<Container, WrongType> {
     let spec = object(document.value())?;
     let mut container = Container::new();
     container.annotations = annotations::read(spec)?;

@@ -10,7 +10,7 @@ use std::collections::HashSet;
 
 /// Tells which group of fields met a document that does not follow the specification.
 pub(crate) fn in_field(field: &'static str) -> impl Fn(WrongType) -> ApplyError {
-    move |source| ApplyError::Document { field, source }
+    move |source| ApplyError::OciConfig { field, source }
 }
 
 /// The object at a path, made where it is missing.

@@ -1,4 +1,4 @@
-//! What can be wrong with a document ([`DocumentError`], [`WrongType`]) and with what was asked of
+//! What can be wrong with a document ([`OciConfigError`], [`WrongType`]) and with what was asked of
 //! it ([`ApplyError`]).
 
 use crate::cdi::CdiError;
@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 
 /// Bytes that are no OCI document.
 #[derive(Debug, thiserror::Error)]
-pub enum DocumentError {
-    /// More bytes than [`MAX_DOCUMENT`](crate::MAX_DOCUMENT).
+pub enum OciConfigError {
+    /// More bytes than [`MAX_OCI_CONFIG`](crate::MAX_OCI_CONFIG).
     #[error("document has {size} bytes, more than {limit}")]
     TooLarge {
         /// Bytes it has.
@@ -41,7 +41,7 @@ pub enum DocumentError {
     },
 }
 
-impl DocumentError {
+impl OciConfigError {
     /// Line and column of a syntax error, both from 1.
     pub fn position(&self) -> Option<(usize, usize)> {
         match self {
@@ -111,7 +111,7 @@ pub(crate) fn kind(value: &Value) -> String {
 pub enum ApplyError {
     /// The document has another type where the adjustment has to go.
     #[error("cannot adjust {field}: the document does not follow the specification")]
-    Document {
+    OciConfig {
         /// Group of fields that was being adjusted.
         field: &'static str,
         /// Which field of the document.

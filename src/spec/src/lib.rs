@@ -1,6 +1,6 @@
 //! OCI runtime documents: kept as they are, read as NRI messages, and changed by NRI adjustments.
 //!
-//! Start from [`Document`], then [`to_container`] (what a plugin sees) and [`apply`] (what a plugin
+//! Start from [`OciConfig`], then [`to_container`] (what a plugin sees) and [`apply`] (what a plugin
 //! asked for). For `update` there are [`resources_to_nri`], [`merge_resources`], [`changed`] and
 //! [`overlay`]. [`cdi::Registry`] and [`blockio::Classes`], [`rdt_class::Classes`] turn
 //! configuration that somebody else has read into what [`ApplyContext`] asks for.
@@ -38,7 +38,6 @@ mod cpu;
 mod device_rules;
 mod devices;
 mod diff;
-mod document;
 mod edit;
 mod env;
 mod error;
@@ -52,6 +51,7 @@ mod named;
 mod namespaces;
 mod net_devices;
 mod number;
+mod oci_config;
 mod oom_score_adj;
 mod pids;
 mod rdt;
@@ -68,7 +68,7 @@ pub use apply::{Applied, apply};
 pub use container::{ContainerInfo, Image, to_container};
 pub use context::{ApplyContext, CdiResolver, HostDevice, HostDeviceKind, Propagation};
 pub use diff::{changed, overlay};
-pub use document::{Document, MAX_DEPTH, MAX_DOCUMENT, Mount, Namespace};
-pub use error::{ApplyError, DocumentError, WrongType};
+pub use error::{ApplyError, OciConfigError, WrongType};
 pub use number::same;
+pub use oci_config::{MAX_DEPTH, MAX_OCI_CONFIG, Mount, Namespace, OciConfig};
 pub use resources::{merge_blockio_class, merge_resources, resources_to_nri};

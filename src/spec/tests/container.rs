@@ -6,11 +6,11 @@ mod common;
 
 use common::protojson;
 use nri_api::proto::{ContainerState, SecurityProfile};
-use nri_spec::{ContainerInfo, Document, Image, to_container};
+use nri_spec::{ContainerInfo, Image, OciConfig, to_container};
 use serde_json::{Value, json};
 
 fn check(document: Value, expected: Result<Value, &str>) {
-    let document = Document::from_value(document).unwrap();
+    let document = OciConfig::from_value(document).unwrap();
     let seen = to_container(&document, &ContainerInfo::default());
     match expected {
         Ok(expected) => assert_eq!(protojson(&seen.unwrap()), expected),
@@ -154,7 +154,7 @@ fn wrong_types_are_named() {
 #[test]
 fn what_else_is_known() {
     let document =
-        Document::from_value(json!({ "annotations": { "a": "document", "b": "document" } }))
+        OciConfig::from_value(json!({ "annotations": { "a": "document", "b": "document" } }))
             .unwrap();
     let mut profile = SecurityProfile::new();
     profile.localhost_ref = "p".into();

@@ -8,8 +8,8 @@ use common::{files, message, read_json};
 use nri_api::proto::ContainerAdjustment;
 use nri_spec::cdi::{Registry, SpecFile};
 use nri_spec::{
-    ApplyContext, ContainerInfo, Document, HostDevice, HostDeviceKind, Propagation, apply, changed,
-    merge_resources, overlay, resources_to_nri, to_container,
+    ApplyContext, ContainerInfo, HostDevice, HostDeviceKind, OciConfig, Propagation, apply,
+    changed, merge_resources, overlay, resources_to_nri, to_container,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -71,7 +71,7 @@ fn spoil(value: &mut Value, steps: &[usize], junk: Value) {
 }
 
 fn run(spec: &Value, adjust: &ContainerAdjustment, cdi: &Value) {
-    let Ok(mut document) = Document::parse(spec.to_string().as_bytes()) else { return };
+    let Ok(mut document) = OciConfig::parse(spec.to_string().as_bytes()) else { return };
     let _ = to_container(&document, &ContainerInfo::default());
     let file =
         |document: &Value| SpecFile { path: "/v".into(), priority: 0, document: document.clone() };
@@ -129,7 +129,7 @@ proptest! {
 
     #[test]
     fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..64), text in "[\\[\\]{}:,\"a0 .eE+-]{0,64}") {
-        let _ = Document::parse(&bytes);
-        let _ = Document::parse(text.as_bytes());
+        let _ = OciConfig::parse(&bytes);
+        let _ = OciConfig::parse(text.as_bytes());
     }
 }

@@ -7,7 +7,7 @@ mod common;
 use common::{files, message, protojson, read_json};
 use nri_api::proto::LinuxResources;
 use nri_spec::{
-    ApplyContext, Document, changed, merge_blockio_class, merge_resources, overlay,
+    ApplyContext, OciConfig, changed, merge_blockio_class, merge_resources, overlay,
     resources_to_nri, same,
 };
 use serde_json::{Value, json};
@@ -156,7 +156,7 @@ fn blockio_class() {
 fn there_and_back() {
     let mut seen = 0;
     for path in files("samples", ".config.json") {
-        let document = Document::from_value(read_json(&path)).unwrap();
+        let document = OciConfig::from_value(read_json(&path)).unwrap();
         let Some(resources) = document.resources() else { continue };
         let nri = resources_to_nri(resources).unwrap();
         let mut again = resources.clone();

@@ -8,7 +8,7 @@ mod common;
 use common::{
     apply_on, assert_valid, differences, files, protojson, read_json, regenerate, write_json,
 };
-use nri_spec::{ContainerInfo, Document, to_container};
+use nri_spec::{ContainerInfo, OciConfig, to_container};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -26,10 +26,10 @@ fn compact(text: &str) -> String {
     out
 }
 
-fn samples() -> impl Iterator<Item = (String, String, Document)> {
+fn samples() -> impl Iterator<Item = (String, String, OciConfig)> {
     files("samples", ".config.json").into_iter().map(|path| {
         let text = std::fs::read_to_string(&path).unwrap();
-        let document = Document::parse(text.as_bytes()).unwrap();
+        let document = OciConfig::parse(text.as_bytes()).unwrap();
         (path.file_name().unwrap().to_string_lossy().into_owned(), text, document)
     })
 }
@@ -57,7 +57,7 @@ fn nothing_asked_nothing_changed() {
 #[test]
 fn plugins_see_it() {
     for path in files("samples", ".config.json") {
-        let document = Document::parse(&std::fs::read(&path).unwrap()).unwrap();
+        let document = OciConfig::parse(&std::fs::read(&path).unwrap()).unwrap();
         let container = to_container(&document, &ContainerInfo::default()).unwrap();
         let seen = protojson(&container);
         let expected = path.to_string_lossy().replace(".config.json", ".container.json");

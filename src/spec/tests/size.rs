@@ -12,7 +12,7 @@ use nri_api::proto::{
 use nri_spec::capability::{self, Host, Runtime};
 use nri_spec::cdi::{self, CdiError, DeviceNode, Edits};
 use nri_spec::{
-    ApplyContext, CdiResolver, ContainerInfo, Document, apply, changed, merge_resources, overlay,
+    ApplyContext, CdiResolver, ContainerInfo, OciConfig, apply, changed, merge_resources, overlay,
     to_container,
 };
 use protobuf::MessageFull;
@@ -119,7 +119,7 @@ fn adjust(list: &List, keys: impl Iterator<Item = String>) -> ContainerAdjustmen
     adjust
 }
 
-fn apply_to(document: &mut Document, adjust: &ContainerAdjustment, ctx: &ApplyContext<'_>) {
+fn apply_to(document: &mut OciConfig, adjust: &ContainerAdjustment, ctx: &ApplyContext<'_>) {
     let before = document.clone();
     assert!(apply(document, adjust, ctx).unwrap().changed);
     to_container(document, &ContainerInfo::default()).unwrap();
@@ -149,7 +149,7 @@ fn words(text: &str) -> BTreeSet<String> {
     text.split(' ').map(str::to_owned).collect()
 }
 
-fn entries(document: &Document, place: &str) -> usize {
+fn entries(document: &OciConfig, place: &str) -> usize {
     match document.value().pointer(place) {
         Some(Value::Array(items)) => items.len(),
         Some(Value::Object(fields)) => fields.len(),
@@ -164,7 +164,7 @@ fn check(list: &List) {
         propagation: &|_| Some(nri_spec::Propagation::Shared),
         ..Default::default()
     };
-    let mut document = Document::from_value(json!({})).unwrap();
+    let mut document = OciConfig::from_value(json!({})).unwrap();
     apply(&mut document, &adjust(list, (0..MOST).map(key)), &ctx).unwrap();
     assert_eq!(entries(&document, list.place), MOST);
     let other = |i: usize| match (i % 2, list.kind) {
@@ -211,7 +211,7 @@ impl CdiResolver for Everything {
 fn cdi_devices() {
     const MOST: usize = MAX_MESSAGE / 128;
     let ctx = ApplyContext { cdi: &Everything, ..Default::default() };
-    let mut document = Document::from_value(json!({})).unwrap();
+    let mut document = OciConfig::from_value(json!({})).unwrap();
     for numbers in [0..MOST, MOST / 2..MOST + MOST / 2] {
         let device = |i| CDIDevice { name: key(i), ..Default::default() };
         let adjust = ContainerAdjustment {

@@ -9,11 +9,11 @@ use nri_fuzz::{
     json::{self, nulls},
 };
 use nri_spec::cdi::{CdiError, DeviceName, Edits, Registry, SpecFile};
-use nri_spec::{CdiResolver, ContainerInfo, Document, apply, to_container};
+use nri_spec::{CdiResolver, ContainerInfo, OciConfig, apply, to_container};
 use std::sync::LazyLock;
 
-static DOCUMENT: LazyLock<Document> = LazyLock::new(|| {
-    Document::parse(
+static DOCUMENT: LazyLock<OciConfig> = LazyLock::new(|| {
+    OciConfig::parse(
         br#"{"process":{"env":["A=1","B"],"user":{"uid":5,"gid":0}},"mounts":[{"destination":"/b/c"},{"destination":"/a"}],
         "linux":{"namespaces":[{"type":"user"}],"devices":[{"path":"/dev/null","type":"c","major":1,"minor":3}]}}"#,
     )
@@ -77,7 +77,7 @@ fn inject(registry: &Registry, names: &[&str]) {
         Err(_) => assert_eq!(document, *DOCUMENT),
         Ok(_) => {
             assert_eq!(nulls(document.value()), 0);
-            Document::parse(&document.to_bytes()).expect("the outcome parses");
+            OciConfig::parse(&document.to_bytes()).expect("the outcome parses");
             to_container(&document, &ContainerInfo::default()).expect("the outcome can be read");
         }
     }

@@ -7,11 +7,11 @@ use nri_api::PluginId;
 use nri_api::proto::{Container, PodSandbox};
 use nri_fuzz::{Input, host, proto::json};
 use nri_merge::CreateMerge;
-use nri_spec::{ContainerInfo, Document, apply, to_container};
+use nri_spec::{ContainerInfo, OciConfig, apply, to_container};
 
 fuzz_target!(|data: &[u8]| {
     let mut input = Input::new(data);
-    let Ok(mut document) = Document::parse(input.part()) else { return };
+    let Ok(mut document) = OciConfig::parse(input.part()) else { return };
     let info = ContainerInfo { id: "me".into(), ..Default::default() };
     let Ok(container) = to_container(&document, &info) else { return };
     let mut merge = CreateMerge::new(PodSandbox::new(), container);

@@ -5,14 +5,14 @@
 use libfuzzer_sys::fuzz_target;
 use nri_api::proto::ContainerAdjustment;
 use nri_fuzz::{Input, host, json::nulls};
-use nri_spec::{ApplyContext, ContainerInfo, Document, apply, to_container};
+use nri_spec::{ApplyContext, ContainerInfo, OciConfig, apply, to_container};
 use protobuf::Message;
 
 fuzz_target!(|data: &[u8]| {
     let mut input = Input::new(data);
-    let Ok(original) = Document::parse(input.part()) else { return };
+    let Ok(original) = OciConfig::parse(input.part()) else { return };
     let bytes = original.to_bytes();
-    let again = Document::parse(&bytes).expect("what was written parses");
+    let again = OciConfig::parse(&bytes).expect("what was written parses");
     assert_eq!(again.to_bytes(), bytes);
     use_accessors(&original);
     let readable = to_container(&original, &ContainerInfo::default()).is_ok();
@@ -32,7 +32,7 @@ fuzz_target!(|data: &[u8]| {
     };
     let after = document.to_bytes();
     assert_eq!(applied.changed, after != bytes, "`changed` tells the truth");
-    let parsed = Document::parse(&after).expect("the outcome parses");
+    let parsed = OciConfig::parse(&after).expect("the outcome parses");
     assert_eq!(parsed.to_bytes(), after);
     assert!(nulls(document.value()) <= nulls(original.value()), "no null is written");
     if readable {
@@ -42,7 +42,7 @@ fuzz_target!(|data: &[u8]| {
     twice(document, adjust, &context);
 });
 
-fn use_accessors(document: &Document) {
+fn use_accessors(document: &OciConfig) {
     let _ =
         (document.oci_version(), document.hostname(), document.rootfs_path(), document.process());
     let _ = (document.args(), document.env(), document.cwd(), document.terminal());
@@ -53,7 +53,7 @@ fn use_accessors(document: &Document) {
 
 /// Sections that the adjustment says nothing about are as they were, and so are all sections that
 /// it could not be about.
-fn unconcerned(before: &Document, after: &Document, adjust: &ContainerAdjustment) {
+fn unconcerned(before: &OciConfig, after: &OciConfig, adjust: &ContainerAdjustment) {
     let ContainerAdjustment {
         annotations,
         mounts,
@@ -81,7 +81,7 @@ fn unconcerned(before: &Document, after: &Document, adjust: &ContainerAdjustment
             assert_eq!(text(before, key), text(after, key), "{key}");
         }
     }
-    let others = |document: &Document| {
+    let others = |document: &OciConfig| {
         let fields = document.value().as_object().expect("an object").iter();
         let others = fields.filter(|(key, _)| {
             !["annotations", "mounts", "hooks", "process", "linux"].contains(&key.as_str())
@@ -91,12 +91,12 @@ fn unconcerned(before: &Document, after: &Document, adjust: &ContainerAdjustment
     assert_eq!(others(before), others(after));
 }
 
-fn text(document: &Document, key: &str) -> Option<String> {
+fn text(document: &OciConfig, key: &str) -> Option<String> {
     document.value().get(key).map(ToString::to_string)
 }
 
 /// All but lists that are appended to can be applied again, and changes nothing then.
-fn twice(mut document: Document, mut adjust: ContainerAdjustment, context: &ApplyContext<'_>) {
+fn twice(mut document: OciConfig, mut adjust: ContainerAdjustment, context: &ApplyContext<'_>) {
     adjust.hooks.take();
     adjust.CDI_devices.clear();
     if let Some(linux) = adjust.linux.as_mut() {

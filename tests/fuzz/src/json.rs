@@ -45,5 +45,5 @@ pub fn without_empty(mut value: Value) -> Value {
 
 /// Reads a value as the programs do; none for what no document may be.
 pub fn parse(bytes: &[u8]) -> Option<Value> {
-    nri_spec::Document::parse(bytes).ok().map(nri_spec::Document::into_value)
+    nri_spec::OciConfig::parse(bytes).ok().map(nri_spec::OciConfig::into_value)
 }

@@ -3,7 +3,7 @@
 use super::Difference;
 use nri_merge::MergeError;
 use nri_merge::validator::Rejection;
-use nri_spec::{ApplyError, DocumentError, WrongType};
+use nri_spec::{ApplyError, OciConfigError, WrongType};
 
 /// Why a case was refused.
 #[derive(Debug, thiserror::Error)]
@@ -19,7 +19,7 @@ pub(super) enum Refusal {
     Apply(#[from] ApplyError),
     /// The document of the case is none.
     #[error(transparent)]
-    Document(#[from] DocumentError),
+    Document(#[from] OciConfigError),
     /// The document of the case is not as the specification says.
     #[error(transparent)]
     Container(#[from] WrongType),

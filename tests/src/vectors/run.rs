@@ -8,7 +8,7 @@ use nri_api::proto::{
 };
 use nri_merge::validator;
 use nri_merge::{CreateMerge, UpdateMerge, UpdatesMerge};
-use nri_spec::{ApplyContext, ContainerInfo, Document};
+use nri_spec::{ApplyContext, ContainerInfo, OciConfig};
 use serde_json::Value;
 
 /// What came out.
@@ -51,7 +51,7 @@ pub fn run(case: &Case) -> Result<(), Difference> {
 }
 
 fn create(case: &Case) -> Result<Outcome, Refusal> {
-    let mut document = Document::from_value(case.spec.clone())?;
+    let mut document = OciConfig::from_value(case.spec.clone())?;
     let mut merge = CreateMerge::new(case.pod.clone(), container(case, &document)?);
     for plugin in &case.plugins {
         let reply = CreateContainerResponse {
@@ -79,7 +79,7 @@ fn create(case: &Case) -> Result<Outcome, Refusal> {
 }
 
 fn update(case: &Case) -> Result<Outcome, Refusal> {
-    let document = Document::from_value(case.spec.clone())?;
+    let document = OciConfig::from_value(case.spec.clone())?;
     let container = container(case, &document)?;
     let mut merge = UpdateMerge::new(case.pod.clone(), container, case.resources.clone());
     for plugin in &case.plugins {
@@ -109,7 +109,7 @@ fn stop(case: &Case) -> Result<Outcome, Refusal> {
     })
 }
 
-fn container(case: &Case, document: &Document) -> Result<Container, Refusal> {
+fn container(case: &Case, document: &OciConfig) -> Result<Container, Refusal> {
     let info = ContainerInfo {
         id: case.container_id.clone(),
         pod_sandbox_id: case.pod.id.clone(),

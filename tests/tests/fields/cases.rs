@@ -6,7 +6,7 @@ use crate::spec_tests::{apply_on, message, protojson};
 use nri_api::PluginId;
 use nri_api::proto::{ContainerAdjustment, CreateContainerResponse};
 use nri_merge::CreateMerge;
-use nri_spec::{ContainerInfo, Document, to_container};
+use nri_spec::{ContainerInfo, OciConfig, to_container};
 use serde_json::Value;
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ pub(crate) fn file(case: &str) -> PathBuf {
 
 /// The document that comes out when one plugin asks for `adjust`.
 pub(crate) fn run(case: &Value, adjust: &Value) -> Result<Value, String> {
-    let document = Document::from_value(case["spec"].clone()).map_err(|e| e.to_string())?;
+    let document = OciConfig::from_value(case["spec"].clone()).map_err(|e| e.to_string())?;
     let info = ContainerInfo { id: "me".to_owned(), ..Default::default() };
     let container = to_container(&document, &info).map_err(|e| e.to_string())?;
     let mut merge = CreateMerge::new(Default::default(), container);

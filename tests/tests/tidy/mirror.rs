@@ -26,7 +26,7 @@ const SPEC_ONLY: &[(&str, &str)] = &[
     ("container", "the whole document as plugins see it"),
     ("context", "what the host knows"),
     ("diff", "documents against each other"),
-    ("document", "the document itself"),
+    ("oci_config", "the whole OCI config"),
     ("edit", "changes of JSON"),
     ("number", "numbers of JSON"),
     ("read", "JSON to messages"),

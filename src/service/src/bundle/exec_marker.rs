@@ -4,7 +4,7 @@
 
 use crate::state::record::Key;
 use nri_control::{ExecChanges, ExecMarker, ExecRlimit, ExecVariable};
-use nri_spec::Document;
+use nri_spec::OciConfig;
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, HashMap},
@@ -12,14 +12,14 @@ use std::{
 };
 
 /// The difference of two documents' processes, as far as an `exec` shares it.
-pub fn changes(original: &Document, adjusted: &Document) -> ExecChanges {
+pub fn changes(original: &OciConfig, adjusted: &OciConfig) -> ExecChanges {
     ExecChanges {
         env: env_changes(original, adjusted),
         rlimits: rlimit_changes(original, adjusted),
     }
 }
 
-fn env_changes(original: &Document, adjusted: &Document) -> Vec<ExecVariable> {
+fn env_changes(original: &OciConfig, adjusted: &OciConfig) -> Vec<ExecVariable> {
     let (before, after) = (variables(original), variables(adjusted));
     let names = after.keys().chain(before.keys().filter(|n| !after.contains_key(*n)));
     names
@@ -32,11 +32,11 @@ fn env_changes(original: &Document, adjusted: &Document) -> Vec<ExecVariable> {
         .collect()
 }
 
-fn variables(document: &Document) -> BTreeMap<&str, &str> {
+fn variables(document: &OciConfig) -> BTreeMap<&str, &str> {
     document.env().into_iter().filter_map(|v| v.split_once('=')).collect()
 }
 
-fn rlimit_changes(original: &Document, adjusted: &Document) -> Vec<ExecRlimit> {
+fn rlimit_changes(original: &OciConfig, adjusted: &OciConfig) -> Vec<ExecRlimit> {
     let (before, after) = (rlimits(original), rlimits(adjusted));
     let mut alike: HashMap<_, Vec<&Value>> = HashMap::new();
     let mut kinds = HashMap::new();
@@ -60,7 +60,7 @@ fn rlimit_changes(original: &Document, adjusted: &Document) -> Vec<ExecRlimit> {
         .collect()
 }
 
-fn rlimits(document: &Document) -> &[Value] {
+fn rlimits(document: &OciConfig) -> &[Value] {
     document.get(&["process", "rlimits"]).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn only_what_differs_and_both_values() {
         let document = |env: Value, rlimits: Value| {
-            Document::from_value(
+            OciConfig::from_value(
                 json!({"ociVersion": "1.0.2", "process": {"env": env, "rlimits": rlimits}}),
             )
             .unwrap()
@@ -142,8 +142,8 @@ mod tests {
         assert!(super::changes(&original, &original).is_empty());
     }
 
-    fn with_rlimits(rlimits: Vec<Value>) -> Document {
-        Document::from_value(json!({"ociVersion": "1.0.2", "process": {"rlimits": rlimits}}))
+    fn with_rlimits(rlimits: Vec<Value>) -> OciConfig {
+        OciConfig::from_value(json!({"ociVersion": "1.0.2", "process": {"rlimits": rlimits}}))
             .unwrap()
     }
 

@@ -1,7 +1,7 @@
 //! Our own hook in a document: for the containers whose life no wrapper sees.
 
 use nri_control::HookKind;
-use nri_spec::Document;
+use nri_spec::OciConfig;
 use serde_json::{Value, json};
 use std::{path::PathBuf, time::Duration};
 
@@ -35,7 +35,7 @@ pub enum InjectError {
 ///
 /// # Errors
 /// `hooks` of the document is not an object of lists. Then it is unchanged.
-pub fn inject(document: &mut Document, call: &HookCall) -> Result<(), InjectError> {
+pub fn inject(document: &mut OciConfig, call: &HookCall) -> Result<(), InjectError> {
     let text =
         |p: &PathBuf| p.to_str().map(str::to_owned).ok_or_else(|| InjectError::Name(p.clone()));
     let (program, socket) = (text(&call.program)?, text(&call.socket)?);
@@ -93,7 +93,7 @@ mod tests {
     fn after_the_engines_own() {
         let theirs = json!({"path": "/theirs"});
         let mut document =
-            Document::from_value(json!({"ociVersion": "1.0.2", "hooks": {"createRuntime": [theirs], "poststart": [theirs, theirs], "other": 1}})).unwrap();
+            OciConfig::from_value(json!({"ociVersion": "1.0.2", "hooks": {"createRuntime": [theirs], "poststart": [theirs, theirs], "other": 1}})).unwrap();
         inject(&mut document, &call()).unwrap();
         let hooks = &document.value()["hooks"];
         assert_eq!(hooks["createRuntime"][0], theirs);
@@ -107,7 +107,8 @@ mod tests {
     #[test]
     fn what_is_no_list_is_refused() {
         let mut document =
-            Document::from_value(json!({"ociVersion": "1.0.2", "hooks": {"poststop": 3}})).unwrap();
+            OciConfig::from_value(json!({"ociVersion": "1.0.2", "hooks": {"poststop": 3}}))
+                .unwrap();
         let before = document.value().clone();
         assert_eq!(
             inject(&mut document, &call()).unwrap_err().to_string(),

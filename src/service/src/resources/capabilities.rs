@@ -7,7 +7,7 @@
 use crate::{host::runtime::LowLevelRuntime, resources::keeper::Keeper};
 use nri_api::proto::FieldOwners;
 use nri_spec::{
-    Document,
+    OciConfig,
     capability::{self, AllBeyond, Host, Runtime},
 };
 use serde_json::{Value, json};
@@ -70,8 +70,8 @@ impl Keeper {
     pub async fn check(
         &self,
         runtime: &LowLevelRuntime,
-        before: &Document,
-        after: &Document,
+        before: &OciConfig,
+        after: &OciConfig,
         owners: &FieldOwners,
     ) -> Result<(), AllBeyond> {
         if before == after {
@@ -93,7 +93,7 @@ impl Keeper {
         owners: &FieldOwners,
     ) -> Result<(), AllBeyond> {
         let document =
-            |resources: &Value| Document::from_value(json!({"linux": {"resources": resources}}));
+            |resources: &Value| OciConfig::from_value(json!({"linux": {"resources": resources}}));
         match (document(before), document(after)) {
             (Ok(before), Ok(after)) => self.check(runtime, &before, &after, owners).await,
             // Too deep for a document: then it is nothing that a plugin can have asked for.

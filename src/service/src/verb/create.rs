@@ -19,7 +19,7 @@ use nri_api::proto::{self, CreateContainerRequest};
 use nri_control::Begin;
 use nri_engine::Role;
 use nri_merge::CreateOutcome;
-use nri_spec::{ApplyContext, Document};
+use nri_spec::{ApplyContext, OciConfig};
 use std::{os::fd::OwnedFd, path::Path, sync::Arc};
 
 /// How a creation goes on.
@@ -46,7 +46,7 @@ struct HostView {
 
 /// A document as it is to be written.
 pub(crate) struct Layout {
-    pub(crate) document: Document,
+    pub(crate) document: OciConfig,
     /// As plugins see it from now on.
     container: proto::Container,
     /// Its text, if it is not the engine's any more.
@@ -364,7 +364,7 @@ impl Service {
 
 /// The text of a document that we changed. We have to be able to read it again, or its engine would
 /// never get its own back.
-fn text_of(document: &Document, before: usize) -> Result<Vec<u8>, String> {
+fn text_of(document: &OciConfig, before: usize) -> Result<Vec<u8>, String> {
     let text = document.to_bytes();
     match text.len() {
         now if now as u64 > MAX_DOCUMENT => Err(format!(
@@ -379,10 +379,10 @@ mod tests {
     use super::*;
 
     /// A document whose text has this many bytes.
-    fn document(size: u64) -> Document {
+    fn document(size: u64) -> OciConfig {
         let of = |filling: usize| {
             let value = serde_json::json!({"ociVersion": "1.0.2", "hostname": "x".repeat(filling)});
-            Document::from_value(value).unwrap()
+            OciConfig::from_value(value).unwrap()
         };
         of(size as usize - of(0).to_bytes().len())
     }
@@ -395,7 +395,7 @@ mod tests {
         let largest = text_of(&document(MAX_DOCUMENT), 100).unwrap();
         std::fs::write(&file, &largest).unwrap();
         let found = bundle.read().unwrap();
-        Document::parse(&found.bytes).unwrap();
+        OciConfig::parse(&found.bytes).unwrap();
         let larger = document(MAX_DOCUMENT + 1);
         let why = text_of(&larger, 16_000_000).unwrap_err();
         assert_eq!(

@@ -14,7 +14,7 @@ use crate::{
 use nri_api::proto;
 use nri_control::{Begin, Verb};
 use nri_engine::{Clues, Identity, Map, Role, identify};
-use nri_spec::{ContainerInfo, Document, Image};
+use nri_spec::{ContainerInfo, Image, OciConfig};
 use std::{
     path::{Path, PathBuf},
     time::Duration,
@@ -38,7 +38,7 @@ pub struct Draft {
     /// The bundle's document as it was found.
     pub found: Found,
     /// The document as the engine wrote it.
-    pub document: Document,
+    pub document: OciConfig,
     /// What the document's text was before us, if it is one that we wrote.
     pub original: Option<String>,
     /// The symbolic link that stands in the document's place, or stood there before us.
@@ -74,7 +74,7 @@ impl Service {
             let link = found.link.clone().or_else(|| original.and_then(|o| o.link.clone()));
             let original = original.and_then(|o| o.original.clone());
             let text = original.as_ref().map_or(found.bytes.as_slice(), |o| o.as_bytes());
-            let document = Document::parse(text)
+            let document = OciConfig::parse(text)
                 .map_err(|e| format!("{}: {}", bundle.file().display(), chain(&e)))?;
             Ok((original, link, document))
         };
@@ -115,7 +115,7 @@ impl Service {
     }
 }
 
-fn identity(begin: &Begin, key: &Key, bundle: &Bundle, document: &Document) -> Identity {
+fn identity(begin: &Begin, key: &Key, bundle: &Bundle, document: &OciConfig) -> Identity {
     let annotations = document.annotations().map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
     let mounts: Vec<_> = document.mounts().filter_map(|m| m.source).map(PathBuf::from).collect();
     identify(&Clues {

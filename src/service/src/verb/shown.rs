@@ -3,7 +3,7 @@
 //! a memory limit).
 
 use nri_api::proto::{CDIDevice, Container};
-use nri_spec::{ContainerInfo, Document, WrongType, to_container};
+use nri_spec::{ContainerInfo, OciConfig, WrongType, to_container};
 
 /// What plugins agreed on, with everything that a document tells taken from `document`, and the
 /// injected devices. Classes that were taken away (the empty name) are gone.
@@ -13,7 +13,7 @@ use nri_spec::{ContainerInfo, Document, WrongType, to_container};
 pub fn shown(
     agreed: &Container,
     devices: &[CDIDevice],
-    document: &Document,
+    document: &OciConfig,
 ) -> Result<Container, WrongType> {
     let linux = agreed.linux.get_or_default();
     let named = |class: Option<&nri_api::proto::OptionalString>| {
@@ -55,7 +55,7 @@ mod tests {
         let document = json!({"ociVersion": "1.0.2", "process": {"env": ["A=1", "B=cdi"]},
             "linux": {"resources": {"memory": {"limit": 7, "swap": 7}}}});
         let device = CDIDevice { name: "example.org/thing=all".to_owned(), ..CDIDevice::default() };
-        let document = Document::from_value(document).unwrap();
+        let document = OciConfig::from_value(document).unwrap();
         let container = shown(&agreed, std::slice::from_ref(&device), &document).unwrap();
         assert_eq!((container.id.as_str(), &container.annotations["k"]), ("c", &"v".to_owned()));
         assert_eq!(container.env, ["A=1", "B=cdi"]);

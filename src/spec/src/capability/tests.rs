@@ -38,7 +38,7 @@ fn v2() -> Host {
 fn check_change(before: Value, after: Value, runtime: &str, host: &Host, expected: &str) {
     let document = |mut value: Value| {
         value["ociVersion"] = "1.2.0".into();
-        Document::from_value(value).unwrap()
+        OciConfig::from_value(value).unwrap()
     };
     let runtime = Runtime::parse(&runtime.replacen(' ', " version ", 1));
     let found = check(&document(before), &document(after.clone()), &owners(), &runtime, host);
@@ -153,8 +153,8 @@ fn seccomp() {
 #[test]
 fn all_are_told_and_nobody_is_made_up() {
     let both = json!({"process": {"ioPriority": {"class": "IOPRIO_CLASS_BE"}, "scheduler": {"policy": "SCHED_IDLE"}}});
-    let document = Document::from_value(both).unwrap();
-    let before = Document::from_value(json!({})).unwrap();
+    let document = OciConfig::from_value(both).unwrap();
+    let before = OciConfig::from_value(json!({})).unwrap();
     let runtime = Runtime::parse("crun version 1.8.1");
     let error = check(&before, &document, &FieldOwners::new(), &runtime, &v2()).unwrap_err();
     assert_eq!(

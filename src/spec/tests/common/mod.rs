@@ -2,7 +2,7 @@
 #![allow(dead_code)] // each test file uses its part
 
 use nri_spec::cdi::{Registry, SpecFile};
-use nri_spec::{ApplyContext, Document, HostDevice, HostDeviceKind, Propagation, apply};
+use nri_spec::{ApplyContext, HostDevice, HostDeviceKind, OciConfig, Propagation, apply};
 use protobuf::MessageFull;
 use serde_json::Value;
 use std::error::Error;
@@ -56,7 +56,7 @@ pub(crate) fn apply_on(
         device: &|path| device(host["devices"].get(path)?),
         propagation: &|path| propagation(host["propagation"].get(path)?),
     };
-    let mut document = Document::from_value(spec.clone()).unwrap();
+    let mut document = OciConfig::from_value(spec.clone()).unwrap();
     match apply(&mut document, &message(adjust), &ctx) {
         Ok(applied) => Ok((document.into_value(), applied.changed)),
         Err(e) => {

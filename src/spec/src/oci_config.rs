@@ -1,13 +1,13 @@
-//! [`Document`]: a `config.json`, as it was written.
+//! [`OciConfig`]: a `config.json`, as it was written.
 //!
 //! The accessors are lenient (what is missing or of a wrong type is `None`) and meant for finding
 //! one's way; what plugins see is read strictly by [`to_container`](crate::to_container).
 
-use crate::error::{DocumentError, kind};
+use crate::error::{OciConfigError, kind};
 use serde_json::Value;
 
 /// Most bytes a document may have. Real ones have tens of kilobytes.
-pub const MAX_DOCUMENT: usize = 16 << 20;
+pub const MAX_OCI_CONFIG: usize = 16 << 20;
 
 /// Most levels of nesting. Real documents have less than ten.
 pub const MAX_DEPTH: usize = 127;
@@ -18,7 +18,7 @@ const RESERVED: &str = "$serde_json::private::Number";
 
 /// An OCI runtime document: JSON object, key order and number text kept.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Document(Value);
+pub struct OciConfig(Value);
 
 /// One entry of `mounts`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,28 +40,28 @@ pub struct Namespace<'a> {
     pub path: Option<&'a str>,
 }
 
-impl Document {
+impl OciConfig {
     /// Reads the bytes of a `config.json`.
     ///
     /// Of a key that occurs twice in one object the last counts, at the place of the first, as for
     /// every reader of JSON that keeps order.
-    pub fn parse(bytes: &[u8]) -> Result<Self, DocumentError> {
-        if bytes.len() > MAX_DOCUMENT {
-            return Err(DocumentError::TooLarge { size: bytes.len(), limit: MAX_DOCUMENT });
+    pub fn parse(bytes: &[u8]) -> Result<Self, OciConfigError> {
+        if bytes.len() > MAX_OCI_CONFIG {
+            return Err(OciConfigError::TooLarge { size: bytes.len(), limit: MAX_OCI_CONFIG });
         }
         if has_reserved_key(bytes) {
-            return Err(DocumentError::ReservedKey { key: RESERVED });
+            return Err(OciConfigError::ReservedKey { key: RESERVED });
         }
         Self::from_value(serde_json::from_slice(bytes)?)
     }
 
     /// Takes a value that was read already.
-    pub fn from_value(value: Value) -> Result<Self, DocumentError> {
+    pub fn from_value(value: Value) -> Result<Self, OciConfigError> {
         if !value.is_object() {
-            return Err(DocumentError::NotAnObject { found: kind(&value) });
+            return Err(OciConfigError::NotAnObject { found: kind(&value) });
         }
         if deeper_than(&value, MAX_DEPTH) {
-            return Err(DocumentError::TooDeep { limit: MAX_DEPTH });
+            return Err(OciConfigError::TooDeep { limit: MAX_DEPTH });
         }
         Ok(Self(value))
     }
@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     fn check(text: &str) -> Result<String, String> {
-        Document::parse(text.as_bytes()).map(|d| String::from_utf8(d.to_bytes()).unwrap()).map_err(
+        OciConfig::parse(text.as_bytes()).map(|d| String::from_utf8(d.to_bytes()).unwrap()).map_err(
             |e| match e.position() {
                 Some((line, column)) => format!("{line}:{column}"),
                 None => e.to_string(),
@@ -265,21 +265,21 @@ mod tests {
                 .unwrap_err()
                 .contains("reserved key")
         );
-        let large = format!(r#"{{"a":"{}"}}"#, "x".repeat(MAX_DOCUMENT));
+        let large = format!(r#"{{"a":"{}"}}"#, "x".repeat(MAX_OCI_CONFIG));
         assert!(check(&large).unwrap_err().contains("more than"));
         let mut deep = Value::Null;
         for _ in 0..=MAX_DEPTH {
             deep = Value::Array(vec![deep]);
         }
         assert!(matches!(
-            Document::from_value(serde_json::json!({ "a": deep })),
-            Err(DocumentError::TooDeep { .. })
+            OciConfig::from_value(serde_json::json!({ "a": deep })),
+            Err(OciConfigError::TooDeep { .. })
         ));
     }
 
     #[test]
     fn accessors_never_fail() {
-        let wrong = Document::parse(
+        let wrong = OciConfig::parse(
             br#"{"process":5,"mounts":{"a":1},"annotations":[1],"linux":{"namespaces":[1,{"type":2}]}}"#,
         )
         .unwrap();
@@ -289,7 +289,7 @@ mod tests {
             0
         );
         assert_eq!((wrong.cwd(), wrong.terminal(), wrong.cgroups_path()), (None, false, None));
-        let right = Document::parse(
+        let right = OciConfig::parse(
             br#"{"annotations":{"b":"1","a":2},"mounts":[{"destination":"/a"}],"linux":{"namespaces":[{"type":"pid","path":""}]}}"#,
         )
         .unwrap();
