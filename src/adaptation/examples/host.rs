@@ -5,7 +5,8 @@
 
 use async_trait::async_trait;
 use nri_adaptation::{
-    Adaptation, Asking, Config, Host, Origin, PluginState, PluginStatus, Snapshot,
+    Adaptation, AdaptationConfig, ContainerManager, PluginOrigin, PluginState, PluginStatus,
+    RequestContext, Snapshot,
 };
 use nri_api::PluginId;
 use nri_api::proto::*;
@@ -27,7 +28,7 @@ fn say(what: impl std::fmt::Display) {
 }
 
 #[async_trait]
-impl Host for Printer {
+impl ContainerManager for Printer {
     async fn snapshot(&self) -> Snapshot {
         Snapshot { pods: vec![pod()], containers: vec![container("c0")] }
     }
@@ -42,7 +43,7 @@ impl Host for Printer {
     }
     fn plugin_changed(&self, status: &PluginStatus) {
         say(format_args!("{status:?}"));
-        if status.state == PluginState::Active && status.origin == Origin::External {
+        if status.state == PluginState::Active && status.origin == PluginOrigin::External {
             self.connected.notify_one();
         }
     }
@@ -66,8 +67,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args_os().skip(1);
     let plugin_path = args.next().ok_or("usage: host PLUGIN_DIR [SOCKET]")?.into();
     let host = Arc::new(Printer::default());
-    let (nri, outcomes) =
-        Adaptation::start(Config { plugin_path, ..Config::default() }, host.clone()).await?;
+    let (nri, outcomes) = Adaptation::start(
+        AdaptationConfig { plugin_path, ..AdaptationConfig::default() },
+        host.clone(),
+    )
+    .await?;
     for outcome in outcomes {
         say(format_args!("{}: {:?}", outcome.path.display(), outcome.result));
     }
@@ -88,11 +92,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
             }
         };
     }
-    nri.run_pod_sandbox(about!(pod RunPodSandboxRequest), &Asking::default(), async || ()).await?;
+    nri.run_pod_sandbox(about!(pod RunPodSandboxRequest), &RequestContext::default(), async || ())
+        .await?;
     let created = nri
         .create_container(
             about!(CreateContainerRequest),
-            &Asking::default(),
+            &RequestContext::default(),
             async |o| o,
             async |o| o,
         )
@@ -104,7 +109,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         Err(e) => say(format_args!("c1 is not created: {e}")),
     }
     nri.post_create_container(about!(PostCreateContainerRequest));
-    nri.start_container(about!(StartContainerRequest), &Asking::default(), async || ()).await?;
+    nri.start_container(about!(StartContainerRequest), &RequestContext::default(), async || ())
+        .await?;
     nri.post_start_container(about!(PostStartContainerRequest));
     nri.stop_container(about!(StopContainerRequest), async |outcome| {
         say(format_args!("{outcome:?}"))

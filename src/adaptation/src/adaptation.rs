@@ -21,8 +21,8 @@ use crate::output::Output;
 use crate::peers::{Peer, PeerRefusal};
 use crate::reload::Launches;
 use crate::restart::Restarts;
-use crate::status::{Origin, PluginState, PluginStatus, Record, Registry, involved};
-use crate::{AdaptError, Config, Host, SessionError};
+use crate::status::{PluginOrigin, PluginState, PluginStatus, Record, Registry, involved};
+use crate::{AdaptError, AdaptationConfig, ContainerManager, SessionError};
 
 /// Pause of a listener that cannot accept, so as not to spin where descriptors are used up.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -43,8 +43,8 @@ pub struct LaunchOutcome {
 }
 
 pub(crate) struct Inner {
-    config: RwLock<Arc<Config>>,
-    pub(crate) host: Arc<dyn Host>,
+    config: RwLock<Arc<AdaptationConfig>>,
+    pub(crate) host: Arc<dyn ContainerManager>,
     pub(crate) line: Line,
     pub(crate) registry: Registry,
     pub(crate) restarts: Restarts,
@@ -69,8 +69,8 @@ impl Adaptation {
     /// # Errors
     /// [`AdaptError::Start`].
     pub async fn start(
-        config: Config,
-        host: Arc<dyn Host>,
+        config: AdaptationConfig,
+        host: Arc<dyn ContainerManager>,
     ) -> Result<(Self, Vec<LaunchOutcome>), AdaptError> {
         let inner = Arc::new(Inner {
             config: RwLock::new(Arc::new(config)),
@@ -195,7 +195,7 @@ impl Adaptation {
 
     /// Whether a request of this kind has to be made at all: some plugin subscribed to it, or may
     /// still, or a creation is subject to rules that hold without plugins too.
-    pub fn wants(&self, event: Event) -> bool {
+    pub fn needs_request(&self, event: Event) -> bool {
         let config = self.inner.config();
         let rules =
             config.default_validator.is_some() || config.policies.iter().any(|p| p.required);
@@ -216,7 +216,7 @@ impl Adaptation {
         inner.shutdown.send_replace(true);
         let mut ending = JoinSet::new();
         for plugin in inner.line.plugins() {
-            let launched = matches!(plugin.record.get().origin, Origin::Launched(_));
+            let launched = matches!(plugin.record.get().origin, PluginOrigin::Launched(_));
             let grace = plugin.timeout.min(inner.config().stop_grace);
             ending.spawn(async move {
                 if launched {
@@ -256,7 +256,7 @@ impl Adaptation {
             .into_iter()
             .map(|s| {
                 // To be seen with the others.
-                let origin = Origin::Launched(s.path.clone());
+                let origin = PluginOrigin::Launched(s.path.clone());
                 let record = registry.add(registry.serial(), id_of(&s.path), origin, None);
                 registry.end(&record, s.reason.to_string());
                 LaunchOutcome { path: s.path, result: Err(s.reason.into()) }
@@ -273,12 +273,12 @@ impl Adaptation {
 
 impl Inner {
     /// What holds now.
-    pub(crate) fn config(&self) -> Arc<Config> {
+    pub(crate) fn config(&self) -> Arc<AdaptationConfig> {
         self.config.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// From now on this holds.
-    pub(crate) fn set_config(&self, config: Arc<Config>) {
+    pub(crate) fn set_config(&self, config: Arc<AdaptationConfig>) {
         *self.config.write().unwrap_or_else(PoisonError::into_inner) = config;
     }
 
@@ -327,7 +327,7 @@ impl Inner {
         let record = self.registry.add(
             serial,
             Some(found.id.clone()),
-            Origin::Launched(found.path.clone()),
+            PluginOrigin::Launched(found.path.clone()),
             None,
         );
         let config = self.config();
@@ -411,7 +411,7 @@ impl Inner {
     /// Whether there is no start without this one.
     fn fails_start(&self, path: &Path) -> bool {
         let config = self.config();
-        id_of(path).filter(|_| !config.start_anyway).is_some_and(|id| {
+        id_of(path).filter(|_| !config.start_without_required).is_some_and(|id| {
             let policy = config.policy(&id);
             // One for all plugins asks for some plugin, not for each.
             policy.required && policy.plugin != "*"

@@ -12,8 +12,8 @@ use crate::{AdaptError, Adaptation, StopOutcome};
 
 /// One request that plugins can refuse: whether a refusal ends it, and what came of it.
 #[derive(Debug, Default)]
-pub struct Asking {
-    to_the_end: bool,
+pub struct RequestContext {
+    consult_all: bool,
     so_far: Mutex<SoFar>,
 }
 
@@ -24,15 +24,15 @@ struct SoFar {
     refusals: Vec<AdaptError>,
 }
 
-impl Asking {
+impl RequestContext {
     /// All are asked, and a refusal is kept but refuses nothing: whoever calls only wants to know.
-    pub fn to_the_end() -> Self {
-        Self { to_the_end: true, ..Self::default() }
+    pub fn consult_all() -> Self {
+        Self { consult_all: true, ..Self::default() }
     }
 
     /// Whether a refusal refuses nothing.
-    pub fn is_to_the_end(&self) -> bool {
-        self.to_the_end
+    pub fn consults_all(&self) -> bool {
+        self.consult_all
     }
 
     /// What was refused, and yet went on.
@@ -67,7 +67,7 @@ impl Asking {
 
     /// Refuses the request, unless all are to be asked.
     pub(crate) fn refuse(&self, refusal: AdaptError) -> Result<(), AdaptError> {
-        if !self.to_the_end {
+        if !self.consult_all {
             return Err(refusal);
         }
         self.lock().refusals.push(refusal);
@@ -82,9 +82,9 @@ impl Asking {
 impl Adaptation {
     /// A creation does not come about: those who were asked hear that the container stopped and is
     /// removed, and free what they hold for it. `commit` is that of [`Adaptation::stop_container`].
-    pub async fn undo_creation(
+    pub async fn roll_back_creation(
         &self,
-        asking: &Asking,
+        asking: &RequestContext,
         pod: PodSandbox,
         container: Container,
         commit: impl AsyncFnOnce(StopOutcome),
@@ -100,7 +100,7 @@ impl Adaptation {
     }
 
     /// A pod does not come about: those who were asked hear that it stopped and is removed.
-    pub async fn undo_pod(&self, asking: &Asking, pod: PodSandbox) {
+    pub async fn roll_back_pod(&self, asking: &RequestContext, pod: PodSandbox) {
         let stop = StopPodSandboxRequest { pod: Some(pod.clone()).into(), ..Default::default() };
         let passage = self.inner.line.enter_again(Event::STOP_POD_SANDBOX, asking);
         self.tell_along(passage, stop, async || ()).await;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// Settings of an [`Adaptation`](crate::Adaptation).
 #[derive(Debug, Clone)]
-pub struct Config {
+pub struct AdaptationConfig {
     /// Directory of the plugins to launch. One that is missing, or an empty path: none are.
     pub plugin_path: PathBuf,
     /// Directory of the launched plugins' configuration files.
@@ -44,7 +44,7 @@ pub struct Config {
     pub default_validator: Option<DefaultValidatorConfig>,
     /// A required plugin that cannot be brought up does not fail the start: it is launched again,
     /// as others are.
-    pub start_anyway: bool,
+    pub start_without_required: bool,
 }
 
 /// How one plugin, or all of one name, are treated.
@@ -58,13 +58,13 @@ pub struct PluginPolicy {
     /// Whether containers are created only while such a plugin is active. A launched plugin that is
     /// required and cannot be brought up also fails the start.
     pub required: bool,
-    /// For each call; `None` takes [`Config::request_timeout`].
+    /// For each call; `None` takes [`AdaptationConfig::request_timeout`].
     pub timeout: Option<Duration>,
     /// After how many timeouts in a row the connection is closed; 0 never closes it.
     pub consecutive_timeouts: u32,
     /// Whether a launched plugin that ended, or failed to come up, is launched again.
     pub restart: bool,
-    /// In place of [`Config::restart_backoff`].
+    /// In place of [`AdaptationConfig::restart_backoff`].
     pub restart_backoff: Option<Duration>,
     /// What it may change.
     pub permissions: Permissions,
@@ -100,7 +100,7 @@ pub enum OnFailure {
     Fail,
 }
 
-impl Default for Config {
+impl Default for AdaptationConfig {
     fn default() -> Self {
         Self {
             plugin_path: "/opt/nri/plugins".into(),
@@ -118,7 +118,7 @@ impl Default for Config {
             runtime_version: env!("CARGO_PKG_VERSION").into(),
             policies: Vec::new(),
             default_validator: None,
-            start_anyway: false,
+            start_without_required: false,
         }
     }
 }
@@ -161,7 +161,7 @@ impl PluginPolicy {
     }
 }
 
-impl Config {
+impl AdaptationConfig {
     /// The policy for a plugin; the default one if none matches.
     pub fn policy(&self, id: &PluginId) -> PluginPolicy {
         let exact = self.policies.iter().find(|p| p.is_exactly(id));
@@ -200,7 +200,7 @@ mod tests {
             consecutive_timeouts,
             ..PluginPolicy::default()
         };
-        let config = Config {
+        let config = AdaptationConfig {
             policies: vec![
                 policy("*", 6),
                 policy("a", 2),
@@ -208,7 +208,7 @@ mod tests {
                 policy("a", 4),
                 policy("1-b", 5),
             ],
-            ..Config::default()
+            ..AdaptationConfig::default()
         };
         for (index, name, expected) in
             [("10", "a", 3), ("11", "a", 2), ("10", "b", 6), ("10", "10-a", 3), ("01", "b", 6)]
@@ -217,6 +217,6 @@ mod tests {
             assert_eq!(config.policy(&id).consecutive_timeouts, expected, "{id}");
         }
         let id = PluginId::new("10", "a").unwrap();
-        assert_eq!(Config::default().policy(&id), PluginPolicy::default());
+        assert_eq!(AdaptationConfig::default().policy(&id), PluginPolicy::default());
     }
 }

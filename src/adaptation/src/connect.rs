@@ -20,7 +20,7 @@ use crate::line::Admission;
 use crate::plugin::Plugin;
 use crate::service::Service;
 use crate::session::PluginSession;
-use crate::status::{Origin, PluginState, Record};
+use crate::status::{PluginOrigin, PluginState, Record};
 use crate::synchronize;
 
 /// How long a plugin that was refused has to hear why, before the connection is closed; and how
@@ -72,7 +72,9 @@ impl Inner {
                     process.exited().await;
                 }
                 let status = self.registry.end(&record, e.to_string());
-                if matches!(e, SessionError::Unregistered(_)) && status.origin == Origin::External {
+                if matches!(e, SessionError::Unregistered(_))
+                    && status.origin == PluginOrigin::External
+                {
                     // It looked whether anybody listens, and was no plugin.
                     self.registry.leave(status.serial);
                 }

@@ -4,7 +4,7 @@ use nri_api::proto::{CreateContainerRequest, Event};
 use nri_merge::{CreateMerge, CreateOutcome, validator};
 use std::sync::Arc;
 
-use crate::asking::Asking;
+use crate::asking::RequestContext;
 use crate::line::{Passage, Stop};
 use crate::plugin::Plugin;
 use crate::station::Place;
@@ -26,8 +26,8 @@ impl Adaptation {
     /// another request.
     ///
     /// A future that is dropped gives the request up: nothing is committed, though plugins may have
-    /// been asked already. The same holds for errors; [`Adaptation::undo_creation`] tells those who
-    /// were.
+    /// been asked already. The same holds for errors; [`Adaptation::roll_back_creation`] tells
+    /// those who were.
     ///
     /// # Errors
     /// If a plugin or validator refuses, replies contradict, or a plugin is missing that the
@@ -35,7 +35,7 @@ impl Adaptation {
     pub async fn create_container<P, R>(
         &self,
         request: CreateContainerRequest,
-        asking: &Asking,
+        asking: &RequestContext,
         prepare: impl AsyncFnOnce(CreateOutcome) -> P,
         commit: impl AsyncFnOnce(P) -> R,
     ) -> Result<R, AdaptError> {
@@ -99,7 +99,7 @@ impl Adaptation {
         &self,
         plugins: &[Arc<Plugin>],
         outcome: &CreateOutcome,
-        asking: &Asking,
+        asking: &RequestContext,
         place: Place,
     ) -> Result<(), AdaptError> {
         let config = self.inner.config();

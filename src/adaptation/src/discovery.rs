@@ -3,7 +3,7 @@
 //! Nothing is launched here, and one bad file never hides the others: it is reported (upstream
 //! gives up on all of them).
 
-use crate::Config;
+use crate::AdaptationConfig;
 use nri_api::{InvalidPlugin, PluginId};
 use nri_trust::{Owners, Untrusted};
 use std::fs;
@@ -66,7 +66,7 @@ pub(crate) struct Skipped {
 
 /// Looks through the plugin directory, in the order of file names. A missing directory is an empty
 /// one.
-pub(crate) fn discover(config: &Config) -> (Vec<Found>, Vec<Skipped>) {
+pub(crate) fn discover(config: &AdaptationConfig) -> (Vec<Found>, Vec<Skipped>) {
     let dir = &config.plugin_path;
     let unreadable =
         |path: &Path, e| Skipped { path: path.to_owned(), reason: SkipReason::Unreadable(e) };
@@ -95,7 +95,7 @@ pub(crate) fn discover(config: &Config) -> (Vec<Found>, Vec<Skipped>) {
 }
 
 /// The plugin in this file; `None` for what is no executable and so no plugin.
-pub(crate) fn examine(path: &Path, config: &Config) -> Result<Option<Found>, SkipReason> {
+pub(crate) fn examine(path: &Path, config: &AdaptationConfig) -> Result<Option<Found>, SkipReason> {
     // Follows links: it is the target that is run. Its own mode counts, the link's is always 0777.
     let meta = fs::metadata(path).map_err(SkipReason::Unreadable)?;
     let mode = meta.permissions().mode() & 0o7777;
@@ -114,7 +114,7 @@ pub(crate) fn examine(path: &Path, config: &Config) -> Result<Option<Found>, Ski
 }
 
 /// `NN-name.conf`, else `name.conf`, else nothing.
-fn plugin_config(id: &PluginId, config: &Config) -> Result<String, SkipReason> {
+fn plugin_config(id: &PluginId, config: &AdaptationConfig) -> Result<String, SkipReason> {
     for name in [id.to_string(), id.name.to_string()] {
         let path = config.plugin_config_path.join(name + ".conf");
         // Relative paths are as good as the directory that we run in.
@@ -148,16 +148,16 @@ mod tests {
 
     struct Dirs {
         dir: tempfile::TempDir,
-        config: Config,
+        config: AdaptationConfig,
     }
 
     impl Dirs {
         fn new() -> Self {
             let dir = tempfile::tempdir().unwrap();
-            let config = Config {
+            let config = AdaptationConfig {
                 plugin_path: dir.path().join("plugins"),
                 plugin_config_path: dir.path().join("conf.d"),
-                ..Config::default()
+                ..AdaptationConfig::default()
             };
             fs::create_dir(&config.plugin_path).unwrap();
             fs::create_dir(&config.plugin_config_path).unwrap();

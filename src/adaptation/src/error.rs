@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::discovery::SkipReason;
 use crate::peers::PeerRefusal;
-use crate::permissions::Denied;
+use crate::permissions::PermissionDenied;
 use crate::synchronize::TooLarge;
 
 /// Why a request failed, or the adaptation could not start.
@@ -71,7 +71,7 @@ pub enum AdaptError {
         /// At which event.
         event: Event,
         /// Names the plugin, what it asked for, and the rule.
-        denied: Denied,
+        denied: PermissionDenied,
     },
     /// A validator rejected what the plugins want.
     #[error("validator {validator} rejected the adjustment of {container}: {reason}")]
@@ -175,7 +175,7 @@ pub enum SessionError {
     Updates(#[source] MergeError),
     /// Its answer to `Synchronize` asks for what it may not.
     #[error("answered Synchronize with updates that it may not make: {0}")]
-    Denied(#[source] Denied),
+    Denied(#[source] PermissionDenied),
     /// It may not connect.
     #[error(transparent)]
     Peer(#[from] PeerRefusal),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tokio::task::JoinHandle;
 use tracing::warn;
 
-use crate::asking::Asking;
+use crate::asking::RequestContext;
 use crate::line::{Passage, Stop};
 use crate::plugin::Plugin;
 use crate::session::EventRequest;
@@ -25,7 +25,7 @@ impl Adaptation {
     pub async fn run_pod_sandbox<R>(
         &self,
         request: RunPodSandboxRequest,
-        asking: &Asking,
+        asking: &RequestContext,
         commit: impl AsyncFnOnce() -> R,
     ) -> Result<R, AdaptError> {
         self.ask_all(request, asking, commit).await
@@ -38,7 +38,7 @@ impl Adaptation {
     pub async fn update_pod_sandbox<R>(
         &self,
         request: UpdatePodSandboxRequest,
-        asking: &Asking,
+        asking: &RequestContext,
         commit: impl AsyncFnOnce() -> R,
     ) -> Result<R, AdaptError> {
         self.ask_all(request, asking, commit).await
@@ -51,7 +51,7 @@ impl Adaptation {
     pub async fn start_container<R>(
         &self,
         request: StartContainerRequest,
-        asking: &Asking,
+        asking: &RequestContext,
         commit: impl AsyncFnOnce() -> R,
     ) -> Result<R, AdaptError> {
         self.ask_all(request, asking, commit).await
@@ -60,7 +60,7 @@ impl Adaptation {
     async fn ask_all<Q: EventRequest, R>(
         &self,
         request: Q,
-        asking: &Asking,
+        asking: &RequestContext,
         commit: impl AsyncFnOnce() -> R,
     ) -> Result<R, AdaptError> {
         let passage = self.inner.line.enter(Q::EVENT);

@@ -16,7 +16,7 @@ use crate::status::PluginStatus;
 /// lock that is held across one: the line waits for the host, so both would wait for ever. Take
 /// per-container locks in the commit, not around the request.
 #[async_trait]
-pub trait Host: Send + Sync + 'static {
+pub trait ContainerManager: Send + Sync + 'static {
     /// The pods and containers as of now, for a plugin that registers. Containers that are stopped
     /// or of unknown state are left out.
     ///

@@ -4,7 +4,7 @@
 //! the plugin's. The session over the other end, and whether the plugin is started again, are
 //! others' business.
 
-use crate::Config;
+use crate::AdaptationConfig;
 use crate::discovery::Found;
 use crate::launcher;
 use crate::output::Output;
@@ -55,7 +55,7 @@ impl Process {
 /// by line.
 pub(crate) async fn launch(
     plugin: &Found,
-    config: &Config,
+    config: &AdaptationConfig,
     output: Output,
 ) -> io::Result<(UnixStream, Process)> {
     let privileges = config.policy(&plugin.id).privileges;

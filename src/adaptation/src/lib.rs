@@ -1,8 +1,8 @@
 //! NRI plugins: found, launched, registered, and asked about events in one order.
 //!
-//! Start from [`Adaptation`]. It is given the requests of an engine as NRI messages and a [`Host`]
-//! that keeps the containers; it asks the plugins, merges their replies (`nri-merge`), and hands
-//! the outcome to a commit that the caller passes with the request.
+//! Start from [`Adaptation`]. It is given the requests of an engine as NRI messages and a
+//! [`ContainerManager`] that keeps the containers; it asks the plugins, merges their replies
+//! (`nri-merge`), and hands the outcome to a commit that the caller passes with the request.
 //!
 //! Deliberately absent: the OCI document, cgroups, and where containers are recorded.
 //!
@@ -50,20 +50,20 @@ mod synchronize;
 mod update;
 
 pub use adaptation::{Adaptation, LaunchOutcome};
-pub use asking::Asking;
-pub use config::{Config, OnFailure, PeerPolicy, PluginPolicy};
+pub use asking::RequestContext;
+pub use config::{AdaptationConfig, OnFailure, PeerPolicy, PluginPolicy};
 pub use discovery::SkipReason;
 pub use error::{AdaptError, Fault, SessionError};
 pub use events::Delivery;
-pub use host::{Host, Snapshot};
+pub use host::{ContainerManager, Snapshot};
 pub use peers::PeerRefusal;
-pub use permissions::{Denied, Permissions, Rule, UnknownGroup, field_groups};
+pub use permissions::{DenialReason, PermissionDenied, Permissions, UnknownGroup, field_groups};
 pub use privileges::{InvalidArgument, Privileges};
-pub use reload::{Change, Done, Due};
-pub use status::{Origin, PluginState, PluginStatus};
+pub use reload::{ReloadAction, ReloadOutcome, ReloadedPlugin};
+pub use status::{PluginOrigin, PluginState, PluginStatus};
 pub use synchronize::TooLarge;
 pub use update::StopOutcome;
 
-/// The built-in validator's settings, part of [`Config`].
+/// The built-in validator's settings, part of [`AdaptationConfig`].
 pub use nri_merge::validator::DefaultValidatorConfig;
 pub use nri_merge::{CreateOutcome, UpdateOutcome, UpdatesOutcome};

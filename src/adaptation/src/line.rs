@@ -8,7 +8,7 @@
 //!   while different requests are at work at different plugins;
 //! - that requests cannot block one another for ever: whoever holds a turn waits only for requests
 //!   that entered before it, so the oldest always moves. (Nobody may enter the line and wait for it
-//!   from within: not a commit, not the [`Host`](crate::Host).)
+//!   from within: not a commit, not the [`ContainerManager`](crate::ContainerManager).)
 //! - that plugins may come and go at any time: places are not affected, only who enters later is. A
 //!   plugin that registers takes, in one moment, the first place at its own station and a place at
 //!   the commit. Who entered before does not know the plugin, and has committed when the plugin's
@@ -26,7 +26,7 @@ use nri_api::proto::Event;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 
-use crate::asking::Asking;
+use crate::asking::RequestContext;
 use crate::plugin::Plugin;
 use crate::station::{Place, Station};
 
@@ -85,7 +85,7 @@ impl Line {
     }
 
     /// Enters a request for those whom another one has reached.
-    pub(crate) fn enter_again(&self, event: Event, asking: &Asking) -> Passage {
+    pub(crate) fn enter_again(&self, event: Event, asking: &RequestContext) -> Passage {
         let mut passage = self.enter(event);
         passage.stops.retain(|stop| asking.has_reached(&stop.plugin));
         passage

@@ -16,7 +16,7 @@ use tokio::net::unix::pipe;
 use tokio::sync::{oneshot, watch};
 use tracing::warn;
 
-use crate::Host;
+use crate::ContainerManager;
 
 /// Longest line, in bytes; the rest of a longer one is left out.
 pub(crate) const LINE: usize = 2048;
@@ -41,7 +41,7 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    pub(crate) fn new(host: Arc<dyn Host>) -> Self {
+    pub(crate) fn new(host: Arc<dyn ContainerManager>) -> Self {
         let (queue, entries) = sync_channel(QUEUE);
         let dropped = Arc::new(AtomicU64::new(0));
         let counted = dropped.clone();
@@ -105,7 +105,7 @@ impl Output {
     }
 }
 
-fn write(host: &dyn Host, entries: &Receiver<Entry>, dropped: &AtomicU64) {
+fn write(host: &dyn ContainerManager, entries: &Receiver<Entry>, dropped: &AtomicU64) {
     for entry in entries {
         match entry {
             Entry::Line(plugin, line) => host.plugin_output(&plugin, &line),

@@ -79,7 +79,7 @@ pub struct UnknownGroup(pub String);
 /// Something that a plugin may not ask for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("plugin {plugin} may not {what}: {why}")]
-pub struct Denied {
+pub struct PermissionDenied {
     /// Who asked.
     pub plugin: PluginId,
     /// What for, as in "adjust hooks of c".
@@ -87,12 +87,12 @@ pub struct Denied {
     /// The container that it is about.
     pub container: String,
     /// The rule.
-    pub why: Rule,
+    pub why: DenialReason,
 }
 
 /// Why something is not permitted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Rule {
+pub enum DenialReason {
     /// It was denied.
     #[error("the policy {policy:?} denies {group}")]
     Denied {
@@ -143,20 +143,20 @@ impl Permissions {
     }
 
     /// Whether a group may be touched.
-    fn judge(&self, policy: &str, group: Option<&'static str>) -> Result<(), Rule> {
+    fn judge(&self, policy: &str, group: Option<&'static str>) -> Result<(), DenialReason> {
         let policy = policy.to_owned();
-        let Some(group) = group else { return Err(Rule::Unknown { policy }) };
+        let Some(group) = group else { return Err(DenialReason::Unknown { policy }) };
         let names = || {
             [Some(group), group.starts_with("resources.").then_some(RESOURCES)]
                 .into_iter()
                 .flatten()
         };
         if let Some(group) = names().find(|name| self.deny.contains(name)) {
-            return Err(Rule::Denied { policy, group });
+            return Err(DenialReason::Denied { policy, group });
         }
         match &self.allow {
             Some(allow) if !names().any(|name| allow.contains(name)) => {
-                Err(Rule::NotAllowed { policy, group })
+                Err(DenialReason::NotAllowed { policy, group })
             }
             _ => Ok(()),
         }
@@ -176,7 +176,7 @@ impl Permit<'_> {
         &self,
         container: &str,
         reply: &CreateContainerResponse,
-    ) -> Result<(), Denied> {
+    ) -> Result<(), PermissionDenied> {
         if self.policy.permissions.is_everything() {
             return Ok(());
         }
@@ -199,7 +199,7 @@ impl Permit<'_> {
         own: Option<&str>,
         updates: &[ContainerUpdate],
         evictions: &[ContainerEviction],
-    ) -> Result<(), Denied> {
+    ) -> Result<(), PermissionDenied> {
         if self.policy.permissions.is_everything() {
             return Ok(());
         }
@@ -220,7 +220,12 @@ impl Permit<'_> {
         Ok(())
     }
 
-    fn fields(&self, verb: &str, container: &str, paths: &[String]) -> Result<(), Denied> {
+    fn fields(
+        &self,
+        verb: &str,
+        container: &str,
+        paths: &[String],
+    ) -> Result<(), PermissionDenied> {
         for path in paths {
             let group = group_of(path);
             let name = group.unwrap_or(path);
@@ -236,7 +241,7 @@ impl Permit<'_> {
         verb: &str,
         container: &str,
         resources: &LinuxResources,
-    ) -> Result<(), Denied> {
+    ) -> Result<(), PermissionDenied> {
         for key in resources.unified.keys() {
             let group =
                 group_of_unified(key).filter(|group| self.policy.permissions.deny.contains(group));
@@ -252,7 +257,7 @@ impl Permit<'_> {
         group: &'static str,
         container: &str,
         what: impl Fn() -> String,
-    ) -> Result<(), Denied> {
+    ) -> Result<(), PermissionDenied> {
         self.judge(Some(group), container, what)
     }
 
@@ -261,8 +266,8 @@ impl Permit<'_> {
         group: Option<&'static str>,
         container: &str,
         what: impl Fn() -> String,
-    ) -> Result<(), Denied> {
-        self.policy.permissions.judge(&self.policy.plugin, group).map_err(|why| Denied {
+    ) -> Result<(), PermissionDenied> {
+        self.policy.permissions.judge(&self.policy.plugin, group).map_err(|why| PermissionDenied {
             plugin: self.plugin.clone(),
             what: what(),
             container: container.to_owned(),

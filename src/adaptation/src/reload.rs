@@ -7,8 +7,8 @@
 //! file, lock or socket. Meanwhile the line is closed to what the plugin could change, so that no
 //! container is created without it. What else a policy says holds from the next request on.
 //!
-//! [`Due`] is decided from the directory and from what was launched; [`Adaptation::reload`] does
-//! it.
+//! [`ReloadAction`] is decided from the directory and from what was launched;
+//! [`Adaptation::reload`] does it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,8 +18,8 @@ use std::time::Duration;
 use crate::adaptation::{Inner, id_of};
 use crate::discovery::{Found, Skipped, discover};
 use crate::plugin::Plugin;
-use crate::status::Origin;
-use crate::{Adaptation, Config, LaunchOutcome, PluginState, Privileges};
+use crate::status::PluginOrigin;
+use crate::{Adaptation, AdaptationConfig, LaunchOutcome, PluginState, Privileges};
 
 /// How often it is looked whether a program that is ending has ended.
 const LOOK: Duration = Duration::from_millis(10);
@@ -38,7 +38,7 @@ pub(crate) struct Launched {
 }
 
 impl Launched {
-    fn of(found: &Found, config: &Config) -> Self {
+    fn of(found: &Found, config: &AdaptationConfig) -> Self {
         let policy = config.policy(&found.id);
         let timeouts = (config.registration_timeout, config.timeout(&policy));
         Self { found: found.clone(), privileges: policy.privileges, timeouts }
@@ -61,7 +61,7 @@ impl Launched {
 }
 
 impl Launches {
-    pub(crate) fn note(&self, found: &Found, config: &Config) {
+    pub(crate) fn note(&self, found: &Found, config: &AdaptationConfig) {
         self.lock().insert(found.path.clone(), Launched::of(found, config));
     }
 
@@ -72,7 +72,7 @@ impl Launches {
 
 /// What a reload has to do with one file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Due {
+pub enum ReloadAction {
     /// It is to be launched: it came after the start, or had ended.
     Launch {
         /// It was never launched before.
@@ -88,16 +88,16 @@ pub enum Due {
 
 /// What a reload did with one plugin.
 #[derive(Debug)]
-pub struct Change {
+pub struct ReloadedPlugin {
     /// Its file.
     pub path: PathBuf,
     /// What was done.
-    pub done: Done,
+    pub outcome: ReloadOutcome,
 }
 
-/// See [`Change`].
+/// See [`ReloadedPlugin`].
 #[derive(Debug)]
-pub enum Done {
+pub enum ReloadOutcome {
     /// It runs as before.
     Kept,
     /// It was launched, and is active.
@@ -117,17 +117,19 @@ fn due(
     found: &[Found],
     skipped: &[Skipped],
     launched: &BTreeMap<PathBuf, Launched>,
-    config: &Config,
+    config: &AdaptationConfig,
     runs: impl Fn(&Path) -> bool,
-) -> BTreeMap<PathBuf, Option<Due>> {
+) -> BTreeMap<PathBuf, Option<ReloadAction>> {
     let mut all = BTreeMap::new();
     for found in found {
         let before = launched.get(&found.path);
         let due = match before {
-            _ if !runs(&found.path) => Some(Due::Launch { new: before.is_none() }),
+            _ if !runs(&found.path) => Some(ReloadAction::Launch { new: before.is_none() }),
             // It is launched, and was not by us to know.
             None => None,
-            Some(before) => before.differs(&Launched::of(found, config)).map(Due::Relaunch),
+            Some(before) => {
+                before.differs(&Launched::of(found, config)).map(ReloadAction::Relaunch)
+            }
         };
         all.insert(found.path.clone(), due);
     }
@@ -143,9 +145,9 @@ fn due(
         // A link that leads nowhere any more.
         let gone = matches!(&skipped.reason, crate::SkipReason::Unreadable(e) if e.kind() == std::io::ErrorKind::NotFound);
         let due = if gone && runs(&skipped.path) {
-            Due::End("its file is gone")
+            ReloadAction::End("its file is gone")
         } else {
-            Due::Unusable(why)
+            ReloadAction::Unusable(why)
         };
         all.insert(skipped.path.clone(), Some(due));
     }
@@ -156,14 +158,14 @@ fn due(
             true => "its file is gone",
             false => "it is in another directory than plugin_path",
         };
-        all.insert(path, Some(Due::End(why)));
+        all.insert(path, Some(ReloadAction::End(why)));
     }
     all
 }
 
 impl Adaptation {
     /// What a reload would have to do, with the configuration that holds.
-    pub async fn due(&self) -> Vec<(PathBuf, Due)> {
+    pub async fn pending_reload(&self) -> Vec<(PathBuf, ReloadAction)> {
         let config = self.inner.config();
         let (all, _) = self.inner.look(config).await;
         all.into_iter().filter_map(|(path, due)| Some((path, due?))).collect()
@@ -171,7 +173,7 @@ impl Adaptation {
 
     /// Names of policies that are about no plugin that is there, was there, or could be launched:
     /// about one that connects later, or a wrong name.
-    pub async fn idle_policies(&self) -> Vec<String> {
+    pub async fn unmatched_policies(&self) -> Vec<String> {
         let config = self.inner.config();
         let (all, _) = self.inner.look(config.clone()).await;
         let files = all.keys().filter_map(|path| id_of(path));
@@ -187,7 +189,7 @@ impl Adaptation {
     /// required: then no container is created meanwhile.
     ///
     /// It is done to the end even if the caller goes away.
-    pub async fn reload(&self, config: Config) -> Vec<Change> {
+    pub async fn reload(&self, config: AdaptationConfig) -> Vec<ReloadedPlugin> {
         let inner = self.inner.clone();
         let done = tokio::spawn(async move { inner.reload(config).await }).await;
         done.unwrap_or_default()
@@ -196,7 +198,10 @@ impl Adaptation {
 
 impl Inner {
     /// What is due for each file, and what can be launched.
-    async fn look(&self, config: Arc<Config>) -> (BTreeMap<PathBuf, Option<Due>>, Vec<Found>) {
+    async fn look(
+        &self,
+        config: Arc<AdaptationConfig>,
+    ) -> (BTreeMap<PathBuf, Option<ReloadAction>>, Vec<Found>) {
         let discovering = config.clone();
         let discovered = tokio::task::spawn_blocking(move || discover(&discovering)).await;
         let (found, skipped) = discovered.unwrap_or_default();
@@ -211,7 +216,7 @@ impl Inner {
         all.iter().any(|p| p.state != PluginState::Closed && is_of(&p.origin, path))
     }
 
-    async fn reload(self: Arc<Self>, config: Config) -> Vec<Change> {
+    async fn reload(self: Arc<Self>, config: AdaptationConfig) -> Vec<ReloadedPlugin> {
         // From here on nobody else launches.
         let _launching = self.launching.write().await;
         let config = Arc::new(config);
@@ -225,38 +230,41 @@ impl Inner {
             if due.is_none()
                 && !self.line.plugins().iter().any(|p| is_of(&p.record.get().origin, path))
             {
-                *due = Some(Due::Launch { new: false });
+                *due = Some(ReloadAction::Launch { new: false });
             }
         }
-        let is = |path: &Path, kind: fn(&Due) -> bool| {
+        let is = |path: &Path, kind: fn(&ReloadAction) -> bool| {
             all.get(path).and_then(Option::as_ref).is_some_and(kind)
         };
-        let of = |kind: fn(&Due) -> bool| -> Vec<Arc<Plugin>> {
+        let of = |kind: fn(&ReloadAction) -> bool| -> Vec<Arc<Plugin>> {
             let plugins = self.line.plugins().into_iter();
             plugins
                 .filter(
-                    |p| matches!(&p.record.get().origin, Origin::Launched(path) if is(path, kind)),
+                    |p| matches!(&p.record.get().origin, PluginOrigin::Launched(f) if is(f, kind)),
                 )
                 .collect()
         };
-        let (leaving, changing) =
-            (of(|d| matches!(d, Due::End(_))), of(|d| matches!(d, Due::Relaunch(_))));
-        for path in all.keys().filter(|path| is(path, |d| matches!(d, Due::End(_)))) {
+        let (leaving, changing) = (
+            of(|d| matches!(d, ReloadAction::End(_))),
+            of(|d| matches!(d, ReloadAction::Relaunch(_))),
+        );
+        for path in all.keys().filter(|path| is(path, |d| matches!(d, ReloadAction::End(_)))) {
             // A pause before its next launch ends without one.
             self.restarts.begin(path);
         }
-        let (renewed, fresh): (Vec<_>, Vec<_>) =
-            found.into_iter().partition(|f| is(&f.path, |d| matches!(d, Due::Relaunch(_))));
+        let (renewed, fresh): (Vec<_>, Vec<_>) = found
+            .into_iter()
+            .partition(|f| is(&f.path, |d| matches!(d, ReloadAction::Relaunch(_))));
         let fresh: Vec<_> = fresh
             .into_iter()
-            .filter(|f| is(&f.path, |d| matches!(d, Due::Launch { .. })))
+            .filter(|f| is(&f.path, |d| matches!(d, ReloadAction::Launch { .. })))
             .collect();
         // With another directory, plugins come from there in place of those that leave.
         let moved = fresh.iter().any(|f| leaving.iter().any(|p| p.id == f.id));
         let closed = self.line.replace(&leaving);
         let closed = moved.then_some(closed);
         self.retire(leaving, "its file is not there any more").await;
-        for path in all.keys().filter(|path| is(path, |d| matches!(d, Due::End(_)))) {
+        for path in all.keys().filter(|path| is(path, |d| matches!(d, ReloadAction::End(_)))) {
             self.launched.lock().remove(path);
             self.registry.forget(path);
         }
@@ -271,16 +279,16 @@ impl Inner {
             .into_iter()
             .filter_map(|o| Some((o.path, o.result.err()?.to_string())))
             .collect();
-        let change = |(path, due): (PathBuf, Option<Due>)| {
-            let done = match (failed.remove(&path), due) {
-                (Some(error), _) => Done::Failed(error),
-                (None, None) => Done::Kept,
-                (None, Some(Due::Launch { .. })) => Done::Launched,
-                (None, Some(Due::Relaunch(why))) => Done::Relaunched(why),
-                (None, Some(Due::End(why))) => Done::Ended(why),
-                (None, Some(Due::Unusable(why))) => Done::Unusable(why),
+        let change = |(path, due): (PathBuf, Option<ReloadAction>)| {
+            let outcome = match (failed.remove(&path), due) {
+                (Some(error), _) => ReloadOutcome::Failed(error),
+                (None, None) => ReloadOutcome::Kept,
+                (None, Some(ReloadAction::Launch { .. })) => ReloadOutcome::Launched,
+                (None, Some(ReloadAction::Relaunch(why))) => ReloadOutcome::Relaunched(why),
+                (None, Some(ReloadAction::End(why))) => ReloadOutcome::Ended(why),
+                (None, Some(ReloadAction::Unusable(why))) => ReloadOutcome::Unusable(why),
             };
-            Change { path, done }
+            ReloadedPlugin { path, outcome }
         };
         all.into_iter().map(change).collect()
     }
@@ -313,6 +321,6 @@ impl Inner {
     }
 }
 
-fn is_of(origin: &Origin, path: &Path) -> bool {
-    matches!(origin, Origin::Launched(file) if file == path)
+fn is_of(origin: &PluginOrigin, path: &Path) -> bool {
+    matches!(origin, PluginOrigin::Launched(file) if file == path)
 }

@@ -2,9 +2,9 @@
 //!
 //! It is here and not with the host, because the end of a program, its next launch and the shutdown
 //! have to agree on who acts: a host that launched on
-//! [`Host::plugin_changed`](crate::Host::plugin_changed) would race with all three. A plugin that
-//! is back is synchronized like any that comes. Whether a plugin that is gone fails creations is
-//! the policy's business (`required`).
+//! [`ContainerManager::plugin_changed`](crate::ContainerManager::plugin_changed) would race with
+//! all three. A plugin that is back is synchronized like any that comes. Whether a plugin that is
+//! gone fails creations is the policy's business (`required`).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use tracing::debug;
 
 use crate::adaptation::Inner;
 use crate::discovery::{Found, examine};
-use crate::{Config, PluginPolicy, SessionError, SkipReason};
+use crate::{AdaptationConfig, PluginPolicy, SessionError, SkipReason};
 
 /// What is known about files that were launched.
 #[derive(Default)]
@@ -40,7 +40,7 @@ impl Restarts {
         file: &Path,
         active: Duration,
         policy: &PluginPolicy,
-        config: &Config,
+        config: &AdaptationConfig,
     ) -> (Duration, u64) {
         let mut all = self.lock();
         let attempts = all.entry(file.to_owned()).or_default();
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn who_was_active_for_long_begins_anew_and_a_launch_voids_a_pause() {
         let (restarts, file) = (Restarts::default(), Path::new("/p"));
-        let (config, policy) = (Config::default(), PluginPolicy::default());
+        let (config, policy) = (AdaptationConfig::default(), PluginPolicy::default());
         let note = |active| restarts.note(file, Duration::from_secs(active), &policy, &config);
         let pauses: Vec<_> = [0, 0, 59, 60, 0].map(|active| note(active).0.as_secs()).to_vec();
         assert_eq!(pauses, [1, 2, 4, 1, 2]);

@@ -12,13 +12,13 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use tokio::sync::oneshot;
 use tracing::{debug, warn};
 
-use crate::Host;
+use crate::ContainerManager;
 use crate::permissions::Permit;
 use crate::plugin::Policy;
 
 /// The runtime as one plugin sees it.
 pub(crate) struct Service {
-    host: Arc<dyn Host>,
+    host: Arc<dyn ContainerManager>,
     /// A launched plugin keeps the identity of its file, whatever it registers as.
     fixed: Option<PluginId>,
     registration: Mutex<Option<oneshot::Sender<Registration>>>,
@@ -39,7 +39,7 @@ pub(crate) type Registration = Result<(PluginId, String), InvalidPlugin>;
 impl Service {
     /// The service, and where the registration will arrive.
     pub(crate) fn new(
-        host: Arc<dyn Host>,
+        host: Arc<dyn ContainerManager>,
         fixed: Option<PluginId>,
     ) -> (Arc<Self>, oneshot::Receiver<Registration>) {
         let (sender, receiver) = oneshot::channel();

@@ -24,7 +24,7 @@ pub struct PluginStatus {
     /// `None` until an external plugin has registered.
     pub id: Option<PluginId>,
     /// How it came.
-    pub origin: Origin,
+    pub origin: PluginOrigin,
     /// The NRI version that it registered with; empty until then, and from old plugins.
     pub version: String,
     /// Its process, as launched or as the socket tells it.
@@ -41,7 +41,7 @@ pub struct PluginStatus {
 
 /// How a plugin came.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Origin {
+pub enum PluginOrigin {
     /// Started by us from this file.
     Launched(PathBuf),
     /// Connected by itself.
@@ -122,7 +122,7 @@ impl Registry {
         &self,
         serial: u64,
         id: Option<PluginId>,
-        origin: Origin,
+        origin: PluginOrigin,
         pid: Option<u32>,
     ) -> Arc<Record> {
         let status = PluginStatus {
@@ -153,7 +153,7 @@ impl Registry {
         for record in self.lock().values() {
             let status = record.lock();
             let waits =
-                status.state == PluginState::Connecting && status.origin == Origin::External;
+                status.state == PluginState::Connecting && status.origin == PluginOrigin::External;
             unregistered += usize::from(waits);
             plugins += usize::from(!status.state.is_gone());
         }
@@ -163,7 +163,7 @@ impl Registry {
         if plugins >= policy.max_plugins {
             return Err(PeerRefusal::Plugins(plugins));
         }
-        Ok(self.add(self.serial(), None, Origin::External, pid))
+        Ok(self.add(self.serial(), None, PluginOrigin::External, pid))
     }
 
     /// Keeps in sight that somebody was refused; whether that is news.
@@ -176,7 +176,7 @@ impl Registry {
         if let Some(serial) = known {
             self.lock().remove(&serial);
         }
-        let record = self.add(self.serial(), None, Origin::External, pid);
+        let record = self.add(self.serial(), None, PluginOrigin::External, pid);
         let status = self.end(&record, why.to_owned());
         known.is_none().then_some(status)
     }
@@ -203,8 +203,8 @@ impl Registry {
     pub(crate) fn restarting(&self, file: &Path) -> Option<PluginStatus> {
         self.lock().values().find_map(|record| {
             record.set(|s| {
-                let ended =
-                    s.state == PluginState::Closed && s.origin == Origin::Launched(file.to_owned());
+                let ended = s.state == PluginState::Closed
+                    && s.origin == PluginOrigin::Launched(file.to_owned());
                 ended.then(|| {
                     s.state = PluginState::Restarting;
                     s.clone()
@@ -218,7 +218,7 @@ impl Registry {
         self.lock().values().find_map(|record| {
             record.set(|s| {
                 let waits = s.state == PluginState::Restarting
-                    && s.origin == Origin::Launched(file.to_owned());
+                    && s.origin == PluginOrigin::Launched(file.to_owned());
                 waits.then(|| {
                     s.state = PluginState::Closed;
                     let last = s.last_error.take().unwrap_or_default();
@@ -231,7 +231,7 @@ impl Registry {
 
     fn forget_old(&self) {
         let mut records = self.lock();
-        let external = |record: &Record| record.lock().origin == Origin::External;
+        let external = |record: &Record| record.lock().origin == PluginOrigin::External;
         let mut ended: Vec<_> = records
             .iter()
             .filter_map(|(serial, record)| Some(((*record.ended())?, *serial, external(record))))
@@ -251,7 +251,7 @@ impl Registry {
         self.lock().retain(|_, record| {
             let status = record.lock();
             status.state != PluginState::Closed
-                || status.origin != Origin::External
+                || status.origin != PluginOrigin::External
                 || status.id.as_ref() != Some(id)
         });
     }
@@ -260,7 +260,8 @@ impl Registry {
     pub(crate) fn is_there(&self, file: &Path) -> bool {
         self.lock().values().any(|record| {
             let status = record.lock();
-            !status.state.is_gone() && matches!(&status.origin, Origin::Launched(f) if f == file)
+            !status.state.is_gone()
+                && matches!(&status.origin, PluginOrigin::Launched(f) if f == file)
         })
     }
 
@@ -268,7 +269,8 @@ impl Registry {
     pub(crate) fn forget(&self, file: &Path) {
         self.lock().retain(|_, record| {
             let status = record.lock();
-            !status.state.is_gone() || !matches!(&status.origin, Origin::Launched(f) if f == file)
+            !status.state.is_gone()
+                || !matches!(&status.origin, PluginOrigin::Launched(f) if f == file)
         });
     }
 
@@ -324,7 +326,7 @@ mod tests {
         let registry = Registry::default();
         let wants = |event| registry.wants(involved(event));
         assert!(!wants(Event::STOP_CONTAINER));
-        let record = registry.add(0, None, Origin::External, None);
+        let record = registry.add(0, None, PluginOrigin::External, None);
         assert!(wants(Event::STOP_CONTAINER));
         record.set(|s| {
             s.state = PluginState::Active;
@@ -341,7 +343,7 @@ mod tests {
     async fn who_went_is_seen_for_a_while_and_not_in_any_number() {
         let registry = Registry::default();
         let go = |why: &str| {
-            let record = registry.add(registry.serial(), None, Origin::External, None);
+            let record = registry.add(registry.serial(), None, PluginOrigin::External, None);
             registry.end(&record, why.into());
         };
         for i in 0..40 {
@@ -361,7 +363,8 @@ mod tests {
         assert_eq!(registry.all()[1].pid, Some(2));
         // Who is back is not gone.
         let id = PluginId::from_file_name("10-a").unwrap();
-        let record = registry.add(registry.serial(), Some(id.clone()), Origin::External, None);
+        let record =
+            registry.add(registry.serial(), Some(id.clone()), PluginOrigin::External, None);
         registry.end(&record, "went".into());
         assert_eq!(seen().len(), 3);
         registry.is_back(&id);
@@ -373,9 +376,9 @@ mod tests {
         let registry = Registry::default();
         for name in ["20-b", "10-z", "10-a"] {
             let id = PluginId::from_file_name(name).unwrap();
-            registry.add(registry.serial(), Some(id), Origin::Launched(name.into()), None);
+            registry.add(registry.serial(), Some(id), PluginOrigin::Launched(name.into()), None);
         }
-        registry.add(registry.serial(), None, Origin::External, None);
+        registry.add(registry.serial(), None, PluginOrigin::External, None);
         let serials =
             |registry: &Registry| registry.all().iter().map(|s| s.serial).collect::<Vec<_>>();
         assert_eq!(serials(&registry), [1, 2, 0, 3]);

@@ -4,7 +4,7 @@ use nri_api::proto::{Event, StopContainerRequest, UpdateContainerRequest};
 use nri_merge::{UpdateMerge, UpdateOutcome, UpdatesMerge, UpdatesOutcome};
 use tracing::warn;
 
-use crate::asking::Asking;
+use crate::asking::RequestContext;
 use crate::line::{Passage, Stop};
 use crate::{AdaptError, Adaptation};
 
@@ -27,7 +27,7 @@ impl Adaptation {
     pub async fn update_container<R>(
         &self,
         request: UpdateContainerRequest,
-        asking: &Asking,
+        asking: &RequestContext,
         commit: impl AsyncFnOnce(UpdateOutcome) -> R,
     ) -> Result<R, AdaptError> {
         let event = Event::UPDATE_CONTAINER;

@@ -97,7 +97,7 @@ async fn the_snapshot_lies_between_what_is_under_way_and_what_comes() {
     new.register().await.unwrap();
     settle().await;
     assert_eq!(rig.log.of("10-new"), [""; 0]);
-    assert!(rig.adaptation.wants(CREATE_CONTAINER));
+    assert!(rig.adaptation.needs_request(CREATE_CONTAINER));
     let after = rig.creating("after");
     settle().await;
     gate.open();
@@ -139,7 +139,7 @@ async fn who_fails_to_be_synchronized_holds_up_nobody() {
     rig.log.wait("host 20-new Closed").await;
     assert_eq!(rig.log.of("20-new"), ["synchronize "]);
     assert!(!rig.adaptation.has_plugins());
-    assert!(!rig.adaptation.wants(CREATE_CONTAINER));
+    assert!(!rig.adaptation.needs_request(CREATE_CONTAINER));
 }
 
 #[tokio::test(start_paused = true)]
@@ -166,7 +166,7 @@ async fn who_goes_while_waiting_for_its_snapshot_holds_up_nobody() {
 }
 
 /// Asks for updates from inside of its handlers.
-struct Asking;
+struct RequestContext;
 
 async fn ask(runtime: &RuntimeClient, id: &str) -> ttrpc::Result<()> {
     let request = UpdateContainersRequest {
@@ -184,7 +184,7 @@ async fn ask(runtime: &RuntimeClient, id: &str) -> ttrpc::Result<()> {
 }
 
 #[async_trait]
-impl Script for Asking {
+impl Script for RequestContext {
     async fn synchronize(
         &self,
         runtime: &RuntimeClient,
@@ -207,7 +207,7 @@ impl Script for Asking {
 #[tokio::test(start_paused = true)]
 async fn updates_are_taken_from_within_handlers() {
     let rig = Rig::new().await;
-    let peer = rig.plugin("10-a", &[CREATE_CONTAINER], Asking).await;
+    let peer = rig.plugin("10-a", &[CREATE_CONTAINER], RequestContext).await;
     rig.create("c").await.unwrap();
     ask(peer.end.runtime(), "in-peace").await.unwrap();
     let mut expected = vec!["snapshot".to_owned()];

@@ -3,7 +3,7 @@
 
 use crate::rig::*;
 use async_trait::async_trait;
-use nri_adaptation::Asking;
+use nri_adaptation::RequestContext;
 use nri_api::proto::Event::*;
 use nri_api::proto::*;
 use nri_wire::{RuntimeClient, status, ttrpc};
@@ -75,22 +75,22 @@ async fn only_those_who_were_asked_hear_that_it_comes_to_nothing() {
     let _b = rig.plugin("20-b", LIFE, Refuses).await;
     let _c = rig.plugin("30-c", LIFE, Quiet).await;
 
-    let asking = Asking::default();
+    let asking = RequestContext::default();
     let created =
         rig.adaptation.create_container(creation(), &asking, async |_| (), async |()| ()).await;
     assert_eq!(created.unwrap_err().plugin().unwrap().to_string(), "20-b");
     // One that comes now has not been asked either.
     let _late = rig.plugin("40-late", LIFE, Quiet).await;
-    rig.adaptation.undo_creation(&asking, pod("p"), container("c"), async |_| ()).await;
+    rig.adaptation.roll_back_creation(&asking, pod("p"), container("c"), async |_| ()).await;
     let told = ["create_container c", "stop_container c", "remove_container c"];
     assert_eq!(heard(&rig), [told.to_vec(), told.to_vec(), vec![]]);
 
     let (asking, request) = (
-        Asking::default(),
+        RequestContext::default(),
         RunPodSandboxRequest { pod: Some(pod("p")).into(), ..Default::default() },
     );
     rig.adaptation.run_pod_sandbox(request, &asking, async || ()).await.unwrap_err();
-    rig.adaptation.undo_pod(&asking, pod("p")).await;
+    rig.adaptation.roll_back_pod(&asking, pod("p")).await;
     let more = ["run_pod_sandbox p", "stop_pod_sandbox p", "remove_pod_sandbox p"];
     let all = [told, more].concat();
     assert_eq!(heard(&rig), [all.clone(), all, vec![]]);
@@ -105,12 +105,12 @@ async fn validators_hear_that_it_comes_to_nothing() {
     let _a = rig.plugin("10-a", &[REMOVE_CONTAINER], Quiet).await;
     let _b = rig.plugin("20-b", events, Refuses).await;
     let _c = rig.plugin("30-c", events, Quiet).await;
-    let asking = Asking::default();
+    let asking = RequestContext::default();
     rig.adaptation
         .create_container(creation(), &asking, async |_| (), async |()| ())
         .await
         .unwrap_err();
-    rig.adaptation.undo_creation(&asking, pod("p"), container("c"), async |_| ()).await;
+    rig.adaptation.roll_back_creation(&asking, pod("p"), container("c"), async |_| ()).await;
     let told = vec!["validate_container_adjustment c".to_owned(), "remove_container c".to_owned()];
     assert_eq!(heard(&rig), [vec![], told.clone(), told]);
 }
@@ -120,13 +120,13 @@ async fn what_is_too_large_to_be_sent_has_not_been_heard_of() {
     for event in [CREATE_CONTAINER, VALIDATE_CONTAINER_ADJUSTMENT] {
         let rig = Rig::new().await;
         let _a = rig.plugin("10-a", &[event, STOP_CONTAINER, REMOVE_CONTAINER], Quiet).await;
-        let (asking, mut large) = (Asking::default(), creation());
+        let (asking, mut large) = (RequestContext::default(), creation());
         large.container.mut_or_insert_default().args = vec!["x".repeat(1 << 20); 5];
         let created =
             rig.adaptation.create_container(large, &asking, async |_| (), async |()| ()).await;
         let error = created.unwrap_err().to_string();
         assert!(error.contains("takes 52"), "{error}");
-        rig.adaptation.undo_creation(&asking, pod("p"), container("c"), async |_| ()).await;
+        rig.adaptation.roll_back_creation(&asking, pod("p"), container("c"), async |_| ()).await;
         assert_eq!(rig.log.of("10-a"), ["synchronize "]);
     }
 }
@@ -144,7 +144,7 @@ async fn to_the_end_all_are_asked_and_refusals_are_kept() {
     let mut refused = Vec::new();
     macro_rules! ask {
         ($method:ident($request:expr) $($commit:tt)*) => {{
-            let asking = Asking::to_the_end();
+            let asking = RequestContext::consult_all();
             a.$method($request, &asking, $($commit)*).await.unwrap();
             refused.extend(asking.into_refusals().iter().map(|e| e.plugin().unwrap().to_string()));
         }};

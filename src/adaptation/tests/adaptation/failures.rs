@@ -2,7 +2,7 @@
 
 use crate::rig::*;
 use async_trait::async_trait;
-use nri_adaptation::{Asking, Config, OnFailure, PluginPolicy};
+use nri_adaptation::{AdaptationConfig, OnFailure, PluginPolicy, RequestContext};
 use nri_api::proto::Event::*;
 use nri_api::proto::*;
 use nri_wire::{PluginEnd, RuntimeClient, status, ttrpc};
@@ -35,7 +35,11 @@ impl Script for Arc<Bad> {
 /// A bad plugin between two good ones; containers are created one after the other, with these
 /// results and these plugins left.
 async fn check(policy: PluginPolicy, containers: &[(&str, Result<(), &str>)], left: &[&str]) {
-    let rig = Rig::with(Config { policies: vec![policy.clone()], ..Config::default() }).await;
+    let rig = Rig::with(AdaptationConfig {
+        policies: vec![policy.clone()],
+        ..AdaptationConfig::default()
+    })
+    .await;
     let bad = Arc::new(Bad(OnceLock::new()));
     let _a = rig.plugin("10-a", &[CREATE_CONTAINER], Quiet).await;
     let b = rig.plugin("20-b", &[CREATE_CONTAINER], bad.clone()).await;
@@ -122,9 +126,11 @@ async fn a_panic_in_a_plugin_is_an_answer() {
 
 #[tokio::test(start_paused = true)]
 async fn a_plugin_is_not_closed_for_a_time_in_which_we_stood_still() {
-    let rig =
-        Rig::with(Config { policies: vec![policy(OnFailure::Ignore, 1)], ..Config::default() })
-            .await;
+    let rig = Rig::with(AdaptationConfig {
+        policies: vec![policy(OnFailure::Ignore, 1)],
+        ..AdaptationConfig::default()
+    })
+    .await;
     let _b = rig.plugin("20-b", &[CREATE_CONTAINER], Arc::new(Bad(OnceLock::new()))).await;
     let creating = rig.creating("hang");
     // It is asked, and then the time is over at once, as after SIGCONT.
@@ -140,9 +146,11 @@ async fn a_plugin_is_not_closed_for_a_time_in_which_we_stood_still() {
 
 #[tokio::test(start_paused = true)]
 async fn status_tells_of_failures() {
-    let rig =
-        Rig::with(Config { policies: vec![policy(OnFailure::Ignore, 0)], ..Config::default() })
-            .await;
+    let rig = Rig::with(AdaptationConfig {
+        policies: vec![policy(OnFailure::Ignore, 0)],
+        ..AdaptationConfig::default()
+    })
+    .await;
     let _b = rig.plugin("20-b", &[CREATE_CONTAINER], Arc::new(Bad(OnceLock::new()))).await;
     for (id, timeouts, error) in [
         ("c", 0, None),
@@ -163,7 +171,10 @@ async fn status_tells_of_failures() {
 
 #[tokio::test(start_paused = true)]
 async fn one_slow_plugin_costs_others_its_own_time_only() {
-    let config = Config { policies: vec![policy(OnFailure::Ignore, 0)], ..Config::default() };
+    let config = AdaptationConfig {
+        policies: vec![policy(OnFailure::Ignore, 0)],
+        ..AdaptationConfig::default()
+    };
     let rig = Rig::with(config).await;
     let _b = rig.plugin("20-b", &[CREATE_CONTAINER], Arc::new(Bad(OnceLock::new()))).await;
     let begin = tokio::time::Instant::now(); // virtual time: exact
@@ -213,7 +224,7 @@ async fn a_request_that_no_message_holds_fails_and_the_plugin_stays() {
     let request = CreateContainerRequest { container: Some(big).into(), ..Default::default() };
     let error = rig
         .adaptation
-        .create_container(request, &Asking::default(), async |_| (), async |()| ())
+        .create_container(request, &RequestContext::default(), async |_| (), async |()| ())
         .await
         .unwrap_err();
     assert_eq!(error.fault(), nri_adaptation::Fault::Caller);
@@ -275,7 +286,7 @@ async fn an_update_is_merged_over_what_was_asked() {
     };
     let outcome = rig
         .adaptation
-        .update_container(request, &Asking::default(), async |outcome| outcome)
+        .update_container(request, &RequestContext::default(), async |outcome| outcome)
         .await
         .unwrap();
     assert_eq!(outcome.resources.cpu.shares.value, 200);

@@ -8,7 +8,7 @@
 use crate::raw::{self, Fault};
 use crate::rig::*;
 use crate::subscriptions::{ALL, everything};
-use nri_adaptation::{AdaptError, Asking, Config, OnFailure, PluginPolicy};
+use nri_adaptation::{AdaptError, AdaptationConfig, OnFailure, PluginPolicy, RequestContext};
 use nri_api::proto::Event::{self, *};
 use nri_api::proto::StartContainerRequest;
 use std::time::Duration;
@@ -34,7 +34,12 @@ async fn rig(
 ) -> (Rig, [Peer; 2], JoinHandle<bool>) {
     let policies =
         vec![PluginPolicy { plugin: "20-b".into(), on_failure, ..PluginPolicy::default() }];
-    let rig = Rig::with(Config { request_timeout: TIMEOUT, policies, ..Config::default() }).await;
+    let rig = Rig::with(AdaptationConfig {
+        request_timeout: TIMEOUT,
+        policies,
+        ..AdaptationConfig::default()
+    })
+    .await;
     let good = [rig.plugin("10-a", &[], Quiet).await, rig.plugin("30-c", &[], Quiet).await];
     let (ours, theirs) = UnixStream::pair().unwrap();
     let (events, at) = (events.iter().copied().collect(), at.to_owned());
@@ -80,7 +85,7 @@ async fn others(rig: &Rig, heard: &str) -> (Result<(), String>, Result<(), Adapt
         StartContainerRequest { container: Some(container("other")).into(), ..Default::default() };
     let (creating, adaptation) = (rig.creating("other"), rig.adaptation.clone());
     let starting = tokio::spawn(async move {
-        adaptation.start_container(start, &Asking::default(), async || ()).await
+        adaptation.start_container(start, &RequestContext::default(), async || ()).await
     });
     let created = creating.await.unwrap().map(drop);
     (created, starting.await.unwrap(), begin.elapsed())

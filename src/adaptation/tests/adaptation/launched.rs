@@ -2,7 +2,9 @@
 //! for time to pass.
 
 use crate::rig::*;
-use nri_adaptation::{AdaptError, Config, LaunchOutcome, Origin, PluginPolicy, PluginState};
+use nri_adaptation::{
+    AdaptError, AdaptationConfig, LaunchOutcome, PluginOrigin, PluginPolicy, PluginState,
+};
 use nri_api::proto::*;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,20 +13,20 @@ use std::time::{Duration, Instant};
 
 pub(crate) struct Dirs {
     pub(crate) dir: tempfile::TempDir,
-    pub(crate) config: Config,
+    pub(crate) config: AdaptationConfig,
 }
 
 impl Dirs {
     pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let config = Config {
+        let config = AdaptationConfig {
             plugin_path: dir.path().join("plugins"),
             plugin_config_path: dir.path().join("conf.d"),
             registration_timeout: Duration::from_secs(60),
             request_timeout: Duration::from_secs(60),
             stop_grace: Duration::from_secs(60),
             launcher: env!("CARGO_BIN_EXE_nri-adaptation-fixture").into(),
-            ..Config::default()
+            ..AdaptationConfig::default()
         };
         fs::create_dir(&config.plugin_path).unwrap();
         fs::create_dir(&config.plugin_config_path).unwrap();
@@ -99,7 +101,7 @@ async fn a_plugin_is_launched_with_its_socket_identity_and_configuration_and_end
     assert_eq!(results(&outcomes), [("07-fix".to_owned(), "ok 07-fix".to_owned())]);
 
     let status = rig.adaptation.plugins().remove(0);
-    assert_eq!((status.origin, status.state), (Origin::Launched(path), PluginState::Active));
+    assert_eq!((status.origin, status.state), (PluginOrigin::Launched(path), PluginState::Active));
     let environ = fs::read_to_string(environ).unwrap();
     let mut environ: Vec<_> = environ.split_terminator('\0').collect();
     environ.sort();
@@ -208,7 +210,7 @@ async fn who_dies_is_noticed_and_can_be_launched_again() {
     assert_eq!((ended.serial, ended.state), (first.serial, PluginState::Closed));
     assert_eq!(ended.last_error.as_deref(), Some("the program exited with code 3"));
     assert!(!exists(first.pid.unwrap()));
-    assert!(!rig.adaptation.wants(Event::STOP_CONTAINER));
+    assert!(!rig.adaptation.needs_request(Event::STOP_CONTAINER));
 
     assert_eq!(rig.adaptation.launch(&path).await.unwrap().to_string(), "10-dies");
     let plugins = rig.adaptation.plugins();

@@ -172,7 +172,9 @@ async fn post_events_wait_for_nobody_but_keep_their_place() {
         StartContainerRequest { container: Some(container("c1")).into(), ..Default::default() };
     let adaptation = rig.adaptation.clone();
     let starting = tokio::spawn(async move {
-        adaptation.start_container(start, &nri_adaptation::Asking::default(), async || ()).await
+        adaptation
+            .start_container(start, &nri_adaptation::RequestContext::default(), async || ())
+            .await
     });
     rig.log.wait("20-b post_create_container c1").await;
     settle().await;

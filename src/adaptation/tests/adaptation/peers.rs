@@ -1,7 +1,9 @@
 //! Who may connect: real programs at a real socket.
 
 use crate::rig::*;
-use nri_adaptation::{Config, DefaultValidatorConfig, PeerPolicy, PluginPolicy, PluginState};
+use nri_adaptation::{
+    AdaptationConfig, DefaultValidatorConfig, PeerPolicy, PluginPolicy, PluginState,
+};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -41,11 +43,11 @@ impl Place {
     }
 
     async fn serve(&self, peers: PeerPolicy) -> Rig {
-        self.serve_with(Config { peers, ..Config::default() }).await
+        self.serve_with(AdaptationConfig { peers, ..AdaptationConfig::default() }).await
     }
 
-    async fn serve_with(&self, config: Config) -> Rig {
-        let config = Config { registration_timeout: Duration::from_secs(60), ..config };
+    async fn serve_with(&self, config: AdaptationConfig) -> Rig {
+        let config = AdaptationConfig { registration_timeout: Duration::from_secs(60), ..config };
         let rig = Rig::with(config).await;
         let listener = UnixListener::bind(self.path("nri.sock")).unwrap();
         fs::set_permissions(self.path("nri.sock"), fs::Permissions::from_mode(0o666)).unwrap();
@@ -146,7 +148,12 @@ async fn names_with_a_policy_are_not_for_strangers_who_just_say_them() {
         let program = place.program("plugin");
         let peers = PeerPolicy { uids: vec![4711], ..PeerPolicy::default() };
         let rig = place
-            .serve_with(Config { peers, policies, default_validator, ..Config::default() })
+            .serve_with(AdaptationConfig {
+                peers,
+                policies,
+                default_validator,
+                ..AdaptationConfig::default()
+            })
             .await;
         let _stranger = place.connect(&program, Some(4711));
         match expected {
@@ -209,7 +216,7 @@ async fn a_program_that_is_gone_is_not_who_has_its_number_now() {
     let place = Place::new();
     let program = place.program("plugin");
     let peers = PeerPolicy { programs: Some(vec![program.clone()]), ..PeerPolicy::default() };
-    let rig = Rig::with(Config { peers, ..Config::default() }).await;
+    let rig = Rig::with(AdaptationConfig { peers, ..AdaptationConfig::default() }).await;
     let listener = std::os::unix::net::UnixListener::bind(place.path("nri.sock")).unwrap();
     let running = place.connect(&program, None);
     let limit = Timespec { tv_sec: 60, tv_nsec: 0 };

@@ -2,7 +2,7 @@
 
 use crate::rig::*;
 use async_trait::async_trait;
-use nri_adaptation::{Asking, Config, Fault, Permissions, PluginPolicy};
+use nri_adaptation::{AdaptationConfig, Fault, Permissions, PluginPolicy, RequestContext};
 use nri_api::proto::Event::*;
 use nri_api::proto::*;
 use nri_wire::{RuntimeClient, ttrpc};
@@ -61,7 +61,7 @@ async fn rig(allow: Option<&[&str]>, deny: &[&str]) -> Rig {
     let permissions =
         Permissions::new(allow.map(|a| a.iter().copied()), deny.iter().copied()).unwrap();
     let policy = PluginPolicy { plugin: "a".into(), permissions, ..PluginPolicy::default() };
-    Rig::with(Config { policies: vec![policy], ..Config::default() }).await
+    Rig::with(AdaptationConfig { policies: vec![policy], ..AdaptationConfig::default() }).await
 }
 
 fn hooks() -> ContainerAdjustment {
@@ -103,10 +103,10 @@ async fn a_reload_holds_for_who_is_registering() {
     rig.log.wait("asked to configure itself").await;
     let permissions = Permissions::new(None::<[&str; 0]>, ["hooks"]).unwrap();
     let policy = PluginPolicy { plugin: "a".into(), permissions, ..PluginPolicy::default() };
-    let config = Config {
+    let config = AdaptationConfig {
         plugin_path: "/nonexistent/plugins".into(),
         policies: vec![policy],
-        ..Config::default()
+        ..AdaptationConfig::default()
     };
     rig.adaptation.reload(config).await;
     gate.open();
@@ -132,7 +132,7 @@ async fn an_adjustment_fails_the_creation_and_nobody_elses() {
         CreateContainerRequest { container: Some(container("d")).into(), ..Default::default() };
     let error = rig
         .adaptation
-        .create_container(request, &Asking::default(), async |_| (), async |()| ())
+        .create_container(request, &RequestContext::default(), async |_| (), async |()| ())
         .await
         .unwrap_err();
     assert_eq!(error.fault(), Fault::Plugin);
@@ -156,7 +156,7 @@ async fn update(rig: &Rig) -> Result<(), String> {
     let request =
         UpdateContainerRequest { container: Some(container("c")).into(), ..Default::default() };
     rig.adaptation
-        .update_container(request, &Asking::default(), async |_| ())
+        .update_container(request, &RequestContext::default(), async |_| ())
         .await
         .map_err(|e| e.to_string())
 }

@@ -2,20 +2,22 @@
 
 use crate::launched::{Dirs, exists};
 use crate::rig::*;
-use nri_adaptation::{Change, Done, Due, Permissions, PluginPolicy, PluginState};
+use nri_adaptation::{
+    Permissions, PluginPolicy, PluginState, ReloadAction, ReloadOutcome, ReloadedPlugin,
+};
 use std::fs;
 use std::time::Duration;
 
-fn done(changes: Vec<Change>) -> Vec<(String, String)> {
-    let text = |change: Change| {
+fn done(changes: Vec<ReloadedPlugin>) -> Vec<(String, String)> {
+    let text = |change: ReloadedPlugin| {
         let name = change.path.file_name().unwrap().to_string_lossy().into_owned();
-        let text = match change.done {
-            Done::Kept => "kept".to_owned(),
-            Done::Launched => "launched".to_owned(),
-            Done::Relaunched(why) => format!("relaunched: {why}"),
-            Done::Ended(why) => format!("ended: {why}"),
-            Done::Failed(why) => format!("failed: {why}"),
-            Done::Unusable(why) => format!("unusable: {why}"),
+        let text = match change.outcome {
+            ReloadOutcome::Kept => "kept".to_owned(),
+            ReloadOutcome::Launched => "launched".to_owned(),
+            ReloadOutcome::Relaunched(why) => format!("relaunched: {why}"),
+            ReloadOutcome::Ended(why) => format!("ended: {why}"),
+            ReloadOutcome::Failed(why) => format!("failed: {why}"),
+            ReloadOutcome::Unusable(why) => format!("unusable: {why}"),
         };
         (name, text)
     };
@@ -61,17 +63,18 @@ async fn what_changed_is_launched_anew_what_came_is_launched_what_went_is_ended_
     .unwrap();
     dirs.plugin("05-new", &dirs.fixture());
     dirs.plugin("badname", "");
-    let due: Vec<_> = rig.adaptation.due().await.into_iter().map(|(_, due)| due).collect();
+    let due: Vec<_> =
+        rig.adaptation.pending_reload().await.into_iter().map(|(_, due)| due).collect();
     let bad = "plugin file name \"badname\" is not of the form NN-name";
     assert_eq!(
         due,
         [
-            Due::Launch { new: true },
-            Due::Relaunch("its configuration changed"),
-            Due::Relaunch("its program changed"),
-            Due::End("its file is gone"),
-            Due::End("its file is not executable any more"),
-            Due::Unusable(bad.to_owned()),
+            ReloadAction::Launch { new: true },
+            ReloadAction::Relaunch("its configuration changed"),
+            ReloadAction::Relaunch("its program changed"),
+            ReloadAction::End("its file is gone"),
+            ReloadAction::End("its file is not executable any more"),
+            ReloadAction::Unusable(bad.to_owned()),
         ]
     );
     let changes = done(rig.adaptation.reload(dirs.config.clone()).await);
@@ -96,7 +99,7 @@ async fn what_changed_is_launched_anew_what_came_is_launched_what_went_is_ended_
         rig.adaptation.plugins().iter().all(|p| p.state == PluginState::Active),
         "who left is not shown"
     );
-    assert_eq!(rig.adaptation.due().await.len(), 1, "the bad name stays bad");
+    assert_eq!(rig.adaptation.pending_reload().await.len(), 1, "the bad name stays bad");
     assert_eq!(fs::read_to_string(dirs.file("told")).unwrap(), "shutdown".repeat(4));
     rig.adaptation.shutdown().await;
 }
@@ -260,8 +263,8 @@ async fn another_directory_and_names_that_are_about_nobody() {
         expected(&[("10-a", "launched"), ("10-a", elsewhere), ("20-b", elsewhere)])
     );
     assert_eq!(rig.names(), ["10-a"]);
-    assert_eq!(rig.adaptation.idle_policies().await, ["b", "11-a", "cc"]);
+    assert_eq!(rig.adaptation.unmatched_policies().await, ["b", "11-a", "cc"]);
     let _external = rig.plugin("70-cc", &[], Quiet).await;
-    assert_eq!(rig.adaptation.idle_policies().await, ["b", "11-a"]);
+    assert_eq!(rig.adaptation.unmatched_policies().await, ["b", "11-a"]);
     rig.adaptation.shutdown().await;
 }

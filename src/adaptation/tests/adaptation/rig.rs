@@ -2,8 +2,8 @@
 
 use async_trait::async_trait;
 use nri_adaptation::{
-    AdaptError, Adaptation, Asking, Config, CreateOutcome, Host, LaunchOutcome, PluginState,
-    PluginStatus, SessionError, Snapshot,
+    AdaptError, Adaptation, AdaptationConfig, ContainerManager, CreateOutcome, LaunchOutcome,
+    PluginState, PluginStatus, RequestContext, SessionError, Snapshot,
 };
 use nri_api::proto::*;
 use nri_api::{EventMask, PluginId};
@@ -70,7 +70,7 @@ pub(crate) struct TestHost {
 }
 
 #[async_trait]
-impl Host for TestHost {
+impl ContainerManager for TestHost {
     async fn snapshot(&self) -> Snapshot {
         self.log.add("host snapshot");
         self.state.lock().unwrap().clone()
@@ -284,12 +284,12 @@ pub(crate) struct Rig {
 
 impl Rig {
     pub(crate) async fn new() -> Self {
-        Self::with(Config::default()).await
+        Self::with(AdaptationConfig::default()).await
     }
 
     /// With this configuration, but no plugin directory.
-    pub(crate) async fn with(config: Config) -> Self {
-        let config = Config { plugin_path: "/nonexistent/plugins".into(), ..config };
+    pub(crate) async fn with(config: AdaptationConfig) -> Self {
+        let config = AdaptationConfig { plugin_path: "/nonexistent/plugins".into(), ..config };
         let (rig, launched) = Self::launching(config).await.unwrap();
         assert!(launched.is_empty());
         rig
@@ -297,7 +297,7 @@ impl Rig {
 
     /// With this configuration, and what became of the plugins in its directory.
     pub(crate) async fn launching(
-        config: Config,
+        config: AdaptationConfig,
     ) -> Result<(Self, Vec<LaunchOutcome>), AdaptError> {
         let log = Log(Arc::new(watch::Sender::new(Vec::new())));
         let host = Arc::new(TestHost { state: Mutex::default(), log: log.clone() });
@@ -389,7 +389,7 @@ async fn create(
         log.add(format!("commit end {id}"));
         outcome
     };
-    a.create_container(request, &Asking::default(), async |outcome| outcome, commit)
+    a.create_container(request, &RequestContext::default(), async |outcome| outcome, commit)
         .await
         .map_err(|e| e.to_string())
 }

@@ -2,7 +2,7 @@
 
 use crate::rig::*;
 use async_trait::async_trait;
-use nri_adaptation::{AdaptError, Config, Origin, PluginPolicy, PluginState};
+use nri_adaptation::{AdaptError, AdaptationConfig, PluginOrigin, PluginPolicy, PluginState};
 use nri_api::proto::Event::*;
 use nri_api::proto::*;
 use nri_api::{EventMask, MAX_MESSAGE, NRI_VERSION};
@@ -109,11 +109,11 @@ async fn what_a_plugin_is_configured_with() {
         timeout: Some(Duration::from_millis(1500)),
         ..Default::default()
     };
-    let config = Config {
+    let config = AdaptationConfig {
         runtime_name: "engine".into(),
         runtime_version: "1.2".into(),
         policies: vec![policy],
-        ..Config::default()
+        ..AdaptationConfig::default()
     };
     for (name, request_timeout) in [("10-a", 1500), ("20-a", 2000)] {
         let rig = Rig::with(config.clone()).await;
@@ -132,7 +132,7 @@ async fn what_a_plugin_is_configured_with() {
         let status = rig.adaptation.plugins().remove(0);
         assert_eq!(status.events, events);
         assert_eq!((status.version.as_str(), status.pid), ("v0.12.0", Some(42)));
-        assert_eq!((status.origin, status.state), (Origin::External, PluginState::Active));
+        assert_eq!((status.origin, status.state), (PluginOrigin::External, PluginState::Active));
     }
 }
 
@@ -251,7 +251,9 @@ async fn plugins_connect_to_any_of_the_sockets() {
 
 #[tokio::test]
 async fn connections_may_be_disabled() {
-    let rig = Rig::with(Config { disable_connections: true, ..Config::default() }).await;
+    let rig =
+        Rig::with(AdaptationConfig { disable_connections: true, ..AdaptationConfig::default() })
+            .await;
     let dir = tempfile::tempdir().unwrap();
     let listener = UnixListener::bind(dir.path().join("nri.sock")).unwrap();
     assert!(matches!(rig.adaptation.serve(listener), Err(AdaptError::ConnectionsDisabled)));

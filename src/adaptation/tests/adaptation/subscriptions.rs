@@ -2,7 +2,7 @@
 
 use crate::rig::*;
 use async_trait::async_trait;
-use nri_adaptation::{Adaptation, Asking};
+use nri_adaptation::{Adaptation, RequestContext};
 use nri_api::EventMask;
 use nri_api::proto::Event::*;
 use nri_api::proto::*;
@@ -20,11 +20,11 @@ pub(crate) async fn everything(rig: &Rig) -> Vec<String> {
     }
     let (p, c) = (pod("p"), container("c"));
     fire!(
-        run_pod_sandbox(RunPodSandboxRequest { pod: p.clone() }) & Asking::default(),
+        run_pod_sandbox(RunPodSandboxRequest { pod: p.clone() }) & RequestContext::default(),
         async || ()
     );
     fire!(
-        update_pod_sandbox(UpdatePodSandboxRequest { pod: p.clone() }) & Asking::default(),
+        update_pod_sandbox(UpdatePodSandboxRequest { pod: p.clone() }) & RequestContext::default(),
         async || ()
     );
     let pod_only = || Some(p.clone()).into();
@@ -35,7 +35,7 @@ pub(crate) async fn everything(rig: &Rig) -> Vec<String> {
     .await;
     fire!(
         create_container(CreateContainerRequest { pod: p.clone(), container: c.clone() })
-            & Asking::default(),
+            & RequestContext::default(),
         async |_| (),
         async |()| ()
     );
@@ -48,7 +48,7 @@ pub(crate) async fn everything(rig: &Rig) -> Vec<String> {
     .await;
     fire!(
         start_container(StartContainerRequest { pod: p.clone(), container: c.clone() })
-            & Asking::default(),
+            & RequestContext::default(),
         async || ()
     );
     a.post_start_container(PostStartContainerRequest {
@@ -59,7 +59,7 @@ pub(crate) async fn everything(rig: &Rig) -> Vec<String> {
     .await;
     fire!(
         update_container(UpdateContainerRequest { pod: p.clone(), container: c.clone() })
-            & Asking::default(),
+            & RequestContext::default(),
         async |_| ()
     );
     a.post_update_container(PostUpdateContainerRequest {
@@ -117,7 +117,7 @@ async fn a_plugin_hears_of_what_it_subscribed_to() {
             let validates =
                 event == CREATE_CONTAINER && events.contains(&VALIDATE_CONTAINER_ADJUSTMENT);
             let wanted = events.is_empty() || events.contains(&event) || validates;
-            assert_eq!(rig.adaptation.wants(event), wanted, "{event:?} with {events:?}");
+            assert_eq!(rig.adaptation.needs_request(event), wanted, "{event:?} with {events:?}");
         }
     }
 }
@@ -126,7 +126,7 @@ async fn a_plugin_hears_of_what_it_subscribed_to() {
 async fn without_plugins_nothing_is_wanted_and_everything_passes() {
     let rig = Rig::new().await;
     assert_eq!(everything(&rig).await, [""; 0]);
-    assert!(ALL.iter().all(|(event, _)| !rig.adaptation.wants(*event)));
+    assert!(ALL.iter().all(|(event, _)| !rig.adaptation.needs_request(*event)));
 }
 
 /// Knows no events but by StateChange, and perhaps not even that.

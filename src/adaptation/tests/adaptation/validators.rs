@@ -2,7 +2,7 @@
 
 use crate::rig::*;
 use async_trait::async_trait;
-use nri_adaptation::{Config, DefaultValidatorConfig, PluginPolicy};
+use nri_adaptation::{AdaptationConfig, DefaultValidatorConfig, PluginPolicy};
 use nri_api::proto::Event::*;
 use nri_api::proto::*;
 use nri_wire::{RuntimeClient, status, ttrpc};
@@ -185,8 +185,12 @@ async fn a_validator_gets_one_call_at_a_time() {
 #[tokio::test(start_paused = true)]
 async fn the_built_in_validator() {
     let rules = DefaultValidatorConfig { reject_oci_hook_adjustment: true, ..Default::default() };
-    let rig = Rig::with(Config { default_validator: Some(rules), ..Config::default() }).await;
-    assert!(rig.adaptation.wants(CREATE_CONTAINER), "its rules hold without plugins too");
+    let rig = Rig::with(AdaptationConfig {
+        default_validator: Some(rules),
+        ..AdaptationConfig::default()
+    })
+    .await;
+    assert!(rig.adaptation.needs_request(CREATE_CONTAINER), "its rules hold without plugins too");
     rig.create("c1").await.unwrap();
     let _adjust = rig.plugin("50-adjust", &[CREATE_CONTAINER], Adjust).await;
     let error = rig.create("c2").await.unwrap_err();
@@ -198,11 +202,13 @@ async fn the_built_in_validator() {
 async fn no_container_without_a_required_plugin() {
     let required =
         |plugin: &str| PluginPolicy { plugin: plugin.into(), required: true, ..Default::default() };
-    let rig =
-        Rig::with(Config { policies: vec![required("a"), required("20-b")], ..Config::default() })
-            .await;
+    let rig = Rig::with(AdaptationConfig {
+        policies: vec![required("a"), required("20-b")],
+        ..AdaptationConfig::default()
+    })
+    .await;
     let missing = |name| format!("required plugin {name} is not active, so c cannot be created");
-    assert!(rig.adaptation.wants(CREATE_CONTAINER));
+    assert!(rig.adaptation.needs_request(CREATE_CONTAINER));
     assert_eq!(rig.create("c").await.unwrap_err(), missing("a"));
     // Also one that does not care for creations.
     let a = rig.plugin("77-a", &[STOP_CONTAINER], Quiet).await;

@@ -1,7 +1,7 @@
 //! What `nrictl status` shows.
 
 use crate::{daemon::restart::Program, service::Service};
-use nri_adaptation::Origin;
+use nri_adaptation::PluginOrigin;
 use nri_config::Mode;
 use nri_control::{OsText, PluginStatus, Status};
 
@@ -12,7 +12,7 @@ impl Service {
         let (pods, containers) = self.registry.counts();
         let plugins = self.adaptation.plugins().into_iter().map(|plugin| PluginStatus {
             name: plugin.id.as_ref().map_or_else(String::new, ToString::to_string),
-            launched: matches!(plugin.origin, Origin::Launched(_)),
+            launched: matches!(plugin.origin, PluginOrigin::Launched(_)),
             pid: plugin.pid,
             state: format!("{:?}", plugin.state).to_lowercase(),
             last_error: plugin.last_error,
@@ -38,7 +38,7 @@ impl Service {
             program: self.program.as_ref().map(|p| OsText::from(p.path.as_os_str())),
             program_replaced: self.program.as_ref().is_some_and(Program::is_replaced),
             restart_error: self.program.as_ref().and_then(Program::error),
-            idle_policies: self.adaptation.idle_policies().await,
+            idle_policies: self.adaptation.unmatched_policies().await,
         }
     }
 }

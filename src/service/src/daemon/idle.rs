@@ -5,7 +5,7 @@
 //! one. Launched plugins end with it.
 
 use crate::service::Service;
-use nri_adaptation::Origin;
+use nri_adaptation::PluginOrigin;
 use std::time::{Duration, Instant};
 
 /// How often it is looked at most.
@@ -36,8 +36,9 @@ impl Service {
     }
 
     fn is_idle(&self) -> bool {
-        let is_external =
-            |p: &nri_adaptation::PluginStatus| p.origin == Origin::External && !p.state.is_gone();
+        let is_external = |p: &nri_adaptation::PluginStatus| {
+            p.origin == PluginOrigin::External && !p.state.is_gone()
+        };
         self.registry.counts() == (0, 0)
             && !self.is_busy()
             && !self.adaptation.plugins().iter().any(is_external)

@@ -1,13 +1,17 @@
 //! What the configuration says of plugins, in the adaptation's words.
 
 use nri_adaptation::{
-    Config, DefaultValidatorConfig, OnFailure, PeerPolicy, Permissions, PluginPolicy, Privileges,
+    AdaptationConfig, DefaultValidatorConfig, OnFailure, PeerPolicy, Permissions, PluginPolicy,
+    Privileges,
 };
 use std::path::PathBuf;
 
 /// The configuration of the adaptation. `plugin_dir`: the directory of the plugins to launch; none
 /// while they are left to an engine.
-pub fn adaptation_config(config: &nri_config::Config, plugin_dir: Option<PathBuf>) -> Config {
+pub fn adaptation_config(
+    config: &nri_config::Config,
+    plugin_dir: Option<PathBuf>,
+) -> AdaptationConfig {
     let policy = |p: &nri_config::PluginPolicy| PluginPolicy {
         plugin: p.pattern.clone(),
         on_failure: match p.on_failure {
@@ -29,7 +33,7 @@ pub fn adaptation_config(config: &nri_config::Config, plugin_dir: Option<PathBuf
         max_unregistered: config.connections.max_unregistered,
         max_plugins: config.connections.max_plugins,
     };
-    Config {
+    AdaptationConfig {
         plugin_path: plugin_dir.unwrap_or_default(),
         plugin_config_path: config.plugin_config_path.clone(),
         disable_connections: config.disable_connections,
@@ -45,8 +49,8 @@ pub fn adaptation_config(config: &nri_config::Config, plugin_dir: Option<PathBuf
             .enable
             .then(|| validator(&config.default_validator)),
         // In shadow mode no creation depends on a plugin.
-        start_anyway: config.mode == nri_config::Mode::Shadow,
-        ..Config::default()
+        start_without_required: config.mode == nri_config::Mode::Shadow,
+        ..AdaptationConfig::default()
     }
 }
 

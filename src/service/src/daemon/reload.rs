@@ -9,7 +9,7 @@ use crate::{
     resources::keeper::Rules,
     service::{Refusal, Service},
 };
-use nri_adaptation::{Change, Done, Due, Origin};
+use nri_adaptation::{PluginOrigin, ReloadAction, ReloadOutcome, ReloadedPlugin};
 use nri_config::{Config, PLUGIN_SOCKET};
 use nri_control::{OsText, PluginChange, Reloaded};
 use std::{path::Path, sync::Arc};
@@ -59,16 +59,16 @@ impl Service {
     pub async fn due(&self) -> Vec<PluginChange> {
         let plugins = self.adaptation.plugins();
         let known = |path: &Path| {
-            plugins.iter().any(|p| matches!(&p.origin, Origin::Launched(f) if f == path))
+            plugins.iter().any(|p| matches!(&p.origin, PluginOrigin::Launched(f) if f == path))
         };
-        let due = self.adaptation.due().await.into_iter().filter_map(|(path, due)| {
+        let due = self.adaptation.pending_reload().await.into_iter().filter_map(|(path, due)| {
             let (change, why) = match due {
-                Due::Launch { new: true } => ("launch", DROPPED_IN.to_owned()),
-                Due::Launch { new: false } => return None,
-                Due::Relaunch(why) => ("relaunch", why.to_owned()),
-                Due::End(why) => ("end", why.to_owned()),
-                Due::Unusable(_) if known(&path) => return None,
-                Due::Unusable(why) => ("unusable", why),
+                ReloadAction::Launch { new: true } => ("launch", DROPPED_IN.to_owned()),
+                ReloadAction::Launch { new: false } => return None,
+                ReloadAction::Relaunch(why) => ("relaunch", why.to_owned()),
+                ReloadAction::End(why) => ("end", why.to_owned()),
+                ReloadAction::Unusable(_) if known(&path) => return None,
+                ReloadAction::Unusable(why) => ("unusable", why),
             };
             Some(plugin_change(&path, change, why))
         });
@@ -95,7 +95,7 @@ impl Service {
             };
             format!("[[plugin]] match = {name:?}: there is no such plugin; {holds}")
         };
-        self.adaptation.idle_policies().await.into_iter().map(note).collect()
+        self.adaptation.unmatched_policies().await.into_iter().map(note).collect()
     }
 }
 
@@ -125,14 +125,14 @@ fn needs_restart(before: &Settings, after: &Settings) -> Vec<String> {
     needs
 }
 
-fn done(change: Change) -> PluginChange {
-    let (word, why) = match change.done {
-        Done::Kept => ("kept", String::new()),
-        Done::Launched => ("launched", String::new()),
-        Done::Relaunched(why) => ("relaunched", why.to_owned()),
-        Done::Ended(why) => ("ended", why.to_owned()),
-        Done::Failed(why) => ("failed", why),
-        Done::Unusable(why) => ("unusable", why),
+fn done(change: ReloadedPlugin) -> PluginChange {
+    let (word, why) = match change.outcome {
+        ReloadOutcome::Kept => ("kept", String::new()),
+        ReloadOutcome::Launched => ("launched", String::new()),
+        ReloadOutcome::Relaunched(why) => ("relaunched", why.to_owned()),
+        ReloadOutcome::Ended(why) => ("ended", why.to_owned()),
+        ReloadOutcome::Failed(why) => ("failed", why),
+        ReloadOutcome::Unusable(why) => ("unusable", why),
     };
     plugin_change(&change.path, word, why)
 }

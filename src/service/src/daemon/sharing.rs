@@ -5,7 +5,7 @@ use crate::{
     daemon::{policies::adaptation_config, settings::Settings},
     service::Service,
 };
-use nri_adaptation::Done;
+use nri_adaptation::ReloadOutcome;
 use nri_config::{PLUGIN_DIR, PLUGIN_SOCKET, SEARCH_PATH};
 use nri_host::{describe, listener};
 use std::{
@@ -92,7 +92,7 @@ impl Service {
         );
         let config = adaptation_config(&self.settings().config, Some(PLUGIN_DIR.into()));
         for change in self.adaptation.reload(config).await {
-            if let Done::Failed(error) | Done::Unusable(error) = change.done {
+            if let ReloadOutcome::Failed(error) | ReloadOutcome::Unusable(error) = change.outcome {
                 tracing::error!(plugin = %change.path.display(), error, "not launched");
             }
         }

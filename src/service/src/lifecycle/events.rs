@@ -14,7 +14,7 @@ use crate::{
     },
     verb::shadow::tell_refusals,
 };
-use nri_adaptation::{AdaptError, Asking, StopOutcome};
+use nri_adaptation::{AdaptError, RequestContext, StopOutcome};
 use nri_api::proto::{self, PodSandbox};
 use std::{
     sync::Arc,
@@ -294,13 +294,18 @@ impl Service {
     }
 
     /// A creation that plugins were asked for does not come about.
-    pub async fn tell_undone(&self, asking: &Asking, pod: PodSandbox, container: proto::Container) {
+    pub async fn tell_undone(
+        &self,
+        asking: &RequestContext,
+        pod: PodSandbox,
+        container: proto::Container,
+    ) {
         let gone = proto::Container {
             state: proto::ContainerState::CONTAINER_STOPPED.into(),
             ..container
         };
         self.adaptation
-            .undo_creation(asking, pod, gone, async |outcome| self.commit_stop(outcome).await)
+            .roll_back_creation(asking, pod, gone, async |outcome| self.commit_stop(outcome).await)
             .await;
     }
 
@@ -314,7 +319,7 @@ impl Service {
         let commit = async || self.registry.set_pod(pod);
         let told = self.adaptation.run_pod_sandbox(request, &asking, commit).await;
         if told.is_err() {
-            self.adaptation.undo_pod(&asking, sandbox).await;
+            self.adaptation.roll_back_pod(&asking, sandbox).await;
         }
         tell_refusals(asking);
         told

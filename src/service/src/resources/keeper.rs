@@ -10,7 +10,7 @@ use crate::{
     },
 };
 use async_trait::async_trait;
-use nri_adaptation::{Host, PluginStatus, Snapshot};
+use nri_adaptation::{ContainerManager, PluginStatus, Snapshot};
 use nri_api::{
     PluginId,
     proto::{ContainerEviction, ContainerUpdate, PodSandbox},
@@ -79,7 +79,7 @@ impl ClassPlaces {
 }
 
 #[async_trait]
-impl Host for Keeper {
+impl ContainerManager for Keeper {
     async fn snapshot(&self) -> Snapshot {
         let mut snapshot = Snapshot::default();
         for container in self.registry.all() {

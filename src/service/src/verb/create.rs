@@ -214,7 +214,7 @@ impl Service {
                 request,
                 &asking,
                 |outcome: CreateOutcome| self.look(draft.clone(), outcome),
-                |agreed: Agreed| self.commit(draft.clone(), pod_id, agreed, asking.is_to_the_end()),
+                |agreed: Agreed| self.commit(draft.clone(), pod_id, agreed, asking.consults_all()),
             )
             .await;
         let created = asked.map_err(|error| Refusal::of(&id, error)).and_then(|created| created);

@@ -4,7 +4,7 @@ use crate::{
     service::Service,
     verb::{create::Agreed, draft::Draft},
 };
-use nri_adaptation::Asking;
+use nri_adaptation::RequestContext;
 use nri_api::proto::{Container, OwningPlugins};
 use nri_merge::CreateOutcome;
 use serde_json::Value;
@@ -20,8 +20,8 @@ impl Service {
 
     /// How plugins are asked. In shadow mode all of them are, whatever one says, and all hear of
     /// the rest of a life.
-    pub fn asking(&self) -> Asking {
-        if self.is_shadow() { Asking::to_the_end() } else { Asking::default() }
+    pub fn asking(&self) -> RequestContext {
+        if self.is_shadow() { RequestContext::consult_all() } else { RequestContext::default() }
     }
 
     /// Tells what a creation's outcome would have changed.
@@ -49,7 +49,7 @@ impl Service {
 }
 
 /// Tells what would have been refused.
-pub fn tell_refusals(asking: Asking) {
+pub fn tell_refusals(asking: RequestContext) {
     for refusal in asking.into_refusals() {
         tracing::info!(%refusal, "shadow: would be refused");
     }

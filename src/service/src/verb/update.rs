@@ -110,7 +110,7 @@ impl Service {
         };
         let id = record.container.id.clone();
         let asking = self.asking();
-        let shadow = asking.is_to_the_end();
+        let shadow = asking.consults_all();
         let agreed = self
             .adaptation
             .update_container(event, &asking, |outcome| self.agree(&container, &request, outcome))
