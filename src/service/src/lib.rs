@@ -21,6 +21,7 @@ pub mod bundle;
 pub mod control;
 pub mod daemon;
 pub mod engine;
+pub mod error;
 pub mod host;
 pub mod lifecycle;
 pub mod resources;

@@ -88,14 +88,7 @@ pub struct Refusal(pub String);
 impl Refusal {
     /// A refusal that names the container, once.
     pub fn of(id: &str, why: impl std::fmt::Display) -> Self {
-        // Engines show one line.
-        let why = why.to_string();
-        let why = nri_control::printable(&why);
-        let is_part = |c: char| c.is_ascii_alphanumeric() || "-_.+".contains(c);
-        if !id.is_empty() && why.split(|c| !is_part(c)).any(|word| word == id) {
-            return Self(why.into_owned());
-        }
-        Self(format!("container {id:?}: {why}"))
+        Self(crate::error::line(id, &why.to_string()))
     }
 }
 
@@ -155,27 +148,5 @@ impl Service {
     /// As [`Service::lane`], but not for ever.
     pub async fn lane_within(&self, key: &Key, patience: Duration) -> Option<LaneGuard> {
         tokio::time::timeout(patience, self.lane(key)).await.ok()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Refusal;
-
-    #[test]
-    fn a_container_is_named_once() {
-        for (why, expected) in [
-            ("no room", "container \"c1\": no room"),
-            (
-                "plugin 10-a failed CREATE_CONTAINER of c1: no",
-                "plugin 10-a failed CREATE_CONTAINER of c1: no",
-            ),
-            ("validator v rejected \"c1\"", "validator v rejected \"c1\""),
-            // Another one, and a path.
-            ("update of c11", "container \"c1\": update of c11"),
-            ("update of c1-x", "container \"c1\": update of c1-x"),
-        ] {
-            assert_eq!(Refusal::of("c1", why).0, expected);
-        }
     }
 }

@@ -93,8 +93,8 @@ async fn connection(service: &Arc<Service>, mut channel: Channel) -> Result<(), 
                 channel.send(&Reply::Status(Box::new(service.status().await))).await?
             }
             Request::Restart { program } => {
-                if let Err(refusal) = service.restart(program.as_ref().map(OsText::as_path)).await {
-                    channel.send(&refused(refusal)).await?;
+                if let Err(error) = service.restart(program.as_ref().map(OsText::as_path)).await {
+                    channel.send(&refused(Refusal(error.line("")))).await?;
                     continue;
                 }
                 channel.send(&Reply::Done).await?;
@@ -135,7 +135,7 @@ async fn work(
             channel.send(&Reply::Verified(verified)).await
         }
         Request::Reload => {
-            let reloaded = service.reload().await;
+            let reloaded = service.reload().await.map_err(|e| Refusal(e.line("")));
             channel.send(&reloaded.map_or_else(refused, |r| Reply::Reloaded(Box::new(r)))).await
         }
         _ => {
@@ -237,7 +237,8 @@ async fn create(
     if pid.is_none() && (record.asked != record.in_force || record.has_owned_resources()) {
         pid = pid_of(&record).await;
     }
-    if let Err(refusal) = service.enforce_created(&container, pid) {
+    if let Err(error) = service.enforce_created(&container, pid) {
+        let refusal = Refusal::of(&key.id, error.line(""));
         if let Err(error) = record.runtime.delete(&key.id).await {
             tracing::error!(container = key.id, %error, "cannot delete what is not as it should be");
         }
@@ -329,8 +330,8 @@ async fn start(service: &Arc<Service>, channel: &mut Channel, key: &Key) -> Answ
     }
     if container.is_amiss.load(Ordering::SeqCst) {
         let _turn = container.setting.lock().await;
-        if let Err(refusal) = service.enforce_created(&container, None) {
-            return Ok(Some(refused(refusal)));
+        if let Err(error) = service.enforce_created(&container, None) {
+            return Ok(Some(refused(Refusal::of(&key.id, error.line("")))));
         }
         container.is_amiss.store(false, Ordering::SeqCst);
     }

@@ -6,8 +6,9 @@
 
 use crate::{
     daemon::{policies::adaptation_config, settings::Settings, sharing},
+    error::{Error, OperatorError},
     resources::keeper::Rules,
-    service::{Refusal, Service},
+    service::Service,
 };
 use nri_adaptation::{PluginOrigin, ReloadAction, ReloadOutcome, ReloadedPlugin};
 use nri_config::{Config, PLUGIN_SOCKET};
@@ -16,18 +17,16 @@ use std::{path::Path, sync::Arc};
 
 /// Where it was not yet launched, although it could be.
 const DROPPED_IN: &str = "dropped in after the start";
-/// What a configuration that is wrong means: wrappers read the same file, and refuse.
-const AS_BEFORE: &str = "nrid goes on with the configuration of before; containers are refused until the file is mended";
 
 impl Service {
     /// Reads the configuration anew, and looks into the plugin directory.
     ///
     /// # Errors
     /// The configuration is wrong; the one of before holds.
-    pub async fn reload(&self) -> Result<Reloaded, Refusal> {
+    pub async fn reload(&self) -> Result<Reloaded, Error> {
         let _one = self.reloading.lock().await;
         let before = self.settings();
-        let mut after = before.load_again().map_err(|e| Refusal(format!("{e}; {AS_BEFORE}")))?;
+        let mut after = before.load_again().map_err(OperatorError::Reload)?;
         let needs_restart = needs_restart(&before, &after);
         // Callers look for us where we are.
         after.state_dir.clone_from(&before.state_dir);

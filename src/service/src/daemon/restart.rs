@@ -14,7 +14,8 @@ use crate::{
         sockets::Socket,
         systemd::{Activation, Passed},
     },
-    service::{Ending, Refusal, Service},
+    error::{Error, OperatorError, TakeoverError},
+    service::{Ending, Service},
 };
 use nri_trust::Owners;
 use serde::{Deserialize, Serialize};
@@ -91,8 +92,8 @@ impl Program {
         true
     }
 
-    fn fail(&self, error: String) {
-        self.tried().error = Some(error);
+    fn fail(&self, message: String) {
+        self.tried().error = Some(message);
     }
 
     fn tried(&self) -> std::sync::MutexGuard<'_, Tried> {
@@ -111,24 +112,20 @@ impl Service {
     /// # Errors
     /// It is not there, others could replace it, or it does not run with the present configuration.
     /// Nothing has changed then.
-    pub async fn restart(&self, program: Option<&Path>) -> Result<(), Refusal> {
+    pub async fn restart(&self, program: Option<&Path>) -> Result<(), Error> {
         let path = match (program, &self.program) {
             (Some(path), _) => path.to_owned(),
             (None, Some(own)) => own.path.clone(),
-            (None, None) => {
-                return Err(Refusal(
-                    "the path of nrid's program is not known: name one".to_owned(),
-                ));
-            }
+            (None, None) => return Err(OperatorError::ProgramUnknown.into()),
         };
-        let checked = check(&path, &self.settings()).await;
-        if let Err(why) = checked {
-            let error = format!("{} cannot take over: {why}", path.display());
-            tracing::error!("{error}");
+        if let Err(source) = check(&path, &self.settings()).await {
+            let error = Error::from(OperatorError::Takeover { program: path, source });
+            let message = error.line("");
+            tracing::error!("{message}");
             if let Some(own) = &self.program {
-                own.fail(error.clone());
+                own.fail(message);
             }
-            return Err(Refusal(error));
+            return Err(error);
         }
         tracing::info!(program = %path.display(), "restarting");
         self.end(Ending::Restart(path));
@@ -155,8 +152,8 @@ impl Service {
 }
 
 /// Whether a program can take over, with this configuration.
-async fn check(path: &Path, settings: &Settings) -> Result<(), String> {
-    Owners::of_this_process().check(path).map_err(|e| e.to_string())?;
+async fn check(path: &Path, settings: &Settings) -> Result<(), TakeoverError> {
+    Owners::of_this_process().check(path)?;
     let mut command = tokio::process::Command::new(path);
     command.arg("--check").arg("--state-dir").arg(&settings.state_dir);
     if let Some(config) = settings.named() {
@@ -164,14 +161,16 @@ async fn check(path: &Path, settings: &Settings) -> Result<(), String> {
     }
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     let output = tokio::time::timeout(CHECK, command.output()).await;
-    let output =
-        output.map_err(|_| format!("no answer within {CHECK:?}"))?.map_err(|e| e.to_string())?;
+    let output = output.map_err(|_| TakeoverError::Timeout(CHECK))?.map_err(TakeoverError::Run)?;
     if output.status.success() && output.stdout.starts_with(b"nrid ") {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
     let said = said.trim().strip_prefix("nrid: ").unwrap_or(said.trim());
-    Err(if said.is_empty() { format!("{} at --check", output.status) } else { said.to_owned() })
+    Err(match said {
+        "" => TakeoverError::Failed(output.status),
+        said => TakeoverError::Refused(said.to_owned()),
+    })
 }
 
 /// What goes over to the next program.

@@ -259,8 +259,8 @@ impl Signals {
         loop {
             tokio::select! {
                 _ = self.reload.recv() => {
-                    if let Err(refusal) = service.reload().await {
-                        tracing::error!("not reloaded: {refusal}");
+                    if let Err(error) = service.reload().await {
+                        tracing::error!("not reloaded: {}", error.line(""));
                     }
                 }
                 _ = self.reopen.recv() => service.log.reopen(&service.settings()),

@@ -19,6 +19,24 @@ use std::{
 /// it.
 const MAX_FILES: usize = 1000;
 
+/// An adjustment that cannot be applied to the OCI config.
+#[derive(Debug, thiserror::Error)]
+#[error("{}{}", chain(error), skipped_files(skipped))]
+pub struct AdjustmentError {
+    /// What is wrong with it.
+    #[source]
+    error: ApplyError,
+    /// Specifications that cannot be used, and why; a missing device may be in one of them.
+    skipped: Vec<String>,
+}
+
+fn skipped_files(skipped: &[String]) -> String {
+    match skipped {
+        [] => String::new(),
+        _ => format!("; skipped: {}", skipped.join(", ")),
+    }
+}
+
 /// The devices of this host.
 #[derive(Debug, Default)]
 pub struct Devices {
@@ -69,15 +87,13 @@ impl Devices {
         &self.broken
     }
 
-    /// An error of applying, with the files that may have had what is missing.
-    pub fn explain(&self, error: &ApplyError) -> String {
-        let told = chain(error);
-        match error {
-            ApplyError::Cdi(CdiError::Unresolvable { .. }) if !self.broken.is_empty() => {
-                format!("{told}; left out: {}", self.broken.join(", "))
-            }
-            _ => told,
-        }
+    /// Adds the files that may have had a device that is missing.
+    pub fn explain(&self, error: ApplyError) -> AdjustmentError {
+        let skipped = match &error {
+            ApplyError::Cdi(CdiError::Unresolvable { .. }) => self.broken.clone(),
+            _ => Vec::new(),
+        };
+        AdjustmentError { error, skipped }
     }
 }
 
@@ -134,7 +150,7 @@ mod tests {
     }
 
     fn variables(devices: &Devices, name: &str) -> Result<Vec<String>, String> {
-        let edits = devices.resolve(&[name]).map_err(|e| devices.explain(&e.into()))?;
+        let edits = devices.resolve(&[name]).map_err(|e| devices.explain(e.into()).to_string())?;
         Ok(edits.into_iter().flat_map(|e| e.env).collect())
     }
 
@@ -168,7 +184,7 @@ mod tests {
         assert_eq!(
             variables(&devices, "example.org/thing=bad").unwrap_err(),
             format!(
-                "cannot inject CDI devices: no CDI specification defines example.org/thing=bad; left out: \
+                "cannot inject CDI devices: no CDI specification defines example.org/thing=bad; skipped: \
                  {d}/b.yaml: not valid YAML: line 2, column 4: the key \"a\" is there twice, \
                  {d}/d.json: No such file or directory (os error 2), \
                  CDI specification {d}/c.yaml: env \"novalue\" is not of the form NAME=value"

@@ -241,7 +241,7 @@ impl Service {
         {
             tracing::error!(
                 container = failed.update.container_id,
-                error = failed.error,
+                error = %failed.error,
                 "update at a stop failed"
             );
         }

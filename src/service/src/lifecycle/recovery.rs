@@ -191,7 +191,7 @@ impl Keeper {
             .as_ref()
             .map_or(Ok(()), |group| self.move_to_rdt_group(&record, group));
         if let Err(error) = moved {
-            tracing::error!(container = record.key.id, error, "not in force");
+            tracing::error!(container = record.key.id, %error, "not effective");
         }
     }
 }

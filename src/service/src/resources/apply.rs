@@ -3,7 +3,8 @@
 //! groups, for what runtimes cannot. Also evictions.
 
 use crate::{
-    resources::{enforce::Laid, keeper::Keeper, owners},
+    host::error_chain::chain,
+    resources::{enforce::Laid, error::ResourceError, keeper::Keeper, owners},
     state::{
         record::{Pending, Phase, Record},
         registry::Container,
@@ -85,7 +86,7 @@ pub struct Failed {
     /// As asked.
     pub update: ContainerUpdate,
     /// Why not.
-    pub error: String,
+    pub error: ResourceError,
 }
 
 impl Keeper {
@@ -97,10 +98,7 @@ impl Keeper {
                 tracing::info!(container = update.container_id, %by, ?update, "shadow: would be updated");
                 // It is told the truth; a creation or an update that others asked for goes on.
                 if let By::Plugin(_) = by {
-                    failed.push(Failed {
-                        update,
-                        error: "nothing is changed in shadow mode".to_owned(),
-                    });
+                    failed.push(Failed { update, error: ResourceError::Shadow });
                 }
             }
             return failed;
@@ -110,7 +108,7 @@ impl Keeper {
                 tracing::warn!(
                     container = update.container_id,
                     %by,
-                    error,
+                    error = chain(&error),
                     ignored = update.ignore_failure,
                     "update failed"
                 );
@@ -120,17 +118,18 @@ impl Keeper {
         failed
     }
 
-    async fn set_one(&self, update: &ContainerUpdate, by: By<'_>) -> Result<(), String> {
-        let container = self.registry.by_nri_id(&update.container_id).ok_or("no such container")?;
+    async fn set_one(&self, update: &ContainerUpdate, by: By<'_>) -> Result<(), ResourceError> {
+        let container = self.registry.by_nri_id(&update.container_id);
+        let container = container.ok_or(ResourceError::UnknownContainer)?;
         let Some(resources) = update.linux.as_ref().and_then(|l| l.resources.as_ref()) else {
             return Ok(());
         };
         refuse_unsettable(resources)?;
         let turn = tokio::time::timeout(PATIENCE, turn(&container)).await;
-        let _turn = turn.map_err(|_| "another update of it does not end")?;
+        let _turn = turn.map_err(|_| ResourceError::Busy)?;
         let record = container.record();
         if record.phase == Phase::Creating || record.phase == Phase::Stopped {
-            return Err(format!("the container is {:?}", record.phase).to_lowercase());
+            return Err(ResourceError::Status(record.phase));
         }
         let mut wanted = self.lay(&record.in_force, resources)?;
         follow_swap(&record.in_force, resources.memory.swap.is_some(), &mut wanted.resources);
@@ -145,8 +144,7 @@ impl Keeper {
             caller: None,
             told: false,
         };
-        let kept = self.registry.try_change(&container, |r| r.pending = Some(pending.clone()));
-        kept.map_err(|e| e.to_string())?;
+        self.registry.try_change(&container, |r| r.pending = Some(pending.clone()))?;
         let made = self.make(&record, &wanted).await;
         if made.is_err() {
             self.take_back(&record, &wanted).await;
@@ -166,20 +164,18 @@ impl Keeper {
         record: &Record,
         wanted: &Laid,
         owners: &FieldOwners,
-    ) -> Result<(), String> {
+    ) -> Result<(), ResourceError> {
         let (before, after) =
             (update_document(&record.in_force), update_document(&wanted.resources));
-        self.check_resources(&record.runtime, &before, &after, owners)
-            .await
-            .map_err(|e| e.to_string())?;
+        self.check_resources(&record.runtime, &before, &after, owners).await?;
         self.check_rest(record, wanted)
     }
 
-    async fn make(&self, record: &Record, wanted: &Laid) -> Result<(), String> {
+    async fn make(&self, record: &Record, wanted: &Laid) -> Result<(), ResourceError> {
         let (before, after) =
             (update_document(&record.in_force), update_document(&wanted.resources));
         if before != after {
-            record.runtime.update(&record.key.id, &after).await.map_err(|e| e.to_string())?;
+            record.runtime.update(&record.key.id, &after).await?;
         }
         self.enforce_strictly(record, &wanted.resources)?;
         match &wanted.rdt_class {
@@ -250,7 +246,7 @@ async fn evict(container: Arc<Container>, reason: String) {
 ///
 /// # Errors
 /// The names, if there are any.
-pub fn refuse_unsettable(resources: &LinuxResources) -> Result<(), String> {
+pub fn refuse_unsettable(resources: &LinuxResources) -> Result<(), ResourceError> {
     let memory = resources.memory.get_or_default();
     let asked = [
         // The program that holds them in version 2 is the runtime's.
@@ -261,11 +257,7 @@ pub fn refuse_unsettable(resources: &LinuxResources) -> Result<(), String> {
         ("memory.use_hierarchy", memory.use_hierarchy.is_some()),
     ];
     let names: Vec<_> = asked.iter().filter(|(_, asked)| *asked).map(|(name, _)| *name).collect();
-    if names.is_empty() {
-        Ok(())
-    } else {
-        Err(format!("a running container's {} cannot be updated", names.join(", ")))
-    }
+    if names.is_empty() { Ok(()) } else { Err(ResourceError::NotUpdatable(names)) }
 }
 
 /// Keeps the limit of memory and swap in step with a new memory limit where nobody gave it: it was
@@ -363,14 +355,14 @@ mod tests {
     #[test]
     fn what_cannot_be_set_is_named() {
         let mut resources = LinuxResources::new();
-        assert_eq!(refuse_unsettable(&resources), Ok(()));
+        assert!(refuse_unsettable(&resources).is_ok());
         let memory = resources.memory.mut_or_insert_default();
         memory.swappiness = opt(Some(0));
-        assert_eq!(refuse_unsettable(&resources), Ok(()));
+        assert!(refuse_unsettable(&resources).is_ok());
         let memory = resources.memory.mut_or_insert_default();
         (memory.kernel, memory.use_hierarchy) = (opt(Some(1)), opt(Some(true)));
         assert_eq!(
-            refuse_unsettable(&resources).unwrap_err(),
+            refuse_unsettable(&resources).unwrap_err().to_string(),
             "a running container's memory.kernel, memory.use_hierarchy cannot be updated"
         );
     }

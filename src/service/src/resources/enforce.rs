@@ -4,14 +4,16 @@
 //! is set, too.
 
 use crate::{
-    host::classes,
+    error::Error,
+    host::classes::{self, ClassError},
     resources::{
         apply::update_document,
         cgroups::{self, Drift},
+        error::ResourceError,
         keeper::Keeper,
         owners,
     },
-    service::{Refusal, Service},
+    service::Service,
     state::{record::Record, registry::Container},
 };
 use nri_api::proto::LinuxResources;
@@ -57,11 +59,10 @@ impl Keeper {
     ///
     /// # Errors
     /// A class that nothing defines.
-    pub fn lay(&self, base: &Value, asked: &LinuxResources) -> Result<Laid, String> {
+    pub fn lay(&self, base: &Value, asked: &LinuxResources) -> Result<Laid, ClassError> {
         let mut resources = base.clone();
         merge_resources(&mut resources, asked);
-        let classes = classes::Resolved::of(asked, &self.rules().classes.sources())
-            .map_err(|e| e.to_string())?;
+        let classes = classes::Resolved::of(asked, &self.rules().classes.sources())?;
         let blockio_class = asked.blockio_class.as_ref().map(|c| c.value.clone());
         if blockio_class.is_some() {
             let class = classes.blockio.unwrap_or_else(|| json!({}));
@@ -83,33 +84,29 @@ impl Keeper {
     ///
     /// # Errors
     /// Names what it has not.
-    pub fn check_rest(&self, record: &Record, laid: &Laid) -> Result<(), String> {
+    pub fn check_rest(&self, record: &Record, laid: &Laid) -> Result<(), ResourceError> {
         if let Some((class, group)) = laid.rdt_class.as_ref().filter(|(_, group)| !group.is_empty())
         {
-            let dir = self.rules().classes.resctrl.join(group);
-            if !dir.is_dir() {
-                return Err(format!("RDT class {class:?}: {} is not there", dir.display()));
+            let (class, group) = (class.clone(), self.rules().classes.resctrl.join(group));
+            if !group.is_dir() {
+                return Err(ResourceError::NoRdtGroup { class, group });
             }
         }
         let rest = rest(&changed(&record.in_force, &laid.resources));
         if rest.as_object().is_none_or(serde_json::Map::is_empty) {
             return Ok(());
         }
-        let place =
-            cgroups::place(record).ok_or("the control groups of the container are not known")?;
+        let place = cgroups::place(record).ok_or(ResourceError::UnknownCgroup)?;
         let Plan { settings, nowhere } = settings(&rest, &place);
         if !nowhere.is_empty() {
-            return Err(format!(
-                "the control groups of this host do not have {}",
-                nowhere.join(", ")
-            ));
+            return Err(ResourceError::NoController(nowhere));
         }
         let missing =
             |s: &&nri_cgroup::Setting| !s.optional && !s.files.iter().any(|file| file.exists());
         match settings.iter().find(missing) {
             Some(setting) => {
-                let file = cgroups::file(setting).unwrap_or(Path::new("")).display();
-                Err(format!("{}: this host has no {file}", setting.field))
+                let file = cgroups::file(setting).unwrap_or(Path::new("")).to_owned();
+                Err(ResourceError::NoControlFile { field: setting.field.clone(), file })
             }
             None => Ok(()),
         }
@@ -153,7 +150,7 @@ impl Keeper {
         });
         let drift = cgroups::enforce(&plan);
         for drift in &drift {
-            tracing::error!(container = record.key.id, %drift, "not in force");
+            tracing::error!(container = record.key.id, %drift, "not effective");
         }
         drift
     }
@@ -162,22 +159,20 @@ impl Keeper {
     ///
     /// # Errors
     /// What is not in force.
-    pub fn enforce_strictly(&self, record: &Record, wanted: &Value) -> Result<(), String> {
+    pub fn enforce_strictly(&self, record: &Record, wanted: &Value) -> Result<(), ResourceError> {
         let drift = self.enforce(record, wanted);
         if drift.is_empty() || self.rules().enforce != Enforce::Strict {
             return Ok(());
         }
-        let named: Vec<_> = drift.iter().map(ToString::to_string).collect();
-        Err(format!("not in force: {}", named.join("; ")))
+        Err(ResourceError::NotEffective(drift))
     }
 
     /// Moves the container's threads into a group of resctrl; an empty one means the root's.
     ///
     /// # Errors
     /// A thread that is still there cannot be moved.
-    pub fn move_to_rdt_group(&self, record: &Record, group: &str) -> Result<(), String> {
-        let place =
-            cgroups::place(record).ok_or("the control groups of the container are not known")?;
+    pub fn move_to_rdt_group(&self, record: &Record, group: &str) -> Result<(), ResourceError> {
+        let place = cgroups::place(record).ok_or(ResourceError::UnknownCgroup)?;
         let group = Some(group).filter(|g| !g.is_empty());
         // Threads that begin meanwhile are in their creators' group.
         for _ in 0..3 {
@@ -194,7 +189,7 @@ impl Keeper {
             }
             tracing::debug!(%first, "a thread is to be moved again");
         }
-        Err(format!("RDT class: threads of {:?} cannot be moved", record.key.id))
+        Err(ResourceError::RdtThreads { container: record.key.id.clone() })
     }
 }
 
@@ -204,15 +199,13 @@ impl Service {
     ///
     /// # Errors
     /// They do not hold it, and cannot be made to.
-    pub fn enforce_created(&self, container: &Container, pid: Option<i32>) -> Result<(), Refusal> {
+    pub fn enforce_created(&self, container: &Container, pid: Option<i32>) -> Result<(), Error> {
         let record = self.registry.change(container, |r| {
             if let Some(pid) = pid {
                 r.note_created(pid);
             }
         });
-        self.keeper
-            .enforce_strictly(&record, &record.in_force)
-            .map_err(|e| Refusal::of(&record.key.id, e))
+        Ok(self.keeper.enforce_strictly(&record, &record.in_force)?)
     }
 }
 
@@ -299,7 +292,7 @@ mod tests {
         assert_eq!(laid.rdt_class, Some(("gold".to_owned(), "gold".to_owned())));
         let out = keeper.lay(&json!({}), &asked("")).unwrap();
         assert_eq!(out.rdt_class, Some((String::new(), String::new())));
-        let unknown = keeper.lay(&json!({}), &asked("lead")).unwrap_err();
+        let unknown = keeper.lay(&json!({}), &asked("lead")).unwrap_err().to_string();
         assert!(unknown.contains("unknown RDT class \"lead\""), "{unknown}");
         // Where threads are moved to, and by which write.
         let moved = rdt_settings(&resctrl, Some("gold"), &[4711]);

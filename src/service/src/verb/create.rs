@@ -344,7 +344,7 @@ impl Service {
             device: &|path| places.device(path),
         };
         let applied = nri_spec::apply(&mut document, adjust, &context)
-            .map_err(|e| refuse(&devices.explain(&e)))?;
+            .map_err(|e| refuse(&devices.explain(e)))?;
         let container =
             shown(&outcome.container, &adjust.CDI_devices, &document).map_err(|e| refuse(&e))?;
         let hooked = match &draft.hook {

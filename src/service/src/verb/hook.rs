@@ -45,7 +45,8 @@ impl Service {
                 let state: crate::host::runtime::State = serde_json::from_str(&hook.state)
                     .map_err(|e| Refusal::of(&key.id, format!("hook: the runtime's state: {e}")))?;
                 let pid = (state.pid > 0).then_some(state.pid);
-                self.enforce_created(&container, pid)?;
+                self.enforce_created(&container, pid)
+                    .map_err(|e| Refusal::of(&key.id, e.line("")))?;
                 if phase < Phase::Created {
                     self.created(&container, pid).await;
                 }

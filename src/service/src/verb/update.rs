@@ -232,14 +232,14 @@ impl Service {
             .and_then(|a| a.linux.as_ref())
             .and_then(|l| l.resources.as_ref());
         if let Some(own) = own {
-            refuse_unsettable(own)?;
+            refuse_unsettable(own).map_err(|e| e.to_string())?;
             let record = container.record();
             let before = merged(&record.in_force, request);
-            let after = self.keeper.lay(&before, own)?;
+            let after = self.keeper.lay(&before, own).map_err(|e| e.to_string())?;
             let owners =
                 outcome.owners.owners.get(&record.container.id).cloned().unwrap_or_default();
             let record = Record { in_force: before, ..record };
-            self.keeper.check_wanted(&record, &after, &owners).await?;
+            self.keeper.check_wanted(&record, &after, &owners).await.map_err(|e| e.to_string())?;
         }
         let failed =
             self.keeper.set_all(outcome.updates.clone(), By::Merged(&outcome.owners)).await;

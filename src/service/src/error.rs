@@ -1,0 +1,313 @@
+//! Errors of requests, grouped by whose fault they are: the caller's (engine or wrapper), a
+//! plugin's, the operator's (who configured the node), or the host's.
+//!
+//! Each module has errors of its own, which are the sources here. Start from [`Error`];
+//! [`Error::line`] is what an engine shows.
+
+use crate::{
+    bundle::{config_json::BundleError, hook_injection::InjectError},
+    daemon::settings::SettingsError,
+    host::{cdi::AdjustmentError, classes::ClassError, error_chain::chain, places::Unseen},
+    resources::error::ResourceError,
+    state::store::StoreError,
+    verb::update_args::UpdateArgumentError,
+};
+use nri_adaptation::{AdaptError, Fault};
+use nri_spec::{OciConfigError, WrongType, capability::AllBeyond};
+use nri_trust::Untrusted;
+use std::{io, path::PathBuf, process::ExitStatus, time::Duration};
+
+/// A request that failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The engine, the wrapper, or whoever called the runtime has to change something.
+    #[error(transparent)]
+    Caller(#[from] CallerError),
+    /// A plugin refused, or requested what cannot be.
+    #[error(transparent)]
+    Plugin(#[from] PluginError),
+    /// The configuration of the node has to change.
+    #[error(transparent)]
+    Operator(#[from] OperatorError),
+    /// The host failed: disk, file systems, control groups, the low-level runtime.
+    #[error(transparent)]
+    Host(#[from] HostError),
+}
+
+/// A request that cannot be served as it was made.
+#[derive(Debug, thiserror::Error)]
+pub enum CallerError {
+    /// The bundle cannot be used.
+    #[error(transparent)]
+    Bundle(BundleError),
+    /// `config.json` is not an OCI config.
+    #[error("{}", file.display())]
+    Config {
+        /// Path of `config.json`.
+        file: PathBuf,
+        /// Syntax, size or depth.
+        source: OciConfigError,
+    },
+    /// A field of `config.json` has a wrong type.
+    #[error("{}", file.display())]
+    ConfigField {
+        /// Path of `config.json`.
+        file: PathBuf,
+        /// The field.
+        source: WrongType,
+    },
+    /// `hooks` of `config.json` cannot take our hook.
+    #[error(transparent)]
+    Hooks(#[from] InjectError),
+    /// An event failed by the caller's fault.
+    #[error(transparent)]
+    Event(Box<AdaptError>),
+    /// The id cannot be the name of a file, which runtimes and `nrid` make of it.
+    #[error("the container id is not a valid file name")]
+    InvalidId,
+    /// The request came without the descriptor of the bundle's directory.
+    #[error("the wrapper passed no bundle directory")]
+    NoBundle,
+    /// `Finished` without a verb in progress on this connection.
+    #[error("finished: no verb is in progress on this connection")]
+    NoVerb,
+    /// Another process is creating a container of the same id.
+    #[error(
+        "process {pid} has been creating a container of this id for long: \
+         wait for it, or end it"
+    )]
+    CreationInProgress {
+        /// The other process; 0 if unknown.
+        pid: i32,
+    },
+    /// The hook names a record that does not exist.
+    #[error("nrid has no record {0}: the container was not created through it")]
+    UnknownRecord(String),
+    /// The hook belongs to a creation that has ended.
+    #[error("hook: the creation of the container is over")]
+    CreationOver,
+    /// The hook did not get the container's state as JSON.
+    #[error("hook: state of the container")]
+    HookState(#[source] serde_json::Error),
+    /// A flag of `update` cannot be parsed.
+    #[error(transparent)]
+    UpdateArguments(#[from] UpdateArgumentError),
+    /// The resources of `update` are not JSON.
+    #[error("update: resources")]
+    Resources(#[source] serde_json::Error),
+    /// The resources of `update` are JSON, but not an object.
+    #[error("update: resources: not an object")]
+    ResourcesNotAnObject,
+    /// A field of the resources of `update` has a wrong type.
+    #[error("update")]
+    ResourceField(#[source] WrongType),
+}
+
+/// A refusal by a plugin, or a request of a plugin that cannot be performed.
+#[derive(Debug, thiserror::Error)]
+pub enum PluginError {
+    /// An event failed by a plugin's fault.
+    #[error(transparent)]
+    Event(Box<AdaptError>),
+    /// The adjustment cannot be applied to the OCI config.
+    #[error(transparent)]
+    Adjustment(#[from] AdjustmentError),
+    /// The low-level runtime or the kernel cannot do what plugins requested.
+    #[error(transparent)]
+    Unsupported(#[from] AllBeyond),
+    /// The adjusted OCI config has a field of a wrong type.
+    #[error("adjusted config.json")]
+    AdjustedField(#[source] WrongType),
+    /// The adjusted OCI config is larger than one that can be read again.
+    #[error(
+        "the adjustments make its config.json larger than {limit} bytes: \
+         from {before} bytes to {after}"
+    )]
+    ConfigTooLarge {
+        /// Bytes before the adjustments.
+        before: usize,
+        /// Bytes after them.
+        after: usize,
+        /// Bytes that it may have.
+        limit: u64,
+    },
+    /// Resources that plugins requested cannot be set.
+    #[error(transparent)]
+    Resources(ResourceError),
+    /// An update of another container failed, which plugins requested with this event.
+    #[error("update of container {container:?}")]
+    Update {
+        /// Id by which plugins know the other container.
+        container: String,
+        /// Why it failed.
+        source: ResourceError,
+    },
+}
+
+/// A configuration that does not allow the request.
+#[derive(Debug, thiserror::Error)]
+pub enum OperatorError {
+    /// An event failed by the operator's fault: a required plugin is missing.
+    #[error(transparent)]
+    Event(Box<AdaptError>),
+    /// A block I/O or RDT class is not defined.
+    #[error(transparent)]
+    Class(#[from] ClassError),
+    /// The configuration cannot be loaded again. Wrappers read the same file, and refuse.
+    #[error(
+        "{0}; nrid keeps the previous configuration; \
+         containers are refused until the file is corrected"
+    )]
+    Reload(#[source] SettingsError),
+    /// No program is named for a restart, and the path of the running one is unknown.
+    #[error("the path of nrid's program is not known: name one")]
+    ProgramUnknown,
+    /// Another program cannot replace this process.
+    #[error("{} cannot take over", program.display())]
+    Takeover {
+        /// Path of the program.
+        program: PathBuf,
+        /// Why not.
+        source: TakeoverError,
+    },
+}
+
+/// A program that does not pass `nrid --check`.
+#[derive(Debug, thiserror::Error)]
+pub enum TakeoverError {
+    /// Other users could replace it.
+    #[error(transparent)]
+    Untrusted(#[from] Untrusted),
+    /// It cannot be run.
+    #[error("{0}")]
+    Run(#[source] io::Error),
+    /// It did not end in time.
+    #[error("no answer within {0:?}")]
+    Timeout(Duration),
+    /// It failed without a message.
+    #[error("{0} at --check")]
+    Failed(ExitStatus),
+    /// It printed why it cannot run.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// A failure of the host.
+#[derive(Debug, thiserror::Error)]
+pub enum HostError {
+    /// `config.json` cannot be read or replaced.
+    #[error(transparent)]
+    Bundle(BundleError),
+    /// A record cannot be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The marker for `exec` cannot be written.
+    #[error("marker for exec")]
+    ExecMarker(#[source] io::Error),
+    /// Paths that an adjustment names cannot be checked.
+    #[error("mount or device")]
+    Paths(#[from] Unseen),
+    /// Resources cannot be set, or are not effective.
+    #[error(transparent)]
+    Resources(ResourceError),
+}
+
+impl From<AdaptError> for Error {
+    fn from(error: AdaptError) -> Self {
+        let fault = error.fault();
+        let error = Box::new(error);
+        match fault {
+            Fault::Caller => CallerError::Event(error).into(),
+            Fault::Operator => OperatorError::Event(error).into(),
+            Fault::Plugin => PluginError::Event(error).into(),
+        }
+    }
+}
+
+impl From<BundleError> for Error {
+    fn from(error: BundleError) -> Self {
+        match error {
+            BundleError::Hangs(_) | BundleError::Replace(..) => HostError::Bundle(error).into(),
+            _ => CallerError::Bundle(error).into(),
+        }
+    }
+}
+
+impl From<ResourceError> for Error {
+    fn from(error: ResourceError) -> Self {
+        match error {
+            ResourceError::Class(error) => OperatorError::Class(error).into(),
+            ResourceError::UnknownContainer
+            | ResourceError::NotUpdatable(_)
+            | ResourceError::Status(_)
+            | ResourceError::Shadow
+            | ResourceError::Unsupported(_)
+            | ResourceError::NoControlFile { .. }
+            | ResourceError::NoController(_) => PluginError::Resources(error).into(),
+            error => HostError::Resources(error).into(),
+        }
+    }
+}
+
+impl From<StoreError> for Error {
+    fn from(error: StoreError) -> Self {
+        HostError::Store(error).into()
+    }
+}
+
+impl From<ClassError> for Error {
+    fn from(error: ClassError) -> Self {
+        OperatorError::Class(error).into()
+    }
+}
+
+impl Error {
+    /// The error with its causes as one printable line, which names the container once; an empty
+    /// id names none.
+    pub fn line(&self, container: &str) -> String {
+        line(container, &chain(self))
+    }
+}
+
+/// Engines show one line.
+pub(crate) fn line(container: &str, why: &str) -> String {
+    let why = nri_control::printable(why);
+    let is_part = |c: char| c.is_ascii_alphanumeric() || "-_.+".contains(c);
+    if container.is_empty() || why.split(|c| !is_part(c)).any(|word| word == container) {
+        return why.into_owned();
+    }
+    format!("container {container:?}: {why}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_container_is_named_once() {
+        for (why, expected) in [
+            ("no room", "container \"c1\": no room"),
+            (
+                "plugin 10-a failed CREATE_CONTAINER of c1: no",
+                "plugin 10-a failed CREATE_CONTAINER of c1: no",
+            ),
+            ("validator v rejected \"c1\"", "validator v rejected \"c1\""),
+            // Another container, and a path.
+            ("update of c11", "container \"c1\": update of c11"),
+            ("update of c1-x", "container \"c1\": update of c1-x"),
+        ] {
+            assert_eq!(line("c1", why), expected);
+        }
+        assert_eq!(line("", "no room"), "no room");
+    }
+
+    #[test]
+    fn an_error_is_one_line_with_its_causes() {
+        let source = serde_json::from_str::<u8>("x\n").unwrap_err();
+        let error = Error::from(CallerError::Resources(source));
+        assert_eq!(
+            error.line("c1"),
+            "container \"c1\": update: resources: expected value at line 1 column 1"
+        );
+    }
+}
