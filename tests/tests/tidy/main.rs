@@ -11,9 +11,11 @@
     reason = "helpers of tests, which clippy takes for ordinary code"
 )]
 
+mod circles;
 mod edges;
 mod manifests;
 mod mirror;
+mod modules;
 mod paths;
 mod purity;
 mod source;

@@ -1,0 +1,263 @@
+//! The modules of one build target, and the paths that each of its files names, read with `syn`.
+//!
+//! Inline modules belong to the file that holds them. Paths inside macro calls and in attributes of
+//! serde are read, too. Method calls are not: they name no path. Start from [`Modules::read`].
+
+use proc_macro2::{TokenStream, TokenTree};
+use std::collections::{BTreeMap, BTreeSet};
+use syn::visit::{self, Visit};
+use syn::{Attribute, Expr, File, Item, ItemMod, ItemUse, Lit, Macro, Meta, UseTree, Visibility};
+
+/// A path, segment by segment, and the line that it stands on.
+pub(crate) type Named = (Vec<String>, usize);
+
+/// One module: a file, or an inline module of one.
+#[derive(Default)]
+pub(crate) struct Module {
+    pub(crate) file: String,
+    pub(crate) parent: Option<usize>,
+    pub(crate) children: BTreeMap<String, usize>,
+    /// Names of the items that it defines.
+    pub(crate) items: BTreeSet<String>,
+    /// Names that `use` brings in, and where from.
+    pub(crate) imports: BTreeMap<String, Vec<String>>,
+    /// Modules whose names `use …::*` brings in.
+    pub(crate) globs: Vec<Vec<String>>,
+    /// All paths that it names.
+    pub(crate) paths: Vec<Named>,
+}
+
+/// The modules of a target; the first one is its root.
+#[derive(Default)]
+pub(crate) struct Modules {
+    pub(crate) all: Vec<Module>,
+}
+
+impl Modules {
+    /// Reads a target from its root file; `text` returns the content of a file, if it exists.
+    pub(crate) fn read(root: &str, text: &dyn Fn(&str) -> Option<String>) -> Self {
+        let mut modules = Self::default();
+        modules.file(root, None, folder(root), text);
+        modules
+    }
+
+    fn file(
+        &mut self,
+        path: &str,
+        parent: Option<usize>,
+        children_in: &str,
+        text: &dyn Fn(&str) -> Option<String>,
+    ) -> Option<usize> {
+        let file: File = syn::parse_file(&text(path)?).unwrap_or_else(|e| panic!("{path}: {e}"));
+        let module = self.add(path, parent);
+        let mut reader =
+            Reader { modules: self, module, folder: children_in.to_owned(), inline: false, text };
+        reader.items(&file.items);
+        reader.visit_file(&file);
+        Some(module)
+    }
+
+    fn add(&mut self, file: &str, parent: Option<usize>) -> usize {
+        self.all.push(Module { file: file.to_owned(), parent, ..Module::default() });
+        self.all.len() - 1
+    }
+}
+
+struct Reader<'a> {
+    modules: &'a mut Modules,
+    module: usize,
+    /// Where files of child modules lie.
+    folder: String,
+    inline: bool,
+    text: &'a dyn Fn(&str) -> Option<String>,
+}
+
+impl Reader<'_> {
+    fn here(&mut self) -> &mut Module {
+        &mut self.modules.all[self.module]
+    }
+
+    fn items(&mut self, items: &[Item]) {
+        let names = items.iter().filter_map(|item| {
+            Some(match item {
+                Item::Const(item) => &item.ident,
+                Item::Enum(item) => &item.ident,
+                Item::Fn(item) => &item.sig.ident,
+                Item::Macro(item) => item.ident.as_ref()?,
+                Item::Static(item) => &item.ident,
+                Item::Struct(item) => &item.ident,
+                Item::Trait(item) => &item.ident,
+                Item::Type(item) => &item.ident,
+                Item::Union(item) => &item.ident,
+                _ => return None,
+            })
+        });
+        let names: Vec<String> = names.map(ToString::to_string).collect();
+        self.here().items.extend(names);
+    }
+
+    fn tree(&mut self, tree: &UseTree, before: &[String]) {
+        let with = |name: String| [before, &[name]].concat();
+        let (path, name) = match tree {
+            UseTree::Path(path) => return self.tree(&path.tree, &with(path.ident.to_string())),
+            UseTree::Group(group) => {
+                return group.items.iter().for_each(|tree| self.tree(tree, before));
+            }
+            UseTree::Glob(glob) => {
+                let line = glob.star_token.spans[0].start().line;
+                self.here().globs.push(before.to_vec());
+                return self.here().paths.push((before.to_vec(), line));
+            }
+            UseTree::Name(name) if name.ident == "self" => (before.to_vec(), before.last()),
+            UseTree::Name(name) => (with(name.ident.to_string()), None),
+            UseTree::Rename(name) if name.ident == "self" => (before.to_vec(), None),
+            UseTree::Rename(name) => (with(name.ident.to_string()), None),
+        };
+        let (name, line) = match (tree, name) {
+            (UseTree::Rename(rename), _) => (rename.rename.to_string(), rename.rename.span()),
+            (UseTree::Name(own), Some(name)) => (name.clone(), own.ident.span()),
+            (UseTree::Name(own), None) => (own.ident.to_string(), own.ident.span()),
+            _ => return,
+        };
+        self.here().imports.insert(name, path.clone());
+        self.here().paths.push((path, line.start().line));
+    }
+
+    /// Finds `a::b::c` among the tokens of a macro call.
+    fn tokens(&mut self, tokens: TokenStream) {
+        let mut path: Vec<String> = vec![];
+        let (mut line, mut colons) = (0, 0);
+        let end = |path: &mut Vec<String>, line: usize, reader: &mut Self| {
+            if path.len() > 1 {
+                reader.here().paths.push((path.clone(), line));
+            }
+            path.clear();
+        };
+        for token in tokens {
+            match token {
+                TokenTree::Ident(ident) => {
+                    if colons != 2 {
+                        end(&mut path, line, self);
+                    }
+                    line = ident.span().start().line;
+                    path.push(ident.to_string());
+                    colons = 0;
+                }
+                TokenTree::Punct(punct) if punct.as_char() == ':' => colons += 1,
+                TokenTree::Group(group) => {
+                    end(&mut path, line, self);
+                    self.tokens(group.stream());
+                    colons = 0;
+                }
+                _ => {
+                    end(&mut path, line, self);
+                    colons = 0;
+                }
+            }
+        }
+        end(&mut path, line, self);
+    }
+}
+
+impl<'ast> Visit<'ast> for Reader<'_> {
+    fn visit_item_mod(&mut self, item: &'ast ItemMod) {
+        let name = item.ident.to_string();
+        let parent = self.module;
+        let (file, inline) = (self.here().file.clone(), self.inline);
+        let below = format!("{}/{name}", self.folder);
+        if let Some((_, items)) = &item.content {
+            let module = self.modules.add(&file, Some(parent));
+            self.here().children.insert(name, module);
+            let former = (self.module, std::mem::replace(&mut self.folder, below), inline);
+            (self.module, self.inline) = (module, true);
+            self.items(items);
+            items.iter().for_each(|item| self.visit_item(item));
+            (self.module, self.folder, self.inline) = former;
+            return;
+        }
+        let given = item.attrs.iter().find_map(path_attribute);
+        let candidates = match given {
+            Some(given) => {
+                let from = if inline { &self.folder } else { folder(&file) };
+                let path = normal(&format!("{from}/{given}"));
+                let own = folder(&path).to_owned();
+                vec![(path, own)]
+            }
+            None => {
+                vec![(format!("{below}.rs"), below.clone()), (format!("{below}/mod.rs"), below)]
+            }
+        };
+        let text = self.text;
+        let found = candidates
+            .iter()
+            .find_map(|(path, own)| self.modules.file(path, Some(parent), own, text));
+        if let Some(module) = found {
+            self.here().children.insert(name, module);
+        }
+    }
+
+    fn visit_item_use(&mut self, item: &'ast ItemUse) {
+        if item.leading_colon.is_none() {
+            self.tree(&item.tree, &[]);
+        }
+    }
+
+    fn visit_path(&mut self, path: &'ast syn::Path) {
+        if let (None, Some(first)) = (&path.leading_colon, path.segments.first())
+            && path.segments.len() > 1
+        {
+            let line = first.ident.span().start().line;
+            let segments = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+            self.here().paths.push((segments, line));
+        }
+        visit::visit_path(self, path);
+    }
+
+    fn visit_macro(&mut self, call: &'ast Macro) {
+        self.tokens(call.tokens.clone());
+        visit::visit_macro(self, call);
+    }
+
+    /// `pub(in crate::a)` depends on nothing.
+    fn visit_visibility(&mut self, _: &'ast Visibility) {}
+
+    fn visit_attribute(&mut self, attribute: &'ast Attribute) {
+        let Meta::List(list) = &attribute.meta else { return };
+        if !list.path.is_ident("serde") {
+            return;
+        }
+        for token in list.tokens.clone() {
+            let TokenTree::Literal(literal) = token else { continue };
+            let Lit::Str(text) = Lit::new(literal) else { continue };
+            if let Ok(path) = text.parse::<syn::Path>() {
+                self.visit_path(&path);
+            }
+        }
+    }
+}
+
+fn path_attribute(attribute: &Attribute) -> Option<String> {
+    let Meta::NameValue(pair) = &attribute.meta else { return None };
+    let Expr::Lit(literal) = &pair.value else { return None };
+    match &literal.lit {
+        Lit::Str(text) if pair.path.is_ident("path") => Some(text.value()),
+        _ => None,
+    }
+}
+
+/// Folder of a file.
+fn folder(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
+/// A path without `..`.
+fn normal(path: &str) -> String {
+    let mut parts: Vec<&str> = vec![];
+    for part in path.split('/') {
+        match part {
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
