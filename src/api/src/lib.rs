@@ -1,5 +1,5 @@
 //! The NRI protocol as plain data: its messages, event mask, plugin identities, removal markers and
-//! field names.
+//! resource fields.
 //!
 //! Nothing here does I/O, and nothing here decides: the merge is `nri-merge`, the transport
 //! `nri-wire`. Start from [`proto`], the generated messages, and [`PluginId`], who sent them.
@@ -11,6 +11,7 @@ mod field;
 mod optional;
 mod plugin;
 mod removal;
+mod resource_field;
 
 mod generated {
     #[allow(missing_docs, unreachable_pub, rust_2018_idioms, unsafe_code, clippy::all, clippy::unwrap_used)]
@@ -28,6 +29,10 @@ pub use field::{FieldKind, field_kind};
 pub use optional::{Optional, opt};
 pub use plugin::{InvalidPlugin, PluginId, PluginIndex, PluginName};
 pub use removal::{Marked, removal_key};
+pub use resource_field::{
+    Access, Accessor, RESOURCE_FIELDS, ResourceField, Update, fields_of, is_resource,
+    resource_field,
+};
 
 /// Version of upstream's NRI whose protocol this is; told to plugins in `Configure`.
 pub const NRI_VERSION: &str = "v0.12.3";

@@ -1,0 +1,267 @@
+//! The table of resource fields: name, owner, place in `linux.resources`, who changes it in a
+//! running container, and the cgroup files that it controls.
+//!
+//! Merge, OCI config, cgroups and `nrid` take these facts from [`RESOURCE_FIELDS`] and hold none of
+//! their own. Conversions of values are not here. Start from [`resource_field`] for one field and
+//! [`fields_of`] for those of one controller.
+
+use crate::optional::opt;
+use crate::proto::{Field, LinuxResources};
+
+/// A resource field, of the protocol or of the OCI config alone.
+#[derive(Debug)]
+pub struct ResourceField {
+    /// Name in messages: the keys of `path`, joined by dots. Entries of `hugepageLimits` and
+    /// `unified` are named by a dot and their key behind it.
+    pub name: &'static str,
+    /// Path in `linux.resources` of the OCI config; empty for the RDT class, which is not there.
+    pub path: &'static [&'static str],
+    /// Owner field of the protocol; none for device rules, which have no owner, and for fields of
+    /// the OCI config that plugins cannot set.
+    pub owner: Option<Field>,
+    /// How the field of a running container is changed.
+    pub update: Update,
+    /// Files of cgroup v1; `{}` stands for the key of an entry. Several are alternatives, the
+    /// preferred one first, unless the row says otherwise.
+    pub v1: &'static [&'static str],
+    /// Files of cgroup v2, likewise.
+    pub v2: &'static [&'static str],
+    /// The field in a [`LinuxResources`] message.
+    pub access: Access,
+}
+
+/// How a resource field of a running container is changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Update {
+    /// By the runtime's `update`.
+    Runtime,
+    /// By writing the file: no runtime's `update` sets it.
+    File,
+    /// Not at all.
+    Never,
+}
+
+/// Reads and writes one value of a [`LinuxResources`] message.
+#[derive(Debug)]
+pub struct Accessor<T> {
+    /// The value, if the message has one.
+    pub get: fn(&LinuxResources) -> Option<T>,
+    /// Sets the value.
+    pub set: fn(&mut LinuxResources, T),
+}
+
+/// The type of a field in the protocol, and the access to it.
+#[derive(Debug)]
+pub enum Access {
+    /// A signed number.
+    Int64(Accessor<i64>),
+    /// An unsigned number.
+    UInt64(Accessor<u64>),
+    /// A flag.
+    Bool(Accessor<bool>),
+    /// A text.
+    Text(Accessor<String>),
+    /// A list or a map; the function returns whether it has entries.
+    Entries(fn(&LinuxResources) -> bool),
+    /// The protocol does not have the field.
+    OciOnly,
+}
+
+impl ResourceField {
+    /// Last key of the path.
+    pub const fn key(&self) -> &'static str {
+        match self.path.last() {
+            Some(key) => key,
+            None => "",
+        }
+    }
+
+    /// Whether `resources` sets the field.
+    pub fn is_set(&self, resources: &LinuxResources) -> bool {
+        match &self.access {
+            Access::Int64(a) => (a.get)(resources).is_some(),
+            Access::UInt64(a) => (a.get)(resources).is_some(),
+            Access::Bool(a) => (a.get)(resources).is_some(),
+            Access::Text(a) => (a.get)(resources).is_some(),
+            Access::Entries(has_entries) => has_entries(resources),
+            Access::OciOnly => false,
+        }
+    }
+
+    /// Copies a single value, if `from` sets it; lists and maps are not copied.
+    pub fn copy(&self, from: &LinuxResources, to: &mut LinuxResources) {
+        fn copy<T>(a: &Accessor<T>, from: &LinuxResources, to: &mut LinuxResources) {
+            if let Some(value) = (a.get)(from) {
+                (a.set)(to, value);
+            }
+        }
+        match &self.access {
+            Access::Int64(a) => copy(a, from, to),
+            Access::UInt64(a) => copy(a, from, to),
+            Access::Bool(a) => copy(a, from, to),
+            Access::Text(a) => copy(a, from, to),
+            Access::Entries(_) | Access::OciOnly => {}
+        }
+    }
+}
+
+/// The field of this name, for constants only: a name that the table lacks fails the build.
+///
+/// # Panics
+/// The table has no such field.
+#[allow(clippy::panic)] // while a constant is evaluated
+pub const fn resource_field(name: &str) -> &'static ResourceField {
+    let mut i = 0;
+    while i < RESOURCE_FIELDS.len() {
+        if is_equal(RESOURCE_FIELDS[i].name.as_bytes(), name.as_bytes()) {
+            return &RESOURCE_FIELDS[i];
+        }
+        i += 1;
+    }
+    panic!("no such resource field")
+}
+
+/// The fields whose path begins with `group` and has a key below it, in the order of the table.
+pub fn fields_of(group: &str) -> impl Iterator<Item = &'static ResourceField> {
+    RESOURCE_FIELDS.iter().filter(move |field| matches!(field.path, [first, _] if *first == group))
+}
+
+/// Whether `owner` owns a resource, and not another part of the container.
+pub fn is_resource(owner: Field) -> bool {
+    RESOURCE_FIELDS.iter().any(|field| field.owner == Some(owner))
+}
+
+const fn is_equal(a: &[u8], b: &[u8]) -> bool {
+    match (a, b) {
+        ([], []) => true,
+        ([x, a @ ..], [y, b @ ..]) => *x == *y && is_equal(a, b),
+        _ => false,
+    }
+}
+
+macro_rules! row {
+    ($group:literal $(. $key:literal)?, $owner:expr, $update:ident,
+     $v1:expr, $v2:expr, $access:expr) => {
+        ResourceField {
+            name: concat!($group $(, ".", $key)?),
+            path: &[$group $(, $key)?],
+            owner: $owner,
+            update: Update::$update,
+            v1: &$v1,
+            v2: &$v2,
+            access: $access,
+        }
+    };
+}
+
+/// A field of an `Optional…` message in a controller's message.
+macro_rules! optional {
+    ($kind:ident: $group:ident.$field:ident) => {
+        Access::$kind(Accessor {
+            get: |r| r.$group.$field.as_ref().map(|v| v.value),
+            set: |r, v| r.$group.mut_or_insert_default().$field = opt(Some(v)),
+        })
+    };
+}
+
+/// A text in a controller's message, which is not set if it is empty.
+macro_rules! text {
+    ($group:ident.$field:ident) => {
+        Access::Text(Accessor {
+            get: |r| Some(&r.$group.$field).filter(|text| !text.is_empty()).cloned(),
+            set: |r, v| r.$group.mut_or_insert_default().$field = v,
+        })
+    };
+}
+
+/// The name of a class, for which the empty one is a value.
+macro_rules! class {
+    ($field:ident) => {
+        Access::Text(Accessor {
+            get: |r| r.$field.as_ref().map(|class| class.value.clone()),
+            set: |r, v| r.$field = opt(Some(v)),
+        })
+    };
+}
+
+const BLOCKIO: Option<Field> = Some(Field::BlockioClass);
+
+/// All resource fields, each controller's in an order in which its files can be written: a limit
+/// before that of memory and swap together, a CPU period before the quota.
+#[rustfmt::skip] // a row is one or two lines
+pub const RESOURCE_FIELDS: &[ResourceField] = &[
+    row!("memory"."limit", Some(Field::MemLimit), Runtime,
+        ["memory.limit_in_bytes"], ["memory.max"], optional!(Int64: memory.limit)),
+    // In cgroup v2 swap alone is counted.
+    row!("memory"."swap", Some(Field::MemSwapLimit), Runtime,
+        ["memory.memsw.limit_in_bytes"], ["memory.swap.max"], optional!(Int64: memory.swap)),
+    row!("memory"."reservation", Some(Field::MemReservation), Runtime,
+        ["memory.soft_limit_in_bytes"], ["memory.low"], optional!(Int64: memory.reservation)),
+    row!("memory"."kernelTCP", Some(Field::MemTCPLimit), File,
+        ["memory.kmem.tcp.limit_in_bytes"], [], optional!(Int64: memory.kernel_tcp)),
+    // Kernels have ignored it since 5.16.
+    row!("memory"."kernel", Some(Field::MemKernelLimit), Never,
+        [], [], optional!(Int64: memory.kernel)),
+    row!("memory"."swappiness", Some(Field::MemSwappiness), File,
+        ["memory.swappiness"], [], optional!(UInt64: memory.swappiness)),
+    row!("memory"."disableOOMKiller", Some(Field::MemDisableOomKiller), File,
+        ["memory.oom_control"], [], optional!(Bool: memory.disable_oom_killer)),
+    // The kernel refuses the change once there are cgroups below.
+    row!("memory"."useHierarchy", Some(Field::MemUseHierarchy), Never,
+        ["memory.use_hierarchy"], [], optional!(Bool: memory.use_hierarchy)),
+    // A flag for `update` itself: no file holds it.
+    row!("memory"."checkBeforeUpdate", None, Runtime, [], [], Access::OciOnly),
+    row!("cpu"."shares", Some(Field::CPUShares), Runtime,
+        ["cpu.shares"], ["cpu.weight"], optional!(UInt64: cpu.shares)),
+    row!("cpu"."period", Some(Field::CPUPeriod), Runtime,
+        ["cpu.cfs_period_us"], ["cpu.max"], optional!(UInt64: cpu.period)),
+    row!("cpu"."quota", Some(Field::CPUQuota), Runtime,
+        ["cpu.cfs_quota_us"], ["cpu.max"], optional!(Int64: cpu.quota)),
+    row!("cpu"."burst", None, Runtime, ["cpu.cfs_burst_us"], ["cpu.max.burst"], Access::OciOnly),
+    row!("cpu"."idle", None, Runtime, ["cpu.idle"], ["cpu.idle"], Access::OciOnly),
+    row!("cpu"."realtimePeriod", Some(Field::CPURealtimePeriod), Runtime,
+        ["cpu.rt_period_us"], [], optional!(UInt64: cpu.realtime_period)),
+    row!("cpu"."realtimeRuntime", Some(Field::CPURealtimeRuntime), Runtime,
+        ["cpu.rt_runtime_us"], [], optional!(Int64: cpu.realtime_runtime)),
+    row!("cpu"."cpus", Some(Field::CPUSetCPUs), Runtime,
+        ["cpuset.cpus"], ["cpuset.cpus"], text!(cpu.cpus)),
+    row!("cpu"."mems", Some(Field::CPUSetMems), Runtime,
+        ["cpuset.mems"], ["cpuset.mems"], text!(cpu.mems)),
+    row!("pids"."limit", Some(Field::PidsLimit), Runtime, ["pids.max"], ["pids.max"],
+        Access::Int64(Accessor {
+            get: |r| r.pids.as_ref().map(|pids| pids.limit),
+            set: |r, v| r.pids.mut_or_insert_default().limit = v,
+        })),
+    // Both files are written; kernels before 5.7 do not have the second.
+    row!("hugepageLimits", Some(Field::HugepageLimits), File,
+        ["hugetlb.{}.limit_in_bytes", "hugetlb.{}.rsvd.limit_in_bytes"],
+        ["hugetlb.{}.max", "hugetlb.{}.rsvd.max"],
+        Access::Entries(|r| !r.hugepage_limits.is_empty())),
+    // A class stands for the fields below.
+    row!("blockIO", BLOCKIO, File, [], [], class!(blockio_class)),
+    // BFQ has its own files.
+    row!("blockIO"."weight", BLOCKIO, Runtime, ["blkio.bfq.weight", "blkio.weight"],
+        ["io.bfq.weight", "io.weight"], Access::OciOnly),
+    row!("blockIO"."leafWeight", BLOCKIO, File, ["blkio.leaf_weight"], [], Access::OciOnly),
+    row!("blockIO"."weightDevice", BLOCKIO, File,
+        ["blkio.bfq.weight_device", "blkio.weight_device"], ["io.bfq.weight", "io.weight"],
+        Access::OciOnly),
+    row!("blockIO"."throttleReadBpsDevice", BLOCKIO, File,
+        ["blkio.throttle.read_bps_device"], ["io.max"], Access::OciOnly),
+    row!("blockIO"."throttleWriteBpsDevice", BLOCKIO, File,
+        ["blkio.throttle.write_bps_device"], ["io.max"], Access::OciOnly),
+    row!("blockIO"."throttleReadIOPSDevice", BLOCKIO, File,
+        ["blkio.throttle.read_iops_device"], ["io.max"], Access::OciOnly),
+    row!("blockIO"."throttleWriteIOPSDevice", BLOCKIO, File,
+        ["blkio.throttle.write_iops_device"], ["io.max"], Access::OciOnly),
+    // The order of all rules counts, and in cgroup v2 they are a program of the runtime's.
+    row!("devices", None, Never, ["devices.list"], [],
+        Access::Entries(|r| !r.devices.is_empty())),
+    row!("unified", Some(Field::CgroupsUnified), Runtime, [], ["{}"],
+        Access::Entries(|r| !r.unified.is_empty())),
+    // In `linux.intelRdt`; the threads are written to a file of resctrl.
+    ResourceField {
+        name: "RDT class", path: &[], owner: Some(Field::RdtClass), update: Update::File,
+        v1: &[], v2: &[], access: class!(rdt_class),
+    },
+];
