@@ -80,18 +80,6 @@ pub enum Ending {
     Restart(PathBuf),
 }
 
-/// A verb cannot go on: the one line that the engine is to see.
-#[derive(Debug, Clone, thiserror::Error)]
-#[error("{0}")]
-pub struct Refusal(pub String);
-
-impl Refusal {
-    /// A refusal that names the container, once.
-    pub fn of(id: &str, why: impl std::fmt::Display) -> Self {
-        Self(crate::error::line(id, &why.to_string()))
-    }
-}
-
 impl Service {
     /// What holds now. Two calls may return different settings: who needs several that fit together
     /// calls once.

@@ -2,8 +2,9 @@
 
 use crate::{
     control::connection::{Channel, Large},
+    error::{CallerError, Error},
     lifecycle::exit_watch::Process,
-    service::{DELETE_PATIENCE, Ending, Refusal, Service},
+    service::{DELETE_PATIENCE, Ending, Service},
     state::{
         record::{Caller, Key, Phase, Record, has_ended},
         registry::{Container, LaneGuard},
@@ -94,7 +95,7 @@ async fn connection(service: &Arc<Service>, mut channel: Channel) -> Result<(), 
             }
             Request::Restart { program } => {
                 if let Err(error) = service.restart(program.as_ref().map(OsText::as_path)).await {
-                    channel.send(&refused(Refusal(error.line("")))).await?;
+                    channel.send(&refused("", &error)).await?;
                     continue;
                 }
                 channel.send(&Reply::Done).await?;
@@ -127,7 +128,10 @@ async fn work(
     match message {
         Request::Begin(begin) => verb(service, channel, &begin, fds).await,
         Request::Hook(hook) => {
-            let reply = service.hook(&hook).await.map_or_else(refused, |()| Reply::Done);
+            let container = service.registry.by_hook_name(&hook.record);
+            let id = container.as_ref().map(|c| c.key().id).unwrap_or_default();
+            let handled = service.hook(&hook, container).await;
+            let reply = handled.map_or_else(|e| refused(&id, &e), |()| Reply::Done);
             channel.send(&reply).await
         }
         Request::Verify { ids } => {
@@ -135,19 +139,23 @@ async fn work(
             channel.send(&Reply::Verified(verified)).await
         }
         Request::Reload => {
-            let reloaded = service.reload().await.map_err(|e| Refusal(e.line("")));
-            channel.send(&reloaded.map_or_else(refused, |r| Reply::Reloaded(Box::new(r)))).await
+            let reloaded = service.reload().await;
+            let reply = reloaded
+                .map_or_else(|e| refused("", &e), |reloaded| Reply::Reloaded(Box::new(reloaded)));
+            channel.send(&reply).await
         }
         _ => {
-            channel.send(&refused(Refusal("finished: no verb has begun".to_owned()))).await?;
+            channel.send(&refused("", &CallerError::NoVerb.into())).await?;
             Err(FrameError::Closed)
         }
     }
 }
 
-fn refused(refusal: Refusal) -> Reply {
-    tracing::warn!("{refusal}");
-    Reply::Refused { message: refusal.0 }
+/// The one line that the engine shows, which names the container; an empty id names none.
+fn refused(id: &str, error: &Error) -> Reply {
+    let message = error.line(id);
+    tracing::warn!("{message}");
+    Reply::Refused { message }
 }
 
 async fn verb(
@@ -157,7 +165,7 @@ async fn verb(
     fds: Vec<OwnedFd>,
 ) -> Result<(), FrameError> {
     if !is_file_name(&begin.id) {
-        return channel.send(&refused(Refusal::of(&begin.id, "its id is no name of a file"))).await;
+        return channel.send(&refused(&begin.id, &CallerError::InvalidId.into())).await;
     }
     let key = key_of(begin);
     let outcome = match begin.verb {
@@ -217,7 +225,7 @@ async fn create(
     let (container, turn) = match created(service, begin, key, fds, caller).await {
         Ok(Creation::Proceed(container, turn)) => (container, turn),
         Ok(Creation::Bypass) => return Ok(Some(Reply::Bypass)),
-        Err(refusal) => return Ok(Some(refused(refusal))),
+        Err(error) => return Ok(Some(refused(&key.id, &error))),
     };
     let finished = proceed(channel, Substitute::default()).await;
     let record = container.record();
@@ -238,12 +246,11 @@ async fn create(
         pid = pid_of(&record).await;
     }
     if let Err(error) = service.enforce_created(&container, pid) {
-        let refusal = Refusal::of(&key.id, error.line(""));
         if let Err(error) = record.runtime.delete(&key.id).await {
             tracing::error!(container = key.id, %error, "cannot delete what is not as it should be");
         }
         service.finish(&container).await;
-        channel.send(&refused(refusal)).await?;
+        channel.send(&refused(&key.id, &error)).await?;
         return Ok(None);
     }
     // From now on it can be updated. The engine need not wait for what plugins are told; its next
@@ -280,9 +287,9 @@ async fn created(
     key: &Key,
     fds: Vec<OwnedFd>,
     caller: Option<Caller>,
-) -> Result<Creation, Refusal> {
+) -> Result<Creation, Error> {
     let dir = fds.into_iter().next();
-    let dir = dir.ok_or_else(|| Refusal::of(&key.id, "the wrapper passed no bundle directory"))?;
+    let dir = dir.ok_or(CallerError::NoBundle)?;
     service.create(begin, key, dir, caller).await
 }
 
@@ -304,7 +311,7 @@ async fn run(
             Reply::Proceed(Substitute::default())
         }
         Ok(Creation::Bypass) => Reply::Bypass,
-        Err(refusal) => refused(refusal),
+        Err(error) => refused(&key.id, &error),
     };
     drop(lane);
     Ok(Some(reply))
@@ -331,12 +338,12 @@ async fn start(service: &Arc<Service>, channel: &mut Channel, key: &Key) -> Answ
     if container.is_amiss.load(Ordering::SeqCst) {
         let _turn = container.setting.lock().await;
         if let Err(error) = service.enforce_created(&container, None) {
-            return Ok(Some(refused(Refusal::of(&key.id, error.line("")))));
+            return Ok(Some(refused(&key.id, &error)));
         }
         container.is_amiss.store(false, Ordering::SeqCst);
     }
     if let Err(error) = service.starting(&container).await {
-        return Ok(Some(refused(Refusal::of(&key.id, error))));
+        return Ok(Some(refused(&key.id, &error.into())));
     }
     let started = match proceed(channel, Substitute::default()).await {
         Some(finished) => finished.exit.success(),
@@ -373,13 +380,13 @@ async fn update(service: &Arc<Service>, channel: &mut Channel, begin: &Begin, ke
     let update = match service.update(begin, key, caller).await {
         Ok(Some(update)) => update,
         Ok(None) => return Ok(Some(Reply::Bypass)),
-        Err(refusal) => return Ok(Some(refused(refusal))),
+        Err(error) => return Ok(Some(refused(&key.id, &error))),
     };
     let finished = proceed(channel, update.substitute.clone()).await;
     match finished {
         Some(finished) if finished.exit == Exit::Code(0) => match service.updated(update).await {
             Ok(()) => Ok(Some(Reply::Done)),
-            Err(refusal) => Ok(Some(refused(refusal))),
+            Err(error) => Ok(Some(refused(&key.id, &error))),
         },
         Some(_) => {
             service.not_updated(&update).await;

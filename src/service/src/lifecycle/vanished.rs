@@ -2,7 +2,8 @@
 //! one was starting, or by a call of the bare runtime.
 
 use crate::{
-    service::{DELETE_PATIENCE, Refusal, Service},
+    error::CallerError,
+    service::{DELETE_PATIENCE, Service},
     state::{
         record::{Caller, Phase},
         registry::Container,
@@ -34,15 +35,12 @@ impl Service {
     ///
     /// # Errors
     /// It takes too long.
-    pub async fn wait_until_made(&self, container: &Container) -> Result<(), Refusal> {
+    pub async fn wait_until_made(&self, container: &Container) -> Result<(), CallerError> {
         let deadline = tokio::time::Instant::now() + DELETE_PATIENCE;
         while container.is_being_made() {
             if tokio::time::Instant::now() > deadline {
                 let pid = container.record().caller.map_or(0, |caller| caller.pid);
-                let why = format!(
-                    "process {pid} has been making a container of this id for long: wait for it, or end it"
-                );
-                return Err(Refusal::of(&container.key().id, why));
+                return Err(CallerError::CreationInProgress { pid });
             }
             tokio::time::sleep(SOON).await;
         }

@@ -3,6 +3,7 @@
 //! groups, for what runtimes cannot. Also evictions.
 
 use crate::{
+    error::PluginError,
     host::error_chain::chain,
     resources::{enforce::Laid, error::ResourceError, keeper::Keeper, owners},
     state::{
@@ -87,6 +88,19 @@ pub struct Failed {
     pub update: ContainerUpdate,
     /// Why not.
     pub error: ResourceError,
+}
+
+/// Returns the first update that failed, unless the plugin allows it to fail.
+///
+/// # Errors
+/// The container and why its update failed.
+pub fn check_required(failed: Vec<Failed>) -> Result<(), PluginError> {
+    match failed.into_iter().find(|f| !f.update.ignore_failure) {
+        Some(Failed { update, error }) => {
+            Err(PluginError::Update { container: update.container_id, source: error })
+        }
+        None => Ok(()),
+    }
 }
 
 impl Keeper {

@@ -6,9 +6,10 @@ use crate::{
         exec_marker, hook_injection,
     },
     engine::{infra, own_nri::Maker},
+    error::{CallerError, Error, HostError, PluginError},
     host::{cdi, classes, places::Places, runtime::LowLevelRuntime},
-    resources::apply::By,
-    service::{Refusal, Service},
+    resources::apply::{By, check_required},
+    service::Service,
     state::{
         record::{Caller, Key, PodRecord},
         registry::{Container, LaneGuard},
@@ -35,11 +36,11 @@ pub enum Creation {
 /// What the plugins agreed on, and what it needs of the host.
 pub(crate) struct Agreed {
     pub(crate) outcome: CreateOutcome,
-    host: Result<HostView, Refusal>,
+    pub(crate) host: Result<HostView, HostError>,
 }
 
 /// What an adjustment needs of the host.
-struct HostView {
+pub(crate) struct HostView {
     devices: cdi::Devices,
     places: Places,
 }
@@ -65,7 +66,7 @@ impl Service {
         key: &Key,
         dir: OwnedFd,
         caller: Option<Caller>,
-    ) -> Result<Creation, Refusal> {
+    ) -> Result<Creation, Error> {
         let runtime = LowLevelRuntime::new(
             &begin.runtime,
             &begin.globals,
@@ -88,12 +89,10 @@ impl Service {
         }
         // Until there is a record.
         let claim = self.claims.claim(&self.registry, key);
-        let refuse = |e: &dyn std::fmt::Display| Refusal::of(&key.id, e);
         let path = begin.bundle.as_ref().map_or(Path::new("."), |b| b.as_path());
-        let bundle = Bundle::new(dir, path, begin.config.as_ref().map(|c| c.as_path()))
-            .map_err(|e| refuse(&e))?;
+        let bundle = Bundle::new(dir, path, begin.config.as_ref().map(|c| c.as_path()))?;
         // Another container may be created from the same bundle, with other adjustments.
-        let turn = self.lane(&Key::of_bundle(bundle.identity().map_err(|e| refuse(&e))?)).await;
+        let turn = self.lane(&Key::of_bundle(bundle.identity()?)).await;
         let mut draft = self.draft(begin, key, claim.id(), runtime, bundle).await?;
         draft.caller = caller;
         infra::prove(&self.looks, &mut draft, &begin.environment, |id| self.registry.pod(id)).await;
@@ -143,7 +142,7 @@ impl Service {
     }
 
     /// A sandbox container is no container to plugins: its pod is told when it starts.
-    async fn create_sandbox(&self, draft: Draft) -> Result<Arc<Container>, Refusal> {
+    async fn create_sandbox(&self, draft: Draft) -> Result<Arc<Container>, Error> {
         let container = draft.container_message()?;
         let record = draft.record(container, None);
         let sandbox = draft.pod_with(&record.container);
@@ -167,11 +166,11 @@ impl Service {
                 None => self.registry.remove_pod(&id),
             }
         }
-        kept.map_err(|e| Refusal::of(&draft.key.id, e))
+        Ok(kept?)
     }
 
     /// Tells of a pod that begins with this container.
-    async fn enter_pod(&self, draft: &Draft) -> Result<(), Refusal> {
+    async fn enter_pod(&self, draft: &Draft) -> Result<(), Error> {
         let alone = draft.identity.role == Role::Alone;
         let sandbox = if alone {
             proto::PodSandbox {
@@ -189,15 +188,14 @@ impl Service {
         let id = sandbox.id.clone();
         let pod =
             PodRecord { sandbox, real: false, shared: !alone, told_run: true, told_stop: false };
-        self.run_pod(pod).await.map_err(|e| Refusal::of(&draft.key.id, e))?;
+        self.run_pod(pod).await?;
         // Who knows the container after us has to know its pod.
-        self.registry.keep_pod(&id).map_err(|e| Refusal::of(&draft.key.id, e))
+        Ok(self.registry.keep_pod(&id)?)
     }
 
     /// Asks the plugins, and makes what they agreed on real.
-    async fn ask(&self, draft: Draft) -> Result<Arc<Container>, Refusal> {
+    async fn ask(&self, draft: Draft) -> Result<Arc<Container>, Error> {
         let draft = Arc::new(draft);
-        let id = draft.key.id.clone();
         let container = draft.container_message()?;
         let pod_id = draft.pod_id().to_owned();
         let pod =
@@ -213,11 +211,11 @@ impl Service {
             .create_container(
                 request,
                 &asking,
-                |outcome: CreateOutcome| self.look(draft.clone(), outcome),
+                |outcome: CreateOutcome| self.look(outcome),
                 |agreed: Agreed| self.commit(draft.clone(), pod_id, agreed, asking.consults_all()),
             )
             .await;
-        let created = asked.map_err(|error| Refusal::of(&id, error)).and_then(|created| created);
+        let created = asked.map_err(Error::from).and_then(|created| created);
         if created.is_err() {
             // Plugins that were asked may hold something for it.
             self.tell_undone(&asking, pod, container).await;
@@ -228,7 +226,7 @@ impl Service {
 
     /// Looks at what the outcome names on the host, before the commit: a path may hang, and then
     /// only this creation waits.
-    async fn look(&self, draft: Arc<Draft>, outcome: CreateOutcome) -> Agreed {
+    async fn look(&self, outcome: CreateOutcome) -> Agreed {
         let adjust = &outcome.adjust;
         let names: Vec<&str> = adjust.CDI_devices.iter().map(|d| d.name.as_str()).collect();
         let devices = match names.as_slice() {
@@ -239,9 +237,7 @@ impl Service {
             |m: &&proto::Mount| m.options.iter().any(|o| o == "rshared" || o == "rslave");
         let sources = adjust.mounts.iter().filter(propagates).map(|m| m.source.clone()).collect();
         let seen = Places::see(&self.looks, sources, devices.nodes(&names)).await;
-        let host = seen
-            .map(|places| HostView { devices, places })
-            .map_err(|e| Refusal::of(&draft.key.id, format!("mount or device: {e}")));
+        let host = seen.map(|places| HostView { devices, places }).map_err(HostError::Paths);
         Agreed { outcome, host }
     }
 
@@ -253,19 +249,17 @@ impl Service {
         pod_id: String,
         mut agreed: Agreed,
         shadow: bool,
-    ) -> Result<Arc<Container>, Refusal> {
-        let id = draft.key.id.clone();
-        let refuse = |e: &dyn std::fmt::Display| Refusal::of(&id, e);
+    ) -> Result<Arc<Container>, Error> {
         if shadow {
-            self.tell_shadow(&draft, &agreed).await;
-            agreed = self.look(draft.clone(), shadow::nothing(draft.container_message()?)).await;
+            self.tell_shadow(&draft, agreed).await;
+            agreed = self.look(shadow::nothing(draft.container_message()?)).await;
         }
-        for ignored in &agreed.outcome.ignored {
+        let Agreed { outcome, host } = agreed;
+        for ignored in &outcome.ignored {
             tracing::warn!(plugin = %ignored.plugin, container = ignored.container, what = ignored.what, "has no meaning, left out");
         }
         let Layout { document, container, changed, hooked } =
-            self.lay_out_checked(&draft, &agreed).await?;
-        let outcome = agreed.outcome;
+            self.lay_out_checked(&draft, &outcome, &host?).await?;
         let owners = outcome.owners.owners.get(&outcome.container.id).cloned().unwrap_or_default();
         let bytes = changed.as_deref().unwrap_or_else(|| draft.original_bytes());
         let rewrite = bytes != draft.found.bytes;
@@ -274,13 +268,10 @@ impl Service {
         record.hooked = hooked;
         record.owners = owners;
         record.in_force = document.resources().cloned().unwrap_or_else(|| serde_json::json!({}));
-        let container = self.registry.insert(record).map_err(|e| refuse(&e))?;
+        let container = self.registry.insert(record)?;
         let performed = async {
             let failed = self.keeper.set_all(outcome.updates, By::Merged(&outcome.owners)).await;
-            if let Some(first) = failed.iter().find(|f| !f.update.ignore_failure) {
-                let (other, error) = (&first.update.container_id, &first.error);
-                return Err(Refusal::of(&id, format!("update of container {other:?}: {error}")));
-            }
+            check_required(failed)?;
             let exec = exec_marker::changes(&draft.document, &document);
             exec_marker::set(
                 &self.settings().state_dir,
@@ -288,13 +279,13 @@ impl Service {
                 &draft.key.root,
                 Some(exec),
             )
-            .map_err(|e| refuse(&e))?;
+            .map_err(HostError::ExecMarker)?;
             if rewrite {
                 let written = match &draft.link {
                     Some(link) if changed.is_none() => draft.bundle.link_again(link, &draft.found),
                     _ => draft.bundle.replace(bytes, &draft.found),
                 };
-                written.map_err(|e| refuse(&e))?;
+                written?;
             }
             self.keeper.evict_all(outcome.evictions);
             Ok(())
@@ -312,26 +303,28 @@ impl Service {
     pub(crate) async fn lay_out_checked(
         &self,
         draft: &Draft,
-        agreed: &Agreed,
-    ) -> Result<Layout, Refusal> {
-        let layout = self.lay_out(draft, agreed)?;
-        let outcome = &agreed.outcome;
+        outcome: &CreateOutcome,
+        host: &HostView,
+    ) -> Result<Layout, Error> {
+        let layout = self.lay_out(draft, outcome, host)?;
         let owners = outcome.owners.owners.get(&outcome.container.id).cloned().unwrap_or_default();
         let capable =
             self.keeper.check(&draft.runtime, &draft.document, &layout.document, &owners).await;
-        capable.map_err(|e| Refusal::of(&draft.key.id, e))?;
+        capable.map_err(PluginError::from)?;
         Ok(layout)
     }
 
     /// The document as agreed.
-    fn lay_out(&self, draft: &Draft, agreed: &Agreed) -> Result<Layout, Refusal> {
-        let refuse = |e: &dyn std::fmt::Display| Refusal::of(&draft.key.id, e);
-        let HostView { devices, places } = agreed.host.as_ref().map_err(Clone::clone)?;
-        let (outcome, adjust) = (&agreed.outcome, &agreed.outcome.adjust);
+    fn lay_out(
+        &self,
+        draft: &Draft,
+        outcome: &CreateOutcome,
+        HostView { devices, places }: &HostView,
+    ) -> Result<Layout, Error> {
+        let adjust = &outcome.adjust;
         let rules = self.keeper.rules();
         let sources = rules.classes.sources();
-        let classes =
-            classes::Resolved::of(&adjust.linux.resources, &sources).map_err(|e| refuse(&e))?;
+        let classes = classes::Resolved::of(&adjust.linux.resources, &sources)?;
         for broken in devices.broken() {
             tracing::warn!(broken, "CDI specification left out");
         }
@@ -344,18 +337,18 @@ impl Service {
             device: &|path| places.device(path),
         };
         let applied = nri_spec::apply(&mut document, adjust, &context)
-            .map_err(|e| refuse(&devices.explain(e)))?;
-        let container =
-            shown(&outcome.container, &adjust.CDI_devices, &document).map_err(|e| refuse(&e))?;
+            .map_err(|e| PluginError::from(devices.explain(e)))?;
+        let container = shown(&outcome.container, &adjust.CDI_devices, &document)
+            .map_err(PluginError::AdjustedField)?;
         let hooked = match &draft.hook {
             Some(call) if draft.wants_hooks() && self.adaptation.has_plugins() => {
-                hook_injection::inject(&mut document, call).map_err(|e| refuse(&e))?;
+                hook_injection::inject(&mut document, call).map_err(CallerError::from)?;
                 true
             }
             _ => false,
         };
         let changed = match applied.changed || hooked {
-            true => Some(text_of(&document, draft.original_bytes().len()).map_err(|e| refuse(&e))?),
+            true => Some(text_of(&document, draft.original_bytes().len())?),
             false => None,
         };
         Ok(Layout { document, container, changed, hooked })
@@ -364,12 +357,12 @@ impl Service {
 
 /// The text of a document that we changed. We have to be able to read it again, or its engine would
 /// never get its own back.
-fn text_of(document: &OciConfig, before: usize) -> Result<Vec<u8>, String> {
+fn text_of(document: &OciConfig, before: usize) -> Result<Vec<u8>, PluginError> {
     let text = document.to_bytes();
     match text.len() {
-        now if now as u64 > MAX_DOCUMENT => Err(format!(
-            "the adjustments make its document larger than {MAX_DOCUMENT} bytes: from {before} bytes to {now}"
-        )),
+        after if after as u64 > MAX_DOCUMENT => {
+            Err(PluginError::ConfigTooLarge { before, after, limit: MAX_DOCUMENT })
+        }
         _ => Ok(text),
     }
 }
@@ -399,8 +392,8 @@ mod tests {
         let larger = document(MAX_DOCUMENT + 1);
         let why = text_of(&larger, 16_000_000).unwrap_err();
         assert_eq!(
-            Refusal::of("c1", why).0,
-            "container \"c1\": the adjustments make its document larger than 16777216 bytes: from 16000000 bytes to 16777217"
+            Error::from(why).line("c1"),
+            "container \"c1\": the adjustments make its config.json larger than 16777216 bytes: from 16000000 bytes to 16777217"
         );
         bundle.replace(&larger.to_bytes(), &found).unwrap();
         assert!(bundle.read().unwrap_err().to_string().contains("larger than 16777216 bytes"));

@@ -6,9 +6,10 @@ use crate::{
         hook_injection::HookCall,
     },
     engine::{names, own_nri::Maker},
-    host::{error_chain::chain, runtime::LowLevelRuntime},
+    error::{CallerError, Error},
+    host::runtime::LowLevelRuntime,
     lifecycle::events::now,
-    service::{Refusal, Service},
+    service::Service,
     state::record::{BundleRecord, Caller, Key, Phase, Record, original_of},
 };
 use nri_api::proto;
@@ -65,9 +66,9 @@ impl Service {
         nri_id: &str,
         runtime: LowLevelRuntime,
         bundle: Bundle,
-    ) -> Result<Draft, Refusal> {
-        let (bundle, found) = bundle.read_patiently().await.map_err(|e| Refusal::of(&key.id, e))?;
-        let read = || -> Result<_, Box<dyn std::error::Error>> {
+    ) -> Result<Draft, Error> {
+        let (bundle, found) = bundle.read_patiently().await?;
+        let read = || -> Result<_, Error> {
             let records: Vec<_> = self.registry.all().iter().map(|c| c.record().bundle).collect();
             let original =
                 original_of(records.iter(), bundle.identity()?, &bundle.name(), &found.bytes);
@@ -75,10 +76,10 @@ impl Service {
             let original = original.and_then(|o| o.original.clone());
             let text = original.as_ref().map_or(found.bytes.as_slice(), |o| o.as_bytes());
             let document = OciConfig::parse(text)
-                .map_err(|e| format!("{}: {}", bundle.file().display(), chain(&e)))?;
+                .map_err(|source| CallerError::Config { file: bundle.file(), source })?;
             Ok((original, link, document))
         };
-        let (original, link, document) = read().map_err(|e| Refusal::of(&key.id, e))?;
+        let (original, link, document) = read()?;
         let mut identity = identity(begin, key, &bundle, &document);
         let pod = |id: &str| self.registry.pod(id).is_some();
         let pod_is_known = pod(&identity.pod.id);
@@ -200,7 +201,7 @@ impl Draft {
     ///
     /// # Errors
     /// A field of the document has a wrong type.
-    pub fn container_message(&self) -> Result<proto::Container, Refusal> {
+    pub fn container_message(&self) -> Result<proto::Container, CallerError> {
         let info = ContainerInfo {
             id: self.nri_id.clone(),
             pod_sandbox_id: self.pod_id().to_owned(),
@@ -212,9 +213,8 @@ impl Draft {
             created_at: now(),
             ..ContainerInfo::default()
         };
-        nri_spec::to_container(&self.document, &info).map_err(|e| {
-            Refusal::of(&self.key.id, format!("{}: {e}", self.bundle.file().display()))
-        })
+        nri_spec::to_container(&self.document, &info)
+            .map_err(|source| CallerError::ConfigField { file: self.bundle.file(), source })
     }
 
     fn image(&self) -> Option<Image> {

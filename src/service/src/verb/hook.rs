@@ -1,24 +1,28 @@
 //! What our OCI hook reports: the life of a container that was made by `run` or `restore`.
 
 use crate::{
-    service::{Refusal, Service},
-    state::record::Phase,
+    error::{CallerError, Error},
+    service::Service,
+    state::{record::Phase, registry::Container},
 };
 use nri_control::{Hook, HookKind};
 use std::sync::Arc;
 
 impl Service {
-    /// A hook runs.
+    /// A hook runs; `container` is the one whose record it names, if it is known.
     ///
     /// # Errors
     /// `createRuntime`: a plugin refuses the start, or the record is not known.
-    pub async fn hook(self: &Arc<Self>, hook: &Hook) -> Result<(), Refusal> {
-        let Some(container) = self.registry.by_hook_name(&hook.record) else {
+    pub async fn hook(
+        self: &Arc<Self>,
+        hook: &Hook,
+        container: Option<Arc<Container>>,
+    ) -> Result<(), Error> {
+        let Some(container) = container else {
             return match hook.kind {
-                HookKind::CreateRuntime => Err(Refusal(format!(
-                    "nrid has no record {}: the container was not created through it",
-                    hook.record
-                ))),
+                HookKind::CreateRuntime => {
+                    Err(CallerError::UnknownRecord(hook.record.clone()).into())
+                }
                 HookKind::Poststart | HookKind::Poststop => Ok(()),
             };
         };
@@ -37,20 +41,19 @@ impl Service {
         match hook.kind {
             HookKind::CreateRuntime => {
                 if !is_known {
-                    return Err(Refusal::of(&key.id, "hook: its creation is over"));
+                    return Err(CallerError::CreationOver.into());
                 }
                 if phase >= Phase::Running {
                     return Ok(());
                 }
-                let state: crate::host::runtime::State = serde_json::from_str(&hook.state)
-                    .map_err(|e| Refusal::of(&key.id, format!("hook: the runtime's state: {e}")))?;
+                let state: crate::host::runtime::State =
+                    serde_json::from_str(&hook.state).map_err(CallerError::HookState)?;
                 let pid = (state.pid > 0).then_some(state.pid);
-                self.enforce_created(&container, pid)
-                    .map_err(|e| Refusal::of(&key.id, e.line("")))?;
+                self.enforce_created(&container, pid)?;
                 if phase < Phase::Created {
                     self.created(&container, pid).await;
                 }
-                self.starting(&container).await.map_err(|e| Refusal::of(&key.id, e))
+                Ok(self.starting(&container).await?)
             }
             HookKind::Poststart => {
                 if is_known && phase < Phase::Running {

@@ -25,15 +25,22 @@ impl Service {
     }
 
     /// Tells what a creation's outcome would have changed.
-    pub(crate) async fn tell_shadow(&self, draft: &Draft, agreed: &Agreed) {
-        let (container, outcome) = (&draft.key.id, &agreed.outcome);
-        match self.lay_out_checked(draft, agreed).await {
+    pub(crate) async fn tell_shadow(&self, draft: &Draft, agreed: Agreed) {
+        let (container, Agreed { outcome, host }) = (&draft.key.id, agreed);
+        let layout = match host {
+            Ok(host) => self.lay_out_checked(draft, &outcome, &host).await,
+            Err(error) => Err(error.into()),
+        };
+        match layout {
             Ok(layout) => {
                 for change in differences(draft.document.value(), layout.document.value()) {
                     tracing::info!(container, change, "shadow: would change");
                 }
             }
-            Err(refusal) => tracing::info!(container, %refusal, "shadow: would be refused"),
+            Err(error) => {
+                let error = error.line(container);
+                tracing::info!(container, error, "shadow: would be refused");
+            }
         }
         for update in &outcome.updates {
             tracing::info!(container = update.container_id, ?update, "shadow: would be updated");

@@ -4,16 +4,17 @@
 mod not_given;
 
 use crate::{
+    error::{CallerError, Error},
     lifecycle::{
         events::about,
         recovery::{note_pod_resources, settle_update},
     },
     resources::{
-        apply::{By, follow_swap, refuse_unsettable, update_document},
+        apply::{By, check_required, follow_swap, refuse_unsettable, update_document},
         enforce::Laid,
         owners,
     },
-    service::{Refusal, Service},
+    service::Service,
     state::{
         record::{Caller, Key, Pending, Record},
         registry::Container,
@@ -50,21 +51,20 @@ impl Service {
         begin: &Begin,
         key: &Key,
         caller: Option<Caller>,
-    ) -> Result<Option<Update>, Refusal> {
+    ) -> Result<Option<Update>, Error> {
         let Some(container) = self.registry.get(key) else { return Ok(None) };
-        let refuse = |e: &dyn std::fmt::Display| Refusal::of(&key.id, e);
-        let arguments = update_args::parse(&begin.arguments, &key.id).map_err(|e| refuse(&e))?;
+        let arguments = update_args::parse(&begin.arguments, &key.id).map_err(CallerError::from)?;
         let record = container.record();
         let (request, asked) = match &begin.resources {
             Some(text) => {
-                let mut document: Value = serde_json::from_str(text)
-                    .map_err(|e| refuse(&format!("update: resources: {e}")))?;
+                let mut document: Value =
+                    serde_json::from_str(text).map_err(CallerError::Resources)?;
                 if document.is_null() {
                     // To the runtimes an empty one.
                     document = Value::Object(Default::default());
                 }
                 let Some(fields) = document.as_object_mut() else {
-                    return Err(refuse(&"update: resources: not an object"));
+                    return Err(CallerError::ResourcesNotAnObject.into());
                 };
                 if record.maker.is_docker() {
                     not_given::drop_zeros_of_docker(fields);
@@ -75,11 +75,10 @@ impl Service {
             }
             None => (arguments.flags.clone(), merged(&record.asked, &arguments.flags)),
         };
-        let requested = resources_to_nri(&request).map_err(|e| refuse(&format!("update: {e}")))?;
+        let requested = resources_to_nri(&request).map_err(CallerError::ResourceField)?;
         let (pod, message) = self.registry.messages(&container);
         if record.sandbox {
-            let turn =
-                self.agree_on_pod(&container, pod, requested).await.map_err(|e| refuse(&e))?;
+            let turn = self.agree_on_pod(&container, pod, requested).await?;
             let laid = Laid::of(merged(&record.in_force, &request));
             let pending = Pending { asked, laid, owners: record.owners, caller, told: true };
             return self.begun(container, pending, turn, Substitute::default()).map(Some);
@@ -116,8 +115,7 @@ impl Service {
             .update_container(event, &asking, |outcome| self.agree(&container, &request, outcome))
             .await;
         tell_refusals(asking);
-        let agreed =
-            agreed.map_err(|e| refuse(&e)).and_then(|agreed| agreed.map_err(|e| refuse(&e)));
+        let agreed = agreed.map_err(Error::from).and_then(|agreed| agreed);
         let (outcome, turn) = match agreed {
             Ok((outcome, turn)) if shadow => {
                 if let Some(answer) = outcome.answer {
@@ -125,8 +123,9 @@ impl Service {
                 }
                 (UpdateOutcome::default(), turn)
             }
-            Err(refusal) if shadow => {
-                tracing::info!(container = key.id, %refusal, "shadow: would be refused");
+            Err(error) if shadow => {
+                let error = error.line(&key.id);
+                tracing::info!(container = key.id, error, "shadow: would be refused");
                 (UpdateOutcome::default(), container.setting.clone().lock_owned().await)
             }
             agreed => agreed?,
@@ -136,7 +135,7 @@ impl Service {
         let record = container.record();
         let base = merged(&record.in_force, &request);
         let mut in_force = match outcome.touched {
-            true => self.keeper.lay(&base, &outcome.resources).map_err(|e| refuse(&e))?,
+            true => self.keeper.lay(&base, &outcome.resources)?,
             false => Laid::of(base),
         };
         let swap_given =
@@ -167,9 +166,8 @@ impl Service {
         pending: Pending,
         turn: OwnedMutexGuard<()>,
         substitute: Substitute,
-    ) -> Result<Update, Refusal> {
-        let kept = self.registry.try_change(&container, |r| r.pending = Some(pending.clone()));
-        kept.map_err(|e| Refusal::of(&container.key().id, e))?;
+    ) -> Result<Update, Error> {
+        self.registry.try_change(&container, |r| r.pending = Some(pending.clone()))?;
         Ok(Update { container, pending, _turn: turn, substitute })
     }
 
@@ -225,30 +223,25 @@ impl Service {
         container: &Container,
         request: &Value,
         outcome: UpdateOutcome,
-    ) -> Result<(UpdateOutcome, OwnedMutexGuard<()>), String> {
+    ) -> Result<(UpdateOutcome, OwnedMutexGuard<()>), Error> {
         let own = outcome
             .answer
             .as_ref()
             .and_then(|a| a.linux.as_ref())
             .and_then(|l| l.resources.as_ref());
         if let Some(own) = own {
-            refuse_unsettable(own).map_err(|e| e.to_string())?;
+            refuse_unsettable(own)?;
             let record = container.record();
             let before = merged(&record.in_force, request);
-            let after = self.keeper.lay(&before, own).map_err(|e| e.to_string())?;
+            let after = self.keeper.lay(&before, own)?;
             let owners =
                 outcome.owners.owners.get(&record.container.id).cloned().unwrap_or_default();
             let record = Record { in_force: before, ..record };
-            self.keeper.check_wanted(&record, &after, &owners).await.map_err(|e| e.to_string())?;
+            self.keeper.check_wanted(&record, &after, &owners).await?;
         }
         let failed =
             self.keeper.set_all(outcome.updates.clone(), By::Merged(&outcome.owners)).await;
-        if let Some(first) = failed.iter().find(|f| !f.update.ignore_failure) {
-            return Err(format!(
-                "update of container {:?}: {}",
-                first.update.container_id, first.error
-            ));
-        }
+        check_required(failed)?;
         self.keeper.evict_all(outcome.evictions.clone());
         Ok((outcome, container.setting.clone().lock_owned().await))
     }
@@ -257,7 +250,7 @@ impl Service {
     ///
     /// # Errors
     /// The control groups do not hold what plugins set, and cannot be made to.
-    pub async fn updated(&self, update: Update) -> Result<(), Refusal> {
+    pub async fn updated(&self, update: Update) -> Result<(), Error> {
         let Update { container, pending, .. } = update;
         let told = pending.told;
         let (asked, owners) = (pending.asked.clone(), pending.owners.clone());
@@ -269,7 +262,7 @@ impl Service {
         // Also if something is not in force: it is what is wanted, and the next update tries again.
         let record = self.registry.change(&container, |r| r.complete(pending));
         note_pod_resources(&self.registry, &record);
-        let enforced = enforced.map_err(|e| Refusal::of(&record.key.id, e));
+        let enforced = enforced.map_err(Error::from);
         if !told {
             return enforced;
         }
