@@ -108,6 +108,24 @@ impl Bundle {
             .unwrap_or_else(|e| panic!("{}: {e}", self.config().display()))
     }
 
+    /// Puts the container into a pod as CRI-O does; `kind` is `sandbox` or `container`.
+    ///
+    /// # Panics
+    /// The bundle has not been made.
+    pub fn annotate_as_crio(&self, pod: &str, kind: &str) {
+        self.edit(|config| {
+            let cgroup = config["linux"]["cgroupsPath"].as_str().expect("bundle.sh wrote it");
+            let named = match cgroup.rsplit_once('/') {
+                Some((parent, id)) => format!("{parent}/crio-{id}"),
+                None => cgroup.replace(":nri:", ":crio:"),
+            };
+            config["linux"]["cgroupsPath"] = named.into();
+            config["annotations"]["io.container.manager"] = "cri-o".into();
+            config["annotations"]["io.kubernetes.cri-o.SandboxID"] = pod.into();
+            config["annotations"]["io.kubernetes.cri-o.ContainerType"] = kind.into();
+        });
+    }
+
     /// Changes `config.json`, as an engine would before the first call.
     pub fn edit(&self, change: impl FnOnce(&mut Value)) {
         let mut document = self.document();

@@ -20,6 +20,7 @@ mod hanging;
 mod journal;
 mod kernel;
 mod node;
+mod paused_runtime;
 mod plugins;
 mod process;
 mod programs;
@@ -43,9 +44,10 @@ pub use going::Going;
 pub use hanging::Hanging;
 pub use journal::Journal;
 pub use node::Node;
+pub use paused_runtime::PausedRuntime;
 pub use plugins::{External, Program, go};
 pub use process::Process;
-pub use programs::{copy_program, find_program, script, write_program};
+pub use programs::{build_dir as program_dir, copy_program, find_program, script, write_program};
 pub use runtime::{
     Runtime, Unfit, cpusets, for_each_runtime, hugepages, is_root, kernel_tells_exit_codes,
     runtimes, systemd, unified_cgroups,

@@ -3,8 +3,9 @@
 
 use crate::{
     Bundle, Ended, External, Journal, Process, Program, Runtime, call, cgroups_of, enter, kernel,
-    programs, runtime::cgroup_driver, wait::slow,
+    programs, runtime::cgroup_driver, wait::slow, wait_until,
 };
+use rustix::process::Signal;
 use serde_json::Value;
 use std::{
     fs,
@@ -21,6 +22,8 @@ use tempfile::TempDir;
 pub struct Node {
     dir: TempDir,
     state_dir: PathBuf,
+    /// Directory of the programs under test.
+    programs: PathBuf,
     runtime: Runtime,
     prefix: String,
 }
@@ -29,6 +32,15 @@ impl Node {
     /// A new one, in which nothing runs.
     pub fn new(runtime: &Runtime) -> Self {
         Self::with_state_dir(runtime, None)
+    }
+
+    /// A node that calls copies of the programs in `from`, which [`Node::upgrade`] can replace.
+    pub fn with_programs(runtime: &Runtime, from: &Path) -> Self {
+        let mut node = Self::new(runtime);
+        node.programs = node.path("bin");
+        fs::create_dir(&node.programs).expect("our directory");
+        node.upgrade(from);
+        node
     }
 
     /// The same with a state directory elsewhere.
@@ -40,7 +52,8 @@ impl Node {
         // The last letter: no prefix begins with another one.
         let prefix = format!("nri{}x{n}n", std::process::id());
         let state_dir = state_dir.map_or_else(|| dir.path().join("s"), Path::to_owned);
-        let node = Self { dir, state_dir, runtime: runtime.clone(), prefix };
+        let (programs, runtime) = (programs::build_dir(), runtime.clone());
+        let node = Self { dir, state_dir, programs, runtime, prefix };
         for name in ["plugins", "conf.d", "bundles", "calls"] {
             fs::create_dir(node.path(name)).expect("our directory");
         }
@@ -92,6 +105,25 @@ impl Node {
         &self.runtime
     }
 
+    /// A program under test.
+    pub fn program(&self, name: &str) -> PathBuf {
+        programs::existing(&self.programs.join(name))
+    }
+
+    /// Replaces the programs of [`Node::with_programs`] by those in `from`, as a package manager
+    /// does: each by a rename. What runs goes on with the old ones.
+    pub fn upgrade(&self, from: &Path) {
+        for name in programs::NAMES {
+            let new = self.programs.join(format!("{name}.new"));
+            let program = programs::existing(&from.join(name));
+            // A link is cheaper, where it is the same file system.
+            if fs::hard_link(&program, &new).is_err() {
+                programs::copy_program(&program, &new);
+            }
+            fs::rename(&new, self.programs.join(name)).expect("our directory");
+        }
+    }
+
     /// A container id that nobody else uses. All of one node, and its cgroups, have
     /// [`Node::prefix`] in common.
     pub fn id(&self, name: &str) -> String {
@@ -116,7 +148,7 @@ impl Node {
 
     /// The same with another program as the real runtime, that has the same containers.
     pub fn wrapper_of(&self, runtime: &Runtime) -> Command {
-        self.wrapper_at(&programs::ours("nri-container-runtime"), runtime)
+        self.wrapper_at(&self.program("nri-container-runtime"), runtime)
     }
 
     /// The same with the wrapper in another place, such as one of [`Node::install`].
@@ -135,7 +167,7 @@ impl Node {
         // It looks for the others beside itself, wherever links to it are.
         let wrapper = "nri-container-runtime";
         programs::copy_program(&programs::ours(wrapper), &dir.join(wrapper));
-        for name in ["nrid", "nri-oci-hook", "nrictl"] {
+        for name in programs::NAMES.into_iter().filter(|name| *name != wrapper) {
             symlink(programs::ours(name), dir.join(name)).expect("our directory");
         }
         dir
@@ -175,7 +207,7 @@ impl Node {
 
     /// Calls `nrictl`.
     pub fn ctl(&self, arguments: &[&str]) -> Ended {
-        let mut command = enter::command(programs::ours("nrictl"));
+        let mut command = enter::command(self.program("nrictl"));
         command.arg("--config").arg(self.config()).args(arguments);
         self.run(command)
     }
@@ -191,6 +223,16 @@ impl Node {
     pub fn nrid(&self) -> Option<Process> {
         let pid = self.status()?["pid"].as_u64().expect("a pid");
         Some(Process(u32::try_from(pid).expect("a pid")))
+    }
+
+    /// Kills the `nrid` that runs, and waits for its end.
+    ///
+    /// # Panics
+    /// None runs.
+    pub fn kill_nrid(&self) {
+        let nrid = self.nrid().expect("nrid runs");
+        nrid.signal(Signal::KILL);
+        wait_until("the end of nrid", || (!nrid.is_alive()).then_some(()));
     }
 
     /// All `nrid` processes of this node's state directory, as the kernel shows them; not the

@@ -61,7 +61,7 @@ fn install(from: &Path, to: &Path) -> Command {
 }
 
 /// The directory of what was built with this test: `target/debug`, say.
-pub(crate) fn build_dir() -> PathBuf {
+pub fn build_dir() -> PathBuf {
     let test = std::env::current_exe().expect("the test has a path");
     let dir = test.parent().expect("it is in a directory");
     let below = dir.ends_with("deps") || dir.ends_with("examples");
@@ -74,13 +74,23 @@ pub(crate) fn target_dir() -> PathBuf {
     build_dir().parent().expect("the build is in target").to_owned()
 }
 
+/// The programs of an installation.
+pub(crate) const NAMES: [&str; 4] = ["nri-container-runtime", "nrid", "nri-oci-hook", "nrictl"];
+
 /// A program of the workspace.
 pub(crate) fn ours(name: &str) -> PathBuf {
-    let file = build_dir().join(name);
+    existing(&build_dir().join(name))
+}
+
+/// The path, if there is a file.
+///
+/// # Panics
+/// There is none.
+pub(crate) fn existing(file: &Path) -> PathBuf {
     assert!(
         file.is_file(),
         "{} is missing: these tests run what `cargo build --workspace --bins --examples` builds",
         file.display()
     );
-    file
+    file.to_owned()
 }

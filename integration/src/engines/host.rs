@@ -140,7 +140,7 @@ impl Look {
 
     /// The process of a container that was started. Runtimes may return before it has become the
     /// container's own program.
-    pub(crate) fn at(process: Process) -> Self {
+    pub fn at(process: Process) -> Self {
         wait_until("the container's own program", || {
             let is_runtime = |program: PathBuf| {
                 let program = program.to_string_lossy().into_owned();

@@ -50,7 +50,7 @@ fn a_member_that_ended_first_stops_before_its_pod() {
         let [sandbox, member] = ["sandbox", "member"].map(|name| node.id(name));
         for (id, kind) in [(&sandbox, "sandbox"), (&member, "container")] {
             let bundle = node.bundle(id).arguments(&["/bin/sleep", "1000"]).make();
-            super::no_room::annotate(&bundle, &sandbox, kind);
+            bundle.annotate_as_crio(&sandbox, kind);
             node.create(&bundle, id).success();
             node.call(&["start", id]).success();
         }
@@ -94,7 +94,7 @@ fn a_sandbox_that_comes_again_has_a_pod() {
         let [sandbox, member] = ["sandbox", "member"].map(|name| node.id(name));
         let create = |id: &str, kind: &str| {
             let bundle = node.bundle(id).arguments(&["/bin/sleep", "1000"]).make();
-            super::no_room::annotate(&bundle, &sandbox, kind);
+            bundle.annotate_as_crio(&sandbox, kind);
             node.create(&bundle, id).success();
         };
         create(&sandbox, "sandbox");

@@ -15,21 +15,6 @@ fn bring_back(node: &Node, name: &str) {
     fs::rename(node.path(name), node.state_dir().join(name)).unwrap();
 }
 
-/// As CRI-O does.
-pub(super) fn annotate(bundle: &Bundle, pod: &str, kind: &str) {
-    bundle.edit(|document| {
-        let cgroup = document["linux"]["cgroupsPath"].as_str().unwrap();
-        let named = match cgroup.rsplit_once('/') {
-            Some((parent, id)) => format!("{parent}/crio-{id}"),
-            None => cgroup.replace(":nri:", ":crio:"),
-        };
-        document["linux"]["cgroupsPath"] = named.into();
-        document["annotations"]["io.container.manager"] = "cri-o".into();
-        document["annotations"]["io.kubernetes.cri-o.SandboxID"] = pod.into();
-        document["annotations"]["io.kubernetes.cri-o.ContainerType"] = kind.into();
-    });
-}
-
 #[test]
 fn what_is_refused_leaves_no_pod() {
     for_each_runtime("no room for a pod", |runtime| {
@@ -43,7 +28,7 @@ fn what_is_refused_leaves_no_pod() {
             (&alone, None, ""),
         ] {
             let bundle = node.bundle(id).arguments(&["/bin/sleep", "1000"]).make();
-            pod.inspect(|pod| annotate(&bundle, pod, kind));
+            pod.inspect(|pod| bundle.annotate_as_crio(pod, kind));
             for records in ["containers", "pods"] {
                 take(&node, records);
                 let said = node.create(&bundle, id).refusal();
@@ -114,7 +99,7 @@ fn a_pod_that_runs_is_known_to_the_next_nrid() {
         node.ctl(&["start"]).success();
         let id = node.id("sandbox");
         let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
-        annotate(&bundle, &id, "sandbox");
+        bundle.annotate_as_crio(&id, "sandbox");
         node.create(&bundle, &id).success();
         take(&node, "pods");
         node.call(&["start", &id]).success();

@@ -3,49 +3,26 @@
 use nri_integration::*;
 use rustix::process::Signal;
 use serde_json::json;
-use std::{fs, path::Path, thread};
+use std::{fs, thread};
 
-/// A runtime that takes its time before it creates, and after it has updated, until it is let go.
-fn slow(node: &Node, runtime: &Runtime) -> Runtime {
-    let path = node.path("slow");
-    let text = format!(
-        r#"#!/bin/sh
-wait() {{ : > '{working}'; while [ ! -e '{go}' ]; do sleep 0.02; done; }}
-for a in "$@"; do
-  case $a in
-    create) wait ;;
-    update) '{real}' "$@"; e=$?; wait; exit $e ;;
-  esac
-done
-exec '{real}' "$@"
-"#,
-        working = node.path("working").display(),
-        go = node.path("go").display(),
-        real = runtime.path.display()
-    );
-    write_program(&path, &text);
-    Runtime { name: runtime.name, path }
-}
-
-fn exists(path: &Path) -> Option<()> {
-    path.exists().then_some(())
-}
-
-/// Makes a call, in the middle of which `nrid` is killed and succeeded; then the runtime goes on.
-fn succeeded(node: &Node, runtime: &Runtime, arguments: &[&str], meanwhile: impl FnOnce()) {
+/// Makes a call that pauses; meanwhile `nrid` is killed and the next one started.
+fn call_across_nrids(
+    node: &Node,
+    paused: &PausedRuntime,
+    arguments: &[&str],
+    meanwhile: impl FnOnce(),
+) {
     thread::scope(|scope| {
         let called = scope.spawn(|| {
-            let mut command = node.wrapper_of(runtime);
+            let mut command = node.wrapper_of(&paused.runtime);
             command.args(arguments);
             node.run(command)
         });
-        wait_until("the runtime", || exists(&node.path("working")));
-        let nrid = node.nrid().unwrap();
-        nrid.signal(Signal::KILL);
-        wait_until("the end of nrid", || (!nrid.is_alive()).then_some(()));
+        paused.wait_for_pause();
+        node.kill_nrid();
         node.ctl(&["start"]).success();
         meanwhile();
-        fs::write(node.path("go"), "").unwrap();
+        paused.resume();
         called.join().unwrap().success();
     });
 }
@@ -54,14 +31,14 @@ fn succeeded(node: &Node, runtime: &Runtime, arguments: &[&str], meanwhile: impl
 fn while_a_runtime_is_at_work() {
     for_each_runtime("succession", |runtime| {
         let node = Node::new(runtime);
-        let slow = slow(&node, runtime);
+        let paused = PausedRuntime::new(&node);
         let journal =
             node.launch("10-adjust", &Program::Adjust, "[create]\nenv = { set = { A = 'b' } }\n");
         let id = node.id("c");
         let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
         let original = bundle.bytes();
         let call = ["create", "--bundle", bundle.dir().to_str().unwrap(), &id];
-        succeeded(&node, &slow, &call, || {
+        call_across_nrids(&node, &paused, &call, || {
             assert_ne!(bundle.bytes(), original, "what the runtime is about to read stays");
         });
         node.call(&["start", &id]).success();
@@ -92,15 +69,15 @@ fn while_a_runtime_is_at_work() {
 fn and_the_wrapper_with_it() {
     for_each_runtime("succession after both", |runtime| {
         let node = Node::new(runtime);
-        let slow = slow(&node, runtime);
+        let paused = PausedRuntime::new(&node);
         node.launch("10-adjust", &Program::Adjust, "[create]\nenv = { set = { A = 'b' } }\n");
         let id = node.id("c");
         let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
         let original = bundle.bytes();
-        let mut command = node.wrapper_of(&slow);
+        let mut command = node.wrapper_of(&paused.runtime);
         command.args(["create", "--bundle"]).arg(bundle.dir()).arg(&id);
         let mut wrapper = command.spawn().unwrap();
-        wait_until("the runtime", || exists(&node.path("working")));
+        paused.wait_for_pause();
         let nrid = node.nrid().unwrap();
         for process in [nrid, Process(wrapper.id())] {
             process.signal(Signal::KILL);
@@ -117,7 +94,7 @@ fn and_the_wrapper_with_it() {
 fn while_an_update_is_made() {
     for_each_runtime("succession in an update", |runtime| {
         let node = Node::new(runtime);
-        let slow = slow(&node, runtime);
+        let paused = PausedRuntime::new(&node);
         // Something of a plugin's own, so that every update is laid out anew from what is in force.
         node.launch("10-adjust", &Program::Adjust, "[create.resources]\nshares = 300\n");
         let id = node.id("c");
@@ -125,7 +102,7 @@ fn while_an_update_is_made() {
         let bundle = bundle.arguments(&["/bin/sleep", "1000"]).make();
         node.create(&bundle, &id).success();
         node.call(&["start", &id]).success();
-        succeeded(&node, &slow, &["update", "--memory", "100663296", &id], || ());
+        call_across_nrids(&node, &paused, &["update", "--memory", "100663296", &id], || ());
         node.call(&["update", "--pids-limit", "40", &id]).success();
         let limit = node.cgroup_file(&id, "memory", "memory.limit_in_bytes", "memory.max");
         assert_eq!(limit.trim(), "100663296", "an older value has not come back");
@@ -144,7 +121,7 @@ fn and_what_no_runtime_sets_is_set() {
     }
     for_each_runtime("succession in an update of ours", |runtime| {
         let node = Node::new(runtime);
-        let slow = slow(&node, runtime);
+        let paused = PausedRuntime::new(&node);
         let id = node.id("c");
         let own = json!({"containerId": id, "linux": {"resources": {"memory": {"swappiness": {"value": 5}}}}});
         let rule = json!({"event": "UpdateContainer", "updates": [own]});
@@ -153,7 +130,7 @@ fn and_what_no_runtime_sets_is_set() {
         let bundle = bundle.arguments(&["/bin/sleep", "1000"]).make();
         node.create(&bundle, &id).success();
         node.call(&["start", &id]).success();
-        succeeded(&node, &slow, &["update", "--memory", "100663296", &id], || ());
+        call_across_nrids(&node, &paused, &["update", "--memory", "100663296", &id], || ());
         journal.wait_for("PostUpdateContainer", &id);
         let file = |name: &str| node.cgroup_file(&id, "memory", name, name).trim().to_owned();
         assert_eq!(file("memory.swappiness"), "5");
@@ -176,33 +153,19 @@ fn a_creation_of_two_is_looked_at_as_any_other() {
         let file =
             node.cgroup_dir(&id, "pids").join("pids.max").into_os_string().into_string().unwrap();
         let file = &file[file.find("/sys/fs/cgroup").unwrap()..];
-        let path = node.path("wrong");
-        let text = format!(
-            r#"#!/bin/sh
-case " $* " in
-  *' create '*)
-    '{real}' "$@"; e=$?
-    echo 55 > '{file}'
-    set=$(cat '{file}')
-    echo "$set" > '{working}'; while [ ! -e '{go}' ]; do sleep 0.02; done
-    exit $e ;;
-esac
-exec '{real}' "$@"
-"#,
-            working = node.path("working").display(),
-            go = node.path("go").display(),
-            real = runtime.path.display()
+        let set = node.path("set");
+        let cases = format!(
+            r#"create)
+      "$real" "$@"; code=$?
+      echo 55 > '{file}'; cat '{file}' > '{}'; pause
+      exit $code ;;"#,
+            set.display()
         );
-        write_program(&path, &text);
-        let wrong = Runtime { name: runtime.name, path };
+        let paused = PausedRuntime::with_cases(&node, &cases);
         let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
         let call = ["create", "--bundle", bundle.dir().to_str().unwrap(), &id];
-        succeeded(&node, &wrong, &call, || ());
-        assert_eq!(
-            fs::read_to_string(node.path("working")).unwrap().trim(),
-            "55",
-            "what it has set"
-        );
+        call_across_nrids(&node, &paused, &call, || ());
+        assert_eq!(fs::read_to_string(set).unwrap().trim(), "55", "what the runtime set");
         node.call(&["start", &id]).success();
         assert_eq!(node.cgroup_file(&id, "pids", "pids.max", "pids.max").trim(), "77");
         node.call(&["delete", "--force", &id]).success();
