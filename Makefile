@@ -2,7 +2,7 @@
 # and, for test-engines and test-cgroup2, setup.sh in integration/engines and integration/guests.
 CARGO ?= cargo
 
-.PHONY: help build release demo test test-engines test-cgroup2 test-updates chaos crash-points lint bench vectors fuzz fuzz-short setup clean test-packaging test-engines-extra deny runc-suite
+.PHONY: help build release demo test test-engines test-cgroup2 test-updates test-takeover chaos crash-points lint bench vectors fuzz fuzz-short setup clean test-packaging test-engines-extra deny runc-suite
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -70,6 +70,9 @@ test-updates: setup ## UPDATES=10000, CONTAINERS=100: random updates by engine a
 	integration/plugins/build.sh
 	$(CARGO) build --workspace --bins --examples
 	NRI_UPDATES=$(or $(UPDATES),10000) NRI_CONTAINERS=$(or $(CONTAINERS),100) $(CARGO) test -p nri-integration --test enforcement random -- --nocapture
+
+test-takeover: setup ## BASE=43e9a1b: containers, records and installations of an earlier commit's programs are taken over, and back
+	CARGO='$(CARGO)' integration/takeover.sh $(or $(BASE),43e9a1b)
 
 vectors: ## FILES='a.jsonl b.jsonl': run merge vectors
 	$(CARGO) run -q -p nri-tests --bin vectors -- $(FILES)

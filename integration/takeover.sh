@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# takeover.sh [COMMIT [TEST-ARGUMENT...]]: builds the programs of an earlier commit from git, and
+# tests that the current ones take over what those left, and the other way round. The build stays
+# below target/takeover/COMMIT, so that only the first run is slow.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+cargo=${CARGO:-cargo}
+commit=$(git rev-parse --verify "${1:-43e9a1b}^{commit}")
+[ $# -eq 0 ] || shift
+dir=$PWD/target/takeover/$commit
+if [ ! -d "$dir/source" ]; then
+  mkdir -p "$dir"
+  rm -rf "$dir/source.new"
+  mkdir "$dir/source.new"
+  git archive "$commit" | tar -x -C "$dir/source.new"
+  mv "$dir/source.new" "$dir/source"
+fi
+programs=(-p nri-container-runtime -p nri-oci-hook -p nrid -p nrictl)
+"$cargo" build --manifest-path "$dir/source/Cargo.toml" --target-dir "$dir/target" --locked \
+  "${programs[@]}"
+"$cargo" build --workspace --bins --examples
+NRI_TAKEOVER_BASE=$dir/target/debug "$cargo" test -p nri-integration --test takeover "$@"
