@@ -1,7 +1,7 @@
 //! Why `nrid` was not told, or what it said.
 
-use crate::bypass;
 use nri_control::ClientError;
+use nri_locate::BreakGlassHint;
 use std::{ffi::OsString, io};
 
 /// In one line each.
@@ -15,7 +15,7 @@ pub(crate) enum Error {
     State(#[source] io::Error),
     #[error("container state on stdin is larger than {0} bytes")]
     StateTooLarge(u64),
-    #[error("{0}; start nrid with 'nrictl start' and create the container again, or, to run containers without NRI, set {env}=1 or create {file}", env = bypass::ENV, file = bypass::FILE)]
+    #[error("{0}; start nrid with 'nrictl start' and create the container again; {BreakGlassHint}")]
     Nrid(#[from] ClientError),
     #[error("nrid gave an answer that does not fit")]
     Answer,

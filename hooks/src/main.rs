@@ -10,12 +10,12 @@
 //! Start from [`args::Args`] and [`report`].
 
 mod args;
-mod bypass;
 mod error;
 
 use args::Args;
 use error::Error;
 use nri_control::{Client, ClientError, FrameError, Hook, HookKind, Reply, Request, printable};
+use nri_locate::{BreakGlass, Environment, break_glass};
 use std::{
     io::{self, Read, Write},
     process::ExitCode,
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     };
     match report(&args) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(e) if may_fail(args.kind) && !bypass::is_set() => say(&e, ExitCode::FAILURE),
+        Err(e) if may_fail(args.kind) && !is_bypassed() => say(&e, ExitCode::FAILURE),
         Err(e) => say(&e, ExitCode::SUCCESS),
     }
 }
@@ -53,6 +53,12 @@ fn main() -> ExitCode {
 /// Whether the container is better not started.
 fn may_fail(kind: HookKind) -> bool {
     kind == HookKind::CreateRuntime
+}
+
+/// Whether NRI is out of service, for a container whose `config.json` still names this hook. The
+/// environment is that of the hook in `config.json`, or of the runtime.
+fn is_bypassed() -> bool {
+    matches!(break_glass(&Environment::of_this_process()), BreakGlass::On)
 }
 
 /// Tells `nrid`.
@@ -63,7 +69,7 @@ fn report(args: &Args) -> Result<(), Error> {
         return Err(Error::StateTooLarge(LARGEST_STATE));
     }
     // Not before: a runtime whose hook does not read may die of that.
-    if bypass::is_set() {
+    if is_bypassed() {
         return Ok(());
     }
     let hook = Hook { kind: args.kind, record: args.record.clone(), state };

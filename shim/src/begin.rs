@@ -1,14 +1,8 @@
 //! What `nrid` is told before a verb.
 
-use crate::{
-    Error,
-    call::working_dir,
-    event::Event,
-    find_nrid::{self, HOOK},
-    verb::Policy,
-    verb_args::VerbArgs,
-};
+use crate::{Error, event::Event, verb::Policy, verb_args::VerbArgs};
 use nri_control::{Begin, OsText};
+use nri_locate::{HOOK, absolute, find_own_program, working_dir};
 use rustix::{
     fs::{Mode, OFlags},
     io::Errno,
@@ -34,7 +28,7 @@ impl Bundle {
         if !event.verb.has_bundle() {
             return Ok(None);
         }
-        let path = absolute(args.bundle.as_deref().unwrap_or_default());
+        let path = bundle_path(args);
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         match rustix::fs::open(&path, flags, Mode::empty()) {
             Ok(fd) => Ok(Some(Self { path, fd })),
@@ -48,9 +42,9 @@ pub(crate) fn is_missing(event: &Event<'_>, args: &VerbArgs) -> bool {
     if !event.verb.has_bundle() {
         return false;
     }
-    let bundle = absolute(args.bundle.as_deref().unwrap_or_default());
+    let bundle = bundle_path(args);
     let path = match args.config.as_deref() {
-        Some(path) if path != DOCUMENT => absolute(path),
+        Some(path) if path != DOCUMENT => absolute(Path::new(path)),
         _ => bundle.join(DOCUMENT),
     };
     let missing = |path| matches!(rustix::fs::stat(path), Err(Errno::NOENT | Errno::NOTDIR));
@@ -76,16 +70,18 @@ pub(crate) fn message(
             .root
             .as_deref()
             .filter(|r| !r.is_empty())
-            .map(|r| (&absolute(r)).into()),
+            .map(|r| (&absolute(Path::new(r))).into()),
         globals: texts(&event.scanned.globals),
         arguments: texts(&event.scanned.rest),
         bundle: bundle.map(|b| (&b.path).into()),
         config: bundle.map(|_| document(args.config.as_deref())),
         cwd: (&working_dir()).into(),
-        environment: texts(&event.call.environment),
+        environment: texts(event.call.environment.entries()),
         resources,
         flag: args.flag,
-        hook: bundle.and_then(|_| find_nrid::find(HOOK, event.call)).map(|path| (&path).into()),
+        hook: bundle
+            .and_then(|_| find_own_program(HOOK, &event.call.environment))
+            .map(|path| (&path).into()),
     }
 }
 
@@ -93,11 +89,12 @@ pub(crate) fn message(
 /// bundle's.
 fn document(given: Option<&OsStr>) -> OsText {
     match given {
-        Some(path) if path != DOCUMENT => (&absolute(path)).into(),
+        Some(path) if path != DOCUMENT => (&absolute(Path::new(path))).into(),
         _ => DOCUMENT.into(),
     }
 }
 
-fn absolute(path: &OsStr) -> PathBuf {
-    if path.is_empty() { working_dir() } else { working_dir().join(path) }
+/// An absolute path; an empty one is the working directory.
+fn bundle_path(args: &VerbArgs) -> PathBuf {
+    absolute(Path::new(args.bundle.as_deref().unwrap_or_default()))
 }

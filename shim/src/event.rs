@@ -7,10 +7,8 @@ use crate::{
     Error,
     args::Scanned,
     begin::{self, Bundle},
-    call::{Call, working_dir},
-    config::Loaded,
+    call::Call,
     exec::Target,
-    find_nrid::{self, NRID},
     id,
     log_line::LogLine,
     memory,
@@ -24,6 +22,7 @@ use nri_control::{
     Client, ClientError, Exit, Finished, FrameError, Launcher, OsText, RECORDS_DIR, Reply, Request,
     Substitute, Verb,
 };
+use nri_locate::{LoadedConfig, NRID, find_own_program, working_dir};
 use std::{
     ffi::OsStr,
     io::ErrorKind,
@@ -47,7 +46,7 @@ pub(crate) struct Event<'a> {
     pub(crate) call: &'a Call,
     pub(crate) verb: Verb,
     pub(crate) scanned: &'a Scanned,
-    pub(crate) loaded: &'a Loaded,
+    pub(crate) loaded: &'a LoadedConfig,
     pub(crate) log: &'a LogLine,
 }
 
@@ -143,7 +142,7 @@ impl Event<'_> {
 
     /// `None`: go on without.
     fn connect(&self) -> Result<Option<Client>, Error> {
-        let state_dir = self.loaded.state_dir(self.call);
+        let state_dir = self.loaded.state_dir(&self.call.environment);
         let mut launcher = Launcher {
             program: None,
             state_dir,
@@ -153,7 +152,7 @@ impl Event<'_> {
         // An update as the engine sends it would undo what plugins set.
         if self.verb.needs_nrid() || (self.verb == Verb::Update && has_records(&launcher.state_dir))
         {
-            launcher.program = find_nrid::find(NRID, self.call);
+            launcher.program = find_own_program(NRID, &self.call.environment);
             return match launcher.connect_or_start() {
                 Ok(client) => Ok(Some(client)),
                 Err(e) => self.without_nrid(e.into()).map(|()| None),

@@ -37,7 +37,7 @@ impl Target {
 
     /// Replaces this process. Returns only if that fails.
     pub(crate) fn exec(self, call: &Call) -> Error {
-        let failed = self.execve(&call.environment);
+        let failed = self.execve(call.environment.entries());
         Error::Exec(failed, self.runtime)
     }
 

@@ -11,8 +11,7 @@ use crate::{
     Error,
     args::Scanned,
     bypass,
-    call::{Call, working_dir},
-    config::Loaded,
+    call::Call,
     exec::Target,
     exec_args::{self, ExecArgs},
     id,
@@ -20,6 +19,7 @@ use crate::{
     memory, options, process,
 };
 use nri_control::{ExecChanges, ExecMarker, resolved_root};
+use nri_locate::{LoadedConfig, NridOwner, runtime_root, working_dir};
 use rustix::fs::{Mode, OFlags};
 use serde_json::Value;
 use std::{
@@ -41,7 +41,7 @@ const STDIO: i32 = 3;
 pub(crate) fn adapt(
     call: &Call,
     scanned: &Scanned,
-    loaded: &Loaded,
+    loaded: &LoadedConfig,
     log: &LogLine,
     target: &mut Target,
 ) {
@@ -56,7 +56,7 @@ pub(crate) fn adapt(
 fn attempt(
     call: &Call,
     scanned: &Scanned,
-    loaded: &Loaded,
+    loaded: &LoadedConfig,
     args: &ExecArgs,
     id: &str,
     log: &LogLine,
@@ -64,7 +64,7 @@ fn attempt(
 ) -> Result<(), Error> {
     // Up to here and for most containers this costs a look at one file, and at the user namespace
     // where no state directory is configured.
-    let state_dir = loaded.state_dir(call);
+    let state_dir = loaded.state_dir(&call.environment);
     let Some(marker) = read_marker(&state_dir, id)? else { return Ok(()) };
     if bypass::is_set(call, &loaded.config, log) {
         return Ok(());
@@ -120,8 +120,8 @@ fn root(call: &Call, scanned: &Scanned, runtime: &Path) -> PathBuf {
         Some(root) => working_dir().join(root),
         None => {
             let name = runtime.file_name().unwrap_or_default().to_string_lossy();
-            let runtime_dir = call.var("XDG_RUNTIME_DIR").map(Path::new);
-            nri_config::runtime_root(&name, &Loaded::owner(call), runtime_dir)
+            let runtime_dir = call.environment.var("XDG_RUNTIME_DIR").map(Path::new);
+            runtime_root(&name, &NridOwner::of_this_process(&call.environment), runtime_dir)
         }
     };
     resolved_root(&root)
@@ -158,7 +158,7 @@ fn bounded(file: File) -> io::Result<Vec<u8>> {
 fn preserved(call: &Call, args: &ExecArgs) -> io::Result<i32> {
     let number = |text: &std::ffi::OsStr| text.to_str().and_then(|t| t.parse::<u16>().ok());
     // runc counts these only if `LISTEN_PID` is its own; one place too high does no harm.
-    let listen = call.var("LISTEN_FDS").and_then(number).unwrap_or(0);
+    let listen = call.environment.var("LISTEN_FDS").and_then(number).unwrap_or(0);
     let asked = match args.preserve_fds.as_deref() {
         None => 0,
         Some(text) => number(text).ok_or_else(|| {

@@ -5,8 +5,9 @@
 //! is `error`; one line that is no JSON would lose the message. Not being able to write is never an
 //! error: it must not stop a container.
 
-use crate::{args::Scanned, call::working_dir, timestamp};
+use crate::{args::Scanned, timestamp};
 use nri_control::printable;
+use nri_locate::working_dir;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::{
     fs::OpenOptions,

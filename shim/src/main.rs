@@ -19,21 +19,17 @@ mod args;
 mod begin;
 mod bypass;
 mod call;
-mod config;
 mod error;
 mod event;
 mod exec;
 mod exec_args;
 mod exec_verb;
-mod find_nrid;
-mod find_runtime;
 mod id;
 mod log_line;
 mod memory;
 mod options;
 mod process;
 mod resources;
-mod search;
 mod signals;
 mod spawn;
 mod stdio;
@@ -44,11 +40,11 @@ mod verb_args;
 
 use args::Scanned;
 use call::Call;
-use config::Loaded;
 use error::Error;
 use exec::Target;
 use log_line::LogLine;
-use std::io::Write;
+use nri_locate::{LoadedConfig, find_runtime};
+use std::{io::Write, path::Path};
 
 /// Does what was asked; returns the exit code where no other program takes over.
 fn run(call: &Call) -> i32 {
@@ -76,15 +72,18 @@ fn attempt(call: &Call, scanned: Scanned, log: &LogLine) -> Result<i32, Error> {
         );
         return Ok(0);
     }
-    let mut loaded = Loaded::read(scanned.own.config.as_deref(), call);
-    let runtime = find_runtime::find(scanned.own.runtime.as_deref(), call, &loaded.config.runtime)?;
+    let option = scanned.own.config.as_deref().map(Path::new);
+    let mut loaded = LoadedConfig::read(option, &call.environment);
+    let option = scanned.own.runtime.as_deref();
+    let runtime =
+        find_runtime(option, call.base_name(), &loaded.config.runtime, &call.environment)?;
     let mut target = Target::new(runtime, scanned.forwarded());
     match scanned.event_verb() {
         Some(verb) if !bypass::is_set(call, &loaded.config, log) => {
             let problem = loaded.problem.take();
             event::handle(
                 event::Event { call, verb, scanned: &scanned, loaded: &loaded, log },
-                problem,
+                problem.map(Error::Config),
                 target,
             )
         }

@@ -1,6 +1,7 @@
 //! The document of `update --resources`, which `nrid` has to see before the real runtime does.
 
-use crate::{Error, call::working_dir, options, verb_args::Resources};
+use crate::{Error, options, verb_args::Resources};
+use nri_locate::working_dir;
 use std::{
     ffi::OsString,
     fs::File,

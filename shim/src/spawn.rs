@@ -62,7 +62,7 @@ fn child(target: &Target, call: &Call, signals: &Signals, parent: Pid, telling: 
         if getppid() != parent {
             std::process::exit(1);
         }
-        let environment = with_listen_pid(&call.environment, parent, getpid());
+        let environment = with_listen_pid(call.environment.entries(), parent, getpid());
         match signals.restore() {
             Ok(()) => target.execve(&environment),
             Err(e) => e.into(),

@@ -232,7 +232,7 @@ fn doctor_tells_what_nrid_has_not_taken_in() {
         node.configure("");
         fs::set_permissions(node.config(), std::os::unix::fs::PermissionsExt::from_mode(0o666))
             .unwrap();
-        has("configuration", "is not relied upon");
+        has("configuration", "is not trusted");
         assert!(node.ctl(&["status"]).success().err().contains("writable by everybody"));
         fs::write(node.config(), format!("state_dir = {:?}\nnonsense = 1\n", node.state_dir()))
             .unwrap();

@@ -1,22 +1,23 @@
-//! What can still be relied upon in a file that is not acceptable: which runtime it names.
+//! The keys that still count in a file that cannot be accepted: which runtime it names, and where
+//! the state directory is.
 //!
-//! Containers have to be killed and deleted with a broken file too, by the runtime that made them:
-//! another one does not know them. So what is wrong elsewhere does not count here, and what cannot
-//! be read is left out.
+//! Containers have to be killed and deleted with a broken file too, by the runtime that created
+//! them, since no other one knows them. So errors elsewhere in the file do not matter here, and
+//! what cannot be read is skipped.
 
-use crate::{NamedRuntime, RuntimeSettings};
+use crate::{Config, NamedRuntime, RuntimeSettings};
 use std::path::PathBuf;
 use toml::{Table, Value};
 
-impl RuntimeSettings {
-    /// The runtime of a text that [`crate::Config::parse`] refuses.
+impl Config {
+    /// Defaults, with the runtime and the state directory of a text that [`Config::parse`] refuses.
     pub fn of_broken(text: &str) -> Self {
         let mut found = Self::default();
         if let Ok(table) = text.parse::<Table>() {
             found.take(&table);
             return found;
         }
-        // Its tables one by one; what stands before the first, line by line.
+        // The keys before the first table line by line, then table by table.
         let begins = |line: &&str| line.trim_start().starts_with('[');
         for line in text.lines().take_while(|line| !begins(line)) {
             found.take(&line.parse().unwrap_or_default());
@@ -33,17 +34,26 @@ impl RuntimeSettings {
         found
     }
 
-    fn take(&mut self, document: &Table) {
-        let path = |value: &Value| value.as_str().map(PathBuf::from);
-        let Some(runtime) = document.get("runtime").and_then(Value::as_table) else { return };
-        if let Some(named) = runtime.get("path").and_then(path) {
+    fn take(&mut self, table: &Table) {
+        let state_dir = ["state_dir", "state-dir"].iter().find_map(|key| table.get(*key));
+        if let Some(dir) = state_dir.and_then(path) {
+            self.state_dir = Some(dir);
+        }
+        if let Some(runtime) = table.get("runtime").and_then(Value::as_table) {
+            self.runtime.take(runtime);
+        }
+    }
+}
+
+impl RuntimeSettings {
+    fn take(&mut self, table: &Table) {
+        if let Some(named) = table.get("path").and_then(path) {
             self.path = Some(named);
         }
-        if let Some(candidates) = runtime.get("candidates").and_then(Value::as_array) {
+        if let Some(candidates) = table.get("candidates").and_then(Value::as_array) {
             self.candidates = candidates.iter().filter_map(path).collect();
         }
-        for (name, settings) in runtime.get("names").and_then(Value::as_table).into_iter().flatten()
-        {
+        for (name, settings) in table.get("names").and_then(Value::as_table).into_iter().flatten() {
             if let Some(path) = settings.get("path").and_then(path) {
                 self.names.insert(name.clone(), NamedRuntime { path });
             }
@@ -51,18 +61,17 @@ impl RuntimeSettings {
     }
 }
 
+fn path(value: &Value) -> Option<PathBuf> {
+    value.as_str().map(PathBuf::from)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Config;
 
     fn check(text: &str, expected: &str) {
         assert!(Config::parse(text).is_err(), "{text}");
-        assert_eq!(
-            RuntimeSettings::of_broken(text),
-            Config::parse(expected).unwrap().runtime,
-            "{text}"
-        );
+        assert_eq!(Config::of_broken(text), Config::parse(expected).unwrap(), "{text}");
     }
 
     #[test]
@@ -74,6 +83,8 @@ mod tests {
         check(&format!("{runtime}[log]\nlevel = \n"), runtime);
         check(&format!("[[plugin]]\nmatch = '*\n{runtime}[[plugin]]\n]"), runtime);
         check("x = \nruntime.path = '/r'\n", "runtime.path = '/r'");
+        check("x = \nstate-dir = '/s'\n", "state_dir = '/s'");
+        check("state_dir = '/s'\ncolour = 1\n", "state_dir = '/s'");
         check("runtime = { path = '/r' }\n\nx = \n", "runtime.path = '/r'");
     }
 

@@ -10,7 +10,6 @@ mod broken;
 mod duration;
 mod model;
 mod names;
-mod places;
 mod plugin;
 
 pub use duration::{InvalidDuration, parse_duration};
@@ -20,10 +19,6 @@ pub use model::{
     ValidatorSettings,
 };
 pub use names::{CAPABILITIES, FIELD_GROUPS, RLIMITS};
-pub use places::{
-    BYPASS_ENV, BYPASS_FILE, CONFIG_ENV, CONFIG_FILE, DEFAULT_RUNTIMES, LIBEXEC_DIR, Owner,
-    PLUGIN_DIR, PLUGIN_SOCKET, RUNTIME_ENV, SEARCH_PATH, runtime_root, state_dir,
-};
 pub use plugin::{
     Account, Capability, FieldGroup, Limit, OnFailure, PluginPolicy, Restart, Rlimit, User,
 };

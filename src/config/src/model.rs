@@ -13,8 +13,8 @@ pub struct Config {
     /// No external plugin may connect.
     #[serde(alias = "disable-connections")]
     pub disable_connections: bool,
-    /// Directory of the plugins that are launched. Default: [`crate::PLUGIN_DIR`], unless an
-    /// engine's own NRI is live, whose directory that is.
+    /// Directory of the plugins that are launched. Default: `/opt/nri/plugins`, unless the NRI of
+    /// an engine is on and launches the plugins in it.
     #[serde(alias = "plugin-path")]
     pub plugin_path: Option<PathBuf>,
     /// Directory of their configuration drop-ins.
@@ -33,10 +33,11 @@ pub struct Config {
     #[serde(alias = "plugin-restart-backoff-limit", deserialize_with = "duration::deserialize")]
     pub plugin_restart_backoff_limit: Duration,
     /// A further socket for external plugins, beside `nri.sock` in the state directory; empty:
-    /// none. Default: [`crate::PLUGIN_SOCKET`] where no engine with NRI of its own is installed.
+    /// none. Default: `/var/run/nri/nri.sock` where no engine with NRI of its own is installed.
     #[serde(alias = "socket-path")]
     pub socket_path: Option<PathBuf>,
-    /// Where `nrid` keeps its sockets, locks and records. Default: see [`crate::state_dir`].
+    /// Directory of sockets, locks and records. Default: `/run/nri-container-runtime` for root of
+    /// the host, a directory of the user's for everybody else.
     #[serde(alias = "state-dir")]
     pub state_dir: Option<PathBuf>,
     /// How long a wrapper waits for an `nrid` that it starts.

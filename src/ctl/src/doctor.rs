@@ -4,11 +4,13 @@
 mod running;
 
 use crate::{bypass, output::output, place::Place};
-use nri_config::{
-    Config, DEFAULT_RUNTIMES, InCharge, LIBEXEC_DIR, PLUGIN_DIR, PLUGIN_SOCKET, SEARCH_PATH,
-};
+use nri_config::{Config, InCharge};
 use nri_control::Status;
 use nri_host::{NriState, RunningEngine, describe, listener, running_engines};
+use nri_locate::{
+    BreakGlass, HOOK, LIBEXEC_DIR, PLUGIN_DIR, PLUGIN_SOCKET, break_glass_file, runtime_candidates,
+    standard_dirs,
+};
 use serde::Serialize;
 use std::{
     io::{self, Write},
@@ -118,8 +120,10 @@ pub(crate) fn examine(place: &Place, status: Option<&Status>, failed: Option<&st
 }
 
 fn configuration(report: &mut Report, place: &Place) {
-    if let (Some(text), Some(counts)) = (bypass::told(), bypass::file()) {
-        let level = if counts.is_ok() { Level::Note } else { Level::Problem };
+    let break_glass = break_glass_file();
+    if let Some(text) = bypass::describe(&break_glass) {
+        let is_on = matches!(break_glass, BreakGlass::On);
+        let level = if is_on { Level::Note } else { Level::Problem };
         report.add(level, "bypass", text);
         report.advise("Remove the file when what it was made for is over.");
     }
@@ -156,7 +160,7 @@ fn programs(report: &mut Report, place: &Place) {
     };
     let beside = place.launcher.program.as_deref().and_then(Path::parent);
     let dirs = beside.into_iter().chain([Path::new(LIBEXEC_DIR)]);
-    if !dirs.map(|dir| dir.join("nri-oci-hook")).any(|file| file.is_file()) {
+    if !dirs.map(|dir| dir.join(HOOK)).any(|file| file.is_file()) {
         report.add(
             Level::Problem,
             "nri-oci-hook",
@@ -176,11 +180,7 @@ fn programs(report: &mut Report, place: &Place) {
         };
     }
     if settings.path.is_none() {
-        let candidates: Vec<PathBuf> = match settings.candidates.as_slice() {
-            [] => DEFAULT_RUNTIMES.map(PathBuf::from).to_vec(),
-            given => given.to_vec(),
-        };
-        match candidates.iter().find_map(|c| find(c)) {
+        match runtime_candidates(settings).iter().find_map(|c| find(c)) {
             Some(found) => report.add(
                 Level::Ok,
                 "runtime",
@@ -196,7 +196,7 @@ fn find(name: &Path) -> Option<PathBuf> {
     if name.is_absolute() {
         return name.is_file().then(|| name.to_owned());
     }
-    SEARCH_PATH.split(':').map(|dir| Path::new(dir).join(name)).find(|path| path.is_file())
+    standard_dirs().map(|dir| dir.join(name)).find(|path| path.is_file())
 }
 
 /// Whose the sockets are that plugins may connect to.

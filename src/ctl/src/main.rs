@@ -11,7 +11,8 @@ mod verify;
 
 use clap::{Parser, Subcommand};
 use nri_control::{Client, ClientError, LaunchError, OsText, Reply, Request};
-use place::{Place, PlaceError};
+use nri_locate::ConfigFileError;
+use place::Place;
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 /// How long a clean end may take: nrid waits for verbs, plugins get a grace.
@@ -96,7 +97,7 @@ enum Command {
 #[derive(Debug, thiserror::Error)]
 enum CtlError {
     #[error(transparent)]
-    Place(#[from] PlaceError),
+    Config(#[from] ConfigFileError),
     #[error(transparent)]
     Launch(#[from] LaunchError),
     #[error(transparent)]

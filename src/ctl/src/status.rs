@@ -2,6 +2,7 @@
 
 use crate::{bypass, output::output, place::Place};
 use nri_control::{Status, printable};
+use nri_locate::{BreakGlass, break_glass_file};
 use std::io::{self, Write};
 
 /// Prints for people, or for programs.
@@ -10,7 +11,8 @@ use std::io::{self, Write};
 /// Nobody takes the output.
 pub(crate) fn print(place: &Place, status: Option<&Status>, json: bool) -> io::Result<()> {
     let mut out = output();
-    let bypassed = matches!(bypass::file(), Some(Ok(())));
+    let break_glass = break_glass_file();
+    let bypassed = matches!(break_glass, BreakGlass::On);
     if json {
         let value = match status {
             Some(status) => {
@@ -20,7 +22,7 @@ pub(crate) fn print(place: &Place, status: Option<&Status>, json: bool) -> io::R
         };
         return writeln!(out, "{value}");
     }
-    if let Some(text) = bypass::told() {
+    if let Some(text) = bypass::describe(&break_glass) {
         writeln!(out, "bypass           {}", printable(&text))?;
     }
     let Some(status) = status else {

@@ -5,7 +5,7 @@
 //! its configuration.
 
 use glob::glob;
-use nri_config::{PLUGIN_DIR, PLUGIN_SOCKET};
+use nri_locate::{PLUGIN_DIR, PLUGIN_SOCKET};
 use procfs::process::Process;
 use std::{
     fs,

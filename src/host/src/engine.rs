@@ -4,7 +4,7 @@ use crate::{
     containerd::{NriConfig, OwnNri, on_by_default},
     listening, process, version_of,
 };
-use nri_config::{PLUGIN_DIR, PLUGIN_SOCKET};
+use nri_locate::{PLUGIN_DIR, PLUGIN_SOCKET};
 use std::path::{Path, PathBuf};
 
 /// Programs of engines that can have NRI of their own.

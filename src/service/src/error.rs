@@ -6,13 +6,13 @@
 
 use crate::{
     bundle::{config_json::BundleError, hook_injection::InjectError},
-    daemon::settings::SettingsError,
     host::{cdi::AdjustmentError, classes::ClassError, error_chain::chain, places::Unseen},
     resources::error::ResourceError,
     state::store::StoreError,
     verb::update_args::UpdateArgumentError,
 };
 use nri_adaptation::{AdaptError, Fault};
+use nri_locate::ConfigFileError;
 use nri_spec::{OciConfigError, WrongType, capability::AllBeyond};
 use nri_trust::Untrusted;
 use std::{io, path::PathBuf, process::ExitStatus, time::Duration};
@@ -158,7 +158,7 @@ pub enum OperatorError {
         "{0}; nrid keeps the previous configuration; \
          containers are refused until the file is corrected"
     )]
-    Reload(#[source] SettingsError),
+    Reload(#[source] ConfigFileError),
     /// No program is named for a restart, and the path of the running one is unknown.
     #[error("the path of nrid's program is not known: name one")]
     ProgramUnknown,

@@ -2,7 +2,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nri_config::{Config, Owner, parse_duration, state_dir};
+use nri_config::{Config, parse_duration};
+use nri_locate::NridOwner;
 
 fuzz_target!(|data: &[u8]| {
     let Ok(text) = std::str::from_utf8(data) else { return };
@@ -19,5 +20,5 @@ fuzz_target!(|data: &[u8]| {
             parse_duration(&format!("{}s{}ns", duration.as_secs(), duration.subsec_nanos()));
         assert!(again.is_ok(), "{duration:?}");
     }
-    let _ = state_dir(&Owner::of(text, 0, None));
+    let _ = NridOwner::of(text, 0, None).state_dir();
 });

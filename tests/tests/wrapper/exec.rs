@@ -2,8 +2,8 @@
 //! different.
 
 use crate::lab::{Lab, always, argv, stderr};
-use nri_config::BYPASS_ENV;
 use nri_control::{EXEC_DIR, ExecChanges, ExecContainer, ExecMarker, ExecRlimit, ExecVariable};
+use nri_locate::BYPASS_ENV;
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -161,12 +161,12 @@ fn roots() {
         assert_eq!(call(&lab, &output)["process_document"], expected, "{root}");
     }
     // Without the option, where the runtime keeps them by itself.
-    let owner = nri_config::Owner::of(
+    let owner = nri_locate::NridOwner::of(
         &fs::read_to_string("/proc/self/uid_map").unwrap(),
         rustix::process::geteuid().as_raw(),
         Some("/x".into()),
     );
-    mark(&lab, "id", &nri_config::runtime_root("runc", &owner, Some(Path::new("/x"))));
+    mark(&lab, "id", &nri_locate::runtime_root("runc", &owner, Some(Path::new("/x"))));
     let output = lab
         .command(&["exec", "--process", "p", "id"])
         .env("XDG_RUNTIME_DIR", "/x")

@@ -1,7 +1,7 @@
 //! The real runtime is found, and is never ourselves; ids that nobody can mean are refused.
 
 use crate::lab::{Lab, Server, always, argv, stderr};
-use nri_config::RUNTIME_ENV;
+use nri_locate::RUNTIME_ENV;
 use nri_tests::fake_runtime::FakeRuntime;
 use serde_json::json;
 use std::{fs, os::unix::fs::symlink, process::Command};
@@ -71,7 +71,7 @@ fn a_broken_configuration_still_says_which() {
         for verb in ["state", "kill", "delete", "update"] {
             check(&mut lab.command(&[verb, "id"]), &all, other);
         }
-        check(lab.command(&["create", "id"]).env(nri_config::BYPASS_ENV, "1"), &all, other);
+        check(lab.command(&["create", "id"]).env(nri_locate::BYPASS_ENV, "1"), &all, other);
         assert_eq!(lab.run(&["create", "id"]).status.code(), Some(1), "{wrong}");
     }
 }

@@ -1,8 +1,8 @@
 //! The hook.
 
 use crate::lab::{Act, Lab, Server, stderr};
-use nri_config::{BYPASS_ENV, BYPASS_FILE};
 use nri_control::{CONTROL_SOCKET, Hook, HookKind, Reply, Request};
+use nri_locate::{BYPASS_ENV, BYPASS_FILE};
 use nri_tests::fake_runtime::program;
 use std::{
     io::Write,

@@ -79,7 +79,7 @@ impl Lab {
             .args(arguments)
             .env_clear()
             .env("PATH", self.path("bin"))
-            .env(nri_config::CONFIG_ENV, self.path("config.toml"))
+            .env(nri_locate::CONFIG_ENV, self.path("config.toml"))
             .current_dir(self.dir.path())
             .stdin(Stdio::null());
         command

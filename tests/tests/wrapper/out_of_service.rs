@@ -1,7 +1,7 @@
 //! NRI switched off, and configurations that cannot be read.
 
 use crate::lab::{Lab, Server, stderr};
-use nri_config::{BYPASS_ENV, BYPASS_FILE, CONFIG_ENV};
+use nri_locate::{BYPASS_ENV, BYPASS_FILE, CONFIG_ENV};
 use std::{fs, path::Path, process::Command};
 
 const VERBS: [&str; 6] = ["create", "run", "restore", "start", "update", "delete"];
@@ -97,7 +97,7 @@ fn a_broken_configuration_stops_only_what_needs_it() {
         let output = lab.run(&[verb, "id"]);
         assert_eq!(output.status.code(), Some(1), "{verb}");
         let said = stderr(&output);
-        assert!(said.contains(&format!("{}, line 3, column 8", lab.text("config.toml"))), "{said}");
+        assert!(said.contains(&format!("{}: line 3, column 8", lab.text("config.toml"))), "{said}");
         assert_eq!(said.lines().count(), 1, "{said}");
     }
     lab.check_not_called();
@@ -122,7 +122,7 @@ fn a_configuration_that_others_could_change_stops_only_what_needs_it() {
             assert_eq!(output.status.code(), Some(1), "{verb}");
             let said = stderr(&output);
             assert!(
-                said.contains(&format!("{} is not relied upon: {why}", config.display())),
+                said.contains(&format!("{} is not trusted: {why}", config.display())),
                 "{said}"
             );
             assert_eq!(said.lines().count(), 1, "{said}");

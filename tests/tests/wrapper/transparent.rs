@@ -307,7 +307,7 @@ fn an_environment_that_nobody_should_make() {
         let environments = [lab.fake.path.clone(), lab.wrapper()].map(|program| {
             lab.fake.forget();
             let argv = [&[program.to_str().unwrap()], line(verb).as_slice()].concat();
-            let config = format!("{}={}", nri_config::CONFIG_ENV, lab.text("config.toml"));
+            let config = format!("{}={}", nri_locate::CONFIG_ENV, lab.text("config.toml"));
             let path = format!("PATH={}", lab.text("bin"));
             let env = ["no equals sign", "A=1", &path, "A=2", "", "=x", &config];
             maker.script(&always(json!({"exec": {"argv": argv, "env": env}}))).unwrap();

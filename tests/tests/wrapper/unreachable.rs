@@ -1,8 +1,8 @@
 //! No `nrid`, one that is started, and one that does not do its work.
 
 use crate::lab::{Act, Lab, Server, always, argv, stderr};
-use nri_config::{BYPASS_ENV, BYPASS_FILE};
 use nri_control::{Reply, Request, Substitute};
+use nri_locate::{BYPASS_ENV, BYPASS_FILE};
 use nri_tests::fake_runtime::FakeRuntime;
 use serde_json::json;
 use std::process::Output;
@@ -79,7 +79,7 @@ fn an_update_starts_an_nrid_where_one_has_kept_records() {
 #[test]
 fn no_nrid_at_all() {
     let lab = Lab::new();
-    let dirs = [nri_config::LIBEXEC_DIR].into_iter().chain(nri_config::SEARCH_PATH.split(':'));
+    let dirs = [nri_locate::LIBEXEC_DIR].into_iter().chain(nri_locate::SEARCH_PATH.split(':'));
     if let Some(dir) = dirs.into_iter().find(|dir| std::path::Path::new(dir).join("nrid").exists())
     {
         println!("skipped: nrid is installed in {dir}");

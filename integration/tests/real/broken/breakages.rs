@@ -345,7 +345,7 @@ pub(super) fn the_configuration_is_everybodys() -> Breakage {
         mode(&site.node.config(), 0o666);
         done()
     };
-    let words = &["configuration CONFIG is not relied upon", "chmod go-w", BREAK_GLASS];
+    let words = &["configuration CONFIG is not trusted", "chmod go-w", BREAK_GLASS];
     let mend = |site: &Site| mode(&site.node.config(), 0o644);
     Breakage::new("configuration everybody's", Needing::Always(words), make, mend)
 }

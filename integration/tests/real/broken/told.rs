@@ -91,7 +91,8 @@ fn a_file_that_others_could_have_made_does_not_count() {
             let ended = create(name);
             let err = ended.err();
             assert_eq!(ended.code, Some(1), "{err}");
-            let warning = format!("bypass is not relied upon: /etc/nri-container-runtime{why}");
+            let warning =
+                format!("bypass is not trusted, ignored: /etc/nri-container-runtime{why}");
             assert!(err.contains(&warning) && err.contains("no executable nrid"), "{err}");
             let doctor = ctl(site, &["doctor"]).out();
             assert!(doctor.contains("PROBLEM bypass"), "{doctor}");

@@ -2,9 +2,9 @@
 
 use super::{Level, Report};
 use crate::place::Place;
-use nri_config::PLUGIN_DIR;
 use nri_control::{START_FAILURE, Status};
 use nri_host::{describe, listener};
+use nri_locate::PLUGIN_DIR;
 use std::path::{Path, PathBuf};
 
 /// About one that runs, or about none.

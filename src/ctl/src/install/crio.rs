@@ -115,7 +115,7 @@ fn handler(documents: &[Document], schema: &Schema) -> Value {
         "allowed_annotations".to_owned(),
         json!(["io.containers.trace-syscall", "io.kubernetes.cri-o.Devices"]),
     );
-    let search = nri_config::SEARCH_PATH;
+    let search = nri_locate::SEARCH_PATH;
     handler.insert("monitor_env".to_owned(), json!([format!("PATH={search}")]));
     for (key, value) in
         like.as_object().into_iter().flatten().filter(|(key, _)| COPIED.contains(&&***key))

@@ -34,7 +34,7 @@ pub(crate) use error::InstallError;
 use clap::Args;
 use engine::{Asked, Engine};
 use manifest::{MANIFEST, Manifest};
-use nri_config::{CONFIG_ENV, CONFIG_FILE};
+use nri_locate::{CONFIG_ENV, CONFIG_FILE};
 use own::Nri;
 use plan::{Content, Plan};
 use report::Report;

@@ -14,7 +14,7 @@ use super::{
     root::{Root, WRAPPER},
     wrapper::Runtime,
 };
-use nri_config::{DEFAULT_RUNTIMES, SEARCH_PATH};
+use nri_locate::{runtime_candidates, standard_dirs};
 use serde_json::{Value, json};
 use std::{
     collections::BTreeSet,
@@ -136,14 +136,11 @@ fn first(asked: &Asked<'_>) -> Result<Option<PathBuf>, InstallError> {
     let text =
         asked.root.read(asked.ours).map_err(|e| InstallError::Read(asked.ours.to_owned(), e))?;
     let settings = own::parse(asked.ours, &text.unwrap_or_default())?.runtime;
-    let candidates = match (settings.path, settings.candidates) {
-        (Some(path), _) => vec![path],
-        (None, given) if given.is_empty() => DEFAULT_RUNTIMES.map(PathBuf::from).to_vec(),
-        (None, given) => given,
+    let candidates = match &settings.path {
+        Some(path) => vec![path.clone()],
+        None => runtime_candidates(&settings),
     };
-    let places = |name: &PathBuf| {
-        SEARCH_PATH.split(':').map(|dir| Path::new(dir).join(name)).collect::<Vec<_>>()
-    };
+    let places = |name: &PathBuf| standard_dirs().map(|dir| dir.join(name)).collect::<Vec<_>>();
     let mut places = candidates.iter().flat_map(places);
     Ok(places
         .find(|path| asked.root.is_program(path) && !asked.root.is_ours(&path.to_string_lossy())))

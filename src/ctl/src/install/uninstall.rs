@@ -12,7 +12,7 @@ use super::{
     plan::{Content, Plan, Step, undo},
     root::Root,
 };
-use nri_config::CONFIG_FILE;
+use nri_locate::CONFIG_FILE;
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,8 +1,8 @@
 //! An engine's version, where it can be asked.
 
 use super::{engine::Engine, root::Root};
-use nri_config::SEARCH_PATH;
-use std::{path::Path, process::Command, str::FromStr};
+use nri_locate::standard_dirs;
+use std::{process::Command, str::FromStr};
 
 /// Major and minor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,10 +33,8 @@ pub(crate) fn ask(root: &Root, engine: Engine) -> Option<Version> {
     if !root.is_machine() {
         return None;
     }
-    let path = SEARCH_PATH
-        .split(':')
-        .map(|dir| Path::new(dir).join(engine.program()))
-        .find(|p| root.is_program(p))?;
+    let path =
+        standard_dirs().map(|dir| dir.join(engine.program())).find(|p| root.is_program(p))?;
     let output = Command::new(path).arg("--version").output().ok()?;
     parse(&String::from_utf8_lossy(&output.stdout))
 }

@@ -4,7 +4,7 @@ use super::{
     error::InstallError,
     root::{Root, WRAPPER},
 };
-use nri_config::SEARCH_PATH;
+use nri_locate::{SEARCH_PATH, standard_dirs};
 use std::path::{Path, PathBuf};
 
 /// Engine's name of the wrapper without further runtimes.
@@ -43,10 +43,7 @@ pub(crate) fn find(root: &Root, named: Option<&Path>) -> Result<PathBuf, Install
     }
     let exe = root.is_machine().then(std::env::current_exe).and_then(Result::ok);
     let beside = exe.and_then(|exe| exe.parent().map(Path::to_owned));
-    let mut places = beside
-        .into_iter()
-        .chain(SEARCH_PATH.split(':').map(PathBuf::from))
-        .map(|dir| dir.join(WRAPPER));
+    let mut places = beside.into_iter().chain(standard_dirs()).map(|dir| dir.join(WRAPPER));
     places
         .find(|path| root.is_program(path))
         .ok_or_else(|| InstallError::NoWrapper(SEARCH_PATH.to_owned()))

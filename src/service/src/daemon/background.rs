@@ -38,7 +38,7 @@ pub fn start_second() -> io::Result<()> {
 /// Variables that are for us; the rest are the engine's, and its sockets and pipes among them must
 /// not live on in us.
 const KEPT: [&str; 5] =
-    ["PATH", "XDG_RUNTIME_DIR", "HOME", nri_config::CONFIG_ENV, "LD_LIBRARY_PATH"];
+    ["PATH", "XDG_RUNTIME_DIR", "HOME", nri_locate::CONFIG_ENV, "LD_LIBRARY_PATH"];
 
 /// Nothing that we make is for others, whoever started us; and what is in our memory, such as the
 /// environments of containers, is neither for a core dump nor for other processes of our user.

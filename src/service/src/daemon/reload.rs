@@ -11,8 +11,9 @@ use crate::{
     service::Service,
 };
 use nri_adaptation::{PluginOrigin, ReloadAction, ReloadOutcome, ReloadedPlugin};
-use nri_config::{Config, PLUGIN_SOCKET};
+use nri_config::Config;
 use nri_control::{OsText, PluginChange, Reloaded};
+use nri_locate::PLUGIN_SOCKET;
 use std::{path::Path, sync::Arc};
 
 /// Where it was not yet launched, although it could be.

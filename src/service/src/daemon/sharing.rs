@@ -6,8 +6,8 @@ use crate::{
     service::Service,
 };
 use nri_adaptation::ReloadOutcome;
-use nri_config::{PLUGIN_DIR, PLUGIN_SOCKET, SEARCH_PATH};
 use nri_host::{describe, listener};
+use nri_locate::{PLUGIN_DIR, PLUGIN_SOCKET, standard_dirs};
 use std::{
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
@@ -130,7 +130,6 @@ pub async fn watch_socket(path: PathBuf) {
 }
 
 fn engine_installed() -> bool {
-    let installed =
-        |name: &&str| SEARCH_PATH.split(':').any(|dir| Path::new(dir).join(name).exists());
+    let installed = |name: &&str| standard_dirs().any(|dir| dir.join(name).exists());
     ENGINES_WITH_NRI.iter().any(installed)
 }

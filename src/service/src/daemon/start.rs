@@ -132,7 +132,7 @@ pub async fn start(
     let keeper = Arc::new(Keeper::new(registry.clone(), &settings.config));
     unchecked.iter().for_each(|one| keeper.catch_up(one));
     // Before we listen on the shared socket ourselves, which tells whose the shared plugins are.
-    let ours = sockets::passes(&activation, Path::new(nri_config::PLUGIN_SOCKET));
+    let ours = sockets::passes(&activation, Path::new(nri_locate::PLUGIN_SOCKET));
     let plugin_dir = sharing::plugin_dir(&settings, ours);
     let shared_plugins = SharedPlugins::new(plugin_dir.is_none());
     let config = adaptation_config(&settings.config, plugin_dir);

@@ -4,9 +4,10 @@
 //! How it is found out is in `nri-host`; here it is remembered.
 
 use crate::{engine::containerd, state::record};
-use nri_config::{EngineSettings, InCharge, PLUGIN_SOCKET};
+use nri_config::{EngineSettings, InCharge};
 use nri_engine::{Engine, Identity, Source};
 use nri_host::containerd::{OwnNri, on_by_default, own_nri};
+use nri_locate::PLUGIN_SOCKET;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::HashMap,

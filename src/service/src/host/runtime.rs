@@ -1,8 +1,8 @@
 //! Calls of the real runtime that `nrid` makes by itself: with the globals and the environment that
 //! the container was created with.
 
-use nri_config::Owner;
 use nri_control::OsText;
+use nri_locate::{Environment, NridOwner, runtime_root};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{
@@ -220,12 +220,9 @@ impl LowLevelRuntime {
 
 /// Where this runtime keeps its containers when it is not told.
 fn default_root(name: &str, environment: &[OsText]) -> PathBuf {
-    let xdg = environment.iter().find_map(|v| v.0.as_bytes().strip_prefix(b"XDG_RUNTIME_DIR="));
-    let runtime_dir = xdg.map(|dir| Path::new(OsStr::from_bytes(dir)));
-    let uid_map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-    let owner =
-        Owner::of(&uid_map, rustix::process::geteuid().as_raw(), runtime_dir.map(Path::to_owned));
-    nri_config::runtime_root(name, &owner, runtime_dir)
+    let environment = Environment::new(environment.iter().map(|v| v.0.clone()).collect());
+    let runtime_dir = environment.var("XDG_RUNTIME_DIR").map(Path::new);
+    runtime_root(name, &NridOwner::of_this_process(&environment), runtime_dir)
 }
 
 /// Global options without `--log` and `--log-format`: our own calls must not write into the

@@ -1,0 +1,51 @@
+//! Break-glass: a variable or a file that turns the wrapper into a plain call of the real runtime,
+//! and the hook into a no-op.
+
+use crate::{
+    environment::Environment,
+    paths::{BYPASS_ENV, BYPASS_FILE},
+};
+use nri_trust::{Owners, Untrusted};
+use std::{fmt, path::Path};
+
+/// State of break-glass.
+#[derive(Debug)]
+pub enum BreakGlass {
+    /// Neither the variable nor the file is set.
+    Off,
+    /// NRI is out of service.
+    On,
+    /// The file exists, but users other than root could have created it, and so have taken
+    /// containers away from their plugins.
+    Ignored(Untrusted),
+}
+
+/// Reads the variable, then the file.
+pub fn break_glass(environment: &Environment) -> BreakGlass {
+    if environment.var(BYPASS_ENV).is_some_and(|value| value != "0") {
+        return BreakGlass::On;
+    }
+    break_glass_file()
+}
+
+/// Reads the file only, for programs that do not run in the environment of an engine.
+pub fn break_glass_file() -> BreakGlass {
+    let file = Path::new(BYPASS_FILE);
+    if !file.exists() {
+        return BreakGlass::Off;
+    }
+    match Owners::of_this_process().check(file) {
+        Ok(()) => BreakGlass::On,
+        Err(why) => BreakGlass::Ignored(why),
+    }
+}
+
+/// The way to run containers without NRI, for error messages.
+#[derive(Debug, Clone, Copy)]
+pub struct BreakGlassHint;
+
+impl fmt::Display for BreakGlassHint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "to run containers without NRI set {BYPASS_ENV}=1 or create {BYPASS_FILE}")
+    }
+}

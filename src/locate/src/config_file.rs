@@ -1,0 +1,135 @@
+//! The configuration file: which one, whether it may be trusted, and what it says.
+//!
+//! A problem with the file is kept beside usable values rather than returned: the wrapper must
+//! still kill and delete containers with a broken file, and `nrictl` must still reach `nrid`.
+
+use crate::{
+    environment::{Environment, absolute},
+    paths::{CONFIG_ENV, CONFIG_FILE},
+    state_dir::NridOwner,
+};
+use nri_config::{Config, ConfigError};
+use nri_trust::{Owners, Untrusted};
+use std::{
+    io::{self, ErrorKind},
+    path::{Path, PathBuf},
+};
+
+/// The configuration, and the file that it was read from.
+#[derive(Debug)]
+pub struct LoadedConfig {
+    /// Values of the file. Defaults where the file is missing; where it is broken, defaults with
+    /// what [`Config::of_broken`] finds.
+    pub config: Config,
+    /// The file that the command line or the environment names, absolute.
+    pub named: Option<PathBuf>,
+    /// The file that was read, absolute, and its text. `None` where it is missing or not trusted.
+    pub source: Option<(PathBuf, String)>,
+    /// Why the file cannot be used.
+    pub problem: Option<ConfigFileError>,
+}
+
+/// Reason for which a configuration file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigFileError {
+    /// It cannot be read.
+    #[error("configuration {}: {}", .0.display(), .1)]
+    Read(PathBuf, #[source] io::Error),
+    /// It is malformed.
+    #[error("configuration {}: {}", .0.display(), .1)]
+    Parse(PathBuf, #[source] ConfigError),
+    /// Other users could change it, and so which programs run with our privileges.
+    #[error("configuration {} is not trusted: {}", .0.display(), .1)]
+    Untrusted(PathBuf, #[source] Untrusted),
+}
+
+impl LoadedConfig {
+    /// Reads the file that the command line names (`option`), else the one of the variable, else
+    /// the default one, which alone may be missing.
+    pub fn read(option: Option<&Path>, environment: &Environment) -> Self {
+        let named = option.or_else(|| environment.var(CONFIG_ENV).map(Path::new)).map(absolute);
+        let path = named.clone().unwrap_or_else(|| CONFIG_FILE.into());
+        let text = match read_trusted(&path) {
+            Ok(text) => text,
+            Err(ConfigFileError::Read(_, e))
+                if named.is_none() && e.kind() == ErrorKind::NotFound =>
+            {
+                return Self { config: Config::default(), named, source: None, problem: None };
+            }
+            Err(e) => {
+                let config = Config::default();
+                return Self { config, named, source: None, problem: Some(e) };
+            }
+        };
+        let (config, problem) = match Config::parse(&text) {
+            Ok(config) => (config, None),
+            // Containers have to be killed and deleted by the runtime that created them.
+            Err(e) => (Config::of_broken(&text), Some(ConfigFileError::Parse(path.clone(), e))),
+        };
+        Self { config, named, source: Some((path, text)), problem }
+    }
+
+    /// The state directory, absolute: of the configuration, else the default one of this process.
+    pub fn state_dir(&self, environment: &Environment) -> PathBuf {
+        match &self.config.state_dir {
+            Some(dir) => absolute(dir),
+            None => NridOwner::of_this_process(environment).state_dir(),
+        }
+    }
+}
+
+/// The check comes first, so that nobody can replace the file between check and read.
+fn read_trusted(path: &Path) -> Result<String, ConfigFileError> {
+    Owners::of_this_process()
+        .check_if_there(path)
+        .map_err(|e| ConfigFileError::Untrusted(path.to_owned(), e))?;
+    std::fs::read_to_string(path).map_err(|e| ConfigFileError::Read(path.to_owned(), e))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs, os::unix::fs::PermissionsExt};
+
+    fn read(path: &Path) -> LoadedConfig {
+        LoadedConfig::read(Some(path), &Environment::default())
+    }
+
+    #[test]
+    fn a_broken_file_still_names_runtime_and_state_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().canonicalize().unwrap().join("c.toml");
+        fs::write(&file, "state_dir = '/s'\ncolour = 1\n[runtime]\npath = '/r'\n").unwrap();
+        let loaded = read(&file);
+        assert_eq!(loaded.config.runtime.path, Some("/r".into()));
+        assert_eq!(loaded.state_dir(&Environment::default()), Path::new("/s"));
+        let problem = loaded.problem.unwrap().to_string();
+        let place = format!("configuration {}: line 2, column 1: ", file.display());
+        assert!(problem.starts_with(&place), "{problem}");
+        // The content is known, for a digest.
+        assert_eq!(loaded.source.unwrap().0, file);
+    }
+
+    #[test]
+    fn a_file_that_others_may_write_is_not_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().canonicalize().unwrap().join("c.toml");
+        fs::write(&file, "[runtime]\npath = '/r'\n").unwrap();
+        assert_eq!(read(&file).config.runtime.path, Some("/r".into()));
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
+        let loaded = read(&file);
+        assert_eq!((loaded.config, loaded.source), (Config::default(), None));
+        assert!(matches!(loaded.problem, Some(ConfigFileError::Untrusted(..))));
+    }
+
+    #[test]
+    fn the_option_precedes_the_variable_and_a_named_file_must_exist() {
+        let environment = Environment::new(vec![format!("{CONFIG_ENV}=/nowhere/v").into()]);
+        for (option, path) in [(Some(Path::new("/nowhere/o")), "/nowhere/o"), (None, "/nowhere/v")]
+        {
+            let loaded = LoadedConfig::read(option, &environment);
+            assert_eq!(loaded.named.as_deref(), Some(Path::new(path)));
+            assert!(matches!(loaded.problem, Some(ConfigFileError::Read(..))), "{option:?}");
+        }
+    }
+}

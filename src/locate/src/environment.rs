@@ -1,0 +1,67 @@
+//! The environment of a process, byte for byte, and its working directory.
+
+use std::{
+    ffi::{OsStr, OsString},
+    os::unix::ffi::OsStrExt,
+    path::{Path, PathBuf},
+};
+
+/// Entries of an environment, usually `NAME=value`, in the order in which they were passed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Environment(Vec<OsString>);
+
+impl Environment {
+    /// Takes entries as `execve` passes them; those without `=` are kept.
+    pub fn new(entries: Vec<OsString>) -> Self {
+        Self(entries)
+    }
+
+    /// The environment of this process. Entries without `=` are missing, as `std` omits them.
+    pub fn of_this_process() -> Self {
+        let entry = |(name, value): (OsString, OsString)| {
+            let mut entry = name;
+            entry.push("=");
+            entry.push(value);
+            entry
+        };
+        Self(std::env::vars_os().map(entry).collect())
+    }
+
+    /// All entries.
+    pub fn entries(&self) -> &[OsString] {
+        &self.0
+    }
+
+    /// The value of a variable: of the first entry of that name, as getenv(3) does. An empty value
+    /// counts as unset.
+    pub fn var(&self, name: &str) -> Option<&OsStr> {
+        let value = self.0.iter().find_map(|entry| {
+            entry.as_bytes().strip_prefix(name.as_bytes()).and_then(|rest| rest.strip_prefix(b"="))
+        })?;
+        (!value.is_empty()).then(|| OsStr::from_bytes(value))
+    }
+}
+
+/// Working directory of this process; `/` where it was removed, as engines that clean up may do.
+pub fn working_dir() -> PathBuf {
+    std::env::current_dir().unwrap_or_else(|_| "/".into())
+}
+
+/// A path relative to the working directory, as an absolute one.
+pub fn absolute(path: &Path) -> PathBuf {
+    if path.is_absolute() { path.to_owned() } else { working_dir().join(path) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables() {
+        let environment =
+            Environment::new(["A", "AB=1", "A=x=y", "A=z", "E="].map(Into::into).into());
+        for (name, value) in [("A", Some("x=y")), ("AB", Some("1")), ("E", None), ("B", None)] {
+            assert_eq!(environment.var(name), value.map(OsStr::new), "{name}");
+        }
+    }
+}

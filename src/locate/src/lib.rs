@@ -1,0 +1,29 @@
+//! Where the programs find the configuration file, the state directory, each other, the real
+//! runtime and break-glass.
+//!
+//! The wrapper, the hook, `nrid` and `nrictl` must not disagree on any of them, so that each is
+//! looked up here and nowhere else. Start from [`LoadedConfig::read`]. No process is started and no
+//! socket is opened here.
+
+#![forbid(unsafe_code)]
+
+mod break_glass;
+mod config_file;
+mod environment;
+mod own_programs;
+mod paths;
+mod runtime;
+mod search;
+mod state_dir;
+
+pub use break_glass::{BreakGlass, BreakGlassHint, break_glass, break_glass_file};
+pub use config_file::{ConfigFileError, LoadedConfig};
+pub use environment::{Environment, absolute, working_dir};
+pub use own_programs::{HOOK, NRID, find_own_program, own_program_dirs};
+pub use paths::{
+    BYPASS_ENV, BYPASS_FILE, CONFIG_ENV, CONFIG_FILE, DEFAULT_RUNTIMES, LIBEXEC_DIR, PLUGIN_DIR,
+    PLUGIN_SOCKET, RUNTIME_ENV, SEARCH_PATH,
+};
+pub use runtime::{RuntimeNotFound, UnusableProgram, find_runtime, runtime_candidates};
+pub use search::{can_run, search_dirs, standard_dirs};
+pub use state_dir::{NridOwner, runtime_root};
