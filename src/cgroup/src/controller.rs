@@ -1,6 +1,6 @@
-//! The controllers that resources of a container need.
+//! Cgroup controllers.
 
-/// A controller, by its name in version 1; `io` of version 2 is [`Controller::Blkio`].
+/// A controller, named as in cgroup v1; `io` of cgroup v2 is [`Controller::Blkio`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs)] // the names say it
 pub enum Controller {
@@ -15,7 +15,7 @@ pub enum Controller {
 }
 
 impl Controller {
-    /// All of them.
+    /// All controllers.
     pub const ALL: [Self; 8] = [
         Self::Cpu,
         Self::Cpuset,
@@ -27,7 +27,7 @@ impl Controller {
         Self::Freezer,
     ];
 
-    /// Its name among the mount options of version 1.
+    /// Name of the controller among the mount options of cgroup v1.
     pub fn name(self) -> &'static str {
         match self {
             Self::Cpu => "cpu",

@@ -1,35 +1,40 @@
-//! Control groups: which hierarchies there are, where a container is in them, and which files hold
-//! what its resources ask for.
+//! Control groups: the mounted hierarchies, the cgroups of a container in them, and the files that
+//! hold its resources.
 //!
-//! Pure: it reads the texts that the kernel gives and says what is to be written and what is to be
-//! found; the caller reads and writes the files. Start from [`hierarchies`], then
-//! [`Place::of_process`] or [`Place::of_path`], then [`settings`].
+//! Pure: takes the texts of the kernel, and returns what to write and what to read back; the caller
+//! does the I/O. Names and files of resource fields are those of [`nri_api::RESOURCE_FIELDS`].
+//! Start from [`hierarchies`], then [`CgroupDirs::of_process`] or [`CgroupDirs::of_path`], then
+//! [`plan`].
+//!
+//! youki's `libcgroups` writes the same files, and cannot serve here. Its managers apply resources
+//! as a runtime does: all controllers in turn, up to the first error. Of the limits they read back
+//! those of memory and pids only, in `stats`. `nrid` must prove after the runtime's write that each
+//! file shows the requested value, in any notation of the kernel (whole pages, `max`, lists of
+//! ranges, either conversion of shares to weights), write only what differs, and name the fields
+//! that the host has no file for before anything is written. The controllers with their conversions
+//! are private there, and a manager takes the path of a cgroup from its creator where `nrid` takes
+//! it from `/proc/PID/cgroup`.
 
 #![forbid(unsafe_code)]
 
-mod blkio;
 mod controller;
-mod cpu;
-mod cpuset;
-mod devices;
-mod expect;
+mod controllers;
+mod dirs;
+mod effective;
 mod hierarchy;
-mod hugetlb;
-mod membership;
-mod memory;
-mod pids;
-mod place;
-mod rdt;
-mod setting;
+mod plan;
+mod proc_cgroup;
+mod resctrl;
 mod systemd;
-mod unified;
-mod weight;
+mod write;
 
 pub use controller::Controller;
-pub use expect::Expect;
-pub use hierarchy::{Hierarchy, Kind, hierarchies};
-pub use membership::path_in;
-pub use place::Place;
-pub use rdt::rdt_settings;
-pub use setting::{Plan, Setting, settings};
+pub use controllers::plan;
+pub use dirs::{CgroupDirs, configured_path};
+pub use effective::EffectiveValue;
+pub use hierarchy::{Hierarchy, HierarchyKind, hierarchies};
+pub use plan::Plan;
+pub use proc_cgroup::path_in_hierarchy;
+pub use resctrl::resctrl_writes;
 pub use systemd::scope_path;
+pub use write::CgroupWrite;

@@ -1,9 +1,9 @@
-//! Paths of the systemd driver: `slice:prefix:name`, as runc and crun take it.
+//! The systemd cgroup driver: paths of the form `slice:prefix:name`.
 
 use std::path::PathBuf;
 
-/// The path of the scope (or slice) below the hierarchies' roots; none for what is no such triple.
-/// Without a slice it is `system.slice`, which runtimes take as root of the host.
+/// Path of the scope (or slice) below the root of each hierarchy; `None` unless `cgroups_path` is
+/// such a triple. An empty slice means `system.slice`, as for runtimes that the host's root runs.
 pub fn scope_path(cgroups_path: &str) -> Option<PathBuf> {
     let parts: Vec<_> = cgroups_path.split(':').collect();
     let [slice, prefix, name] = parts.as_slice() else { return None };
@@ -19,7 +19,7 @@ pub fn scope_path(cgroups_path: &str) -> Option<PathBuf> {
     Some(path)
 }
 
-/// `a-b.slice` is below `a.slice`: systemd.slice(5).
+/// Path of a slice; `a-b.slice` is below `a.slice`: systemd.slice(5).
 fn slice_path(slice: &str) -> Option<PathBuf> {
     let mut path = PathBuf::from("/");
     let name = slice.strip_suffix(".slice")?;
@@ -47,9 +47,10 @@ mod tests {
             ("system.slice:docker:c", Some("/system.slice/docker-c.scope")),
             (
                 "kubepods-burstable-podx.slice:cri:c",
-                Some(
-                    "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podx.slice/cri-c.scope",
-                ),
+                Some(concat!(
+                    "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podx.slice",
+                    "/cri-c.scope"
+                )),
             ),
             (":runc:c", Some("/system.slice/runc-c.scope")),
             ("-.slice::c", Some("/c.scope")),

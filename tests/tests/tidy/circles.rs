@@ -19,7 +19,6 @@ const EXCEPTIONS: &[&str] = &[
     "shim",
     "src/adaptation",
     "src/api",
-    "src/cgroup",
     "src/config",
     "src/control",
     "src/ctl",

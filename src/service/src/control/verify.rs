@@ -76,30 +76,30 @@ async fn verify(container: &Container) -> Verified {
     } else if record.phase == Phase::Stopped || record.process_is_gone() {
         verified.error = Some("its process has ended".to_owned());
     } else if let Some(place) = cgroups::place(&record) {
-        let plan = nri_cgroup::settings(&record.in_force, &place);
+        let plan = nri_cgroup::plan(&record.in_force, &place);
         verified.settings =
-            plan.settings.iter().filter_map(|setting| look(setting, &record)).collect();
-        verified.nowhere = plan.nowhere;
+            plan.writes.iter().filter_map(|setting| look(setting, &record)).collect();
+        verified.nowhere = plan.unsupported;
     } else {
         verified.error = Some("its control groups are not known".to_owned());
     }
     verified
 }
 
-fn look(setting: &nri_cgroup::Setting, record: &Record) -> Option<VerifiedSetting> {
+fn look(setting: &nri_cgroup::CgroupWrite, record: &Record) -> Option<VerifiedSetting> {
     let file = cgroups::file(setting)?;
     let found = cgroups::found(setting);
     let owner = owners::owner(&record.owners, &setting.field);
     let in_force = cgroups::compare(std::slice::from_ref(setting)).is_empty();
     // Older runtimes leave such a file alone (reservations of huge pages): for the engine nobody
     // writes it.
-    if setting.optional && (found.is_err() || (owner.is_none() && !in_force)) {
+    if setting.is_optional && (found.is_err() || (owner.is_none() && !in_force)) {
         return None;
     }
     Some(VerifiedSetting {
         field: setting.field.clone(),
         file: file.as_os_str().into(),
-        wanted: setting.expect.to_string(),
+        wanted: setting.effective.to_string(),
         in_force,
         found: found.map_err(|e| e.to_string()),
         owner,

@@ -77,7 +77,9 @@ fn leave_cgroup() -> Vec<(PathBuf, io::Error)> {
     let inside = crate::host::proc::text("/proc/self/cgroup");
     nri_cgroup::hierarchies(&mounts)
         .into_iter()
-        .filter(|hierarchy| nri_cgroup::path_in(&inside, hierarchy).is_some_and(|path| path != "/"))
+        .filter(|hierarchy| {
+            nri_cgroup::path_in_hierarchy(&inside, hierarchy).is_some_and(|path| path != "/")
+        })
         .filter_map(|hierarchy| {
             let file = hierarchy.path.join("cgroup.procs");
             fs::write(&file, "0").err().map(|e| (file, e))

@@ -5,7 +5,7 @@
 //! eventfd in version 1.
 
 use crate::{resources::cgroups, state::record::Record};
-use nri_cgroup::{Controller, Place};
+use nri_cgroup::{CgroupDirs, Controller};
 use rustix::{
     event::{EventfdFlags, eventfd},
     fs::inotify,
@@ -212,7 +212,7 @@ pub fn killed(record: &Record) -> bool {
 }
 
 impl Counter {
-    fn of(place: &Place) -> Option<Self> {
+    fn of(place: &CgroupDirs) -> Option<Self> {
         let v1 = place.v1(Controller::Memory).map(|dir| Self::V1(dir.join("memory.oom_control")));
         v1.or_else(|| place.v2(Controller::Memory).map(|dir| Self::V2(dir.join("memory.events"))))
     }

@@ -11,7 +11,7 @@ use crate::{
         registry::{Container, Registry},
     },
 };
-use nri_cgroup::settings;
+use nri_cgroup::plan;
 use nri_spec::changed;
 use serde_json::Value;
 use std::{
@@ -157,9 +157,8 @@ pub fn settle_update(registry: &Registry, container: &Container) -> Settled {
 fn is_in_force(record: &Record, resources: &Value, part: &Value) -> bool {
     let Some(place) = cgroups::place(record) else { return true };
     // Of all resources, since what a file holds may depend on several fields.
-    let named: HashSet<String> =
-        settings(part, &place).settings.into_iter().map(|s| s.field).collect();
-    let mut plan = settings(resources, &place).settings;
+    let named: HashSet<String> = plan(part, &place).writes.into_iter().map(|s| s.field).collect();
+    let mut plan = plan(resources, &place).writes;
     plan.retain(|s| named.contains(&s.field));
     cgroups::compare(&plan).is_empty()
 }

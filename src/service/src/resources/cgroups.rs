@@ -5,7 +5,7 @@
 //! it waits for long, so it is done in place.
 
 use crate::state::record::Record;
-use nri_cgroup::{Controller, Hierarchy, Place, Setting, hierarchies};
+use nri_cgroup::{CgroupDirs, CgroupWrite, Controller, Hierarchy, configured_path, hierarchies};
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -51,10 +51,10 @@ pub fn membership(pid: i32) -> String {
 
 /// The directories of a container, from where its first process was when it was created; none where
 /// that is not known.
-pub fn place(record: &Record) -> Option<Place> {
+pub fn place(record: &Record) -> Option<CgroupDirs> {
     let membership = record.cgroups.as_deref().filter(|text| !text.is_empty())?;
     let path = &record.container.linux.cgroups_path;
-    let mut expected = Place::expected(path, record.runtime.uses_systemd());
+    let mut expected = configured_path(path, record.runtime.uses_systemd());
     if let Some(scope) = expected.as_mut().filter(|_| record.runtime.uses_systemd()) {
         // crun with cgroup version 2: what it does not tell systemd of is in a group below the
         // scope, and so is the process.
@@ -63,12 +63,12 @@ pub fn place(record: &Record) -> Option<Place> {
             *scope = below;
         }
     }
-    Some(Place::of_process(&mounted(), membership, expected.as_deref()))
+    Some(CgroupDirs::of_process(&mounted(), membership, expected.as_deref()))
 }
 
 /// Whether a container is paused. Runtimes do it by the freezer, and no verb of theirs is asked for
 /// it.
-pub fn is_paused(place: &Place) -> bool {
+pub fn is_paused(place: &CgroupDirs) -> bool {
     let read = |file: PathBuf| fs::read_to_string(file).unwrap_or_default();
     match (place.v1(Controller::Freezer), place.v2(Controller::Freezer)) {
         (Some(dir), _) => matches!(read(dir.join("freezer.state")).trim(), "FROZEN" | "FREEZING"),
@@ -89,7 +89,7 @@ fn hierarchies_hold(membership: &str, path: &Path) -> bool {
 }
 
 /// The threads in a container's control groups, those of groups below them included.
-pub fn threads(place: &Place) -> Vec<i32> {
+pub fn threads(place: &CgroupDirs) -> Vec<i32> {
     // The same are in each hierarchy.
     let Some(dir) = place.dirs().into_iter().find(|dir| dir.is_dir()) else { return Vec::new() };
     let (mut threads, mut dirs) = (Vec::new(), vec![dir.to_owned()]);
@@ -108,13 +108,13 @@ pub fn threads(place: &Place) -> Vec<i32> {
 }
 
 /// Compares; returns what is not as it is to be.
-pub fn compare(settings: &[Setting]) -> Vec<Drift> {
+pub fn compare(settings: &[CgroupWrite]) -> Vec<Drift> {
     let page = rustix::param::page_size() as u64;
     settings.iter().filter_map(|setting| drift(setting, page)).collect()
 }
 
 /// The file of a setting that exists; the first name, where none does.
-pub fn file(setting: &Setting) -> Option<&Path> {
+pub fn file(setting: &CgroupWrite) -> Option<&Path> {
     let there = setting.files.iter().find(|file| file.exists());
     there.or_else(|| setting.files.first()).map(PathBuf::as_path)
 }
@@ -123,29 +123,30 @@ pub fn file(setting: &Setting) -> Option<&Path> {
 ///
 /// # Errors
 /// It cannot be read.
-pub fn found(setting: &Setting) -> io::Result<String> {
+pub fn found(setting: &CgroupWrite) -> io::Result<String> {
     let file = file(setting).ok_or(io::ErrorKind::NotFound)?;
-    fs::read_to_string(file).map(|content| setting.expect.found(&content).to_owned())
+    fs::read_to_string(file).map(|content| setting.effective.compared(&content).to_owned())
 }
 
-fn drift(setting: &Setting, page: u64) -> Option<Drift> {
+fn drift(setting: &CgroupWrite, page: u64) -> Option<Drift> {
     let file = file(setting)?;
     let found = match fs::read_to_string(file) {
-        Ok(content) if setting.expect.holds(&content, page) => return None,
-        Ok(content) => Ok(setting.expect.found(&content).to_owned()),
-        Err(e) if e.kind() == io::ErrorKind::NotFound && setting.optional => return None,
+        Ok(content) if setting.effective.matches(&content, page) => return None,
+        Ok(content) => Ok(setting.effective.compared(&content).to_owned()),
+        Err(e) if e.kind() == io::ErrorKind::NotFound && setting.is_optional => return None,
         Err(e) => Err(format!("cannot be read ({e})")),
     };
-    let wanted = setting.expect.to_string();
+    let wanted = setting.effective.to_string();
     Some(Drift { field: setting.field.clone(), file: file.to_owned(), wanted, found })
 }
 
 /// Writes what is not as it is to be; returns what is still not. What only the runtime can set is
 /// left to it.
-pub fn enforce(settings: &[Setting]) -> Vec<Drift> {
+pub fn enforce(settings: &[CgroupWrite]) -> Vec<Drift> {
     let page = rustix::param::page_size() as u64;
-    let mut left: Vec<&Setting> = settings.iter().filter(|s| drift(s, page).is_some()).collect();
-    let mut errors: Vec<(&Setting, io::Error)> = Vec::new();
+    let mut left: Vec<&CgroupWrite> =
+        settings.iter().filter(|s| drift(s, page).is_some()).collect();
+    let mut errors: Vec<(&CgroupWrite, io::Error)> = Vec::new();
     for _ in 0..ROUNDS {
         errors = left.iter().filter_map(|s| write(s).err().map(|e| (*s, e))).collect();
         left.retain(|s| drift(s, page).is_some());
@@ -153,7 +154,7 @@ pub fn enforce(settings: &[Setting]) -> Vec<Drift> {
             return Vec::new();
         }
     }
-    let told = |setting: &Setting| {
+    let told = |setting: &CgroupWrite| {
         let mut drift = drift(setting, page)?;
         if let Some((_, error)) = errors.iter().find(|(failed, _)| *failed == setting) {
             drift.found = Err(format!("cannot be written ({error})"));
@@ -163,9 +164,9 @@ pub fn enforce(settings: &[Setting]) -> Vec<Drift> {
     left.into_iter().filter_map(told).collect()
 }
 
-fn write(setting: &Setting) -> io::Result<()> {
+fn write(setting: &CgroupWrite) -> io::Result<()> {
     let Some(file) = file(setting) else { return Ok(()) };
-    for text in &setting.write {
+    for text in &setting.texts {
         // One write(2) for each: the kernel takes every write for a value of its own.
         io::Write::write_all(&mut fs::File::options().write(true).open(file)?, text.as_bytes())?;
     }
@@ -175,15 +176,15 @@ fn write(setting: &Setting) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nri_cgroup::Expect;
+    use nri_cgroup::EffectiveValue;
 
-    fn setting(dir: &Path, names: &[&str], text: &str) -> Setting {
-        Setting {
+    fn setting(dir: &Path, names: &[&str], text: &str) -> CgroupWrite {
+        CgroupWrite {
             field: "memory.limit".into(),
             files: names.iter().map(|n| dir.join(n)).collect(),
-            write: vec![text.into()],
-            expect: Expect::OneOf(vec![text.into()]),
-            optional: false,
+            texts: vec![text.into()],
+            effective: EffectiveValue::OneOf(vec![text.into()]),
+            is_optional: false,
         }
     }
 
@@ -208,7 +209,7 @@ mod tests {
         let settings = [
             setting(dir.path(), &["right"], "1"),
             setting(dir.path(), &["missing", "wrong"], "1"),
-            Setting { optional: true, ..setting(dir.path(), &["absent"], "1") },
+            CgroupWrite { is_optional: true, ..setting(dir.path(), &["absent"], "1") },
         ];
         let drift = compare(&settings);
         assert_eq!(drift.len(), 1);
@@ -229,7 +230,7 @@ mod tests {
         let left = enforce(std::slice::from_ref(&missing));
         assert!(left[0].to_string().contains("cannot be written (No such file"), "{}", left[0]);
         // What the runtime alone can set is compared, and not written.
-        let only_read = Setting { write: Vec::new(), ..setting(dir.path(), &["x"], "1") };
+        let only_read = CgroupWrite { texts: Vec::new(), ..setting(dir.path(), &["x"], "1") };
         fs::write(dir.path().join("x"), "2").unwrap();
         assert_eq!(enforce(&[only_read]).len(), 1);
         assert_eq!(fs::read_to_string(dir.path().join("x")).unwrap(), "2");

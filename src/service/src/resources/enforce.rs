@@ -17,7 +17,7 @@ use crate::{
     state::{record::Record, registry::Container},
 };
 use nri_api::proto::LinuxResources;
-use nri_cgroup::{Plan, rdt_settings, settings};
+use nri_cgroup::{CgroupWrite, Plan, plan, resctrl_writes};
 use nri_config::Enforce;
 use nri_spec::{changed, merge_resources};
 use serde::{Deserialize, Serialize};
@@ -97,12 +97,12 @@ impl Keeper {
             return Ok(());
         }
         let place = cgroups::place(record).ok_or(ResourceError::UnknownCgroup)?;
-        let Plan { settings, nowhere } = settings(&rest, &place);
+        let Plan { writes: settings, unsupported: nowhere } = plan(&rest, &place);
         if !nowhere.is_empty() {
             return Err(ResourceError::NoController(nowhere));
         }
         let missing =
-            |s: &&nri_cgroup::Setting| !s.optional && !s.files.iter().any(|file| file.exists());
+            |s: &&CgroupWrite| !s.is_optional && !s.files.iter().any(|file| file.exists());
         match settings.iter().find(missing) {
             Some(setting) => {
                 let file = cgroups::file(setting).unwrap_or(Path::new("")).to_owned();
@@ -141,10 +141,10 @@ impl Keeper {
         // to the engine's value is a plugin's too: the runtime may remember another value.
         let named: BTreeSet<String> = [&by_plugins, more]
             .into_iter()
-            .flat_map(|part| settings(part, &place).settings)
+            .flat_map(|part| plan(part, &place).writes)
             .map(|s| s.field)
             .collect();
-        let mut plan = settings(wanted, &place).settings;
+        let mut plan = plan(wanted, &place).writes;
         plan.retain(|s| {
             named.contains(&s.field) || owners::owner(&record.owners, &s.field).is_some()
         });
@@ -177,7 +177,7 @@ impl Keeper {
         // Threads that begin meanwhile are in their creators' group.
         for _ in 0..3 {
             let settings =
-                rdt_settings(&self.rules().classes.resctrl, group, &cgroups::threads(&place));
+                resctrl_writes(&self.rules().classes.resctrl, group, &cgroups::threads(&place));
             let left = cgroups::enforce(&settings);
             let Some(first) = left.first() else { return Ok(()) };
             let alive = cgroups::threads(&place);
@@ -295,10 +295,10 @@ mod tests {
         let unknown = keeper.lay(&json!({}), &asked("lead")).unwrap_err().to_string();
         assert!(unknown.contains("unknown RDT class \"lead\""), "{unknown}");
         // Where threads are moved to, and by which write.
-        let moved = rdt_settings(&resctrl, Some("gold"), &[4711]);
+        let moved = resctrl_writes(&resctrl, Some("gold"), &[4711]);
         assert_eq!(cgroups::enforce(&moved), []);
         assert_eq!(fs::read_to_string(resctrl.join("gold/tasks")).unwrap(), "4711");
-        assert_eq!(cgroups::enforce(&rdt_settings(&resctrl, None, &[4711])), []);
+        assert_eq!(cgroups::enforce(&resctrl_writes(&resctrl, None, &[4711])), []);
         assert_eq!(fs::read_to_string(resctrl.join("tasks")).unwrap(), "4711");
     }
 

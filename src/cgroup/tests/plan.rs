@@ -1,8 +1,8 @@
-//! Resources and the files that they become, in both versions and the hybrid of both.
+//! Resources and the writes they become, in cgroup v1, v2 and the hybrid layout.
 
 #![allow(clippy::unwrap_used)]
 
-use nri_cgroup::{Place, Plan, hierarchies, settings};
+use nri_cgroup::{CgroupDirs, CgroupWrite, Plan, hierarchies};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -17,26 +17,31 @@ const V1: &str = "\
 const V2: &str = "1 0 0:1 / /2 rw - cgroup2 cgroup2 rw\n";
 
 fn plan(mounts: &str, resources: &Value) -> Plan {
-    settings(resources, &Place::of_path(&hierarchies(mounts), Path::new("/c")))
+    nri_cgroup::plan(resources, &CgroupDirs::of_path(&hierarchies(mounts), Path::new("/c")))
 }
 
-/// One line a setting: field, files, what is written, what is expected; then the fields that have
-/// no file.
+/// A line per write: field, files, texts, effective value; then the fields that have no file.
 fn shown(mounts: &str, resources: &Value) -> Vec<String> {
     let plan = plan(mounts, resources);
-    let line = |s: &nri_cgroup::Setting| {
+    let line = |s: &CgroupWrite| {
         let files: Vec<_> = s.files.iter().map(|f| f.to_str().unwrap()).collect();
-        let optional = if s.optional { "?" } else { "" };
-        format!("{} {}{optional} <- {} = {}", s.field, files.join("|"), s.write.join(";"), s.expect)
+        let optional = if s.is_optional { "?" } else { "" };
+        format!(
+            "{} {}{optional} <- {} = {}",
+            s.field,
+            files.join("|"),
+            s.texts.join(";"),
+            s.effective
+        )
     };
-    let nowhere = plan.nowhere.iter().map(|f| format!("{f} nowhere"));
-    plan.settings.iter().map(line).chain(nowhere).collect()
+    let unsupported = plan.unsupported.iter().map(|f| format!("{f} unsupported"));
+    plan.writes.iter().map(line).chain(unsupported).collect()
 }
 
 #[track_caller]
 fn check(resources: Value, v1: &[&str], v2: &[&str]) {
-    assert_eq!(shown(V1, &resources), v1, "version 1: {resources}");
-    assert_eq!(shown(V2, &resources), v2, "version 2: {resources}");
+    assert_eq!(shown(V1, &resources), v1, "cgroup v1: {resources}");
+    assert_eq!(shown(V2, &resources), v2, "cgroup v2: {resources}");
 }
 
 #[test]
@@ -57,7 +62,7 @@ fn cpu() {
             "cpu.idle /2/c/cpu.idle <- 0 = 0",
         ],
     );
-    // No limit; a period without a quota; what is idle has no weight; realtime is of version 1.
+    // No limit; a period without a quota; an idle cgroup has no weight; cgroup v2 has no realtime.
     check(
         json!({"cpu": {"quota": -1, "shares": 1024, "idle": 1, "realtimeRuntime": 5, "realtimePeriod": 9}}),
         &[
@@ -70,8 +75,8 @@ fn cpu() {
         &[
             "cpu.quota /2/c/cpu.max <- max 100000 = max 100000",
             "cpu.idle /2/c/cpu.idle <- 1 = 1",
-            "cpu.realtimePeriod nowhere",
-            "cpu.realtimeRuntime nowhere",
+            "cpu.realtimePeriod unsupported",
+            "cpu.realtimeRuntime unsupported",
         ],
     );
     check(
@@ -96,7 +101,7 @@ fn memory() {
             "memory.limit /2/c/memory.max <- 8192 = 8192",
             "memory.swap /2/c/memory.swap.max <- 4096 = 4096",
             "memory.reservation /2/c/memory.low <- 4096 = 4096",
-            "memory.swappiness nowhere",
+            "memory.swappiness unsupported",
         ],
     );
     check(
@@ -104,34 +109,34 @@ fn memory() {
         &[
             "memory.limit /memory/c/memory.limit_in_bytes <- -1 = no limit",
             "memory.swap /memory/c/memory.memsw.limit_in_bytes <- -1 = no limit",
-            "memory.kernel nowhere",
+            "memory.kernel unsupported",
         ],
         &[
             "memory.limit /2/c/memory.max <- max = no limit",
             "memory.swap /2/c/memory.swap.max <- max = no limit",
-            "memory.kernel nowhere",
+            "memory.kernel unsupported",
         ],
     );
 }
 
 #[test]
 fn pids_and_huge_pages() {
-    // This version 1 has no hugetlb.
+    // No hierarchy of cgroup v1 has hugetlb here.
     check(
         json!({"pids": {"limit": -1}, "hugepageLimits": [{"pageSize": "2MB", "limit": 4194304}, {"pageSize": "../x", "limit": 1}]}),
         &[
             "pids.limit /pids/c/pids.max <- max = max",
-            "hugepageLimits.2MB nowhere",
-            "hugepageLimits.../x nowhere",
+            "hugepageLimits.2MB unsupported",
+            "hugepageLimits.../x unsupported",
         ],
         &[
             "pids.limit /2/c/pids.max <- max = max",
             "hugepageLimits.2MB /2/c/hugetlb.2MB.max <- 4194304 = 4194304",
             "hugepageLimits.2MB /2/c/hugetlb.2MB.rsvd.max? <- 4194304 = 4194304",
-            "hugepageLimits.../x nowhere",
+            "hugepageLimits.../x unsupported",
         ],
     );
-    // In a hybrid a controller may be the only one of version 2.
+    // A hybrid with hugetlb in cgroup v2 alone.
     let hybrid = format!("{V1}{V2}");
     let resources =
         json!({"hugepageLimits": [{"pageSize": "2MB", "limit": 3145728}], "pids": {"limit": 9}});
@@ -165,7 +170,7 @@ fn block_io() {
             "blockIO.weightDevice /2/c/io.bfq.weight|/2/c/io.weight <- 8:16 200 = 8:16 200",
             "blockIO.throttleReadBpsDevice /2/c/io.max <- 8:0 rbps=1024 = 8:0 rbps=1024",
             "blockIO.throttleWriteIOPSDevice /2/c/io.max <- 8:0 wiops=max = 8:0 wiops=max",
-            "blockIO.leafWeight nowhere",
+            "blockIO.leafWeight unsupported",
         ],
     );
 }
@@ -175,23 +180,22 @@ fn unified_and_devices() {
     check(
         json!({"unified": {"memory.high": "4096", "cpu.max": "10 100\n", "../x": "1", "io.max": "8:0 rbps=5 wbps=6", "cgroup.kill": "1"}}),
         &[
-            "unified.memory.high nowhere",
-            "unified.cpu.max nowhere",
-            "unified.../x nowhere",
-            "unified.io.max nowhere",
-            "unified.cgroup.kill nowhere",
+            "unified.memory.high unsupported",
+            "unified.cpu.max unsupported",
+            "unified.../x unsupported",
+            "unified.io.max unsupported",
+            "unified.cgroup.kill unsupported",
         ],
         &[
             "unified.memory.high /2/c/memory.high <- 4096 = 4096",
             "unified.cpu.max /2/c/cpu.max <- 10 100 = 10 100",
             "unified.io.max /2/c/io.max <- 8:0 rbps=5 wbps=6 = 8:0 rbps=5",
             "unified.io.max /2/c/io.max <-  = 8:0 wbps=6",
-            "unified.../x nowhere",
-            "unified.cgroup.kill nowhere",
+            "unified.../x unsupported",
+            "unified.cgroup.kill unsupported",
         ],
     );
-    // Rules for all devices are not in the list as they were written; of several for one the last
-    // counts.
+    // Rules for all devices are not checked; of several rules for one device the last counts.
     check(
         json!({"devices": [
             {"allow": false, "access": "rwm"},
@@ -209,7 +213,7 @@ fn unified_and_devices() {
 }
 
 #[test]
-fn nothing_is_asked_by_nulls_zeros_and_wrong_types() {
+fn nulls_zeros_and_wrong_types_write_nothing() {
     let resources = json!({
         "cpu": {"shares": 0, "quota": null, "cpus": "", "mems": null}, "memory": {"limit": 0, "swap": null},
         "pids": {"limit": 0}, "hugepageLimits": null, "blockIO": {"weight": 0, "weightDevice": null}, "unified": null,

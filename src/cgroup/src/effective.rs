@@ -1,70 +1,69 @@
-//! What a file is to hold, in all the ways in which the kernel may write it.
+//! Values of control files, in every notation of the kernel.
 
 use std::collections::BTreeSet;
 
-/// What a file is to hold.
+/// Content of a control file once a value is effective.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Expect {
+pub enum EffectiveValue {
     /// One of these texts.
     OneOf(Vec<String>),
-    /// A number of bytes, which the kernel cuts down to whole pages; `None`: no limit.
+    /// A number of bytes, which the kernel rounds down to whole pages; `None` means no limit.
     Bytes(Option<u64>),
     /// A set of numbers, as a list of ranges.
     Set(String),
-    /// A line that begins with this word and goes on with one of these texts; the empty text stands
-    /// for no such line.
+    /// A line of `key` and one of the texts `rest`; the empty text stands for no such line.
     Line {
-        /// Its first word.
+        /// First word.
         key: String,
-        /// What follows.
+        /// Alternatives for the rest of the line.
         rest: Vec<String>,
     },
-    /// A line that begins with this word and has this among its further words (`rbps=1024`); no
-    /// line counts as one that has all at `max`.
+    /// A line of `key` that has the word `name=value` (`rbps=1024`). A missing line means `max` for
+    /// every name.
     Word {
-        /// Its first word.
+        /// First word.
         key: String,
-        /// The name before the `=`.
+        /// Name before the `=`.
         name: String,
-        /// The value behind it.
+        /// Value behind the `=`.
         value: String,
     },
-    /// A line that is this, among others.
+    /// A line of this text.
     Entry(String),
-    /// A rule of `devices.list` that allows at least this, or one that allows everything.
+    /// A rule of `devices.list` that allows at least this, or one for all devices.
     Device {
-        /// Kind and numbers: `c 1:3`.
+        /// Type and numbers: `c 1:3`.
         device: String,
         /// Letters of `rwm`.
         access: String,
     },
 }
 
-/// No limit in version 1: the largest number of whole pages. Pages may be larger elsewhere, hence a
-/// bound.
-const NEARLY_ALL: u64 = i64::MAX as u64 - (1 << 20);
+/// Bound above which a number of bytes means no limit in cgroup v1. The kernel shows `i64::MAX`
+/// rounded down to whole pages, of at most 1 MiB.
+const UNLIMITED: u64 = i64::MAX as u64 - (1 << 20);
 
-impl Expect {
-    /// One text.
+impl EffectiveValue {
+    /// A single text.
     pub(crate) fn text(text: impl ToString) -> Self {
         Self::OneOf(vec![text.to_string()])
     }
 
-    /// Whether a file's content is right.
-    pub fn holds(&self, content: &str, page: u64) -> bool {
+    /// Whether the content of the file shows the value. `page`: bytes of a page of memory.
+    pub fn matches(&self, content: &str, page: u64) -> bool {
         let content = content.trim();
         match self {
             Self::OneOf(texts) => texts.iter().any(|t| same_words(t, content)),
             Self::Bytes(None) => {
                 content == "max"
-                    || content.parse::<u64>().is_ok_and(|n| n > NEARLY_ALL)
+                    || content.parse::<u64>().is_ok_and(|n| n > UNLIMITED)
                     || content == "-1"
             }
             Self::Bytes(Some(bytes)) => content
                 .parse::<u64>()
                 .is_ok_and(|n| n == bytes - bytes % page.max(1) || n == *bytes),
             Self::Set(list) => match (parse_set(list), parse_set(content)) {
-                (Some(wanted), Some(found)) => wanted == found,
+                (Some(requested), Some(effective)) => requested == effective,
                 _ => false,
             },
             Self::Line { key, rest } => {
@@ -85,8 +84,8 @@ impl Expect {
         }
     }
 
-    /// What of a file's content is compared, for people.
-    pub fn found<'a>(&self, content: &'a str) -> &'a str {
+    /// The part of the file's content that is compared, for messages.
+    pub fn compared<'a>(&self, content: &'a str) -> &'a str {
         let content = content.trim();
         match self {
             Self::Line { key, .. } | Self::Word { key, .. } => line(content, key).unwrap_or(""),
@@ -95,7 +94,7 @@ impl Expect {
     }
 }
 
-impl std::fmt::Display for Expect {
+impl std::fmt::Display for EffectiveValue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::OneOf(texts) => f.write_str(&texts.join(" or ")),
@@ -113,7 +112,7 @@ fn same_words(one: &str, other: &str) -> bool {
     one.split_whitespace().eq(other.split_whitespace())
 }
 
-/// What follows the key in its line.
+/// The rest of the line that begins with `key`.
 fn line<'a>(content: &'a str, key: &str) -> Option<&'a str> {
     content.lines().find_map(|line| {
         let (first, rest) = line.trim().split_once(char::is_whitespace)?;
@@ -121,15 +120,14 @@ fn line<'a>(content: &'a str, key: &str) -> Option<&'a str> {
     })
 }
 
-/// `0-2,5` as a set; none for what is no such list. More numbers than a machine has make no set, so
-/// that a list cannot eat the memory.
+/// Parses a list of ranges such as `0-2,5`; `None` if it is malformed or has a number above
+/// [`MAX_NUMBER`].
 fn parse_set(list: &str) -> Option<BTreeSet<u32>> {
-    const MOST: u32 = 1 << 16;
     let mut set = BTreeSet::new();
     for part in list.trim().split(',').map(str::trim).filter(|p| !p.is_empty()) {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         let (first, last): (u32, u32) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
-        if last < first || last >= MOST {
+        if last < first || last > MAX_NUMBER {
             return None;
         }
         set.extend(first..=last);
@@ -137,32 +135,38 @@ fn parse_set(list: &str) -> Option<BTreeSet<u32>> {
     Some(set)
 }
 
+/// Largest number of a set. Linux supports 8192 CPUs and 1024 nodes; the bound keeps the memory of a
+/// set small whatever a plugin writes.
+const MAX_NUMBER: u32 = (1 << 16) - 1;
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_holds() {
-        let line =
-            |key: &str, rest: &str| Expect::Line { key: key.into(), rest: vec![rest.into()] };
-        let word = |value: &str| Expect::Word {
+    fn values_match_every_notation_of_the_kernel() {
+        let line = |key: &str, rest: &str| EffectiveValue::Line {
+            key: key.into(),
+            rest: vec![rest.into()],
+        };
+        let word = |value: &str| EffectiveValue::Word {
             key: "8:0".into(),
             name: "rbps".into(),
             value: value.into(),
         };
-        let set = |list: &str| Expect::Set(list.into());
+        let set = |list: &str| EffectiveValue::Set(list.into());
         let device =
-            |access: &str| Expect::Device { device: "c 1:3".into(), access: access.into() };
-        for (expect, content, holds) in [
-            (Expect::text(512), "512\n", true),
-            (Expect::text(512), "1024\n", false),
-            (Expect::text("max 100000"), "max  100000\n", true),
-            (Expect::Bytes(Some(5000)), "4096\n", true),
-            (Expect::Bytes(Some(5000)), "5000\n", true),
-            (Expect::Bytes(Some(5000)), "8192\n", false),
-            (Expect::Bytes(None), "9223372036854771712\n", true),
-            (Expect::Bytes(None), "max\n", true),
-            (Expect::Bytes(None), "4096\n", false),
+            |access: &str| EffectiveValue::Device { device: "c 1:3".into(), access: access.into() };
+        for (value, content, matches) in [
+            (EffectiveValue::text(512), "512\n", true),
+            (EffectiveValue::text(512), "1024\n", false),
+            (EffectiveValue::text("max 100000"), "max  100000\n", true),
+            (EffectiveValue::Bytes(Some(5000)), "4096\n", true),
+            (EffectiveValue::Bytes(Some(5000)), "5000\n", true),
+            (EffectiveValue::Bytes(Some(5000)), "8192\n", false),
+            (EffectiveValue::Bytes(None), "9223372036854771712\n", true),
+            (EffectiveValue::Bytes(None), "max\n", true),
+            (EffectiveValue::Bytes(None), "4096\n", false),
             (set("0,1,2"), "0-2\n", true),
             (set("0-1"), "0\n", false),
             (set("0-99999999"), "0-99999999", false),
@@ -175,13 +179,13 @@ mod tests {
             (word("1024"), "8:0 rbps=2048 wbps=max\n", false),
             (word("1024"), "", false),
             (word("max"), "8:16 rbps=1\n", true),
-            (Expect::Entry("12".into()), "1\n12\n", true),
-            (Expect::Entry("12".into()), "112\n", false),
+            (EffectiveValue::Entry("12".into()), "1\n12\n", true),
+            (EffectiveValue::Entry("12".into()), "112\n", false),
             (device("rw"), "c 1:3 rwm\nc 5:1 r\n", true),
             (device("rw"), "c 1:3 r\n", false),
             (device("rw"), "a *:* rwm\n", true),
         ] {
-            assert_eq!(expect.holds(content, 4096), holds, "{expect} {content:?}");
+            assert_eq!(value.matches(content, 4096), matches, "{value} {content:?}");
         }
     }
 }

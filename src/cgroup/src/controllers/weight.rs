@@ -1,16 +1,16 @@
-//! Conversions of version 1's numbers to version 2's.
+//! Conversion of the weights of cgroup v1 to those of cgroup v2.
 //!
-//! cpu.shares became cpu.weight by a straight line at first; runc since 1.3.2, crun since 1.23 and
-//! youki use a curve through the defaults (1024 and 100). Which one a runtime uses depends on its
-//! version, so both results are right where a value is read back.
+//! Old runtimes convert `cpu.shares` to `cpu.weight` by a straight line; runc since 1.3.2, crun
+//! since 1.23 and youki use a curve through the defaults (1024 and 100). So either result is right
+//! where a value is read back.
 
-/// `cpu.weight` of `cpu.shares`, by the straight line.
+/// Converts `cpu.shares` to `cpu.weight` by the straight line.
 pub(crate) fn linear_cpu(shares: u64) -> u64 {
     1 + (shares.clamp(2, 262_144) - 2) * 9999 / 262_142
 }
 
-/// `cpu.weight` of `cpu.shares`, by the curve: `ceil(10^((l^2 + 125 l) / 612 - 7/34))` with `l =
-/// log2(shares)`.
+/// Converts `cpu.shares` to `cpu.weight` by the curve: `ceil(10^((l^2 + 125 l) / 612 - 7/34))` with
+/// `l = log2(shares)`.
 pub(crate) fn curved_cpu(shares: u64) -> u64 {
     if shares <= 2 {
         return 1;
@@ -27,7 +27,7 @@ pub(crate) fn curved_cpu(shares: u64) -> u64 {
     weight
 }
 
-/// `io.weight` of `blkio.weight`.
+/// Converts `blkio.weight` to `io.weight`.
 pub(crate) fn io(weight: u64) -> u64 {
     1 + (weight.clamp(10, 1000) - 10) * 9999 / 990
 }
@@ -37,9 +37,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn known_points() {
-        // As read from real runtimes: 512 shares are 20 with runc 1.1 and crun 1.8, 59 with runc
-        // 1.3 and crun 1.28.
+    fn weights_are_those_of_real_runtimes() {
+        // 512 shares are 20 with runc 1.1 and crun 1.8, 59 with runc 1.3 and crun 1.28.
         for (shares, linear, curved) in
             [(2, 1, 1), (512, 20, 59), (1024, 39, 100), (262_144, 10_000, 10_000), (0, 1, 1)]
         {

@@ -1,0 +1,90 @@
+//! Block I/O: `linux.resources.blockIO`. Under the BFQ scheduler the files of weights have other
+//! names.
+
+use super::weight;
+use crate::{
+    controller::Controller,
+    dirs::CgroupDirs,
+    effective::EffectiveValue,
+    plan::{ControllerDir, Plan, as_number, list, number},
+};
+use nri_api::{ResourceField, resource_field};
+use serde_json::Value;
+
+const WEIGHT: &ResourceField = resource_field("blockIO.weight");
+const LEAF_WEIGHT: &ResourceField = resource_field("blockIO.leafWeight");
+const WEIGHT_DEVICE: &ResourceField = resource_field("blockIO.weightDevice");
+
+/// Limits of a device, and the name of each in `io.max` of cgroup v2.
+const THROTTLES: [(&ResourceField, &str); 4] = [
+    (resource_field("blockIO.throttleReadBpsDevice"), "rbps"),
+    (resource_field("blockIO.throttleWriteBpsDevice"), "wbps"),
+    (resource_field("blockIO.throttleReadIOPSDevice"), "riops"),
+    (resource_field("blockIO.throttleWriteIOPSDevice"), "wiops"),
+];
+
+pub(crate) fn add(resources: &Value, dirs: &CgroupDirs, plan: &mut Plan) {
+    let dir = ControllerDir::of(dirs, Controller::Blkio);
+    if let ControllerDir::Missing = dir {
+        if resources.get("blockIO").is_some_and(Value::is_object) {
+            plan.refuse(resource_field("blockIO").name);
+        }
+        return;
+    }
+    add_weights(resources, dir, plan);
+    for (field, key) in THROTTLES {
+        for entry in list(resources, field) {
+            let rate = entry.get("rate").and_then(Value::as_u64);
+            let (Some(device), Some(rate)) = (device(entry), rate) else { continue };
+            match dir {
+                ControllerDir::V2(_) => {
+                    let value = if rate == 0 { "max".to_owned() } else { rate.to_string() };
+                    let text = format!("{device} {key}={value}");
+                    let effective =
+                        EffectiveValue::Word { key: device, name: key.to_owned(), value };
+                    plan.write(field, dir, text, effective);
+                }
+                _ => plan.write(field, dir, format!("{device} {rate}"), line_of(device, rate)),
+            }
+        }
+    }
+}
+
+fn add_weights(resources: &Value, dir: ControllerDir<'_>, plan: &mut Plan) {
+    let is_v2 = matches!(dir, ControllerDir::V2(_));
+    let positive = |field| number(resources, field).and_then(|w| u64::try_from(w).ok());
+    if let Some(weight) = positive(WEIGHT).filter(|w| *w > 0) {
+        let effective = if is_v2 {
+            // BFQ takes the weight as it is; runtimes convert it to the scale of `io.weight`.
+            let rest = vec![weight.to_string(), weight::io(weight).to_string()];
+            EffectiveValue::Line { key: "default".to_owned(), rest }
+        } else {
+            EffectiveValue::text(weight)
+        };
+        plan.write(WEIGHT, dir, weight.to_string(), effective);
+    }
+    if let Some(weight) = positive(LEAF_WEIGHT).filter(|w| *w > 0) {
+        plan.write(LEAF_WEIGHT, dir, weight.to_string(), EffectiveValue::text(weight));
+    }
+    for entry in list(resources, WEIGHT_DEVICE) {
+        let weight = entry.get("weight").and_then(as_number).and_then(|w| u64::try_from(w).ok());
+        let (Some(device), Some(weight)) = (device(entry), weight) else { continue };
+        let text = match weight {
+            0 if is_v2 => format!("{device} default"),
+            _ => format!("{device} {weight}"),
+        };
+        plan.write(WEIGHT_DEVICE, dir, text, line_of(device, weight));
+    }
+}
+
+/// The line of a device. The kernel shows none for a value of 0, which removes the device.
+fn line_of(device: String, value: u64) -> EffectiveValue {
+    let shown = if value == 0 { String::new() } else { value.to_string() };
+    EffectiveValue::Line { key: device, rest: vec![shown] }
+}
+
+/// Device numbers of an entry, as `major:minor`.
+fn device(entry: &Value) -> Option<String> {
+    let part = |name| entry.get(name).and_then(Value::as_u64);
+    Some(format!("{}:{}", part("major")?, part("minor")?))
+}

@@ -1,0 +1,68 @@
+//! CPU controller: `linux.resources.cpu` without the cpuset. Zeros mean not set, as they do to
+//! runtimes.
+
+use super::weight;
+use crate::{
+    controller::Controller,
+    dirs::CgroupDirs,
+    effective::EffectiveValue,
+    plan::{ControllerDir, Plan, number},
+};
+use nri_api::{ResourceField, resource_field};
+use serde_json::Value;
+
+const SHARES: &ResourceField = resource_field("cpu.shares");
+const PERIOD: &ResourceField = resource_field("cpu.period");
+const QUOTA: &ResourceField = resource_field("cpu.quota");
+const BURST: &ResourceField = resource_field("cpu.burst");
+const IDLE: &ResourceField = resource_field("cpu.idle");
+const REALTIME_PERIOD: &ResourceField = resource_field("cpu.realtimePeriod");
+const REALTIME_RUNTIME: &ResourceField = resource_field("cpu.realtimeRuntime");
+
+/// In the order of the writes: the kernel checks a quota against the period.
+const FIELDS: [&ResourceField; 7] =
+    [SHARES, PERIOD, QUOTA, BURST, IDLE, REALTIME_PERIOD, REALTIME_RUNTIME];
+
+/// The period of a cgroup that has never been given one, in microseconds.
+const DEFAULT_PERIOD: i64 = 100_000;
+
+pub(crate) fn add(resources: &Value, dirs: &CgroupDirs, plan: &mut Plan) {
+    let value = |field: &ResourceField| {
+        // A burst or an idle of 0 is a value.
+        let has_zero = [BURST.name, IDLE.name].contains(&field.name);
+        number(resources, field).filter(|n| has_zero || *n != 0)
+    };
+    let dir = ControllerDir::of(dirs, Controller::Cpu);
+    if let ControllerDir::V2(_) = dir {
+        return add_v2(value, dir, plan);
+    }
+    for field in FIELDS {
+        if let Some(n) = value(field) {
+            let n = if field.name == QUOTA.name { n.max(-1) } else { n };
+            plan.write(field, dir, n.to_string(), EffectiveValue::text(n));
+        }
+    }
+}
+
+fn add_v2(value: impl Fn(&ResourceField) -> Option<i64>, dir: ControllerDir<'_>, plan: &mut Plan) {
+    let idle = value(IDLE);
+    if let Some(shares) = value(SHARES).and_then(|n| u64::try_from(n).ok())
+        // The kernel ignores the weight of an idle cgroup.
+        && idle.is_none_or(|idle| idle == 0)
+    {
+        let (linear, curved) = (weight::linear_cpu(shares), weight::curved_cpu(shares));
+        let either = EffectiveValue::OneOf(vec![curved.to_string(), linear.to_string()]);
+        plan.write(SHARES, dir, curved.to_string(), either);
+    }
+    let (quota, period) = (value(QUOTA), value(PERIOD));
+    if quota.is_some() || period.is_some() {
+        let quota = quota.filter(|q| *q > 0).map_or("max".to_owned(), |q| q.to_string());
+        let text = format!("{quota} {}", period.unwrap_or(DEFAULT_PERIOD));
+        plan.write(QUOTA, dir, text.clone(), EffectiveValue::text(text));
+    }
+    for field in [BURST, IDLE, REALTIME_PERIOD, REALTIME_RUNTIME] {
+        if let Some(n) = value(field) {
+            plan.write(field, dir, n.to_string(), EffectiveValue::text(n));
+        }
+    }
+}

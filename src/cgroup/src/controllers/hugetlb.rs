@@ -1,0 +1,63 @@
+//! Hugetlb controller: `linux.resources.hugepageLimits`, and the limits of reservations, which
+//! kernels have since 5.7.
+
+use crate::{
+    controller::Controller,
+    dirs::CgroupDirs,
+    effective::EffectiveValue,
+    plan::{ControllerDir, Plan, list},
+    write::CgroupWrite,
+};
+use nri_api::{ResourceField, resource_field};
+use serde_json::Value;
+
+const LIMITS: &ResourceField = resource_field("hugepageLimits");
+
+pub(crate) fn add(resources: &Value, dirs: &CgroupDirs, plan: &mut Plan) {
+    let dir = ControllerDir::of(dirs, Controller::Hugetlb);
+    for limit in list(resources, LIMITS) {
+        let size = limit.get("pageSize").and_then(Value::as_str).unwrap_or_default();
+        let Some(bytes) = limit.get("limit").and_then(Value::as_u64) else { continue };
+        let field = format!("{}.{size}", LIMITS.name);
+        // The size becomes part of a file name.
+        let is_size = size.ends_with('B') && size.bytes().all(|b| b.is_ascii_alphanumeric());
+        let Some((dir, [limit, reservations @ ..])) = dir.files(LIMITS).filter(|_| is_size) else {
+            plan.refuse(field);
+            continue;
+        };
+        let mut write = |name: &str, is_optional| {
+            plan.writes.push(CgroupWrite {
+                field: field.clone(),
+                files: vec![dir.join(name.replace("{}", size))],
+                texts: vec![bytes.to_string()],
+                effective: effective(size, bytes),
+                is_optional,
+            });
+        };
+        write(limit, false);
+        reservations.iter().for_each(|name| write(name, true));
+    }
+}
+
+/// The limit as the kernel shows it: rounded down to whole huge pages.
+fn effective(size: &str, bytes: u64) -> EffectiveValue {
+    let page = page_bytes(size).unwrap_or(1);
+    if bytes > i64::MAX as u64 - page {
+        return EffectiveValue::Bytes(None);
+    }
+    let mut texts = vec![(bytes - bytes % page).to_string(), bytes.to_string()];
+    texts.dedup();
+    EffectiveValue::OneOf(texts)
+}
+
+/// Converts `2MB` to bytes.
+fn page_bytes(size: &str) -> Option<u64> {
+    let (number, unit) = size.split_at(size.find(|c: char| !c.is_ascii_digit())?);
+    let unit = match unit {
+        "KB" => 1 << 10,
+        "MB" => 1 << 20,
+        "GB" => 1 << 30,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(unit).filter(|n| *n > 0)
+}

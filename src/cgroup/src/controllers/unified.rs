@@ -1,0 +1,65 @@
+//! Files of cgroup v2 by their names: `linux.resources.unified`.
+
+use crate::{
+    dirs::CgroupDirs,
+    effective::EffectiveValue,
+    plan::{Plan, at},
+    write::CgroupWrite,
+};
+use nri_api::{ResourceField, resource_field};
+use serde_json::Value;
+
+const FILES: &ResourceField = resource_field("unified");
+
+pub(crate) fn add(resources: &Value, dirs: &CgroupDirs, plan: &mut Plan) {
+    for (name, value) in at(resources, FILES).and_then(Value::as_object).into_iter().flatten() {
+        let field = format!("{}.{name}", FILES.name);
+        // The file must be one of a controller, in the container's own cgroup.
+        let is_file = !name.is_empty() && !name.contains('/') && !name.starts_with("cgroup.");
+        let (Some(dir), Some(value), true) = (dirs.unified(), value.as_str(), is_file) else {
+            plan.refuse(field);
+            continue;
+        };
+        for line in value.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            for (index, effective) in effective(name, line).into_iter().enumerate() {
+                plan.writes.push(CgroupWrite {
+                    field: field.clone(),
+                    files: vec![dir.join(name)],
+                    // The line is written once, however many of its words are checked.
+                    texts: if index == 0 { vec![line.to_owned()] } else { Vec::new() },
+                    effective,
+                    is_optional: false,
+                });
+            }
+        }
+    }
+}
+
+/// The notations of the kernel for a line that was written.
+fn effective(name: &str, line: &str) -> Vec<EffectiveValue> {
+    match line.split_once(char::is_whitespace) {
+        Some((key, rest)) if key.contains(':') && rest.contains('=') => {
+            let word = |word: &str| {
+                let (name, value) = word.split_once('=')?;
+                Some(EffectiveValue::Word {
+                    key: key.to_owned(),
+                    name: name.to_owned(),
+                    value: value.to_owned(),
+                })
+            };
+            rest.split_whitespace().filter_map(word).collect()
+        }
+        Some((key, rest)) if key.contains(':') => {
+            vec![EffectiveValue::Line { key: key.to_owned(), rest: vec![rest.trim().to_owned()] }]
+        }
+        _ if name.starts_with("cpuset.") && line.starts_with(|c: char| c.is_ascii_digit()) => {
+            vec![EffectiveValue::Set(line.to_owned())]
+        }
+        _ if name.starts_with("memory.") => match (line, line.parse::<u64>()) {
+            ("max", _) => vec![EffectiveValue::Bytes(None)],
+            (_, Ok(bytes)) => vec![EffectiveValue::Bytes(Some(bytes))],
+            _ => vec![EffectiveValue::text(line)],
+        },
+        _ => vec![EffectiveValue::text(line)],
+    }
+}

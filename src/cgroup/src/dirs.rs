@@ -1,0 +1,149 @@
+//! Directories of a container's cgroups.
+
+use crate::{
+    controller::Controller,
+    hierarchy::{Hierarchy, HierarchyKind},
+    proc_cgroup::path_in_hierarchy,
+    systemd::scope_path,
+};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
+
+/// Directories of a container's cgroups, by controller.
+///
+/// Where both versions are mounted (the hybrid layout), a controller is in one of them: in cgroup
+/// v2 unless a hierarchy of cgroup v1 has it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CgroupDirs {
+    v1: BTreeMap<Controller, PathBuf>,
+    v2: Option<PathBuf>,
+}
+
+impl CgroupDirs {
+    /// Finds them by `cgroup`, the text of `/proc/PID/cgroup` of the container's first process. A
+    /// container may have moved the process to a cgroup of its own further down; then `configured`,
+    /// the path of the OCI config, is the container's.
+    pub fn of_process(hierarchies: &[Hierarchy], cgroup: &str, configured: Option<&Path>) -> Self {
+        Self::with(hierarchies, |hierarchy| {
+            let path = Path::new(path_in_hierarchy(cgroup, hierarchy)?);
+            Some(configured.filter(|configured| path.starts_with(configured)).unwrap_or(path))
+        })
+    }
+
+    /// Finds them by an absolute path below the root of each hierarchy.
+    pub fn of_path(hierarchies: &[Hierarchy], path: &Path) -> Self {
+        Self::with(hierarchies, |_| Some(path))
+    }
+
+    fn with<'a>(hierarchies: &[Hierarchy], path: impl Fn(&Hierarchy) -> Option<&'a Path>) -> Self {
+        let mut dirs = Self::default();
+        for hierarchy in hierarchies {
+            let Some(path) = path(hierarchy) else { continue };
+            let dir = hierarchy.path.join(path.strip_prefix("/").unwrap_or(path));
+            match &hierarchy.kind {
+                HierarchyKind::V2 => dirs.v2 = Some(dir),
+                HierarchyKind::V1(options) => {
+                    for controller in Controller::ALL {
+                        if options.iter().any(|o| o == controller.name()) {
+                            dirs.v1.insert(controller, dir.clone());
+                        }
+                    }
+                }
+            }
+        }
+        dirs
+    }
+
+    /// The directory in cgroup v1 that has a controller's files.
+    pub fn v1(&self, controller: Controller) -> Option<&Path> {
+        self.v1.get(&controller).map(PathBuf::as_path)
+    }
+
+    /// The directory in cgroup v2, unless a hierarchy of cgroup v1 has the controller.
+    pub fn v2(&self, controller: Controller) -> Option<&Path> {
+        if self.v1.contains_key(&controller) { None } else { self.v2.as_deref() }
+    }
+
+    /// The directory in cgroup v2, unless some controllers are in cgroup v1.
+    pub fn unified(&self) -> Option<&Path> {
+        if self.v1.is_empty() { self.v2.as_deref() } else { None }
+    }
+
+    /// All directories, without duplicates.
+    pub fn dirs(&self) -> Vec<&Path> {
+        let mut dirs: Vec<_> = self.v1.values().chain(&self.v2).map(PathBuf::as_path).collect();
+        dirs.sort_unstable();
+        dirs.dedup();
+        dirs
+    }
+}
+
+/// Path of a container's cgroup below the root of each hierarchy, from `linux.cgroupsPath`; `None`
+/// for an empty or a relative one, which begins at the runtime's own cgroup. `systemd`: the runtime
+/// was called with `--systemd-cgroup`.
+pub fn configured_path(cgroups_path: &str, systemd: bool) -> Option<PathBuf> {
+    if systemd {
+        return scope_path(cgroups_path);
+    }
+    cgroups_path.starts_with('/').then(|| cgroups_path.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hierarchy::hierarchies;
+
+    const HYBRID: &str = "\
+32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct
+33 31 0:30 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory
+41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw
+";
+
+    #[test]
+    fn a_hybrid_has_each_controller_in_one_version() {
+        let cgroup = "3:memory:/a/c\n2:cpu,cpuacct:/a/c/below\n0::/a/u\n";
+        let dirs = CgroupDirs::of_process(&hierarchies(HYBRID), cgroup, Some(Path::new("/a/c")));
+        assert_eq!(dirs.v1(Controller::Cpu), Some(Path::new("/sys/fs/cgroup/cpu,cpuacct/a/c")));
+        assert_eq!(dirs.v1(Controller::Memory), Some(Path::new("/sys/fs/cgroup/memory/a/c")));
+        assert_eq!(dirs.v2(Controller::Memory), None);
+        assert_eq!(dirs.v2(Controller::Hugetlb), Some(Path::new("/sys/fs/cgroup/unified/a/u")));
+        assert_eq!(dirs.unified(), None);
+        assert_eq!(dirs.dirs().len(), 3);
+    }
+
+    #[test]
+    fn cgroup_v2_has_one_directory() {
+        let hierarchies = hierarchies("30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+        let configured = configured_path("system.slice:docker:c", true);
+        let dirs = CgroupDirs::of_process(
+            &hierarchies,
+            "0::/system.slice/docker-c.scope/container\n",
+            configured.as_deref(),
+        );
+        let dir = Path::new("/sys/fs/cgroup/system.slice/docker-c.scope");
+        assert_eq!(dirs.unified(), Some(dir));
+        assert_eq!(dirs.v2(Controller::Blkio), Some(dir));
+        assert_eq!(
+            CgroupDirs::of_path(&hierarchies, Path::new("/system.slice/docker-c.scope")),
+            dirs
+        );
+    }
+
+    #[test]
+    fn a_configured_path_depends_on_the_driver() {
+        for (path, systemd, expected) in [
+            ("/a/b", false, Some("/a/b")),
+            ("a/b", false, None),
+            ("", false, None),
+            ("user-1.slice:x:c", true, Some("/user.slice/user-1.slice/x-c.scope")),
+        ] {
+            assert_eq!(
+                configured_path(path, systemd).as_deref(),
+                expected.map(Path::new),
+                "{path}"
+            );
+        }
+    }
+}

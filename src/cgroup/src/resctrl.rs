@@ -1,0 +1,22 @@
+//! RDT: a class is a directory of resctrl, whose file `tasks` lists the threads of the class.
+
+use crate::{effective::EffectiveValue, write::CgroupWrite};
+use nri_api::{ResourceField, resource_field};
+use std::path::Path;
+
+const CLASS: &ResourceField = resource_field("RDT class");
+
+/// Writes that move threads to the class `closid`, or to the root's class if it is `None`.
+///
+/// The kernel refuses a thread that has ended with ESRCH.
+pub fn resctrl_writes(resctrl: &Path, closid: Option<&str>, threads: &[i32]) -> Vec<CgroupWrite> {
+    let dir = closid.map_or_else(|| resctrl.to_owned(), |closid| resctrl.join(closid));
+    let write = |thread: &i32| CgroupWrite {
+        field: CLASS.name.to_owned(),
+        files: vec![dir.join("tasks")],
+        texts: vec![thread.to_string()],
+        effective: EffectiveValue::Entry(thread.to_string()),
+        is_optional: false,
+    };
+    threads.iter().map(write).collect()
+}
