@@ -1,25 +1,25 @@
-//! Why nothing was installed or uninstalled.
+//! Reasons why nothing was installed or uninstalled.
 
-use super::document::DocumentError;
+use super::editing::error::FileError;
 use std::{io, path::PathBuf, process::ExitCode};
 
-/// What went wrong. Nothing has changed then; what had been written is put back.
+/// Failure of a command. Nothing has changed then; files already written were restored.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InstallError {
-    #[error("{0}: {1}")]
-    Read(PathBuf, #[source] io::Error),
-    #[error("{0}: {1}; nothing has changed")]
-    Write(PathBuf, #[source] io::Error),
-    #[error("{0}: {1}; it could not be put back as it was: {2}")]
-    HalfWritten(PathBuf, io::Error, String),
-    #[error("{0} was changed by somebody else at this moment; nothing has changed")]
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error("{path}: {source}; nothing has changed")]
+    Write { path: PathBuf, source: io::Error },
+    #[error("{path}: {source}; files that could not be restored: {left}")]
+    HalfWritten { path: PathBuf, source: io::Error, left: String },
+    #[error("{0} was changed by another process at this moment; nothing has changed")]
     Raced(PathBuf),
-    #[error("{0}: {1}")]
-    Document(PathBuf, #[source] DocumentError),
-    #[error("{0}: {1}; without this file `uninstall` finds what is ours by the wrapper's path")]
-    Manifest(PathBuf, String),
     #[error(
-        "{file}: {path} is there and is not ours ({value}); choose another name with --name or --runtime"
+        "{path}: {reason}; without this file `uninstall` finds our values by the wrapper's path"
+    )]
+    Manifest { path: PathBuf, reason: String },
+    #[error(
+        "{file}: {path} exists and is not ours ({value}); choose another name with --name or --runtime"
     )]
     Collision { file: PathBuf, path: String, value: String },
     #[error(
@@ -27,7 +27,7 @@ pub(crate) enum InstallError {
     )]
     Reserved { engine: &'static str, name: String },
     #[error(
-        "{0:?} is no name for a runtime: letters, digits, '.', '_' and '-', beginning with a letter or digit"
+        "{0:?} is not a name for a runtime: letters, digits, '.', '_' and '-', beginning with a letter or digit"
     )]
     Name(String),
     #[error("two runtimes are called {0:?}")]
@@ -36,47 +36,49 @@ pub(crate) enum InstallError {
     Relative(PathBuf),
     #[error("{0}: with --root, a file is named by its absolute path inside")]
     RelativeInside(PathBuf),
-    #[error("{0}: no program")]
+    #[error("{0}: not an executable file")]
     NoProgram(PathBuf),
     #[error("{0}: this is the wrapper itself")]
     Wrapper(PathBuf),
-    #[error("nri-container-runtime is not beside nrictl, nor in {0}; say where with --wrapper")]
+    #[error("nri-container-runtime is neither beside nrictl nor in {0}; name it with --wrapper")]
     NoWrapper(String),
-    #[error("{0}: something else is there, where a link to the wrapper has to be")]
+    #[error("{0} exists and is not a link to the wrapper")]
     LinkTaken(PathBuf),
-    #[error("{0} runs {1}; another engine has this name for {2}")]
-    NameOfOther(String, PathBuf, String),
+    #[error("{name} runs {real}; it has this name for {engines} too")]
+    NameOfOther { name: String, real: PathBuf, engines: String },
     #[error(
         "{file}: {option} is a flag of dockerd there; dockerd does not start when a key is set in both places"
     )]
     Flag { file: PathBuf, option: &'static str },
+    #[error("{0}: dockerd does not start with comments in this file; remove them first")]
+    Comments(PathBuf),
     #[error("{engine} has no NRI of its own: --nri has no meaning for it")]
     NoNri { engine: &'static str },
     #[error("{engine} has no default runtime in any file; give --runtime at each call")]
     NoDefault { engine: &'static str },
-    #[error("{0}: {1}; `nrid` and the wrapper would not read it")]
-    Ours(PathBuf, String),
+    #[error("{path}: {reason}; nrid and the wrapper would refuse it")]
+    OwnConfig { path: PathBuf, reason: String },
     #[error(
         "{0} is of version 1, from which containerd 2 takes no CRI settings; see `containerd config migrate`"
     )]
     OldVersion(PathBuf),
-    #[error("{file}: what {pattern:?} imports cannot be told")]
+    #[error("{file}: unsupported pattern in imports: {pattern:?}")]
     Import { file: PathBuf, pattern: String },
     #[error(
-        "{file}: {path} decides instead of the default runtime's name; it is deprecated since containerd 1.3, remove it first"
+        "{file}: {path} overrides the default runtime's name; it is deprecated since containerd 1.3, remove it first"
     )]
     Overridden { file: PathBuf, path: String },
-    #[error("output: {0}")]
+    #[error("standard output: {0}")]
     Output(#[from] io::Error),
 }
 
 impl InstallError {
-    /// 1: the machine did not do it; 4: we refuse.
+    /// Returns the exit code: 1 if the machine failed, 4 if the command was refused.
     pub(crate) fn code(&self) -> ExitCode {
         match self {
-            Self::Read(..)
-            | Self::Write(..)
-            | Self::HalfWritten(..)
+            Self::File(FileError::Read { .. })
+            | Self::Write { .. }
+            | Self::HalfWritten { .. }
             | Self::Raced(_)
             | Self::Output(_) => ExitCode::FAILURE,
             _ => ExitCode::from(4),

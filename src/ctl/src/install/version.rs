@@ -1,47 +1,47 @@
-//! An engine's version, where it can be asked.
+//! An engine's version, from the command line or from its program.
 
-use super::{engine::Engine, root::Root};
+use super::{engines::kind::TargetEngine, install_root::InstallRoot};
 use nri_locate::standard_dirs;
 use std::{process::Command, str::FromStr};
 
-/// Major and minor.
+/// Major and minor version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Version {
+pub(crate) struct EngineVersion {
     pub(crate) major: u32,
     pub(crate) minor: u32,
 }
 
-/// No version.
+/// Text that is not a version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no version, such as 1.7 or 2.1.9")]
-pub(crate) struct NoVersion;
+#[error("not a version, such as 1.7 or 2.1.9")]
+pub(crate) struct InvalidVersion;
 
-impl FromStr for Version {
-    type Err = NoVersion;
+impl FromStr for EngineVersion {
+    type Err = InvalidVersion;
 
-    fn from_str(text: &str) -> Result<Self, NoVersion> {
+    fn from_str(text: &str) -> Result<Self, InvalidVersion> {
         let mut numbers = text.trim_start_matches('v').split(['.', '~', '-', '+']).map(str::parse);
         match (numbers.next(), numbers.next()) {
             (Some(Ok(major)), Some(Ok(minor))) => Ok(Self { major, minor }),
-            _ => Err(NoVersion),
+            _ => Err(InvalidVersion),
         }
     }
 }
 
-/// Asks the engine's program. An image's programs are not run.
-pub(crate) fn ask(root: &Root, engine: Engine) -> Option<Version> {
+/// Runs the engine's program for its version. Programs of an image are not run.
+pub(crate) fn installed(root: &InstallRoot, engine: TargetEngine) -> Option<EngineVersion> {
     if !root.is_machine() {
         return None;
     }
-    let path =
-        standard_dirs().map(|dir| dir.join(engine.program())).find(|p| root.is_program(p))?;
+    let program = engine.facts().program;
+    let path = standard_dirs().map(|dir| dir.join(program)).find(|path| root.is_program(path))?;
     let output = Command::new(path).arg("--version").output().ok()?;
     parse(&String::from_utf8_lossy(&output.stdout))
 }
 
-/// The first word that is a version with a dot: `containerd github.com/containerd/containerd
+/// Returns the first word that is a version with a dot: `containerd github.com/containerd/containerd
 /// v1.7.24 …`.
-fn parse(output: &str) -> Option<Version> {
+fn parse(output: &str) -> Option<EngineVersion> {
     output.split([' ', '\n', ',']).find_map(|word| word.parse().ok())
 }
 
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_of_engines() {
+    fn version_output_of_each_engine_is_parsed() {
         let check = |output: &str, expected: Option<(u32, u32)>| {
             assert_eq!(parse(output).map(|v| (v.major, v.minor)), expected, "{output}");
         };

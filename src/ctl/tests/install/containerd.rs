@@ -292,7 +292,7 @@ fn refusals() {
     };
     check("version = 2\n[plugins\n", "", "config.toml: line 2, column ");
     check("version = 2\nversion = 2\n", "", "line 2, column 1: duplicate key");
-    check("version = 2\nplugins = 3\n", "", "line 2, column 11: plugins is no table");
+    check("version = 2\nplugins = 3\n", "", "line 2, column 11: plugins is not a table");
     check(
         "version = 2\n",
         "--runtime runc=/usr/bin/crun",
@@ -306,17 +306,17 @@ fn refusals() {
     check(
         "[plugins.cri.containerd.default_runtime]\nruntime_type = \"x\"\n",
         "--default",
-        "default_runtime decides instead",
+        "default_runtime overrides the default runtime's name",
     );
     check(
         "version = 3\nimports = ['/etc/*/x.toml']\n",
         "",
-        "what \"/etc/*/x.toml\" imports cannot be told",
+        "unsupported pattern in imports: \"/etc/*/x.toml\"",
     );
     let taken = format!(
         "version = 2\n[plugins.\"{V2}\".containerd.runtimes.nri]\nruntime_type = \"io.containerd.kata.v2\"\n"
     );
-    check(&taken, "", "runtimes.nri is there and is not ours");
+    check(&taken, "", "runtimes.nri exists and is not ours");
     let image = Image::with(FILE, "version = 2\nimports = [\"conf.d/*.toml\"]\n");
     image.write("/etc/containerd/conf.d/a.toml", b"x = \n");
     assert!(image.refused("install containerd").contains("conf.d/a.toml: line 1, column 5"));
@@ -496,13 +496,10 @@ fn what_one_should_know() {
     );
     check("", "is of version 1: containerd 2 takes no CRI settings from such a file");
     let native = format!("version = 2\n[plugins.{V2:?}.containerd]\nsnapshotter = \"native\"\n");
-    check(
-        &native,
-        "containerd 2 ignores snapshotter as long as there is no handler; with ours it does not any more",
-    );
+    check(&native, "containerd 2 ignores snapshotter without a handler, and no longer with ours");
     check(
         "version = 2\nimports = [\"conf.d/*.toml\"]\n",
-        "older containerds look for a relative pattern",
+        "older containerds resolve a relative pattern",
     );
     check(
         "version = 2\n",

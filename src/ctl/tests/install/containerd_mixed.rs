@@ -75,14 +75,14 @@ fn a_drop_in_of_before_is_told() {
     image.done("install containerd");
     image.write(KATA, V2_KATA.as_bytes());
     assert!(
-        image
-            .done("install containerd")
-            .contains("does not count with it; uninstall, then install again")
+        image.done("install containerd").contains(
+            "hides the CRI settings of files of version 2; uninstall, then install again"
+        )
     );
     image.done("uninstall containerd");
     image.done("install containerd");
     assert!(image.read(DROP_IN).contains("version = 2\n"));
-    assert!(!image.done("install containerd").contains("does not count with it"));
+    assert!(!image.done("install containerd").contains("hides the CRI settings"));
 }
 
 #[test]

@@ -68,7 +68,7 @@ fn refusals() {
     check(
         "[crio.runtime.runtimes.nri]\nruntime_path = \"/x\"\n",
         "",
-        "crio.runtime.runtimes.nri is there and is not ours",
+        "crio.runtime.runtimes.nri exists and is not ours",
     );
     check("[crio]\n[crio]\n", "", "10-crun.conf: line 2, column 2: duplicate key");
 }

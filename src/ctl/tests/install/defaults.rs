@@ -59,7 +59,10 @@ fn a_default_comes_back_only_with_its_runtime() {
         };
         image.edit(file, &from, to);
         let said = image.done(&format!("uninstall {engine}"));
-        assert!(said.contains("was \"nvidia\", which is gone: removed"), "{engine}: {said}");
+        assert!(
+            said.contains("was \"nvidia\", which no longer exists: removed"),
+            "{engine}: {said}"
+        );
         assert!(!image.read(file).contains("nvidia"), "{engine}: {}", image.read(file));
         assert!(!image.read(file).contains("nri"), "{engine}: {}", image.read(file));
     }
@@ -97,7 +100,9 @@ fn what_others_name_and_nobody_has_is_told() {
         image.write(file, left.as_bytes());
         let said = image.done(&format!("uninstall {engine}"));
         assert!(
-            said.contains(&format!("{file}: the default runtime is \"nvidia\", of which")),
+            said.contains(&format!(
+                "{file}: the default runtime is \"nvidia\", which no file defines"
+            )),
             "{said}"
         );
         assert_eq!(image.read(file), left);

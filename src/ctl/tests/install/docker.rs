@@ -186,7 +186,7 @@ fn hand_edits_stay() {
     let image = Image::with(FILE, text);
     image.done("install docker --default");
     std::fs::remove_file(image.at(FILE)).unwrap();
-    assert!(image.done("uninstall docker").contains("daemon.json: is gone"));
+    assert!(image.done("uninstall docker").contains("daemon.json: was removed already"));
     assert!(!image.exists(FILE) && !image.exists(MANIFEST));
 }
 
@@ -265,9 +265,7 @@ fn two_engines_share_a_runtime() {
         .unwrap();
     let other = image.refused("install podman --runtime nri-crun=/usr/bin/youki");
     assert!(
-        other.contains(
-            "nri-crun runs /usr/bin/crun; another engine has this name for docker, isulad"
-        ),
+        other.contains("nri-crun runs /usr/bin/crun; it has this name for docker, isulad too"),
         "{other}"
     );
     std::fs::remove_file(image.at("/usr/bin/youki")).unwrap();
@@ -299,7 +297,7 @@ fn our_configuration_keeps_its_comments() {
     image.write(CONFIG, b"[runtime.names.nri-crun]\npath = '/opt/crun'\n");
     let said = image.refused(&format!("install docker --runtime nri-crun={CRUN}"));
     assert!(
-        said.contains("runtime.names.nri-crun.path is there and is not ours (/opt/crun)"),
+        said.contains("runtime.names.nri-crun.path exists and is not ours (/opt/crun)"),
         "{said}"
     );
 }
@@ -370,38 +368,38 @@ fn refusals() {
         let said = Image::with(FILE, text).refused(&format!("install docker {options}"));
         assert!(said.contains(expected), "{text} {options}: {said}");
     };
-    check("{\n  // no\n}", "", "/etc/docker/daemon.json: line 2, column 3: key must be a string");
-    check("{\"a\": 1,}", "", "daemon.json: line 1, column 9: trailing comma");
+    check("{\n  // no\n}", "", "/etc/docker/daemon.json: dockerd does not start with comments");
+    check("{\"a\": 1,}", "", "daemon.json: line 1, column 8: trailing commas are not allowed");
     check("[]", "", "line 1, column 1: not an object");
     check(
         "{\"runtimes\": {}, \"runtimes\": {}}",
         "",
-        "line 1, column 18: \"runtimes\" is there twice",
+        "line 1, column 18: \"runtimes\" occurs twice",
     );
     check(
         "{\"runtimes\": {\"nri\": {}, \"nri\": {}}}",
         "",
-        "line 1, column 26: \"nri\" is there twice",
+        "line 1, column 26: \"nri\" occurs twice",
     );
     check(
         "{\"Runtimes\": {}}",
         "",
-        "line 1, column 2: \"Runtimes\" is there twice, or written otherwise",
+        "line 1, column 2: \"Runtimes\" occurs twice, or in another letter case",
     );
-    check("{\"runtimes\": [\"nri\"]}", "", "line 1, column 14: runtimes is no table");
+    check("{\"runtimes\": [\"nri\"]}", "", "line 1, column 14: runtimes is not a table");
     check(
         "{\"runtimes\": {\"nri\": {\"path\": \"/opt/x\"}}}",
         "",
-        "runtimes.nri is there and is not ours ({\"path\":\"/opt/x\"})",
+        "runtimes.nri exists and is not ours ({\"path\":\"/opt/x\"})",
     );
     check(
         "{\"runtimes\": {\"nri\": {\"runtimeType\": \"x\"}}}",
         "",
-        "runtimes.nri is there and is not ours",
+        "runtimes.nri exists and is not ours",
     );
     check("{}", "--runtime runc=/usr/bin/crun", "docker has a runtime \"runc\" of its own");
     check("{}", "--name runc", "docker has a runtime \"runc\" of its own");
-    check("{}", "--name a/b", "\"a/b\" is no name for a runtime");
+    check("{}", "--name a/b", "\"a/b\" is not a name for a runtime");
     check("{}", "--runtime nri=/usr/bin/crun", "two runtimes are called \"nri\"");
     check(
         "{}",
@@ -409,15 +407,18 @@ fn refusals() {
         "two runtimes are called \"nri-x\"",
     );
     check("{}", "--runtime x=crun", "crun: a runtime is named by its absolute path");
-    check("{}", "--runtime x=/usr/bin/none", "/usr/bin/none: no program");
+    check("{}", "--runtime x=/usr/bin/none", "/usr/bin/none: not an executable file");
     check("{}", "--runtime x=/usr/local/bin/nri-container-runtime", "this is the wrapper itself");
-    check("{}", "--wrapper /usr/bin/none", "/usr/bin/none: no program");
+    check("{}", "--wrapper /usr/bin/none", "/usr/bin/none: not an executable file");
     check("{}", "--wrapper ./x", "./x: a runtime is named by its absolute path");
     let image = Image::with("/usr/local/bin/nri-crun", "somebody's");
     let said = image.refused(&format!("install docker --runtime nri-crun={CRUN}"));
-    assert!(said.contains("/usr/local/bin/nri-crun: something else is there"), "{said}");
+    assert!(
+        said.contains("/usr/local/bin/nri-crun exists and is not a link to the wrapper"),
+        "{said}"
+    );
     std::fs::remove_file(image.at(WRAPPER)).unwrap();
-    assert!(image.refused("install docker").contains("say where with --wrapper"));
+    assert!(image.refused("install docker").contains("name it with --wrapper"));
     let image = Image::new();
     image.write(MANIFEST, b"{");
     for command in ["install docker", "uninstall docker"] {

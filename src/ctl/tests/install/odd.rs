@@ -11,7 +11,7 @@ use std::{
 
 const DOCKER: &str = "/etc/docker/daemon.json";
 const CONTAINERD: &str = "/etc/containerd/config.toml";
-const NO_FILE: &str = "no regular file; nothing has changed";
+const NO_FILE: &str = "not a regular file; nothing has changed";
 
 /// A command that must fail without a change; what it says.
 #[track_caller]
@@ -64,7 +64,7 @@ fn nobody_waits_at_a_pipe() {
     let image = Image::new();
     fs::create_dir_all(image.at("/etc/docker")).unwrap();
     mknodat(CWD, image.at(DOCKER), FileType::Fifo, Mode::from_raw_mode(0o644), 0).unwrap();
-    assert!(fails(&image, "install docker").contains("daemon.json: no regular file"));
+    assert!(fails(&image, "install docker").contains("daemon.json: not a regular file"));
 }
 
 /// Podman is everybody's: what is made in /etc can be read by all, and written by root alone.
@@ -148,7 +148,7 @@ fn an_empty_deprecated_default_decides_nothing() {
 /// Who switched an engine's NRI off is known to the manifest alone.
 #[test]
 fn without_a_manifest_what_may_be_ours_is_told() {
-    let kept = "kept, as it is not known who wrote it";
+    let kept = "kept, nrictl has no record of setting it";
     for (engine, file, text, at) in [
         (
             "containerd",
@@ -195,7 +195,7 @@ fn what_a_killed_call_left_is_removed() {
         assert_eq!(image.snapshot(), before, "a dry run");
         image.write(left, b"[crio.runtime]\ndefault_");
         let said = image.done(command);
-        assert!(said.contains("left by a call that was interrupted: removed"), "{said}");
+        assert!(said.contains("left by a command that was interrupted: removed"), "{said}");
         assert!(!image.exists(left));
     }
 }

@@ -98,7 +98,7 @@ fn refusals() {
     check(
         "[engine.runtimes]\nnri = [\"/opt/x\"]\n",
         "",
-        "engine.runtimes.nri is there and is not ours ([\"/opt/x\"])",
+        "engine.runtimes.nri exists and is not ours ([\"/opt/x\"])",
     );
     check("[engine\n", "", "10-x.conf: line 1, column ");
     check("", "--nri ours", "podman has no NRI of its own");

@@ -1,73 +1,75 @@
-//! The wrapper, and the names that it is called by.
+//! The runtimes that an engine gets: the wrapper, and links to it with other real runtimes.
 
 use super::{
     error::InstallError,
-    root::{Root, WRAPPER},
+    install_root::{InstallRoot, WRAPPER},
 };
 use nri_locate::{SEARCH_PATH, standard_dirs};
 use std::path::{Path, PathBuf};
 
-/// Engine's name of the wrapper without further runtimes.
+/// Name of the wrapper in engines, unless `--name` gives another.
 pub(crate) const DEFAULT_NAME: &str = "nri";
 
-/// Base names of links to the wrapper begin so; `nri-crun` alone already means crun.
+/// Prefix of base names of links to the wrapper; `nri-crun` alone already means crun.
 const LINK_PREFIX: &str = "nri-";
 
 /// One runtime of an engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Runtime {
-    /// The engine's name for it.
+pub(crate) struct WrapperRuntime {
+    /// Its name in the engine.
     pub(crate) name: String,
-    /// What the engine calls.
+    /// Path of the program that the engine calls.
     pub(crate) binary: PathBuf,
-    /// The real runtime, where it is not what the wrapper finds by itself; `binary` is a link then.
+    /// The real runtime, where it is not the one that the wrapper finds by itself; `binary` is a
+    /// link then.
     pub(crate) real: Option<PathBuf>,
 }
 
-impl Runtime {
-    /// The path as text: configuration files have no other.
-    pub(crate) fn path(&self) -> String {
+impl WrapperRuntime {
+    /// Returns the program's path as text, for configuration files.
+    pub(crate) fn binary_text(&self) -> String {
         self.binary.to_string_lossy().into_owned()
     }
 
-    /// The name that the wrapper is called by.
+    /// Returns the base name of the program.
     pub(crate) fn link_name(&self) -> String {
         self.binary.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 }
 
-/// The wrapper: as named, beside this program, or in the usual directories.
-pub(crate) fn find(root: &Root, named: Option<&Path>) -> Result<PathBuf, InstallError> {
+/// Finds the wrapper: as named, beside this program, or in the usual directories.
+pub(crate) fn find(root: &InstallRoot, named: Option<&Path>) -> Result<PathBuf, InstallError> {
     if let Some(path) = named {
-        return program(root, path).map(|()| path.to_owned());
+        return check_program(root, path).map(|()| path.to_owned());
     }
     let exe = root.is_machine().then(std::env::current_exe).and_then(Result::ok);
     let beside = exe.and_then(|exe| exe.parent().map(Path::to_owned));
-    let mut places = beside.into_iter().chain(standard_dirs()).map(|dir| dir.join(WRAPPER));
-    places
+    let mut candidates = beside.into_iter().chain(standard_dirs()).map(|dir| dir.join(WRAPPER));
+    candidates
         .find(|path| root.is_program(path))
         .ok_or_else(|| InstallError::NoWrapper(SEARCH_PATH.to_owned()))
 }
 
-fn program(root: &Root, path: &Path) -> Result<(), InstallError> {
+fn check_program(root: &InstallRoot, path: &Path) -> Result<(), InstallError> {
     if !path.is_absolute() || path.to_str().is_none() {
         return Err(InstallError::Relative(path.to_owned()));
     }
     if root.is_program(path) { Ok(()) } else { Err(InstallError::NoProgram(path.to_owned())) }
 }
 
-/// All runtimes: the wrapper by itself, and what `--runtime` adds.
+/// Returns all runtimes: the wrapper by itself, and those that `--runtime` adds.
 pub(crate) fn runtimes(
-    root: &Root,
+    root: &InstallRoot,
     wrapper: &Path,
     name: &str,
     further: &[(String, PathBuf)],
-) -> Result<Vec<Runtime>, InstallError> {
-    let mut all = vec![Runtime { name: name.to_owned(), binary: wrapper.to_owned(), real: None }];
+) -> Result<Vec<WrapperRuntime>, InstallError> {
+    let mut all =
+        vec![WrapperRuntime { name: name.to_owned(), binary: wrapper.to_owned(), real: None }];
     check_name(name)?;
     for (name, real) in further {
         check_name(name)?;
-        program(root, real)?;
+        check_program(root, real)?;
         if root.is_ours(&real.to_string_lossy()) || root.real(real).ok() == root.real(wrapper).ok()
         {
             return Err(InstallError::Wrapper(real.clone()));
@@ -84,12 +86,12 @@ pub(crate) fn runtimes(
         if all.iter().any(|runtime| runtime.binary == binary) {
             return Err(InstallError::NameTwice(name.clone()));
         }
-        all.push(Runtime { name: name.clone(), binary, real: Some(real.clone()) });
+        all.push(WrapperRuntime { name: name.clone(), binary, real: Some(real.clone()) });
     }
     Ok(all)
 }
 
-/// Beside the wrapper; but what a package manager owns is not written to.
+/// Returns the directory for links: the wrapper's, unless a package manager owns it.
 fn link_dir(wrapper: &Path) -> &Path {
     match wrapper.parent() {
         Some(dir)

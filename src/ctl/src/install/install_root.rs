@@ -1,45 +1,49 @@
-//! The file system that is meant: the machine's, or an image below a directory.
+//! The file system to install into: the machine's, or an image below a directory.
 //!
-//! Paths in configuration files and in the manifest are as seen inside; [`Root::real`] tells where
-//! they are for us, with symbolic links followed inside as well.
+//! Paths in configuration files and in the manifest are as seen inside; [`InstallRoot::real`]
+//! returns where they are for us, with symbolic links followed inside as well.
 
+use super::editing::error::FileError;
 use std::{
-    fs, io,
+    fs,
+    io::{self, ErrorKind},
     os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt},
     path::{Component, Path, PathBuf},
 };
 
-/// As many symbolic links as the kernel follows.
-const MOST_LINKS: usize = 40;
+/// Limit of symbolic links in a path: the kernel's.
+const MAX_LINKS: usize = 40;
 
 /// Base name of the wrapper.
 pub(crate) const WRAPPER: &str = "nri-container-runtime";
 
-/// Where `/` is.
+/// Directory that stands for `/`; `None`: the machine's own.
 #[derive(Debug, Clone)]
-pub(crate) struct Root(Option<PathBuf>);
+pub(crate) struct InstallRoot(Option<PathBuf>);
 
-impl Root {
-    /// Of the machine itself, or of an image.
-    pub(crate) fn new(dir: Option<&Path>) -> io::Result<Self> {
-        // `--root /` is no image: engines may be asked there.
-        let dir = dir.map(fs::canonicalize).transpose()?;
+impl InstallRoot {
+    /// Returns the root of the machine, or of an image.
+    pub(crate) fn new(dir: Option<&Path>) -> Result<Self, FileError> {
+        let failed =
+            |source| FileError::Read { path: dir.unwrap_or(Path::new("/")).into(), source };
+        let dir = dir.map(fs::canonicalize).transpose().map_err(failed)?;
+        // `--root /` is not an image: engines may be called there.
         Ok(Self(dir.filter(|dir| dir != Path::new("/"))))
     }
 
-    /// Whether it is the machine's: only there programs are asked.
+    /// Whether this is the machine's: only there engines are asked for their version.
     pub(crate) fn is_machine(&self) -> bool {
         self.0.is_none()
     }
 
-    /// Where an absolute path is for us, whatever symbolic links are on the way. What does not
-    /// exist is where it would be made.
+    /// Returns where an absolute path is for us, with all symbolic links followed. A path that does
+    /// not exist is where it would be made.
     pub(crate) fn real(&self, path: &Path) -> io::Result<PathBuf> {
         self.resolve(path, true)
     }
 
-    /// The same, but a symbolic link at the end is not followed.
-    pub(crate) fn place(&self, path: &Path) -> io::Result<PathBuf> {
+    /// Returns the same, but without following a symbolic link at the end.
+    pub(crate) fn entry(&self, path: &Path) -> io::Result<PathBuf> {
         self.resolve(path, false)
     }
 
@@ -59,7 +63,7 @@ impl Root {
             match fs::read_link(&next) {
                 Ok(target) if last || !left.is_empty() => {
                     links += 1;
-                    if links > MOST_LINKS {
+                    if links > MAX_LINKS {
                         return Err(rustix::io::Errno::LOOP.into());
                     }
                     if target.is_absolute() {
@@ -73,38 +77,36 @@ impl Root {
         Ok(at)
     }
 
-    /// A file's bytes; `None` if there is no such file.
-    pub(crate) fn read(&self, path: &Path) -> io::Result<Option<Vec<u8>>> {
-        let place = self.real(path)?;
-        match fs::metadata(&place).and_then(|meta| read_whole(&place, &meta)) {
+    /// Reads a file; `None` if it does not exist.
+    pub(crate) fn read(&self, path: &Path) -> Result<Option<Vec<u8>>, FileError> {
+        let read = |real: PathBuf| read_whole(&real, &fs::metadata(&real)?);
+        match self.real(path).and_then(read) {
             Ok(bytes) => Ok(Some(bytes)),
-            // Below what is no directory there is no file either.
-            Err(e)
-                if matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) =>
-            {
+            // Below a file there is no file either.
+            Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
                 Ok(None)
             }
-            Err(e) => Err(e),
+            Err(source) => Err(FileError::Read { path: path.to_owned(), source }),
         }
     }
 
-    /// What a symbolic link says; `None` if it is none.
+    /// Returns the target of a symbolic link; `None` if the path is not one.
     pub(crate) fn link(&self, path: &Path) -> Option<PathBuf> {
-        fs::read_link(self.place(path).ok()?).ok()
+        fs::read_link(self.entry(path).ok()?).ok()
     }
 
-    /// Whether it is a program that somebody may run.
+    /// Whether the path is an executable file.
     pub(crate) fn is_program(&self, path: &Path) -> bool {
         let meta = self.real(path).and_then(fs::metadata);
         meta.is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
     }
 
-    /// Whether anything is there.
+    /// Whether the path exists.
     pub(crate) fn exists(&self, path: &Path) -> bool {
         self.real(path).is_ok_and(|path| path.exists())
     }
 
-    /// Names of a directory's files, sorted; none if there is no such directory.
+    /// Returns the names of a directory's files, sorted; none if there is no such directory.
     pub(crate) fn list(&self, dir: &Path) -> Vec<String> {
         let entries = self.real(dir).and_then(fs::read_dir).into_iter().flatten().flatten();
         let entries = entries.filter(|entry| !entry.path().is_dir());
@@ -114,7 +116,8 @@ impl Root {
         names
     }
 
-    /// Whether a runtime's path names the wrapper, or a link to it. It need not be there any more.
+    /// Whether a runtime's path names the wrapper, or a link to it. The wrapper itself may be
+    /// removed already.
     pub(crate) fn is_ours(&self, path: &str) -> bool {
         let named = |path: &Path| path.file_name().is_some_and(|name| name == WRAPPER);
         let path = Path::new(path);
@@ -122,19 +125,19 @@ impl Root {
     }
 }
 
-/// Nobody waits at a pipe, nor reads a device without end; a link to `/dev/null` is how files are
-/// masked.
-fn read_whole(place: &Path, meta: &fs::Metadata) -> io::Result<Vec<u8>> {
+/// Reads a regular file, or `/dev/null`, which masks files; not a pipe, where it would block, nor
+/// another device, which may be endless.
+fn read_whole(path: &Path, meta: &fs::Metadata) -> io::Result<Vec<u8>> {
     let null = meta.file_type().is_char_device()
         && meta.rdev() == fs::metadata("/dev/null").map_or(0, |null| null.rdev());
     match meta {
         _ if null => Ok(Vec::new()),
-        meta if meta.is_file() => fs::read(place),
-        _ => Err(io::Error::other("no regular file")),
+        meta if meta.is_file() => fs::read(path),
+        _ => Err(io::Error::other("not a regular file")),
     }
 }
 
-/// Components in reverse order.
+/// Returns the components of a path in reverse order.
 fn parts(path: &Path) -> Vec<PathBuf> {
     let kept =
         path.components().filter(|c| matches!(c, Component::Normal(_) | Component::ParentDir));
@@ -147,10 +150,10 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     #[test]
-    fn links_lead_nowhere_outside() {
+    fn symbolic_links_stay_below_the_root() {
         let dir = tempfile::tempdir().unwrap();
         let top = dir.path().canonicalize().unwrap();
-        let root = Root::new(Some(dir.path())).unwrap();
+        let root = InstallRoot::new(Some(dir.path())).unwrap();
         fs::create_dir_all(top.join("srv/docker")).unwrap();
         fs::create_dir(top.join("etc")).unwrap();
         symlink("/srv/docker", top.join("etc/docker")).unwrap();
@@ -164,7 +167,7 @@ mod tests {
             Some(rustix::io::Errno::LOOP.raw_os_error())
         );
         assert_eq!(
-            root.place(Path::new("/etc/docker/daemon.json")).unwrap(),
+            root.entry(Path::new("/etc/docker/daemon.json")).unwrap(),
             top.join("srv/docker/daemon.json")
         );
         assert_eq!(root.read(Path::new("/etc/none/x")).unwrap(), None);

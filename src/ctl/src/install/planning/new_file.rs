@@ -1,10 +1,10 @@
-//! New contents on a file's own disk, before they have its name.
+//! New contents in a file's own directory, before they have its name.
 //!
-//! Engines read every file of some directories, whatever its name is, and whoever is killed cleans
-//! up nothing. So the contents have no name at all where the file system can do that, until all of
-//! them are written. What is left behind elsewhere goes with the next call.
+//! Engines read every file of some directories, whatever its name is, and a process that is killed
+//! cleans up nothing. So the contents have no name until all of them are written, where the file
+//! system can do that. Elsewhere the next call removes what a killed one has left.
 
-use super::root::Root;
+use crate::install::install_root::InstallRoot;
 use rustix::{
     fs::{AtFlags, CWD, Mode, OFlags, linkat, openat},
     io::Errno,
@@ -18,19 +18,20 @@ use std::{
 };
 use tempfile::{Builder, NamedTempFile};
 
+/// Beginning of the name of a new file, where it has one.
 const PREFIX: &str = ".nri-";
-/// As many letters and digits follow.
+/// Number of letters and digits that follow.
 const RANDOM: usize = 6;
 
-/// A file in the making.
+/// A file before it has its final name.
 #[derive(Debug)]
-pub(crate) enum Fresh {
+pub(crate) enum NewFile {
     Nameless(File),
     Named(NamedTempFile),
 }
 
-impl Fresh {
-    /// An empty one in a directory, for us alone.
+impl NewFile {
+    /// Creates an empty file in a directory, for its owner alone.
     pub(crate) fn new(dir: &Path) -> io::Result<Self> {
         let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let nameless = openat(CWD, dir, flags, Mode::RUSR | Mode::WUSR).map(File::from);
@@ -40,7 +41,7 @@ impl Fresh {
         }
     }
 
-    /// What to write to.
+    /// Returns the file to write to.
     pub(crate) fn file(&mut self) -> &mut File {
         match self {
             Self::Nameless(file) => file,
@@ -48,18 +49,18 @@ impl Fresh {
         }
     }
 
-    /// Takes the place of what is there.
-    pub(crate) fn persist(self, place: &Path) -> io::Result<()> {
+    /// Gives the file its final name, replacing the file that has it.
+    pub(crate) fn persist(self, path: &Path) -> io::Result<()> {
         let file = match self {
             Self::Nameless(file) => file,
-            Self::Named(file) => return file.persist(place).map(drop).map_err(|e| e.error),
+            Self::Named(file) => return file.persist(path).map(drop).map_err(|e| e.error),
         };
         let link = |at: &Path| linkat(CWD, by_number(&file), CWD, at, AtFlags::SYMLINK_FOLLOW);
-        match link(place) {
+        match link(path) {
             Err(Errno::EXIST) => {
-                let dir = place.parent().unwrap_or(Path::new("/"));
+                let dir = path.parent().unwrap_or(Path::new("/"));
                 let named = names().make_in(dir, |at| link(at).map_err(io::Error::from))?;
-                named.persist(place).map(drop).map_err(|e| e.error)
+                named.persist(path).map(drop).map_err(|e| e.error)
             }
             done => Ok(done?),
         }
@@ -76,9 +77,12 @@ fn by_number(file: &File) -> String {
     format!("/proc/self/fd/{}", file.as_raw_fd())
 }
 
-/// Removes what calls that were killed have left beside these files; only for who holds the lock,
-/// so that nobody is at work there.
-pub(crate) fn sweep(root: &Root, files: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
+/// Removes what killed calls have left in the directories of these files. The caller holds the
+/// lock, so that no other call is at work there.
+pub(crate) fn remove_leftovers(
+    root: &InstallRoot,
+    files: impl Iterator<Item = PathBuf>,
+) -> Vec<PathBuf> {
     let dirs: BTreeSet<PathBuf> =
         files.filter_map(|file| Some(root.real(&file).ok()?.parent()?.to_owned())).collect();
     let entries = dirs.iter().filter_map(|dir| fs::read_dir(dir).ok()).flatten().flatten();
@@ -107,33 +111,33 @@ mod tests {
     }
 
     #[test]
-    fn contents_come_with_their_name() {
+    fn contents_have_a_name_only_when_complete() {
         let dir = tempfile::tempdir().unwrap();
-        let place = dir.path().join("a");
+        let path = dir.path().join("a");
         for (text, named) in [("one", false), ("two", false), ("three", true)] {
-            let other = || names().tempfile_in(dir.path()).map(Fresh::Named);
-            let mut fresh = if named { other() } else { Fresh::new(dir.path()) }.unwrap();
-            fresh.file().write_all(text.as_bytes()).unwrap();
-            if matches!(fresh, Fresh::Nameless(_)) {
+            let other = || names().tempfile_in(dir.path()).map(NewFile::Named);
+            let mut new = if named { other() } else { NewFile::new(dir.path()) }.unwrap();
+            new.file().write_all(text.as_bytes()).unwrap();
+            if matches!(new, NewFile::Nameless(_)) {
                 assert!(names_in(dir.path()).iter().all(|name| !name.starts_with(PREFIX)));
             }
-            fresh.persist(&place).unwrap();
-            assert_eq!(fs::read_to_string(&place).unwrap(), text);
+            new.persist(&path).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), text);
         }
         assert_eq!(names_in(dir.path()), ["a"]);
     }
 
     #[test]
-    fn only_what_is_ours_is_swept() {
+    fn only_our_leftovers_are_removed() {
         let dir = tempfile::tempdir().unwrap();
-        let root = Root::new(Some(dir.path())).unwrap();
+        let root = InstallRoot::new(Some(dir.path())).unwrap();
         let (_, kept) = names().tempfile_in(dir.path()).unwrap().keep().unwrap();
         fs::create_dir(dir.path().join(".nri-folder")).unwrap();
         for name in [".nri-notes", ".nri-longer1", ".nri-a.conf", "nri-abcdef", ".nri-"] {
             fs::write(dir.path().join(name), "").unwrap();
         }
         let before = names_in(dir.path());
-        let swept = sweep(&root, ["/x", "/y", "/none/z"].map(PathBuf::from).into_iter());
+        let swept = remove_leftovers(&root, ["/x", "/y", "/none/z"].map(PathBuf::from).into_iter());
         assert_eq!(
             swept.iter().map(|path| path.file_name()).collect::<Vec<_>>(),
             [kept.file_name()]

@@ -1,15 +1,17 @@
-//! Small changes of a TOML text. `toml_edit` knows where a value belongs; lines that it would write
-//! otherwise than they were, such as those that end in CRLF, are taken from the file as it was.
+//! Edits of a TOML text. `toml_edit` places values; lines that it would write differently, such as
+//! those that end in CRLF, are taken from the original text.
 //!
-//! New tables come last in the file: between others they would come before comments that belong to
+//! New tables come last in the file: between others they would precede comments that belong to
 //! the table above.
 
-use super::document::{DocumentError, Place};
+use super::{
+    error::{EditError, TextPosition},
+    lines,
+};
 use serde_json::{Map, Value};
-use similar::{Algorithm, DiffOp, capture_diff_slices};
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, Value as TomlValue};
 
-/// Positions behind every table of a file.
+/// Table position behind all tables of a file.
 const LAST: isize = isize::MAX / 2;
 
 /// A TOML text.
@@ -17,7 +19,7 @@ const LAST: isize = isize::MAX / 2;
 pub(crate) struct Toml {
     original: String,
     document: DocumentMut,
-    /// Of the newest table.
+    /// Position of the newest table.
     position: isize,
 }
 
@@ -28,26 +30,27 @@ impl Default for Toml {
 }
 
 impl Toml {
-    /// Takes a text.
-    pub(crate) fn parse(text: &str) -> Result<Self, DocumentError> {
+    /// Parses a text.
+    pub(crate) fn parse(text: &str) -> Result<Self, EditError> {
         let document: DocumentMut = text.parse().map_err(|e: toml_edit::TomlError| {
-            let place = Place::of(text, e.span().map_or(0, |span| span.start.min(text.len())));
-            DocumentError::Syntax { place, message: e.message().trim_end().replace('\n', ", ") }
+            let position =
+                TextPosition::of(text, e.span().map_or(0, |span| span.start.min(text.len())));
+            EditError::Syntax { position, message: e.message().trim_end().replace('\n', ", ") }
         })?;
         Ok(Self { original: text.to_owned(), document, position: LAST })
     }
 
-    /// The text as it is now.
+    /// Returns the edited text.
     pub(crate) fn text(&self) -> String {
-        merge_lines(&self.original, &self.document.to_string())
+        lines::merge(&self.original, &self.document.to_string())
     }
 
-    /// All of it as values.
+    /// Returns all values.
     pub(crate) fn value(&self) -> Value {
         table_value(self.document.as_table())
     }
 
-    /// What is at a path.
+    /// Returns the value at a path.
     pub(crate) fn get(&self, path: &[String]) -> Option<Value> {
         let mut item = self.document.as_item();
         for name in path {
@@ -56,8 +59,8 @@ impl Toml {
         item_value(item)
     }
 
-    /// Puts a value at a path; gives how many tables on the way to it were made.
-    pub(crate) fn set(&mut self, path: &[String], value: &Value) -> Result<usize, DocumentError> {
+    /// Sets the value at a path. Returns how many tables on the way to it were made.
+    pub(crate) fn set(&mut self, path: &[String], value: &Value) -> Result<usize, EditError> {
         let Some((last, tables)) = path.split_last() else { return Ok(0) };
         let mut at: &mut dyn TableLike = self.document.as_table_mut();
         let mut made = 0;
@@ -69,8 +72,8 @@ impl Toml {
             }
             let item = at.get_mut(name);
             let not_a_table = || {
-                let place = place(&self.original, &path[..=depth]);
-                DocumentError::NotATable { place, path: path[..=depth].join(".") }
+                let position = position(&self.original, &path[..=depth]);
+                EditError::NotATable { position, path: path[..=depth].join(".") }
             };
             inline = inline || item.as_ref().is_some_and(|item| item.is_inline_table());
             at = item.and_then(|item| item.as_table_like_mut()).ok_or_else(not_a_table)?;
@@ -91,7 +94,7 @@ impl Toml {
         Ok(made)
     }
 
-    /// Takes away what is at a path, if anything is.
+    /// Removes the value at a path, if it exists.
     pub(crate) fn remove(&mut self, path: &[String]) {
         let Some((last, tables)) = path.split_last() else { return };
         let mut at: &mut dyn TableLike = self.document.as_table_mut();
@@ -111,7 +114,7 @@ impl Toml {
         }
     }
 
-    /// Comments at the end of the file belong to what is above them, not to what we put there.
+    /// Keeps comments at the end of the file above a table that is added there.
     fn trailing_comments_first(&mut self, path: &[String]) {
         let trailing = self.document.trailing().as_str().unwrap_or_default().to_owned();
         if trailing.trim().is_empty() {
@@ -134,14 +137,14 @@ impl Toml {
     }
 }
 
-/// Where a value is; a document that can be changed does not know.
-fn place(text: &str, path: &[String]) -> Place {
+/// Returns the position of a value, which an editable document does not keep.
+fn position(text: &str, path: &[String]) -> TextPosition {
     let document = toml_edit::Document::parse(text).ok();
     let mut item = document.as_ref().map(|document| document.as_item());
     for name in path {
         item = item.and_then(|item| item.get(name));
     }
-    Place::of(text, item.and_then(Item::span).map_or(0, |span| span.start))
+    TextPosition::of(text, item.and_then(Item::span).map_or(0, |span| span.start))
 }
 
 fn inline_table() -> Item {
@@ -154,7 +157,7 @@ fn implicit_table() -> Item {
     Item::Table(table)
 }
 
-/// The table of a path, where it is written as one.
+/// Returns the table at a path, unless it is written inline.
 fn table_at<'a>(top: &'a mut Table, path: &[String]) -> Option<&'a mut Table> {
     let mut table = top;
     for name in path {
@@ -163,7 +166,7 @@ fn table_at<'a>(top: &'a mut Table, path: &[String]) -> Option<&'a mut Table> {
     Some(table)
 }
 
-/// Puts a value there; into a table that is there already, only what differs.
+/// Sets the value of a name; in a table that exists, only what differs.
 fn insert(at: &mut dyn TableLike, name: &str, value: &Value, inline: bool, position: &mut isize) {
     let Value::Object(map) = value else {
         let mut new = plain(value);
@@ -207,7 +210,7 @@ fn plain(value: &Value) -> TomlValue {
         Value::Object(map) => {
             map.iter().map(|(name, value)| (name, plain(value))).collect::<InlineTable>().into()
         }
-        // There is no such value in TOML, nor in what we write.
+        // Neither TOML nor what engines need has null.
         Value::Null => "".into(),
     }
 }
@@ -241,56 +244,6 @@ fn plain_value(value: &TomlValue) -> Value {
     }
 }
 
-/// The new text with every line that is in both as it was in the old one, and no comment of the old
-/// one lost.
-fn merge_lines(old: &str, new: &str) -> String {
-    let newline = if old.contains("\r\n") { "\r\n" } else { "\n" };
-    let (old, new): (Vec<&str>, Vec<&str>) =
-        (old.split_inclusive('\n').collect(), new.split_inclusive('\n').collect());
-    let bare =
-        |lines: &[&str]| lines.iter().map(|line| strip_end(line).to_owned()).collect::<Vec<_>>();
-    let (old_bare, new_bare) = (bare(&old), bare(&new));
-    let mut merged: Vec<String> = Vec::new();
-    let keep = |range: std::ops::Range<usize>, merged: &mut Vec<String>| {
-        merged.extend(
-            old[range].iter().filter(|l| l.trim_start().starts_with('#')).map(|l| (*l).to_owned()),
-        );
-    };
-    let add = |range: std::ops::Range<usize>, merged: &mut Vec<String>| {
-        merged.extend(new_bare[range].iter().map(|line| format!("{line}{newline}")));
-    };
-    for op in capture_diff_slices(Algorithm::Myers, &old_bare, &new_bare) {
-        match op {
-            DiffOp::Equal { old_index, len, .. } => {
-                merged
-                    .extend(old[old_index..old_index + len].iter().map(|line| (*line).to_owned()));
-            }
-            DiffOp::Delete { old_index, old_len, .. } => {
-                keep(old_index..old_index + old_len, &mut merged)
-            }
-            DiffOp::Insert { new_index, new_len, .. } => {
-                add(new_index..new_index + new_len, &mut merged)
-            }
-            DiffOp::Replace { old_index, old_len, new_index, new_len } => {
-                keep(old_index..old_index + old_len, &mut merged);
-                add(new_index..new_index + new_len, &mut merged);
-            }
-        }
-    }
-    let last = merged.len().saturating_sub(1);
-    for line in &mut merged[..last] {
-        if !line.ends_with('\n') {
-            line.push_str(newline);
-        }
-    }
-    merged.concat()
-}
-
-fn strip_end(line: &str) -> &str {
-    let line = line.strip_suffix('\n').unwrap_or(line);
-    line.strip_suffix('\r').unwrap_or(line)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -308,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_added_comes_where_it_belongs() {
+    fn a_new_value_goes_into_its_table() {
         let x = || json!("x");
         check_set("", "a", x(), "a = \"x\"\n");
         check_set("", "a.b", x(), "[a]\nb = \"x\"\n");
@@ -340,14 +293,14 @@ mod tests {
     }
 
     #[test]
-    fn a_table_gets_only_what_it_lacks() {
+    fn only_differing_values_of_a_table_are_written() {
         let mut toml = Toml::parse("[a]\nb = 1 # one\nc = 2\n").unwrap();
         toml.set(&path("a"), &json!({"b": 1, "c": 3, "d": {"e": 4}})).unwrap();
         assert_eq!(toml.text(), "[a]\nb = 1 # one\nc = 3\n\n[a.d]\ne = 4\n");
     }
 
     #[test]
-    fn no_comment_is_lost() {
+    fn comments_of_removed_tables_stay() {
         let mut toml =
             Toml::parse("# 1\n[a]\n# 2\nb = 1 # gone with it\n# 3\n[a.c]\nd = 1\n# 4\n").unwrap();
         toml.remove(&path("a.b"));
@@ -358,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_edited_is_refused_with_its_place() {
+    fn errors_have_line_and_column() {
         let error = |text: &str| Toml::parse(text).unwrap_err().to_string();
         assert!(error("a = \n").starts_with("line 1, column 5: "), "{}", error("a = \n"));
         assert!(
@@ -368,7 +321,7 @@ mod tests {
         );
         for text in ["\na = 1\n", "\na = [1]\n"] {
             let error = Toml::parse(text).unwrap().set(&path("a.b"), &json!(1)).unwrap_err();
-            assert_eq!(error.to_string(), "line 2, column 5: a is no table");
+            assert_eq!(error.to_string(), "line 2, column 5: a is not a table");
         }
     }
 }

@@ -1,8 +1,8 @@
-//! What would change, for people.
+//! Unified diffs of files.
 
 use similar::TextDiff;
 
-/// A unified diff of a file.
+/// Returns the unified diff of a file; `None` stands for a missing one.
 pub(crate) fn unified(path: &str, old: Option<&[u8]>, new: Option<&[u8]>) -> String {
     let text =
         |bytes: Option<&[u8]>| String::from_utf8_lossy(bytes.unwrap_or_default()).into_owned();
@@ -18,7 +18,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_file_and_a_changed_one() {
+    fn a_new_file_and_a_changed_one_have_diffs() {
         assert_eq!(unified("/f", None, Some(b"a\n")), "--- /dev/null\n+++ /f\n@@ -0,0 +1 @@\n+a\n");
         let changed = unified("/f", Some(b"a\nb"), Some(b"a\nc"));
         assert_eq!(

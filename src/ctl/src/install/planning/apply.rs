@@ -1,15 +1,14 @@
-//! Makes a plan real: every file is whole at every moment, and all of them change or none.
+//! Performs a plan: every file is complete at every moment, and all of them change or none.
 //!
-//! All new contents are written to the disks of their places first (`fresh.rs`). Only then the
-//! first one gets its name; what fails after that is undone.
+//! All new contents are written to the directories of their files first (`new_file.rs`). Only then
+//! the first one gets its name; if a later step fails, the earlier ones are undone.
 
 use super::{
-    error::InstallError,
-    fresh::Fresh,
     manifest::BACKUPS,
-    plan::{Content, Step},
-    root::Root,
+    new_file::NewFile,
+    plan::{Content, InstallStep},
 };
+use crate::install::{error::InstallError, install_root::InstallRoot};
 use std::{
     fs::{self, File, Permissions},
     io::{self, Write},
@@ -17,25 +16,26 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Mode of a file that was not there before.
+/// Mode of a new file.
 const NEW_FILE: u32 = 0o644;
-/// Mode of a directory that was not there before.
+/// Mode of a new directory.
 const NEW_DIRECTORY: u32 = 0o755;
+/// Mode of the directory of copies.
 const PRIVATE_DIRECTORY: u32 = 0o700;
 
 struct Prepared<'a> {
-    step: &'a Step,
-    /// Where it is for us.
-    place: PathBuf,
-    /// The new contents, on the disk of its place.
-    file: Option<Fresh>,
+    step: &'a InstallStep,
+    /// The step's path outside the root.
+    real: PathBuf,
+    /// The new contents, in the directory of the path.
+    file: Option<NewFile>,
 }
 
 /// Performs all steps, or none.
 ///
 /// # Errors
-/// Something cannot be written, or is not any more what the plan was made for.
-pub(crate) fn apply(root: &Root, steps: &[Step]) -> Result<(), InstallError> {
+/// A file cannot be written, or has changed since the plan was made.
+pub(crate) fn apply(root: &InstallRoot, steps: &[InstallStep]) -> Result<(), InstallError> {
     let mut made = Vec::new();
     let prepared: Result<Vec<Prepared<'_>>, InstallError> =
         steps.iter().map(|step| prepare(root, step, &mut made)).collect();
@@ -48,45 +48,46 @@ pub(crate) fn apply(root: &Root, steps: &[Step]) -> Result<(), InstallError> {
 }
 
 fn prepare<'a>(
-    root: &Root,
-    step: &'a Step,
+    root: &InstallRoot,
+    step: &'a InstallStep,
     made: &mut Vec<PathBuf>,
 ) -> Result<Prepared<'a>, InstallError> {
-    let wrong = |e| InstallError::Write(step.path.clone(), e);
-    let place = match (&step.before, &step.after) {
-        (Content::Link(_), _) | (_, Content::Link(_)) => root.place(&step.path),
+    let failed = |source| InstallError::Write { path: step.path.clone(), source };
+    let real = match (&step.before, &step.after) {
+        (Content::Link(_), _) | (_, Content::Link(_)) => root.entry(&step.path),
         _ => root.real(&step.path),
     };
-    let place = place.map_err(wrong)?;
-    // Neither what masks a file (`/dev/null`) nor a pipe is replaced by one.
-    if place
+    let real = real.map_err(failed)?;
+    // Neither `/dev/null`, which masks a file, nor a pipe is replaced by a file.
+    if real
         .symlink_metadata()
         .is_ok_and(|meta| !(meta.is_file() || meta.is_dir() || meta.is_symlink()))
     {
-        return Err(wrong(io::Error::other("no regular file")));
+        return Err(failed(io::Error::other("not a regular file")));
     }
-    let parent = place.parent().unwrap_or(Path::new("/"));
+    let parent = real.parent().unwrap_or(Path::new("/"));
     let file = match &step.after {
         Content::Nothing => {
-            // Whether it can be removed is known only by trying; that the directory can be written
-            // to is not.
+            // Whether the file can be removed shows only later; whether the directory is writable
+            // shows now.
             rustix::fs::access(parent, rustix::fs::Access::WRITE_OK)
-                .map_err(|e| wrong(e.into()))?;
+                .map_err(|e| failed(e.into()))?;
             None
         }
         Content::Link(_) => {
-            make_dirs(parent, made).map_err(wrong)?;
+            make_dirs(parent, made).map_err(failed)?;
             rustix::fs::access(parent, rustix::fs::Access::WRITE_OK)
-                .map_err(|e| wrong(e.into()))?;
+                .map_err(|e| failed(e.into()))?;
             None
         }
         Content::Bytes(bytes) => {
-            make_dirs(parent, made).map_err(wrong)?;
-            let like = step.like.as_ref().map(|path| root.real(path)).transpose().map_err(wrong)?;
-            Some(beside(parent, bytes, like.as_deref().unwrap_or(&place)).map_err(wrong)?)
+            make_dirs(parent, made).map_err(failed)?;
+            let like =
+                step.like.as_ref().map(|path| root.real(path)).transpose().map_err(failed)?;
+            Some(beside(parent, bytes, like.as_deref().unwrap_or(&real)).map_err(failed)?)
         }
     };
-    Ok(Prepared { step, place, file })
+    Ok(Prepared { step, real, file })
 }
 
 fn make_dirs(dir: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
@@ -98,17 +99,17 @@ fn make_dirs(dir: &Path, made: &mut Vec<PathBuf>) -> io::Result<()> {
     }
     fs::create_dir(dir)?;
     made.push(dir.to_owned());
-    // Whatever the umask is: engines of other users read there, and nobody else may write.
+    // Independent of the umask: engines of other users read there, and only the owner writes.
     let private = dir.ends_with(BACKUPS.trim_start_matches('/'));
     let mode = if private { PRIVATE_DIRECTORY } else { NEW_DIRECTORY };
     fs::set_permissions(dir, Permissions::from_mode(mode))?;
     Ok(())
 }
 
-/// A file in `dir` with these bytes, as if it were `like`.
-fn beside(dir: &Path, bytes: &[u8], like: &Path) -> io::Result<Fresh> {
-    let mut fresh = Fresh::new(dir)?;
-    let file = fresh.file();
+/// Writes a new file in `dir`, with owner and mode of `like`.
+fn beside(dir: &Path, bytes: &[u8], like: &Path) -> io::Result<NewFile> {
+    let mut new = NewFile::new(dir)?;
+    let file = new.file();
     file.write_all(bytes)?;
     match fs::metadata(like) {
         Ok(meta) => {
@@ -121,25 +122,28 @@ fn beside(dir: &Path, bytes: &[u8], like: &Path) -> io::Result<Fresh> {
         Err(_) => file.set_permissions(Permissions::from_mode(NEW_FILE))?,
     }
     file.sync_all()?;
-    Ok(fresh)
+    Ok(new)
 }
 
-fn perform(root: &Root, prepared: Vec<Prepared<'_>>) -> Result<(), InstallError> {
-    for Prepared { step, place, .. } in &prepared {
-        if there(place) != step.before {
+fn perform(root: &InstallRoot, prepared: Vec<Prepared<'_>>) -> Result<(), InstallError> {
+    for Prepared { step, real, .. } in &prepared {
+        if content(real) != step.before {
             return Err(InstallError::Raced(step.path.clone()));
         }
     }
-    let mut done: Vec<&Step> = Vec::new();
-    for Prepared { step, place, file } in prepared {
-        match put(&place, &step.after, file) {
+    let mut done: Vec<&InstallStep> = Vec::new();
+    for Prepared { step, real, file } in prepared {
+        match put(&real, &step.after, file) {
             Ok(()) => done.push(step),
-            Err(error) => {
-                let undone: Vec<String> =
+            Err(source) => {
+                let left: Vec<String> =
                     done.iter().rev().filter_map(|step| undo(root, step)).collect();
-                return Err(match undone.as_slice() {
-                    [] => InstallError::Write(step.path.clone(), error),
-                    left => InstallError::HalfWritten(step.path.clone(), error, left.join("; ")),
+                return Err(match left.as_slice() {
+                    [] => InstallError::Write { path: step.path.clone(), source },
+                    left => {
+                        let (path, left) = (step.path.clone(), left.join("; "));
+                        InstallError::HalfWritten { path, source, left }
+                    }
                 });
             }
         }
@@ -147,32 +151,33 @@ fn perform(root: &Root, prepared: Vec<Prepared<'_>>) -> Result<(), InstallError>
     Ok(())
 }
 
-fn there(place: &Path) -> Content {
-    match fs::read_link(place) {
+/// Reads what a path is.
+fn content(path: &Path) -> Content {
+    match fs::read_link(path) {
         Ok(target) => Content::Link(target),
-        Err(_) => fs::read(place).map_or(Content::Nothing, Content::Bytes),
+        Err(_) => fs::read(path).map_or(Content::Nothing, Content::Bytes),
     }
 }
 
-fn put(place: &Path, after: &Content, file: Option<Fresh>) -> io::Result<()> {
+fn put(path: &Path, after: &Content, file: Option<NewFile>) -> io::Result<()> {
     match (after, file) {
-        (Content::Bytes(_), Some(file)) => file.persist(place)?,
+        (Content::Bytes(_), Some(file)) => file.persist(path)?,
         (Content::Bytes(bytes), None) => {
-            let parent = place.parent().unwrap_or(Path::new("/"));
-            beside(parent, bytes, place)?.persist(place)?;
+            let parent = path.parent().unwrap_or(Path::new("/"));
+            beside(parent, bytes, path)?.persist(path)?;
         }
-        (Content::Link(target), _) => symlink(target, place)?,
-        (Content::Nothing, _) => fs::remove_file(place)?,
+        (Content::Link(target), _) => symlink(target, path)?,
+        (Content::Nothing, _) => fs::remove_file(path)?,
     }
     // The new name is on the disk before the next file changes.
-    place.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
+    path.parent().map_or(Ok(()), |dir| File::open(dir)?.sync_all())
 }
 
-/// Puts back what was there; says what could not be.
-fn undo(root: &Root, step: &Step) -> Option<String> {
+/// Undoes a step. Returns why it could not be undone.
+fn undo(root: &InstallRoot, step: &InstallStep) -> Option<String> {
     let link = matches!(step.before, Content::Link(_)) || matches!(step.after, Content::Link(_));
-    let place = if link { root.place(&step.path) } else { root.real(&step.path) };
-    let result = place.and_then(|place| put(&place, &step.before, None));
+    let real = if link { root.entry(&step.path) } else { root.real(&step.path) };
+    let result = real.and_then(|real| put(&real, &step.before, None));
     result.err().map(|e| format!("{}: {e}", step.path.display()))
 }
 
@@ -180,10 +185,15 @@ fn undo(root: &Root, step: &Step) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn step(path: &str, before: Option<&str>, after: Option<&str>) -> Step {
+    fn step(path: &str, before: Option<&str>, after: Option<&str>) -> InstallStep {
         let content =
             |text: Option<&str>| text.map_or(Content::Nothing, |text| Content::Bytes(text.into()));
-        Step { path: path.into(), before: content(before), after: content(after), like: None }
+        InstallStep {
+            path: path.into(),
+            before: content(before),
+            after: content(after),
+            like: None,
+        }
     }
 
     fn files(dir: &Path) -> Vec<(String, String)> {
@@ -200,12 +210,12 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_last_undoes_what_came_first() {
+    fn a_failing_last_step_undoes_the_earlier_ones() {
         let dir = tempfile::tempdir().unwrap();
-        let root = Root::new(Some(dir.path())).unwrap();
+        let root = InstallRoot::new(Some(dir.path())).unwrap();
         fs::write(dir.path().join("a"), "old").unwrap();
         fs::write(dir.path().join("c"), "gone?").unwrap();
-        let link = Step {
+        let link = InstallStep {
             path: "/l".into(),
             before: Content::Nothing,
             after: Content::Link("a".into()),
@@ -237,23 +247,23 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_written_if_any_place_cannot_be_prepared() {
+    fn nothing_is_written_if_one_step_cannot_be_prepared() {
         let dir = tempfile::tempdir().unwrap();
-        let root = Root::new(Some(dir.path())).unwrap();
+        let root = InstallRoot::new(Some(dir.path())).unwrap();
         fs::write(dir.path().join("file"), "no directory").unwrap();
         let before = files(dir.path());
         let steps = [step("/made/a", None, Some("new")), step("/file/b", None, Some("new"))];
         assert!(
-            matches!(apply(&root, &steps), Err(InstallError::Write(path, _)) if path == Path::new("/file/b"))
+            matches!(apply(&root, &steps), Err(InstallError::Write { path, .. }) if path == Path::new("/file/b"))
         );
         assert_eq!(files(dir.path()), before);
         assert!(!dir.path().join("made").exists());
     }
 
     #[test]
-    fn what_somebody_else_writes_meanwhile_is_not_lost() {
+    fn a_file_that_changed_since_the_plan_is_not_overwritten() {
         let dir = tempfile::tempdir().unwrap();
-        let root = Root::new(Some(dir.path())).unwrap();
+        let root = InstallRoot::new(Some(dir.path())).unwrap();
         fs::write(dir.path().join("b"), "theirs").unwrap();
         let steps = [step("/a", None, Some("new")), step("/b", Some("old"), Some("new"))];
         assert!(

@@ -1,0 +1,246 @@
+//! The commands `nrictl install` and `nrictl uninstall`.
+
+use super::{
+    engines::{
+        self,
+        kind::TargetEngine,
+        request::{InstallRequest, NriChoice},
+    },
+    error::InstallError,
+    install_root::InstallRoot,
+    own_config,
+    planning::{
+        apply::apply,
+        manifest::{MANIFEST, Manifest},
+        new_file, own_values,
+        plan::InstallPlan,
+        report::{self, InstallReport},
+        uninstall,
+    },
+    runtimes,
+    version::{self, EngineVersion},
+};
+use crate::install::editing::error::FileError;
+use clap::Args;
+use nri_locate::{CONFIG_ENV, CONFIG_FILE};
+use std::{
+    fs::File,
+    path::{Path, PathBuf},
+};
+
+const CODES: &str = "Exit codes: 0 done, or nothing to do; 1 failed, and nothing has changed; \
+                     2 wrong command line; 4 refused, and nothing has changed.\n\
+                     No engine is restarted: the command that makes it read its files is printed.";
+
+/// Arguments of both commands.
+#[derive(Debug, Args)]
+struct CommonArgs {
+    /// The engine.
+    engine: TargetEngine,
+    /// Show what would change, and change nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    /// The engine's configuration file, if it is not the usual one.
+    #[arg(long, value_name = "FILE")]
+    engine_config: Option<PathBuf>,
+    /// An image's root directory: all paths are below it, and no program is run.
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
+}
+
+/// `nrictl install`
+#[derive(Debug, Args)]
+#[command(after_help = CODES)]
+pub(crate) struct Install {
+    #[command(flatten)]
+    common: CommonArgs,
+    /// Make it the engine's default runtime.
+    #[arg(long)]
+    default: bool,
+    /// The engine's name for the wrapper.
+    #[arg(long, default_value = runtimes::DEFAULT_NAME)]
+    name: String,
+    /// A further runtime NAME: the wrapper with PATH as the real runtime, instead of the first of
+    /// runc, crun and youki. May be repeated.
+    #[arg(long, value_name = "NAME=PATH", value_parser = further)]
+    runtime: Vec<(String, PathBuf)>,
+    /// The wrapper, if it is neither beside nrictl nor in a usual directory.
+    #[arg(long, value_name = "PATH")]
+    wrapper: Option<PathBuf>,
+    /// Whose NRI adapts the containers of an engine that has NRI of its own; `ours` also switches
+    /// the engine's off.
+    #[arg(long, value_enum, value_name = "WHO")]
+    nri: Option<NriChoice>,
+    /// The engine's version, if its program cannot be run.
+    #[arg(long, value_name = "X.Y")]
+    engine_version: Option<EngineVersion>,
+}
+
+/// `nrictl uninstall`
+#[derive(Debug, Args)]
+#[command(after_help = CODES)]
+pub(crate) struct Uninstall {
+    #[command(flatten)]
+    common: CommonArgs,
+}
+
+fn further(text: &str) -> Result<(String, PathBuf), String> {
+    let (name, path) = text.split_once('=').ok_or("not NAME=PATH")?;
+    Ok((name.to_owned(), path.into()))
+}
+
+impl Install {
+    /// Runs the command; `own_config` is our configuration file.
+    ///
+    /// # Errors
+    /// The command is refused or fails; then nothing has changed.
+    pub(crate) fn run(&self, own_config: Option<&Path>) -> Result<(), InstallError> {
+        let own_config = own_config.unwrap_or(Path::new(CONFIG_FILE));
+        self.common.reported(self.perform(own_config))
+    }
+
+    fn perform(&self, own_config: &Path) -> Result<InstallReport, InstallError> {
+        let engine = self.common.engine;
+        let session = Session::begin(&self.common)?;
+        let root = &session.root;
+        if self.nri.is_some() && !engine.facts().has_nri {
+            return Err(InstallError::NoNri { engine: engine.name() });
+        }
+        let wrapper = runtimes::find(root, self.wrapper.as_deref())?;
+        let request = InstallRequest {
+            root,
+            own_config,
+            file: session.file.as_deref(),
+            version: self.engine_version.or_else(|| version::installed(root, engine)),
+            runtimes: runtimes::runtimes(root, &wrapper, &self.name, &self.runtime)?,
+            default: self.default,
+            nri: self.nri,
+        };
+        let manifest = Manifest::read(root)?;
+        let mut plan = InstallPlan::new(&manifest);
+        let leftovers = session.remove_leftovers(engine, &manifest);
+        let needs = engines::needs(engine, &request)?;
+        for runtime in request.runtimes.iter().filter(|runtime| runtime.real.is_some()) {
+            plan.link(root, engine.name(), &runtime.binary, &wrapper)?;
+        }
+        let own = own_values::target(&request, &manifest, engine.name())?;
+        if let Some(bytes) = plan.edit(root, engine.name(), &own)? {
+            own_config::parse(own_config, &bytes)?;
+        }
+        for target in &needs.targets {
+            plan.edit(root, engine.name(), target)?;
+        }
+        plan.notes.extend(leftovers);
+        plan.finish(root, true)?;
+        if own_config != Path::new(CONFIG_FILE) {
+            let own_config = own_config.display();
+            plan.notes.push(format!(
+                "engines call the wrapper without {own_config}: it reads {CONFIG_FILE} unless \
+                 {CONFIG_ENV} is in the engine's environment"
+            ));
+        }
+        if !self.common.dry_run {
+            apply(root, &plan.steps)?;
+        }
+        let report = InstallReport::new(engine, self.common.dry_run, plan);
+        Ok(report.installed(&request, engine, needs))
+    }
+}
+
+impl Uninstall {
+    /// Runs the command; `own_config` is our configuration file.
+    ///
+    /// # Errors
+    /// The command is refused or fails; then nothing has changed.
+    pub(crate) fn run(&self, own_config: Option<&Path>) -> Result<(), InstallError> {
+        let own_config = own_config.unwrap_or(Path::new(CONFIG_FILE));
+        self.common.reported(self.perform(own_config))
+    }
+
+    fn perform(&self, own_config: &Path) -> Result<InstallReport, InstallError> {
+        let engine = self.common.engine;
+        let session = Session::begin(&self.common)?;
+        let (root, file) = (&session.root, session.file.as_deref());
+        let manifest = Manifest::read(root)?;
+        let leftovers = session.remove_leftovers(engine, &manifest);
+        let mut plan = uninstall::plan(root, engine, file, own_config, &manifest)?;
+        plan.notes.extend(leftovers);
+        plan.finish(root, false)?;
+        if !self.common.dry_run {
+            apply(root, &plan.steps)?;
+            uninstall::remove_directories(root, &manifest.directories);
+        }
+        Ok(InstallReport::new(engine, self.common.dry_run, plan).uninstalled(engine))
+    }
+}
+
+impl CommonArgs {
+    /// Prints what was done, or with `--json` why it failed.
+    fn reported(&self, result: Result<InstallReport, InstallError>) -> Result<(), InstallError> {
+        match result {
+            Ok(report) => Ok(report.print(self.json)?),
+            Err(error) => {
+                if self.json {
+                    report::print_error(&error)?;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Returns the engine's file as the manifest names it: absolute.
+    fn engine_file(&self) -> Result<Option<PathBuf>, InstallError> {
+        let Some(file) = &self.engine_config else { return Ok(None) };
+        match &self.root {
+            Some(_) if file.is_relative() => Err(InstallError::RelativeInside(file.clone())),
+            Some(_) => Ok(Some(file.clone())),
+            None => {
+                let failed = |source| FileError::Read { path: file.clone(), source };
+                Ok(Some(std::path::absolute(file).map_err(failed)?))
+            }
+        }
+    }
+}
+
+/// What a command works on.
+struct Session {
+    root: InstallRoot,
+    /// The engine's file, if not the usual one.
+    file: Option<PathBuf>,
+    /// Lock of `/etc` that keeps other commands out; `None` in a dry run, and where `/etc` cannot be
+    /// locked: there nothing can be written either, which fails with a reason.
+    lock: Option<File>,
+}
+
+impl Session {
+    fn begin(common: &CommonArgs) -> Result<Self, InstallError> {
+        let root = InstallRoot::new(common.root.as_deref())?;
+        let lock = || {
+            let etc = File::open(root.real(Path::new("/etc")).ok()?).ok()?;
+            rustix::fs::flock(&etc, rustix::fs::FlockOperation::LockExclusive).ok()?;
+            Some(etc)
+        };
+        let lock = if common.dry_run { None } else { lock() };
+        Ok(Self { file: common.engine_file()?, lock, root })
+    }
+
+    /// Removes what a killed command has left. Returns a note for each file.
+    fn remove_leftovers(&self, engine: TargetEngine, manifest: &Manifest) -> Vec<String> {
+        if self.lock.is_none() {
+            return Vec::new();
+        }
+        // A file that cannot be parsed is an error later.
+        let tables = engines::tables(engine, &self.root, self.file.as_deref()).unwrap_or_default();
+        let usual = tables.into_iter().map(|table| table.file);
+        let own = [PathBuf::from(CONFIG_FILE), PathBuf::from(MANIFEST)];
+        let files = manifest.files.keys().cloned().chain(usual).chain(own);
+        let removed = new_file::remove_leftovers(&self.root, files);
+        let note = |path: &PathBuf| {
+            format!("{}: left by a command that was interrupted: removed", path.display())
+        };
+        removed.iter().map(note).collect()
+    }
+}

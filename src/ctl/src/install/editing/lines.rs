@@ -1,0 +1,35 @@
+//! Unchanged lines of an edited text, kept as they were: line ends, and comments beside values
+//! that were removed.
+
+use similar::{Algorithm, DiffOp, capture_diff_slices};
+use std::ops::Range;
+
+/// Returns the new text with the old form of every line that both have, and with the comment lines
+/// that only the old one has.
+pub(super) fn merge(old: &str, new: &str) -> String {
+    let newline = if old.contains("\r\n") { "\r\n" } else { "\n" };
+    let old: Vec<&str> = old.split_inclusive('\n').collect();
+    let old_bare: Vec<&str> = old.iter().map(|line| without_end(line)).collect();
+    let new_bare: Vec<&str> = new.split_inclusive('\n').map(without_end).collect();
+    let mut merged: Vec<String> = Vec::new();
+    for op in capture_diff_slices(Algorithm::Myers, &old_bare, &new_bare) {
+        let (old_range, new_range): (Range<usize>, Range<usize>) = (op.old_range(), op.new_range());
+        if matches!(op, DiffOp::Equal { .. }) {
+            merged.extend(old[old_range].iter().map(|line| (*line).to_owned()));
+            continue;
+        }
+        let comments = old[old_range].iter().filter(|line| line.trim_start().starts_with('#'));
+        merged.extend(comments.map(|line| (*line).to_owned()));
+        merged.extend(new_bare[new_range].iter().map(|line| format!("{line}{newline}")));
+    }
+    let last = merged.len().saturating_sub(1);
+    for line in merged[..last].iter_mut().filter(|line| !line.ends_with('\n')) {
+        line.push_str(newline);
+    }
+    merged.concat()
+}
+
+fn without_end(line: &str) -> &str {
+    let line = line.strip_suffix('\n').unwrap_or(line);
+    line.strip_suffix('\r').unwrap_or(line)
+}

@@ -1,0 +1,91 @@
+//! The file of containerd's that a handler is written to: a drop-in of our own where containerd
+//! merges the plugin tables of imported files, else the file whose table counts.
+//!
+//! Measured with `containerd config dump`, before and after a file that is imported from a
+//! directory and has one handler and nothing else (`integration/tests/engines/ctr/install.rs`
+//! repeats it):
+//!
+//! | containerd | what a file of version 2 does | of version 3 | default `imports` |
+//! |---|---|---|---|
+//! | 1.6.20 | replaces the plugin's whole table: `runc`, sandbox image, snapshotter are lost | its CRI plugin is unknown | none |
+//! | 1.7.24 | as 1.6.20 | as 1.6.20 | none |
+//! | 2.1.9 | is merged: only the handler is added | is merged | none |
+//!
+//! With 2.1.9 the version of the last file that states one counts for all: behind a last file of
+//! version 3 nothing counts that files of version 2 have for the CRI plugin. So our drop-in, which
+//! is the last file, has the version of the last one before it.
+//!
+//! A file of version 3 shows that containerd is 2.0 or later. A file of version 2 does not; there
+//! the version has to be known.
+
+use super::files::{ContainerdFile, DROP_IN, imported_dirs};
+use crate::install::{
+    editing::file::{ConfigFile, Format, path},
+    engines::request::{FileTarget, InstallRequest},
+};
+use std::path::Path;
+
+/// The file to write to.
+pub(super) struct Destination {
+    pub(super) target: FileTarget,
+    pub(super) file: ContainerdFile,
+}
+
+impl Destination {
+    /// Decides where the handlers of a request go.
+    pub(super) fn of(request: &InstallRequest<'_>, main: &Path, files: &[ContainerdFile]) -> Self {
+        let Some(first) = files.first() else {
+            // Version 2 is understood by every containerd since 1.3, by 2.x with a warning.
+            return Self::drop_in(main, if request.is_since(2) { 3 } else { 2 });
+        };
+        let counting = counting_version(files);
+        let merges = merges(request, files);
+        let ours = |f: &&ContainerdFile| {
+            let binary = f.handler(request.name());
+            let binary = binary.as_ref().and_then(|handler| f.table.binary(handler));
+            binary.is_some_and(|path| request.root.is_ours(path))
+        };
+        // An installation is changed where it was made.
+        if let Some(file) = files.iter().find(|f| merges && !f.is_drop_in() && ours(f)) {
+            return Self::edited(file);
+        }
+        // A drop-in of version 2 would hide handlers of version 3, and the other way round.
+        let newer =
+            |f: &&ContainerdFile| f.version >= 3 && !f.is_drop_in() && f.handlers().is_some();
+        if let Some(file) = files.iter().rev().find(newer).filter(|_| merges && counting < 3) {
+            return Self::edited(file);
+        }
+        if let Some(dir) = imported_dirs(first).into_iter().next().filter(|_| merges) {
+            let drop_in = dir.join(DROP_IN);
+            let current = files.iter().find(|f| f.file.path == drop_in).map(|f| f.version);
+            return Self::drop_in(&drop_in, current.unwrap_or(counting.max(2)));
+        }
+        let has_cri = |f: &&ContainerdFile| {
+            (first.version < 3 || counting < 3 && f.version == 2) && f.get(f.cri()).is_some()
+        };
+        Self::edited(files.iter().rev().find(has_cri).unwrap_or(first))
+    }
+
+    fn drop_in(path: &Path, version: i64) -> Self {
+        let mut target = FileTarget::drop_in(path, "containerd");
+        target.header.push_str(&format!("version = {version}\n"));
+        let file = ContainerdFile::new(ConfigFile::empty(path), Some(version));
+        Self { target, file }
+    }
+
+    fn edited(file: &ContainerdFile) -> Self {
+        let target = FileTarget::new(&file.file.path, Format::Toml);
+        Self { target, file: ContainerdFile::new(file.file.clone(), Some(file.version)) }
+    }
+}
+
+/// Whether containerd merges plugin tables of imported files, as far as is known.
+pub(super) fn merges(request: &InstallRequest<'_>, files: &[ContainerdFile]) -> bool {
+    request.is_since(2) || files.first().is_some_and(|first| first.version >= 3)
+}
+
+/// Returns the version that counts for all files, without our drop-in.
+pub(super) fn counting_version(files: &[ContainerdFile]) -> i64 {
+    let states_one = |f: &&ContainerdFile| !f.is_drop_in() && f.get(&path(["version"])).is_some();
+    files.iter().rev().find(states_one).map_or(1, |last| last.version)
+}

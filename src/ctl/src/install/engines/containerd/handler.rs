@@ -1,0 +1,49 @@
+//! The handler that is written for containerd: like the one of runc, which may use systemd's
+//! cgroups.
+
+use super::files::ContainerdFile;
+use serde_json::{Map, Value, json};
+
+/// Runtime type whose shim calls runc, or what stands in for it.
+pub(super) const RUNC_SHIM: &str = "io.containerd.runc.v2";
+
+/// Keys of the model that are not copied: they belong to its runtime, or newer versions refuse
+/// them.
+const NOT_COPIED: &[&str] = &[
+    "runtime_type",
+    "runtime_engine",
+    "runtime_root",
+    "pod_annotations",
+    "container_annotations",
+    "options",
+];
+
+/// Returns a handler without its program.
+pub(super) fn handler(files: &[ContainerdFile]) -> Value {
+    let found = |name: &str| files.iter().rev().find_map(|f| f.handler(name));
+    let default = files.iter().rev().find_map(|f| f.get(&f.table.default));
+    let default = default.as_ref().and_then(Value::as_str).and_then(found);
+    let is_runc =
+        |handler: &Value| handler["runtime_type"].as_str().is_none_or(|kind| kind == RUNC_SHIM);
+    let model = found("runc").or(default).filter(is_runc).unwrap_or_default();
+    // A star does not match a key with a slash.
+    let annotations = json!(["*", "*/*"]);
+    let mut handler = Map::from_iter([("runtime_type".to_owned(), json!(RUNC_SHIM))]);
+    handler.extend(set_keys(Some(&model), NOT_COPIED));
+    handler.insert("pod_annotations".to_owned(), annotations.clone());
+    handler.insert("container_annotations".to_owned(), annotations);
+    let options = set_keys(model.get("options"), &["BinaryName"]).collect();
+    handler.insert("options".to_owned(), Value::Object(options));
+    Value::Object(handler)
+}
+
+/// Returns the members of a table that have more than the zero value, but for some.
+fn set_keys<'a>(
+    table: Option<&'a Value>,
+    but: &'a [&str],
+) -> impl Iterator<Item = (String, Value)> + 'a {
+    let zeros = [json!(false), json!(""), json!(0), json!([])];
+    let members = table.and_then(Value::as_object).into_iter().flatten();
+    let kept = members.filter(move |(k, v)| !but.contains(&&***k) && !zeros.contains(v));
+    kept.map(|(k, v)| (k.clone(), v.clone()))
+}

@@ -1,0 +1,102 @@
+//! Docker: `runtimes` and `default-runtime` in `daemon.json`.
+//!
+//! `runtimeArgs` are never set: dockerd makes a shell script of them that does not quote (`moby:
+//! daemon/runtime_unix.go`).
+
+use super::{
+    request::{EngineNeeds, FileTarget, InstallRequest, OwnNri},
+    table::RuntimeTable,
+};
+use crate::install::{
+    editing::file::{Format, path},
+    error::InstallError,
+};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+/// The usual file.
+pub(super) const FILE: &str = "/etc/docker/daemon.json";
+
+/// First version that has NRI, experimental and off (`moby: daemon/internal/nri`).
+const NRI_SINCE: u32 = 29;
+
+/// Files and directories of units from which dockerd may get flags.
+const FLAGS: &[&str] = &["/etc/default/docker", "/etc/sysconfig/docker"];
+const UNIT_DIRS: &[&str] = &[
+    "/etc/systemd/system",
+    "/run/systemd/system",
+    "/usr/lib/systemd/system",
+    "/lib/systemd/system",
+];
+
+/// Returns the table of a `daemon.json`; iSulad's is the same in this.
+pub(super) fn table(file: &Path) -> RuntimeTable {
+    RuntimeTable {
+        file: file.to_owned(),
+        format: Format::Json,
+        runtimes: path(["runtimes"]),
+        binary: &["path"],
+        default: path(["default-runtime"]),
+        own_nri: Some((path(["nri-opts", "enable"]), false)),
+    }
+}
+
+/// Returns the runtimes by name and path, and the default one.
+pub(super) fn target(request: &InstallRequest<'_>, table: &RuntimeTable) -> FileTarget {
+    let mut target = FileTarget::new(&table.file, table.format);
+    for runtime in &request.runtimes {
+        target.set(table.runtime(&runtime.name), json!({"path": runtime.binary_text()}));
+    }
+    if request.default {
+        target.set(table.default.clone(), request.name());
+    }
+    target
+}
+
+/// Returns what Docker needs.
+pub(super) fn needs(request: &InstallRequest<'_>) -> Result<EngineNeeds, InstallError> {
+    let table = table(request.file.unwrap_or(Path::new(FILE)));
+    check_flags(request)?;
+    let mut target = target(request, &table);
+    let own_nri = path(["nri-opts", "enable"]);
+    let mut enabled = None;
+    if let Some(file) = table.read(request.root)? {
+        if file.has_json_comments() {
+            return Err(InstallError::Comments(file.path));
+        }
+        enabled = file.get(&own_nri)?;
+    }
+    let nri = match enabled {
+        Some(Value::Bool(true)) => OwnNri::On,
+        _ if request.is_before(NRI_SINCE) => OwnNri::None,
+        _ => OwnNri::Off,
+    };
+    target.switch_nri(request, nri, own_nri, false);
+    let usage = match request.default {
+        true => "docker run --rm IMAGE".to_owned(),
+        false => format!("docker run --rm --runtime {} IMAGE", request.name()),
+    };
+    Ok(EngineNeeds { targets: vec![target], nri, usage: vec![usage], ..EngineNeeds::default() })
+}
+
+/// Fails if a flag of dockerd sets what its file would: it does not start with both.
+fn check_flags(request: &InstallRequest<'_>) -> Result<(), InstallError> {
+    let units = UNIT_DIRS.iter().flat_map(|dir| {
+        let drop_ins = PathBuf::from(dir).join("docker.service.d");
+        let names = request.root.list(&drop_ins).into_iter().filter(|name| name.ends_with(".conf"));
+        let files: Vec<PathBuf> = names.map(|name| drop_ins.join(name)).collect();
+        files.into_iter().chain([PathBuf::from(dir).join("docker.service")])
+    });
+    for file in FLAGS.iter().map(PathBuf::from).chain(units) {
+        let text = request.root.read(&file).ok().flatten().unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let lines = || text.lines().map(str::trim).filter(|line| !line.starts_with(['#', ';']));
+        for option in ["--add-runtime", "--default-runtime"] {
+            let matters = option == "--add-runtime" || request.default;
+            if matters && lines().any(|line| line.contains(option)) {
+                return Err(InstallError::Flag { file, option });
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,16 @@
+//! nerdctl: has nothing to configure. `--runtime` takes the path of a runtime, and `nerdctl.toml`
+//! has no key for it (`nerdctl: docs/config.md`, `pkg/cmd/container/run_runtime.go`).
+
+use super::request::{EngineNeeds, InstallRequest};
+use crate::install::error::InstallError;
+
+/// Returns hints, and no change.
+pub(super) fn needs(request: &InstallRequest<'_>) -> Result<EngineNeeds, InstallError> {
+    if request.default {
+        return Err(InstallError::NoDefault { engine: "nerdctl" });
+    }
+    let line = |path: String| format!("nerdctl run --rm --runtime {path} IMAGE");
+    let usage = request.runtimes.iter().map(|runtime| line(runtime.binary_text())).collect();
+    let notes = vec!["nerdctl needs no configuration: its --runtime takes a path".to_owned()];
+    Ok(EngineNeeds { notes, usage, ..EngineNeeds::default() })
+}

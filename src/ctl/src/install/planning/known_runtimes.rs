@@ -1,0 +1,89 @@
+//! The runtimes that an engine has without ours. An engine may not start with a default runtime
+//! that it does not have.
+
+use super::{
+    manifest::{Change, EngineRecord},
+    plan::{Content, InstallPlan},
+};
+use crate::install::{
+    editing::file::ConfigFile,
+    engines::{kind::TargetEngine, table::RuntimeTable},
+    error::InstallError,
+    install_root::InstallRoot,
+};
+use std::collections::BTreeSet;
+
+/// Names of the runtimes.
+#[derive(Debug)]
+pub(super) struct KnownRuntimes {
+    engine: TargetEngine,
+    names: BTreeSet<String>,
+}
+
+impl KnownRuntimes {
+    /// Reads the names from all files of the engine, without those that a record has added.
+    pub(super) fn without(
+        root: &InstallRoot,
+        engine: TargetEngine,
+        tables: &[RuntimeTable],
+        record: &EngineRecord,
+    ) -> Result<Self, InstallError> {
+        let mut names = BTreeSet::new();
+        for table in tables {
+            let is_ours = |name: &String| {
+                let at = table.runtime(name);
+                record.changes.iter().any(|c| c.is_at(&table.file, &at) && c.previous.is_none())
+            };
+            let all = table.all(root)?.into_iter().map(|(name, _)| name);
+            names.extend(all.filter(|name| !is_ours(name)));
+        }
+        Ok(Self { engine, names })
+    }
+
+    /// Whether the engine starts with this default runtime.
+    fn has(&self, name: &str) -> bool {
+        // Podman takes paths of runtimes, dockerd paths and names of shims
+        // (`io.containerd.kata.v2`).
+        let is_direct =
+            name.starts_with('/') || self.engine == TargetEngine::Docker && name.contains('.');
+        let is_reserved = self.engine.facts().reserved.contains(&name);
+        name.is_empty() || is_direct || is_reserved || self.names.contains(name)
+    }
+
+    /// Returns the default that undoing a change would bring back, if its runtime is missing.
+    pub(super) fn missing<'a>(
+        &self,
+        table: Option<&RuntimeTable>,
+        change: &'a Change,
+    ) -> Option<&'a str> {
+        table.filter(|table| table.default == change.path)?;
+        change.previous.as_ref()?.as_str().filter(|name| !self.has(name))
+    }
+
+    /// Returns a note about the default of another file, which counts once ours does not, if its
+    /// runtime is missing.
+    pub(super) fn note_on_default(
+        &self,
+        root: &InstallRoot,
+        tables: &[RuntimeTable],
+        plan: &InstallPlan,
+    ) -> Option<String> {
+        let default = |table: &RuntimeTable| {
+            let file = match plan.steps.iter().find(|step| step.path == table.file) {
+                Some(step) => match &step.after {
+                    Content::Bytes(bytes) => {
+                        ConfigFile::parse(&table.file, table.format, bytes).ok()
+                    }
+                    _ => None,
+                },
+                None => table.read(root).ok().flatten(),
+            };
+            file?.get(&table.default).ok().flatten()
+        };
+        let (table, value) =
+            tables.iter().rev().find_map(|table| Some((table, default(table)?)))?;
+        let name = value.as_str().filter(|name| !self.has(name))?;
+        let file = table.file.display();
+        Some(format!("{file}: the default runtime is {name:?}, which no file defines"))
+    }
+}

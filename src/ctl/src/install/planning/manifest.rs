@@ -1,0 +1,176 @@
+//! The manifest: `installed.json` beside our configuration, which has what was done to which file,
+//! so that it can be undone exactly.
+//!
+//! Without it `uninstall` still finds our values by the wrapper's path, but knows neither what they
+//! replaced nor which files are new. Its format is the same in all versions: each uninstalls what
+//! another one has installed.
+
+use crate::install::{
+    editing::error::FileError,
+    editing::file::{ConfigFile, Format, in_effect},
+    error::InstallError,
+    install_root::InstallRoot,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+};
+
+/// Path of the manifest.
+pub(crate) const MANIFEST: &str = "/etc/nri-container-runtime/installed.json";
+
+/// Directory of copies of files as they were. They may have secrets that only their own directory
+/// protected, so no other user may enter.
+pub(super) const BACKUPS: &str = "/etc/nri-container-runtime/backup";
+
+const VERSION: u32 = 1;
+
+/// All that is installed. Paths are as seen inside the root.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct Manifest {
+    version: u32,
+    /// Changed files.
+    #[serde(default)]
+    pub(crate) files: BTreeMap<PathBuf, FileRecord>,
+    /// Directories that were made.
+    #[serde(default)]
+    pub(crate) directories: BTreeSet<PathBuf>,
+    /// Engines by name.
+    #[serde(default)]
+    pub(crate) engines: BTreeMap<String, EngineRecord>,
+}
+
+/// A changed file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct FileRecord {
+    pub(super) format: Format,
+    /// Digest of the file without any change of ours; `None`: it did not exist.
+    pub(super) before: Option<String>,
+    /// Digest of what we wrote last.
+    pub(super) after: String,
+    /// Path of a copy of the file as it was.
+    pub(super) backup: Option<PathBuf>,
+    /// Whether no other program changed the file between our changes.
+    pub(super) unbroken: bool,
+}
+
+/// What one engine needed.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub(crate) struct EngineRecord {
+    #[serde(default)]
+    pub(super) changes: Vec<Change>,
+    /// Symbolic links to the wrapper.
+    #[serde(default)]
+    pub(super) links: BTreeSet<PathBuf>,
+}
+
+/// A changed value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Change {
+    pub(super) file: PathBuf,
+    pub(super) path: Vec<String>,
+    /// Our value.
+    pub(super) value: Value,
+    /// The value that it replaced.
+    #[serde(default)]
+    pub(super) previous: Option<Value>,
+    /// How many tables around it were made for it.
+    #[serde(default)]
+    pub(super) made: usize,
+}
+
+impl Manifest {
+    /// Reads the manifest; a missing one is empty.
+    pub(crate) fn read(root: &InstallRoot) -> Result<Self, InstallError> {
+        let path = Path::new(MANIFEST);
+        let Some(bytes) = root.read(path)? else { return Ok(Self::default()) };
+        let failed = |reason| InstallError::Manifest { path: path.into(), reason };
+        let manifest: Self = serde_json::from_slice(&bytes).map_err(|e| failed(e.to_string()))?;
+        if manifest.version > VERSION {
+            let version = manifest.version;
+            return Err(failed(format!("version {version} is newer than this program")));
+        }
+        Ok(manifest)
+    }
+
+    /// Returns the manifest's text; `None` if nothing is installed.
+    pub(super) fn bytes(&self) -> Option<Vec<u8>> {
+        if self.engines.is_empty() && self.files.is_empty() {
+            return None;
+        }
+        let manifest = Self { version: VERSION, ..self.clone() };
+        let mut bytes = serde_json::to_vec_pretty(&manifest).unwrap_or_default();
+        bytes.push(b'\n');
+        Some(bytes)
+    }
+
+    /// Returns the record of an engine to change it.
+    pub(super) fn engine(&mut self, engine: &str) -> &mut EngineRecord {
+        self.engines.entry(engine.to_owned()).or_default()
+    }
+
+    /// Returns another engine's change of a value.
+    pub(super) fn shared(&self, engine: &str, file: &Path, at: &[String]) -> Option<&Change> {
+        let others = self.engines.iter().filter(|(name, _)| *name != engine);
+        others.flat_map(|(_, record)| &record.changes).find(|change| change.is_at(file, at))
+    }
+
+    /// Whether another engine has changes in a file.
+    pub(super) fn is_used_by_others(&self, engine: &str, file: &Path) -> bool {
+        self.others(engine).flat_map(|record| &record.changes).any(|change| change.file == file)
+    }
+
+    /// Whether another engine uses a link.
+    pub(super) fn is_linked_by_others(&self, engine: &str, link: &Path) -> bool {
+        self.others(engine).any(|record| record.links.contains(link))
+    }
+
+    fn others<'a>(&'a self, engine: &'a str) -> impl Iterator<Item = &'a EngineRecord> {
+        self.engines.iter().filter(move |(name, _)| *name != engine).map(|(_, record)| record)
+    }
+}
+
+impl FileRecord {
+    /// Whether a file is what we wrote, or what it was before: then the copy still is the file
+    /// without our changes.
+    pub(super) fn knows(&self, bytes: Option<&[u8]>) -> bool {
+        let digest = bytes.map(digest);
+        self.unbroken && (digest.as_deref() == Some(&*self.after) || digest == self.before)
+    }
+}
+
+impl Change {
+    /// Whether this is the change of a value.
+    pub(super) fn is_at(&self, file: &Path, at: &[String]) -> bool {
+        self.file == file && self.path == at
+    }
+
+    /// Replaces our value by another of ours. What is there instead of the former one is to come
+    /// back; a value that was deleted is not.
+    pub(super) fn replace(&mut self, value: &Value, current: Option<Value>, made: usize) {
+        if !current.as_ref().is_some_and(|current| in_effect(current, &self.value)) {
+            if current.is_some() {
+                self.made = made;
+            }
+            self.previous = current;
+        }
+        self.made = self.made.max(made);
+        self.value = value.clone();
+    }
+
+    /// Takes our value out of a file again.
+    pub(super) fn undo(&self, file: &mut ConfigFile) -> Result<(), FileError> {
+        match &self.previous {
+            Some(previous) => file.set(&self.path, previous).map(drop),
+            None => file.remove(&self.path, self.made),
+        }
+    }
+}
+
+/// Returns the SHA-256 of bytes in hexadecimal.
+pub(super) fn digest(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}

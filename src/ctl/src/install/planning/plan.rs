@@ -1,0 +1,117 @@
+//! A plan: the paths that change, decided before anything is touched.
+
+use super::manifest::{MANIFEST, Manifest};
+use crate::install::{error::InstallError, install_root::InstallRoot};
+use std::path::{Path, PathBuf};
+
+/// Content of a path, before or after a step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Content {
+    Nothing,
+    Bytes(Vec<u8>),
+    /// A symbolic link with this target.
+    Link(PathBuf),
+}
+
+/// A path that changes, as seen inside the root.
+#[derive(Debug, Clone)]
+pub(crate) struct InstallStep {
+    pub(super) path: PathBuf,
+    pub(super) before: Content,
+    pub(super) after: Content,
+    /// File whose owner and mode are taken, if not the path's own.
+    pub(super) like: Option<PathBuf>,
+}
+
+/// All that changes, in order.
+#[derive(Debug)]
+pub(crate) struct InstallPlan {
+    pub(crate) steps: Vec<InstallStep>,
+    pub(super) manifest: Manifest,
+    pub(crate) notes: Vec<String>,
+}
+
+impl Content {
+    pub(super) fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            Self::Bytes(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+}
+
+impl From<Option<Vec<u8>>> for Content {
+    fn from(bytes: Option<Vec<u8>>) -> Self {
+        bytes.map_or(Self::Nothing, Self::Bytes)
+    }
+}
+
+impl InstallPlan {
+    /// Returns a plan without a step.
+    pub(crate) fn new(manifest: &Manifest) -> Self {
+        Self { steps: Vec::new(), manifest: manifest.clone(), notes: Vec::new() }
+    }
+
+    /// Adds a step.
+    pub(super) fn step(
+        &mut self,
+        path: &Path,
+        before: impl Into<Content>,
+        after: impl Into<Content>,
+    ) {
+        let (before, after) = (before.into(), after.into());
+        self.steps.push(InstallStep { path: path.to_owned(), before, after, like: None });
+    }
+
+    /// Adds a link to the wrapper.
+    pub(crate) fn link(
+        &mut self,
+        root: &InstallRoot,
+        engine: &str,
+        link: &Path,
+        wrapper: &Path,
+    ) -> Result<(), InstallError> {
+        let is_beside = link.parent() == wrapper.parent();
+        let name = wrapper.file_name().filter(|_| is_beside).map(PathBuf::from);
+        let target = name.unwrap_or_else(|| wrapper.to_owned());
+        let is_free = || root.entry(link).is_ok_and(|path| path.symlink_metadata().is_err());
+        match root.link(link) {
+            Some(current) if current == target || root.is_ours(&link.to_string_lossy()) => {
+                if self.manifest.is_linked_by_others(engine, link) {
+                    self.manifest.engine(engine).links.insert(link.to_owned());
+                }
+            }
+            None if is_free() => {
+                self.step(link, Content::Nothing, Content::Link(target));
+                self.manifest.engine(engine).links.insert(link.to_owned());
+            }
+            _ => return Err(InstallError::LinkTaken(link.to_owned())),
+        }
+        Ok(())
+    }
+
+    /// Adds the manifest, which is written before the files that it describes, and reduced after
+    /// them: if the command is killed in between, our changes are known.
+    pub(crate) fn finish(
+        &mut self,
+        root: &InstallRoot,
+        installs: bool,
+    ) -> Result<(), InstallError> {
+        let path = Path::new(MANIFEST);
+        let before = root.read(path)?;
+        if self.steps.is_empty() && before == self.manifest.bytes() {
+            return Ok(());
+        }
+        let made = self.steps.iter().filter(|_| installs).map(|step| &*step.path).chain([path]);
+        let dirs = made.flat_map(|file| file.ancestors().skip(1)).filter(|dir| !root.exists(dir));
+        self.manifest.directories.extend(dirs.map(Path::to_owned));
+        let after = self.manifest.bytes();
+        if before != after {
+            self.step(path, before, after);
+            if installs {
+                self.steps.rotate_right(1);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,184 @@
+//! The output of `install` and `uninstall`.
+
+use super::{
+    manifest::MANIFEST,
+    plan::{Content, InstallPlan, InstallStep},
+};
+use crate::{
+    install::{
+        editing::diff,
+        engines::{
+            kind::TargetEngine,
+            request::{EngineNeeds, InstallRequest, NriChoice, OwnNri},
+        },
+        error::InstallError,
+    },
+    output::output,
+};
+use serde::Serialize;
+use std::{
+    io::{self, Write},
+    path::Path,
+};
+
+/// Directories of units.
+const UNIT_DIRS: &[&str] =
+    &["/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"];
+const SOCKET_UNIT: &str = "nri-container-runtime.socket";
+
+/// What a command did, or would do.
+#[derive(Debug, Serialize)]
+pub(crate) struct InstallReport {
+    engine: &'static str,
+    dry_run: bool,
+    /// Whether any file has changed, or would change.
+    changed: bool,
+    files: Vec<ChangedFile>,
+    notes: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    engine_nri: Option<OwnNri>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reload: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    start: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    usage: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct ChangedFile {
+    path: String,
+    how: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    diff: Option<String>,
+}
+
+impl InstallReport {
+    /// Returns the report of a plan.
+    pub(crate) fn new(engine: TargetEngine, dry_run: bool, plan: InstallPlan) -> Self {
+        let steps = plan.steps.iter();
+        let files: Vec<ChangedFile> = steps.map(|step| changed_file(step, dry_run)).collect();
+        let reads_again = plan.steps.iter().any(|step| step.path != Path::new(MANIFEST));
+        Self {
+            engine: engine.name(),
+            dry_run,
+            changed: !files.is_empty(),
+            files,
+            notes: plan.notes,
+            engine_nri: None,
+            reload: engine.facts().reload.filter(|_| reads_again),
+            start: None,
+            usage: Vec::new(),
+        }
+    }
+
+    /// Adds what follows an installation.
+    pub(crate) fn installed(
+        mut self,
+        request: &InstallRequest<'_>,
+        engine: TargetEngine,
+        needs: EngineNeeds,
+    ) -> Self {
+        self.notes.extend(needs.notes);
+        self.notes.extend(nri_note(engine, request.nri, needs.nri));
+        self.engine_nri = engine.facts().has_nri.then_some(needs.nri);
+        self.usage = needs.usage;
+        let has_unit = |dir: &&str| request.root.exists(&Path::new(dir).join(SOCKET_UNIT));
+        self.start = Some(match UNIT_DIRS.iter().any(has_unit) {
+            true => format!("systemctl enable --now {SOCKET_UNIT}"),
+            false => "nrictl start".to_owned(),
+        });
+        self
+    }
+
+    /// Adds what follows an uninstallation.
+    pub(crate) fn uninstalled(mut self, engine: TargetEngine) -> Self {
+        self.reload = self.reload.and(engine.facts().forget);
+        if self.changed {
+            let note = "containers that were created with the wrapper cannot be started without it";
+            self.notes.push(note.to_owned());
+        }
+        self
+    }
+
+    /// Prints the report as text or as JSON.
+    pub(crate) fn print(&self, json: bool) -> io::Result<()> {
+        let mut out = output();
+        if json {
+            return writeln!(out, "{}", serde_json::to_string(self).unwrap_or_default());
+        }
+        if !self.changed {
+            writeln!(out, "{}: nothing to do", self.engine)?;
+        }
+        for file in &self.files {
+            let would = if self.dry_run { "would be " } else { "" };
+            writeln!(out, "{}: {would}{}", file.path, file.how)?;
+            if let Some(diff) = &file.diff {
+                write!(out, "{diff}")?;
+            }
+        }
+        for note in &self.notes {
+            writeln!(out, "note: {note}")?;
+        }
+        if let Some(reload) = self.reload {
+            writeln!(out, "the engine reads it after:           {reload}")?;
+        }
+        if let Some(start) = &self.start {
+            writeln!(out, "for plugins that connect themselves: {start}")?;
+        }
+        for usage in &self.usage {
+            writeln!(out, "to try it:                           {usage}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Prints an error as JSON.
+pub(crate) fn print_error(error: &InstallError) -> io::Result<()> {
+    writeln!(output(), "{}", serde_json::json!({"error": error.to_string()}))
+}
+
+fn changed_file(step: &InstallStep, dry_run: bool) -> ChangedFile {
+    let how = match (&step.before, &step.after) {
+        (Content::Nothing, _) => "created",
+        (_, Content::Nothing) => "removed",
+        _ => "changed",
+    };
+    let path = step.path.to_string_lossy().into_owned();
+    // Diffs of the manifest and of copies tell an administrator nothing.
+    let is_shown = dry_run && step.like.is_none() && step.path != Path::new(MANIFEST);
+    let (before, after) = (step.before.bytes(), step.after.bytes());
+    let diff =
+        (is_shown && (before, after) != (None, None)).then(|| diff::unified(&path, before, after));
+    ChangedFile { path, how, diff }
+}
+
+/// Returns a note about who adapts the engine's containers.
+fn nri_note(engine: TargetEngine, choice: Option<NriChoice>, own: OwnNri) -> Option<String> {
+    let name = engine.name();
+    let state = match own {
+        OwnNri::None if choice == Some(NriChoice::Engine) => {
+            return Some(format!(
+                "{name} has no NRI of its own in this version: with --nri engine no plugin adapts \
+                 its containers"
+            ));
+        }
+        OwnNri::None => return None,
+        OwnNri::On => "is on",
+        OwnNri::Off => "is off",
+        OwnNri::Unknown => "is on or off, depending on a version that is unknown",
+    };
+    let effect = match (choice, own) {
+        (Some(NriChoice::Ours), OwnNri::On | OwnNri::Unknown) => {
+            "it is switched off now, ours adapts its containers"
+        }
+        (Some(NriChoice::Ours), _) => "ours adapts its containers",
+        (Some(NriChoice::Engine), OwnNri::Off) => {
+            "while it is, no plugin adapts its containers: --nri engine"
+        }
+        (Some(NriChoice::Engine), _) => "its containers pass through ours unchanged",
+        (_, OwnNri::Off) => "ours adapts its containers",
+        _ => "while it is on, its containers pass through unchanged; --nri ours changes that",
+    };
+    Some(format!("{name} has NRI of its own, which {state}; {effect}"))
+}
