@@ -12,6 +12,7 @@
 )]
 
 mod circles;
+mod documents;
 mod edges;
 mod manifests;
 mod mirror;

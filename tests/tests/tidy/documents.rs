@@ -1,0 +1,183 @@
+//! Documents: links resolve, paths that they name exist, and the README stays short.
+
+use crate::source::{Source, root, sources};
+use crate::{check, clean};
+
+const README_LINES: usize = 120;
+
+/// Folders of the repository that a path may begin with.
+const TOP: &[&str] = &[
+    "src/",
+    "shim/",
+    "hooks/",
+    "tests/",
+    "integration/",
+    "packaging/",
+    "docs/",
+    ".ci/",
+    ".github/",
+];
+
+/// Name of what does not exist yet, where documents say how to add it.
+const EXAMPLE: &str = "frob";
+
+/// Documents about other commits.
+const HISTORY: &[&str] = &["CHANGELOG.md"];
+
+/// Path of a link or of a name, from the root of the repository; none if it leads out of it.
+fn resolved(from: &str, link: &str) -> Option<String> {
+    let mut parts: Vec<&str> = from.split('/').collect();
+    parts.pop();
+    for part in link.split('/') {
+        match part {
+            "." | "" => {}
+            ".." => drop(parts.pop()?),
+            part => parts.push(part),
+        }
+    }
+    Some(parts.join("/"))
+}
+
+/// Lines outside of code blocks, with their numbers.
+fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut code = false;
+    text.lines().enumerate().filter_map(move |(number, line)| {
+        let fence = line.trim_start().starts_with("```");
+        code ^= fence;
+        (!code && !fence).then_some((number + 1, line))
+    })
+}
+
+/// The anchor of a heading, as it is formed for links.
+fn anchor(heading: &str) -> String {
+    let text = heading.trim_start_matches('#').trim().to_lowercase();
+    text.chars()
+        .filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'))
+        .map(|c| if c == ' ' { '-' } else { c })
+        .collect()
+}
+
+/// Targets of the links of a line.
+fn links(line: &str) -> impl Iterator<Item = &str> {
+    line.split("](").skip(1).filter_map(|rest| rest.split(')').next())
+}
+
+/// Links that lead to no file or heading; `text` returns the content of a file, if it exists.
+fn broken(source: &Source, text: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
+    let mut found = vec![];
+    for (number, line) in prose(&source.text) {
+        for link in links(line).filter(|link| !link.contains("://") && !link.starts_with("mailto:"))
+        {
+            let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+            let path = if file.is_empty() {
+                Some(source.path.clone())
+            } else {
+                resolved(&source.path, file)
+            };
+            let target = path.and_then(|path| text(&path));
+            let right = target.is_some_and(|target| {
+                heading.is_empty()
+                    || prose(&target).any(|(_, l)| l.starts_with('#') && anchor(l) == heading)
+            });
+            if !right {
+                found.push(format!("{}:{number}: {link} leads nowhere", source.path));
+            }
+        }
+    }
+    found
+}
+
+/// Whether a part of a path stands for many: `*.rs`, `NAME.rs`.
+fn placeholder(part: &str) -> bool {
+    let name = part.split('.').next().unwrap_or_default();
+    part.contains(['*', '{', '<', '…'])
+        || !part.ends_with(".md") && !name.is_empty() && name.chars().all(char::is_uppercase)
+}
+
+/// Paths in `code` words that do not exist, neither from the root nor from a folder of the document.
+fn absent(source: &Source, exists: &dyn Fn(&str) -> bool) -> Vec<String> {
+    let folders: Vec<&str> =
+        source.path.match_indices('/').map(|(at, _)| &source.path[..=at]).collect();
+    let mut found = vec![];
+    for (number, line) in prose(&source.text) {
+        for word in line.split('`').skip(1).step_by(2) {
+            let path = word.split([' ', ':']).next().unwrap_or_default();
+            let ours = TOP.iter().any(|top| path.starts_with(top));
+            if !ours || path.contains(EXAMPLE) || path.split('/').any(placeholder) {
+                continue;
+            }
+            let mut places = folders.iter().map(|folder| format!("{folder}{path}"));
+            if !exists(path) && !places.any(|path| exists(&path)) {
+                found.push(format!("{}:{number}: {path} does not exist", source.path));
+            }
+        }
+    }
+    found
+}
+
+fn long(source: &Source) -> Vec<String> {
+    let lines = source.text.lines().count();
+    if source.path == "README.md" && lines > README_LINES {
+        vec![format!("README.md: {lines} lines: what is left out belongs into docs/")]
+    } else {
+        vec![]
+    }
+}
+
+#[test]
+fn links_between_documents_resolve() {
+    let files = |path: &str| match path {
+        "b.md" => Some("# Of `b`, and c\n```sh\n# code\n```".to_owned()),
+        "docs/a.md" => Some("# Own\n".to_owned()),
+        "src" => Some(String::new()),
+        _ => None,
+    };
+    let check = |text: &str, expected: &[&str]| {
+        let found = broken(&Source::new("docs/a.md", text), &files);
+        assert_eq!(found, expected, "{text}");
+    };
+    check("[a](../b.md) [a](../b.md#of-b-and-c) [s](../src/) [w](https://x.y/z)", &[]);
+    check("[a](b.md)", &["docs/a.md:1: b.md leads nowhere"]);
+    check("x\n[a](../b.md#d) [b](#own)", &["docs/a.md:2: ../b.md#d leads nowhere"]);
+    check("[a](../b.md#code)", &["docs/a.md:1: ../b.md#code leads nowhere"]);
+    check("[a](../../b.md)", &["docs/a.md:1: ../../b.md leads nowhere"]);
+    check("```\n[a](b.md)\n```", &[]);
+
+    let text = |path: &str| {
+        if path == "docs/configuration.md" {
+            return Some(String::new());
+        }
+        let path = root().join(path);
+        if path.is_dir() { Some(String::new()) } else { std::fs::read_to_string(path).ok() }
+    };
+    clean(sources(&[".md"]).iter().flat_map(|source| broken(source, &text)).collect());
+}
+
+#[test]
+fn documents_name_only_paths_that_exist() {
+    let exists = |path: &str| ["src/a.rs", "tests/one.sh"].contains(&path);
+    let check = |text: &str, expected: &[&str]| {
+        assert_eq!(absent(&Source::new("a.md", text), &exists), expected, "{text}");
+    };
+    check("`src/a.rs`, `tests/one.sh NAME`, `src/NAME.rs`, `src/*/src`, `/usr/src/b`", &[]);
+    check("x\n`src/b.rs` and src/c.rs", &["a.md:2: src/b.rs does not exist"]);
+    check("```\n`src/b.rs`\n```", &[]);
+    let below = Source::new("src/x/a.md", "`src/a.rs`, `tests/b.rs`, `tests/c.rs`");
+    let found = absent(&below, &|path| ["src/a.rs", "src/x/tests/b.rs"].contains(&path));
+    assert_eq!(found, ["src/x/a.md:1: tests/c.rs does not exist"]);
+
+    let exists = |path: &str| root().join(path).exists();
+    let all = sources(&[".md"]);
+    let ours = all.iter().filter(|source| !HISTORY.contains(&source.path.as_str()));
+    clean(ours.flat_map(|source| absent(source, &exists)).collect());
+}
+
+#[test]
+fn the_readme_takes_two_minutes() {
+    let lines = |count: usize| "x\n".repeat(count);
+    check(long, "README.md", &lines(README_LINES), &[]);
+    let expected = "README.md: 121 lines: what is left out belongs into docs/";
+    check(long, "README.md", &lines(README_LINES + 1), &[expected]);
+    check(long, "docs/a.md", &lines(README_LINES + 1), &[]);
+    clean(sources(&["README.md"]).iter().flat_map(long).collect());
+}
