@@ -93,18 +93,26 @@ pub fn configured_path(cgroups_path: &str, systemd: bool) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hierarchy::hierarchies;
+    use crate::hierarchy::HierarchyKind;
 
-    const HYBRID: &str = "\
-32 31 0:29 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct
-33 31 0:30 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory
-41 31 0:38 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw
-";
+    fn v1(path: &str, options: &[&str]) -> Hierarchy {
+        let options = options.iter().map(|o| (*o).to_owned()).collect();
+        Hierarchy { path: path.into(), kind: HierarchyKind::V1(options) }
+    }
+
+    fn v2(path: &str) -> Hierarchy {
+        Hierarchy { path: path.into(), kind: HierarchyKind::V2 }
+    }
 
     #[test]
     fn a_hybrid_has_each_controller_in_one_version() {
         let cgroup = "3:memory:/a/c\n2:cpu,cpuacct:/a/c/below\n0::/a/u\n";
-        let dirs = CgroupDirs::of_process(&hierarchies(HYBRID), cgroup, Some(Path::new("/a/c")));
+        let hybrid = [
+            v1("/sys/fs/cgroup/cpu,cpuacct", &["rw", "cpu", "cpuacct"]),
+            v1("/sys/fs/cgroup/memory", &["rw", "memory"]),
+            v2("/sys/fs/cgroup/unified"),
+        ];
+        let dirs = CgroupDirs::of_process(&hybrid, cgroup, Some(Path::new("/a/c")));
         assert_eq!(dirs.v1(Controller::Cpu), Some(Path::new("/sys/fs/cgroup/cpu,cpuacct/a/c")));
         assert_eq!(dirs.v1(Controller::Memory), Some(Path::new("/sys/fs/cgroup/memory/a/c")));
         assert_eq!(dirs.v2(Controller::Memory), None);
@@ -115,7 +123,7 @@ mod tests {
 
     #[test]
     fn cgroup_v2_has_one_directory() {
-        let hierarchies = hierarchies("30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+        let hierarchies = [v2("/sys/fs/cgroup")];
         let configured = configured_path("system.slice:docker:c", true);
         let dirs = CgroupDirs::of_process(
             &hierarchies,

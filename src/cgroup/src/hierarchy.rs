@@ -1,4 +1,4 @@
-//! Mounted cgroup hierarchies, parsed from `/proc/PID/mountinfo`.
+//! Mounted cgroup hierarchies.
 
 use std::path::{Path, PathBuf};
 
@@ -21,25 +21,23 @@ pub enum HierarchyKind {
     V2,
 }
 
-/// Parses the text of `/proc/PID/mountinfo`. Mounts of a part of a hierarchy, such as that of a
-/// container, are skipped: paths do not begin at their root.
-pub fn hierarchies(mountinfo: &str) -> Vec<Hierarchy> {
-    mountinfo.lines().filter_map(parse).collect()
-}
-
-fn parse(line: &str) -> Option<Hierarchy> {
-    // id parent device root point options [optional…] - type source super-options: proc(5)
-    let (left, right) = line.split_once(" - ")?;
-    let (left, right): (Vec<_>, Vec<_>) = (left.split(' ').collect(), right.split(' ').collect());
-    if *left.get(3)? != "/" {
-        return None;
+impl Hierarchy {
+    /// Returns the hierarchy of a mount with these fields of `/proc/PID/mountinfo`, if it is one.
+    /// Mounts of a part of a hierarchy, such as that of a container, are skipped: paths do not begin
+    /// at their root.
+    pub fn of_mount(
+        root: &Path,
+        point: &Path,
+        fs_type: &str,
+        super_options: &[String],
+    ) -> Option<Self> {
+        let kind = match fs_type {
+            "cgroup2" => HierarchyKind::V2,
+            "cgroup" => HierarchyKind::V1(super_options.to_vec()),
+            _ => return None,
+        };
+        (root == Path::new("/")).then(|| Self { path: point.to_owned(), kind })
     }
-    let kind = match *right.first()? {
-        "cgroup2" => HierarchyKind::V2,
-        "cgroup" => HierarchyKind::V1(right.get(2)?.split(',').map(str::to_owned).collect()),
-        _ => return None,
-    };
-    Some(Hierarchy { path: Path::new(left.get(4)?).to_owned(), kind })
 }
 
 #[cfg(test)]
@@ -48,16 +46,16 @@ mod tests {
 
     #[test]
     fn mounts_of_parts_of_a_hierarchy_are_skipped() {
-        let mountinfo = "\
-32 31 0:29 / /sys/fs/cgroup/cpu rw,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct
-41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw
-42 31 0:39 /docker/x /mnt rw - cgroup cgroup rw,memory
-44 31 0:41 / /proc rw - proc proc rw
-broken - cgroup2
-";
+        let check = |root: &str, fs_type: &str, kind: Option<HierarchyKind>| {
+            let point = Path::new("/sys/fs/cgroup/x");
+            let options = ["rw", "cpu", "cpuacct"].map(str::to_owned);
+            let expected = kind.map(|kind| Hierarchy { path: point.to_owned(), kind });
+            assert_eq!(Hierarchy::of_mount(Path::new(root), point, fs_type, &options), expected);
+        };
         let cpu = HierarchyKind::V1(["rw", "cpu", "cpuacct"].map(str::to_owned).to_vec());
-        let expected = [("/sys/fs/cgroup/cpu", cpu), ("/sys/fs/cgroup/unified", HierarchyKind::V2)]
-            .map(|(path, kind)| Hierarchy { path: path.into(), kind });
-        assert_eq!(hierarchies(mountinfo), expected);
+        check("/", "cgroup", Some(cpu));
+        check("/", "cgroup2", Some(HierarchyKind::V2));
+        check("/docker/x", "cgroup", None);
+        check("/", "proc", None);
     }
 }

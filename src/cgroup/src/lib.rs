@@ -3,7 +3,7 @@
 //!
 //! Pure: takes the texts of the kernel, and returns what to write and what to read back; the caller
 //! does the I/O. Names and files of resource fields are those of [`nri_api::RESOURCE_FIELDS`].
-//! Start from [`hierarchies`], then [`CgroupDirs::of_process`] or [`CgroupDirs::of_path`], then
+//! Start from [`Hierarchy`], then [`CgroupDirs::of_process`] or [`CgroupDirs::of_path`], then
 //! [`plan`].
 //!
 //! youki's `libcgroups` writes the same files, and cannot serve here. Its managers apply resources
@@ -32,7 +32,7 @@ pub use controller::Controller;
 pub use controllers::plan;
 pub use dirs::{CgroupDirs, configured_path};
 pub use effective::EffectiveValue;
-pub use hierarchy::{Hierarchy, HierarchyKind, hierarchies};
+pub use hierarchy::{Hierarchy, HierarchyKind};
 pub use plan::Plan;
 pub use proc_cgroup::path_in_hierarchy;
 pub use resctrl::resctrl_writes;

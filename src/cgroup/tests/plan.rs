@@ -2,26 +2,38 @@
 
 #![allow(clippy::unwrap_used)]
 
-use nri_cgroup::{CgroupDirs, CgroupWrite, Plan, hierarchies};
+use nri_cgroup::{CgroupDirs, CgroupWrite, Hierarchy, Plan};
 use serde_json::{Value, json};
 use std::path::Path;
 
-const V1: &str = "\
-1 0 0:1 / /cpu rw - cgroup cgroup rw,cpu,cpuacct
-2 0 0:2 / /cpuset rw - cgroup cgroup rw,cpuset
-3 0 0:3 / /memory rw - cgroup cgroup rw,memory
-4 0 0:4 / /pids rw - cgroup cgroup rw,pids
-5 0 0:5 / /blkio rw - cgroup cgroup rw,blkio
-6 0 0:6 / /devices rw - cgroup cgroup rw,devices
-";
-const V2: &str = "1 0 0:1 / /2 rw - cgroup2 cgroup2 rw\n";
+/// Mount point of a hierarchy, and the options that name its controllers; version 2 has none.
+type Mounted = (&'static str, &'static str);
 
-fn plan(mounts: &str, resources: &Value) -> Plan {
+const V1: &[Mounted] = &[
+    ("/cpu", "cpu,cpuacct"),
+    ("/cpuset", "cpuset"),
+    ("/memory", "memory"),
+    ("/pids", "pids"),
+    ("/blkio", "blkio"),
+    ("/devices", "devices"),
+];
+const V2: &[Mounted] = &[("/2", "")];
+
+fn hierarchies(mounted: &[Mounted]) -> Vec<Hierarchy> {
+    let hierarchy = |(point, controllers): &(&str, &str)| {
+        let fs_type = if controllers.is_empty() { "cgroup2" } else { "cgroup" };
+        let options: Vec<_> = controllers.split(',').map(str::to_owned).collect();
+        Hierarchy::of_mount(Path::new("/"), Path::new(point), fs_type, &options)
+    };
+    mounted.iter().filter_map(hierarchy).collect()
+}
+
+fn plan(mounts: &[Mounted], resources: &Value) -> Plan {
     nri_cgroup::plan(resources, &CgroupDirs::of_path(&hierarchies(mounts), Path::new("/c")))
 }
 
 /// A line per write: field, files, texts, effective value; then the fields that have no file.
-fn shown(mounts: &str, resources: &Value) -> Vec<String> {
+fn shown(mounts: &[Mounted], resources: &Value) -> Vec<String> {
     let plan = plan(mounts, resources);
     let line = |s: &CgroupWrite| {
         let files: Vec<_> = s.files.iter().map(|f| f.to_str().unwrap()).collect();
@@ -137,7 +149,7 @@ fn pids_and_huge_pages() {
         ],
     );
     // A hybrid with hugetlb in cgroup v2 alone.
-    let hybrid = format!("{V1}{V2}");
+    let hybrid = [V1, V2].concat();
     let resources =
         json!({"hugepageLimits": [{"pageSize": "2MB", "limit": 3145728}], "pids": {"limit": 9}});
     assert_eq!(

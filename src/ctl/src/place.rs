@@ -3,8 +3,8 @@
 
 use nri_config::Config;
 use nri_control::Launcher;
+use nri_host::sha256;
 use nri_locate::{ConfigFileError, Environment, LoadedConfig, NRID, find_own_program};
-use sha2::{Digest, Sha256};
 use std::{
     io::{self, Write},
     path::{Path, PathBuf},
@@ -44,7 +44,7 @@ impl Place {
             config: loaded.named,
             timeout: loaded.config.start_timeout,
         };
-        let digest = loaded.source.as_ref().map(|(_, text)| format!("{:x}", Sha256::digest(text)));
+        let digest = loaded.source.as_ref().map(|(_, text)| sha256(text));
         let file = loaded.source.map(|(file, _)| file);
         Self { launcher, config: loaded.config, file, digest, problem: loaded.problem }
     }

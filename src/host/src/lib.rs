@@ -1,4 +1,4 @@
-//! What runs on a host besides us: who listens on a socket, and whether an engine's own NRI is on.
+//! The host: listeners of sockets, engines and their own NRI, mount tables, digests of files.
 //!
 //! `nrid` decides by it who adapts a container, `nrictl` tells people. All of it is read anew at
 //! each call, and blocks.
@@ -6,10 +6,13 @@
 #![forbid(unsafe_code)]
 
 pub mod containerd;
+mod digest;
 mod engine;
+pub mod mountinfo;
 pub mod podman;
 mod process;
 
+pub use digest::sha256;
 pub use engine::{NriState, RunningEngine, launcher_of, running_engines};
 pub use process::{command_name, version_of};
 

@@ -6,7 +6,10 @@
 
 use crate::{
     bundle::{config_json::BundleError, hook_injection::InjectError},
-    host::{cdi::AdjustmentError, classes::ClassError, error_chain::chain, places::Unseen},
+    host::{
+        adjustment_paths::UnprobedPaths, cdi::AdjustmentError, classes::ClassError,
+        error_chain::chain,
+    },
     resources::error::ResourceError,
     state::store::StoreError,
     verb::update_args::UpdateArgumentError,
@@ -206,7 +209,7 @@ pub enum HostError {
     ExecMarker(#[source] io::Error),
     /// Paths that an adjustment names cannot be checked.
     #[error("mount or device")]
-    Paths(#[from] Unseen),
+    Paths(#[from] UnprobedPaths),
     /// Resources cannot be set, or are not effective.
     #[error(transparent)]
     Resources(ResourceError),

@@ -13,7 +13,8 @@
 //! | `lifecycle` | what happens to a container after its creation |
 //! | `verb` | create, run, start, update, delete, and our hook |
 //! | `control` | the control socket |
-//! | `daemon` | the process: start, restart, sockets, settings, log |
+//! | `daemon` | the process: start, restart, sockets, log |
+//! | `settings` | the configuration and the state directory |
 
 #![deny(unsafe_code)]
 
@@ -26,5 +27,6 @@ pub mod host;
 pub mod lifecycle;
 pub mod resources;
 pub mod service;
+pub mod settings;
 pub mod state;
 pub mod verb;

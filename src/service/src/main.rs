@@ -7,11 +7,11 @@ use nrid::{
         background,
         log::{self, Log},
         restart::Handover,
-        settings::Settings,
-        start, state_dir,
+        start,
         systemd::{Activation, Notify},
     },
     host::path_probe,
+    settings::{load::Settings, state_dir},
 };
 use std::{
     io::Write,
@@ -90,8 +90,8 @@ fn run(
     }
     let log;
     if arguments.stay {
-        // The log's place must exist before the log.
-        state_dir::make(&settings.state_dir)?;
+        // The directory must exist before the log.
+        state_dir::create(&settings.state_dir)?;
         log = log::open(&settings, log::Default::File);
         background::settle();
     } else {

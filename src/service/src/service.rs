@@ -1,10 +1,11 @@
 //! The service: what all requests share. What each of them does stands in the file of its name.
 
 use crate::{
-    daemon::{log::Log, restart::Program, settings::Settings, sharing::SharedPlugins},
+    daemon::{log::Log, restart::Program, sharing::SharedPlugins},
     engine::own_nri::EngineNri,
-    host::path_probe::Looks,
+    host::path_probe::PathProbe,
     resources::keeper::Keeper,
+    settings::load::Settings,
     state::{
         claims::Claims,
         record::Key,
@@ -42,8 +43,8 @@ pub struct Service {
     pub engine_nri: EngineNri,
     /// The shared plugins, if they are an engine's.
     pub shared_plugins: SharedPlugins,
-    /// Looks at paths that others name.
-    pub looks: Looks,
+    /// Lookups of paths that plugins and OCI configs name.
+    pub path_probe: PathProbe,
     /// Who sets resources.
     pub keeper: Arc<Keeper>,
     /// The plugins.

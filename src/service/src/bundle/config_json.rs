@@ -4,12 +4,12 @@
 //!
 //! What stands in the document is not this file's business.
 
+pub use nri_host::sha256 as digest;
 use rustix::{
     fs::{AtFlags, FileType, Gid, Mode, OFlags, RenameFlags, Uid},
     io::Errno,
 };
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 use std::{
     ffi::OsString,
     fs::{File, Metadata},
@@ -371,11 +371,6 @@ impl Bundle {
         file.write_all(bytes)?;
         file.flush()
     }
-}
-
-/// SHA-256 of a document, in hexadecimal.
-pub fn digest(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|b| format!("{b:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -73,9 +73,8 @@ pub fn settle() {
 /// The caller's cgroup is a container's or pod's: whoever stays there is limited and killed with
 /// it.
 fn leave_cgroup() -> Vec<(PathBuf, io::Error)> {
-    let mounts = crate::host::proc::text("/proc/self/mountinfo");
     let inside = crate::host::proc::text("/proc/self/cgroup");
-    nri_cgroup::hierarchies(&mounts)
+    crate::host::hierarchies::mounted()
         .into_iter()
         .filter(|hierarchy| {
             nri_cgroup::path_in_hierarchy(&inside, hierarchy).is_some_and(|path| path != "/")

@@ -1,7 +1,7 @@
 //! The log: lines for people, to a file when nobody reads stderr. A line is one event, whatever is
 //! in the names and messages that it holds. The file and the one before it have a bounded size.
 
-use crate::daemon::settings::Settings;
+use crate::settings::load::Settings;
 use nri_control::printable;
 use nri_trust::Owners;
 use std::{

@@ -5,10 +5,11 @@
 //! directory) is told, with the way to do it.
 
 use crate::{
-    daemon::{policies::adaptation_config, settings::Settings, sharing},
+    daemon::sharing,
     error::{Error, OperatorError},
     resources::keeper::Rules,
     service::Service,
+    settings::{load::Settings, plugins::adaptation_config},
 };
 use nri_adaptation::{PluginOrigin, ReloadAction, ReloadOutcome, ReloadedPlugin};
 use nri_config::Config;

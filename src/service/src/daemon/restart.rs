@@ -10,12 +10,12 @@
 
 use crate::{
     daemon::{
-        settings::Settings,
         sockets::Socket,
         systemd::{Activation, Passed},
     },
     error::{Error, OperatorError, TakeoverError},
     service::{Ending, Service},
+    settings::load::Settings,
 };
 use nri_trust::Owners;
 use serde::{Deserialize, Serialize};
@@ -156,7 +156,7 @@ async fn check(path: &Path, settings: &Settings) -> Result<(), TakeoverError> {
     Owners::of_this_process().check(path)?;
     let mut command = tokio::process::Command::new(path);
     command.arg("--check").arg("--state-dir").arg(&settings.state_dir);
-    if let Some(config) = settings.named() {
+    if let Some(config) = settings.named_file() {
         command.arg("--config").arg(config);
     }
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);

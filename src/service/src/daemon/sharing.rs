@@ -2,8 +2,8 @@
 //! Engines with NRI of their own come first.
 
 use crate::{
-    daemon::{policies::adaptation_config, settings::Settings},
     service::Service,
+    settings::{load::Settings, plugins::adaptation_config},
 };
 use nri_adaptation::ReloadOutcome;
 use nri_host::{describe, listener};

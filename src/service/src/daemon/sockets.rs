@@ -2,11 +2,11 @@
 //! when we end.
 
 use crate::daemon::{
-    settings::Settings,
     sharing,
     start::StartError,
     systemd::{Activation, Passed},
 };
+use crate::settings::load::Settings;
 use rustix::{
     fs::Mode,
     net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with},

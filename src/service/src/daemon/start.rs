@@ -5,19 +5,21 @@ use crate::{
     daemon::{
         lock,
         log::Log,
-        policies::adaptation_config,
         restart::{Handover, Program},
-        settings::Settings,
         sharing::{self, SharedPlugins},
         sockets::{self, Socket},
-        state_dir::{self, StateDirError},
         systemd::Activation,
     },
     engine::own_nri::EngineNri,
-    host::path_probe::Looks,
+    host::path_probe::PathProbe,
     lifecycle::recovery::recall,
     resources::keeper::Keeper,
     service::{Ending, Service},
+    settings::{
+        load::Settings,
+        plugins::adaptation_config,
+        state_dir::{self, StateDirError},
+    },
     state::{
         claims::Claims,
         registry::Registry,
@@ -113,7 +115,7 @@ pub async fn start(
 ) -> Result<Running, StartError> {
     let signals = Signals::new()?;
     let dir = settings.state_dir.clone();
-    state_dir::make(&dir)?;
+    state_dir::create(&dir)?;
     let lock = match activation.lock.take() {
         Some(lock) => lock,
         None => take_lock(&dir, patience).await?,
@@ -154,7 +156,7 @@ pub async fn start(
         claims: Claims::default(),
         engine_nri: EngineNri::default(),
         shared_plugins,
-        looks: Looks::default(),
+        path_probe: PathProbe::default(),
         keeper,
         adaptation,
         started: Instant::now(),

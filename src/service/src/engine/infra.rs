@@ -7,7 +7,7 @@
 //! members of its pod are in one pod. Into a pod whose sandbox is known nobody gets so.
 
 use crate::{
-    host::path_probe::{Looks, Question},
+    host::path_probe::{PathProbe, ProbeRequest},
     state::record::PodRecord,
     verb::draft::Draft,
 };
@@ -19,7 +19,7 @@ use std::path::PathBuf;
 /// Takes the claim back where it cannot be proven. `environment`: the call's. `pod`: the pod of an
 /// id, if it is known.
 pub async fn prove(
-    looks: &Looks,
+    probe: &PathProbe,
     draft: &mut Draft,
     environment: &[nri_control::OsText],
     pod: impl Fn(&str) -> Option<PodRecord>,
@@ -27,8 +27,9 @@ pub async fn prove(
     if draft.identity.engine != Engine::Podman || draft.identity.role != Role::Sandbox {
         return;
     }
-    let question = Question { infra: Some(asked(draft, environment)), ..Question::default() };
-    match looks.look(&question).await {
+    let request =
+        ProbeRequest { infra: Some(asked(draft, environment)), ..ProbeRequest::default() };
+    match probe.probe(&request).await {
         Ok(answer) if answer.infra => return,
         Ok(_) => {}
         Err(error) => {

@@ -1,11 +1,12 @@
 //! The host: `/proc`, mounts, paths, CDI and class files, and the low-level runtime.
 
+pub mod adjustment_paths;
 pub mod cdi;
 pub mod classes;
 pub mod error_chain;
+pub mod hierarchies;
 pub mod network;
 pub mod path_probe;
-pub mod places;
 pub mod proc;
 pub mod runtime;
 pub mod structured;

@@ -1,10 +1,10 @@
-//! Looks at paths that plugins, or the documents of containers, name: in a process of its own, with
-//! a time limit.
+//! Lookups of paths that plugins or containers' OCI configs name, in a process of their own with a
+//! time limit.
 //!
-//! A path may lie on a file system that hangs, and who waits there may be beyond any signal. A
-//! thread of ours would keep us from ending, and our locks from the next `nrid`; a child that hangs
-//! costs its place in the process table. Some may hang at a time: then no more are started, and who
-//! needs one is refused. Start from [`Looks::look`]; the other end is [`run`].
+//! A path may lie on a file system that hangs, and a process that waits there may be beyond any
+//! signal. A thread of `nrid` would keep it from ending; a child that hangs costs an entry of the
+//! process table. The number of children is limited; above it probes fail. Start from
+//! [`PathProbe::probe`]; [`run`] is the child.
 
 use nri_host::podman::{Asked, runs_infra};
 use serde::{Deserialize, Serialize};
@@ -23,143 +23,145 @@ use tokio::{
     time::timeout,
 };
 
-/// The first argument of a program that is to look.
-pub const ARGUMENT: &str = "--look";
-/// How long one may take.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// How many may be under way, those that hang included.
-const MOST: usize = 32;
+/// The first argument of the child.
+pub const ARGUMENT: &str = "--probe";
+/// Time limit of a probe. A file system that answers does so in milliseconds.
+const TIMEOUT: Duration = Duration::from_secs(2);
+/// Children at a time, those that hang included: what a plugin may cost the process table.
+const MAX_CHILDREN: usize = 32;
 
-/// What is to be found out.
+/// The lookups to do.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub struct Question {
-    /// Where these paths lead, links followed.
+pub struct ProbeRequest {
+    /// Paths to resolve, links followed.
     pub real: Vec<String>,
-    /// What stands at these paths, links not followed.
+    /// Paths of device nodes, links not followed.
     pub nodes: Vec<String>,
-    /// Whether this is what infra containers of Podman run.
+    /// A container that may be an infra container of Podman.
     pub infra: Option<Asked>,
 }
 
-/// Answers in the order of the questions; none where the path leads nowhere.
+/// The results, in the order of the request; none for a path that does not exist.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Answer {
-    /// Of [`Question::real`].
+pub struct ProbeReply {
+    /// Paths that [`ProbeRequest::real`] resolve to.
     pub real: Vec<Option<String>>,
-    /// Of [`Question::nodes`].
+    /// Nodes at [`ProbeRequest::nodes`].
     pub nodes: Vec<Option<Node>>,
-    /// Of [`Question::infra`].
+    /// Whether [`ProbeRequest::infra`] runs what infra containers run.
     pub infra: bool,
 }
 
-/// What stands at a path.
+/// A file, which may be a device node.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Node {
-    /// Kind and permission bits.
+    /// Type and permission bits.
     pub mode: u32,
-    /// The number of a device.
+    /// Number of the device.
     pub rdev: u64,
 }
 
-/// Why there is no answer.
+/// A probe that failed.
 #[derive(Debug, thiserror::Error)]
-pub enum LookError {
-    /// Not in time.
-    #[error("the file system hangs: no answer within {PATIENCE:?}")]
+pub enum ProbeError {
+    /// The child did not end in time.
+    #[error("the file system hangs: no answer within {TIMEOUT:?}")]
     Hangs,
-    /// Too many do not end.
-    #[error("{MOST} looks at paths that hang have not ended")]
+    /// All children hang.
+    #[error("{MAX_CHILDREN} probes of paths that hang have not ended")]
     TooMany,
-    /// It cannot be started, or fails.
-    #[error("cannot look: {0}")]
+    /// The child cannot be started, or failed.
+    #[error("cannot probe: {0}")]
     Failed(#[from] io::Error),
 }
 
-/// Those that are under way.
+/// Starts children that probe paths, a limited number at a time.
 #[derive(Debug)]
-pub struct Looks {
+pub struct PathProbe {
     program: PathBuf,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
 }
 
-impl Default for Looks {
+impl Default for PathProbe {
     fn default() -> Self {
-        Self { program: "/proc/self/exe".into(), places: Arc::new(Semaphore::new(MOST)) }
+        let permits = Arc::new(Semaphore::new(MAX_CHILDREN));
+        Self { program: "/proc/self/exe".into(), permits }
     }
 }
 
-impl Looks {
-    /// Finds out.
+impl PathProbe {
+    /// Does the lookups in a child.
     ///
     /// # Errors
-    /// A path that hangs, first of all.
-    pub async fn look(&self, question: &Question) -> Result<Answer, LookError> {
-        let Ok(Ok(place)) = timeout(PATIENCE, self.places.clone().acquire_owned()).await else {
-            return Err(LookError::TooMany);
+    /// A path hangs, or no child can be started.
+    pub async fn probe(&self, request: &ProbeRequest) -> Result<ProbeReply, ProbeError> {
+        let Ok(Ok(permit)) = timeout(TIMEOUT, self.permits.clone().acquire_owned()).await else {
+            return Err(ProbeError::TooMany);
         };
-        let question = serde_json::to_vec(question).map_err(io::Error::from)?;
+        let request = serde_json::to_vec(request).map_err(io::Error::from)?;
         let mut command = Command::new(&self.program);
         command.arg(ARGUMENT).current_dir("/").kill_on_drop(true);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn()?;
-        let (tell, told) = oneshot::channel();
+        let (sender, receiver) = oneshot::channel();
         tokio::spawn(async move {
-            let ended = timeout(PATIENCE, talk(&mut child, &question)).await;
+            let ended = timeout(TIMEOUT, exchange(&mut child, &request)).await;
             let hangs = ended.is_err();
-            let _ = tell.send(ended);
+            let _ = sender.send(ended);
             if hangs {
-                // If it may be killed it ends now; if not, the place is taken for as long.
+                // A child that cannot be killed keeps the permit until it ends.
                 let _ = child.kill().await;
             }
-            drop(place);
+            drop(permit);
         });
-        let (status, said) = match told.await {
+        let (status, reply) = match receiver.await {
             Ok(Ok(ended)) => ended?,
-            Ok(Err(_)) => return Err(LookError::Hangs),
-            Err(gone) => return Err(LookError::Failed(io::Error::other(gone))),
+            Ok(Err(_)) => return Err(ProbeError::Hangs),
+            Err(closed) => return Err(ProbeError::Failed(io::Error::other(closed))),
         };
         if !status.success() {
-            return Err(LookError::Failed(io::Error::other(status.to_string())));
+            return Err(ProbeError::Failed(io::Error::other(status.to_string())));
         }
-        Ok(serde_json::from_slice(&said).map_err(io::Error::from)?)
+        Ok(serde_json::from_slice(&reply).map_err(io::Error::from)?)
     }
 }
 
-async fn talk(child: &mut Child, question: &[u8]) -> io::Result<(ExitStatus, Vec<u8>)> {
+/// Writes the request, and returns the exit status and the reply.
+async fn exchange(child: &mut Child, request: &[u8]) -> io::Result<(ExitStatus, Vec<u8>)> {
     if let Some(mut stdin) = child.stdin.take() {
-        // One that ends without reading has failed, which its status says.
-        let _ = stdin.write_all(question).await;
+        // A child that ends without reading fails, and its status says so.
+        let _ = stdin.write_all(request).await;
     }
-    let mut said = Vec::new();
+    let mut reply = Vec::new();
     if let Some(stdout) = &mut child.stdout {
-        stdout.read_to_end(&mut said).await?;
+        stdout.read_to_end(&mut reply).await?;
     }
-    Ok((child.wait().await?, said))
+    Ok((child.wait().await?, reply))
 }
 
-/// The program that looks: a question on stdin, the answer on stdout.
+/// Runs the child: reads a request from stdin, and writes the reply to stdout.
 pub fn run() -> ExitCode {
-    let Ok(question) = serde_json::from_reader::<_, Question>(io::stdin().lock()) else {
+    let Ok(request) = serde_json::from_reader::<_, ProbeRequest>(io::stdin().lock()) else {
         return ExitCode::FAILURE;
     };
-    let written = serde_json::to_vec(&answer(&question)).map_err(io::Error::from);
+    let written = serde_json::to_vec(&look_up(&request)).map_err(io::Error::from);
     match written.and_then(|bytes| io::stdout().lock().write_all(&bytes)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::FAILURE,
     }
 }
 
-fn answer(question: &Question) -> Answer {
+fn look_up(request: &ProbeRequest) -> ProbeReply {
     let node = |path: &String| {
         let meta = std::fs::symlink_metadata(path).ok()?;
         Some(Node { mode: meta.mode(), rdev: meta.rdev() })
     };
     let real =
         |path: &String| Some(std::fs::canonicalize(path).ok()?.to_string_lossy().into_owned());
-    Answer {
-        real: question.real.iter().map(real).collect(),
-        nodes: question.nodes.iter().map(node).collect(),
-        infra: question.infra.as_ref().is_some_and(runs_infra),
+    ProbeReply {
+        real: request.real.iter().map(real).collect(),
+        nodes: request.nodes.iter().map(node).collect(),
+        infra: request.infra.as_ref().is_some_and(runs_infra),
     }
 }
 
@@ -167,23 +169,24 @@ fn answer(question: &Question) -> Answer {
 mod tests {
     use super::*;
 
-    fn looks(script: &str) -> (tempfile::TempDir, Looks) {
+    fn probe(script: &str) -> (tempfile::TempDir, PathProbe) {
         use std::os::unix::fs::PermissionsExt;
         let dir = tempfile::tempdir().unwrap();
         let program = dir.path().join("program");
         std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-        (dir, Looks { program, ..Looks::default() })
+        (dir, PathProbe { program, ..PathProbe::default() })
     }
 
     #[test]
-    fn links_are_followed_for_places_and_not_for_nodes() {
+    fn links_are_followed_for_real_paths_and_not_for_nodes() {
         let dir = tempfile::tempdir().unwrap();
         let link = dir.path().join("link");
         std::os::unix::fs::symlink("/dev/null", &link).unwrap();
         let paths =
             [link.to_str().unwrap().to_owned(), "/nowhere".to_owned(), "/dev/null".to_owned()];
-        let found = answer(&Question { real: paths.to_vec(), nodes: paths.to_vec(), infra: None });
+        let request = ProbeRequest { real: paths.to_vec(), nodes: paths.to_vec(), infra: None };
+        let found = look_up(&request);
         let null = Some("/dev/null".to_owned());
         assert_eq!(found.real, [null.clone(), None, null]);
         let kinds: Vec<_> = found.nodes.iter().map(|n| n.map(|n| n.mode & 0o170_000)).collect();
@@ -191,28 +194,27 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_fails_says_so() {
-        let (_dir, looks) = looks("exit 3");
-        let error = looks.look(&Question::default()).await.unwrap_err().to_string();
+    async fn a_probe_that_fails_has_the_exit_status() {
+        let (_dir, probe) = probe("exit 3");
+        let error = probe.probe(&ProbeRequest::default()).await.unwrap_err().to_string();
         assert!(error.contains("exit status: 3"), "{error}");
     }
 
     #[tokio::test]
-    async fn those_that_hang_are_killed_and_give_their_places_back() {
-        let (_dir, looks) = looks("exec sleep 1000");
-        let question = Question::default();
-        let all: Vec<_> = (0..MOST + 4)
+    async fn probes_that_hang_are_killed_and_return_their_permits() {
+        let (_dir, probe) = probe("exec sleep 1000");
+        let all: Vec<_> = (0..MAX_CHILDREN + 4)
             .map(|_| {
-                let looks = Looks { program: looks.program.clone(), places: looks.places.clone() };
-                let question = question.clone();
-                tokio::spawn(async move { looks.look(&question).await })
+                let (program, permits) = (probe.program.clone(), probe.permits.clone());
+                let probe = PathProbe { program, permits };
+                tokio::spawn(async move { probe.probe(&ProbeRequest::default()).await })
             })
             .collect();
         for one in all {
             let error = one.await.unwrap().unwrap_err();
-            assert!(matches!(error, LookError::Hangs | LookError::TooMany), "{error}");
+            assert!(matches!(error, ProbeError::Hangs | ProbeError::TooMany), "{error}");
         }
-        let freed = looks.places.acquire_many(MOST as u32);
+        let freed = probe.permits.acquire_many(MAX_CHILDREN as u32);
         drop(timeout(Duration::from_secs(20), freed).await.unwrap().unwrap());
     }
 }

@@ -6,6 +6,7 @@
 
 use crate::{host::runtime::LowLevelRuntime, resources::keeper::Keeper};
 use nri_api::proto::FieldOwners;
+use nri_host::mountinfo::{MountInfo, mounts};
 use nri_spec::{
     OciConfig,
     capability::{self, AllBeyond, Host, Runtime},
@@ -102,45 +103,36 @@ impl Keeper {
     }
 }
 
-/// What this host has, as it is seen from here.
+/// Returns what this host has.
 pub fn host() -> Host {
-    let mounts = crate::host::proc::text("/proc/self/mounts");
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
-    host_of(&mounts, &release)
+    host_of(&mounts(), &release)
 }
 
-fn host_of(mounts: &str, release: &str) -> Host {
-    let parse = |line: &str| {
-        let mut fields = line.split(' ').skip(1);
-        Some((fields.next()?.to_owned(), fields.next()?.to_owned(), fields.next()?.to_owned()))
-    };
-    // Point, type, options.
-    let mounts: Vec<(String, String, String)> = mounts.lines().filter_map(parse).collect();
-    let root = "/sys/fs/cgroup";
-    let cgroup_v2 = mounts
-        .iter()
-        .rev()
-        .find(|(point, ..)| point == root)
-        .is_some_and(|(_, kind, _)| kind == "cgroup2");
+fn host_of(mounts: &[MountInfo], release: &str) -> Host {
+    let root = Path::new("/sys/fs/cgroup");
+    // The last mount on a point is on top.
+    let cgroup_v2 =
+        mounts.iter().rfind(|m| m.point == root).is_some_and(|m| m.fs_type == "cgroup2");
     let mut host = Host {
         cgroup_v2,
-        resctrl: mounts.iter().any(|(_, kind, _)| kind == "resctrl"),
+        resctrl: mounts.iter().any(|m| m.fs_type == "resctrl"),
         kernel: kernel(release),
         ..Host::default()
     };
     if cgroup_v2 {
-        let controllers =
-            fs::read_to_string(format!("{root}/cgroup.controllers")).unwrap_or_default();
+        let controllers = fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default();
         host.controllers = controllers.split_whitespace().map(str::to_owned).collect();
-        host.files = files(Path::new(root));
+        host.files = files(root);
     } else {
-        for (point, _, options) in mounts.iter().filter(|(_, kind, _)| kind == "cgroup") {
-            for option in options.split(',') {
+        for mount in mounts.iter().filter(|m| m.fs_type == "cgroup") {
+            for option in &mount.super_options {
                 if option == "blkio" || option == "cpu" {
-                    host.files.append(&mut files(Path::new(point)));
+                    host.files.append(&mut files(&mount.point));
                 }
-                // Other options than controllers do no harm here.
-                host.controllers.insert(if option == "blkio" { "io" } else { option }.to_owned());
+                // Options that are no controllers do no harm here.
+                let controller = if option == "blkio" { "io" } else { option };
+                host.controllers.insert(controller.to_owned());
             }
         }
     }
@@ -170,17 +162,20 @@ fn kernel(release: &str) -> (u32, u32) {
 mod tests {
     use super::*;
     use nri_control::OsText;
+    use nri_host::mountinfo::parse_mounts;
 
     #[test]
     fn hybrid_and_v1_are_v1() {
-        let mounts = "\
-tmpfs /sys/fs/cgroup tmpfs rw,mode=755 0 0
-cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,nosuid,cpu,cpuacct 0 0
-cgroup /sys/fs/cgroup/nowhere cgroup rw,blkio 0 0
-cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0
-resctrl /sys/fs/resctrl resctrl rw 0 0
-";
-        let host = host_of(mounts, "6.1.0-18-amd64");
+        let mounts = parse_mounts(
+            b"\
+1 0 0:1 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755
+2 1 0:2 / /sys/fs/cgroup/cpu,cpuacct rw,nosuid - cgroup cgroup rw,cpu,cpuacct
+3 1 0:3 / /sys/fs/cgroup/nowhere rw - cgroup cgroup rw,blkio
+4 1 0:4 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw
+5 1 0:5 / /sys/fs/resctrl rw - resctrl resctrl rw
+",
+        );
+        let host = host_of(&mounts, "6.1.0-18-amd64");
         assert!(!host.cgroup_v2 && host.resctrl);
         assert!(["cpu", "cpuacct", "io"].iter().all(|c| host.controllers.contains(*c)), "{host:?}");
         assert!(!host.controllers.contains("memory"));
@@ -189,9 +184,14 @@ resctrl /sys/fs/resctrl resctrl rw 0 0
 
     #[test]
     fn the_mount_on_top_counts() {
-        let mounts = "tmpfs /sys/fs/cgroup tmpfs rw 0 0\ncgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n";
-        assert!(host_of(mounts, "5.15").cgroup_v2);
-        assert!(!host_of("", "").cgroup_v2);
+        let mounts = parse_mounts(
+            b"\
+1 0 0:1 / /sys/fs/cgroup rw - tmpfs tmpfs rw
+2 1 0:2 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw
+",
+        );
+        assert!(host_of(&mounts, "5.15").cgroup_v2);
+        assert!(!host_of(&[], "").cgroup_v2);
     }
 
     #[test]

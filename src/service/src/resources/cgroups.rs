@@ -5,7 +5,7 @@
 //! it waits for long, so it is done in place.
 
 use crate::state::record::Record;
-use nri_cgroup::{CgroupDirs, CgroupWrite, Controller, Hierarchy, configured_path, hierarchies};
+use nri_cgroup::{CgroupDirs, CgroupWrite, Controller, Hierarchy, configured_path};
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -41,7 +41,7 @@ fn said(found: &Result<String, String>) -> String {
 
 /// The mounted hierarchies, as we see them.
 pub fn mounted() -> Vec<Hierarchy> {
-    hierarchies(&crate::host::proc::text("/proc/self/mountinfo"))
+    crate::host::hierarchies::mounted()
 }
 
 /// Where a process is, as the kernel says; empty when it is gone.

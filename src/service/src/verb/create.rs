@@ -7,7 +7,7 @@ use crate::{
     },
     engine::{infra, own_nri::Maker},
     error::{CallerError, Error, HostError, PluginError},
-    host::{cdi, classes, places::Places, runtime::LowLevelRuntime},
+    host::{adjustment_paths::AdjustmentPaths, cdi, classes, runtime::LowLevelRuntime},
     resources::apply::{By, check_required},
     service::Service,
     state::{
@@ -42,7 +42,7 @@ pub(crate) struct Agreed {
 /// What an adjustment needs of the host.
 pub(crate) struct HostView {
     devices: cdi::Devices,
-    places: Places,
+    places: AdjustmentPaths,
 }
 
 /// A document as it is to be written.
@@ -95,7 +95,8 @@ impl Service {
         let turn = self.lane(&Key::of_bundle(bundle.identity()?)).await;
         let mut draft = self.draft(begin, key, claim.id(), runtime, bundle).await?;
         draft.caller = caller;
-        infra::prove(&self.looks, &mut draft, &begin.environment, |id| self.registry.pod(id)).await;
+        infra::prove(&self.path_probe, &mut draft, &begin.environment, |id| self.registry.pod(id))
+            .await;
         if !self
             .engine_nri
             .is_ours(&self.settings().config.engines, &Maker::of(&draft.identity))
@@ -236,7 +237,7 @@ impl Service {
         let propagates =
             |m: &&proto::Mount| m.options.iter().any(|o| o == "rshared" || o == "rslave");
         let sources = adjust.mounts.iter().filter(propagates).map(|m| m.source.clone()).collect();
-        let seen = Places::see(&self.looks, sources, devices.nodes(&names)).await;
+        let seen = AdjustmentPaths::probe(&self.path_probe, sources, devices.nodes(&names)).await;
         let host = seen.map(|places| HostView { devices, places }).map_err(HostError::Paths);
         Agreed { outcome, host }
     }

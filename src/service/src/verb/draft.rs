@@ -237,7 +237,7 @@ impl Draft {
                 name: self.bundle.name(),
                 identity: self.bundle.identity().unwrap_or_default(),
                 original: written.map(|_| original()),
-                written: written.map(|bytes| digest(bytes)),
+                written: written.map(digest),
                 link: written.and(self.link.clone()),
             },
             container,

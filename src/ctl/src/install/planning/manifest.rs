@@ -13,7 +13,6 @@ use crate::install::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
@@ -172,5 +171,5 @@ impl Change {
 
 /// Returns the SHA-256 of bytes in hexadecimal.
 pub(super) fn digest(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    nri_host::sha256(bytes)
 }

@@ -1,101 +1,87 @@
-//! What applying an adjustment asks of the host.
+//! Paths that an adjustment names, as they are on this host: propagation of the mounts that they
+//! lie on, and device nodes. Start from [`AdjustmentPaths::probe`].
 
-use crate::host::path_probe::{LookError, Looks, Node, Question};
+use crate::host::path_probe::{Node, PathProbe, ProbeError, ProbeRequest};
+use nri_host::mountinfo::{MountInfo, MountPropagation, mounts};
 use nri_spec::{HostDevice, HostDeviceKind, Propagation};
 use std::{
     collections::HashMap,
     path::{Path, PathBuf},
 };
 
-/// The paths that an adjustment names, as they are on this host.
+/// The paths of an adjustment.
 #[derive(Debug, Default)]
-pub struct Places {
+pub struct AdjustmentPaths {
     mounts: HashMap<PathBuf, Propagation>,
     real: HashMap<String, Option<String>>,
     nodes: HashMap<String, Option<Node>>,
 }
 
-/// Paths that cannot be looked at.
+/// Paths that could not be probed.
 #[derive(Debug, thiserror::Error)]
-#[error("{what}: {why}")]
-pub struct Unseen {
-    /// The paths.
-    what: String,
-    /// What is wrong with one of them.
-    #[source]
-    why: LookError,
+#[error("{paths}: {source}")]
+pub struct UnprobedPaths {
+    /// The paths, quoted, separated by commas.
+    paths: String,
+    /// Why one of them could not be probed.
+    source: ProbeError,
 }
 
-impl Places {
-    /// Looks at sources of mounts, and at nodes of devices.
+impl AdjustmentPaths {
+    /// Probes sources of mounts and nodes of devices.
     ///
     /// # Errors
-    /// A path that hangs.
-    pub async fn see(
-        looks: &Looks,
+    /// A path hangs, or the probe fails.
+    pub async fn probe(
+        probe: &PathProbe,
         sources: Vec<String>,
         nodes: Vec<String>,
-    ) -> Result<Self, Unseen> {
+    ) -> Result<Self, UnprobedPaths> {
         if sources.is_empty() && nodes.is_empty() {
             return Ok(Self::default());
         }
-        let question = Question { real: sources, nodes, infra: None };
-        let answer = looks.look(&question).await.map_err(|why| {
+        let request = ProbeRequest { real: sources, nodes, infra: None };
+        let reply = probe.probe(&request).await.map_err(|source| {
             let all: Vec<_> =
-                question.real.iter().chain(&question.nodes).map(|p| format!("{p:?}")).collect();
-            Unseen { what: all.join(", "), why }
+                request.real.iter().chain(&request.nodes).map(|p| format!("{p:?}")).collect();
+            UnprobedPaths { paths: all.join(", "), source }
         })?;
-        let mounts = match question.real.as_slice() {
+        let mounts = match request.real.as_slice() {
             [] => HashMap::new(),
-            _ => mounts_in(&crate::host::proc::text("/proc/self/mountinfo")),
+            _ => by_point(mounts()),
         };
         Ok(Self {
             mounts,
-            real: question.real.into_iter().zip(answer.real).collect(),
-            nodes: question.nodes.into_iter().zip(answer.nodes).collect(),
+            real: request.real.into_iter().zip(reply.real).collect(),
+            nodes: request.nodes.into_iter().zip(reply.nodes).collect(),
         })
     }
 
-    /// The propagation of the mount that a path lies on.
+    /// Returns the propagation of the mount that a path lies on.
     pub fn propagation(&self, path: &str) -> Option<Propagation> {
         let real = self.real.get(path)?.as_deref().unwrap_or(path);
         propagation_at(&self.mounts, Path::new(real))
     }
 
-    /// The device node at a path.
+    /// Returns the device node at a path.
     pub fn device(&self, path: &str) -> Option<HostDevice> {
         device(*self.nodes.get(path)?.as_ref()?)
     }
 }
 
-/// The mounts of `/proc/self/mountinfo`, by their points. Of mounts on the same point the last one
-/// is on top.
-fn mounts_in(mountinfo: &str) -> HashMap<PathBuf, Propagation> {
-    let parse = |line: &str| {
-        let (left, _) = line.split_once(" - ")?;
-        let fields: Vec<&str> = left.split(' ').collect();
-        let point = PathBuf::from(unescape(fields.get(4)?));
-        let optional = fields.get(6..).unwrap_or_default();
-        let kind = if optional.iter().any(|o| o.starts_with("shared:")) {
-            Propagation::Shared
-        } else if optional.iter().any(|o| o.starts_with("master:")) {
-            Propagation::Slave
-        } else {
-            Propagation::Private
-        };
-        Some((point, kind))
+/// The propagations by mount point. Of mounts on one point the last is on top.
+fn by_point(mounts: Vec<MountInfo>) -> HashMap<PathBuf, Propagation> {
+    let propagation = |mount: MountInfo| match mount.propagation {
+        MountPropagation::Shared => (mount.point, Propagation::Shared),
+        MountPropagation::Slave => (mount.point, Propagation::Slave),
+        MountPropagation::Private => (mount.point, Propagation::Private),
     };
-    mountinfo.lines().filter_map(parse).collect()
+    mounts.into_iter().map(propagation).collect()
 }
 
-/// The propagation of the mount that a path lies on: the deepest one above it.
+/// The propagation of the deepest mount above a path.
 fn propagation_at(mounts: &HashMap<PathBuf, Propagation>, path: &Path) -> Option<Propagation> {
     path.ancestors().find_map(|point| mounts.get(point)).copied()
-}
-
-/// The kernel writes blanks, tabs, newlines and backslashes as octal escapes.
-fn unescape(text: &str) -> String {
-    text.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
 }
 
 fn device(node: Node) -> Option<HostDevice> {
@@ -117,6 +103,7 @@ fn device(node: Node) -> Option<HostDevice> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nri_host::mountinfo::parse_mounts;
     use std::os::unix::fs::MetadataExt;
 
     #[test]
@@ -127,7 +114,7 @@ mod tests {
 3 2 0:3 / /a/b\\040c rw - ext4 /dev/c rw
 4 2 0:4 / /a rw shared:9 master:1 - tmpfs t rw
 ";
-        let mounts = mounts_in(table);
+        let mounts = by_point(parse_mounts(table.as_bytes()));
         let of = |p: &str| propagation_at(&mounts, Path::new(p));
         assert_eq!(of("/x"), Some(Propagation::Shared));
         assert_eq!(of("/a/x"), Some(Propagation::Shared));
@@ -139,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn each_of_thousands_of_mounts_has_its_own() {
+    fn each_of_thousands_of_mounts_has_its_own_propagation() {
         use std::fmt::Write;
         let kinds = [Propagation::Shared, Propagation::Slave, Propagation::Private];
         let mut table = String::from("1 0 0:1 / / rw - ext4 /dev/a rw\n");
@@ -150,7 +137,7 @@ mod tests {
                 writeln!(table, "2 1 0:2 / /m/{n}/inner rw {tag}- ext4 /dev/b rw").unwrap();
             }
         }
-        let mounts = mounts_in(&table);
+        let mounts = by_point(parse_mounts(table.as_bytes()));
         for n in 0..5000 {
             let expected = kinds[(n + usize::from(n % 7 == 0)) % 3];
             let of = |below: &str| propagation_at(&mounts, Path::new(&format!("/m/{n}{below}")));
@@ -172,8 +159,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_a_question_nobody_looks() {
-        let places = Places::see(&Looks::default(), Vec::new(), Vec::new()).await.unwrap();
-        assert_eq!((places.propagation("/"), places.device("/dev/null")), (None, None));
+    async fn without_paths_no_child_is_started() {
+        let probe = PathProbe::default();
+        let paths = AdjustmentPaths::probe(&probe, Vec::new(), Vec::new()).await.unwrap();
+        assert_eq!((paths.propagation("/"), paths.device("/dev/null")), (None, None));
     }
 }

@@ -1,4 +1,4 @@
-//! What the configuration says of plugins, in the adaptation's words.
+//! The configuration of plugins, as the adaptation takes it.
 
 use nri_adaptation::{
     AdaptationConfig, DefaultValidatorConfig, OnFailure, PeerPolicy, Permissions, PluginPolicy,
@@ -6,8 +6,8 @@ use nri_adaptation::{
 };
 use std::path::PathBuf;
 
-/// The configuration of the adaptation. `plugin_dir`: the directory of the plugins to launch; none
-/// while they are left to an engine.
+/// Returns the configuration of the adaptation. `plugin_dir` is the directory of the plugins to
+/// launch; none while an engine launches them.
 pub fn adaptation_config(
     config: &nri_config::Config,
     plugin_dir: Option<PathBuf>,
@@ -57,8 +57,7 @@ pub fn adaptation_config(
 fn permissions(p: &nri_config::PluginPolicy) -> Permissions {
     let allow = p.allow.as_ref().map(|groups| groups.iter().map(|group| group.name()));
     let permissions = Permissions::new(allow, p.deny.iter().map(|group| group.name()));
-    // Both tables of names are the same: there is a test. If they were not, nothing would be
-    // allowed.
+    // Both tables of names are equal, which a test shows; a name that only one has allows nothing.
     permissions.unwrap_or_else(|_| Permissions::none())
 }
 
@@ -101,7 +100,7 @@ mod tests {
     use nri_adaptation::{field_groups, launcher};
 
     #[test]
-    fn the_names_that_a_configuration_may_use_are_those_that_are_known() {
+    fn configuration_and_adaptation_know_the_same_names() {
         let named: std::collections::BTreeSet<_> =
             nri_config::FIELD_GROUPS.iter().copied().collect();
         assert_eq!(named, field_groups());
@@ -115,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_policy_says_is_what_a_plugin_gets() {
+    fn a_policy_sets_privileges_and_permissions() {
         let text = "[[plugin]]\nmatch = 'a'\nuser = 'nobody:7'\ncapabilities = ['CAP_KILL']\nno_new_privs = true\n\
                     rlimits = { core = 0, as = 'unlimited' }\nallow = ['mounts']\ndeny = ['hooks']\nrestart = 'never'\n";
         let config = nri_config::Config::parse(text).unwrap();

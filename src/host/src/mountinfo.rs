@@ -1,0 +1,132 @@
+//! Mount tables: `/proc/PID/mountinfo` (proc(5)).
+//!
+//! Names are bytes, and a line that cannot be parsed hides no other line: any user may choose the
+//! name of a mount point. Start from [`mounts`].
+
+use std::{ffi::OsString, os::unix::ffi::OsStringExt, path::PathBuf};
+
+/// A mount.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MountInfo {
+    /// Directory of the file system that is mounted.
+    pub root: PathBuf,
+    /// Mount point.
+    pub point: PathBuf,
+    /// How mounts below it propagate.
+    pub propagation: MountPropagation,
+    /// Type of the file system.
+    pub fs_type: String,
+    /// Options of the file system, which all its mounts share.
+    pub super_options: Vec<String>,
+}
+
+/// Propagation of a mount, by its optional fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MountPropagation {
+    /// `shared:N`, with or without `master:N`.
+    Shared,
+    /// `master:N` alone.
+    Slave,
+    /// None of both.
+    Private,
+}
+
+/// Returns the mounts that this process sees, in the order of the table; of mounts on one point,
+/// the last is on top. Returns none if the table cannot be read.
+pub fn mounts() -> Vec<MountInfo> {
+    parse_mounts(&std::fs::read("/proc/self/mountinfo").unwrap_or_default())
+}
+
+/// Parses a mount table.
+pub fn parse_mounts(table: &[u8]) -> Vec<MountInfo> {
+    table.split(|byte| *byte == b'\n').filter_map(parse_line).collect()
+}
+
+/// `id parent device root point options [optional...] - type source super-options`
+fn parse_line(line: &[u8]) -> Option<MountInfo> {
+    let mut fields = line.split(|byte| *byte == b' ');
+    let root = path(fields.nth(3)?);
+    let point = path(fields.next()?);
+    fields.next()?;
+    let optional: Vec<&[u8]> = fields.by_ref().take_while(|field| *field != b"-").collect();
+    let has = |prefix: &[u8]| optional.iter().any(|field| field.starts_with(prefix));
+    let propagation = if has(b"shared:") {
+        MountPropagation::Shared
+    } else if has(b"master:") {
+        MountPropagation::Slave
+    } else {
+        MountPropagation::Private
+    };
+    let text = |field: &[u8]| String::from_utf8_lossy(field).into_owned();
+    let fs_type = text(fields.next()?);
+    let super_options = fields.nth(1)?.split(|byte| *byte == b',').map(text).collect();
+    Some(MountInfo { root, point, propagation, fs_type, super_options })
+}
+
+/// The kernel writes blanks, tabs, newlines, backslashes and `#` as octal escapes.
+fn path(field: &[u8]) -> PathBuf {
+    let mut bytes = Vec::with_capacity(field.len());
+    let mut rest = field;
+    while let [first, others @ ..] = rest {
+        let octal = others.first_chunk::<3>().filter(|_| *first == b'\\');
+        let octal = octal.and_then(|digits| std::str::from_utf8(digits).ok());
+        match octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &others[3..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = others;
+            }
+        }
+    }
+    OsString::from_vec(bytes).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn fields_of_a_mount() {
+        let table = b"\
+32 31 0:29 / /sys/fs/cgroup/cpu rw,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct
+33 31 0:30 /a /b\\040c\\134 rw shared:9 master:1 - ext4 /dev/a rw
+34 31 0:31 / /d rw master:1 propagate_from:2 - ext4 /dev/a rw
+35 31 0:32 / /e rw unbindable - tmpfs  rw
+";
+        let found = parse_mounts(table);
+        let points: Vec<_> =
+            found.iter().map(|m| (m.point.to_str().unwrap(), m.propagation)).collect();
+        use MountPropagation::{Private, Shared, Slave};
+        let expected =
+            [("/sys/fs/cgroup/cpu", Shared), ("/b c\\", Shared), ("/d", Slave), ("/e", Private)];
+        assert_eq!(points, expected);
+        assert_eq!(found[0].super_options, ["rw", "cpu", "cpuacct"]);
+        assert_eq!(
+            (found[1].root.as_path(), found[3].fs_type.as_str()),
+            (Path::new("/a"), "tmpfs")
+        );
+    }
+
+    #[test]
+    fn a_mount_point_that_is_not_text_hides_no_other_mount() {
+        let lines: [&[u8]; 4] = [
+            b"24 1 0:22 / /sys/fs/cgroup/pids rw - cgroup cgroup rw,pids\n",
+            b"25 1 0:23 / /home/\xff\xfe rw - fuse.x x rw\n",
+            b"broken - cgroup2\n",
+            b"26 1 0:24 / /sys/fs/cgroup/cpu rw - cgroup cgroup rw,cpu\n",
+        ];
+        let found = parse_mounts(&lines.concat());
+        assert_eq!(found.len(), 3);
+        assert_eq!(found[1].point.as_os_str().as_encoded_bytes(), b"/home/\xff\xfe");
+        assert_eq!(found[2].point, Path::new("/sys/fs/cgroup/cpu"));
+    }
+
+    #[test]
+    fn this_process_has_a_root() {
+        assert!(mounts().iter().any(|mount| mount.point == Path::new("/")));
+    }
+}

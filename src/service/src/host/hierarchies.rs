@@ -1,0 +1,11 @@
+//! The cgroup hierarchies that are mounted on this host.
+
+use nri_cgroup::Hierarchy;
+use nri_host::mountinfo::{MountInfo, mounts};
+
+/// Returns the hierarchies that this process sees.
+pub fn mounted() -> Vec<Hierarchy> {
+    let hierarchy =
+        |m: &MountInfo| Hierarchy::of_mount(&m.root, &m.point, &m.fs_type, &m.super_options);
+    mounts().iter().filter_map(hierarchy).collect()
+}

@@ -1,0 +1,69 @@
+//! The command line and the configuration file, loaded at the start and at each reload. Start from
+//! [`Settings`].
+
+use nri_config::Config;
+use nri_host::sha256;
+use nri_locate::{ConfigFileError, Environment, LoadedConfig, NridOwner};
+use std::path::{Path, PathBuf};
+
+/// The settings, which do not change until the next reload.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The configuration.
+    pub config: Config,
+    /// The file that was read; none if there is none.
+    pub file: Option<PathBuf>,
+    /// Directory of sockets, locks and records.
+    pub state_dir: PathBuf,
+    /// SHA-256 of the file, in hexadecimal.
+    pub digest: Option<String>,
+    command_line: CommandLine,
+}
+
+/// The options of the command line that settings depend on.
+#[derive(Debug, Clone)]
+struct CommandLine {
+    config: Option<PathBuf>,
+    state_dir: Option<PathBuf>,
+}
+
+impl Settings {
+    /// Loads the configuration: the file that the command line names, else the one that the
+    /// environment names, else the default one, which may be missing.
+    ///
+    /// # Errors
+    /// A named file is missing, or the file is unreadable, invalid or not trusted.
+    pub fn load(config: Option<&Path>, state: Option<&Path>) -> Result<Self, ConfigFileError> {
+        let command_line = CommandLine {
+            config: config.map(Path::to_owned),
+            state_dir: state.map(Path::to_owned),
+        };
+        let environment = Environment::of_this_process();
+        let loaded = LoadedConfig::read(config, &environment);
+        if let Some(problem) = loaded.problem {
+            return Err(problem);
+        }
+        let state_dir = state.map_or_else(|| loaded.state_dir(&environment), Path::to_owned);
+        let digest = loaded.source.as_ref().map(|(_, text)| sha256(text));
+        let file = loaded.source.map(|(file, _)| file);
+        Ok(Self { config: loaded.config, file, state_dir, digest, command_line })
+    }
+
+    /// The configuration file that the command line names.
+    pub fn named_file(&self) -> Option<&Path> {
+        self.command_line.config.as_deref()
+    }
+
+    /// Loads the configuration again, with the same command line.
+    ///
+    /// # Errors
+    /// See [`Settings::load`].
+    pub fn load_again(&self) -> Result<Self, ConfigFileError> {
+        Self::load(self.command_line.config.as_deref(), self.command_line.state_dir.as_deref())
+    }
+
+    /// Whether the state directory is the default one of the host.
+    pub fn is_default_state_dir(&self) -> bool {
+        self.state_dir == NridOwner::Host.state_dir()
+    }
+}

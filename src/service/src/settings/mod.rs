@@ -1,0 +1,5 @@
+//! Settings: the configuration as `nrid` uses it, and the state directory.
+
+pub mod load;
+pub mod plugins;
+pub mod state_dir;
