@@ -36,7 +36,7 @@ fn a_reload_leaves_containers_alone_and_tells_plugins_of_them() {
         let new = node.launch("30-new", &Program::Adjust, "");
         let said = node.ctl(&["reload"]).success().out();
         for line in [
-            "10-changed               relaunched: its configuration changed",
+            "10-changed               relaunched: configuration changed",
             "20-same                  kept",
             "30-new                   launched",
         ] {

@@ -86,8 +86,7 @@ fn states_below_and_above_a_message() {
         } else {
             plugin.journal.wait_for_own("Closed");
             wait_until(format_args!("the reason in the log for {name}"), || {
-                let reason =
-                    |l: &str| l.contains(&name) && l.contains("too old to put them together");
+                let reason = |l: &str| l.contains(&name) && l.contains("too old for more than one");
                 node.log().lines().any(reason).then_some(())
             });
             refused.push((name, plugin));

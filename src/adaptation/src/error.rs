@@ -1,4 +1,4 @@
-//! Why a request failed, why a session did not come about, and by whose fault.
+//! Errors of requests and of plugin sessions, and whose fault they are.
 
 use nri_api::proto::Event;
 use nri_api::{InvalidPlugin, PluginId, UnknownEvents};
@@ -7,109 +7,109 @@ use nri_wire::{CallError, WireError};
 use std::io;
 use std::time::Duration;
 
-use crate::discovery::SkipReason;
-use crate::peers::PeerRefusal;
-use crate::permissions::PermissionDenied;
-use crate::synchronize::TooLarge;
+use crate::launch::discovery::SkipReason;
+use crate::policy::peers::PeerRefusal;
+use crate::policy::permissions::PermissionDenied;
+use crate::session::synchronize::TooLarge;
 
-/// Why a request failed, or the adaptation could not start.
+/// Error of a request, or of the start of the adaptation.
 #[derive(Debug, thiserror::Error)]
 pub enum AdaptError {
-    /// The plugin answered with an error.
+    /// The plugin replied with an error.
     #[error("plugin {plugin} failed {event:?} of {subject}: {message} (status {code})")]
     Refused {
-        /// Who.
+        /// Plugin that failed the request.
         plugin: PluginId,
-        /// At which event.
+        /// Event that it failed.
         event: Event,
         /// Id of the container or pod.
         subject: String,
-        /// A ttrpc status code.
+        /// ttrpc status code.
         code: i32,
-        /// What the plugin said.
+        /// Message of the plugin.
         message: String,
     },
-    /// The plugin did not answer, and the request must not go on without it.
-    #[error("plugin {plugin} could not be asked for {event:?} of {subject}: {source}")]
+    /// The plugin did not reply, and its policy fails the request for that.
+    #[error("plugin {plugin} could not handle {event:?} of {subject}: {source}")]
     Unavailable {
-        /// Who.
+        /// Plugin that did not reply.
         plugin: PluginId,
-        /// At which event.
+        /// Event that it did not handle.
         event: Event,
         /// Id of the container or pod.
         subject: String,
         /// Timeout, closed connection or broken protocol.
         source: CallError,
     },
-    /// The request is larger than the protocol can carry.
+    /// The request exceeds the size limit of the protocol.
     #[error(
         "{event:?} of {subject} takes {size} bytes, more than a message to plugin {plugin} can hold"
     )]
     TooLarge {
-        /// For whom it was.
+        /// Plugin that the request could not be sent to.
         plugin: PluginId,
-        /// Which event.
+        /// Event that the request is about.
         event: Event,
         /// Id of the container or pod.
         subject: String,
-        /// Size of the message.
+        /// Size of the message in bytes.
         size: usize,
     },
-    /// What plugins ask for contradicts.
+    /// The replies of the plugins contradict one another.
     #[error("{event:?} of {subject}: {source}")]
     Merge {
-        /// At which event.
+        /// Event that was replied to.
         event: Event,
         /// Id of the container.
         subject: String,
-        /// Names the plugins, field and key.
+        /// Conflict; it names the plugins, the field and the key.
         source: MergeError,
     },
-    /// A plugin asks for what it may not.
+    /// A plugin requested a change that its policy does not permit.
     #[error("{event:?}: {denied}")]
     Denied {
-        /// At which event.
+        /// Event that was replied to.
         event: Event,
-        /// Names the plugin, what it asked for, and the rule.
+        /// Denial; it names the plugin, the change and the rule.
         denied: PermissionDenied,
     },
-    /// A validator rejected what the plugins want.
+    /// A validator rejected the adjustment.
     #[error("validator {validator} rejected the adjustment of {container}: {reason}")]
     Rejected {
         /// A plugin as `NN-name`, or the name of the built-in validator.
         validator: String,
         /// Id of the container.
         container: String,
-        /// As the validator put it.
+        /// Reason that the validator gave.
         reason: String,
     },
-    /// A plugin without which no container may be created is not there.
+    /// A required plugin is not active.
     #[error("required plugin {plugin} is not active, so {container} cannot be created")]
     RequiredMissing {
-        /// As the policy names it.
+        /// Name in the policy that requires it.
         plugin: String,
         /// Id of the container.
         container: String,
     },
-    /// A plugin that is required could not be brought up.
+    /// A required plugin could not be launched.
     #[error("required plugin {plugin} cannot be started: {source}")]
     Start {
-        /// Which.
+        /// The required plugin.
         plugin: PluginId,
-        /// Why.
+        /// Why it did not become active.
         source: SessionError,
     },
-    /// The configuration allows no plugins but the launched.
-    #[error("plugins may not connect by themselves: disabled by configuration")]
+    /// The configuration disables external plugins.
+    #[error("external plugins are disabled by configuration")]
     ConnectionsDisabled,
 }
 
-/// Who has to do something about an error.
+/// Party that has to act on an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// Who made the request.
+    /// The caller that made the request.
     Caller,
-    /// Who configured the node.
+    /// The operator that configured the node.
     Operator,
     /// The plugin that the error names, or its author.
     Plugin,
@@ -118,74 +118,75 @@ pub enum Fault {
 /// Why a plugin did not become active.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
-    /// Its file is not one to launch.
+    /// Discovery skipped the file.
     #[error(transparent)]
     Skipped(#[from] SkipReason),
-    /// The file to launch is not executable.
+    /// The file is not executable.
     #[error("not an executable file")]
     NotExecutable,
-    /// The file to launch is not there any more.
-    #[error("its file is gone")]
-    FileGone,
-    /// Its program did not start.
+    /// The file was removed.
+    #[error("file removed")]
+    FileRemoved,
+    /// The program could not be executed.
     #[error("cannot be executed: {0}")]
     Launch(#[source] io::Error),
-    /// The connection broke at once.
+    /// The connection failed.
     #[error(transparent)]
     Wire(#[from] WireError),
-    /// It did not register in time.
+    /// The plugin did not register in time.
     #[error("did not register within {0:?}")]
     RegistrationTimeout(Duration),
-    /// It went away before it registered.
-    #[error("went away before it registered: {0}")]
+    /// The plugin exited or disconnected before it registered.
+    #[error("ended before it registered: {0}")]
     Unregistered(String),
-    /// It registered with an index or name that is not acceptable.
+    /// The plugin registered with an invalid index or name.
     #[error(transparent)]
     Identity(#[from] InvalidPlugin),
-    /// It registered with a name that is another's.
+    /// The plugin registered with a name that its user may not use.
     #[error("user {uid} may not register as {plugin}; uids of its [[plugin]] could allow it")]
     Name {
-        /// What it calls itself.
+        /// Name that it registered with.
         plugin: PluginId,
-        /// Whose it is.
+        /// User of the process that connected.
         uid: u32,
     },
     /// `Configure` failed.
     #[error("cannot be configured: {0}")]
     Configure(#[source] CallError),
-    /// It subscribed to events that do not exist.
+    /// The plugin subscribed to unknown events.
     #[error(transparent)]
     Events(#[from] UnknownEvents),
     /// `Synchronize` failed.
     #[error("cannot be synchronized: {0}")]
     Synchronize(#[source] CallError),
-    /// The state takes several messages, which plugins of before v0.7 do not understand.
+    /// The snapshot takes several messages, which plugins before NRI v0.7 do not support.
     #[error(
-        "cannot be synchronized: the state takes {parts} messages, and the plugin is too old to put them together"
+        "cannot be synchronized: the snapshot takes {parts} messages, and the plugin is too old \
+         for more than one"
     )]
     CannotSplit {
-        /// How many.
+        /// Number of messages.
         parts: usize,
     },
-    /// Something in the state is larger than a message.
+    /// A pod or container is larger than a message.
     #[error("cannot be synchronized: {0}")]
     TooLarge(#[from] TooLarge),
-    /// The updates in its answer to `Synchronize` contradict one another.
-    #[error("answered Synchronize with updates that cannot be made: {0}")]
+    /// The updates in the reply to `Synchronize` contradict one another.
+    #[error("updates in the reply to Synchronize contradict one another: {0}")]
     Updates(#[source] MergeError),
-    /// Its answer to `Synchronize` asks for what it may not.
-    #[error("answered Synchronize with updates that it may not make: {0}")]
+    /// The reply to `Synchronize` requests updates that the policy does not permit.
+    #[error("updates in the reply to Synchronize are not permitted: {0}")]
     Denied(#[source] PermissionDenied),
-    /// It may not connect.
+    /// The connection was refused.
     #[error(transparent)]
     Peer(#[from] PeerRefusal),
-    /// The adaptation is being shut down.
-    #[error("no plugin is taken any more: shutting down")]
+    /// The adaptation is shutting down.
+    #[error("no plugin is accepted: shutting down")]
     ShuttingDown,
 }
 
 impl AdaptError {
-    /// By whose fault.
+    /// Returns the party that has to act.
     pub fn fault(&self) -> Fault {
         match self {
             Self::Refused { .. }
@@ -200,7 +201,7 @@ impl AdaptError {
         }
     }
 
-    /// The plugin that it is about, if it is one.
+    /// Returns the plugin that the error is about, if it is about one.
     pub fn plugin(&self) -> Option<&PluginId> {
         match self {
             Self::Refused { plugin, .. }

@@ -1,69 +1,62 @@
-//! NRI plugins: found, launched, registered, and asked about events in one order.
+//! Adaptation of a runtime to NRI: discovers and launches plugins, keeps their sessions, and calls
+//! them for each event in one order.
 //!
-//! Start from [`Adaptation`]. It is given the requests of an engine as NRI messages and a
-//! [`ContainerManager`] that keeps the containers; it asks the plugins, merges their replies
-//! (`nri-merge`), and hands the outcome to a commit that the caller passes with the request.
+//! Start from [`Adaptation`]. It receives the requests of an engine as NRI messages, and a
+//! [`ContainerManager`] that records the containers. It calls the plugins, merges their replies
+//! (`nri-merge`), and passes the outcome to a commit function that the caller supplies with the
+//! request.
 //!
-//! Deliberately absent: the OCI document, cgroups, and where containers are recorded.
+//! Deliberately absent: the OCI config, cgroups, and the records of containers.
 //!
-//! | file | what |
+//! | module | content |
 //! |---|---|
-//! | `adaptation` | start, listening, launching, status, shutdown |
-//! | `discovery`, `launch`, `output`, `restart` | the plugin directory; programs, what they write, and when they are launched again |
-//! | `reload` | another configuration, and what changed in the plugin directory, while plugins run |
-//! | `privileges`, `launcher` | as whom they run: said, and done |
-//! | `peers`, `permissions` | who may connect; what a plugin may change |
-//! | `connect`, `service`, `synchronize` | the life of a session; what a plugin may call; the first view of the state |
-//! | `line`, `station` | the one order of requests |
-//! | `plugin`, `session` | one plugin: how it is asked, and its failures; the table of events |
-//! | `create`, `update`, `events` | what each event does |
-//! | `asking` | requests that can be refused: whom they reached, and that those hear of it |
-//! | `config`, `host`, `status`, `error` | what goes in and out |
+//! | `adaptation` | start, external connections, status, reload, shutdown |
+//! | `events` | handling of each event |
+//! | `launch` | discovery, programs and their privileges, restarts, reload |
+//! | `session` | registration, synchronization, requests of plugins, end of a session |
+//! | `order` | the pipeline: one order of requests at all plugins |
+//! | `plugin` | one plugin: its calls, queue and status |
+//! | `policy` | permissions, privileges and peers that the operator allows |
+//! | `core` | state that the modules above share |
+//! | `config`, `manager`, `error` | what goes in and out |
+//!
+//! A module uses only modules further down in this table; `config`, `manager` and `error` use
+//! leaves of it.
 
 #![deny(unsafe_code)]
 
 mod adaptation;
-mod asking;
 mod config;
-mod connect;
-mod create;
-mod discovery;
+mod core;
 mod error;
 mod events;
-mod host;
 mod launch;
-pub mod launcher;
-mod line;
-mod obeyed;
-mod output;
-mod peers;
-mod permissions;
+mod manager;
+mod order;
 mod plugin;
-mod privileges;
-mod reload;
-mod restart;
-mod service;
+mod policy;
 mod session;
-mod station;
-mod status;
-mod synchronize;
-mod update;
 
-pub use adaptation::{Adaptation, LaunchOutcome};
-pub use asking::RequestContext;
-pub use config::{AdaptationConfig, OnFailure, PeerPolicy, PluginPolicy};
-pub use discovery::SkipReason;
+pub use adaptation::Adaptation;
+pub use config::AdaptationConfig;
 pub use error::{AdaptError, Fault, SessionError};
-pub use events::Delivery;
-pub use host::{ContainerManager, Snapshot};
-pub use peers::PeerRefusal;
-pub use permissions::{DenialReason, PermissionDenied, Permissions, UnknownGroup, field_groups};
-pub use privileges::{InvalidArgument, Privileges};
-pub use reload::{ReloadAction, ReloadOutcome, ReloadedPlugin};
-pub use status::{PluginOrigin, PluginState, PluginStatus};
-pub use synchronize::TooLarge;
-pub use update::StopOutcome;
+pub use events::notify::Delivery;
+pub use events::update::StopOutcome;
+pub use launch::discovery::SkipReason;
+pub use launch::launcher;
+pub use launch::plan::ReloadAction;
+pub use launch::reload::{ReloadOutcome, ReloadedPlugin};
+pub use launch::supervisor::LaunchOutcome;
+pub use manager::{ContainerManager, Snapshot};
+pub use order::context::RequestContext;
+pub use plugin::status::{PluginOrigin, PluginState, PluginStatus};
+pub use policy::fields::field_groups;
+pub use policy::peers::{PeerPolicy, PeerRefusal};
+pub use policy::permissions::{DenialReason, PermissionDenied, Permissions, UnknownGroup};
+pub use policy::plugin_policy::{OnFailure, PluginPolicy};
+pub use policy::privileges::{InvalidArgument, Privileges};
+pub use session::synchronize::TooLarge;
 
-/// The built-in validator's settings, part of [`AdaptationConfig`].
+/// Configuration of the built-in validator, part of [`AdaptationConfig`].
 pub use nri_merge::validator::DefaultValidatorConfig;
 pub use nri_merge::{CreateOutcome, UpdateOutcome, UpdatesOutcome};

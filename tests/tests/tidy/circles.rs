@@ -17,7 +17,6 @@ use toml::{Table, Value};
 const EXCEPTIONS: &[&str] = &[
     "integration",
     "shim",
-    "src/adaptation",
     "src/api",
     "src/config",
     "src/control",

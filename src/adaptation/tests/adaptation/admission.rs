@@ -1,6 +1,6 @@
 //! Plugins that come while requests are under way, and what they ask for by themselves.
 
-use crate::rig::*;
+use crate::harness::*;
 use async_trait::async_trait;
 use nri_adaptation::SessionError;
 use nri_api::proto::Event::*;
@@ -9,27 +9,27 @@ use nri_wire::{CallError, RuntimeClient, status, ttrpc};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Containers that a plugin was told of at `Synchronize`, and those whose creation it heard of.
-fn known(rig: &Rig, plugin: &str) -> (Vec<String>, Vec<String>) {
-    let synchronized = rig.log.of(&format!("{plugin} synchronize")).remove(0);
+/// Containers that a plugin was told of at `Synchronize`, and those whose creation it received of.
+fn known(harness: &Harness, plugin: &str) -> (Vec<String>, Vec<String>) {
+    let synchronized = harness.log.of(&format!("{plugin} synchronize")).remove(0);
     let synchronized =
         synchronized.split(',').filter(|s| !s.is_empty()).map(str::to_owned).collect();
-    (synchronized, rig.log.of(&format!("{plugin} create_container")))
+    (synchronized, harness.log.of(&format!("{plugin} create_container")))
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn who_registers_while_containers_are_created_misses_none_and_sees_none_twice() {
+async fn a_plugin_that_registers_meanwhile_misses_no_container_and_sees_none_twice() {
     for round in 0..20 {
-        let rig = Rig::new().await;
-        let _first = rig.plugin("50-first", &[CREATE_CONTAINER], Quiet).await;
+        let harness = Harness::new().await;
+        let _first = harness.plugin("50-first", &[CREATE_CONTAINER], Quiet).await;
         let mut creating = Vec::new();
         let mut peers = Vec::new();
         for i in 0..60 {
-            creating.push(rig.creating(&format!("c{i}")));
+            creating.push(harness.creating(&format!("c{i}")));
             if i % 15 == 7 {
                 // Before, between and behind the others.
                 let name = format!("{:02}-p", (i * 17 + round) % 100);
-                let (peer, connecting) = rig.peer(&name, &[CREATE_CONTAINER], Quiet).await;
+                let (peer, connecting) = harness.peer(&name, &[CREATE_CONTAINER], Quiet).await;
                 peer.register().await.unwrap();
                 peers.push((peer, connecting));
             }
@@ -40,15 +40,15 @@ async fn who_registers_while_containers_are_created_misses_none_and_sees_none_tw
         let all: BTreeSet<_> = (0..60).map(|i| format!("c{i}")).collect();
         for (peer, connecting) in peers {
             connecting.await.unwrap().unwrap();
-            let (synchronized, heard) = known(&rig, &peer.name);
+            let (synchronized, received) = known(&harness, &peer.name);
             assert_eq!(
-                synchronized.len() + heard.len(),
+                synchronized.len() + received.len(),
                 60,
-                "{}: {synchronized:?} {heard:?}",
+                "{}: {synchronized:?} {received:?}",
                 peer.name
             );
             assert_eq!(
-                synchronized.into_iter().chain(heard).collect::<BTreeSet<_>>(),
+                synchronized.into_iter().chain(received).collect::<BTreeSet<_>>(),
                 all,
                 "{}",
                 peer.name
@@ -87,73 +87,74 @@ impl Script for HeldSync {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_snapshot_lies_between_what_is_under_way_and_what_comes() {
-    let (rig, gate) = (Rig::new().await, Gate::new());
-    let _slow = rig.plugin("50-slow", &[CREATE_CONTAINER], Held(gate.clone())).await;
-    let before = rig.creating("before");
-    rig.log.wait("50-slow create_container before").await;
+async fn the_snapshot_holds_earlier_requests_and_later_ones_are_delivered() {
+    let (harness, gate) = (Harness::new().await, Gate::new());
+    let _slow = harness.plugin("50-slow", &[CREATE_CONTAINER], Held(gate.clone())).await;
+    let before = harness.creating("before");
+    harness.log.wait("50-slow create_container before").await;
     // Ahead of the slow one: "before" has passed its place.
-    let (new, connecting) = rig.peer("10-new", &[CREATE_CONTAINER], Quiet).await;
+    let (new, connecting) = harness.peer("10-new", &[CREATE_CONTAINER], Quiet).await;
     new.register().await.unwrap();
-    settle().await;
-    assert_eq!(rig.log.of("10-new"), [""; 0]);
-    assert!(rig.adaptation.needs_request(CREATE_CONTAINER));
-    let after = rig.creating("after");
-    settle().await;
+    run_until_idle().await;
+    assert_eq!(harness.log.of("10-new"), [""; 0]);
+    assert!(harness.adaptation.needs_request(CREATE_CONTAINER));
+    let after = harness.creating("after");
+    run_until_idle().await;
     gate.open();
     before.await.unwrap().unwrap();
     connecting.await.unwrap().unwrap();
-    rig.log.wait("10-new create_container after").await;
+    harness.log.wait("10-new create_container after").await;
     gate.open();
     after.await.unwrap().unwrap();
-    assert_eq!(rig.log.of("10-new"), ["synchronize before", "create_container after"]);
+    assert_eq!(harness.log.of("10-new"), ["synchronize before", "create_container after"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_synchronization_holds_up_only_what_comes_later() {
-    let (rig, gate) = (Rig::new().await, Gate::new());
-    let _a = rig.plugin("10-a", &[CREATE_CONTAINER], Quiet).await;
-    let (new, connecting) = rig.peer("20-new", &[CREATE_CONTAINER], HeldSync(gate.clone())).await;
+async fn a_slow_synchronization_delays_later_requests_only() {
+    let (harness, gate) = (Harness::new().await, Gate::new());
+    let _a = harness.plugin("10-a", &[CREATE_CONTAINER], Quiet).await;
+    let (new, connecting) =
+        harness.peer("20-new", &[CREATE_CONTAINER], HeldSync(gate.clone())).await;
     new.register().await.unwrap();
-    rig.log.wait("20-new synchronize ").await;
-    let create = rig.creating("c");
-    rig.log.wait("10-a create_container c").await;
-    settle().await;
-    assert_eq!(rig.log.of("20-new"), ["synchronize "]);
+    harness.log.wait("20-new synchronize ").await;
+    let create = harness.creating("c");
+    harness.log.wait("10-a create_container c").await;
+    run_until_idle().await;
+    assert_eq!(harness.log.of("20-new"), ["synchronize "]);
     gate.open();
     connecting.await.unwrap().unwrap();
     create.await.unwrap().unwrap();
-    assert_eq!(rig.log.of("20-new"), ["synchronize ", "create_container c"]);
+    assert_eq!(harness.log.of("20-new"), ["synchronize ", "create_container c"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_fails_to_be_synchronized_holds_up_nobody() {
-    let (rig, gate) = (Rig::new().await, Gate::new());
-    let (new, connecting) = rig.peer("20-new", &[CREATE_CONTAINER], HeldSync(gate)).await;
+async fn a_plugin_that_fails_to_synchronize_blocks_no_request() {
+    let (harness, gate) = (Harness::new().await, Gate::new());
+    let (new, connecting) = harness.peer("20-new", &[CREATE_CONTAINER], HeldSync(gate)).await;
     new.register().await.unwrap();
-    rig.log.wait("20-new synchronize ").await;
-    let create = rig.creating("c");
+    harness.log.wait("20-new synchronize ").await;
+    let create = harness.creating("c");
     let error = connecting.await.unwrap().unwrap_err();
     assert_eq!(error.to_string(), "cannot be synchronized: no answer within 2s");
     create.await.unwrap().unwrap();
-    rig.log.wait("host 20-new Closed").await;
-    assert_eq!(rig.log.of("20-new"), ["synchronize "]);
-    assert!(!rig.adaptation.has_plugins());
-    assert!(!rig.adaptation.needs_request(CREATE_CONTAINER));
+    harness.log.wait("manager 20-new Closed").await;
+    assert_eq!(harness.log.of("20-new"), ["synchronize "]);
+    assert!(!harness.adaptation.has_plugins());
+    assert!(!harness.adaptation.needs_request(CREATE_CONTAINER));
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_goes_while_waiting_for_its_snapshot_holds_up_nobody() {
-    let (rig, gate) = (Rig::new().await, Gate::new());
-    let _slow = rig.plugin("50-slow", &[CREATE_CONTAINER], Held(gate.clone())).await;
-    let before = rig.creating("before");
-    rig.log.wait("50-slow create_container before").await;
-    let (new, connecting) = rig.peer("10-new", &[CREATE_CONTAINER], Quiet).await;
+async fn a_plugin_that_disconnects_before_its_snapshot_blocks_no_request() {
+    let (harness, gate) = (Harness::new().await, Gate::new());
+    let _slow = harness.plugin("50-slow", &[CREATE_CONTAINER], Held(gate.clone())).await;
+    let before = harness.creating("before");
+    harness.log.wait("50-slow create_container before").await;
+    let (new, connecting) = harness.peer("10-new", &[CREATE_CONTAINER], Quiet).await;
     new.register().await.unwrap();
-    settle().await;
+    run_until_idle().await;
     new.end.close();
-    rig.log.wait("host 10-new Closed").await;
-    let after = rig.creating("after");
+    harness.log.wait("manager 10-new Closed").await;
+    let after = harness.creating("after");
     gate.open();
     gate.open();
     before.await.unwrap().unwrap();
@@ -162,11 +163,11 @@ async fn who_goes_while_waiting_for_its_snapshot_holds_up_nobody() {
         connecting.await.unwrap(),
         Err(SessionError::Synchronize(CallError::Closed(_)))
     ));
-    assert_eq!(rig.log.of("10-new"), [""; 0]);
+    assert_eq!(harness.log.of("10-new"), [""; 0]);
 }
 
 /// Asks for updates from inside of its handlers.
-struct RequestContext;
+struct UpdateRequester;
 
 async fn ask(runtime: &RuntimeClient, id: &str) -> ttrpc::Result<()> {
     let request = UpdateContainersRequest {
@@ -184,7 +185,7 @@ async fn ask(runtime: &RuntimeClient, id: &str) -> ttrpc::Result<()> {
 }
 
 #[async_trait]
-impl Script for RequestContext {
+impl Script for UpdateRequester {
     async fn synchronize(
         &self,
         runtime: &RuntimeClient,
@@ -205,10 +206,10 @@ impl Script for RequestContext {
 }
 
 #[tokio::test(start_paused = true)]
-async fn updates_are_taken_from_within_handlers() {
-    let rig = Rig::new().await;
-    let peer = rig.plugin("10-a", &[CREATE_CONTAINER], RequestContext).await;
-    rig.create("c").await.unwrap();
+async fn updates_are_accepted_from_within_handlers() {
+    let harness = Harness::new().await;
+    let peer = harness.plugin("10-a", &[CREATE_CONTAINER], UpdateRequester).await;
+    harness.create("c").await.unwrap();
     ask(peer.end.runtime(), "in-peace").await.unwrap();
     let mut expected = vec!["snapshot".to_owned()];
     let asked = |id: &str| {
@@ -224,20 +225,20 @@ async fn updates_are_taken_from_within_handlers() {
     );
     expected.extend(asked("in-create"));
     expected.extend(asked("in-peace"));
-    assert_eq!(rig.log.of("host"), expected);
+    assert_eq!(harness.log.of("manager"), expected);
 }
 
 #[tokio::test(start_paused = true)]
-async fn updates_are_not_taken_before_the_plugin_is_synchronized() {
-    let rig = Rig::new().await;
-    let (peer, connecting) = rig.peer("10-a", &[], Quiet).await;
+async fn updates_are_refused_before_the_plugin_is_synchronized() {
+    let harness = Harness::new().await;
+    let (peer, connecting) = harness.peer("10-a", &[], Quiet).await;
     let error = peer
         .end
         .runtime()
         .update_containers(None, &UpdateContainersRequest::new())
         .await
         .unwrap_err();
-    let text = "updates are taken once the plugin is being synchronized (status 9)";
+    let text = "updates are accepted once the plugin is being synchronized (status 9)";
     assert_eq!(error.to_string(), text);
     peer.register().await.unwrap();
     connecting.await.unwrap().unwrap();
@@ -245,7 +246,7 @@ async fn updates_are_not_taken_before_the_plugin_is_synchronized() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn updates_in_the_answer_to_synchronize_must_not_contradict() {
+async fn contradicting_updates_in_the_reply_to_synchronize_close_the_session() {
     struct Twice;
     #[async_trait]
     impl Script for Twice {
@@ -258,8 +259,8 @@ async fn updates_in_the_answer_to_synchronize_must_not_contradict() {
             Ok(SynchronizeResponse { update, ..Default::default() })
         }
     }
-    let rig = Rig::new().await;
-    let (peer, connecting) = rig.peer("10-a", &[], Twice).await;
+    let harness = Harness::new().await;
+    let (peer, connecting) = harness.peer("10-a", &[], Twice).await;
     peer.register().await.unwrap();
     let error = connecting.await.unwrap().unwrap_err();
     assert!(matches!(error, SessionError::Updates(_)), "{error}");

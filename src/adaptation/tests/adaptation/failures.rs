@@ -1,6 +1,6 @@
 //! Plugins that do not answer, and what their policy makes of it.
 
-use crate::rig::*;
+use crate::harness::*;
 use async_trait::async_trait;
 use nri_adaptation::{AdaptationConfig, OnFailure, PluginPolicy, RequestContext};
 use nri_api::proto::Event::*;
@@ -35,19 +35,19 @@ impl Script for Arc<Bad> {
 /// A bad plugin between two good ones; containers are created one after the other, with these
 /// results and these plugins left.
 async fn check(policy: PluginPolicy, containers: &[(&str, Result<(), &str>)], left: &[&str]) {
-    let rig = Rig::with(AdaptationConfig {
+    let harness = Harness::with(AdaptationConfig {
         policies: vec![policy.clone()],
         ..AdaptationConfig::default()
     })
     .await;
     let bad = Arc::new(Bad(OnceLock::new()));
-    let _a = rig.plugin("10-a", &[CREATE_CONTAINER], Quiet).await;
-    let b = rig.plugin("20-b", &[CREATE_CONTAINER], bad.clone()).await;
-    let _c = rig.plugin("30-c", &[CREATE_CONTAINER], Quiet).await;
+    let _a = harness.plugin("10-a", &[CREATE_CONTAINER], Quiet).await;
+    let b = harness.plugin("20-b", &[CREATE_CONTAINER], bad.clone()).await;
+    let _c = harness.plugin("30-c", &[CREATE_CONTAINER], Quiet).await;
     assert!(bad.0.set(b.end.clone()).is_ok());
     let mut gone = false;
     for (id, expected) in containers {
-        let result = rig.create(id).await;
+        let result = harness.create(id).await;
         let skipped = matches!(*id, "hang" | "die");
         gone |= skipped && left == OTHERS;
         assert_eq!(
@@ -65,9 +65,9 @@ async fn check(policy: PluginPolicy, containers: &[(&str, Result<(), &str>)], le
         }
     }
     if !left.contains(&"20-b") {
-        rig.log.wait("host 20-b Closed").await;
+        harness.log.wait("manager 20-b Closed").await;
     }
-    assert_eq!(rig.names(), left, "{policy:?}");
+    assert_eq!(harness.names(), left, "{policy:?}");
 }
 
 fn policy(on_failure: OnFailure, consecutive_timeouts: u32) -> PluginPolicy {
@@ -77,12 +77,12 @@ fn policy(on_failure: OnFailure, consecutive_timeouts: u32) -> PluginPolicy {
 const ALL: &[&str] = &["10-a", "20-b", "30-c"];
 const OTHERS: &[&str] = &["10-a", "30-c"];
 const REFUSED: &str = "plugin 20-b failed CREATE_CONTAINER of refuse: no room (status 2)";
-const LATE: &str =
-    "plugin 20-b could not be asked for CREATE_CONTAINER of hang: no answer within 2s";
-const DEAD: &str = "plugin 20-b could not be asked for CREATE_CONTAINER of die: connection closed: closed by the peer";
+const LATE: &str = "plugin 20-b could not handle CREATE_CONTAINER of hang: no answer within 2s";
+const DEAD: &str =
+    "plugin 20-b could not handle CREATE_CONTAINER of die: connection closed: closed by the peer";
 
 #[tokio::test(start_paused = true)]
-async fn ignored_by_default() {
+async fn a_plugin_that_fails_is_skipped_by_default() {
     let default = PluginPolicy::default();
     check(default.clone(), &[("c", Ok(())), ("hang", Ok(()))], OTHERS).await;
     check(default.clone(), &[("die", Ok(())), ("c", Ok(()))], OTHERS).await;
@@ -90,14 +90,14 @@ async fn ignored_by_default() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failed_by_policy() {
+async fn a_plugin_that_fails_fails_the_request_if_its_policy_says_so() {
     let policy = policy(OnFailure::Fail, 1);
     check(policy.clone(), &[("hang", Err(LATE)), ("c", Ok(()))], OTHERS).await;
     check(policy, &[("die", Err(DEAD))], OTHERS).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn closed_after_so_many_timeouts_in_a_row() {
+async fn a_plugin_is_closed_after_its_limit_of_consecutive_timeouts() {
     let ignore = |n| policy(OnFailure::Ignore, n);
     let hang = ("hang", Ok(()));
     check(ignore(3), &[hang, hang], ALL).await;
@@ -108,50 +108,50 @@ async fn closed_after_so_many_timeouts_in_a_row() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_timeout_of_its_own() {
+async fn a_plugin_gets_the_timeout_of_its_policy() {
     let policy =
         PluginPolicy { timeout: Some(Duration::from_secs(30)), ..policy(OnFailure::Fail, 0) };
-    let late = "plugin 20-b could not be asked for CREATE_CONTAINER of hang: no answer within 30s";
+    let late = "plugin 20-b could not handle CREATE_CONTAINER of hang: no answer within 30s";
     check(policy, &[("hang", Err(late))], ALL).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_panic_in_a_plugin_is_an_answer() {
-    let rig = Rig::new().await;
-    let _b = rig.plugin("20-b", &[CREATE_CONTAINER], Arc::new(Bad(OnceLock::new()))).await;
-    let error = rig.create("panic").await.unwrap_err();
+async fn a_panic_in_a_plugin_fails_the_request_and_keeps_the_session() {
+    let harness = Harness::new().await;
+    let _b = harness.plugin("20-b", &[CREATE_CONTAINER], Arc::new(Bad(OnceLock::new()))).await;
+    let error = harness.create("panic").await.unwrap_err();
     assert!(error.starts_with("plugin 20-b failed CREATE_CONTAINER of panic: "), "{error}");
-    rig.create("c").await.unwrap();
+    harness.create("c").await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plugin_is_not_closed_for_a_time_in_which_we_stood_still() {
-    let rig = Rig::with(AdaptationConfig {
+async fn a_timeout_while_this_process_was_stopped_does_not_count() {
+    let harness = Harness::with(AdaptationConfig {
         policies: vec![policy(OnFailure::Ignore, 1)],
         ..AdaptationConfig::default()
     })
     .await;
-    let _b = rig.plugin("20-b", &[CREATE_CONTAINER], Arc::new(Bad(OnceLock::new()))).await;
-    let creating = rig.creating("hang");
+    let _b = harness.plugin("20-b", &[CREATE_CONTAINER], Arc::new(Bad(OnceLock::new()))).await;
+    let creating = harness.creating("hang");
     // It is asked, and then the time is over at once, as after SIGCONT.
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }
     tokio::time::advance(Duration::from_secs(30)).await;
     creating.await.unwrap().unwrap();
-    let status = rig.adaptation.plugins().remove(0);
+    let status = harness.adaptation.plugins().remove(0);
     assert_eq!((status.timeouts, status.last_error, status.state.is_gone()), (0, None, false));
-    rig.create("c").await.unwrap();
+    harness.create("c").await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn status_tells_of_failures() {
-    let rig = Rig::with(AdaptationConfig {
+async fn the_status_reports_timeouts_and_the_last_error() {
+    let harness = Harness::with(AdaptationConfig {
         policies: vec![policy(OnFailure::Ignore, 0)],
         ..AdaptationConfig::default()
     })
     .await;
-    let _b = rig.plugin("20-b", &[CREATE_CONTAINER], Arc::new(Bad(OnceLock::new()))).await;
+    let _b = harness.plugin("20-b", &[CREATE_CONTAINER], Arc::new(Bad(OnceLock::new()))).await;
     for (id, timeouts, error) in [
         ("c", 0, None),
         ("hang", 1, Some("CREATE_CONTAINER: no answer within 2s")),
@@ -159,8 +159,8 @@ async fn status_tells_of_failures() {
         ("refuse", 0, Some("CREATE_CONTAINER: no room (status 2)")),
         ("c", 0, Some("CREATE_CONTAINER: no room (status 2)")),
     ] {
-        let _ = rig.create(id).await;
-        let status = rig.adaptation.plugins().remove(0);
+        let _ = harness.create(id).await;
+        let status = harness.adaptation.plugins().remove(0);
         assert_eq!(
             (status.timeouts, status.last_error.as_deref()),
             (timeouts, error),
@@ -170,15 +170,15 @@ async fn status_tells_of_failures() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_slow_plugin_costs_others_its_own_time_only() {
+async fn a_hanging_plugin_delays_other_requests_by_its_own_timeout_only() {
     let config = AdaptationConfig {
         policies: vec![policy(OnFailure::Ignore, 0)],
         ..AdaptationConfig::default()
     };
-    let rig = Rig::with(config).await;
-    let _b = rig.plugin("20-b", &[CREATE_CONTAINER], Arc::new(Bad(OnceLock::new()))).await;
+    let harness = Harness::with(config).await;
+    let _b = harness.plugin("20-b", &[CREATE_CONTAINER], Arc::new(Bad(OnceLock::new()))).await;
     let begin = tokio::time::Instant::now(); // virtual time: exact
-    let creating: Vec<_> = (0..5).map(|_| rig.creating("hang")).collect();
+    let creating: Vec<_> = (0..5).map(|_| harness.creating("hang")).collect();
     for create in creating {
         create.await.unwrap().unwrap();
     }
@@ -204,36 +204,36 @@ async fn a_conflict_names_both_plugins_and_the_key() {
             Ok(reply)
         }
     }
-    let rig = Rig::new().await;
-    let _a = rig.plugin("00-a", &[CREATE_CONTAINER], Env("/a")).await;
-    let _b = rig.plugin("10-b", &[CREATE_CONTAINER], Env("/b")).await;
-    let error = rig.create("c").await.unwrap_err();
+    let harness = Harness::new().await;
+    let _a = harness.plugin("00-a", &[CREATE_CONTAINER], Env("/a")).await;
+    let _b = harness.plugin("10-b", &[CREATE_CONTAINER], Env("/b")).await;
+    let error = harness.create("c").await.unwrap_err();
     assert_eq!(
         error,
         "CREATE_CONTAINER of c: plugins \"10-b\" and \"00-a\" both tried to set Env PATH"
     );
-    assert_eq!(rig.log.of("commit"), [""; 0]);
+    assert_eq!(harness.log.of("commit"), [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_no_message_holds_fails_and_the_plugin_stays() {
-    let rig = Rig::new().await;
-    let _a = rig.plugin("10-a", &[CREATE_CONTAINER], Quiet).await;
+async fn a_request_larger_than_a_message_fails_and_the_plugin_stays_connected() {
+    let harness = Harness::new().await;
+    let _a = harness.plugin("10-a", &[CREATE_CONTAINER], Quiet).await;
     let mut big = container("big");
     big.args = vec!["x".repeat(1 << 20); 4];
     let request = CreateContainerRequest { container: Some(big).into(), ..Default::default() };
-    let error = rig
+    let error = harness
         .adaptation
         .create_container(request, &RequestContext::default(), async |_| (), async |()| ())
         .await
         .unwrap_err();
     assert_eq!(error.fault(), nri_adaptation::Fault::Caller);
     assert!(error.to_string().starts_with("CREATE_CONTAINER of big takes 41"), "{error}");
-    rig.create("c").await.unwrap();
+    harness.create("c").await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_goes_on_whatever_plugins_say() {
+async fn a_stop_succeeds_whatever_plugins_reply() {
     struct Stop(&'static str);
     #[async_trait]
     impl Script for Stop {
@@ -247,14 +247,14 @@ async fn a_stop_goes_on_whatever_plugins_say() {
             }
         }
     }
-    let rig = Rig::new().await;
+    let harness = Harness::new().await;
     let mut peers = Vec::new();
     for (name, what) in [("10-a", "x"), ("20-b", "refuse"), ("30-c", "x"), ("40-d", "y")] {
-        peers.push(rig.plugin(name, &[STOP_CONTAINER], Stop(what)).await);
+        peers.push(harness.plugin(name, &[STOP_CONTAINER], Stop(what)).await);
     }
     let request =
         StopContainerRequest { container: Some(container("c")).into(), ..Default::default() };
-    let outcome = rig.adaptation.stop_container(request, async |outcome| outcome).await;
+    let outcome = harness.adaptation.stop_container(request, async |outcome| outcome).await;
     let updates: Vec<_> = outcome.updates.updates.iter().map(|u| u.container_id.as_str()).collect();
     assert_eq!(updates, ["x", "y"]);
     let failures: Vec<_> = outcome.failures.iter().map(ToString::to_string).collect();
@@ -263,7 +263,7 @@ async fn a_stop_goes_on_whatever_plugins_say() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_update_is_merged_over_what_was_asked() {
+async fn updates_of_plugins_are_merged_over_the_requested_resources() {
     struct Update;
     #[async_trait]
     impl Script for Update {
@@ -276,15 +276,15 @@ async fn an_update_is_merged_over_what_was_asked() {
             Ok(UpdateContainerResponse { update, ..Default::default() })
         }
     }
-    let rig = Rig::new().await;
-    let _a = rig.plugin("10-a", &[UPDATE_CONTAINER], Update).await;
+    let harness = Harness::new().await;
+    let _a = harness.plugin("10-a", &[UPDATE_CONTAINER], Update).await;
     let resources = shares("c", 100).linux.unwrap().resources;
     let request = UpdateContainerRequest {
         container: Some(container("c")).into(),
         linux_resources: resources,
         ..Default::default()
     };
-    let outcome = rig
+    let outcome = harness
         .adaptation
         .update_container(request, &RequestContext::default(), async |outcome| outcome)
         .await

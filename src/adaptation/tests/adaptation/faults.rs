@@ -5,8 +5,8 @@
 //! still while anything can happen, so that what is measured is what is waited for: the timeout of
 //! a call, and nothing else.
 
+use crate::harness::*;
 use crate::raw::{self, Fault};
-use crate::rig::*;
 use crate::subscriptions::{ALL, everything};
 use nri_adaptation::{AdaptError, AdaptationConfig, OnFailure, PluginPolicy, RequestContext};
 use nri_api::proto::Event::{self, *};
@@ -26,64 +26,71 @@ fn method(event: Event) -> String {
 }
 
 /// Two good plugins, and between them one with these events that goes wrong at this call.
-async fn rig(
+async fn harness(
     events: &[Event],
     at: &str,
     fault: Fault,
     on_failure: OnFailure,
-) -> (Rig, [Peer; 2], JoinHandle<bool>) {
+) -> (Harness, [Peer; 2], JoinHandle<bool>) {
     let policies =
         vec![PluginPolicy { plugin: "20-b".into(), on_failure, ..PluginPolicy::default() }];
-    let rig = Rig::with(AdaptationConfig {
+    let harness = Harness::with(AdaptationConfig {
         request_timeout: TIMEOUT,
         policies,
         ..AdaptationConfig::default()
     })
     .await;
-    let good = [rig.plugin("10-a", &[], Quiet).await, rig.plugin("30-c", &[], Quiet).await];
+    let good = [harness.plugin("10-a", &[], Quiet).await, harness.plugin("30-c", &[], Quiet).await];
     let (ours, theirs) = UnixStream::pair().unwrap();
     let (events, at) = (events.iter().copied().collect(), at.to_owned());
     tokio::spawn(async move { raw::plugin(theirs, "20-b", events, &at, fault).await });
-    let adaptation = rig.adaptation.clone();
+    let adaptation = harness.adaptation.clone();
     let connecting = tokio::spawn(async move { adaptation.connect(ours, None).await.is_ok() });
-    (rig, good, connecting)
+    (harness, good, connecting)
 }
 
-/// The good plugins have heard of all events, in order, since they had heard of so many.
-fn check_heard(rig: &Rig, before: [usize; 2], context: &str) {
-    let expected: Vec<_> = ALL.iter().map(|(_, heard)| *heard).collect();
+/// The good plugins have received of all events, in order, since they had received of so many.
+fn check_received(harness: &Harness, before: [usize; 2], context: &str) {
+    let expected: Vec<_> = ALL.iter().map(|(_, received)| *received).collect();
     for (name, before) in ["10-a", "30-c"].into_iter().zip(before) {
-        assert_eq!(rig.log.of(name)[before..], expected, "{name}, {context}");
+        assert_eq!(harness.log.of(name)[before..], expected, "{name}, {context}");
     }
 }
 
 /// What the good plugins hear of the events when one of them fails its request: the first that, and
 /// the second nothing more of it.
-fn check_heard_of_failure(rig: &Rig, failed: Event, context: &str) {
+fn check_received_with_failure(harness: &Harness, failed: Event, context: &str) {
     let validation =
         |event: Event| failed == CREATE_CONTAINER && event == VALIDATE_CONTAINER_ADJUSTMENT;
     for (name, is_first) in [("10-a", true), ("30-c", false)] {
-        let heard =
+        let received =
             ALL.iter().filter(|(event, _)| !validation(*event) && (is_first || *event != failed));
-        let expected: Vec<_> = heard.map(|(_, heard)| *heard).collect();
-        assert_eq!(of_this(rig, name), expected, "{name}, {context}");
+        let expected: Vec<_> = received.map(|(_, received)| *received).collect();
+        assert_eq!(of_this(harness, name), expected, "{name}, {context}");
     }
 }
 
-/// What a good plugin has heard since it was synchronized, but for the other container.
-fn of_this(rig: &Rig, name: &str) -> Vec<String> {
-    rig.log.of(name)[1..].iter().filter(|heard| !heard.ends_with(" other")).cloned().collect()
+/// What a good plugin has received since it was synchronized, but for the other container.
+fn of_this(harness: &Harness, name: &str) -> Vec<String> {
+    harness.log.of(name)[1..]
+        .iter()
+        .filter(|received| !received.ends_with(" other"))
+        .cloned()
+        .collect()
 }
 
 /// Requests of another container, made while the plugin is at fault; what came of them, and how
 /// long they took.
-async fn others(rig: &Rig, heard: &str) -> (Result<(), String>, Result<(), AdaptError>, Duration) {
-    rig.log.wait(&format!("10-a {heard}")).await;
-    settle().await;
+async fn others(
+    harness: &Harness,
+    received: &str,
+) -> (Result<(), String>, Result<(), AdaptError>, Duration) {
+    harness.log.wait(&format!("10-a {received}")).await;
+    run_until_idle().await;
     let begin = Instant::now();
     let start =
         StartContainerRequest { container: Some(container("other")).into(), ..Default::default() };
-    let (creating, adaptation) = (rig.creating("other"), rig.adaptation.clone());
+    let (creating, adaptation) = (harness.creating("other"), harness.adaptation.clone());
     let starting = tokio::spawn(async move {
         adaptation.start_container(start, &RequestContext::default(), async || ()).await
     });
@@ -106,16 +113,18 @@ fn is_no_fault(event: Event, fault: Fault) -> bool {
 }
 
 /// One cell: returns when the plugin is gone and the others have gone on without it.
-async fn check(event: Event, heard: &str, fault: Fault, on_failure: OnFailure) {
+async fn check(event: Event, received: &str, fault: Fault, on_failure: OnFailure) {
     let context = format!("{fault:?} at {event:?}, {on_failure:?}");
     // To no other: a validator that is gone rejects, whatever it went at.
-    let (rig, _good, connecting) = rig(&[event], &method(event), fault, on_failure).await;
+    let (harness, _good, connecting) = harness(&[event], &method(event), fault, on_failure).await;
     assert!(connecting.await.unwrap(), "{context}");
-    assert_eq!(rig.names(), ["10-a", "20-b", "30-c"], "{context}");
+    assert_eq!(harness.names(), ["10-a", "20-b", "30-c"], "{context}");
 
     let begin = Instant::now();
-    let ((errors, took), (created, started, of_others)) =
-        tokio::join!(async { (everything(&rig).await, begin.elapsed()) }, others(&rig, heard));
+    let ((errors, took), (created, started, of_others)) = tokio::join!(
+        async { (everything(&harness).await, begin.elapsed()) },
+        others(&harness, received)
+    );
     assert!(took <= TIMEOUT, "{context}: {took:?}");
     // What a validator does not say is no consent; everything else goes on without the plugin,
     // unless that is its policy. A stop has no way back, and its failures are told.
@@ -123,8 +132,8 @@ async fn check(event: Event, heard: &str, fault: Fault, on_failure: OnFailure) {
     let fails = is_fault && on_failure == OnFailure::Fail;
     let is_told = (event == VALIDATE_CONTAINER_ADJUSTMENT && is_fault)
         || (fails && (can_fail(event) || event == STOP_CONTAINER));
-    let subject = heard.rsplit(' ').next().unwrap();
-    let unavailable = |id: &str| format!("plugin 20-b could not be asked for {event:?} of {id}: ");
+    let subject = received.rsplit(' ').next().unwrap();
+    let unavailable = |id: &str| format!("plugin 20-b could not handle {event:?} of {id}: ");
     if is_told {
         assert_eq!(errors.len(), 1, "{context}: {errors:?}");
         assert!(errors[0].starts_with(&unavailable(subject)), "{context}: {errors:?}");
@@ -132,11 +141,11 @@ async fn check(event: Event, heard: &str, fault: Fault, on_failure: OnFailure) {
         assert_eq!(errors, [""; 0], "{context}");
     }
     if fails && can_fail(event) {
-        check_heard_of_failure(&rig, event, &context);
+        check_received_with_failure(&harness, event, &context);
     } else {
-        let all: Vec<_> = ALL.iter().map(|(_, heard)| *heard).collect();
+        let all: Vec<_> = ALL.iter().map(|(_, received)| *received).collect();
         for name in ["10-a", "30-c"] {
-            assert_eq!(of_this(&rig, name), all, "{name}, {context}");
+            assert_eq!(of_this(&harness, name), all, "{name}, {context}");
         }
     }
 
@@ -155,8 +164,9 @@ async fn check(event: Event, heard: &str, fault: Fault, on_failure: OnFailure) {
             ),
         }
     }
-    let of_other =
-        |name: &str| rig.log.of(name).into_iter().filter(|heard| heard.ends_with(" other")).count();
+    let of_other = |name: &str| {
+        harness.log.of(name).into_iter().filter(|received| received.ends_with(" other")).count()
+    };
     // Creation, its validation, start.
     let (first, second) = (of_other("10-a"), of_other("30-c"));
     assert!(
@@ -165,26 +175,26 @@ async fn check(event: Event, heard: &str, fault: Fault, on_failure: OnFailure) {
     );
 
     if !is_fault {
-        settle().await;
-        assert_eq!(rig.names(), ["10-a", "20-b", "30-c"], "{context}");
+        run_until_idle().await;
+        assert_eq!(harness.names(), ["10-a", "20-b", "30-c"], "{context}");
         return;
     }
-    let gone = timeout(Duration::from_secs(50), rig.log.wait("host 20-b Closed"));
+    let gone = timeout(Duration::from_secs(50), harness.log.wait("manager 20-b Closed"));
     gone.await.unwrap_or_else(|_| panic!("{context}: it stays"));
-    assert_eq!(rig.names(), ["10-a", "30-c"], "{context}");
-    let (begin, before) = (Instant::now(), ["10-a", "30-c"].map(|name| rig.log.of(name).len()));
-    assert_eq!(everything(&rig).await, [""; 0], "{context}");
+    assert_eq!(harness.names(), ["10-a", "30-c"], "{context}");
+    let (begin, before) = (Instant::now(), ["10-a", "30-c"].map(|name| harness.log.of(name).len()));
+    assert_eq!(everything(&harness).await, [""; 0], "{context}");
     assert_eq!(begin.elapsed(), Duration::ZERO, "{context}");
-    check_heard(&rig, before, &context);
+    check_received(&harness, before, &context);
 }
 
 #[tokio::test(start_paused = true)]
-async fn at_every_event() {
+async fn every_fault_at_every_event_leaves_other_plugins_and_containers_unaffected() {
     let mut cells = 0;
     for fault in Fault::ALL {
-        for (event, heard) in ALL {
+        for (event, received) in ALL {
             for on_failure in [OnFailure::Ignore, OnFailure::Fail] {
-                check(event, heard, fault, on_failure).await;
+                check(event, received, fault, on_failure).await;
                 cells += 1;
             }
         }
@@ -193,38 +203,39 @@ async fn at_every_event() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_a_plugin_comes_up() {
+async fn every_fault_during_registration_leaves_other_plugins_unaffected() {
     for fault in Fault::ALL {
         for at in ["Configure", "Synchronize"] {
             let context = format!("{fault:?} at {at}");
-            let (rig, _good, connecting) =
-                rig(&[CREATE_CONTAINER], at, fault, OnFailure::Ignore).await;
+            let (harness, _good, connecting) =
+                harness(&[CREATE_CONTAINER], at, fault, OnFailure::Ignore).await;
             let begin = Instant::now();
-            assert_eq!(everything(&rig).await, [""; 0], "{context}");
+            assert_eq!(everything(&harness).await, [""; 0], "{context}");
             assert!(!connecting.await.unwrap(), "{context}");
             assert!(begin.elapsed() <= TIMEOUT, "{context}: {:?}", begin.elapsed());
-            rig.log.wait("host 20-b Closed").await;
-            assert_eq!(rig.names(), ["10-a", "30-c"], "{context}");
-            check_heard(&rig, [1, 1], &context);
+            harness.log.wait("manager 20-b Closed").await;
+            assert_eq!(harness.names(), ["10-a", "30-c"], "{context}");
+            check_received(&harness, [1, 1], &context);
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_never_registers_is_in_nobodys_way() {
-    let rig = Rig::new().await;
-    let _good = [rig.plugin("10-a", &[], Quiet).await, rig.plugin("30-c", &[], Quiet).await];
+async fn a_plugin_that_never_registers_blocks_no_request() {
+    let harness = Harness::new().await;
+    let _good =
+        [harness.plugin("10-a", &[], Quiet).await, harness.plugin("30-c", &[], Quiet).await];
     let (ours, _theirs) = UnixStream::pair().unwrap();
-    let adaptation = rig.adaptation.clone();
+    let adaptation = harness.adaptation.clone();
     let connecting = tokio::spawn(async move { adaptation.connect(ours, Some(7)).await });
-    settle().await;
+    run_until_idle().await;
     let begin = Instant::now();
-    assert_eq!(everything(&rig).await, [""; 0]);
+    assert_eq!(everything(&harness).await, [""; 0]);
     assert_eq!(begin.elapsed(), Duration::ZERO);
-    check_heard(&rig, [1, 1], "never registering");
+    check_received(&harness, [1, 1], "never registering");
     assert_eq!(connecting.await.unwrap().unwrap_err().to_string(), "did not register within 5s");
     assert_eq!(begin.elapsed(), Duration::from_secs(5));
-    let seen = rig.adaptation.plugins().pop().unwrap();
+    let seen = harness.adaptation.plugins().pop().unwrap();
     assert_eq!(
         (seen.pid, seen.last_error.as_deref()),
         (Some(7), Some("did not register within 5s"))

@@ -1,7 +1,7 @@
 //! Plugins as programs: really launched, really ended. These tests take real time, but none waits
 //! for time to pass.
 
-use crate::rig::*;
+use crate::harness::*;
 use nri_adaptation::{
     AdaptError, AdaptationConfig, LaunchOutcome, PluginOrigin, PluginPolicy, PluginState,
 };
@@ -67,8 +67,8 @@ impl Dirs {
         )
     }
 
-    pub(crate) async fn start(&self) -> (Rig, Vec<LaunchOutcome>) {
-        Rig::launching(self.config.clone()).await.unwrap()
+    pub(crate) async fn start(&self) -> (Harness, Vec<LaunchOutcome>) {
+        Harness::launching(self.config.clone()).await.unwrap()
     }
 }
 
@@ -89,7 +89,7 @@ pub(crate) fn exists(pid: u32) -> bool {
 }
 
 #[tokio::test]
-async fn a_plugin_is_launched_with_its_socket_identity_and_configuration_and_ended() {
+async fn a_plugin_is_launched_with_socket_identity_and_configuration_and_stopped() {
     let dirs = Dirs::new();
     let environ = dirs.file("environ");
     let path = dirs.plugin(
@@ -97,10 +97,10 @@ async fn a_plugin_is_launched_with_its_socket_identity_and_configuration_and_end
         &format!("/bin/cat /proc/$$/environ > {}\n{}", environ.display(), dirs.fixture()),
     );
     fs::write(dirs.config.plugin_config_path.join("fix.conf"), "of the fixture").unwrap();
-    let (rig, outcomes) = dirs.start().await;
+    let (harness, outcomes) = dirs.start().await;
     assert_eq!(results(&outcomes), [("07-fix".to_owned(), "ok 07-fix".to_owned())]);
 
-    let status = rig.adaptation.plugins().remove(0);
+    let status = harness.adaptation.plugins().remove(0);
     assert_eq!((status.origin, status.state), (PluginOrigin::Launched(path), PluginState::Active));
     let environ = fs::read_to_string(environ).unwrap();
     let mut environ: Vec<_> = environ.split_terminator('\0').collect();
@@ -115,18 +115,18 @@ async fn a_plugin_is_launched_with_its_socket_identity_and_configuration_and_end
     assert!(outputs[0].to_string_lossy().starts_with("pipe:"), "{outputs:?}");
     assert_eq!(outputs[0], outputs[1], "in the order in which they are written");
 
-    let outcome = rig.create("c").await.unwrap();
+    let outcome = harness.create("c").await.unwrap();
     assert_eq!(outcome.adjust.annotations["config"], "of the fixture");
     assert_eq!(outcome.adjust.annotations["NRI_PLUGIN_NAME"], "fix");
     assert_eq!(outcome.consulted[0].to_string(), "07-fix", "whatever it registers as");
 
-    rig.adaptation.shutdown().await;
+    harness.adaptation.shutdown().await;
     assert!(!exists(pid), "reaped");
     assert_eq!(fs::read_to_string(dirs.file("told")).unwrap(), "shutdown");
 }
 
 #[tokio::test]
-async fn who_fails_is_reported_and_stops_nobody() {
+async fn a_plugin_that_fails_to_start_is_reported_and_others_start() {
     let mut dirs = Dirs::new();
     dirs.config.registration_timeout = Duration::from_secs(2);
     dirs.never_restart();
@@ -139,12 +139,12 @@ async fn who_fails_is_reported_and_stops_nobody() {
     dirs.plugin("badname", "");
     dirs.plugin("50-noshell", "");
     fs::write(dirs.config.plugin_path.join("50-noshell"), "#!/nonexistent/shell\n").unwrap();
-    let (rig, outcomes) = dirs.start().await;
+    let (harness, outcomes) = dirs.start().await;
     let expected = [
-        ("10-exits", "went away before it registered: the program exited with code 7"),
-        ("20-killed", "went away before it registered: the program was killed by signal 9"),
+        ("10-exits", "ended before it registered: the program exited with code 7"),
+        ("20-killed", "ended before it registered: the program was killed by signal 9"),
         ("30-never", "did not register within 2s"),
-        ("35-mute", "went away before it registered: closed by the peer"),
+        ("35-mute", "ended before it registered: closed by the peer"),
         ("40-good", "ok 40-good"),
         ("50-noshell", "cannot be executed: No such file or directory (os error 2)"),
         ("badname", "plugin file name \"badname\" is not of the form NN-name"),
@@ -153,17 +153,21 @@ async fn who_fails_is_reported_and_stops_nobody() {
         results(&outcomes),
         expected.map(|(name, result)| (name.to_owned(), result.to_owned()))
     );
-    assert_eq!(rig.names(), ["40-good"]);
+    assert_eq!(harness.names(), ["40-good"]);
     let pid = fs::read_to_string(never).unwrap().trim().parse().unwrap();
     assert!(!exists(pid), "ended and reaped");
-    let closed: Vec<_> =
-        rig.adaptation.plugins().into_iter().filter(|p| p.state == PluginState::Closed).collect();
+    let closed: Vec<_> = harness
+        .adaptation
+        .plugins()
+        .into_iter()
+        .filter(|p| p.state == PluginState::Closed)
+        .collect();
     assert_eq!(closed.len(), 6, "they can still be seen: {closed:?}");
-    rig.adaptation.shutdown().await;
+    harness.adaptation.shutdown().await;
 }
 
 #[tokio::test]
-async fn who_ignores_sigterm_is_killed_with_its_children() {
+async fn a_plugin_that_ignores_sigterm_is_killed_with_its_children() {
     let mut dirs = Dirs::new();
     dirs.config.stop_grace = Duration::from_millis(100);
     let child = dirs.file("child");
@@ -174,12 +178,12 @@ async fn who_ignores_sigterm_is_killed_with_its_children() {
         dirs.fixture().trim_start_matches("exec "),
     );
     dirs.plugin("10-stays", &script);
-    let (rig, outcomes) = dirs.start().await;
+    let (harness, outcomes) = dirs.start().await;
     assert_eq!(results(&outcomes)[0].1, "ok 10-stays");
-    let pid = rig.adaptation.plugins()[0].pid.unwrap();
+    let pid = harness.adaptation.plugins()[0].pid.unwrap();
     let child: u32 = fs::read_to_string(child).unwrap().trim().parse().unwrap();
     assert!(exists(pid) && exists(child));
-    rig.adaptation.shutdown().await;
+    harness.adaptation.shutdown().await;
     assert!(!exists(pid));
     // Its child is nobody's who waits for it here; dead, it may remain as a zombie until init comes
     // by.
@@ -195,34 +199,35 @@ async fn who_ignores_sigterm_is_killed_with_its_children() {
 }
 
 #[tokio::test]
-async fn who_dies_is_noticed_and_can_be_launched_again() {
+async fn a_plugin_that_exits_is_closed_and_can_be_launched_again() {
     let mut dirs = Dirs::new();
     dirs.never_restart();
     let path = dirs.plugin("10-dies", &dirs.fixture());
-    let (rig, _) = dirs.start().await;
-    let first = rig.adaptation.plugins().remove(0);
+    let (harness, _) = dirs.start().await;
+    let first = harness.adaptation.plugins().remove(0);
     let request =
         StopContainerRequest { container: Some(container("c")).into(), ..Default::default() };
-    let failures = rig.adaptation.stop_container(request, async |outcome| outcome.failures).await;
+    let failures =
+        harness.adaptation.stop_container(request, async |outcome| outcome.failures).await;
     assert!(failures.is_empty(), "skipped: {failures:?}");
-    rig.log.wait("host 10-dies Closed").await;
-    let ended = rig.adaptation.plugins().remove(0);
+    harness.log.wait("manager 10-dies Closed").await;
+    let ended = harness.adaptation.plugins().remove(0);
     assert_eq!((ended.serial, ended.state), (first.serial, PluginState::Closed));
     assert_eq!(ended.last_error.as_deref(), Some("the program exited with code 3"));
     assert!(!exists(first.pid.unwrap()));
-    assert!(!rig.adaptation.needs_request(Event::STOP_CONTAINER));
+    assert!(!harness.adaptation.needs_request(Event::STOP_CONTAINER));
 
-    assert_eq!(rig.adaptation.launch(&path).await.unwrap().to_string(), "10-dies");
-    let plugins = rig.adaptation.plugins();
+    assert_eq!(harness.adaptation.launch(&path).await.unwrap().to_string(), "10-dies");
+    let plugins = harness.adaptation.plugins();
     assert_eq!(plugins.len(), 1, "{plugins:?}");
     assert_eq!(plugins[0].state, PluginState::Active);
     assert!(plugins[0].serial > first.serial && plugins[0].pid != first.pid);
-    rig.create("c").await.unwrap();
-    rig.adaptation.shutdown().await;
+    harness.create("c").await.unwrap();
+    harness.adaptation.shutdown().await;
 }
 
 #[tokio::test]
-async fn the_start_fails_for_a_required_plugin_only() {
+async fn the_start_fails_only_if_a_required_plugin_does_not_start() {
     for (required, plugin, fails) in [
         ("bad", "10-bad", true),
         ("10-bad", "10-bad", true),
@@ -235,12 +240,12 @@ async fn the_start_fails_for_a_required_plugin_only() {
         dirs.plugin(plugin, "exit 1");
         let good = dirs.file("good");
         dirs.plugin("20-good", &format!("echo $$ > {}\n{}", good.display(), dirs.fixture()));
-        let result = Rig::launching(dirs.config.clone()).await;
+        let result = Harness::launching(dirs.config.clone()).await;
         let pid: u32 = fs::read_to_string(good).unwrap().trim().parse().unwrap();
         match result {
-            Ok((rig, _)) => {
+            Ok((harness, _)) => {
                 assert!(!fails, "{required} {plugin}");
-                rig.adaptation.shutdown().await;
+                harness.adaptation.shutdown().await;
             }
             Err(e) => {
                 assert!(fails, "{required} {plugin}: {e}");

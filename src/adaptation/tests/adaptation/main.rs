@@ -10,9 +10,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod admission;
-mod asking;
 mod failures;
 mod faults;
+mod harness;
 mod launched;
 mod order;
 mod outputs;
@@ -22,7 +22,7 @@ mod privileges;
 mod raw;
 mod reload;
 mod restarts;
-mod rig;
+mod rollback;
 mod sessions;
 mod subscriptions;
 mod validators;

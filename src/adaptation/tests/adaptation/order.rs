@@ -1,6 +1,6 @@
 //! Requests in the line: no overtaking, one order everywhere, one call at a time.
 
-use crate::rig::*;
+use crate::harness::*;
 use async_trait::async_trait;
 use nri_api::proto::Event::*;
 use nri_api::proto::*;
@@ -33,24 +33,24 @@ impl Script for Slow {
 
 #[tokio::test(start_paused = true)]
 async fn requests_are_pipelined_and_do_not_overtake() {
-    let (rig, gate) = (Rig::new().await, Gate::new());
-    let _a = rig.plugin("10-a", &[CREATE_CONTAINER], Quiet).await;
-    let _b = rig.plugin("20-b", &[CREATE_CONTAINER], Slow("c1", gate.clone())).await;
-    let _c = rig.plugin("30-c", &[CREATE_CONTAINER], Quiet).await;
-    let first = rig.creating("c1");
-    rig.log.wait("20-b create_container c1").await;
-    let second = rig.creating("c2");
-    rig.log.wait("10-a create_container c2").await;
-    settle().await;
-    assert_eq!(rig.log.of("20-b create_container"), ["c1"]);
-    assert_eq!(rig.log.of("30-c create_container"), [""; 0]);
+    let (harness, gate) = (Harness::new().await, Gate::new());
+    let _a = harness.plugin("10-a", &[CREATE_CONTAINER], Quiet).await;
+    let _b = harness.plugin("20-b", &[CREATE_CONTAINER], Slow("c1", gate.clone())).await;
+    let _c = harness.plugin("30-c", &[CREATE_CONTAINER], Quiet).await;
+    let first = harness.creating("c1");
+    harness.log.wait("20-b create_container c1").await;
+    let second = harness.creating("c2");
+    harness.log.wait("10-a create_container c2").await;
+    run_until_idle().await;
+    assert_eq!(harness.log.of("20-b create_container"), ["c1"]);
+    assert_eq!(harness.log.of("30-c create_container"), [""; 0]);
     gate.open();
     first.await.unwrap().unwrap();
     second.await.unwrap().unwrap();
     for plugin in ["10-a", "20-b", "30-c"] {
-        assert_eq!(rig.log.of(&format!("{plugin} create_container")), ["c1", "c2"], "{plugin}");
+        assert_eq!(harness.log.of(&format!("{plugin} create_container")), ["c1", "c2"], "{plugin}");
     }
-    assert_eq!(rig.log.of("commit"), ["begin c1", "end c1", "begin c2", "end c2"]);
+    assert_eq!(harness.log.of("commit"), ["begin c1", "end c1", "begin c2", "end c2"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -69,14 +69,14 @@ async fn a_request_that_fails_does_not_hold_up_others() {
             }
         }
     }
-    let rig = Rig::new().await;
-    let _a = rig.plugin("10-a", &[CREATE_CONTAINER], Refuse).await;
-    let _b = rig.plugin("20-b", &[CREATE_CONTAINER], Quiet).await;
-    let (first, second) = (rig.creating("c1"), rig.creating("c2"));
+    let harness = Harness::new().await;
+    let _a = harness.plugin("10-a", &[CREATE_CONTAINER], Refuse).await;
+    let _b = harness.plugin("20-b", &[CREATE_CONTAINER], Quiet).await;
+    let (first, second) = (harness.creating("c1"), harness.creating("c2"));
     first.await.unwrap().unwrap_err();
     second.await.unwrap().unwrap();
-    assert_eq!(rig.log.of("20-b create_container"), ["c2"]);
-    assert_eq!(rig.log.of("commit"), ["begin c2", "end c2"]);
+    assert_eq!(harness.log.of("20-b create_container"), ["c2"]);
+    assert_eq!(harness.log.of("commit"), ["begin c2", "end c2"]);
 }
 
 /// Takes a while that depends on who and what, and notices company.
@@ -108,28 +108,30 @@ impl Script for Uneven {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn one_order_everywhere_and_one_call_at_a_time() {
-    let rig = Rig::new().await;
+async fn all_plugins_see_one_order_and_get_one_call_at_a_time() {
+    let harness = Harness::new().await;
     let mut peers = Vec::new();
     for (seed, name) in (1..).zip(["10-a", "20-b", "30-c", "40-d"]) {
-        peers.push(rig.plugin(name, &[CREATE_CONTAINER], Uneven(seed, AtomicUsize::new(0))).await);
+        peers.push(
+            harness.plugin(name, &[CREATE_CONTAINER], Uneven(seed, AtomicUsize::new(0))).await,
+        );
     }
-    let creating: Vec<_> = (0..100).map(|i| rig.creating(&format!("c{i}"))).collect();
+    let creating: Vec<_> = (0..100).map(|i| harness.creating(&format!("c{i}"))).collect();
     for create in creating {
         create.await.unwrap().unwrap();
     }
-    let order = rig.log.of("10-a create_container");
+    let order = harness.log.of("10-a create_container");
     assert_eq!(order.len(), 100);
     for name in ["20-b", "30-c", "40-d"] {
-        assert_eq!(rig.log.of(&format!("{name} create_container")), order, "{name}");
+        assert_eq!(harness.log.of(&format!("{name} create_container")), order, "{name}");
     }
     let commits: Vec<_> =
         order.iter().flat_map(|c| [format!("begin {c}"), format!("end {c}")]).collect();
-    assert_eq!(rig.log.of("commit"), commits);
+    assert_eq!(harness.log.of("commit"), commits);
 }
 
 #[tokio::test(start_paused = true)]
-async fn by_index_then_by_registration_and_each_sees_the_adjustments_before() {
+async fn plugins_are_called_by_index_then_registration_and_see_earlier_adjustments() {
     struct Add(&'static str);
     #[async_trait]
     impl Script for Add {
@@ -143,42 +145,50 @@ async fn by_index_then_by_registration_and_each_sees_the_adjustments_before() {
             Ok(annotate(self.0, &seen.join(" ")))
         }
     }
-    let rig = Rig::new().await;
+    let harness = Harness::new().await;
     let mut peers = Vec::new();
     for (name, key) in [("50-x", "x"), ("10-z", "z"), ("10-a", "a"), ("00-m", "m")] {
-        peers.push(rig.plugin(name, &[CREATE_CONTAINER], Add(key)).await);
+        peers.push(harness.plugin(name, &[CREATE_CONTAINER], Add(key)).await);
     }
-    assert_eq!(rig.names(), ["00-m", "10-z", "10-a", "50-x"]);
-    let outcome = rig.create("c").await.unwrap();
+    assert_eq!(harness.names(), ["00-m", "10-z", "10-a", "50-x"]);
+    let outcome = harness.create("c").await.unwrap();
     let mut annotations: Vec<_> = outcome.adjust.annotations.into_iter().collect();
     annotations.sort();
     let expected = [("a", "m z"), ("m", ""), ("x", "a m z"), ("z", "m")];
     assert_eq!(annotations, expected.map(|(k, v)| (k.to_owned(), v.to_owned())));
-    assert_eq!(outcome.consulted.iter().map(ToString::to_string).collect::<Vec<_>>(), rig.names());
+    assert_eq!(
+        outcome.consulted.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        harness.names()
+    );
 }
 
 #[tokio::test(start_paused = true)]
-async fn post_events_wait_for_nobody_but_keep_their_place() {
-    let (rig, gate) = (Rig::new().await, Gate::new());
-    let _a = rig.plugin("10-a", &[], Slow("c1", gate.clone())).await;
-    let _b = rig.plugin("20-b", &[], Quiet).await;
+async fn the_caller_does_not_wait_for_post_events_but_later_requests_do() {
+    let (harness, gate) = (Harness::new().await, Gate::new());
+    let _a = harness.plugin("10-a", &[], Slow("c1", gate.clone())).await;
+    let _b = harness.plugin("20-b", &[], Quiet).await;
     let request = || PostCreateContainerRequest {
         container: Some(container("c1")).into(),
         ..Default::default()
     };
-    let delivery = rig.adaptation.post_create_container(request());
-    drop(rig.adaptation.post_create_container(request())); // goes on
+    let delivery = harness.adaptation.post_create_container(request());
+    drop(harness.adaptation.post_create_container(request())); // goes on
     let start =
         StartContainerRequest { container: Some(container("c1")).into(), ..Default::default() };
-    let adaptation = rig.adaptation.clone();
+    let adaptation = harness.adaptation.clone();
     let starting = tokio::spawn(async move {
         adaptation
             .start_container(start, &nri_adaptation::RequestContext::default(), async || ())
             .await
     });
-    rig.log.wait("20-b post_create_container c1").await;
-    settle().await;
-    assert_eq!(rig.log.of("10-a").len(), 2, "synchronize and the first: {:?}", rig.log.of("10-a"));
+    harness.log.wait("20-b post_create_container c1").await;
+    run_until_idle().await;
+    assert_eq!(
+        harness.log.of("10-a").len(),
+        2,
+        "synchronize and the first: {:?}",
+        harness.log.of("10-a")
+    );
     gate.open();
     delivery.await;
     gate.open();
@@ -190,48 +200,48 @@ async fn post_events_wait_for_nobody_but_keep_their_place() {
         "post_create_container c1",
         "start_container c1",
     ];
-    assert_eq!(rig.log.of("10-a"), expected);
-    assert_eq!(rig.log.of("20-b"), expected);
+    assert_eq!(harness.log.of("10-a"), expected);
+    assert_eq!(harness.log.of("20-b"), expected);
 }
 
 #[tokio::test(start_paused = true)]
-async fn post_events_are_in_the_one_order_too() {
-    let (rig, gate) = (Rig::new().await, Gate::new());
-    let _a = rig.plugin("10-a", &[], Slow("c1", gate.clone())).await;
-    let _b = rig.plugin("20-b", &[CREATE_CONTAINER, POST_CREATE_CONTAINER], Quiet).await;
-    let first = rig.creating("c1");
-    rig.log.wait("10-a create_container c1").await;
+async fn post_events_do_not_overtake_earlier_requests() {
+    let (harness, gate) = (Harness::new().await, Gate::new());
+    let _a = harness.plugin("10-a", &[], Slow("c1", gate.clone())).await;
+    let _b = harness.plugin("20-b", &[CREATE_CONTAINER, POST_CREATE_CONTAINER], Quiet).await;
+    let first = harness.creating("c1");
+    harness.log.wait("10-a create_container c1").await;
     let request = PostCreateContainerRequest {
         container: Some(container("c0")).into(),
         ..Default::default()
     };
-    let delivery = rig.adaptation.post_create_container(request);
-    settle().await;
-    assert_eq!(rig.log.of("20-b"), ["synchronize "], "c1 has not come by yet");
+    let delivery = harness.adaptation.post_create_container(request);
+    run_until_idle().await;
+    assert_eq!(harness.log.of("20-b"), ["synchronize "], "c1 has not come by yet");
     gate.open();
     delivery.await;
     assert_eq!(
-        rig.log.of("20-b"),
+        harness.log.of("20-b"),
         ["synchronize ", "create_container c1", "post_create_container c0"]
     );
     first.await.unwrap().unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_is_given_up_keeps_its_plugin_busy_and_nobody_else() {
-    let (rig, gate) = (Rig::new().await, Gate::new());
-    let _a = rig.plugin("10-a", &[CREATE_CONTAINER], Slow("c1", gate.clone())).await;
-    let _b = rig.plugin("20-b", &[CREATE_CONTAINER], Quiet).await;
-    let first = rig.creating("c1");
-    rig.log.wait("10-a create_container c1").await;
+async fn a_cancelled_request_keeps_only_the_plugin_that_handles_it_busy() {
+    let (harness, gate) = (Harness::new().await, Gate::new());
+    let _a = harness.plugin("10-a", &[CREATE_CONTAINER], Slow("c1", gate.clone())).await;
+    let _b = harness.plugin("20-b", &[CREATE_CONTAINER], Quiet).await;
+    let first = harness.creating("c1");
+    harness.log.wait("10-a create_container c1").await;
     first.abort();
     assert!(first.await.unwrap_err().is_cancelled());
-    let second = rig.creating("c2");
-    settle().await;
-    assert_eq!(rig.log.of("10-a create_container"), ["c1"]);
+    let second = harness.creating("c2");
+    run_until_idle().await;
+    assert_eq!(harness.log.of("10-a create_container"), ["c1"]);
     gate.open();
     second.await.unwrap().unwrap();
-    assert_eq!(rig.log.of("10-a create_container"), ["c1", "c2"]);
-    assert_eq!(rig.log.of("20-b create_container"), ["c2"]);
-    assert_eq!(rig.log.of("commit"), ["begin c2", "end c2"]);
+    assert_eq!(harness.log.of("10-a create_container"), ["c1", "c2"]);
+    assert_eq!(harness.log.of("20-b create_container"), ["c2"]);
+    assert_eq!(harness.log.of("commit"), ["begin c2", "end c2"]);
 }

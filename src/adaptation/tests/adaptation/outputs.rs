@@ -4,34 +4,34 @@ use crate::launched::Dirs;
 use std::time::{Duration, Instant};
 
 #[tokio::test]
-async fn lines_come_under_the_plugins_name_last_words_included() {
+async fn lines_are_logged_under_the_plugins_name_up_to_its_exit() {
     let mut dirs = Dirs::new();
     dirs.never_restart();
     dirs.plugin("10-a", &format!("echo out\necho err >&2\nprintf unfinished\n{}", dirs.fixture()));
     dirs.plugin("20-b", "echo 'of b'; echo 'last words'; exit 1");
-    let (rig, _) = dirs.start().await;
-    rig.adaptation.shutdown().await;
-    assert_eq!(rig.log.of("10-a says"), ["out", "err", "unfinished"]);
-    assert_eq!(rig.log.of("20-b says"), ["of b", "last words"]);
+    let (harness, _) = dirs.start().await;
+    harness.adaptation.shutdown().await;
+    assert_eq!(harness.log.of("10-a says"), ["out", "err", "unfinished"]);
+    assert_eq!(harness.log.of("20-b says"), ["of b", "last words"]);
 }
 
 #[tokio::test]
-async fn a_log_that_hangs_holds_up_no_plugin() {
+async fn a_log_that_hangs_blocks_no_plugin() {
     let dirs = Dirs::new();
     // More than pipe and queue hold together.
     let loud = "i=0; while [ $i -lt 3000 ]; do echo 'a line of some length, to fill what there is to fill'; i=$((i+1)); done";
     dirs.plugin("10-a", &format!("echo slow\n{loud}\n{}", dirs.fixture()));
     let begin = Instant::now();
-    let (rig, _) = dirs.start().await;
-    assert_eq!(rig.names(), ["10-a"]);
-    rig.create("c").await.unwrap();
-    rig.adaptation.shutdown().await;
+    let (harness, _) = dirs.start().await;
+    assert_eq!(harness.names(), ["10-a"]);
+    harness.create("c").await.unwrap();
+    harness.adaptation.shutdown().await;
     assert!(begin.elapsed() < Duration::from_secs(60), "the log hangs for 600 s");
-    assert_eq!(rig.log.of("10-a says"), [""; 0]);
+    assert_eq!(harness.log.of("10-a says"), [""; 0]);
 }
 
 #[tokio::test]
-async fn a_child_that_keeps_the_pipe_holds_up_nobody() {
+async fn a_child_that_keeps_the_pipe_open_blocks_no_shutdown() {
     let mut dirs = Dirs::new();
     dirs.never_restart();
     let child = dirs.file("child");
@@ -40,10 +40,10 @@ async fn a_child_that_keeps_the_pipe_holds_up_nobody() {
         &format!("/bin/sleep 1000 3<&- &\necho $! > {}\necho gone\nexit 1", child.display()),
     );
     let begin = Instant::now();
-    let (rig, _) = dirs.start().await;
-    rig.adaptation.shutdown().await;
+    let (harness, _) = dirs.start().await;
+    harness.adaptation.shutdown().await;
     assert!(begin.elapsed() < Duration::from_secs(60));
-    assert_eq!(rig.log.of("10-a says"), ["gone"]);
+    assert_eq!(harness.log.of("10-a says"), ["gone"]);
     let child: i32 = std::fs::read_to_string(child).unwrap().trim().parse().unwrap();
     let child = rustix::process::Pid::from_raw(child).unwrap();
     rustix::process::kill_process(child, rustix::process::Signal::TERM).unwrap();

@@ -1,6 +1,6 @@
 //! Who may connect: real programs at a real socket.
 
-use crate::rig::*;
+use crate::harness::*;
 use nri_adaptation::{
     AdaptationConfig, DefaultValidatorConfig, PeerPolicy, PluginPolicy, PluginState,
 };
@@ -42,17 +42,17 @@ impl Place {
         path
     }
 
-    async fn serve(&self, peers: PeerPolicy) -> Rig {
+    async fn serve(&self, peers: PeerPolicy) -> Harness {
         self.serve_with(AdaptationConfig { peers, ..AdaptationConfig::default() }).await
     }
 
-    async fn serve_with(&self, config: AdaptationConfig) -> Rig {
+    async fn serve_with(&self, config: AdaptationConfig) -> Harness {
         let config = AdaptationConfig { registration_timeout: Duration::from_secs(60), ..config };
-        let rig = Rig::with(config).await;
+        let harness = Harness::with(config).await;
         let listener = UnixListener::bind(self.path("nri.sock")).unwrap();
         fs::set_permissions(self.path("nri.sock"), fs::Permissions::from_mode(0o666)).unwrap();
-        rig.adaptation.serve(listener).unwrap();
-        rig
+        harness.adaptation.serve(listener).unwrap();
+        harness
     }
 
     fn connect(&self, program: &Path, uid: Option<u32>) -> Running {
@@ -76,8 +76,8 @@ impl Drop for Running {
 }
 
 /// The last error of each external plugin that is gone.
-fn refusals(rig: &Rig) -> Vec<String> {
-    let gone = rig.adaptation.plugins().into_iter().filter(|p| p.state == PluginState::Closed);
+fn refusals(harness: &Harness) -> Vec<String> {
+    let gone = harness.adaptation.plugins().into_iter().filter(|p| p.state == PluginState::Closed);
     gone.map(|p| p.last_error.unwrap()).collect()
 }
 
@@ -91,41 +91,41 @@ fn is_root() -> bool {
 }
 
 #[tokio::test]
-async fn users() {
+async fn only_allowed_users_may_connect() {
     if !is_root() {
         return;
     }
     let place = Place::new();
     let program = place.program("plugin");
-    let rig = place.serve(PeerPolicy::default()).await;
+    let harness = place.serve(PeerPolicy::default()).await;
     let _ours = place.connect(&program, None);
-    rig.log.wait("host 99-other Active").await;
+    harness.log.wait("manager 99-other Active").await;
     let refused = "refused: user 4711 may not connect; [connections] allow_uids could allow it";
     let stranger = place.connect(&program, Some(4711));
-    rig.log.wait("host ? Closed").await;
-    assert_eq!(refusals(&rig), [refused]);
-    assert_eq!(rig.adaptation.plugins()[1].pid, Some(stranger.0.id()));
-    // Who tries again is seen, and the host is told once.
+    harness.log.wait("manager ? Closed").await;
+    assert_eq!(refusals(&harness), [refused]);
+    assert_eq!(harness.adaptation.plugins()[1].pid, Some(stranger.0.id()));
+    // Who tries again is seen, and the manager is told once.
     let again = place.connect(&program, Some(4711));
     let deadline = std::time::Instant::now() + Duration::from_secs(60);
-    while rig.adaptation.plugins()[1].pid != Some(again.0.id()) {
+    while harness.adaptation.plugins()[1].pid != Some(again.0.id()) {
         assert!(std::time::Instant::now() < deadline);
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    assert_eq!(refusals(&rig), [refused]);
-    assert_eq!(rig.log.of("host ?"), ["Closed"]);
-    assert_eq!(rig.names(), ["99-other"]);
+    assert_eq!(refusals(&harness), [refused]);
+    assert_eq!(harness.log.of("manager ?"), ["Closed"]);
+    assert_eq!(harness.names(), ["99-other"]);
 
     let place = Place::new();
     let program = place.program("plugin");
-    let rig = place.serve(PeerPolicy { uids: vec![4711], ..PeerPolicy::default() }).await;
+    let harness = place.serve(PeerPolicy { uids: vec![4711], ..PeerPolicy::default() }).await;
     let _allowed = place.connect(&program, Some(4711));
-    rig.log.wait("host 99-other Active").await;
-    assert_eq!(refusals(&rig), [""; 0]);
+    harness.log.wait("manager 99-other Active").await;
+    assert_eq!(refusals(&harness), [""; 0]);
 }
 
 #[tokio::test]
-async fn names_with_a_policy_are_not_for_strangers_who_just_say_them() {
+async fn a_name_with_a_policy_is_refused_to_other_users() {
     if !is_root() {
         return;
     }
@@ -147,7 +147,7 @@ async fn names_with_a_policy_are_not_for_strangers_who_just_say_them() {
         let place = Place::new();
         let program = place.program("plugin");
         let peers = PeerPolicy { uids: vec![4711], ..PeerPolicy::default() };
-        let rig = place
+        let harness = place
             .serve_with(AdaptationConfig {
                 peers,
                 policies,
@@ -157,20 +157,20 @@ async fn names_with_a_policy_are_not_for_strangers_who_just_say_them() {
             .await;
         let _stranger = place.connect(&program, Some(4711));
         match expected {
-            Ok(()) => rig.log.wait("host 99-other Active").await,
+            Ok(()) => harness.log.wait("manager 99-other Active").await,
             Err(why) => {
-                rig.log.wait("host ? Closed").await;
-                assert_eq!(refusals(&rig), [why]);
+                harness.log.wait("manager ? Closed").await;
+                assert_eq!(refusals(&harness), [why]);
                 // Root's are what they say.
                 let _ours = place.connect(&program, None);
-                rig.log.wait("host 99-other Active").await;
+                harness.log.wait("manager 99-other Active").await;
             }
         }
     }
 }
 
 #[tokio::test]
-async fn programs() {
+async fn only_allowed_programs_may_connect() {
     let place = Place::new();
     let (good, other) = (place.program("good"), place.program("other"));
     fs::hard_link(&good, place.path("alias")).unwrap();
@@ -178,45 +178,45 @@ async fn programs() {
         programs: Some(vec![place.path("missing"), place.path("alias")]),
         ..PeerPolicy::default()
     };
-    let rig = place.serve(peers).await;
+    let harness = place.serve(peers).await;
     let _good = place.connect(&good, None);
-    rig.log.wait("host 99-other Active").await;
+    harness.log.wait("manager 99-other Active").await;
     let _other = place.connect(&other, None);
-    rig.log.wait("host ? Closed").await;
+    harness.log.wait("manager ? Closed").await;
     let refused = |path: &Path| {
         format!(
-            "refused: {} may not connect; [connections] allow_programs does not have it",
+            "refused: {} may not connect; it is not in [connections] allow_programs",
             path.display()
         )
     };
-    assert_eq!(refusals(&rig), [refused(&other)]);
+    assert_eq!(refusals(&harness), [refused(&other)]);
     // One that others could have changed is not the one that was meant.
     fs::set_permissions(&good, fs::Permissions::from_mode(0o777)).unwrap();
     let _again = place.connect(&good, None);
-    rig.log.wait_times("host ? Closed", 2).await;
-    let refusals = refusals(&rig);
+    harness.log.wait_times("manager ? Closed", 2).await;
+    let refusals = refusals(&harness);
     let start = format!(
-        "refused: its program is allowed, and not relied upon: {} is writable by everybody (mode 777)",
+        "refused: program is allowed but not trusted: {} is writable by everybody (mode 777)",
         place.path("alias").display()
     );
     assert!(refusals[1].starts_with(&start), "{refusals:?}");
-    assert_eq!(rig.names(), ["99-other"]);
+    assert_eq!(harness.names(), ["99-other"]);
 
     // An empty list allows nobody.
     let place = Place::new();
     let program = place.program("plugin");
-    let rig = place.serve(PeerPolicy { programs: Some(vec![]), ..PeerPolicy::default() }).await;
+    let harness = place.serve(PeerPolicy { programs: Some(vec![]), ..PeerPolicy::default() }).await;
     let _refused = place.connect(&program, None);
-    rig.log.wait("host ? Closed").await;
-    assert_eq!(self::refusals(&rig), [refused(&program)]);
+    harness.log.wait("manager ? Closed").await;
+    assert_eq!(self::refusals(&harness), [refused(&program)]);
 }
 
 #[tokio::test]
-async fn a_program_that_is_gone_is_not_who_has_its_number_now() {
+async fn a_peer_that_exited_is_refused_even_if_its_pid_is_reused() {
     let place = Place::new();
     let program = place.program("plugin");
     let peers = PeerPolicy { programs: Some(vec![program.clone()]), ..PeerPolicy::default() };
-    let rig = Rig::with(AdaptationConfig { peers, ..AdaptationConfig::default() }).await;
+    let harness = Harness::with(AdaptationConfig { peers, ..AdaptationConfig::default() }).await;
     let listener = std::os::unix::net::UnixListener::bind(place.path("nri.sock")).unwrap();
     let running = place.connect(&program, None);
     let limit = Timespec { tv_sec: 60, tv_nsec: 0 };
@@ -227,10 +227,10 @@ async fn a_program_that_is_gone_is_not_who_has_its_number_now() {
     );
     drop(running);
     listener.set_nonblocking(true).unwrap();
-    rig.adaptation.serve(UnixListener::from_std(listener).unwrap()).unwrap();
-    rig.log.wait("host ? Closed").await;
-    let refusals = refusals(&rig);
-    assert!(refusals[0].starts_with("refused: its program cannot be told: "), "{refusals:?}");
+    harness.adaptation.serve(UnixListener::from_std(listener).unwrap()).unwrap();
+    harness.log.wait("manager ? Closed").await;
+    let refusals = refusals(&harness);
+    assert!(refusals[0].starts_with("refused: program of the peer unknown: "), "{refusals:?}");
 }
 
 /// Waits for the end of a connection that nothing was ever said on.
@@ -242,42 +242,41 @@ async fn is_closed(mut stream: UnixStream) {
 }
 
 #[tokio::test]
-async fn connections_that_do_not_register() {
+async fn connections_that_do_not_register_are_limited() {
     let place = Place::new();
-    let rig = place.serve(PeerPolicy { max_unregistered: 3, ..PeerPolicy::default() }).await;
+    let harness = place.serve(PeerPolicy { max_unregistered: 3, ..PeerPolicy::default() }).await;
     let socket = place.path("nri.sock");
     let mut waiting = Vec::new();
     for _ in 0..3 {
         waiting.push(UnixStream::connect(&socket).await.unwrap());
     }
     is_closed(UnixStream::connect(&socket).await.unwrap()).await;
-    let refused = "refused: 3 connections wait for their registration already, as many as [connections] max_unregistered allows";
-    assert_eq!(refusals(&rig), [refused]);
+    let refused = "refused: 3 connections have not registered yet, the limit of [connections] max_unregistered";
+    assert_eq!(refusals(&harness), [refused]);
     // Each that goes leaves its place to another.
     drop(waiting.pop());
-    rig.log.wait_times("host ? Closed", 2).await;
+    harness.log.wait_times("manager ? Closed", 2).await;
     let _plugin = place.connect(&place.program("plugin"), None);
-    rig.log.wait("host 99-other Active").await;
-    assert_eq!(rig.names(), ["99-other"]);
-    rig.create("c").await.unwrap();
+    harness.log.wait("manager 99-other Active").await;
+    assert_eq!(harness.names(), ["99-other"]);
+    harness.create("c").await.unwrap();
 }
 
 #[tokio::test]
-async fn plugins_in_all() {
+async fn the_number_of_plugins_is_limited() {
     let place = Place::new();
-    let rig = place.serve(PeerPolicy { max_plugins: 2, ..PeerPolicy::default() }).await;
+    let harness = place.serve(PeerPolicy { max_plugins: 2, ..PeerPolicy::default() }).await;
     let program = place.program("plugin");
     let first = place.connect(&program, None);
     let _second = place.connect(&program, None);
-    rig.log.wait_times("host 99-other Active", 2).await;
+    harness.log.wait_times("manager 99-other Active", 2).await;
     let _third = place.connect(&program, None);
-    rig.log.wait("host ? Closed").await;
-    let refused =
-        "refused: there are 2 plugins already, as many as [connections] max_plugins allows";
-    assert_eq!(refusals(&rig), [refused]);
+    harness.log.wait("manager ? Closed").await;
+    let refused = "refused: 2 plugins are connected, the limit of [connections] max_plugins";
+    assert_eq!(refusals(&harness), [refused]);
     drop(first);
-    rig.log.wait("host 99-other Closed").await;
+    harness.log.wait("manager 99-other Closed").await;
     let _fourth = place.connect(&program, None);
-    rig.log.wait_times("host 99-other Active", 3).await;
-    assert_eq!(rig.names(), ["99-other", "99-other"]);
+    harness.log.wait_times("manager 99-other Active", 3).await;
+    assert_eq!(harness.names(), ["99-other", "99-other"]);
 }

@@ -1,6 +1,6 @@
 //! What a plugin may not change is refused by name, wherever it asks for it.
 
-use crate::rig::*;
+use crate::harness::*;
 use async_trait::async_trait;
 use nri_adaptation::{AdaptationConfig, Fault, Permissions, PluginPolicy, RequestContext};
 use nri_api::proto::Event::*;
@@ -57,11 +57,11 @@ impl Script for Asks {
     }
 }
 
-async fn rig(allow: Option<&[&str]>, deny: &[&str]) -> Rig {
+async fn harness(allow: Option<&[&str]>, deny: &[&str]) -> Harness {
     let permissions =
         Permissions::new(allow.map(|a| a.iter().copied()), deny.iter().copied()).unwrap();
     let policy = PluginPolicy { plugin: "a".into(), permissions, ..PluginPolicy::default() };
-    Rig::with(AdaptationConfig { policies: vec![policy], ..AdaptationConfig::default() }).await
+    Harness::with(AdaptationConfig { policies: vec![policy], ..AdaptationConfig::default() }).await
 }
 
 fn hooks() -> ContainerAdjustment {
@@ -94,13 +94,13 @@ impl Script for Late {
 }
 
 #[tokio::test]
-async fn a_reload_holds_for_who_is_registering() {
-    let rig = Rig::new().await;
+async fn a_reload_applies_to_a_plugin_that_is_registering() {
+    let harness = Harness::new().await;
     let gate = Gate::new();
     let (peer, connecting) =
-        rig.peer("10-a", &[CREATE_CONTAINER], Late(rig.log.clone(), gate.clone())).await;
+        harness.peer("10-a", &[CREATE_CONTAINER], Late(harness.log.clone(), gate.clone())).await;
     peer.register().await.unwrap();
-    rig.log.wait("asked to configure itself").await;
+    harness.log.wait("asked to configure itself").await;
     let permissions = Permissions::new(None::<[&str; 0]>, ["hooks"]).unwrap();
     let policy = PluginPolicy { plugin: "a".into(), permissions, ..PluginPolicy::default() };
     let config = AdaptationConfig {
@@ -108,29 +108,29 @@ async fn a_reload_holds_for_who_is_registering() {
         policies: vec![policy],
         ..AdaptationConfig::default()
     };
-    rig.adaptation.reload(config).await;
+    harness.adaptation.reload(config).await;
     gate.open();
     connecting.await.unwrap().unwrap();
-    let refused = rig.create("c").await.unwrap_err();
+    let refused = harness.create("c").await.unwrap_err();
     assert!(refused.contains("the policy \"a\" denies hooks"), "{refused}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_adjustment_fails_the_creation_and_nobody_elses() {
-    let rig = rig(None, &["hooks"]).await;
+async fn a_denied_adjustment_fails_its_creation_and_no_other() {
+    let harness = harness(None, &["hooks"]).await;
     let asks = || Asks { adjust: hooks(), ..Asks::nothing() };
-    let other = rig.plugin("05-other", &[CREATE_CONTAINER], asks()).await;
-    rig.create("c0").await.unwrap();
-    let _a = rig.plugin("10-a", &[CREATE_CONTAINER], asks()).await;
-    let error = rig.create("c").await.unwrap_err();
+    let other = harness.plugin("05-other", &[CREATE_CONTAINER], asks()).await;
+    harness.create("c0").await.unwrap();
+    let _a = harness.plugin("10-a", &[CREATE_CONTAINER], asks()).await;
+    let error = harness.create("c").await.unwrap_err();
     let why = "plugin 10-a may not adjust hooks of c: the policy \"a\" denies hooks";
     assert_eq!(error, format!("CREATE_CONTAINER: {why}"));
-    assert_eq!(rig.log.of("commit"), ["begin c0", "end c0"]);
-    assert_eq!(rig.names(), ["05-other", "10-a"], "it stays");
+    assert_eq!(harness.log.of("commit"), ["begin c0", "end c0"]);
+    assert_eq!(harness.names(), ["05-other", "10-a"], "it stays");
     drop(other);
     let request =
         CreateContainerRequest { container: Some(container("d")).into(), ..Default::default() };
-    let error = rig
+    let error = harness
         .adaptation
         .create_container(request, &RequestContext::default(), async |_| (), async |()| ())
         .await
@@ -140,29 +140,31 @@ async fn an_adjustment_fails_the_creation_and_nobody_elses() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_allowed_something_is_allowed_nothing_else() {
-    let rig = rig(Some(&["annotations"]), &[]).await;
+async fn an_allow_list_denies_all_other_groups() {
+    let harness = harness(Some(&["annotations"]), &[]).await;
     let adjust = annotate("k", "v").adjust.unwrap();
-    let _a = rig.plugin("10-a", &[CREATE_CONTAINER], Asks { adjust, ..Asks::nothing() }).await;
-    assert_eq!(rig.create("c").await.unwrap().adjust.annotations["k"], "v");
-    let _b =
-        rig.plugin("11-a", &[CREATE_CONTAINER], Asks { adjust: hooks(), ..Asks::nothing() }).await;
-    let error = rig.create("d").await.unwrap_err();
+    let _a = harness.plugin("10-a", &[CREATE_CONTAINER], Asks { adjust, ..Asks::nothing() }).await;
+    assert_eq!(harness.create("c").await.unwrap().adjust.annotations["k"], "v");
+    let _b = harness
+        .plugin("11-a", &[CREATE_CONTAINER], Asks { adjust: hooks(), ..Asks::nothing() })
+        .await;
+    let error = harness.create("d").await.unwrap_err();
     let why = "plugin 11-a may not adjust hooks of d: the policy \"a\" does not allow hooks";
     assert_eq!(error, format!("CREATE_CONTAINER: {why}"));
 }
 
-async fn update(rig: &Rig) -> Result<(), String> {
+async fn update(harness: &Harness) -> Result<(), String> {
     let request =
         UpdateContainerRequest { container: Some(container("c")).into(), ..Default::default() };
-    rig.adaptation
+    harness
+        .adaptation
         .update_container(request, &RequestContext::default(), async |_| ())
         .await
         .map_err(|e| e.to_string())
 }
 
 #[tokio::test(start_paused = true)]
-async fn updates_of_the_container_itself_and_of_others() {
+async fn updates_need_the_groups_of_their_fields_and_of_other_containers() {
     for (id, allow, deny, expected) in [
         (
             "c",
@@ -192,35 +194,35 @@ async fn updates_of_the_container_itself_and_of_others() {
         ),
         ("x", Some(&["resources.cpu", "update"]), &[], None),
     ] {
-        let rig = rig(allow, deny).await;
+        let harness = harness(allow, deny).await;
         let asks = Asks { update: vec![shares(id, 5)], ..Asks::nothing() };
-        let _a = rig.plugin("10-a", &[UPDATE_CONTAINER], asks).await;
+        let _a = harness.plugin("10-a", &[UPDATE_CONTAINER], asks).await;
         let expected =
             expected.map_or(Ok(()), |e| Err(format!("UPDATE_CONTAINER: plugin 10-a may not {e}")));
-        assert_eq!(update(&rig).await, expected, "{id} {allow:?} {deny:?}");
+        assert_eq!(update(&harness).await, expected, "{id} {allow:?} {deny:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn evictions() {
-    let rig = rig(None, &["evict"]).await;
+async fn evictions_need_their_own_group() {
+    let harness = harness(None, &["evict"]).await;
     let evict = vec![ContainerEviction { container_id: "x".into(), ..Default::default() }];
     let events = [CREATE_CONTAINER, UPDATE_CONTAINER];
-    let _a = rig.plugin("10-a", &events, Asks { evict, ..Asks::nothing() }).await;
+    let _a = harness.plugin("10-a", &events, Asks { evict, ..Asks::nothing() }).await;
     let why = "plugin 10-a may not evict containers (x): the policy \"a\" denies evict";
-    assert_eq!(update(&rig).await, Err(format!("UPDATE_CONTAINER: {why}")));
-    assert_eq!(rig.create("c").await.unwrap_err(), format!("CREATE_CONTAINER: {why}"));
+    assert_eq!(update(&harness).await, Err(format!("UPDATE_CONTAINER: {why}")));
+    assert_eq!(harness.create("c").await.unwrap_err(), format!("CREATE_CONTAINER: {why}"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_goes_on_without_what_is_refused() {
-    let rig = rig(None, &["update"]).await;
+async fn a_stop_succeeds_without_the_updates_that_are_denied() {
+    let harness = harness(None, &["update"]).await;
     let asks = |id: &str| Asks { update: vec![shares(id, 5)], ..Asks::nothing() };
-    let _a = rig.plugin("10-a", &[STOP_CONTAINER], asks("x")).await;
-    let _b = rig.plugin("20-b", &[STOP_CONTAINER], asks("y")).await;
+    let _a = harness.plugin("10-a", &[STOP_CONTAINER], asks("x")).await;
+    let _b = harness.plugin("20-b", &[STOP_CONTAINER], asks("y")).await;
     let request =
         StopContainerRequest { container: Some(container("c")).into(), ..Default::default() };
-    let outcome = rig.adaptation.stop_container(request, async |outcome| outcome).await;
+    let outcome = harness.adaptation.stop_container(request, async |outcome| outcome).await;
     assert_eq!(outcome.updates.updates, [shares("y", 5)]);
     let failures: Vec<_> = outcome.failures.iter().map(ToString::to_string).collect();
     let why = "plugin 10-a may not update other containers (x): the policy \"a\" denies update";
@@ -228,9 +230,9 @@ async fn a_stop_goes_on_without_what_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn unsolicited_updates_and_evictions_are_refused_as_a_whole_and_told_why() {
-    let rig = rig(None, &["resources.cpu", "evict"]).await;
-    let peer = rig.plugin("10-a", &[], Quiet).await;
+async fn an_unsolicited_request_is_refused_as_a_whole_with_the_reason() {
+    let harness = harness(None, &["resources.cpu", "evict"]).await;
+    let peer = harness.plugin("10-a", &[], Quiet).await;
     let ask = async |request: UpdateContainersRequest| {
         peer.end
             .runtime()
@@ -253,25 +255,25 @@ async fn unsolicited_updates_and_evictions_are_refused_as_a_whole_and_told_why()
     let why = "plugin 10-a may not evict containers (z): the policy \"a\" denies evict (status 7)";
     assert_eq!(ask(UpdateContainersRequest { evict, ..Default::default() }).await, Err(why.into()));
     let many = vec![ContainerUpdate::new(); 20_000];
-    let why = "20000 updates and evictions in one request are more than 16384 (status 3)";
+    let why = "20000 updates and evictions in one request exceed the limit of 16384 (status 3)";
     assert_eq!(
         ask(UpdateContainersRequest { update: many, ..Default::default() }).await,
         Err(why.into())
     );
-    assert_eq!(rig.log.of("host"), ["snapshot", "10-a Active"], "nothing was done");
+    assert_eq!(harness.log.of("manager"), ["snapshot", "10-a Active"], "nothing was done");
     ask(UpdateContainersRequest { update: vec![pids("x")], ..Default::default() }).await.unwrap();
-    assert_eq!(rig.log.of("host").last().unwrap(), "update x by 10-a");
+    assert_eq!(harness.log.of("manager").last().unwrap(), "update x by 10-a");
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_answer_to_synchronize() {
-    let rig = rig(None, &["update"]).await;
+async fn denied_updates_in_the_reply_to_synchronize_close_the_session() {
+    let harness = harness(None, &["update"]).await;
     let asks = Asks { update: vec![shares("x", 5)], at_synchronize: true, ..Asks::nothing() };
-    let (peer, connecting) = rig.peer("10-a", &[], asks).await;
+    let (peer, connecting) = harness.peer("10-a", &[], asks).await;
     peer.register().await.unwrap();
     let error = connecting.await.unwrap().unwrap_err().to_string();
     let why = "plugin 10-a may not update other containers (x): the policy \"a\" denies update";
-    assert_eq!(error, format!("answered Synchronize with updates that it may not make: {why}"));
-    rig.log.wait("host 10-a Closed").await;
-    assert_eq!(rig.adaptation.plugins()[0].last_error, Some(error));
+    assert_eq!(error, format!("updates in the reply to Synchronize are not permitted: {why}"));
+    harness.log.wait("manager 10-a Closed").await;
+    assert_eq!(harness.adaptation.plugins()[0].last_error, Some(error));
 }

@@ -27,12 +27,12 @@ async fn check(privileges: Privileges, expected: &[&str]) {
     let context = format!("{privileges:?}");
     let dirs = dirs(privileges);
     dirs.plugin("10-a", "/bin/cat /proc/$$/status\necho limit $(ulimit -n) $(ulimit -Hn)\necho $0");
-    let (rig, outcomes) = dirs.start().await;
-    rig.adaptation.shutdown().await;
-    let said = rig.log.of("10-a says");
+    let (harness, outcomes) = dirs.start().await;
+    harness.adaptation.shutdown().await;
+    let said = harness.log.of("10-a says");
     assert_eq!(
         results(&outcomes)[0].1,
-        "went away before it registered: the program exited with code 0"
+        "ended before it registered: the program exited with code 0"
     );
     for line in expected {
         assert!(said.iter().any(|said| said == line), "{line:?} with {context}: {said:#?}");
@@ -52,7 +52,7 @@ const NOBODY: [&str; 2] = ["Uid:\t65534\t65534\t65534\t65534", "Gid:\t65534\t655
 const NONE: &str = "0000000000000000";
 
 #[tokio::test]
-async fn users_and_groups() {
+async fn a_plugin_runs_with_the_user_and_groups_of_its_policy() {
     if !is_root() {
         return;
     }
@@ -74,7 +74,7 @@ async fn users_and_groups() {
 }
 
 #[tokio::test]
-async fn capabilities_that_are_kept() {
+async fn a_plugin_keeps_only_the_capabilities_of_its_policy() {
     if !is_root() {
         return;
     }
@@ -95,7 +95,7 @@ async fn capabilities_that_are_kept() {
 }
 
 #[tokio::test]
-async fn no_new_privileges_and_limits() {
+async fn a_plugin_runs_with_no_new_privs_and_resource_limits() {
     let privileges = Privileges {
         no_new_privs: true,
         rlimits: vec![("nofile".into(), Some(123)), ("core".into(), Some(0))],
@@ -105,7 +105,7 @@ async fn no_new_privileges_and_limits() {
 }
 
 #[tokio::test]
-async fn a_plugin_without_privileges_works_as_any_other() {
+async fn a_plugin_without_privileges_handles_requests() {
     let privileges = Privileges {
         no_new_privs: true,
         capabilities: is_root().then(Vec::new),
@@ -114,39 +114,39 @@ async fn a_plugin_without_privileges_works_as_any_other() {
     };
     let dirs = dirs(privileges);
     dirs.plugin("07-fix", &dirs.fixture());
-    let (rig, outcomes) = dirs.start().await;
+    let (harness, outcomes) = dirs.start().await;
     assert_eq!(results(&outcomes)[0].1, "ok 07-fix");
-    let outcome = rig.create("c").await.unwrap();
+    let outcome = harness.create("c").await.unwrap();
     assert_eq!(outcome.adjust.annotations["NRI_PLUGIN_NAME"], "fix");
-    let pid = rig.adaptation.plugins()[0].pid.unwrap();
+    let pid = harness.adaptation.plugins()[0].pid.unwrap();
     let outputs = [1, 2].map(|fd| fs::read_link(format!("/proc/{pid}/fd/{fd}")).unwrap());
     assert_eq!(
         outputs[0], outputs[1],
         "what the launcher told us by is closed, or we would still wait"
     );
-    rig.adaptation.shutdown().await;
+    harness.adaptation.shutdown().await;
 }
 
 #[tokio::test]
-async fn what_cannot_be_done_is_said() {
+async fn privileges_that_cannot_be_applied_are_reported() {
     if !is_root() {
         return;
     }
     let limits = |name: &str| vec![(name.to_owned(), Some(1 << 40))];
     for (privileges, expected) in [
-        (user("no-such-user", None), "there is no user no-such-user"),
-        (user("nobody", Some("no-such-group")), "there is no group no-such-group"),
+        (user("no-such-user", None), "unknown user no-such-user"),
+        (user("nobody", Some("no-such-group")), "unknown group no-such-group"),
         (
             user("4711", None),
-            "user 4711 is not known here, and so its group is not: give one, as in \"4711:4711\"",
+            "group of user 4711 unknown, no passwd entry: give one, as in \"4711:4711\"",
         ),
         (
             Privileges { capabilities: capabilities(&["fly"]), ..Privileges::default() },
-            "there is no capability fly",
+            "unknown capability fly",
         ),
         (
             Privileges { rlimits: limits("files"), ..Privileges::default() },
-            "there is no resource limit files",
+            "unknown resource limit files",
         ),
         (
             Privileges { rlimits: limits("nofile"), ..Privileges::default() },
@@ -155,19 +155,19 @@ async fn what_cannot_be_done_is_said() {
     ] {
         let dirs = dirs(privileges);
         dirs.plugin("10-a", "echo it runs");
-        let (rig, outcomes) = dirs.start().await;
+        let (harness, outcomes) = dirs.start().await;
         assert_eq!(results(&outcomes)[0].1, format!("cannot be executed: {expected}"));
-        rig.adaptation.shutdown().await;
-        assert_eq!(rig.log.of("10-a says"), [""; 0]);
+        harness.adaptation.shutdown().await;
+        assert_eq!(harness.log.of("10-a says"), [""; 0]);
     }
     // A file that the user may not run.
     let dirs = dirs(user("nobody", None));
     let path = dirs.plugin("10-a", "");
     fs::set_permissions(path, fs::Permissions::from_mode(0o700)).unwrap();
-    let (rig, outcomes) = dirs.start().await;
+    let (harness, outcomes) = dirs.start().await;
     let expected = "cannot be executed: Permission denied (os error 13) (as user nobody)";
     assert_eq!(results(&outcomes)[0].1, expected);
-    let status = rig.adaptation.plugins().remove(0);
+    let status = harness.adaptation.plugins().remove(0);
     assert_eq!(status.last_error.as_deref(), Some(expected));
-    rig.adaptation.shutdown().await;
+    harness.adaptation.shutdown().await;
 }

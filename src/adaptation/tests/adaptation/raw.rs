@@ -167,7 +167,7 @@ async fn commit(stream: &mut UnixStream, call: u32, fault: Fault) -> io::Result<
             let mut sink = tokio::io::BufReader::new(read);
             let flood = async {
                 for i in 0..3000_u32 {
-                    let update = super::rig::shares(&format!("other{i}"), 7);
+                    let update = super::harness::shares(&format!("other{i}"), 7);
                     let request =
                         UpdateContainersRequest { update: vec![update], ..Default::default() };
                     write.write_all(&ask(3 + 2 * i, "UpdateContainers", &request)).await?;

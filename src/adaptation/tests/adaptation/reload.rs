@@ -1,7 +1,7 @@
 //! Another configuration, and another content of the plugin directory, while plugins run.
 
+use crate::harness::*;
 use crate::launched::{Dirs, exists};
-use crate::rig::*;
 use nri_adaptation::{
     Permissions, PluginPolicy, PluginState, ReloadAction, ReloadOutcome, ReloadedPlugin,
 };
@@ -28,25 +28,24 @@ fn expected(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
     pairs.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect()
 }
 
-fn pid(rig: &Rig, name: &str) -> u32 {
-    let plugins = rig.adaptation.plugins();
+fn pid(harness: &Harness, name: &str) -> u32 {
+    let plugins = harness.adaptation.plugins();
     let is =
         |p: &&nri_adaptation::PluginStatus| p.id.as_ref().is_some_and(|id| id.to_string() == name);
     plugins.iter().find(is).unwrap_or_else(|| panic!("no {name} in {plugins:?}")).pid.unwrap()
 }
 
 #[tokio::test]
-async fn what_changed_is_launched_anew_what_came_is_launched_what_went_is_ended_and_the_rest_stays()
-{
+async fn a_reload_launches_new_relaunches_changed_and_ends_removed_plugins() {
     let dirs = Dirs::new();
     for name in ["10-stays", "20-configured", "30-replaced", "40-goes", "50-off"] {
         dirs.plugin(name, &dirs.fixture());
     }
-    let (rig, _) = dirs.start().await;
+    let (harness, _) = dirs.start().await;
     let before =
-        ["10-stays", "20-configured", "30-replaced", "40-goes"].map(|name| pid(&rig, name));
+        ["10-stays", "20-configured", "30-replaced", "40-goes"].map(|name| pid(&harness, name));
     assert_eq!(
-        done(rig.adaptation.reload(dirs.config.clone()).await)
+        done(harness.adaptation.reload(dirs.config.clone()).await)
             .iter()
             .filter(|c| c.1 == "kept")
             .count(),
@@ -64,53 +63,53 @@ async fn what_changed_is_launched_anew_what_came_is_launched_what_went_is_ended_
     dirs.plugin("05-new", &dirs.fixture());
     dirs.plugin("badname", "");
     let due: Vec<_> =
-        rig.adaptation.pending_reload().await.into_iter().map(|(_, due)| due).collect();
+        harness.adaptation.pending_reload().await.into_iter().map(|(_, due)| due).collect();
     let bad = "plugin file name \"badname\" is not of the form NN-name";
     assert_eq!(
         due,
         [
             ReloadAction::Launch { new: true },
-            ReloadAction::Relaunch("its configuration changed"),
-            ReloadAction::Relaunch("its program changed"),
-            ReloadAction::End("its file is gone"),
-            ReloadAction::End("its file is not executable any more"),
+            ReloadAction::Relaunch("configuration changed"),
+            ReloadAction::Relaunch("program changed"),
+            ReloadAction::End("file removed"),
+            ReloadAction::End("file no longer executable"),
             ReloadAction::Unusable(bad.to_owned()),
         ]
     );
-    let changes = done(rig.adaptation.reload(dirs.config.clone()).await);
+    let changes = done(harness.adaptation.reload(dirs.config.clone()).await);
     assert_eq!(
         changes,
         expected(&[
             ("05-new", "launched"),
             ("10-stays", "kept"),
-            ("20-configured", "relaunched: its configuration changed"),
-            ("30-replaced", "relaunched: its program changed"),
-            ("40-goes", "ended: its file is gone"),
-            ("50-off", "ended: its file is not executable any more"),
+            ("20-configured", "relaunched: configuration changed"),
+            ("30-replaced", "relaunched: program changed"),
+            ("40-goes", "ended: file removed"),
+            ("50-off", "ended: file no longer executable"),
             ("badname", &format!("unusable: {bad}")),
         ])
     );
-    assert_eq!(rig.names(), ["05-new", "10-stays", "20-configured", "30-replaced"]);
-    assert_eq!(pid(&rig, "10-stays"), before[0]);
+    assert_eq!(harness.names(), ["05-new", "10-stays", "20-configured", "30-replaced"]);
+    assert_eq!(pid(&harness, "10-stays"), before[0]);
     for gone in &before[1..] {
         assert!(!exists(*gone), "ended and reaped");
     }
     assert!(
-        rig.adaptation.plugins().iter().all(|p| p.state == PluginState::Active),
+        harness.adaptation.plugins().iter().all(|p| p.state == PluginState::Active),
         "who left is not shown"
     );
-    assert_eq!(rig.adaptation.pending_reload().await.len(), 1, "the bad name stays bad");
+    assert_eq!(harness.adaptation.pending_reload().await.len(), 1, "the bad name stays bad");
     assert_eq!(fs::read_to_string(dirs.file("told")).unwrap(), "shutdown".repeat(4));
-    rig.adaptation.shutdown().await;
+    harness.adaptation.shutdown().await;
 }
 
 #[tokio::test]
-async fn a_policy_holds_at_once_and_privileges_and_timeouts_take_a_new_program() {
+async fn permissions_apply_at_once_and_privileges_and_timeouts_take_a_relaunch() {
     let dirs = Dirs::new();
     dirs.plugin("10-a", &dirs.fixture());
-    let (rig, _) = dirs.start().await;
-    let first = pid(&rig, "10-a");
-    rig.create("before").await.unwrap();
+    let (harness, _) = dirs.start().await;
+    let first = pid(&harness, "10-a");
+    harness.create("before").await.unwrap();
     let mut config = dirs.config.clone();
     let permissions = Permissions::new(None::<[&str; 0]>, ["annotations"]).unwrap();
     config.policies.push(PluginPolicy {
@@ -118,24 +117,27 @@ async fn a_policy_holds_at_once_and_privileges_and_timeouts_take_a_new_program()
         permissions,
         ..PluginPolicy::default()
     });
-    assert_eq!(done(rig.adaptation.reload(config.clone()).await), expected(&[("10-a", "kept")]));
-    assert_eq!(pid(&rig, "10-a"), first);
-    let refused = rig.create("after").await.unwrap_err();
+    assert_eq!(
+        done(harness.adaptation.reload(config.clone()).await),
+        expected(&[("10-a", "kept")])
+    );
+    assert_eq!(pid(&harness, "10-a"), first);
+    let refused = harness.create("after").await.unwrap_err();
     assert!(refused.contains("annotations"), "{refused}");
 
     config.request_timeout = Duration::from_secs(59);
-    let changes = done(rig.adaptation.reload(config.clone()).await);
-    assert_eq!(changes, expected(&[("10-a", "relaunched: its timeouts changed")]));
+    let changes = done(harness.adaptation.reload(config.clone()).await);
+    assert_eq!(changes, expected(&[("10-a", "relaunched: timeouts changed")]));
     config.policies[0].privileges.no_new_privs = true;
-    let changes = done(rig.adaptation.reload(config).await);
-    assert_eq!(changes, expected(&[("10-a", "relaunched: its privileges changed")]));
-    let status = fs::read_to_string(format!("/proc/{}/status", pid(&rig, "10-a"))).unwrap();
+    let changes = done(harness.adaptation.reload(config).await);
+    assert_eq!(changes, expected(&[("10-a", "relaunched: privileges changed")]));
+    let status = fs::read_to_string(format!("/proc/{}/status", pid(&harness, "10-a"))).unwrap();
     assert!(status.contains("NoNewPrivs:\t1"), "{status}");
-    rig.adaptation.shutdown().await;
+    harness.adaptation.shutdown().await;
 }
 
 #[tokio::test]
-async fn nothing_is_created_without_a_plugin_that_is_being_launched_anew() {
+async fn no_container_is_created_while_a_plugin_is_relaunched() {
     let dirs = Dirs::new();
     let (waits, go) = (dirs.file("waits"), dirs.file("go"));
     dirs.plugin("10-a", &dirs.fixture());
@@ -146,8 +148,8 @@ async fn nothing_is_created_without_a_plugin_that_is_being_launched_anew() {
         required: true,
         ..PluginPolicy::default()
     });
-    let (rig, _) = Rig::launching(config.clone()).await.unwrap();
-    let _other = rig.plugin("20-b", &[nri_api::proto::Event::CREATE_CONTAINER], Quiet).await;
+    let (harness, _) = Harness::launching(config.clone()).await.unwrap();
+    let _other = harness.plugin("20-b", &[nri_api::proto::Event::CREATE_CONTAINER], Quiet).await;
     let wait = format!(
         "echo > {}\nwhile [ ! -e {} ]; do /bin/sleep 0.01; done\n{}",
         waits.display(),
@@ -155,24 +157,24 @@ async fn nothing_is_created_without_a_plugin_that_is_being_launched_anew() {
         dirs.fixture()
     );
     dirs.plugin("10-a", &wait);
-    let adaptation = rig.adaptation.clone();
+    let adaptation = harness.adaptation.clone();
     let reloading = tokio::spawn(async move { adaptation.reload(config).await });
     while !waits.exists() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    let creating = rig.creating("c");
-    settle().await;
+    let creating = harness.creating("c");
+    run_until_idle().await;
     assert!(!creating.is_finished());
     fs::write(go, "").unwrap();
     let changes = done(reloading.await.unwrap());
-    assert_eq!(changes, expected(&[("10-a", "relaunched: its program changed")]));
+    assert_eq!(changes, expected(&[("10-a", "relaunched: program changed")]));
     let consulted = creating.await.unwrap().unwrap().consulted;
     assert_eq!(consulted.iter().map(ToString::to_string).collect::<Vec<_>>(), ["10-a", "20-b"]);
-    rig.adaptation.shutdown().await;
+    harness.adaptation.shutdown().await;
 }
 
 #[tokio::test]
-async fn what_entered_before_is_finished_before_a_plugin_goes() {
+async fn requests_that_entered_before_a_reload_complete_before_the_plugin_ends() {
     let dirs = Dirs::new();
     dirs.plugin("10-a", &dirs.fixture());
     let mut config = dirs.config.clone();
@@ -181,8 +183,8 @@ async fn what_entered_before_is_finished_before_a_plugin_goes() {
         required: true,
         ..PluginPolicy::default()
     });
-    let (rig, _) = Rig::launching(config.clone()).await.unwrap();
-    let first = pid(&rig, "10-a");
+    let (harness, _) = Harness::launching(config.clone()).await.unwrap();
+    let first = pid(&harness, "10-a");
     // A second plugin holds the request up, when the first has been asked.
     struct Slow(std::sync::Arc<Gate>);
     #[async_trait::async_trait]
@@ -197,12 +199,13 @@ async fn what_entered_before_is_finished_before_a_plugin_goes() {
         }
     }
     let gate = Gate::new();
-    let _slow =
-        rig.plugin("20-slow", &[nri_api::proto::Event::CREATE_CONTAINER], Slow(gate.clone())).await;
-    let creating = rig.creating("c");
-    rig.log.wait("20-slow create_container c").await;
+    let _slow = harness
+        .plugin("20-slow", &[nri_api::proto::Event::CREATE_CONTAINER], Slow(gate.clone()))
+        .await;
+    let creating = harness.creating("c");
+    harness.log.wait("20-slow create_container c").await;
     dirs.plugin("10-a", &dirs.fixture());
-    let adaptation = rig.adaptation.clone();
+    let adaptation = harness.adaptation.clone();
     let reloading = tokio::spawn(async move { adaptation.reload(config).await });
     tokio::time::sleep(Duration::from_millis(50)).await;
     assert!(exists(first) && !reloading.is_finished(), "it is still needed");
@@ -210,44 +213,44 @@ async fn what_entered_before_is_finished_before_a_plugin_goes() {
     creating.await.unwrap().expect("the required plugin was there");
     assert_eq!(
         done(reloading.await.unwrap()),
-        expected(&[("10-a", "relaunched: its program changed")])
+        expected(&[("10-a", "relaunched: program changed")])
     );
     assert!(!exists(first));
-    rig.adaptation.shutdown().await;
+    harness.adaptation.shutdown().await;
 }
 
 #[tokio::test]
-async fn who_waits_to_be_launched_again_is_launched_at_once_or_not_any_more() {
+async fn a_reload_launches_a_plugin_that_waits_for_its_restart_or_removes_it() {
     let mut dirs = Dirs::new();
     dirs.config.restart_backoff = Duration::from_secs(1000);
     dirs.config.restart_backoff_limit = Duration::from_secs(1000);
     dirs.plugin("10-mended", "exit 1");
     dirs.plugin("20-gone", "exit 1");
     dirs.plugin("30-broken", "exit 1");
-    let (rig, _) = dirs.start().await;
+    let (harness, _) = dirs.start().await;
     dirs.plugin("10-mended", &dirs.fixture());
     fs::remove_file(dirs.config.plugin_path.join("20-gone")).unwrap();
-    let changes = done(rig.adaptation.reload(dirs.config.clone()).await);
-    let failed = "failed: went away before it registered: the program exited with code 1";
+    let changes = done(harness.adaptation.reload(dirs.config.clone()).await);
+    let failed = "failed: ended before it registered: the program exited with code 1";
     assert_eq!(
         changes,
         expected(&[
-            ("10-mended", "relaunched: its program changed"),
-            ("20-gone", "ended: its file is gone"),
+            ("10-mended", "relaunched: program changed"),
+            ("20-gone", "ended: file removed"),
             ("30-broken", failed),
         ])
     );
-    assert_eq!(rig.names(), ["10-mended"]);
-    assert_eq!(rig.adaptation.plugins().len(), 2);
-    rig.adaptation.shutdown().await;
+    assert_eq!(harness.names(), ["10-mended"]);
+    assert_eq!(harness.adaptation.plugins().len(), 2);
+    harness.adaptation.shutdown().await;
 }
 
 #[tokio::test]
-async fn another_directory_and_names_that_are_about_nobody() {
+async fn a_reload_with_another_plugin_path_and_policies_that_match_no_plugin() {
     let dirs = Dirs::new();
     dirs.plugin("10-a", &dirs.fixture());
     dirs.plugin("20-b", &dirs.fixture());
-    let (rig, _) = dirs.start().await;
+    let (harness, _) = dirs.start().await;
     let other = dirs.file("other");
     fs::create_dir(&other).unwrap();
     fs::copy(dirs.config.plugin_path.join("10-a"), other.join("10-a")).unwrap();
@@ -256,15 +259,15 @@ async fn another_directory_and_names_that_are_about_nobody() {
     for name in ["10-a", "b", "11-a", "cc", "*"] {
         config.policies.push(PluginPolicy { plugin: name.into(), ..PluginPolicy::default() });
     }
-    let changes = done(rig.adaptation.reload(config).await);
-    let elsewhere = "ended: it is in another directory than plugin_path";
+    let changes = done(harness.adaptation.reload(config).await);
+    let elsewhere = "ended: file outside plugin_path";
     assert_eq!(
         changes,
         expected(&[("10-a", "launched"), ("10-a", elsewhere), ("20-b", elsewhere)])
     );
-    assert_eq!(rig.names(), ["10-a"]);
-    assert_eq!(rig.adaptation.unmatched_policies().await, ["b", "11-a", "cc"]);
-    let _external = rig.plugin("70-cc", &[], Quiet).await;
-    assert_eq!(rig.adaptation.unmatched_policies().await, ["b", "11-a"]);
-    rig.adaptation.shutdown().await;
+    assert_eq!(harness.names(), ["10-a"]);
+    assert_eq!(harness.adaptation.unmatched_policies().await, ["b", "11-a", "cc"]);
+    let _external = harness.plugin("70-cc", &[], Quiet).await;
+    assert_eq!(harness.adaptation.unmatched_policies().await, ["b", "11-a"]);
+    harness.adaptation.shutdown().await;
 }

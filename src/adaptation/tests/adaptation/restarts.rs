@@ -1,7 +1,7 @@
 //! Launched plugins that end, and come back.
 
+use crate::harness::*;
 use crate::launched::{Dirs, exists, results};
-use crate::rig::*;
 use nri_adaptation::{PluginPolicy, PluginState};
 use nri_api::proto::*;
 use std::fs;
@@ -9,10 +9,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 /// The fixture exits at this.
-async fn stop(rig: &Rig) {
+async fn stop(harness: &Harness) {
     let request =
         StopContainerRequest { container: Some(container("c")).into(), ..Default::default() };
-    rig.adaptation.stop_container(request, async |_| ()).await;
+    harness.adaptation.stop_container(request, async |_| ()).await;
 }
 
 fn back_after(millis: u64) -> PluginPolicy {
@@ -20,57 +20,57 @@ fn back_after(millis: u64) -> PluginPolicy {
 }
 
 /// What became of the only plugin.
-fn last(rig: &Rig) -> (PluginState, String) {
-    let plugins = rig.adaptation.plugins();
+fn last(harness: &Harness) -> (PluginState, String) {
+    let plugins = harness.adaptation.plugins();
     assert_eq!(plugins.len(), 1, "{plugins:?}");
     (plugins[0].state, plugins[0].last_error.clone().unwrap_or_default())
 }
 
 #[tokio::test]
-async fn who_dies_is_back_and_knows_what_is_there() {
+async fn a_plugin_that_exits_is_restarted_and_synchronized() {
     let mut dirs = Dirs::new();
     dirs.policy(back_after(10));
     dirs.plugin("10-dies", &dirs.fixture());
-    let (rig, _) = dirs.start().await;
-    let first = rig.adaptation.plugins()[0].pid.unwrap();
-    rig.create("before").await.unwrap();
+    let (harness, _) = dirs.start().await;
+    let first = harness.adaptation.plugins()[0].pid.unwrap();
+    harness.create("before").await.unwrap();
     for times in 2..4 {
-        stop(&rig).await;
-        rig.log.wait_times("host 10-dies Active", times).await;
-        rig.log.wait_times("host snapshot", times).await;
+        stop(&harness).await;
+        harness.log.wait_times("manager 10-dies Active", times).await;
+        harness.log.wait_times("manager snapshot", times).await;
     }
-    let of_it = rig.log.of("host 10-dies");
+    let of_it = harness.log.of("manager 10-dies");
     assert_eq!(of_it[..4], ["Active", "Closed", "Restarting", "Active"]);
     assert!(!exists(first), "reaped");
-    let outcome = rig.create("c").await.unwrap();
+    let outcome = harness.create("c").await.unwrap();
     assert_eq!(outcome.consulted[0].to_string(), "10-dies");
-    rig.adaptation.shutdown().await;
+    harness.adaptation.shutdown().await;
 }
 
 #[tokio::test]
-async fn who_cannot_come_up_is_tried_with_growing_pauses_until_its_file_is_gone() {
+async fn a_plugin_that_cannot_start_is_retried_with_growing_pauses_until_its_file_is_removed() {
     let mut dirs = Dirs::new();
     dirs.policy(back_after(100));
     let tried = dirs.file("tried");
     let path = dirs.plugin("10-bad", &format!("/bin/date +%s%N >> {}\nexit 5", tried.display()));
     dirs.plugin("20-good", &dirs.fixture());
-    let (rig, outcomes) = dirs.start().await;
-    let why = "went away before it registered: the program exited with code 5";
+    let (harness, outcomes) = dirs.start().await;
+    let why = "ended before it registered: the program exited with code 5";
     assert_eq!(results(&outcomes)[0].1, why);
-    rig.create("c").await.unwrap();
-    rig.log.wait_times("host 10-bad Restarting", 4).await;
+    harness.create("c").await.unwrap();
+    harness.log.wait_times("manager 10-bad Restarting", 4).await;
     // Its absence is what everybody sees meanwhile.
-    let plugins = rig.adaptation.plugins();
+    let plugins = harness.adaptation.plugins();
     let bad = plugins.iter().find(|p| p.id.as_ref().unwrap().to_string() == "10-bad").unwrap();
     assert_eq!((bad.state, bad.last_error.as_deref()), (PluginState::Restarting, Some(why)));
     fs::remove_file(path).unwrap();
-    let given_up = format!("{why}; not launched again: its file is gone");
+    let given_up = format!("{why}; not launched again: file removed");
     let deadline = Instant::now() + Duration::from_secs(60);
-    while rig.adaptation.plugins()[0].state != PluginState::Closed {
+    while harness.adaptation.plugins()[0].state != PluginState::Closed {
         assert!(Instant::now() < deadline);
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    assert_eq!(rig.adaptation.plugins()[0].last_error.as_deref(), Some(&*given_up));
+    assert_eq!(harness.adaptation.plugins()[0].last_error.as_deref(), Some(&*given_up));
 
     let tried = fs::read_to_string(tried).unwrap();
     let times: Vec<u64> = tried.lines().map(|line| line.parse().unwrap()).collect();
@@ -79,7 +79,7 @@ async fn who_cannot_come_up_is_tried_with_growing_pauses_until_its_file_is_gone(
     {
         assert!(pause >= atleast, "{pause} ms, and not {atleast}");
     }
-    rig.adaptation.shutdown().await;
+    harness.adaptation.shutdown().await;
 }
 
 #[tokio::test]
@@ -87,47 +87,47 @@ async fn a_file_that_others_can_change_is_not_launched_again() {
     let mut dirs = Dirs::new();
     dirs.policy(back_after(10));
     let path = dirs.plugin("10-dies", &dirs.fixture());
-    let (rig, _) = dirs.start().await;
+    let (harness, _) = dirs.start().await;
     fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
-    stop(&rig).await;
-    rig.log.wait_times("host 10-dies Closed", 2).await;
-    let (state, error) = last(&rig);
+    stop(&harness).await;
+    harness.log.wait_times("manager 10-dies Closed", 2).await;
+    let (state, error) = last(&harness);
     assert_eq!(state, PluginState::Closed);
     let why = format!("not launched again: {} is writable by everybody (mode 777)", path.display());
     assert!(error.starts_with("the program exited with code 3; "), "{error}");
     assert!(error.contains(&why), "{error}");
-    rig.adaptation.shutdown().await;
+    harness.adaptation.shutdown().await;
 }
 
 #[tokio::test]
-async fn the_shutdown_waits_for_no_pause_and_nobody_comes_after_it() {
+async fn the_shutdown_does_not_wait_for_a_restart_pause_and_nothing_starts_after_it() {
     let mut dirs = Dirs::new();
     dirs.policy(back_after(600_000));
     let tried = dirs.file("tried");
     dirs.plugin("10-bad", &format!("echo x >> {}\nexit 1", tried.display()));
-    let (rig, _) = dirs.start().await;
-    rig.log.wait("host 10-bad Restarting").await;
+    let (harness, _) = dirs.start().await;
+    harness.log.wait("manager 10-bad Restarting").await;
     let begin = Instant::now();
-    rig.adaptation.shutdown().await;
+    harness.adaptation.shutdown().await;
     assert!(begin.elapsed() < Duration::from_secs(60));
     assert_eq!(fs::read_to_string(&tried).unwrap(), "x\n");
     // Nor is it launched when it ends by the shutdown.
     let dirs = Dirs::new();
     dirs.plugin("10-good", &dirs.fixture());
-    let (rig, _) = dirs.start().await;
-    rig.adaptation.shutdown().await;
-    assert_eq!(rig.log.of("host 10-good"), ["Active", "Closed"]);
+    let (harness, _) = dirs.start().await;
+    harness.adaptation.shutdown().await;
+    assert_eq!(harness.log.of("manager 10-good"), ["Active", "Closed"]);
 }
 
 #[tokio::test]
-async fn a_launch_by_hand_comes_in_place_of_the_pause() {
+async fn an_explicit_launch_replaces_the_restart_pause() {
     let mut dirs = Dirs::new();
     dirs.policy(back_after(600_000));
     let path = dirs.plugin("10-dies", &dirs.fixture());
-    let (rig, _) = dirs.start().await;
-    stop(&rig).await;
-    rig.log.wait("host 10-dies Restarting").await;
-    rig.adaptation.launch(&path).await.unwrap();
-    assert_eq!(last(&rig).0, PluginState::Active);
-    rig.adaptation.shutdown().await;
+    let (harness, _) = dirs.start().await;
+    stop(&harness).await;
+    harness.log.wait("manager 10-dies Restarting").await;
+    harness.adaptation.launch(&path).await.unwrap();
+    assert_eq!(last(&harness).0, PluginState::Active);
+    harness.adaptation.shutdown().await;
 }

@@ -1,6 +1,6 @@
 //! Registration, configuration, synchronization in parts, and the end of sessions.
 
-use crate::rig::*;
+use crate::harness::*;
 use async_trait::async_trait;
 use nri_adaptation::{AdaptError, AdaptationConfig, PluginOrigin, PluginPolicy, PluginState};
 use nri_api::proto::Event::*;
@@ -13,7 +13,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::{UnixListener, UnixStream};
 
 #[tokio::test(start_paused = true)]
-async fn names_that_are_not_acceptable_are_refused_and_told_why() {
+async fn a_registration_with_an_invalid_name_is_refused_with_the_reason() {
     for (index, name, why) in [
         ("1", "a", "plugin index \"1\" is not two digits"),
         ("xx", "a", "plugin index \"xx\" is not two digits"),
@@ -21,61 +21,61 @@ async fn names_that_are_not_acceptable_are_refused_and_told_why() {
         ("10", "", "plugin name \"\" is not one or more of A-Z a-z 0-9 _ . + -"),
         ("10", "a/b", "plugin name \"a/b\" is not one or more of A-Z a-z 0-9 _ . + -"),
     ] {
-        let rig = Rig::new().await;
-        let (peer, connecting) = rig.peer("10-a", &[], Quiet).await;
+        let harness = Harness::new().await;
+        let (peer, connecting) = harness.peer("10-a", &[], Quiet).await;
         let answer = peer.register_as(index, name).await.unwrap_err();
         assert_eq!(answer.to_string(), format!("{why} (status 3)"));
         assert_eq!(connecting.await.unwrap().unwrap_err().to_string(), why);
         peer.end.closed().await;
-        assert_eq!(rig.log.of("host"), ["? Closed"]);
-        assert!(!rig.adaptation.has_plugins());
+        assert_eq!(harness.log.of("manager"), ["? Closed"]);
+        assert!(!harness.adaptation.has_plugins());
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_plugin_registers_once_in_a_session() {
-    let rig = Rig::new().await;
-    let peer = rig.plugin("10-a", &[], Quiet).await;
+    let harness = Harness::new().await;
+    let peer = harness.plugin("10-a", &[], Quiet).await;
     let error = peer.register_as("20", "b").await.unwrap_err();
-    assert_eq!(error.to_string(), "a plugin registers once in a session (status 9)");
-    assert_eq!(rig.names(), ["10-a"]);
+    assert_eq!(error.to_string(), "the plugin has registered already (status 9)");
+    assert_eq!(harness.names(), ["10-a"]);
     // Two sessions of one name are two plugins, as upstream has it.
-    let _other = rig.plugin("10-a", &[], Quiet).await;
-    assert_eq!(rig.names(), ["10-a", "10-a"]);
+    let _other = harness.plugin("10-a", &[], Quiet).await;
+    assert_eq!(harness.names(), ["10-a", "10-a"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_does_not_register_in_time_is_disconnected() {
-    let rig = Rig::new().await;
-    let (peer, connecting) = rig.peer("10-a", &[], Quiet).await;
+async fn a_plugin_that_does_not_register_in_time_is_disconnected() {
+    let harness = Harness::new().await;
+    let (peer, connecting) = harness.peer("10-a", &[], Quiet).await;
     assert_eq!(connecting.await.unwrap().unwrap_err().to_string(), "did not register within 5s");
     peer.end.closed().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_goes_before_it_registers() {
-    let rig = Rig::new().await;
-    let (peer, connecting) = rig.peer("10-a", &[], Quiet).await;
+async fn a_plugin_that_disconnects_before_it_registers_is_reported() {
+    let harness = Harness::new().await;
+    let (peer, connecting) = harness.peer("10-a", &[], Quiet).await;
     peer.end.close();
     let error = connecting.await.unwrap().unwrap_err();
-    assert_eq!(error.to_string(), "went away before it registered: closed by the peer");
+    assert_eq!(error.to_string(), "ended before it registered: closed by the peer");
 }
 
 #[tokio::test(start_paused = true)]
-async fn garbage_ends_its_own_connection_only() {
-    let rig = Rig::new().await;
-    let _good = rig.plugin("10-a", &[], Quiet).await;
+async fn garbage_closes_its_own_connection_only() {
+    let harness = Harness::new().await;
+    let _good = harness.plugin("10-a", &[], Quiet).await;
     for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0; 64], &[0xff; 64]] {
         let (ours, mut theirs) = tokio::io::duplex(64 << 10);
         theirs.write_all(garbage).await.unwrap();
-        let error = rig.adaptation.connect(ours, None).await.unwrap_err();
+        let error = harness.adaptation.connect(ours, None).await.unwrap_err();
         assert_eq!(
             error.to_string(),
-            "went away before it registered: the peer broke the frame format"
+            "ended before it registered: the peer broke the frame format"
         );
     }
-    rig.create("c").await.unwrap();
-    assert_eq!(rig.names(), ["10-a"]);
+    harness.create("c").await.unwrap();
+    assert_eq!(harness.names(), ["10-a"]);
 }
 
 /// Answers `Configure` with these bits, and keeps what it was told.
@@ -92,18 +92,18 @@ impl Script for Configured {
 #[tokio::test(start_paused = true)]
 async fn unknown_event_bits_are_refused() {
     for (bits, unknown) in [(1 << 14, "0x4000"), (-1, "0xffffc000"), (i32::MIN | 1, "0x80000000")] {
-        let rig = Rig::new().await;
-        let (peer, connecting) = rig.peer("10-a", &[], Configured(bits, Arc::default())).await;
+        let harness = Harness::new().await;
+        let (peer, connecting) = harness.peer("10-a", &[], Configured(bits, Arc::default())).await;
         peer.register().await.unwrap();
         let error = connecting.await.unwrap().unwrap_err();
         assert_eq!(error.to_string(), format!("unknown event bits {unknown} in the subscription"));
         peer.end.closed().await;
-        assert_eq!(rig.log.of("host"), ["10-a Closed"]);
+        assert_eq!(harness.log.of("manager"), ["10-a Closed"]);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_plugin_is_configured_with() {
+async fn configure_sends_runtime_name_timeouts_and_nri_version() {
     let policy = PluginPolicy {
         plugin: "10-a".into(),
         timeout: Some(Duration::from_millis(1500)),
@@ -116,10 +116,10 @@ async fn what_a_plugin_is_configured_with() {
         ..AdaptationConfig::default()
     };
     for (name, request_timeout) in [("10-a", 1500), ("20-a", 2000)] {
-        let rig = Rig::with(config.clone()).await;
+        let harness = Harness::with(config.clone()).await;
         let told = Arc::default();
         let events = EventMask::from_iter([STOP_CONTAINER, CREATE_CONTAINER]);
-        let _peer = rig.plugin(name, &[], Configured(events.bits(), Arc::clone(&told))).await;
+        let _peer = harness.plugin(name, &[], Configured(events.bits(), Arc::clone(&told))).await;
         let expected = ConfigureRequest {
             runtime_name: "engine".into(),
             runtime_version: "1.2".into(),
@@ -129,7 +129,7 @@ async fn what_a_plugin_is_configured_with() {
             ..Default::default()
         };
         assert_eq!(told.lock().unwrap().take(), Some(expected));
-        let status = rig.adaptation.plugins().remove(0);
+        let status = harness.adaptation.plugins().remove(0);
         assert_eq!(status.events, events);
         assert_eq!((status.version.as_str(), status.pid), ("v0.12.0", Some(42)));
         assert_eq!((status.origin, status.state), (PluginOrigin::External, PluginState::Active));
@@ -155,9 +155,9 @@ impl Script for Collect {
     }
 }
 
-async fn full_rig(containers: usize) -> Rig {
-    let rig = Rig::new().await;
-    let mut state = rig.host.state.lock().unwrap();
+async fn full_rig(containers: usize) -> Harness {
+    let harness = Harness::new().await;
+    let mut state = harness.manager.state.lock().unwrap();
     state.pods = (0..3).map(|i| pod(&format!("p{i}"))).collect();
     for i in 0..containers {
         let mut c = container(&format!("c{i}"));
@@ -165,19 +165,19 @@ async fn full_rig(containers: usize) -> Rig {
         state.containers.push(c);
     }
     drop(state);
-    rig
+    harness
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_large_state_comes_in_parts() {
     for (containers, count) in [(0, 1), (80, 1), (500, 6 + 1)] {
-        let rig = full_rig(containers).await;
+        let harness = full_rig(containers).await;
         let parts = Arc::default();
         let peer = Collect { old: false, parts: Arc::clone(&parts) };
-        let _peer = rig.plugin("10-a", &[], peer).await;
+        let _peer = harness.plugin("10-a", &[], peer).await;
         let parts = parts.lock().unwrap();
         assert_eq!(parts.len(), count, "{containers} containers");
-        let state = rig.host.state.lock().unwrap();
+        let state = harness.manager.state.lock().unwrap();
         assert_eq!(parts.iter().flat_map(|p| p.pods.clone()).collect::<Vec<_>>(), state.pods);
         assert_eq!(
             parts.iter().flat_map(|p| p.containers.clone()).collect::<Vec<_>>(),
@@ -193,14 +193,14 @@ async fn a_large_state_comes_in_parts() {
 
 #[tokio::test(start_paused = true)]
 async fn an_old_plugin_takes_a_state_of_one_message_only() {
-    let rig = full_rig(80).await;
-    let _fits = rig.plugin("10-a", &[], Collect { old: true, parts: Arc::default() }).await;
-    let rig = full_rig(500).await;
+    let harness = full_rig(80).await;
+    let _fits = harness.plugin("10-a", &[], Collect { old: true, parts: Arc::default() }).await;
+    let harness = full_rig(500).await;
     let parts = Arc::default();
     let (peer, connecting) =
-        rig.peer("10-a", &[], Collect { old: true, parts: Arc::clone(&parts) }).await;
+        harness.peer("10-a", &[], Collect { old: true, parts: Arc::clone(&parts) }).await;
     peer.register().await.unwrap();
-    let text = "cannot be synchronized: the state takes 7 messages, and the plugin is too old to put them together";
+    let text = "cannot be synchronized: the snapshot takes 7 messages, and the plugin is too old for more than one";
     assert_eq!(connecting.await.unwrap().unwrap_err().to_string(), text);
     peer.end.closed().await;
     assert_eq!(parts.lock().unwrap().len(), 1);
@@ -208,41 +208,41 @@ async fn an_old_plugin_takes_a_state_of_one_message_only() {
 
 #[tokio::test(start_paused = true)]
 async fn shutdown_disconnects_and_requests_pass_without_plugins() {
-    let rig = Rig::new().await;
-    let peer = rig.plugin("10-a", &[], Quiet).await;
-    let (waiting, connecting) = rig.peer("20-b", &[], Quiet).await;
-    rig.adaptation.shutdown().await;
+    let harness = Harness::new().await;
+    let peer = harness.plugin("10-a", &[], Quiet).await;
+    let (waiting, connecting) = harness.peer("20-b", &[], Quiet).await;
+    harness.adaptation.shutdown().await;
     assert!(peer.end.closed().await.is_clean());
     assert!(waiting.end.closed().await.is_clean());
-    let why = "no plugin is taken any more: shutting down";
+    let why = "no plugin is accepted: shutting down";
     assert_eq!(connecting.await.unwrap().unwrap_err().to_string(), why);
-    assert!(!rig.adaptation.has_plugins());
-    assert_eq!(rig.log.of("10-a shutdown"), [""; 0], "external plugins are only disconnected");
-    rig.create("c").await.unwrap();
-    let (late, connecting) = rig.peer("30-c", &[], Quiet).await;
+    assert!(!harness.adaptation.has_plugins());
+    assert_eq!(harness.log.of("10-a shutdown"), [""; 0], "external plugins are only disconnected");
+    harness.create("c").await.unwrap();
+    let (late, connecting) = harness.peer("30-c", &[], Quiet).await;
     assert_eq!(connecting.await.unwrap().unwrap_err().to_string(), why);
     late.end.closed().await;
 }
 
 #[tokio::test]
 async fn plugins_connect_to_any_of_the_sockets() {
-    let rig = Rig::new().await;
+    let harness = Harness::new().await;
     let dir = tempfile::tempdir().unwrap();
     for (name, path) in
         [("10-a", dir.path().join("one.sock")), ("20-b", dir.path().join("two.sock"))]
     {
-        rig.adaptation.serve(UnixListener::bind(&path).unwrap()).unwrap();
+        harness.adaptation.serve(UnixListener::bind(&path).unwrap()).unwrap();
         let stream = UnixStream::connect(&path).await.unwrap();
-        let peer = rig.adopt(name, stream).await;
+        let peer = harness.adopt(name, stream).await;
         peer.register().await.unwrap();
-        rig.log.wait(&format!("host {name} Active")).await;
-        let status = rig.adaptation.plugins().into_iter().last().unwrap();
+        harness.log.wait(&format!("manager {name} Active")).await;
+        let status = harness.adaptation.plugins().into_iter().last().unwrap();
         assert_eq!(status.pid, Some(std::process::id()));
         // Keeps the session for the rest of the test.
         std::mem::forget(peer);
     }
-    assert_eq!(rig.names(), ["10-a", "20-b"]);
-    rig.adaptation.shutdown().await;
+    assert_eq!(harness.names(), ["10-a", "20-b"]);
+    harness.adaptation.shutdown().await;
     for path in ["one.sock", "two.sock"] {
         let error = UnixStream::connect(dir.path().join(path)).await.unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused, "nobody listens any more");
@@ -251,10 +251,12 @@ async fn plugins_connect_to_any_of_the_sockets() {
 
 #[tokio::test]
 async fn connections_may_be_disabled() {
-    let rig =
-        Rig::with(AdaptationConfig { disable_connections: true, ..AdaptationConfig::default() })
-            .await;
+    let harness = Harness::with(AdaptationConfig {
+        disable_connections: true,
+        ..AdaptationConfig::default()
+    })
+    .await;
     let dir = tempfile::tempdir().unwrap();
     let listener = UnixListener::bind(dir.path().join("nri.sock")).unwrap();
-    assert!(matches!(rig.adaptation.serve(listener), Err(AdaptError::ConnectionsDisabled)));
+    assert!(matches!(harness.adaptation.serve(listener), Err(AdaptError::ConnectionsDisabled)));
 }

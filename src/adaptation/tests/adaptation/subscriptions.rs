@@ -1,6 +1,6 @@
 //! Who hears of what: event masks, and the old form of events.
 
-use crate::rig::*;
+use crate::harness::*;
 use async_trait::async_trait;
 use nri_adaptation::{Adaptation, RequestContext};
 use nri_api::EventMask;
@@ -9,8 +9,8 @@ use nri_api::proto::*;
 use nri_wire::ttrpc;
 
 /// Every event that there is, each once, for a pod `p` and a container `c`.
-pub(crate) async fn everything(rig: &Rig) -> Vec<String> {
-    let a: &Adaptation = &rig.adaptation;
+pub(crate) async fn everything(harness: &Harness) -> Vec<String> {
+    let a: &Adaptation = &harness.adaptation;
     let mut errors = Vec::new();
     macro_rules! fire {
         ($method:ident($request:ident { $($field:ident: $value:expr),* }) $($commit:tt)*) => {
@@ -103,54 +103,58 @@ pub(crate) const ALL: [(Event, &str); 14] = [
 ];
 
 #[tokio::test(start_paused = true)]
-async fn a_plugin_hears_of_what_it_subscribed_to() {
+async fn a_plugin_receives_only_the_events_that_it_subscribed_to() {
     assert_eq!(ALL.iter().map(|(e, _)| *e).collect::<EventMask>(), EventMask::ALL);
-    let single = ALL.iter().map(|(event, heard)| (vec![*event], vec![*heard]));
-    let every = (vec![], ALL.iter().map(|(_, heard)| *heard).collect());
-    for (events, heard) in single.chain([every]) {
-        let rig = Rig::new().await;
-        let _peer = rig.plugin("10-a", &events, Quiet).await;
-        assert_eq!(everything(&rig).await, [""; 0]);
-        assert_eq!(rig.log.of("10-a")[1..], heard, "subscribed to {events:?}");
+    let single = ALL.iter().map(|(event, received)| (vec![*event], vec![*received]));
+    let every = (vec![], ALL.iter().map(|(_, received)| *received).collect());
+    for (events, received) in single.chain([every]) {
+        let harness = Harness::new().await;
+        let _peer = harness.plugin("10-a", &events, Quiet).await;
+        assert_eq!(everything(&harness).await, [""; 0]);
+        assert_eq!(harness.log.of("10-a")[1..], received, "subscribed to {events:?}");
         for (event, _) in ALL {
             // A creation is also the validators' business.
             let validates =
                 event == CREATE_CONTAINER && events.contains(&VALIDATE_CONTAINER_ADJUSTMENT);
             let wanted = events.is_empty() || events.contains(&event) || validates;
-            assert_eq!(rig.adaptation.needs_request(event), wanted, "{event:?} with {events:?}");
+            assert_eq!(
+                harness.adaptation.needs_request(event),
+                wanted,
+                "{event:?} with {events:?}"
+            );
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_plugins_nothing_is_wanted_and_everything_passes() {
-    let rig = Rig::new().await;
-    assert_eq!(everything(&rig).await, [""; 0]);
-    assert!(ALL.iter().all(|(event, _)| !rig.adaptation.needs_request(*event)));
+async fn without_plugins_no_request_is_needed_and_every_event_succeeds() {
+    let harness = Harness::new().await;
+    assert_eq!(everything(&harness).await, [""; 0]);
+    assert!(ALL.iter().all(|(event, _)| !harness.adaptation.needs_request(*event)));
 }
 
 /// Knows no events but by StateChange, and perhaps not even that.
-struct Old {
+struct OldPlugin {
     state_change: bool,
 }
 
 #[async_trait]
-impl Script for Old {
+impl Script for OldPlugin {
     async fn event(&self, _: Event, _: &str) -> ttrpc::Result<()> {
         Err(unimplemented())
     }
-    async fn old_event(&self, _: Event, _: &str) -> ttrpc::Result<()> {
+    async fn state_change_event(&self, _: Event, _: &str) -> ttrpc::Result<()> {
         if self.state_change { Ok(()) } else { Err(unimplemented()) }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_old_plugin_gets_the_old_form_and_is_not_tried_again() {
-    let rig = Rig::new().await;
+async fn an_old_plugin_receives_state_change_and_its_missing_calls_are_remembered() {
+    let harness = Harness::new().await;
     let events: Vec<_> = ALL.iter().map(|(e, _)| *e).filter(|e| *e != UPDATE_POD_SANDBOX).collect();
-    let _peer = rig.plugin("10-a", &events, Old { state_change: true }).await;
-    assert_eq!(everything(&rig).await, [""; 0]);
-    assert_eq!(everything(&rig).await, [""; 0]);
+    let _peer = harness.plugin("10-a", &events, OldPlugin { state_change: true }).await;
+    assert_eq!(everything(&harness).await, [""; 0]);
+    assert_eq!(everything(&harness).await, [""; 0]);
 
     let dedicated = [
         CREATE_CONTAINER,
@@ -159,35 +163,35 @@ async fn an_old_plugin_gets_the_old_form_and_is_not_tried_again() {
         VALIDATE_CONTAINER_ADJUSTMENT,
         UPDATE_POD_SANDBOX,
     ];
-    let old = |event: &Event, heard: &str| {
-        let subject = heard.split_once(' ').unwrap().1;
+    let old = |event: &Event, received: &str| {
+        let subject = received.split_once(' ').unwrap().1;
         format!("state_change {event:?} {subject}")
     };
     let mut expected = vec!["synchronize ".to_owned()];
     for first in [true, false] {
-        for (event, heard) in ALL.iter().filter(|(e, _)| *e != UPDATE_POD_SANDBOX) {
+        for (event, received) in ALL.iter().filter(|(e, _)| *e != UPDATE_POD_SANDBOX) {
             let new = dedicated.contains(event);
-            expected.extend((new || first).then(|| heard.to_string()));
-            expected.extend((!new).then(|| old(event, heard)));
+            expected.extend((new || first).then(|| received.to_string()));
+            expected.extend((!new).then(|| old(event, received)));
         }
     }
-    assert_eq!(rig.log.of("10-a"), expected);
+    assert_eq!(harness.log.of("10-a"), expected);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_plugin_that_knows_neither_form_refuses() {
-    let rig = Rig::new().await;
-    let _peer = rig.plugin("10-a", &[], Old { state_change: false }).await;
+async fn a_plugin_without_state_change_refuses_the_event() {
+    let harness = Harness::new().await;
+    let _peer = harness.plugin("10-a", &[], OldPlugin { state_change: false }).await;
     let refused = |event, subject| {
-        format!("plugin 10-a failed {event:?} of {subject}: not in my time (status 12)")
+        format!("plugin 10-a failed {event:?} of {subject}: not implemented (status 12)")
     };
     assert_eq!(
-        everything(&rig).await,
+        everything(&harness).await,
         [
             refused(RUN_POD_SANDBOX, "p"),
             refused(UPDATE_POD_SANDBOX, "p"),
             refused(START_CONTAINER, "c")
         ]
     );
-    assert_eq!(rig.names(), ["10-a"], "an error is no reason to close the connection");
+    assert_eq!(harness.names(), ["10-a"], "an error is no reason to close the connection");
 }

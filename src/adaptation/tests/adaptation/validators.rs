@@ -1,6 +1,6 @@
 //! Who judges what the plugins want: validators, the built-in one, and required plugins.
 
-use crate::rig::*;
+use crate::harness::*;
 use async_trait::async_trait;
 use nri_adaptation::{AdaptationConfig, DefaultValidatorConfig, PluginPolicy};
 use nri_api::proto::Event::*;
@@ -60,17 +60,17 @@ const VALIDATE: &[Event] = &[VALIDATE_CONTAINER_ADJUSTMENT];
 
 /// An adjusting plugin and validators of these verdicts; what becomes of a creation.
 async fn check(verdicts: &[&'static str], expected: Result<(), &str>) {
-    let rig = Rig::new().await;
-    let _adjust = rig.plugin("50-adjust", &[CREATE_CONTAINER], Adjust).await;
+    let harness = Harness::new().await;
+    let _adjust = harness.plugin("50-adjust", &[CREATE_CONTAINER], Adjust).await;
     let mut peers = Vec::new();
     for (i, verdict) in verdicts.iter().enumerate() {
-        peers.push(rig.plugin(&format!("{i:02}-v"), VALIDATE, judge(verdict)).await);
+        peers.push(harness.plugin(&format!("{i:02}-v"), VALIDATE, judge(verdict)).await);
     }
-    let result = rig.create("c").await;
+    let result = harness.create("c").await;
     assert_eq!(result.as_ref().map(|_| ()).map_err(|e| &**e), expected, "{verdicts:?}");
-    assert_eq!(rig.log.of("commit").is_empty(), expected.is_err(), "{verdicts:?}");
+    assert_eq!(harness.log.of("commit").is_empty(), expected.is_err(), "{verdicts:?}");
     for i in 0..verdicts.len() {
-        assert_eq!(rig.log.of(&format!("{i:02}-v validate_container_adjustment")), ["c"]);
+        assert_eq!(harness.log.of(&format!("{i:02}-v validate_container_adjustment")), ["c"]);
     }
 }
 
@@ -85,17 +85,18 @@ async fn any_rejection_fails_the_creation() {
     check(&["reject silently"], Err(&by(0, "no reason given"))).await;
     let broken = "plugin 01-v failed VALIDATE_CONTAINER_ADJUSTMENT of c: broken (status 2)";
     check(&["accept", "broken"], Err(broken)).await;
-    let late = "plugin 00-v could not be asked for VALIDATE_CONTAINER_ADJUSTMENT of c: no answer within 2s";
+    let late =
+        "plugin 00-v could not handle VALIDATE_CONTAINER_ADJUSTMENT of c: no answer within 2s";
     check(&["hang", "accept"], Err(late)).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_validator_is_asked() {
-    let rig = Rig::new().await;
+async fn a_validator_gets_the_pristine_container_and_the_merged_adjustment() {
+    let harness = Harness::new().await;
     let asked = Arc::default();
-    let _judge = rig.plugin("00-v", VALIDATE, Judge("accept", Arc::clone(&asked))).await;
-    let _adjust = rig.plugin("50-adjust", &[CREATE_CONTAINER], Adjust).await;
-    rig.create("c").await.unwrap();
+    let _judge = harness.plugin("00-v", VALIDATE, Judge("accept", Arc::clone(&asked))).await;
+    let _adjust = harness.plugin("50-adjust", &[CREATE_CONTAINER], Adjust).await;
+    harness.create("c").await.unwrap();
     let asked = asked.lock().unwrap().take().unwrap();
     assert_eq!(*asked.pod, pod("p"));
     assert_eq!(*asked.container, container("c"), "pristine");
@@ -111,7 +112,7 @@ async fn what_a_validator_is_asked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn validators_judge_at_the_same_time_after_all_adjustments() {
+async fn validators_are_called_in_parallel_after_all_adjustments() {
     struct Meet(Arc<Barrier>);
     #[async_trait]
     impl Script for Meet {
@@ -123,21 +124,21 @@ async fn validators_judge_at_the_same_time_after_all_adjustments() {
             Ok(Default::default())
         }
     }
-    let (rig, meeting) = (Rig::new().await, Arc::new(Barrier::new(2)));
+    let (harness, meeting) = (Harness::new().await, Arc::new(Barrier::new(2)));
     let both = &[CREATE_CONTAINER, VALIDATE_CONTAINER_ADJUSTMENT];
-    let _a = rig.plugin("10-a", both, Meet(meeting.clone())).await;
-    let _b = rig.plugin("20-b", both, Meet(meeting)).await;
-    rig.create("c").await.unwrap();
+    let _a = harness.plugin("10-a", both, Meet(meeting.clone())).await;
+    let _b = harness.plugin("20-b", both, Meet(meeting)).await;
+    harness.create("c").await.unwrap();
     let (first, last) = (
-        rig.log.all().iter().position(|e| e.contains(" validate_")).unwrap(),
-        rig.log.all().iter().rposition(|e| e.contains(" create_")).unwrap(),
+        harness.log.all().iter().position(|e| e.contains(" validate_")).unwrap(),
+        harness.log.all().iter().rposition(|e| e.contains(" create_")).unwrap(),
     );
-    assert!(last < first, "{:?}", rig.log.all());
+    assert!(last < first, "{:?}", harness.log.all());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_validator_gets_one_call_at_a_time() {
-    let (rig, gate) = (Rig::new().await, Gate::new());
+    let (harness, gate) = (Harness::new().await, Gate::new());
     struct Both(Arc<Gate>);
     #[async_trait]
     impl Script for Both {
@@ -153,7 +154,7 @@ async fn a_validator_gets_one_call_at_a_time() {
         }
     }
     let both = &[CREATE_CONTAINER, VALIDATE_CONTAINER_ADJUSTMENT];
-    let _v = rig.plugin("10-v", both, Both(gate.clone())).await;
+    let _v = harness.plugin("10-v", both, Both(gate.clone())).await;
     let slow = Gate::new();
     struct Slow(Arc<Gate>);
     #[async_trait]
@@ -167,54 +168,57 @@ async fn a_validator_gets_one_call_at_a_time() {
             Ok(Default::default())
         }
     }
-    let _slow = rig.plugin("20-slow", &[CREATE_CONTAINER], Slow(slow.clone())).await;
-    let first = rig.creating("c1");
-    rig.log.wait("20-slow create_container c1").await;
-    let second = rig.creating("c2");
-    rig.log.wait("10-v create_container c2").await;
+    let _slow = harness.plugin("20-slow", &[CREATE_CONTAINER], Slow(slow.clone())).await;
+    let first = harness.creating("c1");
+    harness.log.wait("20-slow create_container c1").await;
+    let second = harness.creating("c2");
+    harness.log.wait("10-v create_container c2").await;
     slow.open(); // c1 is to be judged now, while the validator is at c2
-    settle().await;
-    assert_eq!(rig.log.of("10-v validate_container_adjustment"), [""; 0]);
+    run_until_idle().await;
+    assert_eq!(harness.log.of("10-v validate_container_adjustment"), [""; 0]);
     gate.open();
     slow.open();
     first.await.unwrap().unwrap();
     second.await.unwrap().unwrap();
-    assert_eq!(rig.log.of("10-v validate_container_adjustment"), ["c1", "c2"]);
+    assert_eq!(harness.log.of("10-v validate_container_adjustment"), ["c1", "c2"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_built_in_validator() {
+async fn the_built_in_validator_rejects_by_its_rules() {
     let rules = DefaultValidatorConfig { reject_oci_hook_adjustment: true, ..Default::default() };
-    let rig = Rig::with(AdaptationConfig {
+    let harness = Harness::with(AdaptationConfig {
         default_validator: Some(rules),
         ..AdaptationConfig::default()
     })
     .await;
-    assert!(rig.adaptation.needs_request(CREATE_CONTAINER), "its rules hold without plugins too");
-    rig.create("c1").await.unwrap();
-    let _adjust = rig.plugin("50-adjust", &[CREATE_CONTAINER], Adjust).await;
-    let error = rig.create("c2").await.unwrap_err();
+    assert!(
+        harness.adaptation.needs_request(CREATE_CONTAINER),
+        "its rules hold without plugins too"
+    );
+    harness.create("c1").await.unwrap();
+    let _adjust = harness.plugin("50-adjust", &[CREATE_CONTAINER], Adjust).await;
+    let error = harness.create("c2").await.unwrap_err();
     let start = "validator default-validator rejected the adjustment of c2: ";
     assert!(error.starts_with(start) && error.contains("50-adjust"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_container_without_a_required_plugin() {
+async fn no_container_is_created_without_a_required_plugin() {
     let required =
         |plugin: &str| PluginPolicy { plugin: plugin.into(), required: true, ..Default::default() };
-    let rig = Rig::with(AdaptationConfig {
+    let harness = Harness::with(AdaptationConfig {
         policies: vec![required("a"), required("20-b")],
         ..AdaptationConfig::default()
     })
     .await;
     let missing = |name| format!("required plugin {name} is not active, so c cannot be created");
-    assert!(rig.adaptation.needs_request(CREATE_CONTAINER));
-    assert_eq!(rig.create("c").await.unwrap_err(), missing("a"));
+    assert!(harness.adaptation.needs_request(CREATE_CONTAINER));
+    assert_eq!(harness.create("c").await.unwrap_err(), missing("a"));
     // Also one that does not care for creations.
-    let a = rig.plugin("77-a", &[STOP_CONTAINER], Quiet).await;
-    assert_eq!(rig.create("c").await.unwrap_err(), missing("20-b"));
-    let _other = rig.plugin("21-b", &[], Quiet).await;
-    assert_eq!(rig.create("c").await.unwrap_err(), missing("20-b"));
+    let a = harness.plugin("77-a", &[STOP_CONTAINER], Quiet).await;
+    assert_eq!(harness.create("c").await.unwrap_err(), missing("20-b"));
+    let _other = harness.plugin("21-b", &[], Quiet).await;
+    assert_eq!(harness.create("c").await.unwrap_err(), missing("20-b"));
 
     /// Goes away instead of answering.
     struct Leave(Arc<Mutex<Option<Arc<nri_wire::PluginEnd>>>>);
@@ -232,11 +236,15 @@ async fn no_container_without_a_required_plugin() {
         }
     }
     let end = Arc::default();
-    let b = rig.plugin("20-b", &[CREATE_CONTAINER], Leave(Arc::clone(&end))).await;
-    rig.create("c").await.unwrap();
+    let b = harness.plugin("20-b", &[CREATE_CONTAINER], Leave(Arc::clone(&end))).await;
+    harness.create("c").await.unwrap();
     *end.lock().unwrap() = Some(b.end.clone());
-    assert_eq!(rig.create("c").await.unwrap_err(), missing("20-b"), "it went during the request");
+    assert_eq!(
+        harness.create("c").await.unwrap_err(),
+        missing("20-b"),
+        "it went during the request"
+    );
     a.end.close();
-    rig.log.wait("host 77-a Closed").await;
-    assert_eq!(rig.create("c").await.unwrap_err(), missing("a"));
+    harness.log.wait("manager 77-a Closed").await;
+    assert_eq!(harness.create("c").await.unwrap_err(), missing("a"));
 }

@@ -60,8 +60,8 @@ fn what_came_and_went_is_told_before_and_done_by_a_reload() {
     assert_eq!(
         due,
         [
-            "10-stays relaunch its configuration changed",
-            "20-goes end its file is gone",
+            "10-stays relaunch configuration changed",
+            "20-goes end file removed",
             "30-new launch dropped in after the start"
         ]
     );
@@ -71,8 +71,8 @@ fn what_came_and_went_is_told_before_and_done_by_a_reload() {
     assert_eq!(
         changes(&reloaded),
         [
-            "10-stays relaunched its configuration changed",
-            "20-goes ended its file is gone",
+            "10-stays relaunched configuration changed",
+            "20-goes ended file removed",
             "30-new launched"
         ]
     );

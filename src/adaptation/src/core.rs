@@ -1,0 +1,118 @@
+//! State that sessions, launches and events share: configuration, pipeline, registry, tasks.
+
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tracing::debug;
+
+use crate::config::AdaptationConfig;
+use crate::manager::ContainerManager;
+use crate::order::pipeline::Pipeline;
+use crate::plugin::registry::PluginRegistry;
+use crate::plugin::status::{PluginState, PluginStatus};
+use crate::policy::peers::PeerRefusal;
+use nri_api::PluginId;
+
+/// Shared state of an adaptation.
+pub(crate) struct Core {
+    config: RwLock<Arc<AdaptationConfig>>,
+    pub(crate) manager: Arc<dyn ContainerManager>,
+    pub(crate) pipeline: Pipeline,
+    pub(crate) registry: PluginRegistry,
+    pub(crate) runtime: Handle,
+    shutdown: watch::Sender<bool>,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Core {
+    /// Creates the state. Must be called within a tokio runtime.
+    pub(crate) fn new(config: AdaptationConfig, manager: Arc<dyn ContainerManager>) -> Self {
+        Self {
+            config: RwLock::new(Arc::new(config)),
+            manager,
+            pipeline: Pipeline::default(),
+            registry: PluginRegistry::default(),
+            runtime: Handle::current(),
+            shutdown: watch::Sender::new(false),
+            tasks: Mutex::default(),
+        }
+    }
+
+    /// Returns the current configuration.
+    pub(crate) fn config(&self) -> Arc<AdaptationConfig> {
+        self.config.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Replaces the configuration.
+    pub(crate) fn set_config(&self, config: Arc<AdaptationConfig>) {
+        *self.config.write().unwrap_or_else(PoisonError::into_inner) = config;
+    }
+
+    /// Lists a refused connection and notifies the manager, once per reason.
+    pub(crate) fn notify_refused(&self, pid: Option<u32>, why: &PeerRefusal) {
+        if let Some(status) = self.registry.add_refused(pid, &why.to_string()) {
+            self.notify_changed(status);
+        }
+    }
+
+    /// Notifies the manager of a plugin's new status.
+    pub(crate) fn notify_changed(&self, status: PluginStatus) {
+        let name = status.id.as_ref().map_or_else(
+            || {
+                let pid = status.pid.map_or("unknown".into(), |pid| pid.to_string());
+                format!("(unregistered, pid {pid})")
+            },
+            PluginId::to_string,
+        );
+        match status.state {
+            PluginState::Closed => {
+                let why = status.last_error.as_deref().unwrap_or_default();
+                debug!(plugin = name, "plugin closed: {why}");
+            }
+            state => {
+                let (version, events) = (&status.version, &status.events);
+                debug!(plugin = name, version, ?events, "plugin {state:?}");
+            }
+        }
+        self.manager.plugin_changed(&status);
+    }
+
+    /// Runs a task that the shutdown waits for.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        tasks.retain(|t| !t.is_finished());
+        tasks.push(self.runtime.spawn(task));
+    }
+
+    /// Waits until all tasks have ended, including those that they spawn.
+    pub(crate) async fn join_tasks(&self) {
+        loop {
+            let tasks =
+                std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+            if tasks.is_empty() {
+                return;
+            }
+            for task in tasks {
+                // A task that panicked has ended as well.
+                let _ = task.await;
+            }
+        }
+    }
+
+    /// Starts the shutdown.
+    pub(crate) fn shut_down(&self) {
+        self.shutdown.send_replace(true);
+    }
+
+    /// Waits until the shutdown starts.
+    pub(crate) async fn shutting_down(&self) {
+        // The sender is a field of self, so the channel stays open.
+        let _ = self.shutdown.subscribe().wait_for(|is_down| *is_down).await;
+    }
+
+    /// Whether the shutdown has started.
+    pub(crate) fn is_shutting_down(&self) -> bool {
+        *self.shutdown.borrow()
+    }
+}

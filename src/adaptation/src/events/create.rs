@@ -1,0 +1,154 @@
+//! `CreateContainer`: adjustment by one plugin after the other, validation, commit.
+
+use nri_api::proto::{CreateContainerRequest, Event};
+use nri_merge::{CreateMerge, CreateOutcome, validator};
+use std::sync::Arc;
+
+use crate::adaptation::Adaptation;
+use crate::error::AdaptError;
+use crate::order::context::RequestContext;
+use crate::order::pipeline::{PluginTicket, RequestTickets};
+use crate::plugin::handle::Plugin;
+use crate::plugin::queue::Ticket;
+use crate::policy::plugin_policy::PluginPolicy;
+
+/// Name of the built-in validator in errors.
+const DEFAULT_VALIDATOR: &str = "default-validator";
+
+impl Adaptation {
+    /// Calls the plugins for the creation of a container, then `prepare` with the merged outcome,
+    /// then `commit` with the result of `prepare`.
+    ///
+    /// `commit` performs the effects: it records the container, updates others and writes
+    /// `config.json`. Commits run one at a time in the order in which their requests entered the
+    /// pipeline. A request enters when this future is first polled, or when a reload that
+    /// relaunches plugins completes. The snapshot of a new plugin is taken between two commits. A
+    /// commit must not wait for another request. Work that changes nothing belongs into `prepare`,
+    /// which runs while other requests commit.
+    ///
+    /// A dropped future cancels the request: nothing is committed, though plugins may have received
+    /// it already. The same holds for an error. [`Adaptation::roll_back_creation`] notifies the
+    /// plugins that received the request.
+    ///
+    /// # Errors
+    /// If a plugin or a validator refuses, replies contradict one another, or a required plugin is
+    /// not active.
+    pub async fn create_container<P, R>(
+        &self,
+        request: CreateContainerRequest,
+        context: &RequestContext,
+        prepare: impl AsyncFnOnce(CreateOutcome) -> P,
+        commit: impl AsyncFnOnce(P) -> R,
+    ) -> Result<R, AdaptError> {
+        let event = Event::CREATE_CONTAINER;
+        let tickets = self.core.pipeline.enter_when_open(event).await;
+        let RequestTickets { plugins: entries, validation, commit: commit_ticket } = tickets;
+        let container = request.container.unwrap_or_default();
+        let id = container.id.clone();
+        let mut merge = CreateMerge::new(request.pod.unwrap_or_default(), container);
+        let plugins: Vec<_> = entries.iter().map(|entry| entry.plugin.clone()).collect();
+        self.check_required(&plugins, &id).or_else(|e| context.refuse(e))?;
+        for PluginTicket { plugin, ticket } in entries {
+            let Some(ticket) = ticket else {
+                merge.consulted(&plugin.id);
+                continue;
+            };
+            let permit = ticket.permit().await;
+            let reply = plugin.call(permit, merge.request()).await;
+            if let Some(reply) = context.record_reply(&plugin, reply)? {
+                let permitted = plugin.reply_check().creation(&id, &reply);
+                let merged = permitted
+                    .map_err(|denied| AdaptError::Denied { event, denied })
+                    .and_then(|()| {
+                        merge.reply(&plugin.id, reply).map_err(|source| AdaptError::Merge {
+                            event,
+                            subject: id.clone(),
+                            source,
+                        })
+                    });
+                merged.or_else(|e| context.refuse(e))?;
+            }
+        }
+        // Checked again, since a plugin may have closed meanwhile.
+        self.check_required(&plugins, &id).or_else(|e| context.refuse(e))?;
+        let outcome = merge.finish();
+        self.validate(&plugins, &outcome, context, validation).await?;
+        let prepared = prepare(outcome).await;
+        let _permit = commit_ticket.permit().await;
+        Ok(commit(prepared).await)
+    }
+
+    /// Fails if a policy requires a plugin and none of the open plugins matches it.
+    fn check_required(&self, plugins: &[Arc<Plugin>], container: &str) -> Result<(), AdaptError> {
+        let config = self.core.config();
+        let is_missing = |policy: &&PluginPolicy| {
+            policy.required && !plugins.iter().any(|p| !p.is_closed() && policy.matches(&p.id))
+        };
+        match config.policies.iter().find(is_missing) {
+            Some(policy) => Err(AdaptError::RequiredMissing {
+                plugin: policy.plugin.clone(),
+                container: container.to_owned(),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Calls all validators in parallel. Of several rejections the first in call order is returned.
+    /// A validator that does not reply rejects, whatever its policy.
+    async fn validate(
+        &self,
+        plugins: &[Arc<Plugin>],
+        outcome: &CreateOutcome,
+        context: &RequestContext,
+        ticket: Ticket,
+    ) -> Result<(), AdaptError> {
+        let config = self.core.config();
+        let default_validator = config.default_validator.as_ref();
+        let validators: Vec<_> = plugins
+            .iter()
+            .filter(|p| p.mask.contains(Event::VALIDATE_CONTAINER_ADJUSTMENT))
+            .cloned()
+            .collect();
+        if default_validator.is_none() && validators.is_empty() {
+            return Ok(());
+        }
+        let _permit = ticket.permit().await;
+        let container = &outcome.container.id;
+        let rejected = |validator: String, reason: String| AdaptError::Rejected {
+            validator,
+            container: container.clone(),
+            reason,
+        };
+        let request = outcome.validation();
+        if let Some(rules) = default_validator {
+            let verdict = validator::validate(rules, &request);
+            let verdict = verdict.map_err(|e| rejected(DEFAULT_VALIDATOR.into(), e.to_string()));
+            verdict.or_else(|e| context.refuse(e))?;
+        }
+        let calls: Vec<_> = validators
+            .into_iter()
+            .map(|plugin| {
+                let request = request.clone();
+                tokio::spawn(async move { (plugin.call_required(request).await, plugin) })
+            })
+            .collect();
+        // All verdicts are awaited first: a rollback must not reach a validator before its call.
+        let mut verdicts = Vec::new();
+        for call in calls {
+            verdicts.push(call.await.map_err(|e| rejected("(unknown)".into(), e.to_string())));
+        }
+        for (reply, plugin) in verdicts.iter().flatten() {
+            context.record_reached(plugin, reply);
+        }
+        for verdict in verdicts {
+            let (reply, plugin) = verdict?;
+            let verdict = reply.and_then(|reply| {
+                let reason =
+                    if reply.reason.is_empty() { "no reason given".into() } else { reply.reason };
+                if reply.reject { Err(rejected(plugin.id.to_string(), reason)) } else { Ok(()) }
+            });
+            verdict.or_else(|e| context.refuse(e))?;
+        }
+        Ok(())
+    }
+}

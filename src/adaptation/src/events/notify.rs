@@ -1,0 +1,193 @@
+//! Events whose replies change nothing: those that a plugin can refuse, those that it cannot, and
+//! the post-events.
+
+use nri_api::proto::*;
+use std::future::IntoFuture;
+use std::pin::Pin;
+use std::sync::Arc;
+use tokio::task::JoinHandle;
+use tracing::warn;
+
+use crate::adaptation::Adaptation;
+use crate::error::AdaptError;
+use crate::order::context::RequestContext;
+use crate::order::pipeline::{PluginTicket, RequestTickets};
+use crate::plugin::calls::EventRequest;
+use crate::plugin::handle::Plugin;
+use crate::plugin::queue::Ticket;
+
+/// Events that a plugin can refuse: plugins are called one after the other.
+impl Adaptation {
+    /// Calls the plugins for the start of a pod. For order, commit and dropped futures see
+    /// [`Adaptation::create_container`].
+    ///
+    /// # Errors
+    /// If a plugin refuses.
+    pub async fn run_pod_sandbox<R>(
+        &self,
+        request: RunPodSandboxRequest,
+        context: &RequestContext,
+        commit: impl AsyncFnOnce() -> R,
+    ) -> Result<R, AdaptError> {
+        self.request_consent(request, context, commit).await
+    }
+
+    /// Calls the plugins for an update of a pod's resources, like [`Adaptation::run_pod_sandbox`].
+    ///
+    /// # Errors
+    /// If a plugin refuses.
+    pub async fn update_pod_sandbox<R>(
+        &self,
+        request: UpdatePodSandboxRequest,
+        context: &RequestContext,
+        commit: impl AsyncFnOnce() -> R,
+    ) -> Result<R, AdaptError> {
+        self.request_consent(request, context, commit).await
+    }
+
+    /// Calls the plugins for the start of a container, like [`Adaptation::run_pod_sandbox`].
+    ///
+    /// # Errors
+    /// If a plugin refuses.
+    pub async fn start_container<R>(
+        &self,
+        request: StartContainerRequest,
+        context: &RequestContext,
+        commit: impl AsyncFnOnce() -> R,
+    ) -> Result<R, AdaptError> {
+        self.request_consent(request, context, commit).await
+    }
+
+    async fn request_consent<Q: EventRequest, R>(
+        &self,
+        request: Q,
+        context: &RequestContext,
+        commit: impl AsyncFnOnce() -> R,
+    ) -> Result<R, AdaptError> {
+        let tickets = self.core.pipeline.enter(Q::EVENT);
+        for PluginTicket { plugin, ticket } in tickets.plugins {
+            if let Some(ticket) = ticket {
+                let permit = ticket.permit().await;
+                let reply = plugin.call(permit, request.clone()).await;
+                context.record_reply(&plugin, reply)?;
+            }
+        }
+        let _permit = tickets.commit.permit().await;
+        Ok(commit().await)
+    }
+}
+
+/// Events that a plugin cannot refuse: all plugins are notified in parallel, and failures are
+/// logged.
+///
+/// The commit removes the pod or container from the manager's records: a plugin that registers
+/// either receives the removal or does not find the container in its snapshot.
+impl Adaptation {
+    /// Notifies the plugins of the stop of a pod. For order, commit and dropped futures see
+    /// [`Adaptation::create_container`].
+    pub async fn stop_pod_sandbox<R>(
+        &self,
+        request: StopPodSandboxRequest,
+        commit: impl AsyncFnOnce() -> R,
+    ) -> R {
+        self.notify(request, commit).await
+    }
+
+    /// Notifies the plugins of the removal of a pod, like [`Adaptation::stop_pod_sandbox`].
+    pub async fn remove_pod_sandbox<R>(
+        &self,
+        request: RemovePodSandboxRequest,
+        commit: impl AsyncFnOnce() -> R,
+    ) -> R {
+        self.notify(request, commit).await
+    }
+
+    /// Notifies the plugins of the removal of a container, like [`Adaptation::stop_pod_sandbox`].
+    pub async fn remove_container<R>(
+        &self,
+        request: RemoveContainerRequest,
+        commit: impl AsyncFnOnce() -> R,
+    ) -> R {
+        self.notify(request, commit).await
+    }
+
+    async fn notify<Q: EventRequest, R>(&self, request: Q, commit: impl AsyncFnOnce() -> R) -> R {
+        self.notify_with(self.core.pipeline.enter(Q::EVENT), request, commit).await
+    }
+
+    /// Delivers an event to the plugins of `tickets`.
+    pub(crate) async fn notify_with<Q: EventRequest, R>(
+        &self,
+        tickets: RequestTickets,
+        request: Q,
+        commit: impl AsyncFnOnce() -> R,
+    ) -> R {
+        let RequestTickets { plugins, commit: commit_ticket, .. } = tickets;
+        let subscribed =
+            plugins.into_iter().filter_map(|entry| Some((entry.plugin, entry.ticket?)));
+        self.deliver(subscribed.collect(), &request).await;
+        let _permit = commit_ticket.permit().await;
+        commit().await
+    }
+}
+
+/// Post-events: all plugins are notified in parallel, and the caller need not wait.
+///
+/// The event takes its tickets when the method is called: a later request comes later at each
+/// plugin, whether or not the delivery is awaited.
+impl Adaptation {
+    /// Notifies the plugins that a pod's resources were updated.
+    pub fn post_update_pod_sandbox(&self, request: PostUpdatePodSandboxRequest) -> Delivery {
+        self.post(request)
+    }
+
+    /// Notifies the plugins that a container was created.
+    pub fn post_create_container(&self, request: PostCreateContainerRequest) -> Delivery {
+        self.post(request)
+    }
+
+    /// Notifies the plugins that a container was started.
+    pub fn post_start_container(&self, request: PostStartContainerRequest) -> Delivery {
+        self.post(request)
+    }
+
+    /// Notifies the plugins that a container's resources were updated.
+    pub fn post_update_container(&self, request: PostUpdateContainerRequest) -> Delivery {
+        self.post(request)
+    }
+
+    fn post<Q: EventRequest>(&self, request: Q) -> Delivery {
+        self.deliver(self.core.pipeline.enter_post(Q::EVENT), &request)
+    }
+
+    fn deliver<Q: EventRequest>(&self, to: Vec<(Arc<Plugin>, Ticket)>, request: &Q) -> Delivery {
+        let notify = |(plugin, ticket): (Arc<Plugin>, Ticket)| {
+            let request = request.clone();
+            self.core.runtime.spawn(async move {
+                if let Err(e) = plugin.call(ticket.permit().await, request).await {
+                    warn!("{e}");
+                }
+            })
+        };
+        Delivery(to.into_iter().map(notify).collect())
+    }
+}
+
+/// Delivery of an event to its plugins. It continues when this is dropped; awaiting it waits until
+/// every plugin has replied or failed.
+#[derive(Debug)]
+pub struct Delivery(Vec<JoinHandle<()>>);
+
+impl IntoFuture for Delivery {
+    type Output = ();
+    type IntoFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            for task in self.0 {
+                // A panic in one task does not affect the delivery to other plugins.
+                let _ = task.await;
+            }
+        })
+    }
+}

@@ -1,0 +1,106 @@
+//! `UpdateContainer` and `StopContainer`: events whose replies update containers.
+
+use nri_api::proto::{Event, StopContainerRequest, UpdateContainerRequest};
+use nri_merge::{UpdateMerge, UpdateOutcome, UpdatesMerge, UpdatesOutcome};
+use tracing::warn;
+
+use crate::adaptation::Adaptation;
+use crate::error::AdaptError;
+use crate::order::context::RequestContext;
+use crate::order::pipeline::{PluginTicket, RequestTickets};
+
+/// Outcome of the stop of a container.
+#[derive(Debug)]
+pub struct StopOutcome {
+    /// Updates of other containers.
+    pub updates: UpdatesOutcome,
+    /// Errors of plugins. A stop cannot be refused, so the replies of the other plugins apply.
+    pub failures: Vec<AdaptError>,
+}
+
+impl Adaptation {
+    /// Calls the plugins for an update that the engine requests, then `commit` with the merged
+    /// outcome. For order, commit and dropped futures see [`Adaptation::create_container`].
+    ///
+    /// # Errors
+    /// If a plugin refuses, or replies contradict one another.
+    pub async fn update_container<R>(
+        &self,
+        request: UpdateContainerRequest,
+        context: &RequestContext,
+        commit: impl AsyncFnOnce(UpdateOutcome) -> R,
+    ) -> Result<R, AdaptError> {
+        let event = Event::UPDATE_CONTAINER;
+        let tickets = self.core.pipeline.enter_when_open(event).await;
+        let container = request.container.unwrap_or_default();
+        let id = container.id.clone();
+        let resources = request.linux_resources.unwrap_or_default();
+        let mut merge = UpdateMerge::new(request.pod.unwrap_or_default(), container, resources);
+        for PluginTicket { plugin, ticket } in tickets.plugins {
+            let Some(ticket) = ticket else { continue };
+            let permit = ticket.permit().await;
+            let reply = plugin.call(permit, merge.request()).await;
+            if let Some(reply) = context.record_reply(&plugin, reply)? {
+                let check = plugin.reply_check();
+                let permitted = check.updates(Some(&id), &reply.update, &reply.evict);
+                let merged = permitted
+                    .map_err(|denied| AdaptError::Denied { event, denied })
+                    .and_then(|()| {
+                        merge.reply(&plugin.id, reply).map_err(|source| AdaptError::Merge {
+                            event,
+                            subject: id.clone(),
+                            source,
+                        })
+                    });
+                merged.or_else(|e| context.refuse(e))?;
+            }
+        }
+        let _permit = tickets.commit.permit().await;
+        Ok(commit(merge.finish()).await)
+    }
+
+    /// Notifies the plugins of the stop of a container, then calls `commit` with the updates of
+    /// other containers that they request. For order, commit and dropped futures see
+    /// [`Adaptation::create_container`].
+    pub async fn stop_container<R>(
+        &self,
+        request: StopContainerRequest,
+        commit: impl AsyncFnOnce(StopOutcome) -> R,
+    ) -> R {
+        let tickets = self.core.pipeline.enter(Event::STOP_CONTAINER);
+        self.stop_with(tickets, request, commit).await
+    }
+
+    /// Delivers a stop to the plugins of `tickets`.
+    pub(crate) async fn stop_with<R>(
+        &self,
+        tickets: RequestTickets,
+        request: StopContainerRequest,
+        commit: impl AsyncFnOnce(StopOutcome) -> R,
+    ) -> R {
+        let event = Event::STOP_CONTAINER;
+        let mut merge = UpdatesMerge::new();
+        let mut failures = Vec::new();
+        for PluginTicket { plugin, ticket } in tickets.plugins {
+            let Some(ticket) = ticket else { continue };
+            let permit = ticket.permit().await;
+            let merged = match plugin.call(permit, request.clone()).await {
+                Ok(Some(reply)) => match plugin.reply_check().updates(None, &reply.update, &[]) {
+                    Ok(()) => merge.reply(&plugin.id, reply.update).map_err(|source| {
+                        let subject = request.container.id.clone();
+                        AdaptError::Merge { event, subject, source }
+                    }),
+                    Err(denied) => Err(AdaptError::Denied { event, denied }),
+                },
+                Ok(None) => Ok(()),
+                Err(e) => Err(e),
+            };
+            if let Err(e) = merged {
+                warn!("{e}");
+                failures.push(e);
+            }
+        }
+        let _permit = tickets.commit.permit().await;
+        commit(StopOutcome { updates: merge.finish(), failures }).await
+    }
+}

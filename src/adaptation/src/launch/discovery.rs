@@ -1,0 +1,270 @@
+//! Discovery of plugins to launch: executables of the plugin directory and their configuration
+//! files.
+//!
+//! Nothing is launched here. A file that cannot be launched is skipped with a reason; upstream NRI
+//! aborts the discovery instead.
+
+use crate::config::AdaptationConfig;
+use nri_api::{InvalidPlugin, PluginId};
+use nri_trust::{Owners, Untrusted};
+use std::fs;
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// File of a plugin that can be launched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PluginFile {
+    pub(crate) id: PluginId,
+    /// Path in the plugin directory. A symlink is not resolved, so that the program sees the name
+    /// that it is installed under.
+    pub(crate) path: PathBuf,
+    /// Content of the configuration file; empty without one.
+    pub(crate) config: String,
+    /// Identity of the program, to notice its replacement.
+    pub(crate) program: ProgramIdentity,
+}
+
+/// Device, inode, size and modification time (seconds, nanoseconds) of a program.
+pub(crate) type ProgramIdentity = (u64, u64, u64, i64, i64);
+
+/// Why a file of the plugin directory, or the whole directory, is skipped.
+#[derive(Debug, thiserror::Error)]
+pub enum SkipReason {
+    /// The executable is not named `NN-name`.
+    #[error(transparent)]
+    Name(#[from] InvalidPlugin),
+    /// The file is a WebAssembly module.
+    #[error("webassembly plugins are not supported")]
+    Wasm,
+    /// Other users can replace the program.
+    #[error(transparent)]
+    Untrusted(#[from] Untrusted),
+    /// The file or its target cannot be read, or the directory cannot be listed.
+    #[error("cannot be read")]
+    Unreadable(#[source] io::Error),
+    /// Other users can change the configuration file.
+    #[error("configuration not trusted: {0}")]
+    ConfigUntrusted(#[source] Untrusted),
+    /// The configuration file cannot be read, or is not UTF-8 and so cannot be sent.
+    #[error("configuration {} cannot be read", path.display())]
+    Config {
+        /// Path of the configuration file.
+        path: PathBuf,
+        /// Cause.
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// A file that cannot be launched, and why.
+#[derive(Debug)]
+pub(crate) struct SkippedFile {
+    pub(crate) path: PathBuf,
+    pub(crate) reason: SkipReason,
+}
+
+/// Examines the files of the plugin directory in the order of their names. A missing directory
+/// counts as empty.
+pub(crate) fn discover(config: &AdaptationConfig) -> (Vec<PluginFile>, Vec<SkippedFile>) {
+    let dir = &config.plugin_path;
+    let unreadable =
+        |path: &Path, e| SkippedFile { path: path.to_owned(), reason: SkipReason::Unreadable(e) };
+    let (mut files, mut skipped) = (Vec::new(), Vec::new());
+    let entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return (files, skipped),
+        Err(e) => return (files, vec![unreadable(dir, e)]),
+    };
+    let mut paths = Vec::new();
+    for entry in entries {
+        match entry {
+            Ok(entry) => paths.push(entry.path()),
+            Err(e) => skipped.push(unreadable(dir, e)),
+        }
+    }
+    paths.sort();
+    for path in paths {
+        match examine(&path, config) {
+            Ok(Some(plugin)) => files.push(plugin),
+            Ok(None) => {}
+            Err(reason) => skipped.push(SkippedFile { path, reason }),
+        }
+    }
+    (files, skipped)
+}
+
+/// Examines one file; `None` if it is not an executable file and so no plugin.
+pub(crate) fn examine(
+    path: &Path,
+    config: &AdaptationConfig,
+) -> Result<Option<PluginFile>, SkipReason> {
+    // Follows symlinks: the mode of the target counts, that of the link is always 0777.
+    let meta = fs::metadata(path).map_err(SkipReason::Unreadable)?;
+    let mode = meta.permissions().mode() & 0o7777;
+    if !meta.is_file() || mode & 0o111 == 0 {
+        return Ok(None);
+    }
+    let file = path.file_name().unwrap_or_default().to_string_lossy();
+    let id = PluginId::from_file_name(&file)?;
+    let absolute = std::path::absolute(path).map_err(SkipReason::Unreadable)?;
+    Owners::of_this_process().check(&absolute)?;
+    if is_wasm(path).map_err(SkipReason::Unreadable)? {
+        return Err(SkipReason::Wasm);
+    }
+    let program = (meta.dev(), meta.ino(), meta.size(), meta.mtime(), meta.mtime_nsec());
+    Ok(Some(PluginFile { config: plugin_config(&id, config)?, id, path: path.to_owned(), program }))
+}
+
+/// Reads `NN-name.conf`, or else `name.conf`; empty if neither exists.
+fn plugin_config(id: &PluginId, config: &AdaptationConfig) -> Result<String, SkipReason> {
+    for name in [id.to_string(), id.name.to_string()] {
+        let path = config.plugin_config_path.join(name + ".conf");
+        // The path is relative to the working directory if it cannot be made absolute.
+        let absolute = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
+        Owners::of_this_process().check_if_there(&absolute).map_err(SkipReason::ConfigUntrusted)?;
+        match fs::read_to_string(&path) {
+            Ok(text) => return Ok(text),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+            Err(source) => return Err(SkipReason::Config { path, source }),
+        }
+    }
+    Ok(String::new())
+}
+
+/// Whether the file starts with the magic number and version of a WebAssembly module. A program
+/// that may be executed but not read counts as native.
+fn is_wasm(path: &Path) -> io::Result<bool> {
+    let mut head = Vec::new();
+    match fs::File::open(path) {
+        Ok(file) => file.take(8).read_to_end(&mut head)?,
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => return Ok(false),
+        Err(e) => return Err(e),
+    };
+    Ok(head == b"\0asm\x01\0\0\0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    /// Stands for the messages of `nri-trust`.
+    const UNTRUSTED: &str = "(untrusted)";
+
+    struct Dirs {
+        dir: tempfile::TempDir,
+        config: AdaptationConfig,
+    }
+
+    impl Dirs {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            let config = AdaptationConfig {
+                plugin_path: dir.path().join("plugins"),
+                plugin_config_path: dir.path().join("conf.d"),
+                ..AdaptationConfig::default()
+            };
+            fs::create_dir(&config.plugin_path).unwrap();
+            fs::create_dir(&config.plugin_config_path).unwrap();
+            Self { dir, config }
+        }
+
+        fn file(&self, name: &str, mode: u32, bytes: &[u8]) -> PathBuf {
+            let path = self.dir.path().join(name);
+            fs::write(&path, bytes).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            path
+        }
+
+        fn check(&self, found: &[(&str, &str)], skipped: &[(&str, &str)]) {
+            let (f, s) = discover(&self.config);
+            let here = format!("{}/", self.dir.path().display());
+            let f: Vec<_> = f.iter().map(|f| (f.id.to_string(), f.config.clone())).collect();
+            let s: Vec<_> = s
+                .iter()
+                .map(|s| {
+                    (
+                        s.path.file_name().unwrap().to_string_lossy().into_owned(),
+                        match &s.reason {
+                            SkipReason::Untrusted(_) | SkipReason::ConfigUntrusted(_) => {
+                                UNTRUSTED.to_owned()
+                            }
+                            reason => reason.to_string().replace(&here, ""),
+                        },
+                    )
+                })
+                .collect();
+            let own = |pairs: &[(&str, &str)]| {
+                pairs.iter().map(|(a, b)| (a.to_string(), b.to_string())).collect::<Vec<_>>()
+            };
+            assert_eq!(f, own(found));
+            assert_eq!(s, own(skipped));
+        }
+    }
+
+    #[test]
+    fn a_missing_directory_counts_as_empty() {
+        let mut dirs = Dirs::new();
+        dirs.config.plugin_path.push("missing");
+        dirs.check(&[], &[]);
+    }
+
+    #[test]
+    fn a_plugin_path_that_is_no_directory_is_skipped_with_a_reason() {
+        let mut dirs = Dirs::new();
+        dirs.config.plugin_path = dirs.file("notdir", 0o644, b"");
+        dirs.check(&[], &[("notdir", "cannot be read")]);
+    }
+
+    #[test]
+    fn executables_are_found_by_name_and_others_skipped_or_ignored() {
+        let dirs = Dirs::new();
+        dirs.file("plugins/20-b", 0o755, b"#!");
+        dirs.file("plugins/10-a", 0o700, b"");
+        dirs.file("plugins/15-readme", 0o644, b"");
+        dirs.file("plugins/nonumber", 0o755, b"");
+        dirs.file("plugins/notes.txt", 0o644, b"");
+        dirs.file("plugins/30-wasm", 0o755, b"\0asm\x01\0\0\0rest");
+        dirs.file("plugins/31-nearly", 0o755, b"\0asm\x02\0\0\0rest");
+        dirs.file("plugins/40-open", 0o777, b"");
+        dirs.file("plugins/41-shared", 0o775, b"");
+        fs::create_dir(dirs.dir.path().join("free")).unwrap();
+        fs::set_permissions(dirs.dir.path().join("free"), fs::Permissions::from_mode(0o777))
+            .unwrap();
+        symlink(dirs.file("free/program", 0o755, b""), dirs.config.plugin_path.join("63-free"))
+            .unwrap();
+        fs::create_dir(dirs.config.plugin_path.join("50-dir")).unwrap();
+        symlink(dirs.file("program", 0o755, b""), dirs.config.plugin_path.join("60-link")).unwrap();
+        symlink(dirs.file("data", 0o644, b""), dirs.config.plugin_path.join("61-todata")).unwrap();
+        symlink("/nonexistent/program", dirs.config.plugin_path.join("62-dangling")).unwrap();
+        dirs.check(
+            &[("10-a", ""), ("20-b", ""), ("31-nearly", ""), ("60-link", "")],
+            &[
+                ("30-wasm", "webassembly plugins are not supported"),
+                ("40-open", UNTRUSTED),
+                ("41-shared", UNTRUSTED),
+                ("62-dangling", "cannot be read"),
+                ("63-free", UNTRUSTED),
+                ("nonumber", "plugin file name \"nonumber\" is not of the form NN-name"),
+            ],
+        );
+    }
+
+    #[test]
+    fn configuration_is_found_by_full_name_then_by_bare_name() {
+        let dirs = Dirs::new();
+        for name in ["10-a", "11-a", "12-b", "13-c"] {
+            dirs.file(&format!("plugins/{name}"), 0o755, b"");
+        }
+        dirs.file("conf.d/a.conf", 0o644, b"any a");
+        dirs.file("conf.d/10-a.conf", 0o644, b"this a");
+        dirs.file("conf.d/13-c.conf", 0o644, b"\xff");
+        dirs.file("plugins/14-d", 0o755, b"");
+        dirs.file("conf.d/d.conf", 0o666, b"writable");
+        dirs.check(
+            &[("10-a", "this a"), ("11-a", "any a"), ("12-b", "")],
+            &[("13-c", "configuration conf.d/13-c.conf cannot be read"), ("14-d", UNTRUSTED)],
+        );
+    }
+}

@@ -1,0 +1,227 @@
+//! The launcher: drops privileges in a process of its own, then executes a plugin's program.
+//!
+//! The process applies the privileges to itself in the order in which the kernel still permits each
+//! step: resource limits, bounding set, groups, user, remaining capability sets. No code runs
+//! between fork and exec of a process with threads, and looking up names of users may block. The
+//! standard output is a pipe to the parent: it carries an error, or is closed without one when the
+//! plugin's program was executed.
+//!
+//! Capabilities are set with `rustix`, a dependency already, and not with the crate `caps`. The
+//! launcher sets effective, permitted and inheritable sets in one `capset`, where `caps` reads and
+//! writes them one set at a time; it drops the bounding set up to the last capability of the
+//! running kernel, where `caps` knows the capabilities of its own release and would leave newer
+//! ones in the set; and it needs `PR_SET_KEEPCAPS` and `no_new_privs`, of which `caps` has only the
+//! former. `caps` would be a second set of wrappers for the same system calls.
+
+use nix::unistd::{Gid, Group, Uid, User, getgrouplist, setgroups, setresgid, setresuid};
+use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, clear_ambient_capability_set,
+    configure_capability_in_ambient_set, remove_capability_from_bounding_set, set_capabilities,
+    set_keep_capabilities, set_no_new_privs,
+};
+use std::convert::Infallible;
+use std::ffi::{CString, OsString};
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+use crate::policy::privileges::{InvalidArgument, Privileges};
+
+/// First argument that makes `nrid` act as the launcher.
+pub const ARGUMENT: &str = "--launch";
+
+/// Resource limits by name.
+const RLIMITS: [(&str, Resource); 16] = [
+    ("as", Resource::As),
+    ("core", Resource::Core),
+    ("cpu", Resource::Cpu),
+    ("data", Resource::Data),
+    ("fsize", Resource::Fsize),
+    ("locks", Resource::Locks),
+    ("memlock", Resource::Memlock),
+    ("msgqueue", Resource::Msgqueue),
+    ("nice", Resource::Nice),
+    ("nofile", Resource::Nofile),
+    ("nproc", Resource::Nproc),
+    ("rss", Resource::Rss),
+    ("rtprio", Resource::Rtprio),
+    ("rttime", Resource::Rttime),
+    ("sigpending", Resource::Sigpending),
+    ("stack", Resource::Stack),
+];
+
+/// Why the privileges of a plugin could not be applied.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// The arguments are not those that nrid passes.
+    #[error(transparent)]
+    Argument(#[from] InvalidArgument),
+    /// The user does not exist.
+    #[error("unknown user {0}")]
+    NoUser(String),
+    /// The numeric user has no passwd entry that names its group.
+    #[error("group of user {0} unknown, no passwd entry: give one, as in \"{0}:{0}\"")]
+    NoGroupOf(String),
+    /// The group does not exist.
+    #[error("unknown group {0}")]
+    NoGroup(String),
+    /// The capability does not exist.
+    #[error("unknown capability {0}")]
+    NoCapability(String),
+    /// The resource limit does not exist.
+    #[error("unknown resource limit {0}")]
+    NoLimit(String),
+    /// A system call or a lookup in the user database failed.
+    #[error("cannot {0}: {1}")]
+    System(String, #[source] io::Error),
+    /// The program could not be executed.
+    #[error("{0}{as_user}", as_user = as_user(.1.as_deref()))]
+    Exec(#[source] io::Error, Option<String>),
+}
+
+fn as_user(user: Option<&str>) -> String {
+    user.map(|user| format!(" (as user {user})")).unwrap_or_default()
+}
+
+/// Whether a capability of this name exists.
+pub fn knows_capability(name: &str) -> bool {
+    capability(name).is_ok()
+}
+
+/// Whether a resource limit of this name exists.
+pub fn knows_rlimit(name: &str) -> bool {
+    rlimit(name).is_ok()
+}
+
+/// Applies the privileges and executes the plugin's program; `arguments` are those after
+/// [`ARGUMENT`]. Returns only on failure, after writing the error to standard output.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    // A duplicate with close-on-exec; standard output itself is replaced below.
+    let mut parent = io::stdout().as_fd().try_clone_to_owned().map(File::from);
+    let Err(error) = attempt(arguments.into_iter());
+    if let Ok(parent) = &mut parent {
+        // A failed write means that the parent has exited.
+        let _ = parent.write_all(error.to_string().as_bytes());
+    }
+    ExitCode::from(126)
+}
+
+fn attempt(mut arguments: impl Iterator<Item = OsString>) -> Result<Infallible, LaunchError> {
+    let privileges = Privileges::parse(&mut arguments)?;
+    let program = arguments.next().map(PathBuf::from).ok_or(InvalidArgument("program".into()))?;
+    // The plugin's standard output and error both go to the pipe that standard error is.
+    rustix::stdio::dup2_stdout(io::stderr()).map_err(system("set standard output"))?;
+    let account = account(&privileges)?;
+    let kept = privileges.capabilities.as_deref().map(kept).transpose()?;
+    for (name, limit) in &privileges.rlimits {
+        let resource = rlimit(name)?;
+        setrlimit(resource, Rlimit { current: *limit, maximum: *limit })
+            .map_err(system(&format!("set the resource limit {name}")))?;
+    }
+    if let Some(kept) = kept {
+        limit_bounding_set(kept)?;
+    }
+    if let Some(account) = account {
+        set_keep_capabilities(kept.is_some()).map_err(system("keep capabilities"))?;
+        let refused = |what: &str, error: nix::Error| system(what)(error);
+        setgroups(&account.groups).map_err(|e| refused("set groups", e))?;
+        let (gid, uid) = (account.gid, account.uid);
+        setresgid(gid, gid, gid).map_err(|e| refused(&format!("become group {gid}"), e))?;
+        setresuid(uid, uid, uid).map_err(|e| refused(&format!("become user {uid}"), e))?;
+    }
+    if let Some(kept) = kept {
+        set_capability_sets(kept)?;
+    }
+    if privileges.no_new_privs {
+        set_no_new_privs(true).map_err(system("set no_new_privs"))?;
+    }
+    Err(LaunchError::Exec(Command::new(program).exec(), privileges.user))
+}
+
+/// Drops all capabilities but these from the bounding set.
+fn limit_bounding_set(kept: CapabilitySet) -> Result<(), LaunchError> {
+    for number in 0..u64::BITS {
+        let one = CapabilitySet::from_bits_retain(1 << number);
+        if kept.contains(one) {
+            continue;
+        }
+        match remove_capability_from_bounding_set(one) {
+            // Beyond the last capability of the kernel.
+            Err(rustix::io::Errno::INVAL) => break,
+            result => result.map_err(system("drop capabilities"))?,
+        }
+    }
+    Ok(())
+}
+
+/// Sets these capabilities and no others, in the ambient set too, so that the program of a non-root
+/// user keeps them.
+fn set_capability_sets(kept: CapabilitySet) -> Result<(), LaunchError> {
+    let refused = || system("set capabilities");
+    clear_ambient_capability_set().map_err(refused())?;
+    let sets = CapabilitySets { effective: kept, permitted: kept, inheritable: kept };
+    set_capabilities(None, sets).map_err(refused())?;
+    for one in kept.iter() {
+        configure_capability_in_ambient_set(one, true).map_err(refused())?;
+    }
+    Ok(())
+}
+
+struct Account {
+    uid: Uid,
+    gid: Gid,
+    groups: Vec<Gid>,
+}
+
+fn account(privileges: &Privileges) -> Result<Option<Account>, LaunchError> {
+    let Some(name) = &privileges.user else { return Ok(None) };
+    let lookup_failed = |error: nix::Error| system(&format!("look up user {name}"))(error);
+    let number = name.parse().ok().map(Uid::from_raw);
+    let known = match number {
+        Some(uid) => User::from_uid(uid),
+        None => User::from_name(name),
+    };
+    let known = known.map_err(lookup_failed)?;
+    let uid = number
+        .or(known.as_ref().map(|user| user.uid))
+        .ok_or_else(|| LaunchError::NoUser(name.clone()))?;
+    if let Some(group) = &privileges.group {
+        let gid = group_of(group)?;
+        return Ok(Some(Account { uid, gid, groups: vec![gid] }));
+    }
+    let known = known.ok_or_else(|| LaunchError::NoGroupOf(name.clone()))?;
+    let login = CString::new(known.name).map_err(|_| LaunchError::NoUser(name.clone()))?;
+    let groups = getgrouplist(&login, known.gid).map_err(lookup_failed)?;
+    Ok(Some(Account { uid, gid: known.gid, groups }))
+}
+
+fn group_of(name: &str) -> Result<Gid, LaunchError> {
+    if let Ok(gid) = name.parse() {
+        return Ok(Gid::from_raw(gid));
+    }
+    let known = Group::from_name(name).map_err(|e| system(&format!("look up group {name}"))(e))?;
+    known.map(|group| group.gid).ok_or_else(|| LaunchError::NoGroup(name.to_owned()))
+}
+
+fn kept(names: &[String]) -> Result<CapabilitySet, LaunchError> {
+    names.iter().map(|name| capability(name)).collect()
+}
+
+fn capability(name: &str) -> Result<CapabilitySet, LaunchError> {
+    CapabilitySet::from_name(&name.to_ascii_uppercase())
+        .ok_or_else(|| LaunchError::NoCapability(name.to_owned()))
+}
+
+fn rlimit(name: &str) -> Result<Resource, LaunchError> {
+    let found = RLIMITS.iter().find(|(known, _)| *known == name);
+    found.map(|(_, resource)| *resource).ok_or_else(|| LaunchError::NoLimit(name.to_owned()))
+}
+
+fn system<E: Into<io::Error>>(what: &str) -> impl FnOnce(E) -> LaunchError {
+    let what = what.to_owned();
+    move |error| LaunchError::System(what, error.into())
+}

@@ -1,0 +1,12 @@
+//! Plugins that this process launches: discovery, programs, their output, restarts, reloads.
+//!
+//! Start from [`LaunchSupervisor`](supervisor::LaunchSupervisor).
+
+pub(crate) mod backoff;
+pub(crate) mod discovery;
+pub mod launcher;
+pub(crate) mod output;
+pub(crate) mod plan;
+pub(crate) mod process;
+pub(crate) mod reload;
+pub(crate) mod supervisor;

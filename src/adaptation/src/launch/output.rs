@@ -1,0 +1,185 @@
+//! Standard output and error of launched plugins, passed line by line to the
+//! [`ContainerManager`](crate::ContainerManager).
+//!
+//! A slow log never blocks a plugin: its pipe is always read, a bounded queue holds the lines, and
+//! lines that exceed it are dropped and counted. A thread of its own passes the lines on, since
+//! writing a log may block.
+
+use nri_api::PluginId;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::Duration;
+use tokio::net::unix::pipe;
+use tokio::sync::{oneshot, watch};
+use tracing::warn;
+
+use crate::manager::ContainerManager;
+
+/// Limit of a line in bytes; the rest of a longer line is dropped.
+const MAX_LINE: usize = 2048;
+/// Limit of queued lines: 1 MiB at most.
+const MAX_QUEUED: usize = 512;
+/// Limit of bytes read after the program exited: more than a pipe holds by default (64 KiB).
+const MAX_AFTER_EXIT: usize = 128 << 10;
+/// Time that the shutdown waits for queued lines.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
+
+enum Entry {
+    Line(PluginId, String),
+    Flush(oneshot::Sender<()>),
+}
+
+/// Sink of the plugins' lines. Clones are the same sink.
+#[derive(Clone)]
+pub(crate) struct PluginOutput {
+    /// `None` if the thread could not be started; lines are discarded then.
+    queue: Option<SyncSender<Entry>>,
+    dropped: Arc<AtomicU64>,
+}
+
+impl PluginOutput {
+    pub(crate) fn new(manager: Arc<dyn ContainerManager>) -> Self {
+        let (queue, entries) = sync_channel(MAX_QUEUED);
+        let dropped = Arc::new(AtomicU64::new(0));
+        let counted = dropped.clone();
+        let thread = std::thread::Builder::new().name("plugin-output".into());
+        let started = thread.spawn(move || write(&*manager, &entries, &counted));
+        if let Err(e) = &started {
+            warn!("cannot start a thread, output of plugins is not logged: {e}");
+        }
+        Self { queue: started.is_ok().then_some(queue), dropped }
+    }
+
+    /// Reads a plugin's pipe until it is closed, or the program has exited and the pipe is empty.
+    pub(crate) async fn read(
+        self,
+        plugin: PluginId,
+        pipe: OwnedFd,
+        mut exited: watch::Receiver<bool>,
+    ) -> io::Result<()> {
+        let pipe = pipe::Receiver::from_owned_fd(pipe)?;
+        let (mut lines, mut buffer) = (Lines::default(), vec![0; 8 << 10]);
+        let (mut has_exited, mut remaining) = (false, MAX_AFTER_EXIT);
+        while remaining > 0 {
+            if has_exited {
+                remaining = remaining.saturating_sub(buffer.len());
+            } else {
+                tokio::select! {
+                    biased;
+                    ready = pipe.readable() => ready?,
+                    // A dropped sender means an exit too. The pipe may stay open in a child of the
+                    // program, which is not waited for.
+                    _ = exited.wait_for(|exited| *exited) => has_exited = true,
+                }
+            }
+            match pipe.try_read(&mut buffer) {
+                Ok(0) => break,
+                Ok(n) => {
+                    lines.add(&buffer[..n], |line| self.add(Entry::Line(plugin.clone(), line)))
+                }
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock && has_exited => break,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {}
+                Err(e) => return Err(e),
+            }
+        }
+        lines.end(|line| self.add(Entry::Line(plugin.clone(), line)));
+        Ok(())
+    }
+
+    /// Waits until the queued lines are written, for at most [`FLUSH_TIMEOUT`].
+    pub(crate) async fn flush(&self) {
+        let (done, waiting) = oneshot::channel();
+        self.add(Entry::Flush(done));
+        let _ = tokio::time::timeout(FLUSH_TIMEOUT, waiting).await;
+    }
+
+    fn add(&self, entry: Entry) {
+        let Some(queue) = &self.queue else { return };
+        if queue.try_send(entry).is_err() {
+            self.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+fn write(manager: &dyn ContainerManager, entries: &Receiver<Entry>, dropped: &AtomicU64) {
+    for entry in entries {
+        match entry {
+            Entry::Line(plugin, line) => manager.plugin_output(&plugin, &line),
+            Entry::Flush(done) => {
+                // The receiver is gone after the timeout.
+                let _ = done.send(());
+            }
+        }
+        match dropped.swap(0, Ordering::Relaxed) {
+            0 => {}
+            lines => warn!(lines, "lines of plugins dropped, log too slow"),
+        }
+    }
+}
+
+/// Splitter of bytes into lines.
+#[derive(Default)]
+struct Lines {
+    line: Vec<u8>,
+    is_cut: bool,
+}
+
+impl Lines {
+    fn add(&mut self, bytes: &[u8], mut each: impl FnMut(String)) {
+        for piece in bytes.split_inclusive(|b| *b == b'\n') {
+            let text = piece.strip_suffix(b"\n").unwrap_or(piece);
+            let room = MAX_LINE.saturating_sub(self.line.len()).min(text.len());
+            self.line.extend_from_slice(&text[..room]);
+            self.is_cut |= room < text.len();
+            if text.len() < piece.len() {
+                self.end(&mut each);
+            }
+        }
+    }
+
+    /// Ends the current line, and passes it on unless it is empty.
+    fn end(&mut self, mut each: impl FnMut(String)) {
+        let text = String::from_utf8_lossy(&self.line).trim_end().to_owned();
+        // Control characters could break the line of the log, or act on a terminal.
+        let mut text: String = text
+            .chars()
+            .map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c })
+            .collect();
+        if self.is_cut {
+            text.push_str(" (cut)");
+        }
+        self.line.clear();
+        self.is_cut = false;
+        if !text.is_empty() {
+            each(text);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(pieces: &[&[u8]], expected: &[&str]) {
+        let (mut lines, mut found) = (Lines::default(), Vec::new());
+        for piece in pieces {
+            lines.add(piece, |line| found.push(line));
+            assert!(lines.line.len() <= MAX_LINE);
+        }
+        lines.end(|line| found.push(line));
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn lines_are_split_wherever_reads_end() {
+        check(&[b"a\nb\n\n  \nc"], &["a", "b", "c"]);
+        check(&[b"a", b"b", b"c\nd", b"\n"], &["abc", "d"]);
+        check(&[b"bell\x07\x1b[31m\r\n\tx\xff"], &["bell\u{fffd}\u{fffd}[31m", "\tx\u{fffd}"]);
+        let long = "x".repeat(MAX_LINE);
+        check(&[long.as_bytes(), b"\n"], &[&long]);
+        check(&[long.as_bytes(), b"y", b"y\nz\n"], &[&format!("{long} (cut)"), "z"]);
+    }
+}

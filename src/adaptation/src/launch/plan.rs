@@ -1,0 +1,144 @@
+//! Decision of a reload: which plugins are launched, relaunched or ended.
+//!
+//! The plan compares what each program was launched with to the plugin directory and the
+//! configuration of now. [`crate::launch::reload`] carries it out.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::config::AdaptationConfig;
+use crate::launch::discovery::{PluginFile, SkipReason, SkippedFile};
+use crate::policy::privileges::Privileges;
+
+/// Inputs of the last launch, by file.
+#[derive(Default)]
+pub(crate) struct LaunchInputs(Mutex<BTreeMap<PathBuf, LaunchInput>>);
+
+/// Everything that a program was launched with. A change to any of it takes a relaunch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LaunchInput {
+    file: PluginFile,
+    privileges: Privileges,
+    /// Registration and request timeout, which `Configure` sends.
+    timeouts: (Duration, Duration),
+}
+
+impl LaunchInput {
+    fn new(file: &PluginFile, config: &AdaptationConfig) -> Self {
+        let policy = config.policy(&file.id);
+        let timeouts = (config.registration_timeout, config.timeout(&policy));
+        Self { file: file.clone(), privileges: policy.privileges, timeouts }
+    }
+
+    /// Returns the reason for a relaunch, if an input differs.
+    fn change(&self, now: &Self) -> Option<&'static str> {
+        if self.file.program != now.file.program {
+            Some("program changed")
+        } else if self.file.config != now.file.config {
+            Some("configuration changed")
+        } else if self.privileges != now.privileges {
+            Some("privileges changed")
+        } else if self.timeouts != now.timeouts {
+            Some("timeouts changed")
+        } else {
+            None
+        }
+    }
+}
+
+impl LaunchInputs {
+    /// Records a launch.
+    pub(crate) fn record(&self, file: &PluginFile, config: &AdaptationConfig) {
+        self.lock().insert(file.path.clone(), LaunchInput::new(file, config));
+    }
+
+    /// Removes the record of a file that is not launched any more.
+    pub(crate) fn remove(&self, path: &Path) {
+        self.lock().remove(path);
+    }
+
+    /// Returns a copy of all records.
+    pub(crate) fn all(&self) -> BTreeMap<PathBuf, LaunchInput> {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<PathBuf, LaunchInput>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Action of a reload on one file of the plugin directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReloadAction {
+    /// Launch the plugin: its file is new, or the plugin had ended.
+    Launch {
+        /// Whether it was never launched before.
+        new: bool,
+    },
+    /// End the plugin and launch it again, for this reason.
+    Relaunch(&'static str),
+    /// End the plugin, for this reason.
+    End(&'static str),
+    /// Keep the running plugin, if any; the file cannot be launched, for this reason.
+    Unusable(String),
+}
+
+/// Action for each file; `None` keeps the plugin as it is.
+pub(crate) type ReloadPlan = BTreeMap<PathBuf, Option<ReloadAction>>;
+
+/// Decides the action for each file. `is_running` tells whether a plugin of the file runs or is
+/// about to be restarted.
+pub(crate) fn plan(
+    files: &[PluginFile],
+    skipped: &[SkippedFile],
+    launched: &BTreeMap<PathBuf, LaunchInput>,
+    config: &AdaptationConfig,
+    is_running: impl Fn(&Path) -> bool,
+) -> ReloadPlan {
+    let mut plan = ReloadPlan::new();
+    for file in files {
+        let before = launched.get(&file.path);
+        let action = match before {
+            _ if !is_running(&file.path) => Some(ReloadAction::Launch { new: before.is_none() }),
+            // Running, but its launch was not recorded: there is nothing to compare.
+            None => None,
+            Some(before) => {
+                before.change(&LaunchInput::new(file, config)).map(ReloadAction::Relaunch)
+            }
+        };
+        plan.insert(file.path.clone(), action);
+    }
+    for SkippedFile { path, reason } in skipped {
+        // A symlink whose target was removed.
+        let is_removed =
+            matches!(reason, SkipReason::Unreadable(e) if e.kind() == io::ErrorKind::NotFound);
+        let action = if is_removed && is_running(path) {
+            ReloadAction::End("file removed")
+        } else {
+            ReloadAction::Unusable(with_cause(reason))
+        };
+        plan.insert(path.clone(), Some(action));
+    }
+    for path in launched.keys() {
+        let why = match path.parent() == Some(&config.plugin_path) {
+            true if path.exists() => "file no longer executable",
+            true => "file removed",
+            false => "file outside plugin_path",
+        };
+        plan.entry(path.clone()).or_insert(Some(ReloadAction::End(why)));
+    }
+    plan
+}
+
+/// Formats an error with its source, unless its text has that already.
+fn with_cause(error: &SkipReason) -> String {
+    let text = error.to_string();
+    match error.source().map(|source| format!(": {source}")) {
+        Some(cause) if !text.contains(&cause) => text + &cause,
+        _ => text,
+    }
+}

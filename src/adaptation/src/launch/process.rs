@@ -1,0 +1,173 @@
+//! Process of a launched plugin: start with a socket as fd 3, stop, exit status.
+//!
+//! Privileges are dropped by the launcher ([`crate::launch::launcher`]), which this process starts
+//! and which then executes the plugin's program. Sessions ([`crate::session`]) and restarts
+//! ([`crate::launch::supervisor`]) are not handled here.
+
+use crate::config::AdaptationConfig;
+use crate::launch::discovery::PluginFile;
+use crate::launch::launcher;
+use crate::launch::output::PluginOutput;
+use command_fds::{CommandFdExt, FdMapping, FdMappingCollision};
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::Pid;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream as StdStream;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+use tokio::io::AsyncReadExt;
+use tokio::net::UnixStream;
+use tokio::net::unix::pipe;
+use tokio::process::{Child, Command};
+use tokio::sync::watch;
+
+/// Descriptor of the socket in the plugin, as NRI defines it.
+const PLUGIN_FD: i32 = 3;
+
+/// Limit of the launcher's error message in bytes; longer ones are cut.
+const MAX_LAUNCHER_ERROR: u64 = 4096;
+
+/// Process of a launched plugin. Dropping it stops the process, as [`Process::stop`] does.
+pub(crate) struct Process {
+    pub(crate) pid: Option<u32>,
+    stop: watch::Sender<bool>,
+    exit: watch::Receiver<Option<String>>,
+}
+
+impl Process {
+    /// Sends SIGTERM, and after the grace SIGKILL to the process group.
+    pub(crate) fn stop(&self) {
+        self.stop.send_replace(true);
+    }
+
+    /// Waits until the process is reaped, and returns how it ended, such as "exited with code 1".
+    pub(crate) async fn exited(&self) -> String {
+        let mut exit = self.exit.clone();
+        match exit.wait_for(Option::is_some).await {
+            Ok(how) => how.clone().unwrap_or_default(),
+            Err(_) => "ended with unknown status".to_owned(),
+        }
+    }
+}
+
+/// Starts the program of a plugin. Its environment holds the variables that NRI defines and no
+/// others; its output is read line by line.
+pub(crate) async fn launch(
+    plugin: &PluginFile,
+    config: &AdaptationConfig,
+    output: PluginOutput,
+) -> io::Result<(UnixStream, Process)> {
+    let privileges = config.policy(&plugin.id).privileges;
+    let (ours, theirs) = StdStream::pair()?;
+    ours.set_nonblocking(true)?;
+    let (output_reader, output_writer) = io::pipe()?;
+    // Standard output of the launcher carries its error; closed without one means success.
+    let (launcher_error, stdout, mut command) = if privileges.are_inherited() {
+        (None, output_writer.try_clone()?, std::process::Command::new(&plugin.path))
+    } else {
+        let (reader, writer) = io::pipe()?;
+        let mut command = std::process::Command::new(&config.launcher);
+        command.arg(launcher::ARGUMENT).args(privileges.arguments()).arg(&plugin.path);
+        (Some(reader), writer, command)
+    };
+    command
+        .env_clear()
+        .env("NRI_PLUGIN_NAME", plugin.id.name.as_str())
+        .env("NRI_PLUGIN_IDX", plugin.id.index.to_string())
+        .env("NRI_PLUGIN_SOCKET", PLUGIN_FD.to_string())
+        .stdin(Stdio::null())
+        .stdout(stdout)
+        .stderr(output_writer);
+    command
+        .fd_mappings(vec![FdMapping { parent_fd: theirs.into(), child_fd: PLUGIN_FD }])
+        .map_err(|FdMappingCollision| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let mut command = Command::from(command);
+    command.process_group(0).kill_on_drop(true);
+    let child = command.spawn()?;
+    // The command owns the child's ends of socket and pipes: kept open here they would hide its
+    // exit.
+    drop(command);
+    let stream = UnixStream::from_std(ours)?;
+    let (exited, has_exited) = watch::channel(false);
+    let reading = tokio::spawn(output.read(plugin.id.clone(), output_reader.into(), has_exited));
+    let grace = config.stop_grace;
+
+    let (stop, stopped) = watch::channel(false);
+    let (ended, exit) = watch::channel(None);
+    let pid = child.id();
+    tokio::spawn(async move {
+        let how = supervise(child, stopped, grace).await;
+        exited.send_replace(true);
+        // The last lines of output are handled before the exit is reported.
+        let _ = reading.await;
+        ended.send_replace(Some(how));
+    });
+    let process = Process { pid, stop, exit };
+    if let Some(reader) = launcher_error {
+        let reading = read_launcher_error(reader.into());
+        let failure = tokio::time::timeout(config.registration_timeout, reading).await;
+        let failure = failure.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))?;
+        if !failure.is_empty() {
+            process.exited().await;
+            return Err(io::Error::other(failure));
+        }
+    }
+    Ok((stream, process))
+}
+
+/// Reads the error of the launcher; empty when the launcher executed the plugin's program.
+async fn read_launcher_error(reader: OwnedFd) -> io::Result<String> {
+    let mut text = Vec::new();
+    pipe::Receiver::from_owned_fd(reader)?.take(MAX_LAUNCHER_ERROR).read_to_end(&mut text).await?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// Waits until the process exits, or stops it on request. Returns once it is reaped.
+async fn supervise(
+    mut child: Child,
+    mut stopped: watch::Receiver<bool>,
+    grace: Duration,
+) -> String {
+    let ended = tokio::select! {
+        status = child.wait() => Some(status),
+        // An error means that the handle was dropped, which requests a stop too.
+        _ = stopped.wait_for(|stop| *stop) => None,
+    };
+    let ended = match ended {
+        Some(status) => status,
+        None => terminate(&mut child, grace).await,
+    };
+    match ended {
+        Ok(status) => describe(status),
+        Err(e) => format!("ended with unknown status: {e}"),
+    }
+}
+
+async fn terminate(child: &mut Child, grace: Duration) -> io::Result<ExitStatus> {
+    // The pid stays reserved until the child is reaped, so no other process can get the signal. An
+    // error means that the child has exited.
+    if let Some(pid) = pid(child) {
+        let _ = kill(pid, Signal::SIGTERM);
+    }
+    if let Ok(status) = tokio::time::timeout(grace, child.wait()).await {
+        return status;
+    }
+    if let Some(pid) = pid(child) {
+        let _ = killpg(pid, Signal::SIGKILL);
+    }
+    child.wait().await
+}
+
+fn pid(child: &Child) -> Option<Pid> {
+    child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw)
+}
+
+fn describe(status: ExitStatus) -> String {
+    use std::os::unix::process::ExitStatusExt;
+    match (status.code(), status.signal()) {
+        (Some(code), _) => format!("exited with code {code}"),
+        (None, Some(signal)) => format!("was killed by signal {signal}"),
+        (None, None) => "ended".to_owned(),
+    }
+}

@@ -1,0 +1,251 @@
+//! Supervisor of launched plugins: launches, relaunches after a pause, and reloads.
+//!
+//! Restarts are decided here and not by the
+//! [`ContainerManager`](crate::manager::ContainerManager), because the exit of a program, its next
+//! launch and the shutdown must agree on who acts. A plugin that was restarted is synchronized as
+//! any other. Whether a missing plugin fails creations is decided by its policy (`required`).
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nri_api::PluginId;
+use tracing::{debug, warn};
+
+use crate::config::AdaptationConfig;
+use crate::core::Core;
+use crate::error::SessionError;
+use crate::launch::backoff::Backoff;
+use crate::launch::discovery::{PluginFile, SkipReason, discover, examine};
+use crate::launch::output::PluginOutput;
+use crate::launch::plan::LaunchInputs;
+use crate::launch::process::launch;
+use crate::plugin::status::PluginOrigin;
+use crate::policy::plugin_policy::PluginPolicy;
+use crate::session::handshake::{ConfiguredPlugin, Connection, OnEnd};
+
+/// Result of the launch of one file in the plugin directory.
+#[derive(Debug)]
+pub struct LaunchOutcome {
+    /// Path of the file; of the directory, if that cannot be read.
+    pub path: PathBuf,
+    /// The active plugin, or why it is not active.
+    pub result: Result<PluginId, SessionError>,
+}
+
+/// Launches plugins and restarts those that end.
+pub(crate) struct LaunchSupervisor {
+    pub(crate) core: Arc<Core>,
+    pub(crate) backoff: Backoff,
+    pub(crate) inputs: LaunchInputs,
+    /// Held shared by each launch and exclusively by a reload, so that no plugin starts meanwhile.
+    pub(crate) launching: tokio::sync::RwLock<()>,
+    pub(crate) output: PluginOutput,
+}
+
+impl LaunchSupervisor {
+    pub(crate) fn new(core: Arc<Core>) -> Self {
+        Self {
+            output: PluginOutput::new(core.manager.clone()),
+            core,
+            backoff: Backoff::default(),
+            inputs: LaunchInputs::default(),
+            launching: tokio::sync::RwLock::default(),
+        }
+    }
+
+    /// Launches all plugins of the plugin directory. Files that discovery skipped are among the
+    /// outcomes, and listed as closed plugins.
+    pub(crate) async fn launch_all(self: &Arc<Self>) -> Vec<LaunchOutcome> {
+        let config = self.core.config();
+        let (files, skipped) = match tokio::task::spawn_blocking(move || discover(&config)).await {
+            Ok(discovered) => discovered,
+            Err(e) => {
+                warn!("plugin discovery failed: {e}");
+                return Vec::new();
+            }
+        };
+        let registry = &self.core.registry;
+        let mut outcomes: Vec<_> = skipped
+            .into_iter()
+            .map(|s| {
+                let origin = PluginOrigin::Launched(s.path.clone());
+                let record = registry.add(registry.next_serial(), id_of(&s.path), origin, None);
+                registry.close(&record, s.reason.to_string());
+                LaunchOutcome { path: s.path, result: Err(s.reason.into()) }
+            })
+            .collect();
+        // A plugin that fails the start is not restarted.
+        outcomes.extend(self.launch_each(files, |file| !self.fails_start(&file.path)).await);
+        outcomes.sort_by(|a, b| a.path.cmp(&b.path));
+        outcomes
+    }
+
+    /// Launches programs in parallel, and admits them one after the other in the given order, which
+    /// is that of file names and so of indices. Those that fail are restarted if `restarts` says
+    /// so.
+    pub(crate) async fn launch_each(
+        self: &Arc<Self>,
+        files: Vec<PluginFile>,
+        restarts: impl Fn(&PluginFile) -> bool,
+    ) -> Vec<LaunchOutcome> {
+        let mut launches = Vec::new();
+        for file in files {
+            let serial = self.core.registry.next_serial();
+            let launch = tokio::spawn(self.clone().launch_one(file.clone(), serial));
+            launches.push((file, launch));
+        }
+        let mut configured = Vec::new();
+        for (file, launch) in launches {
+            let result =
+                launch.await.unwrap_or_else(|e| Err(SessionError::Unregistered(e.to_string())));
+            if result.is_err() && restarts(&file) {
+                self.restart(&file, Duration::ZERO);
+            }
+            configured.push((file.path, result));
+        }
+        let mut outcomes = Vec::new();
+        for (path, result) in configured {
+            let result = match result {
+                Ok(plugin) => self.core.admit(plugin).await,
+                Err(e) => Err(e),
+            };
+            outcomes.push(LaunchOutcome { path, result });
+        }
+        outcomes
+    }
+
+    /// Launches the plugin of one file, and restarts it if that fails.
+    pub(crate) async fn launch_file(
+        self: &Arc<Self>,
+        path: &Path,
+    ) -> Result<PluginId, SessionError> {
+        let _launching = self.launching.read().await;
+        let file = examine(path, &self.core.config())?.ok_or(SessionError::NotExecutable)?;
+        let serial = self.core.registry.next_serial();
+        match self.clone().launch_one(file.clone(), serial).await {
+            Ok(plugin) => self.core.admit(plugin).await,
+            Err(e) => {
+                self.restart(&file, Duration::ZERO);
+                Err(e)
+            }
+        }
+    }
+
+    /// Launches a program, and registers and configures the plugin.
+    async fn launch_one(
+        self: Arc<Self>,
+        file: PluginFile,
+        serial: u64,
+    ) -> Result<ConfiguredPlugin, SessionError> {
+        let core = &self.core;
+        self.backoff.start_launch(&file.path);
+        core.registry.remove_closed_file(&file.path);
+        let origin = PluginOrigin::Launched(file.path.clone());
+        let record = core.registry.add(serial, Some(file.id.clone()), origin, None);
+        let config = core.config();
+        self.inputs.record(&file, &config);
+        let (stream, process) = match launch(&file, &config, self.output.clone()).await {
+            Ok(launched) => launched,
+            Err(e) => {
+                let e = SessionError::Launch(e);
+                core.notify_changed(core.registry.close(&record, e.to_string()));
+                return Err(e);
+            }
+        };
+        record.set(|s| s.pid = process.pid);
+        let (config, process) = (file.config.clone(), Some(process));
+        let supervisor = self.clone();
+        let on_end: OnEnd = Box::new(move |active| supervisor.restart(&file, active));
+        let on_end = Some(on_end);
+        let foreign_uid = None;
+        core.configure(Connection { stream, record, config, process, on_end, foreign_uid }).await
+    }
+
+    /// Restarts a plugin that ended after it was active for `active`, if its policy is to.
+    fn restart(self: &Arc<Self>, file: &PluginFile, active: Duration) {
+        let policy = self.core.config().policy(&file.id);
+        if !policy.restart || self.core.is_shutting_down() {
+            return;
+        }
+        let (supervisor, file) = (self.clone(), file.clone());
+        self.core
+            .spawn(async move { supervisor.restart_until_active(&file, &policy, active).await });
+    }
+
+    /// Launches the plugin after each pause until it is in the pipeline. Its end from there starts
+    /// a new restart.
+    async fn restart_until_active(
+        self: Arc<Self>,
+        file: &PluginFile,
+        policy: &PluginPolicy,
+        mut active: Duration,
+    ) {
+        let (core, path) = (&self.core, &file.path);
+        loop {
+            let (pause, generation) = self.backoff.record_end(path, active, policy, &core.config());
+            active = Duration::ZERO;
+            if let Some(status) = core.registry.set_restarting(path) {
+                debug!(plugin = %file.id, "restart in {pause:?}");
+                core.notify_changed(status);
+            }
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = core.shutting_down() => return,
+            }
+            let _launching = self.launching.read().await;
+            // The second check is for a launch between the exit and the start of the pause.
+            if !self.backoff.is_current(path, generation) || core.registry.is_running(path) {
+                return;
+            }
+            let found = match self.examine_again(path).await {
+                Ok(found) => found,
+                Err(e) => {
+                    if let Some(status) = core.registry.abandon_restart(path, &e.to_string()) {
+                        core.notify_changed(status);
+                    }
+                    return;
+                }
+            };
+            let serial = core.registry.next_serial();
+            match self.clone().launch_one(found, serial).await {
+                Ok(plugin) => {
+                    // A failure ends the session, which starts a restart of its own.
+                    let _ = core.admit(plugin).await;
+                    return;
+                }
+                // The manager was notified.
+                Err(e) => debug!(plugin = %file.id, "restart failed: {e}"),
+            }
+        }
+    }
+
+    async fn examine_again(&self, path: &Path) -> Result<PluginFile, SessionError> {
+        let (path, config) = (path.to_owned(), self.core.config());
+        let examined = tokio::task::spawn_blocking(move || examine(&path, &config)).await;
+        let examined = examined.map_err(|e| SkipReason::Unreadable(std::io::Error::other(e)))?;
+        match examined {
+            Ok(Some(file)) => Ok(file),
+            Ok(None) => Err(SessionError::NotExecutable),
+            Err(SkipReason::Unreadable(e)) if e.kind() == std::io::ErrorKind::NotFound => {
+                Err(SessionError::FileRemoved)
+            }
+            Err(e) => Err(e.into()),
+        }
+    }
+
+    /// Whether the start fails if the plugin of this file does not become active.
+    pub(crate) fn fails_start(&self, path: &Path) -> bool {
+        let config: &AdaptationConfig = &self.core.config();
+        id_of(path).filter(|_| !config.start_without_required).is_some_and(|id| {
+            let policy = config.policy(&id);
+            // A policy for all plugins requires any one plugin, not each of them.
+            policy.required && !policy.is_for_all()
+        })
+    }
+}
+
+/// Returns the plugin that a file name stands for.
+pub(crate) fn id_of(path: &Path) -> Option<PluginId> {
+    PluginId::from_file_name(path.file_name()?.to_str()?).ok()
+}

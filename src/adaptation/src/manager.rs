@@ -1,0 +1,57 @@
+//! Interface to the manager of pods and containers.
+//!
+//! The adaptation knows neither how containers are recorded nor how their resources are applied;
+//! the manager knows nothing of plugin sessions and their order.
+
+use async_trait::async_trait;
+use nri_api::PluginId;
+use nri_api::proto::{Container, ContainerEviction, ContainerUpdate, PodSandbox};
+
+use crate::plugin::status::PluginStatus;
+
+/// Manager of pods and containers, called by the adaptation.
+///
+/// No method may wait for a request in the pipeline
+/// ([`Adaptation::create_container`](crate::Adaptation::create_container) and the like), nor for a
+/// lock that is held across one: the pipeline waits for the manager, so both would wait forever.
+/// Take per-container locks in the commit, not around the request.
+#[async_trait]
+pub trait ContainerManager: Send + Sync + 'static {
+    /// Returns the current pods and containers, for a plugin that registers. Containers that are
+    /// stopped or of unknown state are left out.
+    ///
+    /// The adaptation calls this with the commit's permit: no commit runs at the same time.
+    async fn snapshot(&self) -> Snapshot;
+
+    /// Performs updates and evictions that a plugin requests outside of events: in its reply to
+    /// `Synchronize`, or by `UpdateContainers`, at any time and also during a commit. Returns the
+    /// updates that failed.
+    async fn update_containers(
+        &self,
+        plugin: &PluginId,
+        updates: Vec<ContainerUpdate>,
+        evictions: Vec<ContainerEviction>,
+    ) -> Vec<ContainerUpdate>;
+
+    /// Receives a line that a launched plugin wrote to its standard output or error.
+    ///
+    /// The call may block: it is made from a thread of its own. Further lines are queued meanwhile,
+    /// and dropped when the queue is full.
+    fn plugin_output(&self, plugin: &PluginId, line: &str) {
+        tracing::info!("{plugin}: {line}");
+    }
+
+    /// Receives the new status of a plugin that connected, disconnected or failed. Must not block.
+    fn plugin_changed(&self, status: &PluginStatus) {
+        let _ = status;
+    }
+}
+
+/// Pods and containers that a plugin is synchronized with.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Snapshot {
+    /// The pods.
+    pub pods: Vec<PodSandbox>,
+    /// The containers of the pods.
+    pub containers: Vec<Container>,
+}

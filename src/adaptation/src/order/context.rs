@@ -1,0 +1,82 @@
+//! Context of a request that plugins can refuse: the plugins that received it, and whether a
+//! refusal ends it.
+//!
+//! A plugin that did not receive the request, because an earlier plugin refused or because it
+//! registered later, is not notified of a rollback ([`crate::events::rollback`]): it never knew the
+//! container, or knows another one with the same id.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::error::AdaptError;
+use crate::plugin::handle::Plugin;
+
+/// Context of one request that plugins can refuse. The default ends the request at the first
+/// refusal.
+#[derive(Debug, Default)]
+pub struct RequestContext {
+    consult_all: bool,
+    progress: Mutex<Progress>,
+}
+
+#[derive(Debug, Default)]
+struct Progress {
+    /// Serial numbers of the plugins that received the request.
+    reached: Vec<u64>,
+    refusals: Vec<AdaptError>,
+}
+
+impl RequestContext {
+    /// Creates a context in which every plugin receives the request, and refusals are collected
+    /// instead of ending it (`mode = "shadow"`).
+    pub fn consult_all() -> Self {
+        Self { consult_all: true, ..Self::default() }
+    }
+
+    /// Whether refusals are collected instead of ending the request.
+    pub fn consults_all(&self) -> bool {
+        self.consult_all
+    }
+
+    /// Returns the refusals that were collected.
+    pub fn into_refusals(self) -> Vec<AdaptError> {
+        self.progress.into_inner().unwrap_or_else(PoisonError::into_inner).refusals
+    }
+
+    /// Whether the plugin has received the request.
+    pub(crate) fn has_reached(&self, plugin: &Plugin) -> bool {
+        self.lock().reached.contains(&plugin.serial)
+    }
+
+    /// Records that the plugin received the request, unless it was too large to be sent.
+    pub(crate) fn record_reached<T>(&self, plugin: &Plugin, reply: &Result<T, AdaptError>) {
+        if !matches!(reply, Err(AdaptError::TooLarge { .. })) {
+            self.lock().reached.push(plugin.serial);
+        }
+    }
+
+    /// Records a plugin's reply; `None` if the request continues without it.
+    pub(crate) fn record_reply<T>(
+        &self,
+        plugin: &Plugin,
+        reply: Result<Option<T>, AdaptError>,
+    ) -> Result<Option<T>, AdaptError> {
+        self.record_reached(plugin, &reply);
+        match reply {
+            Ok(reply) => Ok(reply),
+            Err(refusal) => self.refuse(refusal).map(|()| None),
+        }
+    }
+
+    /// Ends the request with the refusal, or collects it.
+    pub(crate) fn refuse(&self, refusal: AdaptError) -> Result<(), AdaptError> {
+        if !self.consult_all {
+            return Err(refusal);
+        }
+        self.lock().refusals.push(refusal);
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

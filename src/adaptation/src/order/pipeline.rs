@@ -1,0 +1,171 @@
+//! Pipeline of plugin queues: all plugins see requests in the same order.
+//!
+//! When a request enters it takes a ticket in every queue that it will pass: of each subscribed
+//! plugin, of the validators, and of the commit. Every queue therefore holds requests in the order
+//! of their entry. It follows that
+//!
+//! - no request overtakes another at any plugin, and effects are committed in the same order, while
+//!   different plugins handle different requests;
+//! - requests cannot deadlock: the holder of a permit waits only for requests that entered earlier,
+//!   so the oldest request always proceeds. (Neither a commit nor the
+//!   [`ContainerManager`](crate::ContainerManager) may enter a request and wait for it.)
+//! - plugins may connect and disconnect at any time: existing tickets stay valid, and only later
+//!   requests are affected. A plugin that registers takes, at one point in time, the first ticket
+//!   of its own queue and a ticket of the commit. Requests that entered before do not know the
+//!   plugin, and have committed when the plugin's ticket at the commit is granted, where its
+//!   snapshot is taken. Requests that enter afterwards know the plugin, wait until it is
+//!   synchronized, and commit after the snapshot. So each request is either in the snapshot or
+//!   delivered, and never both.
+//!
+//! Post-events cannot change anything, so they need no commit and are sent to all subscribers at
+//! the same time. They take their tickets at entry too, so that each plugin receives them after all
+//! earlier requests and before all later ones. The caller keeps the events of one container in
+//! order: it enters the next request after the previous one returned (for a post-event: after the
+//! call, not after its delivery).
+
+use nri_api::proto::Event;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::watch;
+
+use crate::order::context::RequestContext;
+use crate::plugin::handle::Plugin;
+use crate::plugin::queue::{PluginQueue, Ticket};
+
+/// All plugins in the order in which they are called, and the queues after them.
+#[derive(Default)]
+pub(crate) struct Pipeline {
+    plugins: Mutex<Vec<Arc<Plugin>>>,
+    validation: PluginQueue,
+    commit: PluginQueue,
+    /// Closed while a plugin is relaunched. Changed and read under the lock of the plugins.
+    gate: Gate,
+}
+
+/// Whether requests that a relaunched plugin could change may enter.
+struct Gate(watch::Sender<bool>);
+
+impl Default for Gate {
+    fn default() -> Self {
+        Self(watch::Sender::new(true))
+    }
+}
+
+/// The tickets of one request. Dropping a ticket leaves that queue.
+pub(crate) struct RequestTickets {
+    pub(crate) plugins: Vec<PluginTicket>,
+    pub(crate) validation: Ticket,
+    pub(crate) commit: Ticket,
+}
+
+/// A plugin, and the ticket of its queue if it subscribed to the event.
+pub(crate) struct PluginTicket {
+    pub(crate) plugin: Arc<Plugin>,
+    pub(crate) ticket: Option<Ticket>,
+}
+
+/// Closed gate of a pipeline. Dropping it opens the gate.
+pub(crate) struct ClosedGate<'a>(&'a Pipeline);
+
+impl Drop for ClosedGate<'_> {
+    fn drop(&mut self) {
+        self.0.gate.0.send_replace(true);
+    }
+}
+
+/// The tickets of a plugin that registers.
+pub(crate) struct AdmissionTickets {
+    pub(crate) queue: Ticket,
+    pub(crate) commit: Ticket,
+}
+
+impl Pipeline {
+    /// Enters a request.
+    pub(crate) fn enter(&self, event: Event) -> RequestTickets {
+        self.enter_locked(&self.lock(), event)
+    }
+
+    /// Enters a request for the plugins that received the request of `context`.
+    pub(crate) fn enter_for_reached(
+        &self,
+        event: Event,
+        context: &RequestContext,
+    ) -> RequestTickets {
+        let mut tickets = self.enter(event);
+        tickets.plugins.retain(|entry| context.has_reached(&entry.plugin));
+        tickets
+    }
+
+    /// Enters a request that must not miss a plugin that is being relaunched: waits until the gate
+    /// is open.
+    pub(crate) async fn enter_when_open(&self, event: Event) -> RequestTickets {
+        loop {
+            {
+                let plugins = self.lock();
+                if *self.gate.0.borrow() {
+                    return self.enter_locked(&plugins, event);
+                }
+            }
+            // The sender is a field of self, so the channel stays open.
+            let _ = self.gate.0.subscribe().wait_for(|is_open| *is_open).await;
+        }
+    }
+
+    fn enter_locked(&self, plugins: &[Arc<Plugin>], event: Event) -> RequestTickets {
+        let entry = |plugin: &Arc<Plugin>| PluginTicket {
+            ticket: plugin.mask.contains(event).then(|| plugin.queue.ticket()),
+            plugin: plugin.clone(),
+        };
+        RequestTickets {
+            plugins: plugins.iter().map(entry).collect(),
+            validation: self.validation.ticket(),
+            commit: self.commit.ticket(),
+        }
+    }
+
+    /// Enters a post-event, which passes neither validators nor commit.
+    pub(crate) fn enter_post(&self, event: Event) -> Vec<(Arc<Plugin>, Ticket)> {
+        let plugins = self.lock();
+        let subscribed = plugins.iter().filter(|p| p.mask.contains(event));
+        subscribed.map(|p| (p.clone(), p.queue.ticket())).collect()
+    }
+
+    /// Adds a plugin, after those with the same index that came before.
+    pub(crate) fn add(&self, plugin: &Arc<Plugin>) -> AdmissionTickets {
+        let mut plugins = self.lock();
+        let order = |p: &Plugin| (p.id.index, p.serial);
+        let at = plugins.partition_point(|p| order(p) < order(plugin));
+        plugins.insert(at, plugin.clone());
+        AdmissionTickets { queue: plugin.queue.ticket(), commit: self.commit.ticket() }
+    }
+
+    /// Removes a plugin. Tickets of its queue stay valid.
+    pub(crate) fn remove(&self, plugin: &Plugin) {
+        self.lock().retain(|p| p.serial != plugin.serial);
+    }
+
+    /// Removes plugins that are to be replaced, and closes the gate until the guard is dropped:
+    /// requests that the replacements could change wait for them.
+    pub(crate) fn remove_and_close(&self, leaving: &[Arc<Plugin>]) -> ClosedGate<'_> {
+        let mut plugins = self.lock();
+        self.gate.0.send_replace(false);
+        plugins.retain(|p| !leaving.iter().any(|l| l.serial == p.serial));
+        ClosedGate(self)
+    }
+
+    /// Waits until all requests that know this removed plugin have passed it and committed.
+    pub(crate) async fn drained(&self, plugin: &Plugin) {
+        let (queue, commit) = (plugin.queue.ticket(), self.commit.ticket());
+        drop(queue.permit().await);
+        drop(commit.permit().await);
+    }
+
+    /// Returns the plugins in call order.
+    pub(crate) fn plugins(&self) -> Vec<Arc<Plugin>> {
+        self.lock().clone()
+    }
+
+    // An entry is atomic under this lock; nothing waits while it is held.
+    fn lock(&self) -> MutexGuard<'_, Vec<Arc<Plugin>>> {
+        self.plugins.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

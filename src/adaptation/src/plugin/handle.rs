@@ -1,0 +1,284 @@
+//! A registered plugin: calls to it, timeouts, and the failures that close it.
+//!
+//! The pipeline ([`crate::order::pipeline`]) decides the order of calls. Closing a plugin only
+//! marks it here; its session task ([`crate::session::admission`]) disconnects it.
+
+use nri_api::proto::Event;
+use nri_api::{EventMask, PluginId};
+use nri_wire::CallError;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::sync::watch;
+use tracing::{info, warn};
+
+use protobuf::MessageDyn;
+
+use crate::error::AdaptError;
+use crate::plugin::calls::{EventRequest, PluginSession};
+use crate::plugin::queue::{PluginQueue, QueuePermit};
+use crate::plugin::status::StatusRecord;
+use crate::policy::plugin_policy::{OnFailure, PluginPolicy, SharedPolicy};
+use crate::policy::reply_check::ReplyCheck;
+
+/// Delay of a timer above which this process itself was stopped or got no CPU time: far more than
+/// scheduling delays on a busy node, and less than a usual timeout.
+const MAX_TIMER_DELAY: Duration = Duration::from_secs(1);
+
+/// A configured plugin.
+pub(crate) struct Plugin {
+    pub(crate) id: PluginId,
+    /// Serial number; of plugins with the same index the lower is called first.
+    pub(crate) serial: u64,
+    pub(crate) mask: EventMask,
+    pub(crate) policy: SharedPolicy,
+    /// Time limit of each call.
+    pub(crate) timeout: Duration,
+    pub(crate) session: Arc<dyn PluginSession>,
+    pub(crate) record: Arc<StatusRecord>,
+    pub(crate) queue: PluginQueue,
+    /// Held during a call: validations bypass the queue, and a plugin still gets one call at a
+    /// time. The holder waits for the plugin only, never for another lock.
+    call_lock: tokio::sync::Mutex<()>,
+    /// Events that the plugin supports only as a `StateChange`.
+    state_change_only: Mutex<EventMask>,
+    /// Why the plugin is closed; the first reason is kept.
+    closed: watch::Sender<Option<String>>,
+    /// Closed on purpose, and not to be launched again.
+    retired: AtomicBool,
+    /// Whether its session is cleaned up and its program has exited.
+    cleaned_up: watch::Sender<bool>,
+}
+
+impl Plugin {
+    pub(crate) fn new(
+        id: PluginId,
+        serial: u64,
+        mask: EventMask,
+        policy: PluginPolicy,
+        timeout: Duration,
+        session: Arc<dyn PluginSession>,
+        record: Arc<StatusRecord>,
+    ) -> Self {
+        Self {
+            id,
+            serial,
+            mask,
+            policy: SharedPolicy::new(policy),
+            timeout,
+            session,
+            record,
+            queue: PluginQueue::default(),
+            call_lock: tokio::sync::Mutex::default(),
+            state_change_only: Mutex::default(),
+            closed: watch::Sender::new(None),
+            retired: AtomicBool::new(false),
+            cleaned_up: watch::Sender::new(false),
+        }
+    }
+
+    /// Calls the plugin, with the permit of its queue. `None` if the call failed and the policy is
+    /// to continue without the plugin.
+    ///
+    /// When the caller's future is dropped the call continues and keeps the permit: the plugin
+    /// handles one request at a time.
+    pub(crate) async fn call<R: EventRequest>(
+        self: &Arc<Self>,
+        permit: QueuePermit,
+        request: R,
+    ) -> Result<Option<R::Reply>, AdaptError> {
+        let subject = request.subject().to_owned();
+        match self.spawn_call(Some(permit), request).await {
+            Ok(reply) => Ok(Some(reply)),
+            Err(e) => self.failure(R::EVENT, subject, e).map_or(Ok(None), Err),
+        }
+    }
+
+    /// Calls the plugin outside its queue, and fails if it does not reply, whatever its policy.
+    pub(crate) async fn call_required<R: EventRequest>(
+        self: &Arc<Self>,
+        request: R,
+    ) -> Result<R::Reply, AdaptError> {
+        let subject = request.subject().to_owned();
+        self.spawn_call(None, request).await.map_err(|e| self.error(R::EVENT, subject, e))
+    }
+
+    /// Returns the check of its replies by its current permissions.
+    pub(crate) fn reply_check(&self) -> ReplyCheck<'_> {
+        ReplyCheck { plugin: &self.id, policy: self.policy.get() }
+    }
+
+    /// Marks the plugin as closed: it gets no more calls, and its session task disconnects it.
+    pub(crate) fn close(&self, why: String) {
+        self.closed.send_if_modified(|closed| {
+            let is_first = closed.is_none();
+            closed.get_or_insert(why);
+            is_first
+        });
+    }
+
+    /// Whether the plugin is marked as closed.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.borrow().is_some()
+    }
+
+    /// Waits until the plugin is marked as closed, and returns the reason.
+    pub(crate) async fn closed(&self) -> String {
+        let mut closed = self.closed.subscribe();
+        // The sender is a field of self, so the channel stays open.
+        closed.wait_for(Option::is_some).await.ok().and_then(|why| why.clone()).unwrap_or_default()
+    }
+
+    /// Closes the plugin for good: it is not launched again. Returns when its program has exited.
+    pub(crate) async fn retire(&self, why: String) {
+        self.retired.store(true, Ordering::Release);
+        self.close(why);
+        let mut cleaned_up = self.cleaned_up.subscribe();
+        // The sender is a field of self, so the channel stays open.
+        let _ = cleaned_up.wait_for(|done| *done).await;
+    }
+
+    pub(crate) fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_cleaned_up(&self) {
+        self.cleaned_up.send_replace(true);
+    }
+
+    /// Calls the plugin in a task of its own, which holds the permit until the call returns.
+    async fn spawn_call<R: EventRequest>(
+        self: &Arc<Self>,
+        permit: Option<QueuePermit>,
+        request: R,
+    ) -> Result<R::Reply, CallError> {
+        let plugin = self.clone();
+        let call = tokio::spawn(async move {
+            let _permit = permit;
+            let _one_call = plugin.call_lock.lock().await;
+            plugin.call_timed(&request).await
+        });
+        call.await.unwrap_or_else(|e| {
+            Err(CallError::Malformed(format!("the call was not completed: {e}")))
+        })
+    }
+
+    /// Sends the request, waits for the reply within the timeout, and accounts for a failure.
+    async fn call_timed<R: EventRequest>(&self, request: &R) -> Result<R::Reply, CallError> {
+        if self.is_closed() {
+            return Err(CallError::Closed(None));
+        }
+        let start = tokio::time::Instant::now();
+        let result = tokio::time::timeout(self.timeout, self.send(request)).await;
+        let result = result.unwrap_or(Err(CallError::Timeout(self.timeout))).and_then(check_types);
+        let took = start.elapsed();
+        if matches!(result, Err(CallError::Timeout(_))) && took > self.timeout + MAX_TIMER_DELAY {
+            // The reply may have arrived and not been read. The request continues without it, and
+            // the timeout does not count against the plugin.
+            warn!(
+                plugin = %self.id, event = ?R::EVENT, ?took,
+                "nrid was stopped during the call, timeout not counted"
+            );
+        } else {
+            self.account(R::EVENT, result.as_ref().err());
+        }
+        result
+    }
+
+    /// Sends the request by its dedicated call, or as a `StateChange` if the plugin is too old.
+    async fn send<R: EventRequest>(&self, request: &R) -> Result<R::Reply, CallError> {
+        let session = &*self.session;
+        if !self.with_state_change_only(|events| events.contains(R::EVENT)) {
+            let result = request.send(session, self.timeout).await;
+            if !result.as_ref().is_err_and(CallError::is_unimplemented) {
+                return result;
+            }
+            if request.state_change().is_none() {
+                return result;
+            }
+            info!(
+                plugin = %self.id, event = ?R::EVENT,
+                "call not implemented by the plugin, falling back to StateChange"
+            );
+            self.with_state_change_only(|events| *events = events.with(R::EVENT));
+        }
+        match request.state_change() {
+            Some((event, reply)) => session.state_change(self.timeout, &event).await.map(|_| reply),
+            None => request.send(session, self.timeout).await,
+        }
+    }
+
+    /// Counts timeouts, and closes the plugin after too many of them or a fatal error.
+    fn account(&self, event: Event, error: Option<&CallError>) {
+        let timeouts = self.record.set(|status| {
+            match error {
+                Some(CallError::Timeout(_)) => status.timeouts += 1,
+                // The request was not sent, so the error says nothing about the plugin.
+                Some(CallError::TooLarge { .. }) => {}
+                Some(_) | None => status.timeouts = 0,
+            }
+            // The error that closed the plugin is kept.
+            if let Some(e) = error.filter(|_| !status.state.is_gone()) {
+                status.last_error = Some(format!("{event:?}: {e}"));
+            }
+            status.timeouts
+        });
+        match error {
+            Some(e @ CallError::Timeout(_)) => {
+                warn!(plugin = %self.id, ?event, timeouts, "{e}");
+                let limit = self.policy.get().consecutive_timeouts;
+                if limit != 0 && timeouts >= limit {
+                    self.close(format!("{event:?}: {e}, {timeouts} in a row"));
+                }
+            }
+            Some(e) if e.is_fatal() => self.close(format!("{event:?}: {e}")),
+            Some(_) | None => {}
+        }
+    }
+
+    /// Returns the error of the request, unless the policy is to continue without the plugin.
+    fn failure(&self, event: Event, subject: String, error: CallError) -> Option<AdaptError> {
+        match error {
+            CallError::Timeout(_) | CallError::Closed(_) | CallError::Malformed(_)
+                if self.policy.get().on_failure == OnFailure::Ignore =>
+            {
+                warn!(plugin = %self.id, ?event, %subject, "plugin skipped: {error}");
+                None
+            }
+            error => Some(self.error(event, subject, error)),
+        }
+    }
+
+    fn error(&self, event: Event, subject: String, error: CallError) -> AdaptError {
+        let plugin = self.id.clone();
+        match error {
+            CallError::Status { code, message } => {
+                AdaptError::Refused { plugin, event, subject, code, message }
+            }
+            CallError::TooLarge { size } => AdaptError::TooLarge { plugin, event, subject, size },
+            source @ (CallError::Timeout(_) | CallError::Closed(_) | CallError::Malformed(_)) => {
+                AdaptError::Unavailable { plugin, event, subject, source }
+            }
+        }
+    }
+
+    fn with_state_change_only<T>(&self, f: impl FnOnce(&mut EventMask) -> T) -> T {
+        f(&mut self.state_change_only.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Rejects a reply in which a known field has another wire type.
+///
+/// Protobuf treats such a field as unknown, so that a validator's verdict could be dropped without
+/// an error. Fields with unknown numbers are those of a newer protocol, and accepted.
+fn check_types<R: MessageDyn>(reply: R) -> Result<R, CallError> {
+    let descriptor = reply.descriptor_dyn();
+    let mut unknown = reply.special_fields_dyn().unknown_fields().iter();
+    match unknown.find(|(number, _)| descriptor.field_by_number(*number).is_some()) {
+        None => Ok(reply),
+        Some((number, _)) => Err(CallError::Malformed(format!(
+            "field {number} of {} has the wrong type",
+            descriptor.name()
+        ))),
+    }
+}

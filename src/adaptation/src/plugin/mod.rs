@@ -1,0 +1,10 @@
+//! One plugin: its calls, its queue, its status, and the registry of all plugins.
+//!
+//! Nothing here decides in which order requests reach plugins ([`crate::order`]) or how a session
+//! starts and ends ([`crate::session`]). Start from [`Plugin`](handle::Plugin).
+
+pub(crate) mod calls;
+pub(crate) mod handle;
+pub(crate) mod queue;
+pub(crate) mod registry;
+pub(crate) mod status;

@@ -1,0 +1,284 @@
+//! Status records of all plugins, including those that closed a while ago.
+//!
+//! The registry answers which plugins exist and whether any may subscribe to an event. It acts on
+//! no plugin.
+
+use nri_api::{EventMask, PluginId};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::plugin::status::{PluginOrigin, PluginState, PluginStatus, StatusRecord};
+use crate::policy::peers::{PeerPolicy, PeerRefusal};
+
+/// How long a closed or refused external plugin stays listed: long enough for an operator to find
+/// out why it is not active.
+const CLOSED_RETENTION: Duration = Duration::from_secs(600);
+/// Limit of listed external plugins that closed or were refused; the oldest are removed first.
+const MAX_CLOSED: usize = 32;
+
+/// The status records of all plugins.
+#[derive(Debug, Default)]
+pub(crate) struct PluginRegistry {
+    records: Mutex<BTreeMap<u64, Arc<StatusRecord>>>,
+    serials: AtomicU64,
+}
+
+impl PluginRegistry {
+    /// Returns the serial number for the next plugin.
+    pub(crate) fn next_serial(&self) -> u64 {
+        self.serials.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Adds a record.
+    pub(crate) fn add(
+        &self,
+        serial: u64,
+        id: Option<PluginId>,
+        origin: PluginOrigin,
+        pid: Option<u32>,
+    ) -> Arc<StatusRecord> {
+        let record = Arc::new(StatusRecord::new(serial, id, origin, pid));
+        self.lock().insert(serial, record.clone());
+        record
+    }
+
+    /// Adds the record of an external connection, unless a limit of the policy is reached.
+    pub(crate) fn add_connection(
+        &self,
+        policy: &PeerPolicy,
+        pid: Option<u32>,
+    ) -> Result<Arc<StatusRecord>, PeerRefusal> {
+        // Counted and added under two locks: listeners that accept at the same time may exceed the
+        // limit by one each.
+        let (mut unregistered, mut plugins) = (0, 0);
+        for record in self.lock().values() {
+            let (state, is_external) =
+                record.read(|s| (s.state, s.origin == PluginOrigin::External));
+            unregistered += usize::from(state == PluginState::Connecting && is_external);
+            plugins += usize::from(!state.is_gone());
+        }
+        if unregistered >= policy.max_unregistered {
+            return Err(PeerRefusal::Unregistered(unregistered));
+        }
+        if plugins >= policy.max_plugins {
+            return Err(PeerRefusal::Plugins(plugins));
+        }
+        Ok(self.add(self.next_serial(), None, PluginOrigin::External, pid))
+    }
+
+    /// Lists a refused connection. Returns its status unless the same refusal is listed already.
+    pub(crate) fn add_refused(&self, pid: Option<u32>, why: &str) -> Option<PluginStatus> {
+        let is_same = |record: &Arc<StatusRecord>| {
+            record.read(|s| s.state == PluginState::Closed && s.last_error.as_deref() == Some(why))
+        };
+        let listed =
+            self.lock().iter().find(|(_, record)| is_same(record)).map(|(serial, _)| *serial);
+        if let Some(serial) = listed {
+            self.lock().remove(&serial);
+        }
+        let record = self.add(self.next_serial(), None, PluginOrigin::External, pid);
+        let status = self.close(&record, why.to_owned());
+        listed.is_none().then_some(status)
+    }
+
+    /// Removes the record of a connection that closed before it registered.
+    pub(crate) fn remove(&self, serial: u64) {
+        self.lock().remove(&serial);
+    }
+
+    /// Closes a record. The record stays listed, so that an operator sees why the plugin is not
+    /// active: that of a launched plugin until its file is launched again, others for
+    /// [`CLOSED_RETENTION`].
+    pub(crate) fn close(&self, record: &StatusRecord, why: String) -> PluginStatus {
+        let status = record.close(why);
+        self.remove_expired();
+        status
+    }
+
+    /// Marks the closed plugin of this file as about to be launched again.
+    pub(crate) fn set_restarting(&self, file: &Path) -> Option<PluginStatus> {
+        self.change_if(file, PluginState::Closed, |status| {
+            status.state = PluginState::Restarting;
+        })
+    }
+
+    /// Marks the plugin of this file, which was to be launched again, as closed for good.
+    pub(crate) fn abandon_restart(&self, file: &Path, why: &str) -> Option<PluginStatus> {
+        self.change_if(file, PluginState::Restarting, |status| {
+            status.state = PluginState::Closed;
+            let last = status.last_error.take().unwrap_or_default();
+            status.last_error = Some(format!("{last}; not launched again: {why}"));
+        })
+    }
+
+    /// Changes the first record of this file that is in `state`, and returns its new status.
+    fn change_if(
+        &self,
+        file: &Path,
+        state: PluginState,
+        change: impl Fn(&mut PluginStatus),
+    ) -> Option<PluginStatus> {
+        self.lock().values().find_map(|record| {
+            record.set(|status| {
+                let matches = status.state == state && status.origin.is_file(file);
+                matches.then(|| {
+                    change(status);
+                    status.clone()
+                })
+            })
+        })
+    }
+
+    fn remove_expired(&self) {
+        let mut records = self.lock();
+        let is_external =
+            |record: &StatusRecord| record.read(|s| s.origin == PluginOrigin::External);
+        let mut closed: Vec<_> = records
+            .iter()
+            .filter(|(_, record)| is_external(record))
+            .filter_map(|(serial, record)| Some((record.closed_at()?, *serial)))
+            .collect();
+        closed.sort();
+        let excess = closed.len().saturating_sub(MAX_CLOSED);
+        for (i, (when, serial)) in closed.into_iter().enumerate() {
+            if i < excess || when.elapsed() > CLOSED_RETENTION {
+                records.remove(&serial);
+            }
+        }
+    }
+
+    /// Removes the closed records of an external plugin that has registered again.
+    pub(crate) fn remove_closed(&self, id: &PluginId) {
+        self.lock().retain(|_, record| {
+            record.read(|status| {
+                status.state != PluginState::Closed
+                    || status.origin != PluginOrigin::External
+                    || status.id.as_ref() != Some(id)
+            })
+        });
+    }
+
+    /// Whether a plugin of this file is active or becoming active, or its program still runs.
+    pub(crate) fn is_running(&self, file: &Path) -> bool {
+        self.any(|status| !status.state.is_gone() && status.origin.is_file(file))
+    }
+
+    /// Removes the closed records of this file.
+    pub(crate) fn remove_closed_file(&self, file: &Path) {
+        self.lock().retain(|_, record| {
+            record.read(|status| !(status.state.is_gone() && status.origin.is_file(file)))
+        });
+    }
+
+    /// Returns all plugins in the order in which they are called; those without a name last.
+    pub(crate) fn all(&self) -> Vec<PluginStatus> {
+        self.remove_expired();
+        let mut all: Vec<_> = self.lock().values().map(|r| r.get()).collect();
+        all.sort_by_key(|s| (s.id.is_none(), s.id.as_ref().map(|id| id.index), s.serial));
+        all
+    }
+
+    /// Whether any plugin is active or becoming active.
+    pub(crate) fn has_plugins(&self) -> bool {
+        self.any(|status| !status.state.is_gone())
+    }
+
+    /// Whether a plugin is subscribed to one of the events, or may still subscribe because it is
+    /// not configured yet.
+    pub(crate) fn may_subscribe(&self, events: EventMask) -> bool {
+        self.any(|status| match status.state {
+            PluginState::Connecting | PluginState::Configuring => true,
+            PluginState::Synchronizing | PluginState::Active => {
+                events.iter().any(|e| status.events.contains(e))
+            }
+            PluginState::Restarting | PluginState::Closed => false,
+        })
+    }
+
+    fn any(&self, matches: impl Fn(&PluginStatus) -> bool) -> bool {
+        self.lock().values().any(|record| record.read(&matches))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<StatusRecord>>> {
+        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plugin::status::involved_events;
+    use nri_api::proto::Event;
+
+    #[test]
+    fn a_plugin_that_is_not_configured_may_subscribe_to_any_event() {
+        let registry = PluginRegistry::default();
+        let may_subscribe = |event| registry.may_subscribe(involved_events(event));
+        assert!(!may_subscribe(Event::STOP_CONTAINER));
+        let record = registry.add(0, None, PluginOrigin::External, None);
+        assert!(may_subscribe(Event::STOP_CONTAINER));
+        record.set(|s| {
+            s.state = PluginState::Active;
+            s.events = EventMask::from_iter([Event::VALIDATE_CONTAINER_ADJUSTMENT]);
+        });
+        assert!(may_subscribe(Event::CREATE_CONTAINER));
+        assert!(!may_subscribe(Event::STOP_CONTAINER));
+        registry.close(&record, "exited".into());
+        assert!(!may_subscribe(Event::CREATE_CONTAINER));
+        assert!(!registry.has_plugins());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn closed_external_plugins_stay_listed_for_a_while_and_in_limited_number() {
+        let registry = PluginRegistry::default();
+        let close_new = |why: &str| {
+            let record = registry.add(registry.next_serial(), None, PluginOrigin::External, None);
+            registry.close(&record, why.into());
+        };
+        for i in 0..40 {
+            close_new(&i.to_string());
+        }
+        let listed = || registry.all().into_iter().filter_map(|s| s.last_error).collect::<Vec<_>>();
+        assert_eq!(listed().len(), MAX_CLOSED);
+        assert_eq!(listed()[0], "8");
+        tokio::time::advance(CLOSED_RETENTION).await;
+        close_new("late");
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(listed(), ["late"]);
+        // The same refusal is listed once.
+        assert!(registry.add_refused(Some(1), "no").is_some());
+        assert!(registry.add_refused(Some(2), "no").is_none());
+        assert_eq!(listed(), ["late", "no"]);
+        assert_eq!(registry.all()[1].pid, Some(2));
+        // A plugin that registers again is no longer listed as closed.
+        let id = PluginId::from_file_name("10-a").unwrap();
+        let record =
+            registry.add(registry.next_serial(), Some(id.clone()), PluginOrigin::External, None);
+        registry.close(&record, "exited".into());
+        assert_eq!(listed().len(), 3);
+        registry.remove_closed(&id);
+        assert_eq!(listed(), ["late", "no"]);
+    }
+
+    #[test]
+    fn plugins_are_listed_in_call_order_and_closed_launched_ones_stay() {
+        let registry = PluginRegistry::default();
+        for name in ["20-b", "10-z", "10-a"] {
+            let id = PluginId::from_file_name(name).unwrap();
+            let origin = PluginOrigin::Launched(name.into());
+            registry.add(registry.next_serial(), Some(id), origin, None);
+        }
+        registry.add(registry.next_serial(), None, PluginOrigin::External, None);
+        let serials =
+            |registry: &PluginRegistry| registry.all().iter().map(|s| s.serial).collect::<Vec<_>>();
+        assert_eq!(serials(&registry), [1, 2, 0, 3]);
+        let record = registry.lock()[&1].clone();
+        registry.close(&record, "exited".into());
+        assert_eq!(serials(&registry), [1, 2, 0, 3]);
+        registry.remove_closed_file("10-z".as_ref());
+        assert_eq!(serials(&registry), [2, 0, 3]);
+    }
+}

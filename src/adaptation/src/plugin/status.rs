@@ -1,0 +1,147 @@
+//! Status of a plugin: identity, state, subscription, last error.
+//!
+//! A status exists from the connection on, before the plugin has a name. Nothing here acts on a
+//! plugin.
+
+use nri_api::proto::Event;
+use nri_api::{EventMask, PluginId};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tokio::time::Instant;
+
+/// Status of a plugin at one point in time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PluginStatus {
+    /// Unique number within this adaptation, ascending in the order of launch or connection.
+    pub serial: u64,
+    /// Index and name; `None` until an external plugin has registered.
+    pub id: Option<PluginId>,
+    /// Whether it was launched or connected.
+    pub origin: PluginOrigin,
+    /// NRI version that it registered with; empty before that, and for old plugins.
+    pub version: String,
+    /// Process id, as launched or as reported by the socket.
+    pub pid: Option<u32>,
+    /// Subscribed events; empty until it is configured.
+    pub events: EventMask,
+    /// State of its session.
+    pub state: PluginState,
+    /// Number of consecutive timeouts up to now.
+    pub timeouts: u32,
+    /// Last failure of a call to it, or why it was closed.
+    pub last_error: Option<String>,
+}
+
+/// How a plugin's session came about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PluginOrigin {
+    /// Launched from this file.
+    Launched(PathBuf),
+    /// Connected by itself.
+    External,
+}
+
+impl PluginOrigin {
+    /// Whether the plugin was launched from this file.
+    pub(crate) fn is_file(&self, path: &Path) -> bool {
+        matches!(self, Self::Launched(file) if file == path)
+    }
+}
+
+/// State of a plugin's session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PluginState {
+    /// Connected or launched, not registered yet.
+    Connecting,
+    /// Registered, being configured.
+    Configuring,
+    /// Configured and in the pipeline; waits for, or handles, `Synchronize`.
+    Synchronizing,
+    /// Synchronized; receives events.
+    Active,
+    /// Closed, and about to be launched again.
+    Restarting,
+    /// Closed.
+    Closed,
+}
+
+impl PluginState {
+    /// Whether the session has ended: closed, or closed and about to be launched again.
+    pub fn is_gone(self) -> bool {
+        matches!(self, Self::Restarting | Self::Closed)
+    }
+}
+
+/// Status of one plugin, shared by all that change it.
+#[derive(Debug)]
+pub(crate) struct StatusRecord {
+    status: Mutex<PluginStatus>,
+    closed_at: Mutex<Option<Instant>>,
+}
+
+impl StatusRecord {
+    /// Creates the record of a plugin that connects or is launched.
+    pub(crate) fn new(
+        serial: u64,
+        id: Option<PluginId>,
+        origin: PluginOrigin,
+        pid: Option<u32>,
+    ) -> Self {
+        let status = PluginStatus {
+            serial,
+            id,
+            origin,
+            version: String::new(),
+            pid,
+            events: EventMask::NONE,
+            state: PluginState::Connecting,
+            timeouts: 0,
+            last_error: None,
+        };
+        Self { status: Mutex::new(status), closed_at: Mutex::default() }
+    }
+
+    /// Returns a copy of the status.
+    pub(crate) fn get(&self) -> PluginStatus {
+        self.lock().clone()
+    }
+
+    /// Reads the status in place.
+    pub(crate) fn read<T>(&self, read: impl FnOnce(&PluginStatus) -> T) -> T {
+        read(&self.lock())
+    }
+
+    /// Changes the status.
+    pub(crate) fn set<T>(&self, change: impl FnOnce(&mut PluginStatus) -> T) -> T {
+        change(&mut self.lock())
+    }
+
+    /// Marks the plugin as closed, and returns its status.
+    pub(crate) fn close(&self, why: String) -> PluginStatus {
+        *self.closed_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        self.set(|status| {
+            status.state = PluginState::Closed;
+            status.last_error = Some(why);
+            status.clone()
+        })
+    }
+
+    /// Time at which the plugin was closed.
+    pub(crate) fn closed_at(&self) -> Option<Instant> {
+        *self.closed_at.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, PluginStatus> {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the events whose subscribers take part in the handling of `event`: a creation also
+/// involves the validators.
+pub(crate) fn involved_events(event: Event) -> EventMask {
+    let mask = EventMask::NONE.with(event);
+    match event {
+        Event::CREATE_CONTAINER => mask.with(Event::VALIDATE_CONTAINER_ADJUSTMENT),
+        _ => mask,
+    }
+}

@@ -1,0 +1,13 @@
+//! What the operator allows plugins: who may connect, what a plugin may change, and the privileges
+//! that a launched plugin runs with.
+//!
+//! Values and checks only; nothing here calls a plugin. Start from
+//! [`PluginPolicy`](plugin_policy::PluginPolicy).
+
+pub(crate) mod fields;
+pub(crate) mod peers;
+pub(crate) mod permissions;
+pub(crate) mod plugin_policy;
+pub(crate) mod privileges;
+pub(crate) mod reply_check;
+mod runtime_keys;

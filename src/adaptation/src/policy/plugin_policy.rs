@@ -1,0 +1,102 @@
+//! Policy of one plugin: failures, timeouts, restarts, permissions, privileges.
+//!
+//! Values only; reading them from a configuration file is `nri-config`.
+
+use crate::policy::permissions::Permissions;
+use crate::policy::privileges::Privileges;
+use nri_api::PluginId;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+/// Policy of one plugin, or of all plugins that `plugin` matches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PluginPolicy {
+    /// `NN-name`, `name` for any index, or `*` for all plugins. The full form takes precedence over
+    /// the bare name, and that over `*`; among equals the first in the list.
+    pub plugin: String,
+    /// What a request does when the plugin cannot be called.
+    pub on_failure: OnFailure,
+    /// Whether containers are created only while such a plugin is active. A required plugin that
+    /// cannot be launched also fails the start.
+    pub required: bool,
+    /// Time limit of each call; `None` takes
+    /// [`AdaptationConfig::request_timeout`](crate::AdaptationConfig::request_timeout).
+    pub timeout: Option<Duration>,
+    /// Number of consecutive timeouts after which the connection is closed; 0 never closes it.
+    pub consecutive_timeouts: u32,
+    /// Whether a launched plugin that exits, or fails to become active, is launched again.
+    pub restart: bool,
+    /// Pause before the first restart; `None` takes
+    /// [`AdaptationConfig::restart_backoff`](crate::AdaptationConfig::restart_backoff).
+    pub restart_backoff: Option<Duration>,
+    /// Groups of fields that the plugin may change.
+    pub permissions: Permissions,
+    /// Privileges that a launched plugin runs with.
+    pub privileges: Privileges,
+    /// Users, besides root and the user of this process, that may connect under this plugin's name.
+    /// Ignored in a policy for all plugins.
+    pub uids: Vec<u32>,
+}
+
+/// What a request does when the plugin does not reply in time, breaks the protocol or disconnects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnFailure {
+    /// The request continues without the plugin, as in upstream NRI.
+    #[default]
+    Ignore,
+    /// The request fails. Later requests do not know a plugin that disconnected;
+    /// [`PluginPolicy::required`] fails those too.
+    Fail,
+}
+
+impl Default for PluginPolicy {
+    fn default() -> Self {
+        Self {
+            plugin: String::new(),
+            on_failure: OnFailure::Ignore,
+            required: false,
+            timeout: None,
+            consecutive_timeouts: 1,
+            restart: true,
+            restart_backoff: None,
+            permissions: Permissions::default(),
+            privileges: Privileges::default(),
+            uids: Vec::new(),
+        }
+    }
+}
+
+impl PluginPolicy {
+    /// Whether the policy applies to this plugin.
+    pub fn matches(&self, id: &PluginId) -> bool {
+        self.plugin == id.name.as_str() || self.matches_exactly(id) || self.is_for_all()
+    }
+
+    /// Whether the policy is the one for all plugins, `*`.
+    pub(crate) fn is_for_all(&self) -> bool {
+        self.plugin == "*"
+    }
+
+    /// Whether the policy names this plugin in full, as `NN-name`.
+    pub(crate) fn matches_exactly(&self, id: &PluginId) -> bool {
+        self.plugin == id.to_string()
+    }
+}
+
+/// Current policy of a connected plugin, shared by all that read it; a reload replaces it.
+#[derive(Clone)]
+pub(crate) struct SharedPolicy(Arc<RwLock<Arc<PluginPolicy>>>);
+
+impl SharedPolicy {
+    pub(crate) fn new(policy: PluginPolicy) -> Self {
+        Self(Arc::new(RwLock::new(Arc::new(policy))))
+    }
+
+    pub(crate) fn get(&self) -> Arc<PluginPolicy> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn set(&self, policy: PluginPolicy) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(policy);
+    }
+}

@@ -1,0 +1,149 @@
+//! Admission of a configured plugin to the pipeline, its synchronization, and the end of its
+//! session.
+
+use nri_api::PluginId;
+use nri_merge::UpdatesMerge;
+use nri_wire::{PLUGIN_SERVICE, RuntimeEnd, max_message};
+use std::sync::Arc;
+use tracing::{info, warn};
+
+use crate::core::Core;
+use crate::error::SessionError;
+use crate::launch::process::Process;
+use crate::manager::Snapshot;
+use crate::order::pipeline::AdmissionTickets;
+use crate::plugin::handle::Plugin;
+use crate::plugin::status::PluginState;
+use crate::session::handshake::{ConfiguredPlugin, OnEnd, disconnected, within};
+use crate::session::synchronize;
+
+impl Core {
+    /// Adds the plugin to the pipeline, synchronizes it, and then delivers requests to it.
+    ///
+    /// The admission completes even if the caller's future is dropped: a plugin that is admitted
+    /// halfway would receive events without knowing the state.
+    pub(crate) async fn admit(
+        self: &Arc<Self>,
+        configured: ConfiguredPlugin,
+    ) -> Result<PluginId, SessionError> {
+        let core = self.clone();
+        let admitted = tokio::spawn(async move { core.admit_uncancelled(configured).await });
+        admitted.await.unwrap_or_else(|e| Err(SessionError::Unregistered(e.to_string())))
+    }
+
+    async fn admit_uncancelled(
+        self: Arc<Self>,
+        configured: ConfiguredPlugin,
+    ) -> Result<PluginId, SessionError> {
+        let ConfiguredPlugin { plugin, end, service, process, on_end } = configured;
+        let AdmissionTickets { queue, commit } = self.pipeline.add(&plugin);
+        // A reload during the registration did not see the plugin: its policy is read again now
+        // that a reload would find it in the pipeline.
+        loop {
+            let config = self.config();
+            plugin.policy.set(config.policy(&plugin.id));
+            if Arc::ptr_eq(&config, &self.config()) {
+                break;
+            }
+        }
+        // Requests that enter from now on wait for this permit.
+        let permit = queue.permit().await;
+        self.watch(plugin.clone(), end, process, on_end);
+        let result = async {
+            let snapshot = {
+                let _commit = commit.permit().await;
+                self.manager.snapshot().await
+            };
+            if self.is_shutting_down() {
+                return Err(SessionError::ShuttingDown);
+            }
+            service.accept_updates(plugin.id.clone(), plugin.policy.clone());
+            self.synchronize(&plugin, snapshot).await
+        };
+        match result.await {
+            Ok(()) => {
+                let status = plugin.record.set(|s| {
+                    s.state = PluginState::Active;
+                    s.clone()
+                });
+                self.notify_changed(status);
+                drop(permit);
+                Ok(plugin.id.clone())
+            }
+            Err(e) => {
+                plugin.close(e.to_string());
+                Err(e)
+            }
+        }
+    }
+
+    /// Sends the snapshot to the plugin, and performs the updates of its reply.
+    async fn synchronize(&self, plugin: &Plugin, snapshot: Snapshot) -> Result<(), SessionError> {
+        let limit = max_message(PLUGIN_SERVICE, "Synchronize", Some(plugin.timeout));
+        let parts = synchronize::split(snapshot, limit)?;
+        let count = parts.len();
+        let mut updates = Vec::new();
+        for part in parts {
+            let call = plugin.session.synchronize(plugin.timeout, &part);
+            let reply = within(plugin.timeout, call).await.map_err(SessionError::Synchronize)?;
+            if part.more && (!reply.more || !reply.update.is_empty()) {
+                return Err(SessionError::CannotSplit { parts: count });
+            }
+            updates = reply.update;
+        }
+        if updates.is_empty() {
+            return Ok(());
+        }
+        plugin.reply_check().updates(None, &updates, &[]).map_err(SessionError::Denied)?;
+        let mut merge = UpdatesMerge::new();
+        merge.reply(&plugin.id, updates).map_err(SessionError::Updates)?;
+        let outcome = merge.finish();
+        // The permit of the plugin's queue is still held: updates that the plugin requests later
+        // must not be performed before these.
+        let (updates, evictions) = (outcome.updates, outcome.evictions);
+        let failed = self.manager.update_containers(&plugin.id, updates, evictions).await.len()
+            + outcome.failed.len();
+        if failed > 0 {
+            warn!(plugin = %plugin.id, failed, "updates in the reply to Synchronize failed");
+        }
+        Ok(())
+    }
+
+    /// Spawns the task that waits for the end of the session, disconnects the plugin and stops its
+    /// program.
+    fn watch(
+        self: &Arc<Self>,
+        plugin: Arc<Plugin>,
+        end: RuntimeEnd,
+        process: Option<Process>,
+        on_end: Option<OnEnd>,
+    ) {
+        let since = tokio::time::Instant::now();
+        let core = self.clone();
+        self.spawn(async move {
+            let why = tokio::select! {
+                biased;
+                why = plugin.closed() => match end.trunk().close_reason() {
+                    // A call noticed the disconnection first, but not its cause.
+                    Some(_) => disconnected(&end, process.as_ref()).await,
+                    None => why,
+                },
+                why = disconnected(&end, process.as_ref()) => why,
+            };
+            plugin.close(why.clone());
+            end.close();
+            core.pipeline.remove(&plugin);
+            if let Some(process) = process {
+                process.stop();
+                let how = process.exited().await;
+                info!(plugin = %plugin.id, "the program {how}");
+            }
+            let active = since.elapsed();
+            core.notify_changed(core.registry.close(&plugin.record, why));
+            if let Some(on_end) = on_end.filter(|_| !plugin.is_retired()) {
+                on_end(active);
+            }
+            plugin.set_cleaned_up();
+        });
+    }
+}

@@ -1,0 +1,199 @@
+//! Registration and configuration of a plugin, from its connection on.
+//!
+//! A plugin that is ready afterwards enters the pipeline by [`crate::session::admission`].
+
+use nri_api::proto::{ConfigureRequest, ConfigureResponse};
+use nri_api::{EventMask, NRI_VERSION};
+use nri_wire::{CallError, RuntimeEnd, WireError};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::timeout;
+
+use crate::core::Core;
+use crate::error::SessionError;
+use crate::launch::process::Process;
+use crate::plugin::calls::PluginSession;
+use crate::plugin::handle::Plugin;
+use crate::plugin::status::{PluginOrigin, PluginState, StatusRecord};
+use crate::session::service::RuntimeService;
+
+/// Time that a plugin has to read why it is refused before the connection is closed; and that a
+/// program has to exit after it closed its connection, for its exit status to be the reported
+/// cause. Both take a process a few milliseconds.
+const CLOSE_GRACE: Duration = Duration::from_secs(1);
+
+/// Called at the end of a session with the time that the plugin was active, unless the plugin was
+/// retired.
+pub(crate) type OnEnd = Box<dyn FnOnce(Duration) + Send>;
+
+/// A connection of a plugin that has not registered yet.
+pub(crate) struct Connection<S> {
+    pub(crate) stream: S,
+    pub(crate) record: Arc<StatusRecord>,
+    /// Plugin configuration that `Configure` sends; empty for an external plugin.
+    pub(crate) config: String,
+    /// The program, if it was launched.
+    pub(crate) process: Option<Process>,
+    pub(crate) on_end: Option<OnEnd>,
+    /// User of the plugin, unless it is root or the user of this process.
+    pub(crate) foreign_uid: Option<u32>,
+}
+
+/// A plugin that is configured, but not in the pipeline yet.
+pub(crate) struct ConfiguredPlugin {
+    pub(crate) plugin: Arc<Plugin>,
+    pub(crate) end: RuntimeEnd,
+    pub(crate) service: Arc<RuntimeService>,
+    pub(crate) process: Option<Process>,
+    pub(crate) on_end: Option<OnEnd>,
+}
+
+impl Core {
+    /// Registers and configures a plugin. On failure the record is closed, and a launched program
+    /// is stopped and reaped.
+    pub(crate) async fn configure<S>(
+        &self,
+        connection: Connection<S>,
+    ) -> Result<ConfiguredPlugin, SessionError>
+    where
+        S: AsyncRead + AsyncWrite + Send + 'static,
+    {
+        let Connection { stream, record, config, process, on_end, foreign_uid } = connection;
+        let handshake = self.handshake(stream, &record, config, process.as_ref(), foreign_uid);
+        let result = tokio::select! {
+            result = handshake => result,
+            () = self.shutting_down() => Err(SessionError::ShuttingDown),
+        };
+        match result {
+            Ok((plugin, end, service)) => {
+                Ok(ConfiguredPlugin { plugin: Arc::new(plugin), end, service, process, on_end })
+            }
+            Err(e) => {
+                if let Some(process) = process {
+                    process.stop();
+                    process.exited().await;
+                }
+                let status = self.registry.close(&record, e.to_string());
+                let is_external = status.origin == PluginOrigin::External;
+                if matches!(e, SessionError::Unregistered(_)) && is_external {
+                    // A probe of the socket, not a plugin.
+                    self.registry.remove(status.serial);
+                }
+                self.notify_changed(status);
+                Err(e)
+            }
+        }
+    }
+
+    async fn handshake<S>(
+        &self,
+        stream: S,
+        record: &Arc<StatusRecord>,
+        plugin_config: String,
+        process: Option<&Process>,
+        foreign_uid: Option<u32>,
+    ) -> Result<(Plugin, RuntimeEnd, Arc<RuntimeService>), SessionError>
+    where
+        S: AsyncRead + AsyncWrite + Send + 'static,
+    {
+        let (service, registration) = RuntimeService::new(self.manager.clone(), record.get().id);
+        let end = match RuntimeEnd::new(stream, service.clone()).await {
+            Ok(end) => end,
+            Err(e) => return Err(connect_error(e, process).await),
+        };
+        let config = self.config();
+        let limit = config.registration_timeout;
+        let registration = tokio::select! {
+            biased;
+            registration = registration => registration,
+            why = disconnected(&end, process) => return Err(SessionError::Unregistered(why)),
+            () = tokio::time::sleep(limit) => return Err(SessionError::RegistrationTimeout(limit)),
+        };
+        let (id, version) = match registration {
+            Ok(Ok(registered)) => registered,
+            Ok(Err(e)) => {
+                let _ = timeout(CLOSE_GRACE, end.closed()).await;
+                return Err(e.into());
+            }
+            // The service holds the sender until it is used, so this does not occur.
+            Err(_) => return Err(SessionError::Unregistered("registration was dropped".into())),
+        };
+        if let Some(uid) = foreign_uid
+            && !config.may_register(uid, &id)
+        {
+            return Err(SessionError::Name { plugin: id, uid });
+        }
+        self.registry.remove_closed(&id);
+        record.set(|s| {
+            s.id = Some(id.clone());
+            s.version = version;
+            s.state = PluginState::Configuring;
+        });
+
+        let policy = config.policy(&id);
+        let limit = config.timeout(&policy);
+        let session: Arc<dyn PluginSession> = Arc::new(end.plugin().clone());
+        let request = ConfigureRequest {
+            config: plugin_config,
+            runtime_name: config.runtime_name.clone(),
+            runtime_version: config.runtime_version.clone(),
+            registration_timeout: millis(config.registration_timeout),
+            request_timeout: millis(limit),
+            NRI_version: NRI_VERSION.to_owned(),
+            ..Default::default()
+        };
+        let reply: ConfigureResponse = within(limit, session.configure(limit, &request))
+            .await
+            .map_err(SessionError::Configure)?;
+        let mask = EventMask::from_subscription(reply.events)?;
+        let serial = record.set(|s| {
+            s.events = mask;
+            s.state = PluginState::Synchronizing;
+            s.serial
+        });
+        Ok((Plugin::new(id, serial, mask, policy, limit, session, record.clone()), end, service))
+    }
+}
+
+/// Returns the error of a connection that failed at once. The exit status of a launched program
+/// explains it better than the connection does.
+async fn connect_error(error: WireError, process: Option<&Process>) -> SessionError {
+    match (process, error) {
+        (None, WireError::Closed(why)) => SessionError::Unregistered(why.to_string()),
+        (None, error) => error.into(),
+        (Some(process), error) => match timeout(CLOSE_GRACE, process.exited()).await {
+            Ok(how) => SessionError::Unregistered(format!("the program {how}")),
+            Err(_) => error.into(),
+        },
+    }
+}
+
+/// Waits until the connection is closed or the program has exited, and returns the cause.
+///
+/// The exit counts even if a child of the program keeps the socket open. Where the connection is
+/// closed first, which is usual, the exit status is still the better cause.
+pub(crate) async fn disconnected(end: &RuntimeEnd, process: Option<&Process>) -> String {
+    let Some(process) = process else { return end.closed().await.to_string() };
+    let closed = tokio::select! {
+        biased;
+        how = process.exited() => return format!("the program {how}"),
+        closed = end.closed() => closed,
+    };
+    match timeout(CLOSE_GRACE, process.exited()).await {
+        Ok(how) => format!("the program {how}"),
+        Err(_) => closed.to_string(),
+    }
+}
+
+/// Performs a call within a time limit.
+pub(crate) async fn within<T>(
+    limit: Duration,
+    call: impl Future<Output = Result<T, CallError>>,
+) -> Result<T, CallError> {
+    timeout(limit, call).await.unwrap_or(Err(CallError::Timeout(limit)))
+}
+
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,118 @@
+//! The `Runtime` service for one plugin: registration, and updates outside of events once the
+//! plugin is being synchronized.
+
+use async_trait::async_trait;
+use nri_api::proto::{
+    Empty, RegisterPluginRequest, UpdateContainersRequest, UpdateContainersResponse,
+};
+use nri_api::{InvalidPlugin, PluginId};
+use nri_wire::ttrpc::{self, Code};
+use nri_wire::{Context, Runtime, status};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use tokio::sync::oneshot;
+use tracing::{debug, warn};
+
+use crate::manager::ContainerManager;
+use crate::policy::plugin_policy::SharedPolicy;
+use crate::policy::reply_check::ReplyCheck;
+
+/// Runtime service of one session.
+pub(crate) struct RuntimeService {
+    manager: Arc<dyn ContainerManager>,
+    /// Identity of a launched plugin: that of its file, whatever it registers as.
+    launched_as: Option<PluginId>,
+    registration: Mutex<Option<oneshot::Sender<Registration>>>,
+    /// Set once the plugin may request updates.
+    accepts_updates: OnceLock<(PluginId, SharedPolicy)>,
+}
+
+/// Limit of updates and evictions in one request: far more than a node has containers. A message
+/// could hold two million, each of which takes a hundred times its size in memory.
+const MAX_UPDATES: usize = 16384;
+
+/// Length in characters that a plugin's NRI version is cut to, since it is stored and logged.
+const MAX_VERSION: usize = 64;
+
+/// Identity and NRI version that a plugin registered with.
+pub(crate) type Registration = Result<(PluginId, String), InvalidPlugin>;
+
+impl RuntimeService {
+    /// Creates the service, and the channel that receives the registration.
+    pub(crate) fn new(
+        manager: Arc<dyn ContainerManager>,
+        launched_as: Option<PluginId>,
+    ) -> (Arc<Self>, oneshot::Receiver<Registration>) {
+        let (sender, receiver) = oneshot::channel();
+        let registration = Mutex::new(Some(sender));
+        let accepts_updates = OnceLock::new();
+        (Arc::new(Self { manager, launched_as, registration, accepts_updates }), receiver)
+    }
+
+    /// Accepts updates from now on. Called before `Synchronize`, whose handler may request some.
+    pub(crate) fn accept_updates(&self, id: PluginId, policy: SharedPolicy) {
+        self.accepts_updates.get_or_init(|| (id, policy));
+    }
+}
+
+#[async_trait]
+impl Runtime for RuntimeService {
+    async fn register_plugin(
+        &self,
+        _: &Context,
+        request: RegisterPluginRequest,
+    ) -> ttrpc::Result<Empty> {
+        let sender = self.registration.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(registration) = sender else {
+            return Err(status(Code::FAILED_PRECONDITION, "the plugin has registered already"));
+        };
+        let requested = PluginId::new(&request.plugin_idx, &request.plugin_name);
+        let id = match &self.launched_as {
+            Some(id) => {
+                if requested.as_ref().ok() != Some(id) {
+                    let (index, name) = (&request.plugin_idx, &request.plugin_name);
+                    debug!(plugin = %id, index, name, "registered name ignored, file name kept");
+                }
+                Ok(id.clone())
+            }
+            None => requested,
+        };
+        let reply = match &id {
+            Ok(_) => Ok(Empty::new()),
+            Err(e) => Err(status(Code::INVALID_ARGUMENT, e)),
+        };
+        // The receiver is gone if the registration came too late; the connection is closed then.
+        let _ = registration
+            .send(id.map(|id| (id, request.NRI_version.chars().take(MAX_VERSION).collect())));
+        reply
+    }
+
+    async fn update_containers(
+        &self,
+        _: &Context,
+        request: UpdateContainersRequest,
+    ) -> ttrpc::Result<UpdateContainersResponse> {
+        let Some((id, policy)) = self.accepts_updates.get() else {
+            return Err(status(
+                Code::FAILED_PRECONDITION,
+                "updates are accepted once the plugin is being synchronized",
+            ));
+        };
+        let requested = request.update.len() + request.evict.len();
+        if requested > MAX_UPDATES {
+            let message = format!(
+                "{requested} updates and evictions in one request exceed the limit of {MAX_UPDATES}"
+            );
+            return Err(status(Code::INVALID_ARGUMENT, message));
+        }
+        let check = ReplyCheck { plugin: id, policy: policy.get() };
+        if let Err(denied) = check.updates(None, &request.update, &request.evict) {
+            warn!("{denied}");
+            return Err(status(Code::PERMISSION_DENIED, denied));
+        }
+        let failed = self.manager.update_containers(id, request.update, request.evict).await;
+        if !failed.is_empty() {
+            warn!(plugin = %id, failed = failed.len(), "updates of containers failed");
+        }
+        Ok(UpdateContainersResponse { failed, ..Default::default() })
+    }
+}
