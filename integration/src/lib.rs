@@ -11,9 +11,11 @@
 
 mod bundle;
 mod call;
+mod container_process;
 mod crash;
 pub mod engines;
 mod enter;
+mod events;
 mod fake;
 mod going;
 mod hanging;
@@ -37,8 +39,10 @@ mod wait;
 
 pub use bundle::Bundle;
 pub use call::{Ended, run};
+pub use container_process::ContainerProcess;
 pub use crash::{Crash, Following, can_crash};
 pub use enter::after;
+pub use events::{FROM_STOP, REQUESTED, TO_START, life_cycle};
 pub use fake::fake_runtime;
 pub use going::Going;
 pub use hanging::Hanging;

@@ -1,7 +1,7 @@
 //! dockerd, and its client.
 
-use super::{Host, Look, Suite, suite::engine_script};
-use crate::{Ended, Process, programs::ours};
+use super::{Engine, Host, Suite, suite::engine_script};
+use crate::{Ended, programs::ours};
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -25,24 +25,6 @@ impl Deref for Docker {
 }
 
 impl Docker {
-    /// Starts it, with the wrapper as its default runtime `nri`; the suite's own is `runc`, as
-    /// everywhere. Containers live on without it.
-    pub fn start(suite: &Suite) -> Self {
-        Self::start_with(Host::new(suite), |host| {
-            let runtimes = json!({"nri": {"path": host.launcher()}});
-            json!({"runtimes": runtimes, "default-runtime": "nri", "live-restore": true})
-        })
-    }
-
-    /// The same, with crun as the real runtime, which it also has as `crun`.
-    pub fn start_on_crun(suite: &Suite) -> Self {
-        Self::start_with(Host::on(suite, "crun"), |host| {
-            let runtimes =
-                json!({"nri": {"path": host.launcher()}, "crun": {"path": host.runtime().path}});
-            json!({"runtimes": runtimes, "default-runtime": "nri"})
-        })
-    }
-
     /// Starts it with a `daemon.json`.
     pub fn start_with(host: Host, configuration: impl FnOnce(&Host) -> Value) -> Self {
         let new = Self { host };
@@ -99,44 +81,6 @@ impl Docker {
         self.run(self.script("resume")).success();
     }
 
-    /// A call of `docker`, to be made.
-    pub fn client(&self, arguments: &[&str]) -> Command {
-        let mut command = self.command("docker");
-        command.env("DOCKER_CONFIG", self.dir().join("client"));
-        command
-            .arg("-H")
-            .arg(format!("unix://{}", self.dir().join("sock").display()))
-            .args(arguments);
-        command
-    }
-
-    /// Calls `docker`.
-    pub fn docker(&self, arguments: &[&str]) -> Ended {
-        self.run(self.client(arguments))
-    }
-
-    /// Calls `docker`; its stdout without the last line feed.
-    ///
-    /// # Panics
-    /// It fails.
-    #[track_caller]
-    pub fn out(&self, arguments: &[&str]) -> String {
-        self.docker(arguments).success().out().trim_end().to_owned()
-    }
-
-    /// `docker run --detach` with a name; returns the id.
-    #[track_caller]
-    pub fn run_detached(&self, name: &str, arguments: &[&str]) -> String {
-        self.out(&[&["run", "--detach", "--name", name], arguments].concat())
-    }
-
-    /// What the kernel says of a running container's first process.
-    #[track_caller]
-    pub fn look_at(&self, container: &str) -> Look {
-        let pid = self.out(&["inspect", "--format", "{{.State.Pid}}", container]);
-        Look::at(Process(pid.parse().unwrap_or_else(|e| panic!("{container}: {e}: {pid}"))))
-    }
-
     /// Its directory.
     pub fn dir(&self) -> PathBuf {
         self.path("docker")
@@ -146,6 +90,41 @@ impl Docker {
         let mut command = self.enter(Path::new(&engine_script("dockerd.sh")));
         command.arg(verb).arg(self.dir());
         command
+    }
+}
+
+impl Engine for Docker {
+    const NAME: &'static str = "docker";
+    const PROGRAM: &'static str = "dockerd";
+    const RUNTIME_FAILED: i32 = 125;
+
+    /// Containers live on without it. It has runc by itself.
+    fn start_on(suite: &Suite, runtime: &'static str) -> Self {
+        Self::start_with(Host::on(suite, runtime), |host| {
+            let mut runtimes = json!({"nri": {"path": host.launcher()}});
+            if runtime != "runc" {
+                runtimes[runtime] = json!({"path": host.runtime().path});
+            }
+            json!({"runtimes": runtimes, "default-runtime": "nri", "live-restore": true})
+        })
+    }
+
+    fn client(&self, arguments: &[&str]) -> Command {
+        let mut command = self.command("docker");
+        command.env("DOCKER_CONFIG", self.dir().join("client"));
+        let socket = format!("unix://{}", self.dir().join("sock").display());
+        command.arg("-H").arg(socket).args(arguments);
+        command
+    }
+
+    fn run_with(&self, runtime: &str, arguments: &[&str]) -> Ended {
+        let run = ["run", "--rm", "--network=none", "--runtime", runtime];
+        self.call_client(&[&run, arguments].concat())
+    }
+
+    /// The client of 20.10 may add a line of its own.
+    fn error(ended: &Ended, _: &str) -> String {
+        ended.err().lines().next().unwrap_or_default().to_owned()
     }
 }
 

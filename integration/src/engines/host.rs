@@ -1,7 +1,7 @@
 //! A host for one engine: a node, and what engines need besides.
 
 use super::Suite;
-use crate::{Ended, Node, Process, Runtime, call, enter, programs, unified_cgroups, wait_until};
+use crate::{ContainerProcess, Ended, Node, Process, Runtime, call, enter, programs, wait_until};
 use std::{
     fs,
     ops::Deref,
@@ -94,91 +94,8 @@ impl Host {
         });
     }
 
-    /// What the kernel says of a process of a container.
-    pub fn look(&self, pid: u32) -> Look {
-        Look::at(Process(pid))
-    }
-}
-
-/// What a container is, seen from outside: by its process.
-#[derive(Debug, Clone, Copy)]
-pub struct Look(pub Process);
-
-impl Look {
-    /// A limit of its cgroup; the controller and the file on cgroup v1, the file on v2.
-    ///
-    /// # Panics
-    /// It cannot be read.
-    #[track_caller]
-    pub fn limit(self, controller: &str, v1: &str, v2: &str) -> String {
-        self.try_limit(controller, v1, v2)
-            .unwrap_or_else(|| panic!("no {controller} limit {v1} or {v2}"))
-    }
-
-    /// The same; none if the kernel has no such file.
-    pub fn try_limit(self, controller: &str, v1: &str, v2: &str) -> Option<String> {
-        let file = self.cgroup(controller).join(if unified_cgroups() { v2 } else { v1 });
-        Some(fs::read_to_string(&file).ok()?.trim_end().to_owned())
-    }
-
-    /// The directory of its cgroup.
-    fn cgroup(self, controller: &str) -> PathBuf {
-        let text = self.0.cgroups();
-        let path = text.lines().find_map(|line| {
-            let mut fields = line.splitn(3, ':').skip(1);
-            let (controllers, path) = (fields.next()?, fields.next()?);
-            let fits = if unified_cgroups() {
-                controllers.is_empty()
-            } else {
-                controllers.split(',').any(|c| c == controller)
-            };
-            fits.then(|| path.trim_start_matches('/').to_owned())
-        });
-        let path = path.unwrap_or_else(|| panic!("no {controller} in: {text}"));
-        Path::new("/sys/fs/cgroup").join(if unified_cgroups() { "" } else { controller }).join(path)
-    }
-
-    /// The process of a container that was started. Runtimes may return before it has become the
-    /// container's own program.
-    pub fn at(process: Process) -> Self {
-        wait_until("the container's own program", || {
-            let is_runtime = |program: PathBuf| {
-                let program = program.to_string_lossy().into_owned();
-                ["runc", "crun"].iter().any(|name| program.contains(name))
-            };
-            (!process.program().is_some_and(is_runtime)).then_some(())
-        });
-        Self(process)
-    }
-
-    /// The value of a variable in its environment.
-    pub fn env(self, name: &str) -> Option<String> {
-        let text = fs::read(format!("/proc/{}/environ", self.0.0)).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text).into_owned();
-        text.split('\0').find_map(|v| v.strip_prefix(name)?.strip_prefix('=').map(str::to_owned))
-    }
-
-    /// Soft and hard limit of a resource, by its name in `/proc/PID/limits`: `Max open files`.
-    pub fn rlimit(self, name: &str) -> Option<(String, String)> {
-        let text = fs::read_to_string(format!("/proc/{}/limits", self.0.0)).unwrap_or_default();
-        let values = text.lines().find_map(|line| line.strip_prefix(name))?.to_owned();
-        let mut values = values.split_whitespace().map(str::to_owned);
-        Some((values.next()?, values.next()?))
-    }
-
-    /// What is mounted at a path inside: type and options.
-    pub fn mount(self, destination: &str) -> Option<String> {
-        let text = fs::read_to_string(format!("/proc/{}/mounts", self.0.0)).unwrap_or_default();
-        text.lines()
-            .map(|line| line.split(' ').collect::<Vec<_>>())
-            .find(|f| f.get(1) == Some(&destination))
-            .map(|f| f[2..4].join(" "))
-    }
-
-    /// Waits until it has ended.
-    pub fn wait_for_end(self) {
-        wait_until(format_args!("the end of process {}", self.0.0), || {
-            (!self.0.is_alive()).then_some(())
-        });
+    /// A process of a container.
+    pub fn process(&self, pid: u32) -> ContainerProcess {
+        ContainerProcess::of(Process(pid))
     }
 }

@@ -8,12 +8,14 @@
 
 mod containerd;
 mod docker;
+mod engine;
 mod host;
 mod podman;
 mod suite;
 
 pub use containerd::Containerd;
 pub use docker::Docker;
-pub use host::{Host, Look};
+pub use engine::Engine;
+pub use host::Host;
 pub use podman::Podman;
 pub use suite::{Suite, for_each_suite, suites};

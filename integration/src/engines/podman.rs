@@ -1,8 +1,7 @@
 //! Podman: no daemon, but storage, configuration and namespaces that its calls share.
 
-use super::{Host, Look, Suite, suite::engine_script};
-use crate::{Ended, Process, programs::ours};
-use serde_json::Value;
+use super::{Engine, Host, Suite, suite::engine_script};
+use crate::{Ended, programs::ours};
 use std::{
     fs,
     ops::Deref,
@@ -24,13 +23,7 @@ impl Deref for Podman {
 }
 
 impl Podman {
-    /// Its runtime is the wrapper, as `nri`, whose name it knows as one that takes `--log`; the
-    /// suite's own is `runc`.
-    pub fn start(suite: &Suite) -> Self {
-        Self::start_with(suite, true)
-    }
-
-    /// The same; `json` says whether it gives its runtime `--log`.
+    /// Starts it; `json` says whether it knows `nri` as a runtime that takes `--log`.
     pub fn start_with(suite: &Suite, json: bool) -> Self {
         Self::place(Host::new(suite), json, "")
     }
@@ -40,18 +33,14 @@ impl Podman {
         Self::place(Host::new(suite), true, engine)
     }
 
-    /// The same, with crun as the real runtime, which it also has as `crun`.
-    pub fn start_on_crun(suite: &Suite) -> Self {
-        Self::place(Host::on(suite, "crun"), true, "")
-    }
-
     fn place(host: Host, json: bool, engine: &str) -> Self {
         let new = Self { host };
         fs::create_dir(new.dir()).expect("our directory");
         let more = if json { ", \"nri\"" } else { "" };
         let (ours, bare) = (new.launcher(), &new.runtime());
         let engine = format!(
-            "{engine}\nruntime = \"nri\"\nruntime_supports_json = [\"crun\", \"runc\"{more}]\n[engine.runtimes]\nnri = [{ours:?}]\n{} = [{:?}]\n",
+            "{engine}\nruntime = \"nri\"\nruntime_supports_json = [\"crun\", \"runc\"{more}]\n\
+             [engine.runtimes]\nnri = [{ours:?}]\n{} = [{:?}]\n",
             bare.name, bare.path
         );
         fs::write(new.dir().join("engine.conf"), engine).expect("our directory");
@@ -106,48 +95,6 @@ impl Podman {
         self.run(command)
     }
 
-    /// A call of `podman`, to be made.
-    pub fn client(&self, arguments: &[&str]) -> Command {
-        let mut command = self.script("client");
-        command.args(arguments);
-        command
-    }
-
-    /// Calls `podman`.
-    pub fn podman(&self, arguments: &[&str]) -> Ended {
-        self.run(self.client(arguments))
-    }
-
-    /// Calls `podman`; its stdout without the last line feed.
-    ///
-    /// # Panics
-    /// It fails.
-    #[track_caller]
-    pub fn out(&self, arguments: &[&str]) -> String {
-        self.podman(arguments).success().out().trim_end().to_owned()
-    }
-
-    /// `podman run --detach` with a name; returns the id.
-    #[track_caller]
-    pub fn run_detached(&self, name: &str, arguments: &[&str]) -> String {
-        self.out(&[&["run", "--detach", "--name", name], arguments].concat())
-    }
-
-    /// `podman inspect`
-    #[track_caller]
-    pub fn inspect(&self, container: &str) -> Value {
-        let text = self.out(&["inspect", container]);
-        let mut all: Value = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}"));
-        all[0].take()
-    }
-
-    /// What the kernel says of a running container's first process.
-    #[track_caller]
-    pub fn look_at(&self, container: &str) -> Look {
-        let pid = self.inspect(container)["State"]["Pid"].as_u64().expect("a process id");
-        Look::at(Process(u32::try_from(pid).expect("a process id")))
-    }
-
     /// Its directory.
     pub fn dir(&self) -> PathBuf {
         self.path("podman")
@@ -157,6 +104,31 @@ impl Podman {
         let mut command = self.enter(Path::new(&engine_script("podman.sh")));
         command.arg(verb).arg(self.dir());
         command
+    }
+}
+
+impl Engine for Podman {
+    const NAME: &'static str = "podman";
+    const PROGRAM: &'static str = "podman";
+    const RUNTIME_FAILED: i32 = 126;
+
+    fn start_on(suite: &Suite, runtime: &'static str) -> Self {
+        Self::place(Host::on(suite, runtime), true, "")
+    }
+
+    fn client(&self, arguments: &[&str]) -> Command {
+        let mut command = self.script("client");
+        command.args(arguments);
+        command
+    }
+
+    fn run_with(&self, runtime: &str, arguments: &[&str]) -> Ended {
+        let run = ["--runtime", runtime, "run", "--rm", "--network=none"];
+        self.call_client(&[&run, arguments].concat())
+    }
+
+    fn error(ended: &Ended, runtime: &str) -> String {
+        ended.err().replace(&format!("{runtime}:"), "RUNTIME:")
     }
 }
 

@@ -93,7 +93,7 @@ pub(crate) fn pid(containerd: &Containerd, id: &str) -> u32 {
 
 /// What a plugin hears of a container in a pod.
 pub(crate) fn member(between: &[&'static str]) -> Vec<&'static str> {
-    [&crate::TO_START[1..], between, &["StopContainer", "RemoveContainer"]].concat()
+    [&TO_START[1..], between, &["StopContainer", "RemoveContainer"]].concat()
 }
 
 #[test]
@@ -113,8 +113,11 @@ fn a_pod_with_two_containers_is_followed() {
         let pod = Pod::run(&containerd, "web");
         let first = pod.start("one", &json!({"memory_limit_in_bytes": 67_108_864}), &WAIT);
         let second = pod.start("two", &json!({}), &WAIT);
-        let look = containerd.look(pid(&containerd, &first));
-        assert_eq!((look.env("A").as_deref(), look.env("OWN").as_deref()), (Some("b"), Some("1")));
+        let process = containerd.process(pid(&containerd, &first));
+        assert_eq!(
+            (process.env("A").as_deref(), process.env("OWN").as_deref()),
+            (Some("b"), Some("1"))
+        );
         let exec = json!({"container_id": second, "cmd": ["/bin/sh", "-c", "echo A=$A; exit 9"]});
         let executed = containerd.cri("ExecSync", &exec);
         assert_eq!(executed["exit_code"], 9);

@@ -6,7 +6,6 @@
 mod errors;
 mod life;
 
-use crate::life;
 use nri_integration::{engines::*, *};
 
 pub(crate) const IMAGE: &str = "localhost/busybox:local";
@@ -52,7 +51,7 @@ pub(crate) fn pid(containerd: &Containerd, id: &str) -> u32 {
 /// Ends a container's process; waits until plugins have heard of it, then lets containerd delete
 /// the task.
 pub(crate) fn end(containerd: &Containerd, journal: &Journal, id: &str) {
-    let process = containerd.look(pid(containerd, id));
+    let process = containerd.process(pid(containerd, id));
     let stops = || journal.events(id).iter().filter(|e| *e == "StopContainer").count();
     let before = stops();
     containerd.ctr(&["tasks", "kill", "--signal", "SIGKILL", id]).success();
@@ -80,7 +79,7 @@ fn run_in_the_foreground_and_remove() {
             run(&containerd, &["--rm"], &id, &["/bin/sh", "-c", "test \"$A\" = b && exit 7"]);
         assert_eq!(ended.code, Some(7), "{}", ended.err());
         journal.wait_for("RemovePodSandbox", &id);
-        assert_eq!(journal.events(&id), life(&[]));
+        assert_eq!(journal.events(&id), life_cycle(&[]));
         assert_eq!(containerd.status().unwrap()["containers"], 0);
         assert_eq!(containerd.ctr(&["containers", "ls", "--quiet"]).out(), "");
     });
@@ -101,7 +100,7 @@ fn a_terminal_is_one() {
         terminal.write("yes\r");
         assert_eq!(terminal.end(), Some(7));
         journal.wait_for("RemovePodSandbox", &id);
-        assert_eq!(journal.events(&id), life(&[]));
+        assert_eq!(journal.events(&id), life_cycle(&[]));
     });
 }
 
@@ -125,6 +124,6 @@ fn exec_sees_what_plugins_added() {
         assert_eq!(terminal.end(), Some(8));
         end(&containerd, &journal, &id);
         journal.wait_for("RemovePodSandbox", &id);
-        assert_eq!(journal.events(&id), life(&[]), "exec is no event");
+        assert_eq!(journal.events(&id), life_cycle(&[]), "exec is no event");
     });
 }

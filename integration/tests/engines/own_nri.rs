@@ -3,7 +3,6 @@
 use crate::{
     cri::{Pod, WAIT, member, pid, remove},
     ctr::run,
-    life,
 };
 use nri_integration::{engines::*, *};
 use serde_json::json;
@@ -26,8 +25,8 @@ fn for_each_with_nri(name: &str, test: impl Fn(&Suite)) {
 
 /// Who adjusted a container: by the variables that it has.
 fn adjusted(containerd: &Containerd, pid: u32) -> (bool, bool) {
-    let look = containerd.look(pid);
-    (look.env("THEIRS").is_some(), look.env("OURS").is_some())
+    let process = containerd.process(pid);
+    (process.env("THEIRS").is_some(), process.env("OURS").is_some())
 }
 
 #[test]
@@ -55,7 +54,7 @@ fn while_it_is_on_pods_are_its() {
         let ended = run(&containerd, &["--rm"], &other, &script);
         assert_eq!(ended.code, Some(7), "{}", ended.err());
         ours.wait_for("RemovePodSandbox", &other);
-        assert_eq!(ours.events(&other), life(&[]));
+        assert_eq!(ours.events(&other), life_cycle(&[]));
         assert_eq!(theirs.about(&other), Vec::<serde_json::Value>::new());
         assert_eq!(containerd.status().unwrap()["containers"], 0);
     });

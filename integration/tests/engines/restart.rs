@@ -3,7 +3,6 @@
 use crate::{
     cri::{Pod, WAIT, member, remove},
     ctr::{A_IS_B, delete_task, end, pid, run},
-    life,
 };
 use nri_integration::{engines::*, *};
 use rustix::process::Signal;
@@ -26,11 +25,11 @@ fn containers_outlive_containerd_and_end_once() {
         containerd.resume();
         delete_task(&containerd, &ends);
         journal.wait_for("RemovePodSandbox", &ends);
-        assert_eq!(journal.events(&ends), life(&[]));
+        assert_eq!(journal.events(&ends), life_cycle(&[]));
         assert_eq!(pid(&containerd, &stays), stays_as);
         end(&containerd, &journal, &stays);
         journal.wait_for("RemovePodSandbox", &stays);
-        assert_eq!(journal.events(&stays), life(&[]));
+        assert_eq!(journal.events(&stays), life_cycle(&[]));
         assert_eq!(containerd.status().unwrap()["containers"], 0);
     });
 }
@@ -46,7 +45,7 @@ fn pods_outlive_containerd_and_nrid() {
         let journal = containerd.launch("10-adjust", &Program::Adjust, config);
         let pod = Pod::run(&containerd, "web");
         let id = pod.start("one", &json!({"memory_limit_in_bytes": 67_108_864}), &WAIT);
-        let look = containerd.look(crate::cri::pid(&containerd, &id));
+        let process = containerd.process(crate::cri::pid(&containerd, &id));
         containerd.halt();
         containerd.ctl(&["stop"]).success();
         containerd.resume();
@@ -55,8 +54,8 @@ fn pods_outlive_containerd_and_nrid() {
         let request =
             json!({"container_id": id, "linux": {"cpu_quota": 20000, "cpu_period": 100_000}});
         containerd.cri("UpdateContainerResources", &request);
-        assert_eq!(look.limit("memory", "memory.limit_in_bytes", "memory.max"), "100663296");
-        assert!(look.limit("cpu", "cpu.cfs_quota_us", "cpu.max").starts_with("20000"));
+        assert_eq!(process.limit("memory", "memory.limit_in_bytes", "memory.max"), "100663296");
+        assert!(process.limit("cpu", "cpu.cfs_quota_us", "cpu.max").starts_with("20000"));
         let another = pod.start("two", &json!({}), &WAIT);
         remove(&containerd, &id);
         let pod_id = pod.id.clone();

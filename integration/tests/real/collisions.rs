@@ -1,7 +1,6 @@
 //! What gets in its own or in another's way: verbs out of turn, equal ids, one bundle for several
 //! containers, an `nrid` that is killed.
 
-use crate::life;
 use nri_integration::*;
 
 #[test]
@@ -18,7 +17,7 @@ fn a_start_out_of_turn_is_not_told() {
         assert_ne!(node.call(&["start", &id]).code, Some(0), "it has ended");
         node.call(&["delete", &id]).success();
         journal.wait_for("RemovePodSandbox", &id);
-        assert_eq!(journal.events(&id), life(&[]));
+        assert_eq!(journal.events(&id), life_cycle(&[]));
     });
 }
 
@@ -66,7 +65,7 @@ fn a_run_under_way_is_not_for_others_to_end() {
         assert!(String::from_utf8(bundle.bytes()).unwrap().contains("A=b"));
         node.call(&["delete", "--force", &id]).success();
         journal.wait_for("RemovePodSandbox", &id);
-        assert_eq!(journal.events(&id), life(&[]));
+        assert_eq!(journal.events(&id), life_cycle(&[]));
         assert_eq!(bundle.bytes(), original);
     });
 }

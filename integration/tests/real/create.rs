@@ -1,6 +1,5 @@
 //! Around `create`: what stays untouched, and what is undone.
 
-use crate::{FROM_STOP, TO_START, life};
 use nri_integration::*;
 use serde_json::json;
 
@@ -86,6 +85,6 @@ fn a_life_in_order() {
         journal.wait_for("StopContainer", &id);
         node.call(&["delete", &id]).success();
         journal.wait_for("RemovePodSandbox", &id);
-        assert_eq!(journal.events(&id), life(&[]));
+        assert_eq!(journal.events(&id), life_cycle(&[]));
     });
 }

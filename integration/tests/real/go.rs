@@ -1,6 +1,5 @@
 //! A plugin on upstream's Go stub.
 
-use crate::{TO_START, life};
 use nri_integration::*;
 use serde_json::{Value, json};
 
@@ -54,7 +53,10 @@ fn hears_a_life_in_order_and_adjusts() {
         plugin.journal.wait_for("StopContainer", &id);
         node.call(&["delete", &id]).success();
         plugin.journal.wait_for("RemovePodSandbox", &id);
-        assert_eq!(plugin.journal.events(&id), life(&["UpdateContainer", "PostUpdateContainer"]));
+        assert_eq!(
+            plugin.journal.events(&id),
+            life_cycle(&["UpdateContainer", "PostUpdateContainer"])
+        );
 
         let asked = plugin.journal.wait_for("CreateContainer", &id);
         assert_eq!(

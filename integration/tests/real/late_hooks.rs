@@ -52,7 +52,7 @@ fn what_is_settled_is_not_told_again() {
         call(&node, &start).success();
         node.call(&["delete", &id]).success();
         plugin.journal.wait_for("RemovePodSandbox", &id);
-        assert_eq!(plugin.journal.events(&id), super::life(&[]));
+        assert_eq!(plugin.journal.events(&id), life_cycle(&[]));
     });
 }
 
@@ -84,7 +84,7 @@ fn the_next_container_of_the_id_is_another_one() {
         });
         let events = plugin.journal.events(&id);
         let after: Vec<_> = events[before..].iter().map(String::as_str).collect();
-        let never_started: Vec<_> = [&super::TO_START[..4], &super::FROM_STOP].concat();
+        let never_started: Vec<_> = [&TO_START[..4], &FROM_STOP].concat();
         assert_eq!(after, never_started);
     });
 }

@@ -26,21 +26,3 @@ mod told;
 mod validator;
 mod values;
 mod wrappers_at_once;
-
-/// What a plugin hears of a container with a pod of its own, from the beginning to the start.
-const TO_START: [&str; 6] = [
-    "RunPodSandbox",
-    "CreateContainer",
-    "ValidateContainerAdjustment",
-    "PostCreateContainer",
-    "StartContainer",
-    "PostStartContainer",
-];
-/// From the end of its process on.
-const FROM_STOP: [&str; 4] =
-    ["StopContainer", "StopPodSandbox", "RemoveContainer", "RemovePodSandbox"];
-
-/// The events of a whole life, with others between.
-fn life(between: &[&'static str]) -> Vec<&'static str> {
-    [&TO_START[..], between, &FROM_STOP[..]].concat()
-}

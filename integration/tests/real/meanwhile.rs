@@ -146,7 +146,7 @@ fn a_container_that_is_deleted_without_a_word_is_noticed() {
         for journal in [&journal, &plugin.journal] {
             journal.wait_for("RemovePodSandbox", &id);
         }
-        assert_eq!(plugin.journal.events(&id), super::life(&[]));
+        assert_eq!(plugin.journal.events(&id), life_cycle(&[]));
         assert_eq!(bundle.bytes(), original);
         wait_until("nothing known", || (node.status()?["containers"] == 0).then_some(()));
     });

@@ -1,7 +1,6 @@
 //! What operators do while containers run: the configuration and plugins change, and `nrid` is
 //! replaced.
 
-use crate::life;
 use nri_integration::*;
 use serde_json::json;
 use std::{
@@ -72,7 +71,7 @@ fn a_reload_leaves_containers_alone_and_tells_plugins_of_them() {
             node.call(&["delete", "--force", id]).success();
             changed.wait_for("RemovePodSandbox", id);
         }
-        assert_eq!(events(&same, &id), life(&[]));
+        assert_eq!(events(&same, &id), life_cycle(&[]));
         assert_eq!(new.entries().len(), heard, "who was ended hears nothing more");
     });
 }
@@ -261,7 +260,7 @@ fn whoever_comes_when_nrid_leaves_finds_another() {
             node.call(&["start", &id]).success();
             node.call(&["delete", "--force", &id]).success();
             journal.wait_for("RemovePodSandbox", &id);
-            assert_eq!(events(&journal, &id), life(&[]), "{id}");
+            assert_eq!(events(&journal, &id), life_cycle(&[]), "{id}");
             // From before its end to after it.
             thread::sleep(std::time::Duration::from_millis(10 * n));
         }

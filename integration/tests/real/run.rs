@@ -1,6 +1,5 @@
 //! `run`: the wrapper is gone before the container lives.
 
-use crate::life;
 use nri_integration::*;
 use std::process::Command;
 
@@ -24,7 +23,7 @@ fn in_the_foreground_all_events_arrive_and_the_exit_code_passes() {
             let ended = node.run(run(&node, &[], &bundle, &id));
             assert_eq!((ended.code, ended.out().trim()), (Some(7), "A=b"), "{}", ended.err());
         }
-        let twice = [life(&[]), life(&[])].concat();
+        let twice = [life_cycle(&[]), life_cycle(&[])].concat();
         wait_until("both lives to end", || {
             (journal.events(&id).len() >= twice.len()).then_some(())
         });
@@ -48,7 +47,7 @@ fn detached_and_deleted() {
         journal.wait_for("StopContainer", &id);
         node.call(&["delete", &id]).success();
         journal.wait_for("RemovePodSandbox", &id);
-        assert_eq!(journal.events(&id), life(&[]));
+        assert_eq!(journal.events(&id), life_cycle(&[]));
         assert_eq!(bundle.bytes(), original);
     });
 }
@@ -85,7 +84,7 @@ fn kept_and_without_any_variable() {
         delete.args(["delete", "--force", &id]);
         without_variables(delete).success();
         journal.wait_for("RemovePodSandbox", &id);
-        assert_eq!(journal.events(&id), life(&[]));
+        assert_eq!(journal.events(&id), life_cycle(&[]));
         assert_eq!(bundle.bytes(), original);
     });
 }

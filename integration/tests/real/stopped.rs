@@ -20,7 +20,7 @@ fn an_update_is_not_told() {
         assert_eq!(updated.code, node.bare(&["update", "--pids-limit", "40", &id]).code);
         node.call(&["delete", &id]).success();
         plugin.journal.wait_for("RemovePodSandbox", &id);
-        assert_eq!(plugin.journal.events(&id), super::life(&[]));
+        assert_eq!(plugin.journal.events(&id), life_cycle(&[]));
     });
 }
 

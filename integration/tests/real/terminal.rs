@@ -1,6 +1,5 @@
 //! A person at a terminal.
 
-use crate::life;
 use nri_integration::*;
 
 /// Says what it gets: interrupts, its size; ends with 7.
@@ -59,7 +58,7 @@ fn has_its_size_one_interrupt_and_the_exit_code() {
         }
         assert_eq!(call(node.wrapper()), bare, "the size arrives as with the bare runtime");
         journal.wait_for("RemovePodSandbox", &id);
-        assert_eq!(journal.events(&id), life(&[]));
+        assert_eq!(journal.events(&id), life_cycle(&[]));
         assert_eq!(bundle.bytes(), original);
     });
 }

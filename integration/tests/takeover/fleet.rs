@@ -1,6 +1,6 @@
 //! Containers in every state, and what must hold for them before and after a takeover.
 
-use nri_integration::{engines::Look, *};
+use nri_integration::*;
 use serde_json::json;
 use std::{collections::BTreeSet, fs, path::PathBuf};
 
@@ -84,9 +84,9 @@ impl Fleet {
     #[track_caller]
     pub(crate) fn check_limits(&self, id: &str, memory: &str) {
         let pid = self.node.state(id).expect("the runtime knows it")["pid"].clone();
-        let look = Look::at(Process(serde_json::from_value(pid).unwrap()));
-        assert_eq!(look.limit("memory", "memory.limit_in_bytes", "memory.max"), memory, "{id}");
-        assert_eq!(look.limit("pids", "pids.max", "pids.max"), "77", "{id}");
+        let process = ContainerProcess::of(Process(serde_json::from_value(pid).unwrap()));
+        assert_eq!(process.limit("memory", "memory.limit_in_bytes", "memory.max"), memory, "{id}");
+        assert_eq!(process.limit("pids", "pids.max", "pids.max"), "77", "{id}");
         self.node.ctl(&["verify", id]).success();
     }
 

@@ -21,13 +21,13 @@ fn of_another_field_keeps_what_plugins_set() {
             &json!({"memory_limit_in_bytes": 67_108_864, "cpu_shares": 512}),
             &WAIT,
         );
-        let look = containerd.look(pid(&containerd, &id));
+        let process = containerd.process(pid(&containerd, &id));
         let check = |memory: &str, quota: &str| {
-            assert_eq!(look.limit("memory", "memory.limit_in_bytes", "memory.max"), memory);
-            assert!(look.limit("cpu", "cpu.cfs_quota_us", "cpu.max").starts_with(quota));
-            assert_eq!(look.limit("pids", "pids.max", "pids.max"), "66");
+            assert_eq!(process.limit("memory", "memory.limit_in_bytes", "memory.max"), memory);
+            assert!(process.limit("cpu", "cpu.cfs_quota_us", "cpu.max").starts_with(quota));
+            assert_eq!(process.limit("pids", "pids.max", "pids.max"), "66");
             if cpusets() {
-                assert_eq!(look.limit("cpuset", "cpuset.cpus", "cpuset.cpus"), "0");
+                assert_eq!(process.limit("cpuset", "cpuset.cpus", "cpuset.cpus"), "0");
             }
         };
         let unlimited = if unified_cgroups() { "max" } else { "-1" };
@@ -60,17 +60,17 @@ fn by_a_plugin_of_a_running_container() {
         let mut plugin = containerd.connect("10-go", &go, "{}");
         let pod = Pod::run(&containerd, "web");
         let id = pod.start("one", &json!({"memory_limit_in_bytes": 67_108_864}), &WAIT);
-        let look = containerd.look(pid(&containerd, &id));
+        let process = containerd.process(pid(&containerd, &id));
         let resources = json!({"memory": {"limit": {"value": 33_554_432}}, "pids": {"limit": 44}});
         plugin.tell(&json!({"update": [{"containerId": id, "linux": {"resources": resources}}]}));
         let done = plugin.journal.wait_for_own("UpdateContainers");
         assert!(done["failed"].is_null() && done["error"].is_null(), "{done}");
-        assert_eq!(look.limit("memory", "memory.limit_in_bytes", "memory.max"), "33554432");
+        assert_eq!(process.limit("memory", "memory.limit_in_bytes", "memory.max"), "33554432");
         // What the engine asks for next leaves alone what it does not ask for.
         let request = json!({"container_id": id, "linux": {"cpu_shares": 512}});
         containerd.cri("UpdateContainerResources", &request);
-        assert_eq!(look.limit("memory", "memory.limit_in_bytes", "memory.max"), "33554432");
-        assert_eq!(look.limit("pids", "pids.max", "pids.max"), "44");
+        assert_eq!(process.limit("memory", "memory.limit_in_bytes", "memory.max"), "33554432");
+        assert_eq!(process.limit("pids", "pids.max", "pids.max"), "44");
         pod.remove();
     });
 }

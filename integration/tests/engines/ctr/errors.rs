@@ -1,7 +1,6 @@
 //! What a user of `ctr` is told when something fails.
 
 use super::{A_IS_B, run, run_bare};
-use crate::life;
 use nri_integration::{engines::*, *};
 use serde_json::json;
 
@@ -19,8 +18,8 @@ fn a_command_that_is_not_there_fails_as_with_the_bare_runtime() {
         journal.wait_for("RemovePodSandbox", &ours);
         assert_eq!(containerd.status().unwrap()["containers"], 0, "nrid keeps no record of it");
         let heard = journal.events(&ours);
-        assert_eq!(heard[..3], life(&[])[..3]);
-        assert_eq!(heard[heard.len() - 4..], crate::FROM_STOP);
+        assert_eq!(heard[..3], life_cycle(&[])[..3]);
+        assert_eq!(heard[heard.len() - 4..], FROM_STOP);
     });
 }
 

@@ -1,7 +1,6 @@
 //! The life of a container that `ctr` starts, as plugins hear it and as the kernel sees it.
 
 use super::{delete_task, end, pid, run};
-use crate::life;
 use nri_integration::{engines::*, *};
 use serde_json::{Value, json};
 
@@ -46,16 +45,16 @@ fn adjusted_and_followed() {
         let options = [&["--detach"], &limits[..]].concat();
         run(&containerd, &options, &id, &["/bin/sleep", "1000"]).success();
 
-        let look = containerd.look(pid(&containerd, &id));
-        assert_eq!(look.env("A").as_deref(), Some("b"));
-        assert_eq!(look.env("OWN").as_deref(), Some("1"));
-        assert_eq!(look.rlimit("Max open files"), Some(("512".to_owned(), "1024".to_owned())));
-        let mount = look.mount("/data").expect("the plugin's mount");
+        let process = containerd.process(pid(&containerd, &id));
+        assert_eq!(process.env("A").as_deref(), Some("b"));
+        assert_eq!(process.env("OWN").as_deref(), Some("1"));
+        assert_eq!(process.rlimit("Max open files"), Some(("512".to_owned(), "1024".to_owned())));
+        let mount = process.mount("/data").expect("the plugin's mount");
         assert!(mount.contains("ro"), "{mount}");
-        assert_eq!(look.limit("memory", "memory.limit_in_bytes", "memory.max"), "67108864");
-        assert_eq!(look.limit("pids", "pids.max", "pids.max"), "66");
+        assert_eq!(process.limit("memory", "memory.limit_in_bytes", "memory.max"), "67108864");
+        assert_eq!(process.limit("pids", "pids.max", "pids.max"), "66");
         if cpusets() {
-            assert_eq!(look.limit("cpuset", "cpuset.cpus", "cpuset.cpus"), "0");
+            assert_eq!(process.limit("cpuset", "cpuset.cpus", "cpuset.cpus"), "0");
         }
         let script = "test \"$(cat /data/file)\" = 'from a plugin' && exit 9";
         let inside =
@@ -66,12 +65,12 @@ fn adjusted_and_followed() {
 
         end(&containerd, &journal, &id);
         journal.wait_for("RemovePodSandbox", &id);
-        assert_eq!(journal.events(&id), life(&[]));
+        assert_eq!(journal.events(&id), life_cycle(&[]));
         containerd.ctr(&["containers", "delete", &id]).success();
 
         let Some(go) = go else { return };
         go.journal.wait_for("RemovePodSandbox", &id);
-        assert_eq!(go.journal.events(&id), life(&[]));
+        assert_eq!(go.journal.events(&id), life_cycle(&[]));
         let asked = go.journal.wait_for("CreateContainer", &id);
         let (container, pod) = (&asked["container"], &asked["pod"]);
         assert_eq!((&container["id"], &pod["id"]), (&json!(id), &json!(id)));
@@ -82,7 +81,7 @@ fn adjusted_and_followed() {
         }
         assert!(container["args"].to_string().contains("/bin/sleep"), "{container}");
         let started = go.journal.wait_for("PostStartContainer", &id);
-        assert_eq!(started["pid"], look.0.0);
+        assert_eq!(started["pid"], process.0.0);
         let stopped = go.journal.wait_for("StopContainer", &id);
         assert_eq!(stopped["container"]["state"], "CONTAINER_STOPPED");
     });
@@ -98,15 +97,12 @@ fn exits_by_itself_and_starts_again() {
             .success();
         // Without any call of the runtime.
         journal.wait_for("StopPodSandbox", &id);
-        assert_eq!(
-            journal.events(&id)[crate::TO_START.len()..],
-            ["StopContainer", "StopPodSandbox"]
-        );
+        assert_eq!(journal.events(&id)[TO_START.len()..], ["StopContainer", "StopPodSandbox"]);
         delete_task(&containerd, &id);
         journal.wait_for("RemovePodSandbox", &id);
         // The same container, a new task: containerd writes a new bundle.
         containerd.ctr(&["tasks", "start", "--detach", &id]).success();
-        let twice = [life(&[]), life(&[])].concat();
+        let twice = [life_cycle(&[]), life_cycle(&[])].concat();
         wait_until("the second end", || {
             (journal.events(&id).iter().filter(|e| *e == "StopContainer").count() == 2)
                 .then_some(())

@@ -1,11 +1,12 @@
 //! dockerd itself: its start, its restart while containers run, its configuration.
 
-use super::*;
-use crate::{TO_START, life};
+use crate::adjusted::*;
+use nri_integration::{engines::*, *};
+use serde_json::json;
 
 #[test]
 fn it_learns_the_real_runtimes_version_and_features() {
-    for_each("docker info", |suite, _| {
+    for_each::<Docker>("info", |suite, _| {
         let docker = Docker::start(suite);
         let ours = docker.out(&["info", "--format", "{{.DefaultRuntime}} {{.RuncCommit.ID}}"]);
         let version = docker.out(&["version"]);
@@ -28,31 +29,31 @@ fn it_learns_the_real_runtimes_version_and_features() {
 
 #[test]
 fn containers_live_on_while_it_is_restarted() {
-    for_each("docker, live restore", |suite, go| {
+    for_each::<Docker>("live restore", |suite, go| {
         for signal in ["TERM", "KILL"] {
-            let adjusted = Adjusted::start(suite, go, &adjustment());
-            let (docker, journal) = (&adjusted.docker, &adjusted.plugin.journal);
+            let adjusted = Adjusted::<Docker>::start(suite, go);
+            let (docker, journal) = (&adjusted.engine, &adjusted.plugin.journal);
             let stays =
                 docker.run_detached("stays", &[&["--network=none", IMAGE], &WAIT[..]].concat());
             let ends = docker.run_detached("ends", &["--network=none", IMAGE, "sleep", "600"]);
-            let (look, ending) = (docker.look_at("stays"), docker.look_at("ends"));
+            let (process, ending) = (docker.process_of("stays"), docker.process_of("ends"));
             docker.halt(signal);
-            assert!(look.0.is_alive());
+            assert!(process.0.is_alive());
             journal.wait_for("PostStartContainer", &stays);
             assert_eq!(journal.events(&stays), TO_START);
             // The end of a container is told while there is no dockerd.
             ending.0.signal(rustix::process::Signal::KILL);
             journal.wait_for("StopPodSandbox", &ends);
             docker.resume();
-            assert_eq!(docker.look_at("stays").0, look.0);
+            assert_eq!(docker.process_of("stays").0, process.0);
             assert_eq!(docker.out(&["exec", "stays", "sh", "-c", "echo $NRI"]), "here");
             docker.out(&["update", "--cpus", "0.5", "stays"]);
-            assert_eq!(look.limit("cpuset", "cpuset.cpus", "cpuset.cpus"), "0");
+            assert_eq!(process.limit("cpuset", "cpuset.cpus", "cpuset.cpus"), "0");
             docker.out(&["stop", "stays"]);
             docker.out(&["rm", "stays", "ends"]);
             let updated = ["UpdateContainer", "PostUpdateContainer"];
-            assert_eq!(adjusted.lives(&stays, 1), life(&updated), "{signal}");
-            assert_eq!(adjusted.lives(&ends, 1), life(&[]), "{signal}");
+            assert_eq!(adjusted.removed(&stays, 1), life_cycle(&updated), "{signal}");
+            assert_eq!(adjusted.removed(&ends, 1), life_cycle(&[]), "{signal}");
         }
     });
 }

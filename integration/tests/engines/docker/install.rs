@@ -1,7 +1,8 @@
 //! `nrictl install docker`, as an administrator does it: in `/etc`, while dockerd runs.
 
-use super::*;
-use crate::life;
+use crate::adjusted::*;
+use nri_integration::{engines::*, *};
+use serde_json::json;
 
 /// As people write it.
 const DAEMON_JSON: &str = "{\n    \"live-restore\": true,\n    \"labels\": [ \"a=b\" ]\n}\n";
@@ -23,7 +24,7 @@ fn wait_for_default(docker: &Docker, name: &str) {
 
 #[test]
 fn it_comes_with_a_reload_and_goes_with_a_restart() {
-    for_each("nrictl install docker", |suite, go| {
+    for_each::<Docker>("nrictl install docker", |suite, go| {
         let docker = Docker::start_in_etc(suite, DAEMON_JSON);
         let run = |options: &[&str]| {
             docker.out(
@@ -55,11 +56,14 @@ fn it_comes_with_a_reload_and_goes_with_a_restart() {
         docker.resume();
         assert!(runtimes(&docker).ends_with("runc runc"), "{}", runtimes(&docker));
         assert_eq!(run(&[]), "none");
-        assert_eq!(docker.docker(&["run", "--rm", "--runtime=nri", IMAGE, "true"]).code, Some(125));
+        assert_eq!(
+            docker.call_client(&["run", "--rm", "--runtime=nri", IMAGE, "true"]).code,
+            Some(125)
+        );
         docker.out(&["exec", "ours", "true"]);
         docker.out(&["rm", "--force", "ours"]);
         plugin.journal.wait_for("RemovePodSandbox", &id);
-        assert_eq!(plugin.journal.events(&id), life(&[]));
+        assert_eq!(plugin.journal.events(&id), life_cycle(&[]));
         docker.out(&["rm", "--force", "stays"]);
         assert_eq!(plugin.journal.events(&stays), Vec::<String>::new());
     });
@@ -67,7 +71,7 @@ fn it_comes_with_a_reload_and_goes_with_a_restart() {
 
 #[test]
 fn a_configuration_with_mistakes_is_left_alone() {
-    for_each("nrictl install docker, refused", |suite, _| {
+    for_each::<Docker>("nrictl install docker, refused", |suite, _| {
         let docker = Docker::start_in_etc(suite, "{}");
         let broken = "{\"runtimes\": {\"nri\": {\"path\": \"/usr/bin/other\"}}, }";
         std::fs::write(docker.daemon_json(), broken).unwrap();

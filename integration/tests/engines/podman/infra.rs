@@ -1,11 +1,10 @@
 //! Which infra containers are known as such: by the program that they run. What becomes of the
-//! others, and of those who only look like one.
+//! others, and of those who only process like one.
 
-use super::{
-    pods::{BEGIN, count, of_container, of_pod, removed, whole},
-    *,
-};
-use crate::{TO_START, life};
+use super::pods::{BEGIN, count, of_container, of_pod, removed, whole};
+use crate::adjusted::*;
+use nri_integration::{engines::*, *};
+use serde_json::json;
 
 const PAUSE: &str = "localhost/pause:local";
 const ONCE: [&str; 3] = ["RunPodSandbox", "StopPodSandbox", "RemovePodSandbox"];
@@ -19,15 +18,15 @@ fn infra_of(podman: &Podman, pod: &str) -> String {
 }
 
 /// A member comes, and the pod goes: the infra container is no container to plugins.
-fn is_known(adjusted: &Adjusted, pod: &str) {
-    let podman = &adjusted.podman;
+fn is_known(adjusted: &Adjusted<Podman>, pod: &str) {
+    let podman = &adjusted.engine;
     let member = podman.run_detached("member", &[&["--pod=shop", IMAGE], &WAIT[..]].concat());
     let infra = infra_of(podman, "shop");
     assert_eq!(of_pod(adjusted, pod), ["RunPodSandbox"]);
     let heard = adjusted.plugin.journal.entries();
     assert!(heard.iter().all(|e| e["container_id"] != *infra), "it is no container to plugins");
-    assert_eq!(podman.look_at(&infra).env("NRI"), None);
-    assert_eq!(podman.look_at("member").env("NRI").as_deref(), Some("here"));
+    assert_eq!(podman.process_of(&infra).env("NRI"), None);
+    assert_eq!(podman.process_of("member").env("NRI").as_deref(), Some("here"));
     podman.out(&["pod", "rm", "--force", "--time=1", "shop"]);
     removed(adjusted, pod, 1);
     assert_eq!(of_container(adjusted, &member), whole());
@@ -36,9 +35,9 @@ fn is_known(adjusted: &Adjusted, pod: &str) {
 
 #[test]
 fn with_a_name_of_its_own() {
-    for_each("podman pod --infra-name", |suite, go| {
-        let adjusted = Adjusted::start(suite, go, &adjustment());
-        let pod = create_pod(&adjusted.podman, &["--infra-name=something", "--share=ipc,uts"]);
+    for_each::<Podman>("pod --infra-name", |suite, go| {
+        let adjusted = Adjusted::<Podman>::start(suite, go);
+        let pod = create_pod(&adjusted.engine, &["--infra-name=something", "--share=ipc,uts"]);
         is_known(&adjusted, &pod);
     });
 }
@@ -46,9 +45,9 @@ fn with_a_name_of_its_own() {
 /// Its cgroup is beside those of other containers; the pod is known by the container's id.
 #[test]
 fn without_a_cgroup_for_the_pod() {
-    for_each("podman pod --share-parent=false", |suite, go| {
-        let adjusted = Adjusted::start(suite, go, &adjustment());
-        let podman = &adjusted.podman;
+    for_each::<Podman>("pod --share-parent=false", |suite, go| {
+        let adjusted = Adjusted::<Podman>::start(suite, go);
+        let podman = &adjusted.engine;
         create_pod(podman, &["--share-parent=false"]);
         podman.out(&["pod", "start", "shop"]);
         let infra = infra_of(podman, "shop");
@@ -58,20 +57,20 @@ fn without_a_cgroup_for_the_pod() {
 }
 
 /// As it is after `apt install podman catatonit`: no configuration names the program.
-fn as_installed(suite: &Suite, go: &Program) -> Adjusted {
+fn as_installed(suite: &Suite, go: &Program) -> Adjusted<Podman> {
     let podman = Podman::start_as_installed(suite);
     podman.nrictl(&["install", "podman", "--default"]).success();
     podman.nrictl(&["start"]).success();
     let config = json!({"rules": [{"adjust": adjustment()}]});
     let plugin = podman.connect("10-go", go, &config.to_string());
-    Adjusted { podman, plugin }
+    Adjusted { engine: podman, plugin }
 }
 
 #[test]
 fn as_the_distribution_installs_it() {
-    for_each("podman pod, catatonit in /usr", |suite, go| {
+    for_each::<Podman>("pod, catatonit in /usr", |suite, go| {
         let adjusted = as_installed(suite, go);
-        let pod = create_pod(&adjusted.podman, &[]);
+        let pod = create_pod(&adjusted.engine, &[]);
         is_known(&adjusted, &pod);
     });
 }
@@ -80,9 +79,9 @@ fn as_the_distribution_installs_it() {
 /// do.
 #[test]
 fn after_an_upgrade_of_its_program() {
-    for_each("podman pod, catatonit upgraded", |suite, go| {
+    for_each::<Podman>("pod, catatonit upgraded", |suite, go| {
         let adjusted = as_installed(suite, go);
-        let podman = &adjusted.podman;
+        let podman = &adjusted.engine;
         let pod = create_pod(podman, &[]);
         is_known(&adjusted, &pod);
         let upgrade = "cp /usr/bin/catatonit /usr/bin/new && echo >>/usr/bin/new && mv /usr/bin/new /usr/bin/catatonit";
@@ -111,25 +110,25 @@ fn after_an_upgrade_of_its_program() {
 
 #[test]
 fn with_the_image_that_the_administrator_names() {
-    for_each("podman, infra_image", |suite, go| {
+    for_each::<Podman>("infra_image", |suite, go| {
         let podman = Podman::start_configured(suite, &format!("infra_image = {PAUSE:?}"));
         let adjusted = Adjusted::with(podman, go, &adjustment());
-        let pod = create_pod(&adjusted.podman, &[]);
+        let pod = create_pod(&adjusted.engine, &[]);
         is_known(&adjusted, &pod);
         // That image, with another program laid over its own.
         let cgroup = format!("--cgroup-parent=/{}", "0123456789abcdef".repeat(4));
         let id = adjusted
-            .podman
+            .engine
             .run_detached("other", &[&cgroup, "--volume=/bin/busybox:/bin/sleep", PAUSE]);
-        assert_eq!(adjusted.podman.look_at(&id).env("NRI").as_deref(), Some("here"));
+        assert_eq!(adjusted.engine.process_of(&id).env("NRI").as_deref(), Some("here"));
     });
 }
 
 #[test]
 fn of_a_kubernetes_document() {
-    for_each("podman play kube", |suite, go| {
-        let adjusted = Adjusted::start(suite, go, &adjustment());
-        let (podman, journal) = (&adjusted.podman, &adjusted.plugin.journal);
+    for_each::<Podman>("play kube", |suite, go| {
+        let adjusted = Adjusted::<Podman>::start(suite, go);
+        let (podman, journal) = (&adjusted.engine, &adjusted.plugin.journal);
         let file = podman.path("pod.yaml");
         let document = json!({
             "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "shop"},
@@ -142,10 +141,10 @@ fn of_a_kubernetes_document() {
         let member = podman.out(&["inspect", "--format", "{{.Id}}", "shop-web"]);
         let asked = journal.wait_for("CreateContainer", &member);
         assert_eq!((&asked["pod"]["id"], &asked["pod"]["name"]), (&json!(pod), &json!("shop")));
-        assert_eq!(podman.look_at(&member).env("NRI").as_deref(), Some("here"));
+        assert_eq!(podman.process_of(&member).env("NRI").as_deref(), Some("here"));
         let infra = infra_of(podman, "shop");
         assert_eq!(of_container(&adjusted, &infra), Vec::<String>::new());
-        assert_eq!(podman.look_at(&infra).env("NRI"), None);
+        assert_eq!(podman.process_of(&infra).env("NRI"), None);
         podman.out(&["play", "kube", "--down", file]);
         removed(&adjusted, &pod, 1);
         assert_eq!(of_container(&adjusted, &member), whole());
@@ -158,15 +157,15 @@ fn of_a_kubernetes_document() {
 #[test]
 fn with_another_program() {
     for (name, options) in [
-        ("podman pod --infra-image", [format!("--infra-image={PAUSE}"), String::new()]),
+        ("pod --infra-image", [format!("--infra-image={PAUSE}"), String::new()]),
         (
-            "podman pod --infra-command",
+            "pod --infra-command",
             [format!("--infra-image={IMAGE}"), "--infra-command=sleep 600".to_owned()],
         ),
     ] {
-        for_each(name, |suite, go| {
-            let adjusted = Adjusted::start(suite, go, &adjustment());
-            let (podman, journal) = (&adjusted.podman, &adjusted.plugin.journal);
+        for_each::<Podman>(name, |suite, go| {
+            let adjusted = Adjusted::<Podman>::start(suite, go);
+            let (podman, journal) = (&adjusted.engine, &adjusted.plugin.journal);
             let options: Vec<_> =
                 options.iter().map(String::as_str).filter(|o| !o.is_empty()).collect();
             let pod = create_pod(podman, &options);
@@ -183,7 +182,7 @@ fn with_another_program() {
                     "{id}"
                 );
                 wait_until("its events", || (of_container(&adjusted, id) == BEGIN).then_some(()));
-                assert_eq!(podman.look_at(id).env("NRI").as_deref(), Some("here"), "{id}");
+                assert_eq!(podman.process_of(id).env("NRI").as_deref(), Some("here"), "{id}");
             }
             assert_eq!(of_pod(&adjusted, &pod), ["RunPodSandbox"]);
             assert!(podman.log().contains("has the cgroup or the name of a pod's infra container"));
@@ -213,15 +212,15 @@ fn with_another_program() {
 /// about all the same.
 #[test]
 fn who_pretends_to_be_one_is_adjusted() {
-    for_each("podman, pretended infra containers", |suite, go| {
-        let adjusted = Adjusted::start(suite, go, &adjustment());
-        let podman = &adjusted.podman;
+    for_each::<Podman>("pretended infra containers", |suite, go| {
+        let adjusted = Adjusted::<Podman>::start(suite, go);
+        let podman = &adjusted.engine;
         let pods = ["0123456789abcdef", "fedcba9876543210"].map(|digits| digits.repeat(4));
         let cgroups = pods.clone().map(|pod| format!("--cgroup-parent=/{pod}"));
         let is_adjusted = |id: &str, events: &[&str]| {
             // Engines do not wait for the last of these.
             wait_until("its events", || (of_container(&adjusted, id) == events).then_some(()));
-            assert_eq!(podman.look_at(id).env("NRI").as_deref(), Some("here"), "{id}");
+            assert_eq!(podman.process_of(id).env("NRI").as_deref(), Some("here"), "{id}");
         };
         let by_cgroup =
             podman.run_detached("cgroup", &[&[&*cgroups[0], IMAGE], &WAIT[..]].concat());
@@ -246,7 +245,7 @@ fn who_pretends_to_be_one_is_adjusted() {
         let guest = podman.run_detached("guest", &[&[&*cgroup, IMAGE], &WAIT[..]].concat());
         is_adjusted(&guest, &TO_START);
         podman.out(&["rm", "--force", "guest"]);
-        assert_eq!(adjusted.lives(&guest, 1), life(&[]));
+        assert_eq!(adjusted.removed(&guest, 1), life_cycle(&[]));
         assert_eq!(of_pod(&adjusted, &pod), ["RunPodSandbox"], "it is none of the pod");
         assert_eq!(count(&adjusted, &pod, "CreateContainer"), 0);
     });

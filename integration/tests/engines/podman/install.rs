@@ -1,10 +1,12 @@
 //! `nrictl install podman`, as an administrator does it: in `/etc`, read at the next call.
 
-use super::*;
+use crate::adjusted::*;
+use nri_integration::{engines::*, *};
+use serde_json::json;
 
 #[test]
 fn it_comes_and_goes() {
-    for_each("nrictl install podman", |suite, go| {
+    for_each::<Podman>("nrictl install podman", |suite, go| {
         let podman = Podman::start_in_etc(suite);
         let run = |options: &[&str]| {
             let command = ["run", "--rm", "--network=none", IMAGE, "sh", "-c", "echo ${NRI:-none}"];
@@ -21,7 +23,8 @@ fn it_comes_and_goes() {
         assert_eq!(run(&[]), "here");
         assert_eq!(run(&["--runtime=runc"]), "none", "the engine's own is left as it is");
         // Podman gives it `--log`, so it tells errors as it tells runc's.
-        let refused = podman.podman(&["run", "--name=refused", "--network=none", IMAGE, "true"]);
+        let refused =
+            podman.call_client(&["run", "--name=refused", "--network=none", IMAGE, "true"]);
         assert_eq!(refused.code, Some(126));
         assert!(
             refused.err().starts_with("Error: OCI runtime error: nri: nri-container-runtime: "),
@@ -44,6 +47,9 @@ fn it_comes_and_goes() {
             .collect();
         assert_eq!(left, ["containers.conf"]);
         assert_eq!(run(&[]), "none");
-        assert_ne!(podman.podman(&["--runtime=nri", "run", "--rm", IMAGE, "true"]).code, Some(0));
+        assert_ne!(
+            podman.call_client(&["--runtime=nri", "run", "--rm", IMAGE, "true"]).code,
+            Some(0)
+        );
     });
 }

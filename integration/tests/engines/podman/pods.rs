@@ -1,23 +1,24 @@
 //! Podman's pods: with an infra container, which is the pod's sandbox to plugins, and without. The
 //! infra container is the default one.
 
-use super::*;
-use crate::TO_START;
+use crate::adjusted::*;
+use nri_integration::{engines::*, *};
+use serde_json::json;
 
 /// Events of one kind, of a pod and all its containers.
-pub(super) fn count(adjusted: &Adjusted, pod: &str, event: &str) -> usize {
+pub(super) fn count(adjusted: &Adjusted<Podman>, pod: &str, event: &str) -> usize {
     adjusted.plugin.journal.events(pod).iter().filter(|e| *e == event).count()
 }
 
 /// What was heard of a pod itself.
-pub(super) fn of_pod(adjusted: &Adjusted, pod: &str) -> Vec<String> {
+pub(super) fn of_pod(adjusted: &Adjusted<Podman>, pod: &str) -> Vec<String> {
     let entries = adjusted.plugin.journal.about(pod);
     let own = entries.iter().filter(|e| e["container_id"].is_null());
     own.map(|e| e["event"].as_str().unwrap().to_owned()).collect()
 }
 
 /// What was heard of a container itself.
-pub(super) fn of_container(adjusted: &Adjusted, id: &str) -> Vec<String> {
+pub(super) fn of_container(adjusted: &Adjusted<Podman>, id: &str) -> Vec<String> {
     adjusted.plugin.journal.events(id)
 }
 
@@ -36,7 +37,7 @@ fn create_pod(podman: &Podman, more: &[&str]) -> String {
 
 /// Waits until the pod is told to be removed for the nth time. It was there for all that its
 /// containers went through.
-pub(super) fn removed(adjusted: &Adjusted, pod: &str, n: usize) {
+pub(super) fn removed(adjusted: &Adjusted<Podman>, pod: &str, n: usize) {
     wait_until(format_args!("the pod {pod} to be removed"), || {
         (count(adjusted, pod, "RemovePodSandbox") >= n).then_some(())
     });
@@ -52,9 +53,9 @@ pub(super) fn removed(adjusted: &Adjusted, pod: &str, n: usize) {
 
 #[test]
 fn with_an_infra_container() {
-    for_each("podman pod", |suite, go| {
-        let adjusted = Adjusted::start(suite, go, &adjustment());
-        let (podman, journal) = (&adjusted.podman, &adjusted.plugin.journal);
+    for_each::<Podman>("pod", |suite, go| {
+        let adjusted = Adjusted::<Podman>::start(suite, go);
+        let (podman, journal) = (&adjusted.engine, &adjusted.plugin.journal);
         let pod = create_pod(podman, &[]);
         let first = podman.run_detached("first", &[&["--pod=shop", IMAGE], &WAIT[..]].concat());
         let second = podman.run_detached("second", &[&["--pod=shop", IMAGE], &WAIT[..]].concat());
@@ -67,9 +68,12 @@ fn with_an_infra_container() {
             Vec::<String>::new(),
             "it is no container to plugins"
         );
-        let look = podman.look_at(&infra);
-        assert_eq!(look.env("NRI"), None, "nor is it adjusted");
-        assert!(look.0.program().is_some_and(|p| p.ends_with("catatonit")), "Podman's own program");
+        let process = podman.process_of(&infra);
+        assert_eq!(process.env("NRI"), None, "nor is it adjusted");
+        assert!(
+            process.0.program().is_some_and(|p| p.ends_with("catatonit")),
+            "Podman's own program"
+        );
         for (id, name) in [(&first, "first"), (&second, "second")] {
             let asked = journal.wait_for("CreateContainer", id);
             assert_eq!(asked["pod"]["id"], *pod);
@@ -111,14 +115,14 @@ fn with_an_infra_container() {
 
 #[test]
 fn whose_infra_container_is_killed() {
-    for_each("podman pod, infra container killed", |suite, go| {
-        let adjusted = Adjusted::start(suite, go, &adjustment());
-        let podman = &adjusted.podman;
+    for_each::<Podman>("pod, infra container killed", |suite, go| {
+        let adjusted = Adjusted::<Podman>::start(suite, go);
+        let podman = &adjusted.engine;
         let pod = create_pod(podman, &[]);
         let member = podman.run_detached("member", &[&["--pod=shop", IMAGE], &WAIT[..]].concat());
         let infra = podman.out(&["pod", "inspect", "--format", "{{.InfraContainerID}}", "shop"]);
-        let look = podman.look_at("member");
-        podman.look_at(&infra).0.signal(rustix::process::Signal::KILL);
+        let process = podman.process_of("member");
+        podman.process_of(&infra).0.signal(rustix::process::Signal::KILL);
         wait_until("the pod to stop", || {
             (count(&adjusted, &pod, "StopPodSandbox") == 1).then_some(())
         });
@@ -126,7 +130,7 @@ fn whose_infra_container_is_killed() {
         wait_until("the infra container to be gone", || {
             (podman.inspect(&infra)["State"]["Status"] == "exited").then_some(())
         });
-        assert!(look.0.is_alive());
+        assert!(process.0.is_alive());
         assert_eq!(count(&adjusted, &pod, "RemovePodSandbox"), 0, "a container of it still runs");
         podman.out(&["rm", "--force", "member"]);
         removed(&adjusted, &pod, 1);
@@ -140,9 +144,9 @@ fn whose_infra_container_is_killed() {
 
 #[test]
 fn without_an_infra_container() {
-    for_each("podman pod, no infra container", |suite, go| {
-        let adjusted = Adjusted::start(suite, go, &adjustment());
-        let (podman, journal) = (&adjusted.podman, &adjusted.plugin.journal);
+    for_each::<Podman>("pod, no infra container", |suite, go| {
+        let adjusted = Adjusted::<Podman>::start(suite, go);
+        let (podman, journal) = (&adjusted.engine, &adjusted.plugin.journal);
         let pod = podman.out(&["pod", "create", "--name", "bare", "--infra=false"]);
         let run = |name| {
             podman

@@ -1,12 +1,14 @@
 //! Who a container is to plugins: its name, labels and image are in dockerd's own files.
 
-use super::*;
+use crate::adjusted::*;
+use nri_integration::engines::*;
+use serde_json::json;
 
 #[test]
 fn names_labels_annotations_and_addresses() {
-    for_each("docker, names and labels", |suite, go| {
-        let adjusted = Adjusted::start(suite, go, &json!({}));
-        let docker = &adjusted.docker;
+    for_each::<Docker>("names and labels", |suite, go| {
+        let adjusted = Adjusted::with(Docker::start(suite), go, &json!({}));
+        let docker = &adjusted.engine;
         // Not in 20.10: annotations.
         let annotated = suite.version("dockerd") >= (25, 0);
         let annotation = ["--annotation", "example.org/key=value"];
@@ -38,44 +40,5 @@ fn names_labels_annotations_and_addresses() {
         }
         let started = adjusted.plugin.journal.wait_for("StartContainer", &id);
         assert_eq!(started["pod"]["ips"], json!([address]));
-        // Names can be matched on: the same plugin, another rule.
-        let rule = json!({"rules": [{"name": "db-*", "adjust": {"env": [{"key": "FOR", "value": "db"}]}}]});
-        let mut plugin = adjusted.plugin;
-        plugin.tell(&json!({"config": rule}));
-        plugin.journal.wait_for_own("Reconfigured");
-        let run = |name| {
-            docker.out(&[
-                "run",
-                "--rm",
-                "--name",
-                name,
-                IMAGE,
-                "sh",
-                "-c",
-                "echo for ${FOR:-others}",
-            ])
-        };
-        assert_eq!((run("db-1").as_str(), run("web-1").as_str()), ("for db", "for others"));
-    });
-}
-
-#[test]
-fn a_plugin_that_comes_later_gets_the_names() {
-    for_each("docker, names in a snapshot", |suite, go| {
-        let docker = Docker::start(suite);
-        let id = docker.run_detached(
-            "web",
-            &[&["--network=none", "--label", "a=b", IMAGE], &WAIT[..]].concat(),
-        );
-        let plugin = docker.connect("20-late", go, "{}");
-        let seen = plugin.journal.wait_for_own("Synchronize");
-        assert_eq!(
-            seen["containers"],
-            json!([id]),
-            "the first container has started nrid, which knows it"
-        );
-        docker.out(&["rm", "--force", "web"]);
-        let removed = plugin.journal.wait_for("RemoveContainer", &id);
-        assert_eq!(removed["name"], "web", "{removed}");
     });
 }

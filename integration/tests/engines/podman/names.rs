@@ -1,12 +1,14 @@
 //! Who a container is to plugins: its name and image are in the lists of containers/storage.
 
-use super::*;
+use crate::adjusted::*;
+use nri_integration::engines::*;
+use serde_json::{Value, json};
 
 #[test]
 fn names_image_annotations_and_addresses() {
-    for_each("podman, names", |suite, go| {
-        let adjusted = Adjusted::start(suite, go, &json!({}));
-        let podman = &adjusted.podman;
+    for_each::<Podman>("names", |suite, go| {
+        let adjusted = Adjusted::with(Podman::start(suite), go, &json!({}));
+        let podman = &adjusted.engine;
         let options =
             ["--hostname", "inside", "--label", "a=b", "--annotation", "example.org/key=value"];
         // On the bridge of a network namespace of its own.
@@ -27,38 +29,5 @@ fn names_image_annotations_and_addresses() {
         let started = adjusted.plugin.journal.wait_for("StartContainer", &id);
         let ips = started["pod"]["ips"].as_array().cloned().unwrap_or_default();
         assert!(ips.contains(&json!(address)), "{ips:?}, {address}");
-    });
-}
-
-#[test]
-fn a_plugin_can_match_names_and_comes_late() {
-    for_each("podman, matched by name", |suite, go| {
-        let rule = json!({"rules": [{"name": "db-*", "adjust": {"env": [{"key": "FOR", "value": "db"}]}}]});
-        let podman = Podman::start(suite);
-        let run = |name| {
-            let script = "echo for ${FOR:-others}";
-            podman.out(&[
-                "run",
-                "--rm",
-                "--network=none",
-                "--name",
-                name,
-                IMAGE,
-                "sh",
-                "-c",
-                script,
-            ])
-        };
-        let id = podman.run_detached("old", &[&["--network=none", IMAGE], &WAIT[..]].concat());
-        let plugin = podman.connect("10-go", go, &rule.to_string());
-        let seen = plugin.journal.wait_for_own("Synchronize");
-        assert_eq!(
-            seen["containers"],
-            json!([id]),
-            "the first container has started nrid, which knows it"
-        );
-        assert_eq!((run("db-1").as_str(), run("web-1").as_str()), ("for db", "for others"));
-        podman.out(&["rm", "--force", "old"]);
-        assert_eq!(plugin.journal.wait_for("RemoveContainer", &id)["name"], "old");
     });
 }

@@ -1,0 +1,191 @@
+//! Life cycles of containers: events that plugins receive, and what containers and users see.
+
+use crate::adjusted::*;
+use nri_integration::{engines::*, *};
+use rustix::process::Signal;
+use serde_json::json;
+
+test_both! {
+    a_container_is_adjusted_and_its_events_arrive_in_order,
+    each_start_is_a_life_cycle_of_its_own,
+    a_container_that_exits_is_noticed_and_restarted,
+    a_foreground_container_runs_as_without_the_wrapper,
+    verbs_without_events_work,
+    containers_can_be_run_at_once,
+}
+
+fn a_container_is_adjusted_and_its_events_arrive_in_order<E: Engine>() {
+    for_each::<E>("life cycle", |suite, go| {
+        let adjusted = Adjusted::<E>::start(suite, go);
+        let (engine, journal) = (&adjusted.engine, &adjusted.plugin.journal);
+        let id = adjusted.run_waiting("web");
+        let inside = |script: &str| engine.out(&["exec", "web", "sh", "-c", script]);
+
+        let process = engine.process_of("web");
+        assert_eq!(process.env("NRI").as_deref(), Some("here"));
+        assert_eq!(process.rlimit("Max core file size"), Some(("512".into(), "1024".into())));
+        check_resources(process, &[]);
+        assert_eq!(inside("cut -d' ' -f1 /nri"), "Linux", "the mount");
+        assert_eq!(inside("stat -c '%t:%T %a' /dev/nri"), "1:3 666", "the device");
+        assert_eq!(inside("echo > /dev/nri && echo written"), "written", "it may be used");
+        let file = if unified_cgroups() { "memory.max" } else { "memory/memory.limit_in_bytes" };
+        assert_eq!(inside(&format!("cat /sys/fs/cgroup/{file}")), "104857600", "seen inside");
+        let cpus = inside("grep Cpus_allowed_list /proc/self/status | tr -d '\\t'");
+        assert_eq!(cpus, "Cpus_allowed_list:0");
+        // In blocks of 512 bytes.
+        let limits = inside("echo $NRI; ulimit -c; ulimit -H -c");
+        assert_eq!(limits, "here\n1\n2", "exec has them, too");
+        let started = journal.wait_for("PostStartContainer", &id);
+        assert_eq!(journal.events(&id), TO_START);
+        assert_eq!(started["pid"], process.0.0);
+
+        engine.out(&["stop", "web"]);
+        assert_eq!(adjusted.removed(&id, 1), life_cycle(&[]));
+        engine.out(&["rm", "web"]);
+        assert_eq!(journal.events(&id), life_cycle(&[]), "no event comes twice");
+        if kernel_tells_exit_codes() {
+            let stopped = &journal.wait_for("StopContainer", &id)["container"];
+            assert_eq!(stopped["statusReason"], "Completed", "{stopped}");
+        }
+    });
+}
+
+fn each_start_is_a_life_cycle_of_its_own<E: Engine>() {
+    for_each::<E>("start, restart, kill, rm --force", |suite, go| {
+        let adjusted = Adjusted::<E>::start(suite, go);
+        let engine = &adjusted.engine;
+        let id = adjusted.run_waiting("web");
+        let wait_for_trap = || {
+            let first = engine.process_of("web").0;
+            wait_until("its trap", || first.catches(Signal::TERM).then_some(()));
+        };
+        wait_for_trap();
+        engine.out(&["stop", "web"]);
+        engine.out(&["start", "web"]);
+        wait_for_trap();
+        engine.out(&["restart", "web"]);
+        assert_eq!(engine.out(&["exec", "web", "sh", "-c", "echo $NRI"]), "here");
+        engine.out(&["kill", "web"]);
+        assert_eq!(adjusted.removed(&id, 3), life_cycle(&[]).repeat(3));
+        if kernel_tells_exit_codes() {
+            let events = adjusted.plugin.journal.about(&id).into_iter();
+            let codes: Vec<_> = events
+                .filter(|e| e["event"] == "StopContainer")
+                .map(|e| e["container"]["exitCode"].as_i64().unwrap_or(0))
+                .collect();
+            assert_eq!(codes, [0, 0, 137]);
+        }
+        engine.out(&["start", "web"]);
+        engine.out(&["rm", "--force", "web"]);
+        assert_eq!(adjusted.removed(&id, 4), life_cycle(&[]).repeat(4));
+    });
+}
+
+fn a_container_that_exits_is_noticed_and_restarted<E: Engine>() {
+    for_each::<E>("run --detach, --restart", |suite, go| {
+        let adjusted = Adjusted::<E>::start(suite, go);
+        let (engine, journal) = (&adjusted.engine, &adjusted.plugin.journal);
+        let exits = |code| ["--network=none", IMAGE, "sh", "-c", code];
+        let once = engine.run_detached("once", &exits("exit 3"));
+        let stopped = journal.wait_for("StopContainer", &once);
+        assert_eq!(engine.out(&["wait", "once"]), "3");
+        let restarted = [&["--restart", "on-failure:2"], &exits("exit 4")[..]].concat();
+        let again = engine.run_detached("again", &restarted);
+        assert_eq!(adjusted.removed(&again, 3), life_cycle(&[]).repeat(3));
+        assert_eq!(adjusted.removed(&once, 1), life_cycle(&[]));
+        if kernel_tells_exit_codes() {
+            let container = &stopped["container"];
+            let exit = (&container["exitCode"], &container["statusReason"]);
+            assert_eq!(exit, (&json!(3), &json!("Error")));
+        }
+        engine.out(&["rm", "once", "again"]);
+        assert_eq!(journal.events(&again).len(), 3 * life_cycle(&[]).len());
+    });
+}
+
+fn a_foreground_container_runs_as_without_the_wrapper<E: Engine>() {
+    for_each::<E>("run --rm, --tty, --interactive", |suite, go| {
+        let adjusted = Adjusted::<E>::start(suite, go);
+        let engine = &adjusted.engine;
+        let run =
+            |more: &[&str]| engine.client(&[&["run", "--rm", "--network=none"], more].concat());
+        let ended = engine.run(run(&[IMAGE, "sh", "-c", "echo out; echo err >&2; exit 5"]));
+        let (out, err) = (ended.out(), ended.err());
+        assert_eq!((ended.code, out.as_str(), err.as_str()), (Some(5), "out\n", "err\n"));
+
+        // As a person would. (The output of a container with a terminal that ends at once is lost
+        // by Podman 4.3 now and then, with the bare runtime, too.)
+        let terminal = Terminal::run(&run(&["--interactive", "--tty", IMAGE, "sh"]));
+        terminal.wait_for("# ");
+        terminal.write("echo I am $NRI on $(tty)\n");
+        terminal.wait_for("I am here on /dev/pts/0");
+        terminal.write("exit 6\n");
+        assert_eq!(terminal.end(), Some(6));
+
+        let piped = engine.path("piped");
+        std::fs::write(&piped, "a line\n").unwrap();
+        let mut cat = run(&["--interactive", IMAGE, "cat"]);
+        cat.stdin(std::fs::File::open(&piped).unwrap());
+        assert_eq!(engine.run(cat).success().out(), "a line\n");
+        wait_until("all to be removed", || {
+            engine.out(&["ps", "--all", "--quiet"]).is_empty().then_some(())
+        });
+        adjusted.wait_for_removals(3);
+    });
+}
+
+fn verbs_without_events_work<E: Engine>() {
+    for_each::<E>("pause, top, logs, cp, exec", |suite, go| {
+        let adjusted = Adjusted::<E>::start(suite, go);
+        let engine = &adjusted.engine;
+        let script = "echo started; trap 'exit 0' TERM; sleep 600 & wait";
+        let id = engine.run_detached("web", &["--network=none", IMAGE, "sh", "-c", script]);
+        engine.out(&["pause", "web"]);
+        assert_eq!(engine.inspect("web")["State"]["Status"], "paused");
+        engine.out(&["unpause", "web"]);
+        assert!(engine.out(&["top", "web"]).contains("sleep 600"));
+        assert_eq!(engine.out(&["logs", "web"]), "started");
+        let file = engine.path("copied");
+        let path = file.to_str().unwrap();
+        std::fs::write(&file, "copied").unwrap();
+        engine.out(&["cp", path, "web:/tmp/in"]);
+        assert_eq!(engine.out(&["exec", "web", "cat", "/tmp/in"]), "copied");
+        engine.out(&["cp", "web:/tmp/in", &format!("{path}.out")]);
+        assert_eq!(std::fs::read_to_string(format!("{path}.out")).unwrap(), "copied");
+        let shell = Terminal::run(&engine.client(&["exec", "--interactive", "--tty", "web", "sh"]));
+        shell.wait_for("# ");
+        shell.write("echo I am $NRI on $(tty) with $(ulimit -c)\n");
+        shell.wait_for("I am here on /dev/pts/0 with 1");
+        shell.write("exit 8\n");
+        assert_eq!(shell.end(), Some(8));
+        assert_eq!(engine.call_client(&["exec", "web", "sh", "-c", "exit 9"]).code, Some(9));
+        assert_eq!(adjusted.plugin.journal.events(&id), TO_START);
+        engine.out(&["rm", "--force", "web"]);
+        assert_eq!(adjusted.removed(&id, 1), life_cycle(&[]));
+    });
+}
+
+fn containers_can_be_run_at_once<E: Engine>() {
+    const CONTAINERS: i32 = 8;
+    for_each::<E>("run, many at once", |suite, go| {
+        let adjusted = Adjusted::<E>::start(suite, go);
+        let engine = &adjusted.engine;
+        std::thread::scope(|scope| {
+            for n in 0..CONTAINERS {
+                scope.spawn(move || {
+                    let script = format!("echo {n} $NRI; exit {n}");
+                    let ended = engine.run_with("nri", &[IMAGE, "sh", "-c", &script]);
+                    let expected = (Some(n), format!("{n} here\n"));
+                    assert_eq!((ended.code, ended.out()), expected, "{}", ended.err());
+                });
+            }
+        });
+        let entries = adjusted.plugin.journal.entries();
+        let created = entries.iter().filter(|e| e["event"] == "PostCreateContainer");
+        let ids: Vec<_> = created.map(|e| e["container_id"].as_str().unwrap()).collect();
+        assert_eq!(ids.len(), CONTAINERS as usize);
+        for id in ids {
+            assert_eq!(adjusted.removed(id, 1), life_cycle(&[]));
+        }
+    });
+}

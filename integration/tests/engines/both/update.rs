@@ -1,0 +1,62 @@
+//! `update`: plugins can refuse one, and send their own.
+
+use crate::adjusted::*;
+use nri_integration::{engines::*, *};
+use serde_json::json;
+
+test_both! {
+    an_update_by_the_user_keeps_what_plugins_set,
+    a_plugin_can_refuse_an_update_and_send_its_own,
+}
+
+fn an_update_by_the_user_keeps_what_plugins_set<E: Engine>() {
+    for_each::<E>("update", |suite, go| {
+        let adjusted = Adjusted::<E>::start(suite, go);
+        let id = adjusted.run_waiting("web");
+        let process = adjusted.engine.process_of("web");
+        check_resources(process, &[]);
+        adjusted.engine.out(&["update", "--cpus", "0.5", "web"]);
+        assert_eq!(quota(process), "50000");
+        check_resources(process, &[]);
+        // The user gets what the user requests.
+        let memory = ["update", "--memory", "80m", "--memory-swap", "160m", "web"];
+        adjusted.engine.out(&memory);
+        assert_eq!(quota(process), "50000", "an earlier request stays, too");
+        assert_eq!(process.limit("memory", "memory.limit_in_bytes", "memory.max"), "83886080");
+        check_resources(process, &["memory.limit_in_bytes"]);
+        adjusted.engine.out(&["rm", "--force", "web"]);
+        let updates = ["UpdateContainer", "PostUpdateContainer"].repeat(2);
+        assert_eq!(adjusted.removed(&id, 1), life_cycle(&updates));
+        let number = |n: u64| json!({"value": n.to_string()});
+        let cpu = json!({"quota": number(50000), "period": number(100_000)});
+        let memory = json!({"limit": number(80 << 20), "swap": number(160 << 20)});
+        assert_eq!(
+            requested_updates(&adjusted.plugin.journal, &id),
+            [json!({"cpu": cpu}), json!({"memory": memory})],
+            "plugins receive only what is new"
+        );
+    });
+}
+
+fn a_plugin_can_refuse_an_update_and_send_its_own<E: Engine>() {
+    for_each::<E>("update, refused", |suite, go| {
+        let adjusted = Adjusted::<E>::start(suite, go);
+        let id = adjusted.run_waiting("web");
+        let Adjusted { engine, mut plugin } = adjusted;
+        let process = engine.process_of("web");
+        let rule = json!({"event": "UpdateContainer", "error": "not while it works"});
+        plugin.tell(&json!({"config": {"rules": [rule]}}));
+        plugin.journal.wait_for_own("Reconfigured");
+        let refused = engine.call_client(&["update", "--cpus", "0.5", "web"]);
+        assert!(refused.code.is_some_and(|code| code != 0));
+        for words in ["plugin 10-go", "not while it works"] {
+            assert!(refused.err().contains(words), "{}", refused.err());
+        }
+        check_resources(process, &[]);
+        assert_ne!(quota(process), "50000");
+        let resources = json!({"resources": {"pids": {"limit": 44}}});
+        plugin.tell(&json!({"update": [{"containerId": id, "linux": resources}]}));
+        plugin.journal.wait_for_own("UpdateContainers");
+        assert_eq!(process.limit("pids", "pids.max", "pids.max"), "44");
+    });
+}

@@ -1,0 +1,28 @@
+//! `podman run`: health checks, and errors of a runtime that Podman does not give `--log`.
+
+use crate::{adjusted::*, both::failing::check_refusals};
+use nri_integration::engines::*;
+
+#[test]
+fn health_checks_and_stats_of_podman_see_the_adjustment() {
+    for_each::<Podman>("run --health-cmd, stats", |suite, go| {
+        let adjusted = Adjusted::<Podman>::start(suite, go);
+        let podman = &adjusted.engine;
+        let check = "test \"$NRI\" = here && test $(ulimit -c) = 1";
+        let options = ["--network=none", "--health-cmd", check, "--health-interval=disable", IMAGE];
+        podman.run_detached("web", &[&options, &WAIT[..]].concat());
+        let stats = podman.out(&["stats", "--no-stream", "--format", "{{.MemUsage}}", "web"]);
+        // 4.3 shows the limit that it requested itself.
+        let limit = if suite.version("podman") >= (5, 0) { "/ 104.9MB" } else { "GB" };
+        assert!(stats.ends_with(limit), "the plugin's limit: {stats}");
+        podman.out(&["healthcheck", "run", "web"]);
+    });
+}
+
+#[test]
+fn a_refusal_on_stderr_names_the_plugin_and_its_reason() {
+    for_each::<Podman>("run, refused, no --log", |suite, go| {
+        let podman = Podman::start_with(suite, false);
+        check_refusals(&Adjusted::with(podman, go, &adjustment()), go);
+    });
+}
