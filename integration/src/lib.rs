@@ -11,6 +11,7 @@
 
 mod bundle;
 mod call;
+mod cgroup_file;
 mod container_process;
 mod crash;
 pub mod engines;
@@ -20,7 +21,7 @@ mod fake;
 mod going;
 mod hanging;
 mod journal;
-mod kernel;
+mod machine;
 mod node;
 mod paused_runtime;
 mod plugins;
@@ -47,15 +48,13 @@ pub use fake::fake_runtime;
 pub use going::Going;
 pub use hanging::Hanging;
 pub use journal::Journal;
+pub use machine::{cpusets, is_root, kernel_tells_exit_codes, systemd, unified_cgroups};
 pub use node::Node;
 pub use paused_runtime::PausedRuntime;
 pub use plugins::{External, Program, go};
 pub use process::Process;
 pub use programs::{build_dir as program_dir, copy_program, find_program, script, write_program};
-pub use runtime::{
-    Runtime, Unfit, cpusets, for_each_runtime, hugepages, is_root, kernel_tells_exit_codes,
-    runtimes, systemd, unified_cgroups,
-};
+pub use runtime::{Runtime, Unfit, for_each_runtime, hugepages, runtimes};
 pub use seen::Seen;
 pub use skip::{limitation, skip};
 pub use terminal::Terminal;

@@ -2,8 +2,11 @@
 //! bundles.
 
 use crate::{
-    Bundle, Ended, External, Journal, Process, Program, Runtime, call, cgroups_of, enter, kernel,
-    programs, runtime::cgroup_driver, wait::slow, wait_until,
+    Bundle, Ended, External, Journal, Process, Program, Runtime, call, cgroups_of, enter,
+    machine::{cgroup_driver, cgroups_path},
+    programs,
+    wait::slow,
+    wait_until,
 };
 use rustix::process::Signal;
 use serde_json::Value;
@@ -137,7 +140,7 @@ impl Node {
 
     /// A bundle, to be made, for a container id.
     pub fn bundle(&self, id: &str) -> Bundle {
-        let cgroup = kernel::cgroups_path(&self.prefix, id);
+        let cgroup = cgroups_path(&self.prefix, id);
         Bundle::new(&self.path("bundles"), id).root(&self.path("rootfs")).cgroup(&cgroup)
     }
 

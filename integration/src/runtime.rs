@@ -1,6 +1,10 @@
 //! The real runtimes of this machine, and what they can do here.
 
-use crate::{Bundle, Seen, call, enter, find_program, kernel, skip};
+use crate::{
+    Bundle, Seen, call, enter, find_program, is_root,
+    machine::{cgroup_driver, cgroups_path},
+    skip,
+};
 use std::{
     path::{Path, PathBuf},
     process::Command,
@@ -25,27 +29,6 @@ impl Runtime {
     }
 }
 
-/// The globals that choose who makes control groups: systemd, where `NRI_TEST_SYSTEMD` is set, else
-/// the runtime.
-pub(crate) fn cgroup_driver() -> &'static [&'static str] {
-    if systemd() { &["--systemd-cgroup"] } else { &[] }
-}
-
-/// Whether systemd makes the control groups of the tests' containers.
-pub fn systemd() -> bool {
-    std::env::var_os("NRI_TEST_SYSTEMD").is_some()
-}
-
-/// Whether we are root, without which no runtime of this machine works as these tests use it.
-pub fn is_root() -> bool {
-    rustix::process::geteuid().is_root()
-}
-
-/// Whether this machine has cgroup v2 only.
-pub fn unified_cgroups() -> bool {
-    Path::new("/sys/fs/cgroup/cgroup.controllers").exists()
-}
-
 /// Whether containers can be limited in their huge pages of 2 MiB.
 pub fn hugepages() -> bool {
     static THERE: OnceLock<bool> = OnceLock::new();
@@ -54,21 +37,6 @@ pub fn hugepages() -> bool {
         test.args(["-c", "test -e /sys/fs/cgroup/hugetlb/hugetlb.2MB.usage_in_bytes || { grep -qw hugetlb /sys/fs/cgroup/cgroup.controllers && test -e /sys/kernel/mm/hugepages/hugepages-2048kB; }"]);
         is_root() && test.stderr(std::process::Stdio::null()).status().is_ok_and(|s| s.success())
     })
-}
-
-/// Whether containers can be bound to CPUs.
-pub fn cpusets() -> bool {
-    let v2 = std::fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default();
-    !unified_cgroups() || v2.split_whitespace().any(|c| c == "cpuset")
-}
-
-/// Whether a process that is not our child tells its exit code: Linux does so through a pidfd from
-/// 6.15 on.
-pub fn kernel_tells_exit_codes() -> bool {
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let mut numbers =
-        release.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse::<u32>().ok());
-    (numbers.next(), numbers.next()) >= (Some(6), Some(15))
 }
 
 /// A runtime that cannot run a container here, and why.
@@ -113,7 +81,7 @@ fn try_out(name: &'static str) -> Result<Runtime, String> {
     let dir = tempfile::Builder::new().prefix("nri-try-").tempdir().map_err(|e| e.to_string())?;
     let id = format!("try-{name}-{}", std::process::id());
     let bundle = Bundle::new(dir.path(), &id)
-        .cgroup(&kernel::cgroups_path("", &id))
+        .cgroup(&cgroups_path("", &id))
         .resources(r#"{"pids": {"limit": 33}}"#)
         .make();
     let runtime = Runtime { name, path };

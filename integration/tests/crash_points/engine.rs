@@ -1,17 +1,13 @@
 //! What an engine calls, and what it does when a verb fails or its runtime is killed: it cleans up,
 //! and tries again.
 
-use crate::{
-    host::PIDS,
-    left,
-    life::{Life, Step},
-};
+use crate::{host::PIDS, left, life_cycle::LifeCycle, step::Step};
 use nri_integration::{Ended, Process, cgroups_of, wait_until};
 use rustix::process::Signal;
 use std::fs;
 
 /// The wrapper's arguments.
-pub(crate) fn arguments(life: &Life<'_>, step: Step) -> Vec<String> {
+pub(crate) fn arguments(life: &LifeCycle<'_>, step: Step) -> Vec<String> {
     let text = |list: &[&str]| list.iter().map(|word| (*word).to_owned()).collect();
     let (id, dir) = (life.id.as_str(), life.bundle.dir().to_str().expect("our paths are UTF-8"));
     match step {
@@ -30,7 +26,7 @@ pub(crate) fn arguments(life: &Life<'_>, step: Step) -> Vec<String> {
 }
 
 /// Makes a verb that has failed, as engines do.
-pub(crate) fn again(life: &mut Life<'_>, step: Step) {
+pub(crate) fn again(life: &mut LifeCycle<'_>, step: Step) {
     match step {
         Step::Create | Step::Run => {
             // Some clean up in any case, others look what is there.
@@ -69,13 +65,13 @@ pub(crate) fn again(life: &mut Life<'_>, step: Step) {
 }
 
 /// The engine may leave it at that.
-fn nothing_came_of_it(life: &mut Life<'_>) {
+fn nothing_came_of_it(life: &mut LifeCycle<'_>) {
     life.host.node.ctl(&["start"]).success();
     life.host.settle("after a creation that failed");
     left::check(life.host, &life.id, &life.bundle);
 }
 
-fn call(life: &mut Life<'_>, step: Step) {
+fn call(life: &mut LifeCycle<'_>, step: Step) {
     let arguments = arguments(life, step);
     let ended = made(life, &arguments);
     if ended.code != Some(0) {
@@ -83,7 +79,7 @@ fn call(life: &mut Life<'_>, step: Step) {
     }
 }
 
-fn remove(life: &mut Life<'_>) {
+fn remove(life: &mut LifeCycle<'_>) {
     let id = life.id.clone();
     let ended = made(life, &["delete".into(), "--force".into(), id.clone()]);
     if life.is_torn() {
@@ -95,7 +91,7 @@ fn remove(life: &mut Life<'_>) {
 }
 
 /// What a runtime that was killed has left and does not know.
-fn by_hand(life: &mut Life<'_>) {
+fn by_hand(life: &mut LifeCycle<'_>) {
     let cgroups = cgroups_of(&life.id);
     let torn = life.host.has(&life.id);
     if cgroups.is_empty() && !torn {
@@ -115,7 +111,7 @@ fn by_hand(life: &mut Life<'_>) {
     let _ = fs::remove_dir_all(life.host.node.root().join(&life.id));
 }
 
-fn made(life: &mut Life<'_>, arguments: &[String]) -> Ended {
+fn made(life: &mut LifeCycle<'_>, arguments: &[String]) -> Ended {
     let list: Vec<_> = arguments.iter().map(String::as_str).collect();
     let ended = life.host.node.call(&list);
     life.host.note(format!("again: {}: {:?} {}", list[0], ended.code, ended.err().trim_end()));
@@ -123,7 +119,7 @@ fn made(life: &mut Life<'_>, arguments: &[String]) -> Ended {
 }
 
 /// Waits until a container that was killed has ended.
-pub(crate) fn ended(life: &Life<'_>) {
+pub(crate) fn ended(life: &LifeCycle<'_>) {
     let state = life.host.node.state(&life.id).unwrap_or_default();
     let process = Process(state["pid"].as_u64().unwrap_or(0) as u32);
     wait_until("its end", || (process.0 == 0 || !process.is_alive()).then_some(()));

@@ -1,10 +1,11 @@
 //! What was wrong once, each at its point.
 
 use crate::{
+    drive,
     host::Host,
-    life::{self, Step},
     means,
     point::{Point, Victim},
+    step::Step,
 };
 
 fn host(test: &str) -> Option<Host> {
@@ -40,7 +41,7 @@ fn an_update_that_was_not_answered_is_asked_again() {
 fn a_start_that_was_cut_short_is_told_once() {
     let Some(mut host) = host("a start that was cut short") else { return };
     let point = Point { victim: Victim::Wrapper, step: Some(Step::Start), at: 3 };
-    let killed = life::live(&mut host, &point);
+    let killed = drive::live(&mut host, &point);
     assert!(killed.as_ref().is_some_and(|what| what.contains("clone")), "{killed:?}");
     assert_eq!(host.take_wrong(), [""; 0], "done:\n{}", host.history());
 }

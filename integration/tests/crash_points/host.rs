@@ -1,7 +1,7 @@
 //! A host with an engine, two plugins that are launched, and a container that lives on beside the
 //! others; and whether all agree on what there is.
 
-use crate::life::Step;
+use crate::step::Step;
 use nri_integration::{Bundle, Node, PATIENCE, Program, Runtime, View};
 use serde_json::{Value, json};
 use std::{

@@ -10,29 +10,23 @@
 //! `life.rs`, what an engine does when a verb fails in `engine.rs`, what must hold in `host.rs` and
 //! `left.rs`.
 
+mod drive;
 mod engine;
 mod found;
 mod host;
 mod left;
-mod life;
+mod life_cycle;
 mod point;
 mod starting;
+mod step;
 
 use host::Host;
 use nri_integration::*;
-use point::{Choice, Point, Victim};
+use point::Choice;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Journals grow.
 const LIVES: usize = 25;
-
-/// Lives, or starts, with this point in it; none: it was not reached. Else what was not done.
-fn live(host: &mut Host, point: &Point) -> Option<String> {
-    match point.victim {
-        Victim::Starting => starting::start(host, point),
-        _ => life::live(host, point),
-    }
-}
 
 /// What all of this needs; none is a skip.
 fn means(test: &str) -> Option<(&'static Runtime, Program)> {
@@ -56,7 +50,7 @@ fn means(test: &str) -> Option<(&'static Runtime, Program)> {
 fn nothing_is_lost() {
     let Some((runtime, go)) = means("crash points") else { return };
     let mut host = Host::new(runtime, &go);
-    let counts = point::count(&mut host);
+    let counts = drive::count(&mut host);
     assert_eq!(
         host.take_wrong(),
         [""; 0],
@@ -73,7 +67,7 @@ fn nothing_is_lost() {
         if n % LIVES == LIVES - 1 {
             host = Host::new(runtime, &go);
         }
-        let what = live(&mut host, point);
+        let what = drive::live(&mut host, point);
         *killed.entry(point.victim).or_insert(0) += usize::from(what.is_some());
         if what.is_none() {
             passed.insert(point.group());

@@ -1,6 +1,6 @@
 //! Where something is killed, and which of all these points are taken.
 
-use crate::{host::Host, life::Step, live};
+use crate::step::Step;
 use nri_integration::{Crash, Node};
 use std::{collections::BTreeMap, fmt, ops::RangeInclusive};
 
@@ -75,26 +75,6 @@ fn label((victim, step): Group) -> String {
         Victim::Starting => "start",
     };
     step.map_or(victim.to_owned(), |step| format!("{victim} {}", step.name()))
-}
-
-/// How many points each group has, by lives in which nothing is killed.
-pub(crate) fn count(host: &mut Host) -> BTreeMap<Group, usize> {
-    let mut counts = BTreeMap::new();
-    let alike: [&[Victim]; 3] = [
-        &[Victim::Nrid, Victim::NridAndWrapper],
-        &[Victim::Wrapper, Victim::WrapperAndNrid],
-        &[Victim::Runtime],
-    ];
-    for victims in alike {
-        live(host, &Point { victim: victims[0], step: None, at: 0 });
-        let counted = host.take_counted();
-        for victim in victims {
-            counts.extend(counted.iter().map(|(step, n)| ((*victim, *step), *n)));
-        }
-    }
-    live(host, &Point { victim: Victim::Starting, step: None, at: 0 });
-    counts.extend(host.take_counted().into_iter().map(|(step, n)| ((Victim::Starting, step), n)));
-    counts
 }
 
 /// Which points are taken.

@@ -145,7 +145,7 @@ impl Field {
             Part::Whole | Part::Word(_) => text,
             Part::After(key) => after(key),
             Part::Rate => {
-                let words = after(&super::table::device()?.1);
+                let words = after(&crate::device::device()?.1);
                 let rate =
                     words.split(' ').map(|word| word.strip_prefix("rbps=").unwrap_or(word)).next();
                 rate.unwrap_or_default().to_owned()

@@ -7,6 +7,7 @@
 //! the random updates see `random`.
 
 mod bare;
+mod device;
 mod failed;
 mod field;
 mod forms;

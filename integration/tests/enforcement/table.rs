@@ -1,9 +1,10 @@
 //! The table of the fields, and which of them this host has.
 
+use crate::device::device;
 use crate::field::{Field, Part, Shape, join};
 use nri_integration::*;
 use serde_json::Value;
-use std::{fs, os::unix::fs::MetadataExt};
+use std::fs;
 
 use Part::{After, Rate, Whole, Word};
 use Shape::{BlockioClass, Hugepages, Plain, Unified, Wrapped};
@@ -114,16 +115,6 @@ pub(crate) fn allow_realtime(node: &Node, id: &str, microseconds: u32) {
         fs::write(&file, microseconds.to_string())
             .unwrap_or_else(|e| panic!("{}: {e}", file.display()));
     }
-}
-
-/// A whole disk, which block I/O can be limited on: its path, and its numbers.
-pub(crate) fn device() -> Option<(String, String)> {
-    let names =
-        fs::read_dir("/sys/block").ok()?.flatten().filter_map(|e| e.file_name().into_string().ok());
-    names.map(|name| format!("/dev/{name}")).find_map(|path| {
-        let rdev = fs::metadata(&path).ok()?.rdev();
-        Some((path, format!("{}:{}", rustix::fs::major(rdev), rustix::fs::minor(rdev))))
-    })
 }
 
 /// Configures a node with a class for each value of the class field.

@@ -1,12 +1,21 @@
 //! Any bytes to a message, by the protocol's descriptors.
 
 use crate::Input;
-use protobuf::MessageDyn;
 use protobuf::reflect::{ReflectValueBox, RuntimeFieldType, RuntimeType};
+use protobuf::{MessageDyn, MessageFull};
+
+impl Input<'_> {
+    /// A message, in the notation of [`crate::write`].
+    pub fn message<M: MessageFull>(&mut self) -> M {
+        let mut message = M::new();
+        fill(&mut message, self);
+        message
+    }
+}
 
 /// Sets fields until a zero: one byte names the field, then comes its value. A repeated field or a
 /// map takes one entry at a time.
-pub(crate) fn fill(message: &mut dyn MessageDyn, input: &mut Input<'_>) {
+fn fill(message: &mut dyn MessageDyn, input: &mut Input<'_>) {
     let fields: Vec<_> = message.descriptor_dyn().fields().collect();
     loop {
         let tag = usize::from(input.byte());

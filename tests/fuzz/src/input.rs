@@ -1,8 +1,6 @@
 //! [`Input`]: the bytes of a target, taken part by part. Nothing fails: behind the end there are
 //! zeros and empty parts.
 
-use crate::build;
-use protobuf::MessageFull;
 use std::borrow::Cow;
 
 /// Ends a part. UTF-8 has no such byte, so that any text can be a part.
@@ -57,13 +55,6 @@ impl<'a> Input<'a> {
     /// The same as text.
     pub fn text(&mut self) -> Cow<'a, str> {
         String::from_utf8_lossy(self.part())
-    }
-
-    /// A message, in the notation of [`crate::write`].
-    pub fn message<M: MessageFull>(&mut self) -> M {
-        let mut message = M::new();
-        build::fill(&mut message, self);
-        message
     }
 
     /// All that is left.

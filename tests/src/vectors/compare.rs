@@ -1,7 +1,7 @@
 //! Comparison by what things mean: emptiness is absence where the format has no absence, numbers
 //! are numbers.
 
-use super::Difference;
+use super::difference::Difference;
 use nri_api::proto::{ContainerUpdate, LinuxCPU, LinuxMemory, OwningPlugins};
 use protobuf::{MessageField, MessageFull};
 use serde_json::{Map, Number, Value};

@@ -1,6 +1,6 @@
 //! Refusals: ours by type, upstream's by its text.
 
-use super::Difference;
+use super::difference::Difference;
 use nri_merge::MergeError;
 use nri_merge::validator::Rejection;
 use nri_spec::{ApplyError, OciConfigError, WrongType};

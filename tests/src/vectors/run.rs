@@ -1,8 +1,9 @@
 //! One case through merge, validator and document.
 
 use super::case::{Case, Expected, Op};
+use super::compare;
+use super::difference::Difference;
 use super::refusal::{Refusal, difference};
-use super::{Difference, compare};
 use nri_api::proto::{
     Container, ContainerUpdate, CreateContainerResponse, OwningPlugins, UpdateContainerResponse,
 };

@@ -4,7 +4,7 @@
 //! An update that has ended well before another one began comes first; those that overlap may have
 //! either order.
 
-use super::plan::is_bad;
+use super::plan::{PLUGINS, is_bad};
 use crate::table::named;
 use nri_integration::unified_cgroups;
 use serde_json::Value;
@@ -88,7 +88,7 @@ impl History {
     pub(super) fn owner(&self, n: usize, key: Key) -> Option<&'static str> {
         match self.ops[n].by {
             By::Plugin(name) => Some(name),
-            By::Engine if self.ops[n].answered.contains(&key) => Some(super::PLUGINS[0]),
+            By::Engine if self.ops[n].answered.contains(&key) => Some(PLUGINS[0]),
             By::Engine => None,
         }
     }
@@ -163,7 +163,7 @@ impl History {
             _ => Outcome::Untold,
         };
         let Op { start, end, .. } = self.ops[n];
-        let by = By::Plugin(super::PLUGINS[0]);
+        let by = By::Plugin(PLUGINS[0]);
         self.add(Op { by, start, end, outcome, writes, answered: BTreeSet::new(), bad });
     }
 

@@ -7,13 +7,14 @@
 
 mod ends;
 mod history;
+mod journal_reader;
 mod plan;
-mod told;
 
 use crate::{check_verified, field::join, table::named};
 use history::{By, History, Key, Op, Outcome};
+use journal_reader::JournalReader;
 use nri_integration::*;
-use plan::{Choice, Plan};
+use plan::{Choice, PLUGINS, Plan};
 use serde_json::{Value, json};
 use std::{
     collections::BTreeSet,
@@ -21,13 +22,11 @@ use std::{
     thread,
     time::{Instant, SystemTime, UNIX_EPOCH},
 };
-use told::Told;
 
 /// How many engines' clients call at once.
 const CALLERS: usize = 4;
 /// How many updates a plugin asks for at once, at most.
 const MOST: usize = 8;
-const PLUGINS: [&str; 2] = ["10-a", "20-b"];
 
 /// A number from the environment.
 fn number(name: &str, default: u64) -> u64 {
@@ -179,7 +178,7 @@ fn call(run: &Run<'_>, plan: &Plan, caller: usize) {
 
 /// Updates that a plugin asks for out of itself.
 fn ask(run: &Run<'_>, plan: &Plan, plugin: &mut External, name: &'static str, share: usize) {
-    let mut told = Told::of(&plugin.journal);
+    let mut journal = JournalReader::new(&plugin.journal);
     let mut left = share;
     while left > 0 {
         let mut containers = BTreeSet::new();
@@ -195,7 +194,7 @@ fn ask(run: &Run<'_>, plan: &Plan, plugin: &mut External, name: &'static str, sh
             choices.iter().map(|c| c.message(&run.ids[c.container])).collect();
         let start = Instant::now();
         plugin.tell(&json!({"update": updates}));
-        let entry = told.next("UpdateContainers");
+        let entry = journal.next("UpdateContainers");
         let end = Instant::now();
         assert_eq!(entry["error"], Value::Null, "{entry}");
         let failed =

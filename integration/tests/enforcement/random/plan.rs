@@ -6,6 +6,9 @@ use nri_integration::{systemd, unified_cgroups};
 use serde_json::{Value, json};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// Plugins that ask for updates.
+pub(super) const PLUGINS: [&str; 2] = ["10-a", "20-b"];
+
 /// No machine of ours has this CPU, nor any after it: an update with one fails, in the kernel.
 const NO_CPU: u64 = 4000;
 /// Of a hundred updates, how many ask for what cannot be.

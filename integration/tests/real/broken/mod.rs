@@ -3,18 +3,25 @@
 //! as with the bare runtime; what needs one is refused in one line that says what is broken, or
 //! passes; nothing waits for long; and when it is mended, all is as before.
 //!
-//! The breakages are in [`breakages`], the calls in [`site`], the fakes that stand in for a bad
-//! `nrid` in [`fakes`], what `nrictl` says in [`told`].
+//! The breakages are in [`breakages`], the calls in [`installation`], the fakes that stand in for a bad
+//! `nrid` in [`fakes`], what `nrictl` says in [`nrictl`].
 
 mod breakages;
+mod expected;
 mod fakes;
-mod site;
-mod told;
+mod installation;
+mod nrictl;
 
-use breakages::{Breakage, Needing};
-use nri_integration::{for_each_runtime, runtimes};
-use site::{Policy, Site};
+use breakages::Breakage;
+use expected::{Needing, Policy};
+use installation::Installation;
+use nri_integration::{Runtime, for_each_runtime, runtimes};
 use std::thread;
+
+/// An installation that can be broken so.
+fn new(runtime: &Runtime, policy: Policy, breakage: &Breakage) -> Installation {
+    Installation::new(runtime, policy, breakage.config, breakage.mounts)
+}
 
 /// One breakage under all policies, each on a node of its own.
 fn check(breakage: &Breakage) {
@@ -25,34 +32,34 @@ fn check(breakage: &Breakage) {
         }
         thread::scope(|scope| {
             for policy in Policy::ALL {
-                scope.spawn(move || walk(&Site::new(runtime, policy, breakage), breakage));
+                scope.spawn(move || walk(&new(runtime, policy, breakage), breakage));
             }
         });
     });
 }
 
-fn walk(site: &Site, breakage: &Breakage) {
-    let lives = site.prepare();
+fn walk(installation: &Installation, breakage: &Breakage) {
+    let containers = installation.prepare();
     if breakage.waits {
         // What hangs is to be known soon to hang.
-        site.configure("start_timeout = '1s'\n");
+        installation.configure("start_timeout = '1s'\n");
     }
-    let broken = (breakage.make)(site);
-    let expected = breakage.needing.under(site.policy);
+    let broken = (breakage.make)(installation);
+    let expected = breakage.needing.under(installation.policy);
     if expected == Needing::NoRuntime {
-        site.check_without_runtime(&lives);
+        installation.check_without_runtime(&containers);
     } else {
-        site.check_needing(expected, &lives);
-        site.check_others(expected, &lives);
-        site.check_removals(&lives);
+        installation.check_needing(expected, &containers);
+        installation.check_others(expected, &containers);
+        installation.check_removals(&containers);
     }
     drop(broken);
-    (breakage.mend)(site);
+    (breakage.mend)(installation);
     if breakage.waits {
-        site.configure(breakage.config);
+        installation.configure(breakage.config);
     }
-    site.check_mended(&lives);
-    println!("{}", site.slowest(breakage.name));
+    installation.check_mended(&containers);
+    println!("{}", installation.slowest(breakage.name));
 }
 
 macro_rules! breakages {

@@ -1,6 +1,6 @@
-//! What the kernel's files of containers hold.
+//! Files of containers' cgroups.
 
-use crate::{Node, enter, systemd, unified_cgroups};
+use crate::{Node, enter, machine::cgroup_below_root, systemd, unified_cgroups};
 use std::{fs, io, path::PathBuf};
 
 impl Node {
@@ -8,8 +8,10 @@ impl Node {
     /// of cgroup v2.
     pub fn cgroup_dir(&self, id: &str, controller: &str) -> PathBuf {
         let hierarchy = if unified_cgroups() { "" } else { controller };
-        let dir =
-            enter::root().join("sys/fs/cgroup").join(hierarchy).join(below(self.prefix(), id));
+        let dir = enter::root()
+            .join("sys/fs/cgroup")
+            .join(hierarchy)
+            .join(cgroup_below_root(self.prefix(), id));
         // crun with systemd and cgroup v2 makes one more.
         let container = dir.join("container");
         if systemd() && container.is_dir() { container } else { dir }
@@ -40,19 +42,4 @@ impl Node {
             panic!("{}: {v1}, {v2}: {e}", self.cgroup_dir(id, controller).display())
         })
     }
-}
-
-/// `linux.cgroupsPath` of a container, as an engine with the cgroup driver in use would write it.
-pub(crate) fn cgroups_path(prefix: &str, id: &str) -> String {
-    match (systemd(), prefix) {
-        (true, "") => format!("system.slice:nri:{id}"),
-        (true, _) => format!("{prefix}.slice:nri:{id}"),
-        (false, "") => format!("/{id}"),
-        (false, _) => format!("/{prefix}/{id}"),
-    }
-}
-
-/// Where that is below a hierarchy's root.
-fn below(prefix: &str, id: &str) -> String {
-    if systemd() { format!("{prefix}.slice/nri-{id}.scope") } else { format!("{prefix}/{id}") }
 }

@@ -1,6 +1,6 @@
 //! An installation of its own, the containers in it, and the calls that an engine makes.
 
-use super::breakages::{Breakage, Needing};
+use super::expected::{Needing, Policy};
 use nri_integration::*;
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
@@ -12,30 +12,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What is to be done when NRI does not work.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Policy {
-    Default,
-    Pass,
-    Variable,
-    File,
-}
-
-impl Policy {
-    pub(super) const ALL: [Self; 4] = [Self::Default, Self::Pass, Self::Variable, Self::File];
-
-    fn is_break_glass(self) -> bool {
-        matches!(self, Self::Variable | Self::File)
-    }
-}
-
 /// How long nothing takes, whatever is broken: many times what it is set to be, and still less than
 /// an engine waits.
 const LONGEST: Duration = Duration::from_secs(40);
 /// The same for what does not wait for `nrid` at all.
 const AT_ONCE: Duration = Duration::from_secs(20);
 
-pub(super) struct Site {
+pub(super) struct Installation {
     pub(super) node: Node,
     pub(super) policy: Policy,
     /// Our programs.
@@ -47,14 +30,14 @@ pub(super) struct Site {
 }
 
 /// Containers that were there before: created, running, and running with our hooks.
-pub(super) struct Lives {
+pub(super) struct Containers {
     made: String,
     started: String,
     ran: String,
 }
 
-impl Site {
-    pub(super) fn new(runtime: &Runtime, policy: Policy, breakage: &Breakage) -> Self {
+impl Installation {
+    pub(super) fn new(runtime: &Runtime, policy: Policy, config: &str, mounts: bool) -> Self {
         let node = Node::new(runtime);
         let bin = node.install();
         let link = node.path("runc");
@@ -66,14 +49,14 @@ impl Site {
         // runc's `list` names the owner.
         fs::copy("/etc/passwd", etc.join("passwd")).unwrap();
         let slowest = Mutex::new((Duration::ZERO, String::new()));
-        let site =
-            Self { node, policy, bin, runtime, state_dir_is_mounted: breakage.mounts, slowest };
-        site.configure(breakage.config);
-        if breakage.mounts {
-            fs::create_dir(site.node.state_dir()).unwrap();
-            site.shell("mount -t tmpfs -o size=256k,mode=700 none \"$STATE\"");
+        let installation =
+            Self { node, policy, bin, runtime, state_dir_is_mounted: mounts, slowest };
+        installation.configure(config);
+        if mounts {
+            fs::create_dir(installation.node.state_dir()).unwrap();
+            installation.shell("mount -t tmpfs -o size=256k,mode=700 none \"$STATE\"");
         }
-        site
+        installation
     }
 
     /// Writes the configuration.
@@ -158,7 +141,7 @@ impl Site {
     }
 
     /// All that is there before it breaks.
-    pub(super) fn prepare(&self) -> Lives {
+    pub(super) fn prepare(&self) -> Containers {
         self.node.launch("10-adjust", &Program::Adjust, "[create]\nenv = { set = { A = 'b' } }\n");
         let [made, started, ran] = ["made", "started", "ran"].map(|name| self.node.id(name));
         let call = |arguments: &[&str]| drop(self.timed(arguments, Policy::Default).0.success());
@@ -168,7 +151,7 @@ impl Site {
         call(&["start", &started]);
         call(&["run", "--detach", "--bundle", &self.bundle(&ran), &ran]);
         *self.slowest.lock().unwrap() = (Duration::ZERO, String::new());
-        Lives { made, started, ran }
+        Containers { made, started, ran }
     }
 
     /// Ends `nrid`, as by a crash.
@@ -179,13 +162,13 @@ impl Site {
     }
 
     /// What becomes of verbs that need `nrid`.
-    pub(super) fn check_needing(&self, expected: Needing, lives: &Lives) {
+    pub(super) fn check_needing(&self, expected: Needing, containers: &Containers) {
         let [create, run] = ["create", "run"].map(|name| self.node.id(name));
         let [create_in, run_in] = [&create, &run].map(|id| self.bundle(id));
         let calls: [&[&str]; 3] = [
             &["create", "--bundle", &create_in, &create],
             &["run", "--detach", "--bundle", &run_in, &run],
-            &["start", &lives.made],
+            &["start", &containers.made],
         ];
         for call in calls {
             let id = call[call.len() - 1];
@@ -198,7 +181,11 @@ impl Site {
                 | Needing::Kept(words) => {
                     self.check_line(words, &ended.refusal());
                     let status = self.node.state(id).map(|state| state["status"].clone());
-                    assert_eq!(status, (id == lives.made).then(|| "created".into()), "{context}");
+                    assert_eq!(
+                        status,
+                        (id == containers.made).then(|| "created".into()),
+                        "{context}"
+                    );
                 }
                 Needing::Works | Needing::Passes => {
                     let err = ended.err();
@@ -228,8 +215,8 @@ impl Site {
     }
 
     /// What needs no event is as with the bare runtime; updates pass.
-    pub(super) fn check_others(&self, expected: Needing, lives: &Lives) {
-        let id = lives.started.as_str();
+    pub(super) fn check_others(&self, expected: Needing, containers: &Containers) {
+        let id = containers.started.as_str();
         for call in [&["state", id][..], &["list"], &["features"], &["--version"]] {
             let (bare, ours) = (self.node.bare(call), self.call(call, AT_ONCE));
             assert_eq!(ours.code, bare.code, "{call:?}: {}", ours.err());
@@ -256,13 +243,13 @@ impl Site {
     }
 
     /// What is there can be ended and removed.
-    pub(super) fn check_removals(&self, lives: &Lives) {
-        let id = lives.started.as_str();
+    pub(super) fn check_removals(&self, containers: &Containers) {
+        let id = containers.started.as_str();
         self.success(&["kill", id, "KILL"], AT_ONCE);
         wait_until("its end", || (self.node.state(id)?["status"] == "stopped").then_some(()));
         self.success(&["delete", id], LONGEST);
-        self.success(&["delete", "--force", &lives.made], LONGEST);
-        let ran = ["delete", "--force", &lives.ran];
+        self.success(&["delete", "--force", &containers.made], LONGEST);
+        let ran = ["delete", "--force", &containers.ran];
         wait_until("a delete", || {
             let ended = self.call(&ran, LONGEST);
             let hook = self.bin.join("nri-oci-hook");
@@ -279,20 +266,20 @@ impl Site {
             assert_eq!(ended.code, Some(0), "{ran:?} ({:?}): {}", self.policy, ended.err());
             Some(())
         });
-        for id in [&lives.made, &lives.started, &lives.ran] {
+        for id in [&containers.made, &containers.started, &containers.ran] {
             assert!(self.node.state(id).is_none(), "{id}");
         }
     }
 
     /// Without a real runtime all that can be done is to say so, before anything else is done.
-    pub(super) fn check_without_runtime(&self, lives: &Lives) {
-        let id = lives.started.as_str();
+    pub(super) fn check_without_runtime(&self, containers: &Containers) {
+        let id = containers.started.as_str();
         let new = self.node.id("new");
         let bundle = self.bundle(&new);
         for call in [
             &["create", "--bundle", &bundle, &new][..],
             &["run", "--bundle", &bundle, &new],
-            &["start", &lives.made],
+            &["start", &containers.made],
             &["update", "--pids-limit", "40", id],
             &["exec", id, "/bin/sleep", "0"],
             &["state", id],
@@ -309,14 +296,14 @@ impl Site {
     }
 
     /// When it is mended, plugins are asked again, and what was removed meanwhile is forgotten.
-    pub(super) fn check_mended(&self, lives: &Lives) {
+    pub(super) fn check_mended(&self, containers: &Containers) {
         let id = self.node.id("mended");
         let create = ["create", "--bundle", &self.bundle(&id), &id];
         self.timed(&create, Policy::Default).0.success();
         let document =
             fs::read_to_string(self.node.path("bundles").join(&id).join("config.json")).unwrap();
         assert!(document.contains("\"A=b\""), "plugins were not asked: {document}");
-        for id in [&id, &lives.made, &lives.started, &lives.ran] {
+        for id in [&id, &containers.made, &containers.started, &containers.ran] {
             self.timed(&["delete", "--force", id], Policy::Default).0.success();
         }
         wait_until("nothing known", || (self.node.status()?["containers"] == 0).then_some(()));
@@ -329,7 +316,7 @@ impl Site {
     }
 }
 
-impl Drop for Site {
+impl Drop for Installation {
     fn drop(&mut self) {
         for nrid in self.node.nrids() {
             let pid = i32::try_from(nrid.0).ok().and_then(Pid::from_raw);
@@ -340,26 +327,6 @@ impl Drop for Site {
             self.node.clean_up();
             let first = format!("umount -l '{}' || :", self.node.state_dir().display());
             self.node.run(after(&first, &Command::new("true")));
-        }
-    }
-}
-
-impl Needing {
-    /// What it is under a policy.
-    pub(super) fn under(self, policy: Policy) -> Self {
-        match self {
-            Self::NoRuntime => self,
-            _ if policy.is_break_glass() => Self::Works,
-            Self::Refused(_) if policy == Policy::Pass => Self::Passes,
-            _ => self,
-        }
-    }
-
-    /// What it is for one verb.
-    fn of(self, verb: &str) -> Self {
-        match self {
-            Self::Creations(_) | Self::Kept(_) if verb == "start" => Self::Works,
-            _ => self,
         }
     }
 }

@@ -5,73 +5,46 @@ use crate::{
     engine,
     host::{Host, NEIGHBOUR_AFTER, PIDS},
     left,
-    point::{Point, Victim},
+    life_cycle::LifeCycle,
+    point::{Group, Point, Victim},
+    starting,
+    step::Step,
 };
-use nri_integration::{Bundle, Crash, Ended, Following, untold};
+use nri_integration::{Crash, Ended, Following, untold};
+use std::collections::BTreeMap;
 
-/// What an engine does with a container.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Step {
-    Create,
-    Start,
-    /// A plugin answers with an update of the neighbour.
-    Update,
-    /// It sees what a plugin has added.
-    Exec,
-    Kill,
-    Delete,
-    /// Once more, detached.
-    Run,
-    /// As it runs.
-    Remove,
+/// Lives, or starts, with this point in it; none: it was not reached. Else what was not done.
+pub(crate) fn live(host: &mut Host, point: &Point) -> Option<String> {
+    match point.victim {
+        Victim::Starting => starting::start(host, point),
+        _ => life_cycle(host, point),
+    }
 }
 
-impl Step {
-    pub(crate) const ALL: [Self; 8] = [
-        Self::Create,
-        Self::Start,
-        Self::Update,
-        Self::Exec,
-        Self::Kill,
-        Self::Delete,
-        Self::Run,
-        Self::Remove,
+/// How many points each group has, by lives in which nothing is killed.
+pub(crate) fn count(host: &mut Host) -> BTreeMap<Group, usize> {
+    let mut counts = BTreeMap::new();
+    let alike: [&[Victim]; 3] = [
+        &[Victim::Nrid, Victim::NridAndWrapper],
+        &[Victim::Wrapper, Victim::WrapperAndNrid],
+        &[Victim::Runtime],
     ];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Create => "create",
-            Self::Start => "start",
-            Self::Update => "update",
-            Self::Exec => "exec",
-            Self::Kill => "kill",
-            Self::Delete => "delete",
-            Self::Run => "run",
-            Self::Remove => "remove",
+    for victims in alike {
+        live(host, &Point { victim: victims[0], step: None, at: 0 });
+        let counted = host.take_counted();
+        for victim in victims {
+            counts.extend(counted.iter().map(|(step, n)| ((*victim, *step), *n)));
         }
     }
-
-    /// Whether its wrapper starts an `nrid` where there is none.
-    fn brings_nrid(self) -> bool {
-        matches!(self, Self::Create | Self::Start | Self::Update | Self::Run)
-    }
-}
-
-/// A life that is being lived.
-pub(crate) struct Life<'a> {
-    pub(crate) host: &'a mut Host,
-    pub(crate) id: String,
-    pub(crate) bundle: Bundle,
-    point: &'a Point,
-    crash: Option<Crash>,
-    /// Where it happened.
-    killed: Option<(Step, String)>,
+    live(host, &Point { victim: Victim::Starting, step: None, at: 0 });
+    counts.extend(host.take_counted().into_iter().map(|(step, n)| ((Victim::Starting, step), n)));
+    counts
 }
 
 /// Lives; returns what was not done, if it came to that.
-pub(crate) fn live(host: &mut Host, point: &Point) -> Option<String> {
+fn life_cycle(host: &mut Host, point: &Point) -> Option<String> {
     let (id, bundle) = host.next_bundle();
-    let mut life = Life { host, id, bundle, point, crash: None, killed: None };
+    let mut life = LifeCycle { host, id, bundle, point, crash: None, killed: None };
     life.host.set_neighbour();
     let following = life.follow();
     let mut settled = false;
@@ -94,11 +67,7 @@ pub(crate) fn live(host: &mut Host, point: &Point) -> Option<String> {
     life.killed.map(|(step, what)| format!("{} killed before {what}", step.name()))
 }
 
-impl Life<'_> {
-    fn is_wrappers(&self) -> bool {
-        matches!(self.point.victim, Victim::Wrapper | Victim::WrapperAndNrid | Victim::Runtime)
-    }
-
+impl LifeCycle<'_> {
     /// Where it is `nrid`, its whole work for this life is looked at.
     fn follow(&mut self) -> Option<Following> {
         if self.is_wrappers() {
@@ -109,16 +78,6 @@ impl Life<'_> {
         let following = crash.follow(nrid);
         self.crash = Some(crash);
         Some(following)
-    }
-
-    /// Whether the runtime may have left what it cannot remove itself.
-    pub(crate) fn is_torn(&self) -> bool {
-        self.point.victim == Victim::Runtime && self.killed.is_some()
-    }
-
-    /// For what engines do in one way or another.
-    pub(crate) fn odd(&self) -> bool {
-        self.point.at % 2 == 1
     }
 
     fn step(&mut self, step: Step) {

@@ -1,5 +1,4 @@
-//! A journal that is read on, entry by entry: it grows too long to be read from its beginning each
-//! time.
+//! Reads a journal entry by entry: it grows too long to be read from the start each time.
 
 use nri_integration::{Journal, wait_until};
 use serde_json::Value;
@@ -8,14 +7,14 @@ use std::{
     io::{Read, Seek, SeekFrom},
 };
 
-pub(super) struct Told {
+pub(super) struct JournalReader {
     journal: Journal,
     at: u64,
     rest: Vec<u8>,
 }
 
-impl Told {
-    pub(super) fn of(journal: &Journal) -> Self {
+impl JournalReader {
+    pub(super) fn new(journal: &Journal) -> Self {
         Self { journal: journal.clone(), at: 0, rest: Vec::new() }
     }
 

@@ -2,9 +2,9 @@
 //! be.
 
 use super::{
-    breakages,
+    expected::Policy,
     fakes::{Fake, Manner},
-    site::{Policy, Site},
+    installation::Installation,
 };
 use nri_integration::*;
 use std::{
@@ -13,27 +13,26 @@ use std::{
     process::Command,
 };
 
-fn each(name: &str, test: impl Fn(&Site)) {
-    for_each_runtime(name, |runtime| {
-        test(&Site::new(runtime, Policy::Default, &breakages::nrid_is_missing()))
-    });
+fn each(name: &str, test: impl Fn(&Installation)) {
+    for_each_runtime(name, |runtime| test(&Installation::new(runtime, Policy::Default, "", false)));
 }
 
 /// `nrictl`, where this node's own directory is `/etc`.
-fn ctl(site: &Site, arguments: &[&str]) -> Ended {
-    let mut command = Command::new(site.bin.join("nrictl"));
-    command.arg("--config").arg(site.node.config()).args(arguments);
-    site.node.run(site.with_the_file(&command))
+fn ctl(installation: &Installation, arguments: &[&str]) -> Ended {
+    let mut command = Command::new(installation.bin.join("nrictl"));
+    command.arg("--config").arg(installation.node.config()).args(arguments);
+    installation.node.run(installation.with_the_file(&command))
 }
 
 #[test]
 fn doctor_looks_at_the_rest_where_nrid_hangs() {
-    each("doctor of an nrid that hangs", |site| {
-        fs::create_dir(site.node.state_dir()).unwrap();
-        let _fake = Fake::accepting(&site.node.state_dir().join("control.sock"), Manner::Silent);
-        let said = site.node.ctl(&["doctor"]);
+    each("doctor of an nrid that hangs", |installation| {
+        fs::create_dir(installation.node.state_dir()).unwrap();
+        let _fake =
+            Fake::accepting(&installation.node.state_dir().join("control.sock"), Manner::Silent);
+        let said = installation.node.ctl(&["doctor"]);
         assert_eq!(said.code, Some(4), "{}", said.err());
-        let (out, socket) = (said.out(), site.node.state_dir().join("control.sock"));
+        let (out, socket) = (said.out(), installation.node.state_dir().join("control.sock"));
         let line = out
             .lines()
             .find(|line| line.starts_with("PROBLEM nrid"))
@@ -45,30 +44,30 @@ fn doctor_looks_at_the_rest_where_nrid_hangs() {
 
 #[test]
 fn doctor_and_status_tell_of_break_glass() {
-    each("break-glass is told", |site| {
+    each("break-glass is told", |installation| {
         let told = "/etc/nri-container-runtime/bypass exists: no plugin is asked about anything";
         let check = |code| {
-            let status = ctl(site, &["status"]);
+            let status = ctl(installation, &["status"]);
             assert_eq!(status.code, Some(code));
             assert!(status.out().contains(told), "{}", status.out());
-            let doctor = ctl(site, &["doctor"]);
+            let doctor = ctl(installation, &["doctor"]);
             assert!(
                 doctor.out().contains(&format!("note    bypass         {told}")),
                 "{}",
                 doctor.out()
             );
             let json: serde_json::Value =
-                serde_json::from_str(&ctl(site, &["status", "--json"]).out()).unwrap();
+                serde_json::from_str(&ctl(installation, &["status", "--json"]).out()).unwrap();
             assert_eq!(json["bypass"], true);
         };
         check(3);
-        site.node.ctl(&["start"]).success();
+        installation.node.ctl(&["start"]).success();
         check(0);
         // Above all with a configuration that is why it was made.
-        fs::write(site.node.config(), "nonsense = \n").unwrap();
-        assert!(ctl(site, &["doctor"]).out().contains(told));
-        site.configure("");
-        let without = site.node.ctl(&["status"]).success().out();
+        fs::write(installation.node.config(), "nonsense = \n").unwrap();
+        assert!(ctl(installation, &["doctor"]).out().contains(told));
+        installation.configure("");
+        let without = installation.node.ctl(&["status"]).success().out();
         assert!(!without.contains("bypass"), "{without}");
     });
 }
@@ -76,16 +75,16 @@ fn doctor_and_status_tell_of_break_glass() {
 /// Who may not change the configuration may not take containers away from plugins either.
 #[test]
 fn a_file_that_others_could_have_made_does_not_count() {
-    each("break-glass of others", |site| {
-        fs::remove_file(site.bin.join("nrid")).unwrap();
-        let dir = site.node.path("etc/nri-container-runtime");
+    each("break-glass of others", |installation| {
+        fs::remove_file(installation.bin.join("nrid")).unwrap();
+        let dir = installation.node.path("etc/nri-container-runtime");
         let file = dir.join("bypass");
         let create = |name: &str| {
-            let id = site.node.id(name);
-            let bundle = site.node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
-            let mut command = site.wrapper();
+            let id = installation.node.id(name);
+            let bundle = installation.node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
+            let mut command = installation.wrapper();
             command.args(["create", "--bundle"]).arg(bundle.dir()).arg(&id);
-            site.node.run(site.with_the_file(&command))
+            installation.node.run(installation.with_the_file(&command))
         };
         let refused = |name: &str, why: &str| {
             let ended = create(name);
@@ -94,7 +93,7 @@ fn a_file_that_others_could_have_made_does_not_count() {
             let warning =
                 format!("bypass is not trusted, ignored: /etc/nri-container-runtime{why}");
             assert!(err.contains(&warning) && err.contains("no executable nrid"), "{err}");
-            let doctor = ctl(site, &["doctor"]).out();
+            let doctor = ctl(installation, &["doctor"]).out();
             assert!(doctor.contains("PROBLEM bypass"), "{doctor}");
         };
         fs::set_permissions(&dir, Permissions::from_mode(0o777)).unwrap();
