@@ -16,7 +16,7 @@ use crate::{
 };
 use nri_adaptation::{AdaptError, Fault};
 use nri_locate::ConfigFileError;
-use nri_spec::{OciConfigError, WrongType, capability::AllBeyond};
+use nri_spec::{OciConfigError, WrongType, capability::UnsupportedFields};
 use nri_trust::Untrusted;
 use std::{io, path::PathBuf, process::ExitStatus, time::Duration};
 
@@ -117,7 +117,7 @@ pub enum PluginError {
     Adjustment(#[from] AdjustmentError),
     /// The low-level runtime or the kernel cannot do what plugins requested.
     #[error(transparent)]
-    Unsupported(#[from] AllBeyond),
+    Unsupported(#[from] UnsupportedFields),
     /// The adjusted OCI config has a field of a wrong type.
     #[error("adjusted config.json")]
     AdjustedField(#[source] WrongType),

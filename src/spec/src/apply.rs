@@ -1,13 +1,14 @@
 //! [`apply`]: an adjustment laid into a document, all of it or nothing.
 
+use crate::cdi::apply as cdi;
 use crate::context::ApplyContext;
 use crate::error::ApplyError;
-use crate::oci_config::OciConfig;
-use crate::{
-    annotations, args, blockio, cdi, cgroups_path, cpu, device_rules, devices, env, hooks,
-    hugepages, io_priority, memory, memory_policy, mounts, namespaces, net_devices, oom_score_adj,
-    pids, rdt, rdt_class, rlimits, scheduler, seccomp, sysctl, unified,
+use crate::fields::{
+    annotations, args, cgroups_path, devices, env, hooks, io_priority, memory_policy, mounts,
+    namespaces, net_devices, oom_score_adj, rdt, rlimits, scheduler, seccomp, sysctl,
 };
+use crate::oci_config::OciConfig;
+use crate::resources::{blockio, cpu, device_rules, hugepages, memory, pids, rdt_class, unified};
 use nri_api::proto::ContainerAdjustment;
 use serde_json::Value;
 

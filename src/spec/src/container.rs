@@ -1,12 +1,13 @@
 //! [`to_container`]: a document, and what else is known of its container, as plugins see it.
 
-use crate::error::WrongType;
-use crate::oci_config::OciConfig;
-use crate::read::{Object, Read, field, field_or_default, integer, list, message, object};
-use crate::{
+use crate::fields::{
     annotations, args, cgroups_path, devices, env, hooks, io_priority, mounts, namespaces,
-    net_devices, oom_score_adj, rdt, resources, rlimits, scheduler, seccomp, sysctl,
+    net_devices, oom_score_adj, rdt, rlimits, scheduler, seccomp, sysctl,
 };
+use crate::json::read::{Object, Read, field, field_or_default, integer, list, message, object};
+use crate::json::wrong_type::WrongType;
+use crate::oci_config::OciConfig;
+use crate::resources::convert;
 use nri_api::proto::{CDIDevice, Container, ContainerState, LinuxContainer, SecurityProfile, User};
 use nri_api::{opt, proto};
 use protobuf::MessageField;
@@ -27,7 +28,7 @@ pub struct ContainerInfo {
     /// Annotations beyond those of the document; where both have one, this one is shown.
     pub annotations: HashMap<String, String>,
     /// What the root filesystem was made from.
-    pub image: Option<Image>,
+    pub image: Option<ContainerImage>,
     /// Life cycle state.
     pub state: ContainerState,
     /// Pid of the container process, 0 when there is none.
@@ -56,7 +57,7 @@ pub struct ContainerInfo {
 
 /// An image.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Image {
+pub struct ContainerImage {
     /// Reference.
     pub name: String,
     /// Digest of the manifest.
@@ -97,7 +98,7 @@ fn read_linux(value: &Value) -> Read<LinuxContainer> {
     let mut linux = LinuxContainer::new();
     linux.namespaces = namespaces::read(fields)?;
     linux.devices = devices::read(fields)?;
-    linux.resources = message(fields, "resources", resources::read)?;
+    linux.resources = message(fields, "resources", convert::read)?;
     linux.cgroups_path = cgroups_path::read(fields)?;
     linux.seccomp_policy = seccomp::read(fields)?;
     linux.sysctl = sysctl::read(fields)?;

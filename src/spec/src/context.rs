@@ -1,6 +1,6 @@
 //! [`ApplyContext`]: what applying an adjustment has to know about the host.
 
-use crate::cdi::{CdiError, Edits};
+use crate::cdi::{edits::CdiEdits, error::CdiError};
 use serde_json::Value;
 use std::fmt;
 
@@ -9,12 +9,12 @@ use std::fmt;
 #[derive(Clone, Copy)]
 pub struct ApplyContext<'a> {
     /// Block I/O class to the `linux.resources.blockIO` object; see
-    /// [`blockio::Classes`](crate::blockio::Classes).
+    /// [`blockio::Classes`](crate::resources::blockio::Classes).
     pub blockio: &'a dyn Fn(&str) -> Option<Value>,
     /// RDT class to the `linux.intelRdt` object; see
-    /// [`rdt_class::Classes`](crate::rdt_class::Classes).
+    /// [`rdt_class::Classes`](crate::resources::rdt_class::Classes).
     pub rdt: &'a dyn Fn(&str) -> Option<Value>,
-    /// CDI device names to container edits; see [`cdi::Registry`](crate::cdi::Registry).
+    /// CDI device names to container edits; see [`cdi::CdiRegistry`](crate::cdi::CdiRegistry).
     pub cdi: &'a dyn CdiResolver,
     /// Device node at a path of the host, symbolic links not followed. CDI edits leave out what the
     /// host knows.
@@ -44,13 +44,13 @@ impl fmt::Debug for ApplyContext<'_> {
 /// Finds CDI devices.
 pub trait CdiResolver {
     /// The edits of these fully qualified names, to be applied in this order.
-    fn resolve(&self, names: &[&str]) -> Result<Vec<Edits>, CdiError>;
+    fn resolve(&self, names: &[&str]) -> Result<Vec<CdiEdits>, CdiError>;
 }
 
 struct NoCdi;
 
 impl CdiResolver for NoCdi {
-    fn resolve(&self, names: &[&str]) -> Result<Vec<Edits>, CdiError> {
+    fn resolve(&self, names: &[&str]) -> Result<Vec<CdiEdits>, CdiError> {
         Err(CdiError::Unresolvable { names: names.iter().map(|&n| n.to_owned()).collect() })
     }
 }

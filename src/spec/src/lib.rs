@@ -2,7 +2,7 @@
 //!
 //! Start from [`OciConfig`], then [`to_container`] (what a plugin sees) and [`apply`] (what a plugin
 //! asked for). For `update` there are [`resources_to_nri`], [`merge_resources`], [`changed`] and
-//! [`overlay`]. [`cdi::Registry`] and [`blockio::Classes`], [`rdt_class::Classes`] turn
+//! [`overlay`]. [`cdi::CdiRegistry`], [`BlockIoClasses`] and [`RdtClasses`] turn
 //! configuration that somebody else has read into what [`ApplyContext`] asks for.
 //! [`capability::check`] tells what of an adjustment the real runtime cannot do.
 //!
@@ -25,50 +25,27 @@
 
 #![forbid(unsafe_code)]
 
-mod annotations;
 mod apply;
-mod args;
-pub mod blockio;
 pub mod capability;
 pub mod cdi;
-mod cgroups_path;
 mod container;
 mod context;
-mod cpu;
-mod device_rules;
-mod devices;
-mod diff;
-mod edit;
-mod env;
 mod error;
-mod hooks;
-mod hugepages;
-mod io_priority;
-mod memory;
-mod memory_policy;
-mod mounts;
-mod named;
-mod namespaces;
-mod net_devices;
-mod number;
+mod fields;
+mod json;
 mod oci_config;
-mod oom_score_adj;
-mod pids;
-mod rdt;
-pub mod rdt_class;
-mod read;
 mod resources;
-mod rlimits;
-mod scheduler;
-mod seccomp;
-mod sysctl;
-mod unified;
 
 pub use apply::{Applied, apply};
-pub use container::{ContainerInfo, Image, to_container};
+pub use container::{ContainerImage, ContainerInfo, to_container};
 pub use context::{ApplyContext, CdiResolver, HostDevice, HostDeviceKind, Propagation};
-pub use diff::{changed, overlay};
-pub use error::{ApplyError, OciConfigError, WrongType};
-pub use number::same;
-pub use oci_config::{MAX_DEPTH, MAX_OCI_CONFIG, Mount, Namespace, OciConfig};
-pub use resources::{merge_blockio_class, merge_resources, resources_to_nri};
+pub use error::ApplyError;
+pub use json::number::same;
+pub use json::wrong_type::WrongType;
+pub use oci_config::{
+    MAX_DEPTH, MAX_OCI_CONFIG, OciConfig, OciConfigError, OciMount, OciNamespace,
+};
+pub use resources::blockio_classes::{BlockDevices, BlockIoClasses, InvalidBlockIoClass};
+pub use resources::convert::{merge_blockio_class, merge_resources, resources_to_nri};
+pub use resources::diff::{changed, overlay};
+pub use resources::rdt_classes::RdtClasses;

@@ -3,7 +3,7 @@
 //! The accessors are lenient (what is missing or of a wrong type is `None`) and meant for finding
 //! one's way; what plugins see is read strictly by [`to_container`](crate::to_container).
 
-use crate::error::{OciConfigError, kind};
+use crate::json::wrong_type::kind;
 use serde_json::Value;
 
 /// Most bytes a document may have. Real ones have tens of kilobytes.
@@ -16,13 +16,17 @@ pub const MAX_DEPTH: usize = 127;
 /// `arbitrary_precision`).
 const RESERVED: &str = "$serde_json::private::Number";
 
+/// Kinds of hooks, in the order in which they run.
+pub(crate) const HOOK_KINDS: [&str; 6] =
+    ["prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop"];
+
 /// An OCI runtime document: JSON object, key order and number text kept.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OciConfig(Value);
 
 /// One entry of `mounts`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mount<'a> {
+pub struct OciMount<'a> {
     /// Path in the container.
     pub destination: &'a str,
     /// Path on the host, or what the file system type makes of it.
@@ -33,7 +37,7 @@ pub struct Mount<'a> {
 
 /// One entry of `linux.namespaces`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Namespace<'a> {
+pub struct OciNamespace<'a> {
     /// `network`, `pid`, …
     pub kind: &'a str,
     /// The namespace to join; `None` asks for a new one.
@@ -144,10 +148,10 @@ impl OciConfig {
     }
 
     /// `mounts`, those that have a destination.
-    pub fn mounts(&self) -> impl Iterator<Item = Mount<'_>> {
+    pub fn mounts(&self) -> impl Iterator<Item = OciMount<'_>> {
         let list = self.get(&["mounts"]).and_then(Value::as_array);
         list.into_iter().flatten().filter_map(|m| {
-            Some(Mount {
+            Some(OciMount {
                 destination: text(m, "destination")?,
                 source: text(m, "source"),
                 kind: text(m, "type"),
@@ -166,10 +170,10 @@ impl OciConfig {
     }
 
     /// `linux.namespaces`.
-    pub fn namespaces(&self) -> impl Iterator<Item = Namespace<'_>> {
+    pub fn namespaces(&self) -> impl Iterator<Item = OciNamespace<'_>> {
         let list = self.get(&["linux", "namespaces"]).and_then(Value::as_array);
         list.into_iter().flatten().filter_map(|n| {
-            Some(Namespace {
+            Some(OciNamespace {
                 kind: text(n, "type")?,
                 path: text(n, "path").filter(|p| !p.is_empty()),
             })
@@ -224,6 +228,51 @@ fn has_reserved_key(bytes: &[u8]) -> bool {
         rest = &rest[at + 1..];
     }
     false
+}
+
+/// Bytes that are no OCI document.
+#[derive(Debug, thiserror::Error)]
+pub enum OciConfigError {
+    /// More bytes than [`MAX_OCI_CONFIG`](crate::MAX_OCI_CONFIG).
+    #[error("document has {size} bytes, more than {limit}")]
+    TooLarge {
+        /// Bytes it has.
+        size: usize,
+        /// Bytes it may have.
+        limit: usize,
+    },
+    /// Not JSON, or nested too deeply; the source names line and column.
+    #[error("document is not valid JSON")]
+    Syntax(#[from] serde_json::Error),
+    /// Nested more deeply than [`MAX_DEPTH`](crate::MAX_DEPTH).
+    #[error("document is nested more than {limit} levels deep")]
+    TooDeep {
+        /// Levels it may have.
+        limit: usize,
+    },
+    /// JSON, but not an object.
+    #[error("document is {found}, not an object")]
+    NotAnObject {
+        /// What it is.
+        found: String,
+    },
+    /// A key that the JSON library reserves for itself; a document with it would not come out as it
+    /// went in.
+    #[error("document uses the reserved key {key:?}")]
+    ReservedKey {
+        /// The key.
+        key: &'static str,
+    },
+}
+
+impl OciConfigError {
+    /// Line and column of a syntax error, both from 1.
+    pub fn position(&self) -> Option<(usize, usize)> {
+        match self {
+            Self::Syntax(e) => Some((e.line(), e.column())),
+            _ => None,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -296,8 +345,8 @@ mod tests {
         assert_eq!(right.annotations().collect::<Vec<_>>(), [("b", "1")]);
         assert_eq!(
             right.mounts().next(),
-            Some(Mount { destination: "/a", source: None, kind: None })
+            Some(OciMount { destination: "/a", source: None, kind: None })
         );
-        assert_eq!(right.namespaces().next(), Some(Namespace { kind: "pid", path: None }));
+        assert_eq!(right.namespaces().next(), Some(OciNamespace { kind: "pid", path: None }));
     }
 }

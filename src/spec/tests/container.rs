@@ -6,7 +6,7 @@ mod common;
 
 use common::protojson;
 use nri_api::proto::{ContainerState, SecurityProfile};
-use nri_spec::{ContainerInfo, Image, OciConfig, to_container};
+use nri_spec::{ContainerImage, ContainerInfo, OciConfig, to_container};
 use serde_json::{Value, json};
 
 fn check(document: Value, expected: Result<Value, &str>) {
@@ -164,7 +164,11 @@ fn what_else_is_known() {
         name: "n".into(),
         labels: [("l".to_owned(), "m".to_owned())].into(),
         annotations: [("a".to_owned(), "engine".to_owned())].into(),
-        image: Some(Image { name: "i".into(), digest: "d".into(), config_digest: "c".into() }),
+        image: Some(ContainerImage {
+            name: "i".into(),
+            digest: "d".into(),
+            config_digest: "c".into(),
+        }),
         state: ContainerState::CONTAINER_STOPPED,
         pid: 1,
         created_at: 2,

@@ -6,7 +6,7 @@ mod common;
 
 use common::{files, message, read_json};
 use nri_api::proto::ContainerAdjustment;
-use nri_spec::cdi::{Registry, SpecFile};
+use nri_spec::cdi::{CdiRegistry, CdiSpecFile};
 use nri_spec::{
     ApplyContext, ContainerInfo, HostDevice, HostDeviceKind, OciConfig, Propagation, apply,
     changed, merge_resources, overlay, resources_to_nri, to_container,
@@ -73,9 +73,12 @@ fn spoil(value: &mut Value, steps: &[usize], junk: Value) {
 fn run(spec: &Value, adjust: &ContainerAdjustment, cdi: &Value) {
     let Ok(mut document) = OciConfig::parse(spec.to_string().as_bytes()) else { return };
     let _ = to_container(&document, &ContainerInfo::default());
-    let file =
-        |document: &Value| SpecFile { path: "/v".into(), priority: 0, document: document.clone() };
-    let registry = Registry::new([file(cdi)]);
+    let file = |document: &Value| CdiSpecFile {
+        path: "/v".into(),
+        priority: 0,
+        document: document.clone(),
+    };
+    let registry = CdiRegistry::new([file(cdi)]);
     let ctx = ApplyContext {
         blockio: &|_| Some(cdi.clone()),
         rdt: &|_| Some(cdi.clone()),

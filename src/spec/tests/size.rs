@@ -9,8 +9,8 @@ use nri_api::proto::{
     CDIDevice, ContainerAdjustment, FieldOwners, Hook, HugepageLimit, KeyValue, LinuxDevice,
     LinuxDeviceCgroup, LinuxResources, Mount, POSIXRlimit,
 };
-use nri_spec::capability::{self, Host, Runtime};
-use nri_spec::cdi::{self, CdiError, DeviceNode, Edits};
+use nri_spec::capability::{self, HostCapabilities, RuntimeVersion};
+use nri_spec::cdi::{self, CdiDeviceNode, CdiEdits, CdiError};
 use nri_spec::{
     ApplyContext, CdiResolver, ContainerInfo, OciConfig, apply, changed, merge_resources, overlay,
     to_container,
@@ -128,15 +128,15 @@ fn apply_to(document: &mut OciConfig, adjust: &ContainerAdjustment, ctx: &ApplyC
         &before,
         document,
         &FieldOwners::default(),
-        &Runtime { kind: None, version: None },
+        &RuntimeVersion { kind: None, version: None },
         &host(),
     )
     .unwrap();
 }
 
 /// A host that has everything.
-fn host() -> Host {
-    Host {
+fn host() -> HostCapabilities {
+    HostCapabilities {
         cgroup_v2: true,
         controllers: words("cpu cpuset io memory pids hugetlb"),
         files: BTreeSet::new(),
@@ -186,15 +186,15 @@ fn check(list: &List) {
 struct Everything;
 
 impl CdiResolver for Everything {
-    fn resolve(&self, names: &[&str]) -> Result<Vec<Edits>, CdiError> {
-        let of = |(i, name): (usize, &&str)| Edits {
+    fn resolve(&self, names: &[&str]) -> Result<Vec<CdiEdits>, CdiError> {
+        let of = |(i, name): (usize, &&str)| CdiEdits {
             env: vec![format!("{name}=cdi")],
-            device_nodes: vec![DeviceNode {
+            device_nodes: vec![CdiDeviceNode {
                 path: (*name).into(),
                 kind: "p".into(),
                 ..Default::default()
             }],
-            mounts: vec![cdi::Mount {
+            mounts: vec![cdi::CdiMount {
                 container_path: (*name).into(),
                 host_path: "/".into(),
                 ..Default::default()

@@ -8,7 +8,7 @@ use nri_fuzz::{
     Input, host,
     json::{self, nulls},
 };
-use nri_spec::cdi::{CdiError, DeviceName, Edits, Registry, SpecFile};
+use nri_spec::cdi::{CdiDeviceName, CdiEdits, CdiError, CdiRegistry, CdiSpecFile};
 use nri_spec::{CdiResolver, ContainerInfo, OciConfig, apply, to_container};
 use std::sync::LazyLock;
 
@@ -23,24 +23,24 @@ static DOCUMENT: LazyLock<OciConfig> = LazyLock::new(|| {
 fuzz_target!(|data: &[u8]| {
     let mut input = Input::new(data);
     let text = input.text();
-    if let Ok(name) = DeviceName::parse(&text) {
+    if let Ok(name) = CdiDeviceName::parse(&text) {
         assert_eq!(name.to_string(), *text);
     }
     let mut files = Vec::new();
     while !input.is_empty() && files.len() < 8 {
         let priority = usize::from(input.byte() & 1);
         if let Some(document) = json::parse(input.part()) {
-            let _ = document.get("containerEdits").map(Edits::parse);
-            files.push(SpecFile { path: format!("/cdi/{}", files.len()), priority, document });
+            let _ = document.get("containerEdits").map(CdiEdits::parse);
+            files.push(CdiSpecFile { path: format!("/cdi/{}", files.len()), priority, document });
         }
     }
     let all = files.len();
-    let registry = Registry::new(files.clone());
+    let registry = CdiRegistry::new(files.clone());
     assert!(registry.errors().len() <= all);
     let names = registry.names();
     assert!(names.is_sorted());
     for name in &names {
-        assert!(DeviceName::parse(name).is_ok(), "{name}");
+        assert!(CdiDeviceName::parse(name).is_ok(), "{name}");
         inject(&registry, &[*name]);
     }
     inject(&registry, &names);
@@ -51,7 +51,7 @@ fuzz_target!(|data: &[u8]| {
 
     // A file that is right by itself is right among others; only its devices may be overruled.
     for file in files {
-        let alone = Registry::new([file.clone()]);
+        let alone = CdiRegistry::new([file.clone()]);
         let is_wrong = registry
             .errors()
             .iter()
@@ -66,7 +66,7 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
-fn inject(registry: &Registry, names: &[&str]) {
+fn inject(registry: &CdiRegistry, names: &[&str]) {
     let device = |name: &&str| CDIDevice { name: (*name).to_owned(), ..Default::default() };
     let adjust = ContainerAdjustment {
         CDI_devices: names.iter().map(device).collect(),

@@ -7,18 +7,18 @@ use nri_fuzz::{
     Input,
     json::{self, nulls},
 };
-use nri_spec::{blockio, rdt_class};
+use nri_spec::{BlockIoClasses, RdtClasses};
 use serde_json::Value;
 
 fuzz_target!(|data: &[u8]| {
     let mut input = Input::new(data);
     if let Some(config) = json::parse(input.part()) {
-        if let Ok(classes) = blockio::Classes::parse(&config) {
+        if let Ok(classes) = BlockIoClasses::parse(&config) {
             for name in classes.names() {
                 check_blockio(&classes.resolve(name, &devices).expect("a name of its own"));
             }
         }
-        if let Ok(classes) = rdt_class::Classes::parse(&config) {
+        if let Ok(classes) = RdtClasses::parse(&config) {
             for name in classes.names().chain(["system/default"]) {
                 let class = classes.resolve(name).expect("a name of its own");
                 assert!(class["closID"].is_string() && nulls(&class) == 0);

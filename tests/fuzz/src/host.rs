@@ -1,12 +1,12 @@
 //! A host made of data: some classes, devices, mounts and a CDI specification, for adjustments to
 //! ask for.
 
-use nri_spec::cdi::{Registry, SpecFile};
+use nri_spec::cdi::{CdiRegistry, CdiSpecFile};
 use nri_spec::{ApplyContext, CdiResolver, HostDevice, HostDeviceKind, Propagation};
 use serde_json::{Value, json};
 use std::sync::LazyLock;
 
-static CDI: LazyLock<Registry> = LazyLock::new(|| {
+static CDI: LazyLock<CdiRegistry> = LazyLock::new(|| {
     let document = json!({
         "cdiVersion": "1.1.0", "kind": "vendor.com/gpu",
         "containerEdits": { "env": ["CDI=1", "A=cdi"], "additionalGids": [44] },
@@ -22,7 +22,7 @@ static CDI: LazyLock<Registry> = LazyLock::new(|| {
             } },
         ],
     });
-    Registry::new([SpecFile { path: "/etc/cdi/gpu.json".into(), priority: 0, document }])
+    CdiRegistry::new([CdiSpecFile { path: "/etc/cdi/gpu.json".into(), priority: 0, document }])
 });
 
 fn blockio(class: &str) -> Option<Value> {

@@ -65,14 +65,22 @@ fn listed(root: &Path, file: &str, open: &str, ending: &str) -> BTreeSet<String>
     words.map(|word| word.strip_suffix(ending).unwrap().to_owned()).collect()
 }
 
-/// Both files of a row are there and speak of its field.
+/// Both files of a row exist and name its field, or take it from the table of resource fields.
 fn handlers(row: &Row, root: &Path) -> Vec<String> {
     let field = row.path.rsplit('.').next().unwrap_or_default();
     let check = |side| {
         let name = format!("src/{side}/src/{}.rs", row.file);
-        let Ok(text) = read_to_string(root.join(&name)) else {
+        let folder = root.join("src").join(side).join("src");
+        let file = format!("{}.rs", row.file);
+        let paths = [file.clone(), format!("fields/{file}"), format!("resources/{file}")];
+        let paths = paths.into_iter().chain([format!("{}/apply.rs", row.file)]);
+        let text = paths.map(|path| read_to_string(folder.join(path))).find_map(Result::ok);
+        let Some(mut text) = text else {
             return Some(format!("{}: there is no {name}", row.path));
         };
+        if text.contains("fields_of(") || text.contains("resource_field(") {
+            text += &read_to_string(root.join("src/api/src/resource_field.rs")).unwrap();
+        }
         let speaks =
             text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == field);
         (!speaks).then(|| format!("{}: {name} never says {field}", row.path))

@@ -24,7 +24,6 @@ const EXCEPTIONS: &[&str] = &[
     "src/host",
     "src/merge",
     "src/service",
-    "src/spec",
     "src/wire",
 ];
 

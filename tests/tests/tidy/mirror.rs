@@ -1,35 +1,44 @@
-//! File names of the merge and of the document mirror each other: a field has the same name in
-//! both.
+//! File names of the merge and of the OCI config mirror each other: a field has the same file name
+//! in both.
 
 use crate::clean;
 use crate::source::root;
 use std::collections::BTreeSet;
 
-/// Files and folders of the merge that the document has no counterpart of, and why.
+/// Folders that group files: their own names do not count, those of their files do.
+const GROUPS: &[&str] = &["fields", "resources", "json"];
+
+/// Files and folders of the merge without a counterpart in the OCI config, and why.
 const MERGE_ONLY: &[(&str, &str)] = &[
     ("create", "a request, not a field"),
     ("update", "a request, not a field"),
     ("updates", "a request, not a field"),
-    ("merged", "the list of the groups; the document's is `apply`"),
-    ("outcome", "what comes out of a request"),
-    ("owners", "the document has no owners"),
-    ("marked", "the document's lists and maps differ too much to be served by one helper"),
-    ("evictions", "no change of a document"),
-    ("ignored", "what only updates have no say in"),
-    ("validator", "judges adjustments, not documents"),
+    ("merged", "the list of the groups; that of the OCI config is `apply`"),
+    ("resources", "the list of the resource groups"),
+    ("outcome", "the result of a request"),
+    ("owners", "fields of the OCI config have no owners"),
+    ("marked", "lists and maps of the OCI config differ too much for one helper"),
+    ("evictions", "no change of the OCI config"),
+    ("ignored", "fields that updates cannot set"),
+    ("validator", "judges adjustments, not OCI configs"),
 ];
 
-/// Files and folders of the document that the merge has no counterpart of, and why.
+/// Files and folders of the OCI config without a counterpart in the merge, and why.
 const SPEC_ONLY: &[(&str, &str)] = &[
-    ("apply", "the list of the groups; the merge's is `merged`"),
-    ("capability", "what runtimes can do; plugins are merged without asking"),
-    ("container", "the whole document as plugins see it"),
-    ("context", "what the host knows"),
-    ("diff", "documents against each other"),
-    ("oci_config", "the whole OCI config"),
-    ("edit", "changes of JSON"),
+    ("apply", "the list of the groups; that of the merge is `merged`"),
+    ("blockio_classes", "definitions of classes, which the merge does not read"),
+    ("capability", "capabilities of runtimes, which the merge does not know"),
+    ("class", "definitions of classes, which the merge does not read"),
+    ("container", "the whole OCI config as plugins see it"),
+    ("context", "facts about the host"),
+    ("convert", "resources objects of `update`"),
+    ("diff", "resources objects compared"),
+    ("edit", "edits of JSON"),
     ("number", "numbers of JSON"),
+    ("oci_config", "the OCI config itself"),
+    ("rdt_classes", "definitions of classes, which the merge does not read"),
     ("read", "JSON to messages"),
+    ("wrong_type", "errors of JSON"),
 ];
 
 fn unmirrored(
@@ -52,15 +61,22 @@ fn unmirrored(
     found
 }
 
-/// Names of the modules in a folder.
+/// Names of the modules in a folder and its groups.
 fn modules(folder: &str) -> BTreeSet<String> {
-    let entries = std::fs::read_dir(root().join(folder)).unwrap();
-    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    names.map(|name| name.trim_end_matches(".rs").to_owned()).collect()
+    let mut found = BTreeSet::new();
+    for entry in std::fs::read_dir(root().join(folder)).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if GROUPS.contains(&name.as_str()) {
+            found.append(&mut modules(&format!("{folder}/{name}")));
+        } else if name != "mod.rs" {
+            found.insert(name.trim_end_matches(".rs").to_owned());
+        }
+    }
+    found
 }
 
 #[test]
-fn names_of_merge_and_document_mirror_each_other() {
+fn names_of_merge_and_oci_config_mirror_each_other() {
     let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
     let check = |merge: &[&str], spec: &[&str], expected: &[&str]| {
         assert_eq!(unmirrored(&set(merge), &set(spec), &[("m", "")], &[("s", "")]), expected);

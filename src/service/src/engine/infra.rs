@@ -63,7 +63,7 @@ fn asked(draft: &Draft, environment: &[nri_control::OsText]) -> Asked {
         let entries = environment.iter().filter_map(|v| v.0.to_str()?.split_once('='));
         entries.filter(|(n, v)| *n == name && !v.is_empty()).map(|(_, v)| PathBuf::from(v)).next()
     };
-    let mount = |m: nri_spec::Mount<'_>| Mount {
+    let mount = |m: nri_spec::OciMount<'_>| Mount {
         destination: m.destination.into(),
         source: m.source.unwrap_or_default().into(),
         kind: m.kind.unwrap_or_default().to_owned(),

@@ -7,7 +7,7 @@
 //! from [`Devices::read`].
 
 use crate::host::{error_chain::chain, structured};
-use nri_spec::cdi::{CdiError, DeviceNode, Edits, Registry, SpecFile};
+use nri_spec::cdi::{CdiDeviceNode, CdiEdits, CdiError, CdiRegistry, CdiSpecFile};
 use nri_spec::{ApplyError, CdiResolver};
 use serde_json::Value;
 use std::{
@@ -40,7 +40,7 @@ fn skipped_files(skipped: &[String]) -> String {
 /// The devices of this host.
 #[derive(Debug, Default)]
 pub struct Devices {
-    registry: Registry,
+    registry: CdiRegistry,
     broken: Vec<String>,
 }
 
@@ -59,7 +59,7 @@ impl Devices {
             };
             for path in paths {
                 match structured::read(&path) {
-                    Ok(document) => files.push(SpecFile {
+                    Ok(document) => files.push(CdiSpecFile {
                         path: path.display().to_string(),
                         priority,
                         document: with_text_names(document),
@@ -68,7 +68,7 @@ impl Devices {
                 }
             }
         }
-        let registry = Registry::new(files);
+        let registry = CdiRegistry::new(files);
         broken.extend(registry.errors().iter().map(|e| chain(e)));
         Self { registry, broken }
     }
@@ -77,8 +77,9 @@ impl Devices {
     /// told when they are applied.
     pub fn nodes(&self, names: &[&str]) -> Vec<String> {
         let edits = self.registry.resolve(names).unwrap_or_default();
-        let path =
-            |node: DeviceNode| if node.host_path.is_empty() { node.path } else { node.host_path };
+        let path = |node: CdiDeviceNode| {
+            if node.host_path.is_empty() { node.path } else { node.host_path }
+        };
         edits.into_iter().flat_map(|edit| edit.device_nodes).map(path).collect()
     }
 
@@ -98,7 +99,7 @@ impl Devices {
 }
 
 impl CdiResolver for Devices {
-    fn resolve(&self, names: &[&str]) -> Result<Vec<Edits>, CdiError> {
+    fn resolve(&self, names: &[&str]) -> Result<Vec<CdiEdits>, CdiError> {
         self.registry.resolve(names)
     }
 }

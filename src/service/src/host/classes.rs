@@ -11,7 +11,7 @@ pub use devices::{Disks, InvalidPattern};
 use crate::host::structured::{self, FileError};
 use nri_api::proto::LinuxResources;
 use nri_config::ClassSettings;
-use nri_spec::{blockio, rdt_class};
+use nri_spec::{BlockIoClasses, RdtClasses};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -114,7 +114,7 @@ impl Resolved {
 fn resolve_blockio(name: &str, sources: &Sources<'_>) -> Result<Value, ClassError> {
     let lookup = Lookup { field: "block I/O class", section: "blockio", name };
     let (file, config) = lookup.read(sources.blockio)?;
-    let classes = blockio::Classes::parse(&config).map_err(|e| lookup.content(file, e))?;
+    let classes = BlockIoClasses::parse(&config).map_err(|e| lookup.content(file, e))?;
     let disks = Disks::default();
     let resolved = classes.resolve(name, &disks);
     if let Some(wrong) = disks.into_error() {
@@ -132,7 +132,7 @@ fn resolve_rdt(name: &str, sources: &Sources<'_>) -> Result<Value, ClassError> {
         groups = control_groups(sources.resctrl).ok_or_else(|| lookup.not_configured())?;
         (sources.resctrl, groups)
     };
-    let classes = rdt_class::Classes::parse(&config).map_err(|e| lookup.content(file, e))?;
+    let classes = RdtClasses::parse(&config).map_err(|e| lookup.content(file, e))?;
     classes.resolve(name).ok_or_else(|| lookup.unknown(file, classes.names()))
 }
 

@@ -9,7 +9,7 @@ use nri_api::proto::FieldOwners;
 use nri_host::mountinfo::{MountInfo, mounts};
 use nri_spec::{
     OciConfig,
-    capability::{self, AllBeyond, Host, Runtime},
+    capability::{self, HostCapabilities, RuntimeVersion, UnsupportedFields},
 };
 use serde_json::{Value, json};
 use std::{
@@ -22,7 +22,7 @@ use std::{
 
 /// The runtimes that were asked for their versions.
 #[derive(Debug, Default)]
-pub struct Versions(Mutex<HashMap<File, Runtime>>);
+pub struct Versions(Mutex<HashMap<File, RuntimeVersion>>);
 
 /// A program file: what stands at the path now.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -35,14 +35,14 @@ struct File {
 
 impl Versions {
     /// Which runtime this is. One that does not say is none that is known.
-    pub async fn of(&self, runtime: &LowLevelRuntime) -> Runtime {
-        let unknown = Runtime { kind: None, version: None };
+    pub async fn of(&self, runtime: &LowLevelRuntime) -> RuntimeVersion {
+        let unknown = RuntimeVersion { kind: None, version: None };
         let Some(file) = File::of(runtime.path()) else { return unknown };
         if let Some(known) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&file) {
             return known.clone();
         }
         let found = match runtime.version().await {
-            Ok(said) => Runtime::parse(&String::from_utf8_lossy(&said)),
+            Ok(said) => RuntimeVersion::parse(&String::from_utf8_lossy(&said)),
             Err(error) => {
                 // It may be better next time.
                 tracing::warn!(%error, "the runtime does not tell its version");
@@ -74,7 +74,7 @@ impl Keeper {
         before: &OciConfig,
         after: &OciConfig,
         owners: &FieldOwners,
-    ) -> Result<(), AllBeyond> {
+    ) -> Result<(), UnsupportedFields> {
         if before == after {
             return Ok(());
         }
@@ -92,7 +92,7 @@ impl Keeper {
         before: &Value,
         after: &Value,
         owners: &FieldOwners,
-    ) -> Result<(), AllBeyond> {
+    ) -> Result<(), UnsupportedFields> {
         let document =
             |resources: &Value| OciConfig::from_value(json!({"linux": {"resources": resources}}));
         match (document(before), document(after)) {
@@ -104,21 +104,21 @@ impl Keeper {
 }
 
 /// Returns what this host has.
-pub fn host() -> Host {
+pub fn host() -> HostCapabilities {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     host_of(&mounts(), &release)
 }
 
-fn host_of(mounts: &[MountInfo], release: &str) -> Host {
+fn host_of(mounts: &[MountInfo], release: &str) -> HostCapabilities {
     let root = Path::new("/sys/fs/cgroup");
     // The last mount on a point is on top.
     let cgroup_v2 =
         mounts.iter().rfind(|m| m.point == root).is_some_and(|m| m.fs_type == "cgroup2");
-    let mut host = Host {
+    let mut host = HostCapabilities {
         cgroup_v2,
         resctrl: mounts.iter().any(|m| m.fs_type == "resctrl"),
         kernel: kernel(release),
-        ..Host::default()
+        ..HostCapabilities::default()
     };
     if cgroup_v2 {
         let controllers = fs::read_to_string(root.join("cgroup.controllers")).unwrap_or_default();

@@ -5,7 +5,7 @@ use crate::{
     resources::cgroups::Drift,
     state::{record::Phase, store::StoreError},
 };
-use nri_spec::capability::AllBeyond;
+use nri_spec::capability::UnsupportedFields;
 use std::path::PathBuf;
 
 /// Resources that cannot be set, or are not effective.
@@ -39,7 +39,7 @@ pub enum ResourceError {
     },
     /// The low-level runtime or the kernel cannot do what is requested.
     #[error(transparent)]
-    Unsupported(#[from] AllBeyond),
+    Unsupported(#[from] UnsupportedFields),
     /// Controllers that this host does not have.
     #[error("the control groups of this host do not have {}", .0.join(", "))]
     NoController(Vec<String>),

@@ -15,7 +15,7 @@ use crate::{
 use nri_api::proto;
 use nri_control::{Begin, Verb};
 use nri_engine::{Clues, Identity, Map, Role, identify};
-use nri_spec::{ContainerInfo, Image, OciConfig};
+use nri_spec::{ContainerImage, ContainerInfo, OciConfig};
 use std::{
     path::{Path, PathBuf},
     time::Duration,
@@ -217,9 +217,9 @@ impl Draft {
             .map_err(|source| CallerError::ConfigField { file: self.bundle.file(), source })
     }
 
-    fn image(&self) -> Option<Image> {
+    fn image(&self) -> Option<ContainerImage> {
         let name = self.identity.image.clone();
-        (!name.is_empty()).then(|| Image { name, ..Image::default() })
+        (!name.is_empty()).then(|| ContainerImage { name, ..ContainerImage::default() })
     }
 
     /// What is kept of the container; `written`: the document that replaces the engine's.

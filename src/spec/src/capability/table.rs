@@ -1,6 +1,7 @@
 //! The table: features, and what each runtime needs for them.
 
-use super::{Host, Kind, Runtime, Version};
+use super::host::HostCapabilities;
+use super::version::{RuntimeKind, RuntimeVersion, Version};
 use std::fmt;
 
 /// Something that a document can ask for, and not every runtime can do everywhere.
@@ -160,23 +161,23 @@ const ROWS: &[(Feature, Needs, Needs, Needs)] = &[
 ];
 
 /// What is missing for a feature; `None` if nothing is, or nothing is known.
-pub fn lack(feature: Feature, runtime: &Runtime, host: &Host) -> Option<Lack> {
+pub fn lack(feature: Feature, runtime: &RuntimeVersion, host: &HostCapabilities) -> Option<Lack> {
     let kind = runtime.kind?;
     let (_, runc, crun, youki) = ROWS.iter().find(|(f, ..)| *f == feature)?;
     let needs = match kind {
-        Kind::Runc => runc,
-        Kind::Crun => crun,
-        Kind::Youki => youki,
+        RuntimeKind::Runc => runc,
+        RuntimeKind::Crun => crun,
+        RuntimeKind::Youki => youki,
     };
     let exception = exception(feature, runtime);
     exception.iter().chain(*needs).find_map(|need| need.lack(runtime, host))
 }
 
 /// What only some versions need.
-fn exception(feature: Feature, runtime: &Runtime) -> Option<Need> {
+fn exception(feature: Feature, runtime: &RuntimeVersion) -> Option<Need> {
     let before = |version| runtime.version.is_some_and(|v| v < version);
     match (feature, runtime.kind) {
-        (Feature::BlockIoWeight | Feature::BlockIoWeightDevice, Some(Kind::Crun))
+        (Feature::BlockIoWeight | Feature::BlockIoWeightDevice, Some(RuntimeKind::Crun))
             if before(Version::new(1, 8, 2)) =>
         {
             Some(NO_BFQ_V1)
@@ -186,7 +187,7 @@ fn exception(feature: Feature, runtime: &Runtime) -> Option<Need> {
 }
 
 impl Need {
-    fn lack(self, runtime: &Runtime, host: &Host) -> Option<Lack> {
+    fn lack(self, runtime: &RuntimeVersion, host: &HostCapabilities) -> Option<Lack> {
         match self {
             Never => Some(Lack::Never),
             Since(version) => {

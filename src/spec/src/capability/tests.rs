@@ -1,7 +1,9 @@
 //! What the table answers: by version, cgroup and host, and for every field.
 
 use super::*;
-use nri_api::proto::CompoundFieldOwners;
+use crate::oci_config::OciConfig;
+use nri_api::proto::{CompoundFieldOwners, Field, FieldOwners};
+use protobuf::Enum;
 use serde_json::{Value, json};
 
 fn owners() -> FieldOwners {
@@ -21,31 +23,37 @@ fn owners() -> FieldOwners {
     owners
 }
 
-fn v1() -> Host {
+fn v1() -> HostCapabilities {
     let controllers = ["cpu", "cpuset", "memory", "pids", "io"].map(str::to_owned).into();
-    Host {
+    HostCapabilities {
         controllers,
         files: ["blkio.bfq.weight".to_owned()].into(),
         kernel: (6, 1),
-        ..Host::default()
+        ..HostCapabilities::default()
     }
 }
 
-fn v2() -> Host {
-    Host { cgroup_v2: true, files: ["io.weight".to_owned()].into(), ..v1() }
+fn v2() -> HostCapabilities {
+    HostCapabilities { cgroup_v2: true, files: ["io.weight".to_owned()].into(), ..v1() }
 }
 
-fn check_change(before: Value, after: Value, runtime: &str, host: &Host, expected: &str) {
+fn check_change(
+    before: Value,
+    after: Value,
+    runtime: &str,
+    host: &HostCapabilities,
+    expected: &str,
+) {
     let document = |mut value: Value| {
         value["ociVersion"] = "1.2.0".into();
         OciConfig::from_value(value).unwrap()
     };
-    let runtime = Runtime::parse(&runtime.replacen(' ', " version ", 1));
+    let runtime = RuntimeVersion::parse(&runtime.replacen(' ', " version ", 1));
     let found = check(&document(before), &document(after.clone()), &owners(), &runtime, host);
     assert_eq!(found.err().map(|e| e.to_string()).unwrap_or_default(), expected, "{after}");
 }
 
-fn check_new(after: Value, runtime: &str, host: &Host, expected: &str) {
+fn check_new(after: Value, runtime: &str, host: &HostCapabilities, expected: &str) {
     check_change(json!({}), after, runtime, host, expected);
 }
 
@@ -114,7 +122,7 @@ fn by_host() {
     let kernel = json!({"linux": {"resources": {"memory": {"kernel": 1}}}});
     let beyond = "memory.kernel, set by plugin \"20-b\", is beyond crun 1.8.1: kernels have ignored it since 5.16";
     check_new(kernel.clone(), "crun 1.8.1", &v1(), beyond);
-    check_new(kernel, "crun 1.8.1", &Host { kernel: (4, 18), ..v1() }, "");
+    check_new(kernel, "crun 1.8.1", &HostCapabilities { kernel: (4, 18), ..v1() }, "");
 }
 
 #[test]
@@ -155,7 +163,7 @@ fn all_are_told_and_nobody_is_made_up() {
     let both = json!({"process": {"ioPriority": {"class": "IOPRIO_CLASS_BE"}, "scheduler": {"policy": "SCHED_IDLE"}}});
     let document = OciConfig::from_value(both).unwrap();
     let before = OciConfig::from_value(json!({})).unwrap();
-    let runtime = Runtime::parse("crun version 1.8.1");
+    let runtime = RuntimeVersion::parse("crun version 1.8.1");
     let error = check(&before, &document, &FieldOwners::new(), &runtime, &v2()).unwrap_err();
     assert_eq!(
         error.to_string(),

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// The runtimes that the table knows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum RuntimeKind {
     /// <https://github.com/opencontainers/runc>
     Runc,
     /// <https://github.com/containers/crun>
@@ -23,9 +23,9 @@ pub struct Version {
 
 /// A runtime, as far as it is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Runtime {
+pub struct RuntimeVersion {
     /// Which; none for all others.
-    pub kind: Option<Kind>,
+    pub kind: Option<RuntimeKind>,
     /// Which version; none if it is not understood.
     pub version: Option<Version>,
 }
@@ -64,22 +64,22 @@ fn candidate_of(suffix: &str) -> u32 {
     rest[..end].parse().unwrap_or(0)
 }
 
-impl Runtime {
+impl RuntimeVersion {
     /// Reads what `--version` printed: `NAME version VERSION` on the first line. Programs that only
     /// mention a runtime further down are not that runtime.
     pub fn parse(said: &str) -> Self {
         let mut words = said.lines().next().unwrap_or_default().split_whitespace();
         let kind = match words.next().map(|name| name.trim_end_matches(':')) {
-            Some("runc") => Some(Kind::Runc),
-            Some("crun") => Some(Kind::Crun),
-            Some("youki") => Some(Kind::Youki),
+            Some("runc") => Some(RuntimeKind::Runc),
+            Some("crun") => Some(RuntimeKind::Crun),
+            Some("youki") => Some(RuntimeKind::Youki),
             _ => None,
         };
         Self { kind, version: kind.and_then(|_| words.find_map(Version::parse)) }
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for RuntimeKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Runc => "runc",
@@ -97,7 +97,7 @@ impl fmt::Display for Version {
     }
 }
 
-impl fmt::Display for Runtime {
+impl fmt::Display for RuntimeVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.kind, self.version) {
             (None, _) => f.write_str("the runtime"),
@@ -129,11 +129,14 @@ mod tests {
             ("youki version 0.7.0\n", "youki 0.7.0"),
             ("youki version: 0.3.3\n", "youki 0.3.3"),
             ("runsc version release-20240212.0\n", "the runtime"),
-            ("NVIDIA Container Runtime version 1.14.3\n\nrunc version 1.1.4\n", "the runtime"),
+            (
+                "NVIDIA Container RuntimeVersion version 1.14.3\n\nrunc version 1.1.4\n",
+                "the runtime",
+            ),
             ("", "the runtime"),
             ("runc version 99999999999.1\n", "runc"),
         ] {
-            assert_eq!(Runtime::parse(said).to_string(), expected, "{said}");
+            assert_eq!(RuntimeVersion::parse(said).to_string(), expected, "{said}");
         }
     }
 

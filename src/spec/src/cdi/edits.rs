@@ -1,26 +1,28 @@
-//! [`Edits`]: what a specification wants changed, checked as it is read.
+//! [`CdiEdits`]: what a specification wants changed, checked as it is read.
 
-use super::InvalidSpec;
-use crate::edit::{put_list, put_text};
-use crate::error::WrongType;
-use crate::hooks::KINDS;
-use crate::read::{Object, Read, boolean, field, field_or_default, integer, list, object, text};
+use super::error::InvalidCdiSpec;
+use crate::json::edit::{put_list, put_text};
+use crate::json::read::{
+    Object, Read, boolean, field, field_or_default, integer, list, object, text,
+};
+use crate::json::wrong_type::WrongType;
+use crate::oci_config::HOOK_KINDS;
 use serde_json::Value;
 use std::collections::HashSet;
 
 /// The `containerEdits` of a device, or of a whole specification.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Edits {
+pub struct CdiEdits {
     /// `NAME=value`.
     pub env: Vec<String>,
     /// Device nodes.
-    pub device_nodes: Vec<DeviceNode>,
+    pub device_nodes: Vec<CdiDeviceNode>,
     /// Network devices.
-    pub net_devices: Vec<NetDevice>,
+    pub net_devices: Vec<CdiNetDevice>,
     /// Mounts.
-    pub mounts: Vec<Mount>,
+    pub mounts: Vec<CdiMount>,
     /// OCI hooks.
-    pub hooks: Vec<Hook>,
+    pub hooks: Vec<CdiHook>,
     /// An OCI `linux.intelRdt` object.
     pub intel_rdt: Option<Value>,
     /// Supplementary groups of the process.
@@ -29,7 +31,7 @@ pub struct Edits {
 
 /// A device node; empty and zero stand for what the host has.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct DeviceNode {
+pub struct CdiDeviceNode {
     /// Path in the container.
     pub path: String,
     /// Path on the host, if another.
@@ -52,7 +54,7 @@ pub struct DeviceNode {
 
 /// A network device.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct NetDevice {
+pub struct CdiNetDevice {
     /// Name on the host.
     pub host_interface_name: String,
     /// Name in the container.
@@ -61,7 +63,7 @@ pub struct NetDevice {
 
 /// A mount.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Mount {
+pub struct CdiMount {
     /// Source.
     pub host_path: String,
     /// Destination.
@@ -74,7 +76,7 @@ pub struct Mount {
 
 /// An OCI hook.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Hook {
+pub struct CdiHook {
     /// When it runs, as the OCI specification spells it.
     pub kind: String,
     /// Program.
@@ -87,9 +89,9 @@ pub struct Hook {
     pub timeout: Option<i64>,
 }
 
-impl Edits {
+impl CdiEdits {
     /// Reads a `containerEdits` object.
-    pub fn parse(value: &Value) -> Result<Self, InvalidSpec> {
+    pub fn parse(value: &Value) -> Result<Self, InvalidCdiSpec> {
         let edits = read(value)?;
         edits.check()?;
         Ok(edits)
@@ -101,12 +103,12 @@ impl Edits {
     }
 
     /// What the types alone do not say.
-    pub(super) fn check(&self) -> Result<(), InvalidSpec> {
+    pub(super) fn check(&self) -> Result<(), InvalidCdiSpec> {
         let check = |ok: bool, field, value: &str, why| {
             if ok {
                 Ok(())
             } else {
-                Err(InvalidSpec::Invalid { field, value: value.to_owned(), why })
+                Err(InvalidCdiSpec::Invalid { field, value: value.to_owned(), why })
             }
         };
         let variables = self.env.iter().chain(self.hooks.iter().flat_map(|h| &h.env));
@@ -149,7 +151,7 @@ impl Edits {
         }
         for hook in &self.hooks {
             check(
-                KINDS.contains(&hook.kind.as_str()),
+                HOOK_KINDS.contains(&hook.kind.as_str()),
                 "hookName",
                 &hook.kind,
                 "is no kind of hook",
@@ -169,11 +171,11 @@ impl Edits {
 }
 
 /// Reads the types, without looking at the values.
-pub(super) fn read(value: &Value) -> Read<Edits> {
+pub(super) fn read(value: &Value) -> Read<CdiEdits> {
     let names =
         ["env", "deviceNodes", "netDevices", "mounts", "hooks", "intelRdt", "additionalGids"];
     let fields = known(value, &names)?;
-    Ok(Edits {
+    Ok(CdiEdits {
         env: field_or_default(fields, "env", list(text))?,
         device_nodes: field_or_default(fields, "deviceNodes", list(read_node))?,
         net_devices: field_or_default(fields, "netDevices", list(read_net_device))?,
@@ -194,11 +196,11 @@ pub(super) fn known<'a>(value: &'a Value, names: &[&str]) -> Read<&'a Object> {
     }
 }
 
-fn read_node(value: &Value) -> Read<DeviceNode> {
+fn read_node(value: &Value) -> Read<CdiDeviceNode> {
     let names =
         ["path", "hostPath", "type", "major", "minor", "fileMode", "permissions", "uid", "gid"];
     let fields = known(value, &names)?;
-    Ok(DeviceNode {
+    Ok(CdiDeviceNode {
         path: field_or_default(fields, "path", text)?,
         host_path: field_or_default(fields, "hostPath", text)?,
         kind: field_or_default(fields, "type", text)?,
@@ -211,17 +213,17 @@ fn read_node(value: &Value) -> Read<DeviceNode> {
     })
 }
 
-fn read_net_device(value: &Value) -> Read<NetDevice> {
+fn read_net_device(value: &Value) -> Read<CdiNetDevice> {
     let fields = known(value, &["hostInterfaceName", "name"])?;
-    Ok(NetDevice {
+    Ok(CdiNetDevice {
         host_interface_name: field_or_default(fields, "hostInterfaceName", text)?,
         name: field_or_default(fields, "name", text)?,
     })
 }
 
-fn read_mount(value: &Value) -> Read<Mount> {
+fn read_mount(value: &Value) -> Read<CdiMount> {
     let fields = known(value, &["hostPath", "containerPath", "options", "type"])?;
-    Ok(Mount {
+    Ok(CdiMount {
         host_path: field_or_default(fields, "hostPath", text)?,
         container_path: field_or_default(fields, "containerPath", text)?,
         options: field_or_default(fields, "options", list(text))?,
@@ -229,9 +231,9 @@ fn read_mount(value: &Value) -> Read<Mount> {
     })
 }
 
-fn read_hook(value: &Value) -> Read<Hook> {
+fn read_hook(value: &Value) -> Read<CdiHook> {
     let fields = known(value, &["hookName", "path", "args", "env", "timeout"])?;
-    Ok(Hook {
+    Ok(CdiHook {
         kind: field_or_default(fields, "hookName", text)?,
         path: field_or_default(fields, "path", text)?,
         args: field_or_default(fields, "args", list(text))?,

@@ -1,6 +1,6 @@
 //! What can be wrong with CDI specifications and with the use of their devices.
 
-use crate::error::WrongType;
+use crate::json::wrong_type::WrongType;
 
 /// A CDI device that cannot be injected, or a specification file that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -34,7 +34,7 @@ pub enum CdiError {
         path: String,
         /// What is wrong with it.
         #[source]
-        source: InvalidSpec,
+        source: InvalidCdiSpec,
     },
     /// A device node that is not on the host, and not described either.
     #[error("CDI device node {path:?} is not on the host")]
@@ -56,7 +56,7 @@ pub enum CdiError {
 
 /// What is wrong with a CDI specification.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidSpec {
+pub enum InvalidCdiSpec {
     /// A field has a wrong type, or does not exist.
     #[error(transparent)]
     Form(#[from] WrongType),

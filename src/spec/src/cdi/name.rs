@@ -1,18 +1,18 @@
 //! Fully qualified device names: `vendor.com/class=name`.
 
-use super::CdiError;
+use super::error::CdiError;
 use std::fmt;
 
 /// A device name that is in order.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct DeviceName {
+pub struct CdiDeviceName {
     /// `vendor.com/class`.
     pub kind: String,
     /// Name within the class.
     pub name: String,
 }
 
-impl DeviceName {
+impl CdiDeviceName {
     /// Reads a name.
     pub fn parse(text: &str) -> Result<Self, CdiError> {
         let invalid = |why| CdiError::InvalidName { name: text.to_owned(), why };
@@ -24,7 +24,7 @@ impl DeviceName {
     }
 }
 
-impl fmt::Display for DeviceName {
+impl fmt::Display for CdiDeviceName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}={}", self.kind, self.name)
     }
@@ -63,7 +63,7 @@ mod tests {
     #[test]
     fn names() {
         for good in ["vendor.com/class=0", "v/c=a:b", "V-1/c.d=gpu_0-1.2:3", "v/c=a"] {
-            assert_eq!(DeviceName::parse(good).unwrap().to_string(), good);
+            assert_eq!(CdiDeviceName::parse(good).unwrap().to_string(), good);
         }
         for (bad, why) in [
             ("", "is not of the form vendor/class=name"),
@@ -80,7 +80,7 @@ mod tests {
             ("v/c=é", "has no valid device name"),
         ] {
             let expected = CdiError::InvalidName { name: bad.into(), why };
-            assert_eq!(DeviceName::parse(bad), Err(expected), "{bad}");
+            assert_eq!(CdiDeviceName::parse(bad), Err(expected), "{bad}");
         }
     }
 }

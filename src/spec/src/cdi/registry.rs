@@ -1,17 +1,19 @@
-//! [`Registry`]: all devices of all specification files.
+//! [`CdiRegistry`]: all devices of all specification files.
 
+use super::edits::CdiEdits;
 use super::edits::{self, known};
+use super::error::{CdiError, InvalidCdiSpec};
+use super::name::CdiDeviceName;
 use super::name::{check_device, check_kind};
 use super::version::{self, Uses};
-use super::{CdiError, DeviceName, Edits, InvalidSpec};
 use crate::context::CdiResolver;
-use crate::read::{Read, field_or_default, list, map, text};
+use crate::json::read::{Read, field_or_default, list, map, text};
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 
 /// A specification file that somebody has read; YAML becomes the same values as JSON.
 #[derive(Debug, Clone)]
-pub struct SpecFile {
+pub struct CdiSpecFile {
     /// Where it was, for messages.
     pub path: String,
     /// Position of its directory in the list of directories: of `/etc/cdi` and `/var/run/cdi` the
@@ -24,7 +26,7 @@ pub struct SpecFile {
 /// Devices by name. A file that cannot be used is left out and told in [`errors`](Self::errors);
 /// the rest works.
 #[derive(Debug, Clone, Default)]
-pub struct Registry {
+pub struct CdiRegistry {
     specs: Vec<Spec>,
     devices: HashMap<String, Entry>,
     errors: Vec<CdiError>,
@@ -34,20 +36,20 @@ pub struct Registry {
 struct Spec {
     path: String,
     priority: usize,
-    edits: Edits,
+    edits: CdiEdits,
 }
 
 #[derive(Debug, Clone)]
 struct Entry {
     spec: usize,
-    edits: Edits,
+    edits: CdiEdits,
     /// Another file of the same priority that defines it as well: then nobody knows which is meant.
     conflict: Option<usize>,
 }
 
-impl Registry {
+impl CdiRegistry {
     /// Reads all files.
-    pub fn new(files: impl IntoIterator<Item = SpecFile>) -> Self {
+    pub fn new(files: impl IntoIterator<Item = CdiSpecFile>) -> Self {
         let mut registry = Self::default();
         for file in files {
             let path = file.path.clone();
@@ -70,7 +72,7 @@ impl Registry {
         names
     }
 
-    fn add(&mut self, file: SpecFile) -> Result<(), InvalidSpec> {
+    fn add(&mut self, file: CdiSpecFile) -> Result<(), InvalidCdiSpec> {
         let content = parse(&file.document)?;
         let (spec, priority) = (self.specs.len(), file.priority);
         for (name, edits) in content.devices {
@@ -90,12 +92,12 @@ impl Registry {
     }
 }
 
-impl CdiResolver for Registry {
-    /// Edits of a specification come once, before those of the first of its devices.
-    fn resolve(&self, names: &[&str]) -> Result<Vec<Edits>, CdiError> {
+impl CdiResolver for CdiRegistry {
+    /// CdiEdits of a specification come once, before those of the first of its devices.
+    fn resolve(&self, names: &[&str]) -> Result<Vec<CdiEdits>, CdiError> {
         let (mut found, mut missing) = (Vec::new(), Vec::new());
         for name in names {
-            match self.devices.get(&DeviceName::parse(name)?.to_string()) {
+            match self.devices.get(&CdiDeviceName::parse(name)?.to_string()) {
                 None => missing.push((*name).to_owned()),
                 Some(Entry { spec, conflict: Some(other), .. }) => {
                     let files = [self.specs[*spec].path.clone(), self.specs[*other].path.clone()];
@@ -122,14 +124,14 @@ struct Content {
     version: String,
     kind: String,
     annotations: bool,
-    devices: Vec<(String, Edits)>,
-    edits: Edits,
+    devices: Vec<(String, CdiEdits)>,
+    edits: CdiEdits,
 }
 
-fn parse(document: &Value) -> Result<Content, InvalidSpec> {
+fn parse(document: &Value) -> Result<Content, InvalidCdiSpec> {
     let (content, annotated_devices) = read(document)?;
     let invalid =
-        |field, value: &str, why| InvalidSpec::Invalid { field, value: value.to_owned(), why };
+        |field, value: &str, why| InvalidCdiSpec::Invalid { field, value: value.to_owned(), why };
     check_kind(&content.kind).map_err(|why| invalid("kind", &content.kind, why))?;
     content.edits.check()?;
     if content.devices.is_empty() {
@@ -171,7 +173,7 @@ fn read(document: &Value) -> Read<(Content, bool)> {
     Ok((content, annotated))
 }
 
-fn read_device(value: &Value) -> Read<(String, bool, Edits)> {
+fn read_device(value: &Value) -> Read<(String, bool, CdiEdits)> {
     let fields = known(value, &["name", "annotations", "containerEdits"])?;
     Ok((
         field_or_default(fields, "name", text)?,

@@ -3,7 +3,8 @@
 //! A specification that uses more than its version has is refused, as every other reader of the
 //! format does: that way a file either works everywhere or nowhere.
 
-use super::{Edits, InvalidSpec};
+use super::edits::CdiEdits;
+use super::error::InvalidCdiSpec;
 
 const VERSIONS: [&str; 10] =
     ["0.1.0", "0.2.0", "0.3.0", "0.4.0", "0.5.0", "0.6.0", "0.7.0", "0.8.0", "1.0.0", "1.1.0"];
@@ -15,8 +16,8 @@ const EARLIEST: &str = "0.3.0";
 /// What a specification uses, as far as it depends on the version.
 #[derive(Debug, Default)]
 pub(super) struct Uses<'a> {
-    /// Edits of the file and of all devices.
-    pub(super) edits: Vec<&'a Edits>,
+    /// CdiEdits of the file and of all devices.
+    pub(super) edits: Vec<&'a CdiEdits>,
     /// Names of all devices.
     pub(super) names: Vec<&'a str>,
     /// Whether the file or a device has annotations.
@@ -25,11 +26,11 @@ pub(super) struct Uses<'a> {
     pub(super) kind: &'a str,
 }
 
-pub(super) fn check(declared: &str, uses: &Uses<'_>) -> Result<(), InvalidSpec> {
+pub(super) fn check(declared: &str, uses: &Uses<'_>) -> Result<(), InvalidCdiSpec> {
     let position = |version: &str| VERSIONS.iter().position(|v| *v == version);
     let version = declared.strip_prefix('v').unwrap_or(declared);
-    let position_of_declared =
-        position(version).ok_or_else(|| InvalidSpec::Version { version: declared.to_owned() })?;
+    let position_of_declared = position(version)
+        .ok_or_else(|| InvalidCdiSpec::Version { version: declared.to_owned() })?;
     match uses
         .needs()
         .into_iter()
@@ -37,7 +38,7 @@ pub(super) fn check(declared: &str, uses: &Uses<'_>) -> Result<(), InvalidSpec> 
     {
         None => Ok(()),
         Some((feature, needed, _)) => {
-            Err(InvalidSpec::NeedsVersion { declared: declared.to_owned(), feature, needed })
+            Err(InvalidCdiSpec::NeedsVersion { declared: declared.to_owned(), feature, needed })
         }
     }
 }
@@ -45,7 +46,7 @@ pub(super) fn check(declared: &str, uses: &Uses<'_>) -> Result<(), InvalidSpec> 
 impl Uses<'_> {
     /// Feature, version, and whether it is used; newest first.
     fn needs(&self) -> [(&'static str, &'static str, bool); 10] {
-        let any = |test: &dyn Fn(&Edits) -> bool| self.edits.iter().any(|e| test(e));
+        let any = |test: &dyn Fn(&CdiEdits) -> bool| self.edits.iter().any(|e| test(e));
         let rdt = |key: &str| any(&|e| e.intel_rdt.as_ref().is_some_and(|r| r.get(key).is_some()));
         let class = self.kind.split_once('/').map_or("", |(_, class)| class);
         [

@@ -1,7 +1,7 @@
 //! What the tests share: a host made of data, protojson, and differences of documents.
 #![allow(dead_code)] // each test file uses its part
 
-use nri_spec::cdi::{Registry, SpecFile};
+use nri_spec::cdi::{CdiRegistry, CdiSpecFile};
 use nri_spec::{ApplyContext, HostDevice, HostDeviceKind, OciConfig, Propagation, apply};
 use protobuf::MessageFull;
 use serde_json::Value;
@@ -41,7 +41,7 @@ pub(crate) fn apply_on(
     adjust: &Value,
 ) -> Result<(Value, bool), String> {
     let registry =
-        Registry::new(host["cdi"].as_array().into_iter().flatten().map(|file| SpecFile {
+        CdiRegistry::new(host["cdi"].as_array().into_iter().flatten().map(|file| CdiSpecFile {
             path: file["path"].as_str().unwrap().into(),
             priority: usize::try_from(file["priority"].as_u64().unwrap()).unwrap(),
             document: file["document"].clone(),

@@ -1,6 +1,6 @@
 //! Which disks of the host the patterns of a block I/O class stand for.
 
-use nri_spec::blockio::Devices;
+use nri_spec::BlockDevices;
 use std::{cell::RefCell, os::unix::fs::FileTypeExt, os::unix::fs::MetadataExt, path::Path};
 
 /// A pattern that is none.
@@ -26,7 +26,7 @@ impl Disks {
     }
 }
 
-impl Devices for Disks {
+impl BlockDevices for Disks {
     fn matching(&self, pattern: &str) -> Vec<(i64, i64)> {
         let paths = match glob::glob(pattern) {
             Ok(paths) => paths,

@@ -1,0 +1,100 @@
+//! The check of an adjustment against the capabilities of a runtime.
+
+use super::host::HostCapabilities;
+use super::requested::{Requested, requested};
+use super::table::{Lack, lack};
+use super::version::RuntimeVersion;
+use crate::oci_config::OciConfig;
+use nri_api::proto::{Field, FieldOwners};
+use protobuf::Enum;
+use std::cell::LazyCell;
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+/// Something that plugins asked for, and the runtime cannot do on this host.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{field}{} is beyond {runtime}: {lack}", asked_by(plugins))]
+pub struct Unsupported {
+    /// What, in words, with its key where it has one.
+    pub field: String,
+    /// Who asked; empty if nobody claims it.
+    pub plugins: Vec<String>,
+    /// The runtime.
+    pub runtime: RuntimeVersion,
+    /// What is missing.
+    pub lack: Lack,
+}
+
+/// All that plugins asked for in vain.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", listed(.0))]
+pub struct UnsupportedFields(pub Vec<Unsupported>);
+
+/// Checks what an adjustment made of a document: `before` and `after` it. `owners` are those of the
+/// container.
+///
+/// # Errors
+/// Everything that the runtime cannot do on this host.
+pub fn check(
+    before: &OciConfig,
+    after: &OciConfig,
+    owners: &FieldOwners,
+    runtime: &RuntimeVersion,
+    host: &HostCapabilities,
+) -> Result<(), UnsupportedFields> {
+    let injectors = LazyCell::new(|| {
+        let owners = owners.compound.get(&Field::CdiDevices.value()).into_iter();
+        owners.flat_map(|c| c.owners.values()).map(String::as_str).collect::<BTreeSet<_>>()
+    });
+    let beyond = |asked: Requested| {
+        let lack = lack(asked.feature, runtime, host)?;
+        let plugins = owners_of(&asked.claims, owners, &injectors);
+        Some(Unsupported { field: asked.field, plugins, runtime: runtime.clone(), lack })
+    };
+    let all: Vec<_> =
+        requested(before.value(), after.value()).into_iter().filter_map(beyond).collect();
+    if all.is_empty() { Ok(()) } else { Err(UnsupportedFields(all)) }
+}
+
+/// Who set any of these fields; if nobody did, who injected CDI devices, whose edits may have.
+fn owners_of<'a>(
+    claims: &[(Field, Option<String>)],
+    owners: &'a FieldOwners,
+    injectors: &LazyCell<BTreeSet<&'a str>, impl FnOnce() -> BTreeSet<&'a str>>,
+) -> Vec<String> {
+    let mut names: BTreeSet<&str> = claims
+        .iter()
+        .filter_map(|(field, key)| match key {
+            None => owners.simple.get(&field.value()),
+            Some(key) => owners.compound.get(&field.value())?.owners.get(key),
+        })
+        .map(String::as_str)
+        .collect();
+    if names.is_empty() {
+        names.clone_from(injectors);
+    }
+    // Several contributors are joined by commas; a leading dash marks one that removed what another
+    // had set.
+    let names =
+        names.iter().flat_map(|n| n.split(',')).map(|n| n.trim_start_matches('-').to_owned());
+    names.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+fn asked_by(plugins: &[String]) -> String {
+    match plugins {
+        [] => String::new(),
+        [one] => format!(", set by plugin {one:?},"),
+        many => {
+            let mut text = ", set by plugins".to_owned();
+            for (i, plugin) in many.iter().enumerate() {
+                // writing to a string cannot fail
+                let _ = write!(text, "{}{plugin:?}", if i == 0 { " " } else { " and " });
+            }
+            text + ","
+        }
+    }
+}
+
+fn listed(all: &[Unsupported]) -> String {
+    all.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,18 @@
+//! What a host provides to runtimes.
+
+use std::collections::BTreeSet;
+
+/// Facts about a host on which capabilities of runtimes depend.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HostCapabilities {
+    /// Whether containers are in cgroup v2; in a hybrid of both versions they are in v1.
+    pub cgroup_v2: bool,
+    /// Controllers of that version, by their names in v2: `io`, not `blkio`.
+    pub controllers: BTreeSet<String>,
+    /// Those of [`FILES`](super::FILES) that its cgroups have.
+    pub files: BTreeSet<String>,
+    /// Whether resctrl is mounted.
+    pub resctrl: bool,
+    /// Major and minor version of the kernel.
+    pub kernel: (u32, u32),
+}

@@ -1,0 +1,288 @@
+//! Which features an adjustment brought into a document: what stands there afterwards, and stood
+//! there otherwise, or not at all, before.
+
+use super::table::Feature;
+use crate::json::number::{ByValue, same};
+use nri_api::proto::Field;
+use serde_json::Value;
+use std::collections::HashSet;
+
+/// A feature that is asked for.
+#[derive(Debug, PartialEq)]
+pub(super) struct Requested {
+    pub(super) feature: Feature,
+    /// In words, with its key where it has one.
+    pub(super) field: String,
+    /// Whose claim it may be.
+    pub(super) claims: Vec<(Field, Option<String>)>,
+}
+
+/// All of them, each once for each key.
+pub(super) fn requested(before: &Value, after: &Value) -> Vec<Requested> {
+    let mut all = Collected { before, after, requested: Vec::new() };
+    all.process();
+    all.namespaces();
+    all.net_devices();
+    all.rdt();
+    all.seccomp();
+    all.mounts();
+    all.memory();
+    all.cpu();
+    all.other_resources();
+    all.block_io();
+    all.requested
+}
+
+struct Collected<'a> {
+    before: &'a Value,
+    after: &'a Value,
+    requested: Vec<Requested>,
+}
+
+impl<'a> Collected<'a> {
+    fn push(
+        &mut self,
+        feature: Feature,
+        field: impl Into<String>,
+        claims: &[(Field, Option<&str>)],
+    ) {
+        let claims = claims.iter().map(|(f, key)| (*f, key.map(str::to_owned))).collect();
+        self.requested.push(Requested { feature, field: field.into(), claims });
+    }
+
+    /// What stands at a path now, if it is not what stood there.
+    fn changed(&self, path: &[&str]) -> Option<&'a Value> {
+        let now = at(self.after, path)?;
+        if at(self.before, path).is_some_and(|then| same(then, now)) { None } else { Some(now) }
+    }
+
+    /// Entries of an object that are new or different, by key.
+    fn new_entries(&self, path: &[&str]) -> Vec<(&'a str, &'a Value)> {
+        let then = at(self.before, path);
+        let is_new = |(key, now): &(&str, &Value)| {
+            !now.is_null() && !then.and_then(|t| t.get(*key)).is_some_and(|t| same(t, now))
+        };
+        let now = at(self.after, path).and_then(Value::as_object);
+        now.into_iter().flatten().map(|(k, v)| (k.as_str(), v)).filter(is_new).collect()
+    }
+
+    /// Elements of a list that are in no place of the list as it was, each once.
+    fn new_elements(&self, path: &[&str]) -> Vec<&'a Value> {
+        let list = |document| at(document, path).and_then(Value::as_array).into_iter().flatten();
+        let mut known: HashSet<ByValue<'a>> = list(self.before).map(ByValue).collect();
+        list(self.after).filter(|now| known.insert(ByValue(now))).collect()
+    }
+
+    fn process(&mut self) {
+        use Feature::{IoPriority, MemoryPolicy, Scheduler};
+        for (path, feature, field, claim) in [
+            (["process", "scheduler"], Scheduler, "scheduler", Field::LinuxSched),
+            (["process", "ioPriority"], IoPriority, "io priority", Field::IoPriority),
+            (["linux", "memoryPolicy"], MemoryPolicy, "memory policy", Field::MemoryPolicy),
+        ] {
+            if self.changed(&path).is_some() {
+                self.push(feature, field, &[(claim, None)]);
+            }
+        }
+    }
+
+    fn namespaces(&mut self) {
+        let new = self.new_elements(&["linux", "namespaces"]);
+        if new.iter().any(|n| text(n, "type") == "time") {
+            self.push(
+                Feature::TimeNamespace,
+                "namespace \"time\"",
+                &[(Field::Namespace, Some("time"))],
+            );
+        }
+    }
+
+    fn net_devices(&mut self) {
+        for (name, _) in self.new_entries(&["linux", "netDevices"]) {
+            let field = format!("net device {name:?}");
+            self.push(Feature::NetDevices, field, &[(Field::LinuxNetDevices, Some(name))]);
+        }
+    }
+
+    fn rdt(&mut self) {
+        for (key, value) in self.new_entries(&["linux", "intelRdt"]) {
+            let (feature, claim) = match key {
+                "schemata" => (Feature::RdtSchemata, Field::RdtSchemata),
+                "enableMonitoring" if value == false => continue,
+                "enableMonitoring" => (Feature::RdtMonitoring, Field::RdtEnableMonitoring),
+                _ => (Feature::Rdt, Field::RdtClosID),
+            };
+            // A class is a closID.
+            let claims = [(claim, None), (Field::RdtClass, None)];
+            let claims = if claim == Field::RdtClosID { &claims[..] } else { &claims[..1] };
+            self.push(feature, format!("RDT {key}"), claims);
+            if feature != Feature::Rdt {
+                // These need all that RDT as such needs.
+                self.push(Feature::Rdt, format!("RDT {key}"), claims);
+            }
+        }
+    }
+
+    fn seccomp(&mut self) {
+        let claims = [(Field::SeccompPolicy, None)];
+        for flag in self.new_elements(&["linux", "seccomp", "flags"]) {
+            let flag = flag.as_str().unwrap_or_default();
+            let feature = match flag {
+                "SECCOMP_FILTER_FLAG_TSYNC"
+                | "SECCOMP_FILTER_FLAG_LOG"
+                | "SECCOMP_FILTER_FLAG_SPEC_ALLOW" => Feature::SeccompFlags,
+                "SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV" => Feature::SeccompWaitKillable,
+                // Runtimes refuse what they do not know.
+                _ => continue,
+            };
+            self.push(feature, format!("seccomp flag {flag}"), &claims);
+        }
+        if self.changed(&["linux", "seccomp", "listenerPath"]).is_some_and(|path| path != "") {
+            self.push(Feature::SeccompListener, "seccomp listener", &claims);
+        }
+    }
+
+    fn mounts(&mut self) {
+        for mount in self.new_elements(&["mounts"]) {
+            let destination = text(mount, "destination");
+            let options = mount.get("options").and_then(Value::as_array).into_iter().flatten();
+            let mut seen = HashSet::new();
+            for option in options.filter_map(Value::as_str) {
+                if let Some(feature) = of_option(option)
+                    && seen.insert(option)
+                {
+                    let field = format!("mount {destination:?} option {option:?}");
+                    self.push(feature, field, &[(Field::Mounts, Some(destination))]);
+                }
+            }
+        }
+    }
+
+    fn memory(&mut self) {
+        use Feature::{
+            DisableOomKiller, FlatHierarchy, KernelMemory, KernelTcpMemory, Memory, Swappiness,
+            UseHierarchy,
+        };
+        for (key, value) in self.new_entries(&["linux", "resources", "memory"]) {
+            let (feature, claim) = match key {
+                "limit" => (Memory, Field::MemLimit),
+                "reservation" => (Memory, Field::MemReservation),
+                // A limit brings it with it.
+                "swap" => (Memory, Field::MemSwapLimit),
+                "kernel" => (KernelMemory, Field::MemKernelLimit),
+                "kernelTCP" => (KernelTcpMemory, Field::MemTCPLimit),
+                "swappiness" => (Swappiness, Field::MemSwappiness),
+                "disableOOMKiller" if value == true => {
+                    (DisableOomKiller, Field::MemDisableOomKiller)
+                }
+                "useHierarchy" if value == true => (UseHierarchy, Field::MemUseHierarchy),
+                "useHierarchy" => (FlatHierarchy, Field::MemUseHierarchy),
+                _ => continue,
+            };
+            let claims = [(claim, None), (Field::MemLimit, None)];
+            let claims = if key == "swap" { &claims[..] } else { &claims[..1] };
+            self.push(feature, format!("memory.{key}"), claims);
+        }
+    }
+
+    fn cpu(&mut self) {
+        use Feature::{Cpu, Cpuset, Realtime};
+        for (key, value) in self.new_entries(&["linux", "resources", "cpu"]) {
+            let (feature, claim) = match key {
+                "shares" => (Cpu, Field::CPUShares),
+                "quota" => (Cpu, Field::CPUQuota),
+                "period" => (Cpu, Field::CPUPeriod),
+                "realtimeRuntime" => (Realtime, Field::CPURealtimeRuntime),
+                "realtimePeriod" => (Realtime, Field::CPURealtimePeriod),
+                "cpus" => (Cpuset, Field::CPUSetCPUs),
+                "mems" => (Cpuset, Field::CPUSetMems),
+                _ => continue,
+            };
+            // Zero and the empty text are no request.
+            if value.as_i64() != Some(0) && value != "" {
+                self.push(feature, format!("cpu.{key}"), &[(claim, None)]);
+            }
+        }
+    }
+
+    fn other_resources(&mut self) {
+        if self
+            .changed(&["linux", "resources", "pids", "limit"])
+            .and_then(Value::as_i64)
+            .is_some_and(|l| l > 0)
+        {
+            self.push(Feature::Pids, "pids.limit", &[(Field::PidsLimit, None)]);
+        }
+        for limit in self.new_elements(&["linux", "resources", "hugepageLimits"]) {
+            let size = text(limit, "pageSize");
+            let field = format!("hugepage limit {size:?}");
+            self.push(Feature::Hugepages, field, &[(Field::HugepageLimits, Some(size))]);
+        }
+        for (file, _) in self.new_entries(&["linux", "resources", "unified"]) {
+            let field = format!("unified {file:?}");
+            self.push(Feature::Unified, field, &[(Field::CgroupsUnified, Some(file))]);
+        }
+    }
+
+    fn block_io(&mut self) {
+        let claims = [(Field::BlockioClass, None)];
+        for (key, value) in self.new_entries(&["linux", "resources", "blockIO"]) {
+            if value.as_array().is_some_and(Vec::is_empty) {
+                continue;
+            }
+            let feature = match key {
+                "weight" => Some(Feature::BlockIoWeight),
+                "weightDevice" => Some(Feature::BlockIoWeightDevice),
+                _ => None,
+            };
+            for feature in [Some(Feature::BlockIo), feature].into_iter().flatten() {
+                self.push(feature, format!("blockIO.{key}"), &claims);
+            }
+        }
+    }
+}
+
+/// The feature that an option of a mount is; none for those that all runtimes have, and for those
+/// of the file system.
+fn of_option(option: &str) -> Option<Feature> {
+    const RECURSIVE: [&str; 19] = [
+        "rro",
+        "rrw",
+        "rsuid",
+        "rnosuid",
+        "rdev",
+        "rnodev",
+        "rexec",
+        "rnoexec",
+        "rdiratime",
+        "rnodiratime",
+        "ratime",
+        "rnoatime",
+        "rrelatime",
+        "rnorelatime",
+        "rstrictatime",
+        "rnostrictatime",
+        "rsync",
+        "rasync",
+        "rdirsync",
+    ];
+    match option {
+        "idmap" => Some(Feature::MountIdmap),
+        "ridmap" => Some(Feature::MountIdmapRecursive),
+        "nosymfollow" => Some(Feature::MountNoSymfollow),
+        "rnosymfollow" => Some(Feature::MountNoSymfollowRecursive),
+        "tmpcopyup" => Some(Feature::MountCopyUp),
+        "copy-symlink" => Some(Feature::MountCopySymlink),
+        "src-nofollow" | "dest-nofollow" => Some(Feature::MountNoFollow),
+        option if RECURSIVE.contains(&option) => Some(Feature::MountRecursiveAttributes),
+        _ => None,
+    }
+}
+
+fn at<'a>(document: &'a Value, path: &[&str]) -> Option<&'a Value> {
+    path.iter().try_fold(document, |value, key| value.get(key)).filter(|v| !v.is_null())
+}
+
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value.get(key).and_then(Value::as_str).unwrap_or_default()
+}

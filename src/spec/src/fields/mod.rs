@@ -1,0 +1,20 @@
+//! Fields of an adjustment other than resources, a file per group: `read` converts the OCI config
+//! to NRI, `apply` changes the OCI config.
+
+pub(crate) mod annotations;
+pub(crate) mod args;
+pub(crate) mod cgroups_path;
+pub(crate) mod devices;
+pub(crate) mod env;
+pub(crate) mod hooks;
+pub(crate) mod io_priority;
+pub(crate) mod memory_policy;
+pub(crate) mod mounts;
+pub(crate) mod namespaces;
+pub(crate) mod net_devices;
+pub(crate) mod oom_score_adj;
+pub(crate) mod rdt;
+pub(crate) mod rlimits;
+pub(crate) mod scheduler;
+pub(crate) mod seccomp;
+pub(crate) mod sysctl;

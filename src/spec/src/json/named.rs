@@ -1,0 +1,64 @@
+//! Lists whose entries have names. An adjustment may have as many entries as fit into a message,
+//! and so may the document: work on them must not grow with the product of the two, so that many
+//! are laid into a list at once.
+
+use crate::json::number::same;
+use serde_json::Value;
+use std::collections::{HashMap, HashSet};
+
+/// The name of an entry that has it under `key`.
+pub(crate) fn under(key: &str) -> impl Fn(&Value) -> Option<&str> {
+    move |entry| entry.get(key).and_then(Value::as_str)
+}
+
+/// Removes all entries of these names.
+pub(crate) fn remove(
+    list: &mut Vec<Value>,
+    name: impl Fn(&Value) -> Option<&str>,
+    names: &HashSet<&str>,
+) {
+    list.retain(|entry| !name(entry).is_some_and(|name| names.contains(name)));
+}
+
+/// Puts entries, in their order, each in place of those of the same name, or at the end. An entry
+/// that is the same keeps its text; one without a name goes to the end.
+pub(crate) fn replace_or_push(
+    list: &mut Vec<Value>,
+    name: impl Fn(&Value) -> Option<&str>,
+    entries: Vec<(Option<&str>, Value)>,
+) {
+    let mut places: HashMap<&str, Option<usize>> =
+        entries.iter().filter_map(|(name, _)| Some(((*name)?, None))).collect();
+    let mut kept = 0;
+    list.retain(|entry| {
+        match name(entry).and_then(|name| places.get_mut(name)) {
+            Some(Some(_)) => return false,
+            Some(place) => *place = Some(kept),
+            None => {}
+        }
+        kept += 1;
+        true
+    });
+    for (name, entry) in entries {
+        match name.and_then(|name| places.get_mut(name)) {
+            Some(Some(at)) => {
+                if !same(&list[*at], &entry) {
+                    list[*at] = entry;
+                }
+            }
+            place => {
+                place.into_iter().for_each(|place| *place = Some(list.len()));
+                list.push(entry);
+            }
+        }
+    }
+}
+
+/// Of several entries of one name the last, in its place.
+pub(crate) fn last_of_each<T>(entries: Vec<(&str, T)>) -> Vec<(&str, T)> {
+    let mut seen = HashSet::new();
+    let mut last: Vec<_> =
+        entries.into_iter().rev().filter(|(name, _)| seen.insert(*name)).collect();
+    last.reverse();
+    last
+}

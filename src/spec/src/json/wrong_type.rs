@@ -1,0 +1,59 @@
+//! [`WrongType`]: a JSON value of another type than the specification gives it.
+
+use serde_json::Value;
+use std::fmt::Write as _;
+
+/// A field of a document that has another type than the specification gives it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{} is {found}, not {expected}", if path.is_empty() { "document" } else { path.as_str() })]
+pub struct WrongType {
+    /// Path of the field, as in `linux.devices[2].major`.
+    pub path: String,
+    /// What it should be.
+    pub expected: &'static str,
+    /// What it is. Contents of strings are not shown: they may be secrets.
+    pub found: String,
+}
+
+impl WrongType {
+    pub(crate) fn new(expected: &'static str, found: &Value) -> Self {
+        Self { path: String::new(), expected, found: kind(found) }
+    }
+
+    /// The same, seen from the object that holds it under `key`.
+    pub(crate) fn within(mut self, key: &str) -> Self {
+        let mut path = String::new();
+        if !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
+            path.push_str(key);
+        } else {
+            let _ = write!(path, "[{key:?}]"); // writing to a string cannot fail
+        }
+        if !self.path.is_empty() && !self.path.starts_with('[') {
+            path.push('.');
+        }
+        path.push_str(&self.path);
+        self.path = path;
+        self
+    }
+
+    /// The same, seen from the array that holds it at `index`.
+    pub(crate) fn at(mut self, index: usize) -> Self {
+        let dot = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
+        self.path = format!("[{index}]{dot}{}", self.path);
+        self
+    }
+}
+
+/// What a value is, in words.
+pub(crate) fn kind(value: &Value) -> String {
+    match value {
+        Value::Null => "null".into(),
+        Value::Bool(_) => "a boolean".into(),
+        Value::Number(n) => {
+            format!("the number {}", n.to_string().chars().take(40).collect::<String>())
+        }
+        Value::String(_) => "a string".into(),
+        Value::Array(_) => "an array".into(),
+        Value::Object(_) => "an object".into(),
+    }
+}

@@ -1,0 +1,21 @@
+//! Classes: definitions that the host's configuration gives to names.
+
+use crate::error::ApplyError;
+use crate::json::wrong_type::kind;
+use crate::resources::diff::without_nulls;
+use serde_json::Value;
+
+/// The definition of a class, which has to be an object.
+pub(crate) fn resolved(
+    field: &'static str,
+    name: &str,
+    definition: Option<Value>,
+) -> Result<Value, ApplyError> {
+    match definition {
+        None => Err(ApplyError::UnknownClass { field, name: name.into() }),
+        Some(Value::Object(fields)) => Ok(without_nulls(&Value::Object(fields))),
+        Some(other) => {
+            Err(ApplyError::BrokenClass { field, name: name.into(), found: kind(&other) })
+        }
+    }
+}

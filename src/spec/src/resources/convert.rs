@@ -1,0 +1,91 @@
+//! Resources on their own, as in `update --resources`: OCI to NRI, and back onto a document.
+//!
+//! Unlike an adjustment, this sets exactly what it is given: a memory limit brings no swap limit
+//! with it, and zeros count.
+
+use crate::context::ApplyContext;
+use crate::error::ApplyError;
+use crate::json::read::{Object, Read, object};
+use crate::json::wrong_type::WrongType;
+use crate::resources::blockio::set_class;
+use crate::resources::diff::overlay;
+use crate::resources::{cpu, device_rules, hugepages, memory, pids, unified};
+use nri_api::proto::LinuxResources;
+use serde_json::{Value, json};
+use std::collections::{BTreeMap, HashMap};
+
+/// Reads an OCI resources object. The protocol's classes are not in it; `blockIO`, `network`,
+/// `rdma` and newer fields have no place in the protocol.
+pub fn resources_to_nri(resources: &Value) -> Result<LinuxResources, WrongType> {
+    read(resources)
+}
+
+pub(crate) fn read(value: &Value) -> Read<LinuxResources> {
+    let fields = object(value)?;
+    let mut resources = LinuxResources::new();
+    resources.memory = memory::read(fields)?;
+    resources.cpu = cpu::read(fields)?;
+    resources.hugepage_limits = hugepages::read(fields)?;
+    resources.unified = unified::read(fields)?;
+    resources.devices = device_rules::read(fields)?;
+    resources.pids = pids::read(fields)?;
+    Ok(resources)
+}
+
+/// Sets in an OCI resources object what is present in the message. Huge page limits are set by page
+/// size, unified files by name, a list of device rules replaces the list. No null is written, and
+/// those in `base` go.
+///
+/// The two classes are no part of such an object: see [`merge_blockio_class`]; an RDT class is of
+/// `linux.intelRdt`.
+pub fn merge_resources(base: &mut Value, resources: &LinuxResources) {
+    let mut top = Object::new();
+    for (key, fields) in
+        [("memory", memory::to_oci(&resources.memory)), ("cpu", cpu::to_oci(&resources.cpu))]
+    {
+        if !fields.is_empty() {
+            top.insert(key.into(), fields.into());
+        }
+    }
+    // What is in force already stays as it is: a limit without a page size reads as one of the
+    // empty size, which nobody must write.
+    let old_limits = base.as_object().and_then(|b| hugepages::read(b).ok()).unwrap_or_default();
+    let limits = hugepages::by_size(&resources.hugepage_limits);
+    let old_limits: HashMap<_, _> = hugepages::by_size(&old_limits).into_iter().collect();
+    let is_new = |(size, limit): &(&str, &_)| old_limits.get(size) != Some(limit);
+    let new_limits: Vec<Value> =
+        limits.into_iter().filter(is_new).map(|(_, limit)| hugepages::to_oci(limit)).collect();
+    if !new_limits.is_empty() {
+        top.insert(hugepages::FIELD.into(), new_limits.into());
+    }
+    if !resources.unified.is_empty() {
+        let sorted: BTreeMap<_, _> = resources.unified.iter().collect();
+        top.insert(
+            "unified".into(),
+            sorted.into_iter().map(|(k, v)| (k.as_str(), v.as_str())).collect(),
+        );
+    }
+    if let Some(pids) = resources.pids.as_ref() {
+        // No limit reads as 0; writing that 0 would be a change.
+        let unlimited_before =
+            base.get("pids").is_some_and(|p| p.get("limit").is_none_or(Value::is_null));
+        if pids.limit != 0 || !unlimited_before {
+            top.insert("pids".into(), json!({ "limit": pids::to_oci(pids) }));
+        }
+    }
+    // The same rules may be there in other words (`"type": ""` and no type); those stay.
+    let old_rules = base.as_object().and_then(|b| device_rules::read(b).ok()).unwrap_or_default();
+    if resources.devices != old_rules && !resources.devices.is_empty() {
+        top.insert("devices".into(), resources.devices.iter().map(device_rules::rule_of).collect());
+    }
+    overlay(base, &top.into());
+}
+
+/// Sets `blockIO` of an OCI resources object to what a class stands for; the empty name removes it.
+pub fn merge_blockio_class(
+    base: &mut Value,
+    class: &str,
+    ctx: &ApplyContext<'_>,
+) -> Result<(), ApplyError> {
+    set_class(base, &[], class, ctx)
+}

@@ -1,0 +1,128 @@
+//! Differences of resources documents, and laying one over another.
+//!
+//! Some engines send an update with only what changed, others their whole document again;
+//! [`changed`] makes the second into the first. A missing field is "not given", never "taken away".
+//! Nulls are dropped on every way: runtimes crash on some of them.
+
+use crate::json::edit::set;
+use crate::json::named;
+use crate::json::number::{ByValue, same};
+use crate::json::read::Object;
+use crate::resources::hugepages;
+use serde_json::Value;
+use std::collections::{HashMap, HashSet};
+
+/// What `new` gives that `old` does not have: an object, empty when nothing differs. Numbers are
+/// compared by value; huge page limits by page size; any other list is given whole.
+pub fn changed(old: &Value, new: &Value) -> Value {
+    let empty = Object::new();
+    let fields = new.as_object().unwrap_or(&empty);
+    changed_object(old.as_object().unwrap_or(&empty), fields).into()
+}
+
+/// Lays `top` over `base`: objects field by field, huge page limits by page size, all else
+/// replaces. A value that is the same keeps its text.
+pub fn overlay(base: &mut Value, top: &Value) {
+    drop_nulls(base);
+    if !base.is_object() {
+        *base = Value::Object(Object::new());
+    }
+    if let (Some(base), Some(top)) = (base.as_object_mut(), top.as_object()) {
+        overlay_object(base, top);
+    }
+}
+
+pub(crate) fn overlay_object(base: &mut Object, top: &Object) {
+    for (key, value) in top {
+        match (base.get_mut(key), value) {
+            (_, Value::Null) => {}
+            (Some(Value::Object(old)), Value::Object(new)) => overlay_object(old, new),
+            (Some(Value::Array(old)), Value::Array(new)) if key == hugepages::FIELD => {
+                let size = named::under(hugepages::KEY);
+                let mut nameless: HashSet<_> =
+                    old.iter().filter(|o| size(o).is_none()).map(ByValue).collect();
+                let new = limits(new);
+                let wanted: Vec<bool> = new
+                    .iter()
+                    .map(|(size, limit)| size.is_some() || nameless.insert(ByValue(limit)))
+                    .collect();
+                let new = new
+                    .into_iter()
+                    .zip(wanted)
+                    .filter(|(_, wanted)| *wanted)
+                    .map(|(limit, _)| limit);
+                named::replace_or_push(old, size, new.collect());
+            }
+            _ => set(base, key, without_nulls(value)),
+        }
+    }
+}
+
+/// The same without nulls.
+pub(crate) fn without_nulls(value: &Value) -> Value {
+    let mut copy = value.clone();
+    drop_nulls(&mut copy);
+    copy
+}
+
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, v| !v.is_null());
+            fields.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(items) => {
+            items.retain(|v| !v.is_null());
+            items.iter_mut().for_each(drop_nulls);
+        }
+        _ => {}
+    }
+}
+
+fn changed_object(old: &Object, new: &Object) -> Object {
+    let mut result = Object::new();
+    for (key, value) in new {
+        let difference = match (old.get(key), value) {
+            (_, Value::Null) => None,
+            (Some(Value::Object(old)), Value::Object(new)) => non_empty(changed_object(old, new)),
+            (None | Some(Value::Null), Value::Object(new)) => {
+                non_empty(changed_object(&Object::new(), new))
+            }
+            (Some(Value::Array(old)), Value::Array(new)) if key == hugepages::FIELD => {
+                let old = limits(old);
+                let old: HashSet<_> =
+                    old.iter().map(|(size, limit)| (*size, ByValue(limit))).collect();
+                let is_new =
+                    |limit: &(Option<&str>, Value)| !old.contains(&(limit.0, ByValue(&limit.1)));
+                let new: Vec<Value> =
+                    limits(new).into_iter().filter(is_new).map(|(_, limit)| limit).collect();
+                (!new.is_empty()).then(|| new.into())
+            }
+            (Some(old), new) if same(&without_nulls(old), &without_nulls(new)) => None,
+            (_, new) => Some(without_nulls(new)),
+        };
+        if let Some(difference) = difference {
+            result.insert(key.clone(), difference);
+        }
+    }
+    result
+}
+
+fn non_empty(object: Object) -> Option<Value> {
+    (!object.is_empty()).then(|| object.into())
+}
+
+/// Huge page limits with their page sizes; of several for one size the last counts.
+fn limits(list: &[Value]) -> Vec<(Option<&str>, Value)> {
+    let mut result: Vec<(Option<&str>, Value)> = Vec::new();
+    let mut places = HashMap::new();
+    for limit in list.iter().filter(|l| !l.is_null()) {
+        let size = limit.get(hugepages::KEY).and_then(Value::as_str);
+        match size.and_then(|size| places.insert(size, *places.get(size).unwrap_or(&result.len())))
+        {
+            Some(earlier) => result[earlier].1 = without_nulls(limit),
+            None => result.push((size, without_nulls(limit))),
+        }
+    }
+    result
+}

@@ -1,0 +1,33 @@
+//! Resource director technology by class: a name becomes `linux.intelRdt`, the empty name removes
+//! it.
+//!
+//! A class is the control group (`closID`) of that name; making such groups and their schemata is
+//! the business of who administers resctrl. [`RdtClasses`] knows the names from a configuration in
+//! goresctrl's format.
+
+use crate::context::ApplyContext;
+use crate::error::{ApplyError, in_field};
+use crate::json::edit::{remove_at, set_at};
+use crate::resources::class::resolved;
+use nri_api::proto::ContainerAdjustment;
+use serde_json::Value;
+
+const FIELD: &str = "RDT class";
+
+/// The class, which replaces all that was there.
+pub(crate) fn apply(
+    spec: &mut Value,
+    adjust: &ContainerAdjustment,
+    ctx: &ApplyContext<'_>,
+) -> Result<(), ApplyError> {
+    let Some(class) = adjust.linux.resources.rdt_class.as_ref().map(|c| c.value.as_str()) else {
+        return Ok(());
+    };
+    let done = if class.is_empty() {
+        remove_at(spec, &["linux"], "intelRdt")
+    } else {
+        let value = resolved(FIELD, class, (ctx.rdt)(class))?;
+        set_at(spec, &["linux"], "intelRdt", value)
+    };
+    done.map_err(in_field(FIELD))
+}
