@@ -215,6 +215,31 @@ fn version_3_with_imports_gets_a_drop_in() {
     }
 }
 
+/// Since 2.0 a file of version 2 is merged as well, which only a known version shows.
+#[test]
+fn version_2_with_imports_gets_a_drop_in_if_containerd_is_known_to_be_2() {
+    let text = format!(
+        "version = 2\nimports = [\"/etc/containerd/conf.d/*.toml\"]\n[plugins.\"{V2}\"]\n  x = 1\n"
+    );
+    let image = Image::with(FILE, &text);
+    comes_and_goes(&image, "containerd", "--default --engine-version 2.1", |image| {
+        assert_eq!(image.read(FILE), text);
+        check_handler(image, DROP_IN, V2, "nri", WRAPPER);
+        assert_eq!(default(image, DROP_IN, V2).as_deref(), Some("\"nri\""));
+        assert_eq!(at(image, DROP_IN, &["version"]).as_deref(), Some("2"));
+    });
+    for options in ["", "--engine-version 1.7"] {
+        comes_and_goes(&image, "containerd", options, |image| assert!(!image.exists(DROP_IN)));
+    }
+    // What was edited into the main file is changed there.
+    image.done("install containerd --engine-version 1.7");
+    image.done("install containerd --engine-version 2.1 --default");
+    assert!(!image.exists(DROP_IN));
+    assert_eq!(default(&image, FILE, V2).as_deref(), Some("\"nri\""));
+    image.done("uninstall containerd");
+    assert_eq!(image.read(FILE), text);
+}
+
 /// An older containerd takes the CRI plugin's table from the last file that has one, and from no
 /// other.
 #[test]

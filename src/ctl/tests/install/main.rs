@@ -13,6 +13,7 @@ mod containerd_mixed;
 mod crio;
 mod defaults;
 mod docker;
+mod earlier;
 mod image;
 mod odd;
 mod podman;

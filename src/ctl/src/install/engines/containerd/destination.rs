@@ -79,9 +79,12 @@ impl Destination {
     }
 }
 
-/// Whether containerd merges plugin tables of imported files, as far as is known.
+/// Whether containerd merges plugin tables of imported files, as far as is known: by its version, by
+/// that of its main file, or since a drop-in of ours was made for such a containerd.
 pub(super) fn merges(request: &InstallRequest<'_>, files: &[ContainerdFile]) -> bool {
-    request.is_since(2) || files.first().is_some_and(|first| first.version >= 3)
+    let is_version_3 = files.first().is_some_and(|first| first.version >= 3);
+    let has_drop_in = || files.iter().any(ContainerdFile::is_drop_in);
+    request.is_since(2) || is_version_3 || has_drop_in() && !request.is_before(2)
 }
 
 /// Returns the version that counts for all files, without our drop-in.

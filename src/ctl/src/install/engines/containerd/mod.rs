@@ -157,7 +157,7 @@ fn loses_runc(request: &InstallRequest<'_>, files: &[ContainerdFile]) -> bool {
         let handlers = f.handlers();
         handlers.as_ref().and_then(Value::as_object).is_some_and(|map| !map.keys().all(is_ours))
     };
-    !request.is_since(2) && files.iter().all(|f| f.version < 3 && !has_others(f))
+    !merges(request, files) && files.iter().all(|f| f.version < 3 && !has_others(f))
 }
 
 /// Fails if `default_runtime` of 1.2 overrides `default_runtime_name`.

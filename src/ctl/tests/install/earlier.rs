@@ -1,0 +1,153 @@
+//! Installations that an earlier release made: those in `earlier/` are by commit 43e9a1b, with its
+//! manifests. They are uninstalled byte by byte, with and without edits since, and taken over by
+//! `install`.
+//!
+//! A file there has sections: the command, each file before it, each file and link after it.
+
+use crate::image::{Image, Snapshot};
+use std::{fs, os::unix::fs::symlink, path::Path};
+
+/// An installation.
+struct Earlier {
+    /// What it is, for messages.
+    name: String,
+    /// The command that made it.
+    command: String,
+    engine: String,
+    before: Vec<(String, String)>,
+    installed: Vec<(String, String)>,
+    links: Vec<(String, String)>,
+}
+
+/// Reads all installations.
+fn all() -> Vec<Earlier> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/install/earlier");
+    let mut paths: Vec<_> = fs::read_dir(dir).unwrap().map(|e| e.unwrap().path()).collect();
+    paths.sort();
+    assert!(paths.len() > 10);
+    paths.iter().map(|path| parse(path)).collect()
+}
+
+fn parse(path: &Path) -> Earlier {
+    let text = fs::read_to_string(path).unwrap();
+    let (mut before, mut installed, mut links) = (Vec::new(), Vec::new(), Vec::new());
+    let mut command = String::new();
+    for section in text.strip_prefix("==> ").unwrap().split("\n==> ") {
+        let (head, body) = section.split_once('\n').unwrap();
+        let body = format!("{}\n", body.trim_end_matches('\n'));
+        let body = body.strip_suffix("\n<no newline>\n").unwrap_or(&body).to_owned();
+        match head.split_once(' ') {
+            None => command = body.trim().to_owned(),
+            Some(("before", file)) => before.push((file.to_owned(), body)),
+            Some(("installed", file)) => installed.push((file.to_owned(), body)),
+            Some((_, link)) => links.push((link.to_owned(), body.trim().to_owned())),
+        }
+    }
+    let engine = command.split(' ').nth(1).unwrap().to_owned();
+    let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+    Earlier { name, command, engine, before, installed, links }
+}
+
+impl Earlier {
+    fn image(&self, files: &[&[(String, String)]]) -> Image {
+        let image = Image::new();
+        for (file, text) in files.iter().copied().flatten() {
+            image.write(file, text.as_bytes());
+        }
+        image
+    }
+
+    /// The machine before the installation.
+    fn before(&self) -> Image {
+        self.image(&[&self.before])
+    }
+
+    /// The machine after it.
+    fn installed(&self) -> Image {
+        let image = self.image(&[&self.before, &self.installed]);
+        for (link, target) in &self.links {
+            symlink(target, image.at(link)).unwrap();
+        }
+        image
+    }
+}
+
+/// Files and their contents.
+fn contents(image: &Image) -> Snapshot {
+    let mut snapshot = image.snapshot();
+    // Modes and directories are those of this test's own image.
+    snapshot.retain(|_, (_, _, contents)| !contents.is_empty());
+    snapshot
+}
+
+#[test]
+fn an_earlier_installation_is_uninstalled_byte_by_byte() {
+    for earlier in all() {
+        let image = earlier.installed();
+        image.done(&format!("uninstall {}", earlier.engine));
+        assert_eq!(contents(&image), contents(&earlier.before()), "{}", earlier.name);
+        assert!(!image.exists("/etc/nri-container-runtime/installed.json"));
+    }
+}
+
+/// An administrator has changed a number in the file that was there.
+#[test]
+fn an_earlier_installation_is_uninstalled_around_edits() {
+    let mut edited = 0;
+    for earlier in all() {
+        let Some((file, _)) = earlier.before.iter().find(|(_, text)| text.contains("999")) else {
+            continue;
+        };
+        edited += 1;
+        let (image, before) = (earlier.installed(), earlier.before());
+        for image in [&image, &before] {
+            image.edit(file, "999", "998");
+        }
+        image.done(&format!("uninstall {}", earlier.engine));
+        assert_eq!(contents(&image), contents(&before), "{}", earlier.name);
+    }
+    assert!(edited > 7);
+}
+
+/// An administrator has added a table to a file that is ours alone.
+#[test]
+fn lines_added_to_an_earlier_drop_in_stay() {
+    for earlier in all() {
+        let is_drop_in = |(file, _): &&(String, String)| file.contains("zz-nri");
+        let Some((file, text)) = earlier.installed.iter().find(is_drop_in) else { continue };
+        let image = earlier.installed();
+        image.write(file, format!("{text}\n[site]\nx = 1\n").as_bytes());
+        image.done(&format!("uninstall {}", earlier.engine));
+        let left = image.read(file);
+        assert!(left.ends_with("\n[site]\nx = 1\n") && !left.contains("nri\""), "{left}");
+    }
+}
+
+/// The same command changes nothing; another one adds to what is there.
+#[test]
+fn an_earlier_installation_is_taken_over() {
+    for earlier in all() {
+        let image = earlier.installed();
+        let said = image.done(&earlier.command);
+        assert!(said.contains("nothing to do"), "{}: {said}", earlier.name);
+        image.done(&format!("{} --runtime more=/usr/bin/crun", earlier.command));
+        image.done(&format!("uninstall {}", earlier.engine));
+        assert_eq!(contents(&image), contents(&earlier.before()), "{}", earlier.name);
+    }
+}
+
+#[test]
+fn an_earlier_installation_without_its_manifest_is_recognized() {
+    for earlier in all() {
+        let image = earlier.installed();
+        fs::remove_file(image.at("/etc/nri-container-runtime/installed.json")).unwrap();
+        image.done(&format!("uninstall {}", earlier.engine));
+        for (file, _) in &earlier.installed {
+            let is_copy = file.contains("/backup/") || file.ends_with("installed.json");
+            if !is_copy && !file.ends_with("/config.toml") {
+                let left = image.read(file);
+                assert!(!left.contains("bin/nri-"), "{}: {file}: {left}", earlier.name);
+            }
+        }
+    }
+}
