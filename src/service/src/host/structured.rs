@@ -3,7 +3,6 @@
 //! Everything is bounded: the size of the file, the depth, and what aliases expand to. What the
 //! values mean is decided elsewhere; no file is looked for here. Start from [`read`].
 
-mod scalar;
 mod yaml;
 
 pub use yaml::InvalidYaml;
@@ -113,7 +112,9 @@ mod tests {
         check(
             "a.yaml",
             "a: 1\na: 1",
-            Err(r#"not valid YAML: line 2, column 4: the key "a" is there twice"#),
+            Err(
+                r#"not valid YAML: duplicate mapping key `a` is not allowed here at line 2, column 1"#,
+            ),
         );
     }
 
