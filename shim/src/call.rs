@@ -1,12 +1,12 @@
-//! How this program was called: argv and environment, byte for byte.
+//! argv and environment of this program, byte for byte.
 //!
-//! The environment is not taken from `std::env`, which leaves out entries without `=`; the real
-//! runtime shall get these too.
+//! The environment is not taken from `std::env`, which omits entries without `=`: the real runtime
+//! must receive these too.
 
 use nri_locate::Environment;
 use std::{ffi::OsString, path::Path};
 
-/// argv and environment.
+/// argv and environment of this program.
 #[derive(Debug)]
 pub(crate) struct Call {
     /// `argv[0]`

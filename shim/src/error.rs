@@ -1,13 +1,15 @@
-//! What can go wrong, in one line each.
+//! Errors of the wrapper, grouped by whose fault they are.
+//!
+//! Each is one line, which engines show to people; the exit code is always 1.
 
 use nri_control::{ClientError, LaunchError};
 use nri_locate::{BreakGlassHint, ConfigFileError, RuntimeNotFound};
 use std::{ffi::OsString, io, path::PathBuf};
 
-/// Why the real runtime is not run, or not as asked.
+/// Reason for which the real runtime is not run, or not as requested.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    // The caller's.
+    // Of the caller: the engine, or whoever typed the command.
     #[error("--{0} needs a value")]
     OwnFlag(&'static str),
     #[error("container id {0:?} is not acceptable: {1}")]
@@ -16,31 +18,31 @@ pub(crate) enum Error {
     Bundle(#[source] io::Error, PathBuf),
     #[error("resources {path}: {0}", path = .1.display())]
     Resources(#[source] io::Error, PathBuf),
-    #[error("resources {path}: larger than {limit} bytes", path = .0.display(), limit = crate::resources::LIMIT)]
-    ResourcesTooLarge(PathBuf),
-    #[error("process document {path}: {1} is not what it has to be", path = .0.display())]
+    #[error("resources {path}: larger than {limit} bytes", path = .0.display(), limit = .1)]
+    ResourcesTooLarge(PathBuf, u64),
+    #[error("process file {path}: {1} is malformed", path = .0.display())]
     ExecProcess(PathBuf, &'static str),
     #[error("{path}: {0}", path = .1.display())]
     ExecFile(#[source] io::Error, PathBuf),
     #[error("{path}: {0}", path = .1.display())]
     ExecJson(#[source] serde_json::Error, PathBuf),
-    // The operator's.
+    // Of the operator, who configured the node.
     #[error("{0}; {BreakGlassHint}")]
     Config(#[from] ConfigFileError),
     #[error(transparent)]
     Runtime(#[from] RuntimeNotFound),
-    // The host's.
+    // Of the host.
     #[error("{0}; {BreakGlassHint}")]
     Launch(#[from] LaunchError),
     #[error("{0}; {BreakGlassHint}")]
     Client(#[from] ClientError),
-    #[error("nrid gave an answer that does not fit; {BreakGlassHint}")]
-    Answer,
+    #[error("nrid sent a reply of the wrong type; {BreakGlassHint}")]
+    Reply,
     #[error("cannot run {path}: {0}", path = .1.display())]
     Exec(#[source] io::Error, PathBuf),
     #[error("cannot {1}: {0}")]
     System(#[source] io::Error, &'static str),
-    // A plugin's.
+    // Of a plugin, or of the host, in the words of nrid.
     #[error("{0}")]
     Refused(String),
 }
@@ -51,8 +53,8 @@ mod tests {
     use nri_locate::{BYPASS_ENV, BYPASS_FILE};
 
     #[test]
-    fn break_glass_is_named() {
-        let text = Error::Answer.to_string();
+    fn errors_of_nrid_name_break_glass() {
+        let text = Error::Reply.to_string();
         assert!(text.contains(&format!("{BYPASS_ENV}=1")) && text.contains(BYPASS_FILE), "{text}");
     }
 }

@@ -1,11 +1,11 @@
-//! Errors and warnings, where engines look for them: stderr, and the file of `--log` in the format
-//! of `--log-format`.
+//! Errors and warnings on stderr, and in the file of `--log` in the format of `--log-format`.
 //!
-//! containerd and Docker read the file as a stream of JSON values and report the last whose level
-//! is `error`; one line that is no JSON would lose the message. Not being able to write is never an
+//! containerd and Docker read the file as a stream of JSON values and report the last one of level
+//! `error`; a line that is no JSON would lose the message. A line that cannot be written is not an
 //! error: it must not stop a container.
 
-use crate::{args::Scanned, timestamp};
+use crate::args::CommandLine;
+use humantime::format_rfc3339_seconds;
 use nri_control::printable;
 use nri_locate::working_dir;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -14,9 +14,10 @@ use std::{
     io::Write,
     os::{fd::AsFd, unix::ffi::OsStrExt, unix::fs::OpenOptionsExt},
     path::PathBuf,
+    time::SystemTime,
 };
 
-/// Where lines go.
+/// Destination of lines.
 #[derive(Debug)]
 pub(crate) struct LogLine {
     file: Option<PathBuf>,
@@ -24,10 +25,10 @@ pub(crate) struct LogLine {
 }
 
 impl LogLine {
-    /// As the command line says.
-    pub(crate) fn new(scanned: &Scanned) -> Self {
-        let file = scanned.log.as_deref().and_then(|log| {
-            // crun's destinations; the others know files only.
+    /// The destination that the command line names.
+    pub(crate) fn new(command_line: &CommandLine) -> Self {
+        let file = command_line.log.as_deref().and_then(|log| {
+            // Destinations of crun; the other runtimes write to files only.
             let bytes = log.as_bytes();
             if bytes.is_empty() || bytes.starts_with(b"journald:") || bytes.starts_with(b"syslog:")
             {
@@ -36,15 +37,15 @@ impl LogLine {
             let path = std::ffi::OsStr::from_bytes(bytes.strip_prefix(b"file:").unwrap_or(bytes));
             Some(working_dir().join(path))
         });
-        Self { file, json: scanned.log_format.as_deref().is_some_and(|f| f == "json") }
+        Self { file, json: command_line.log_format.as_deref().is_some_and(|f| f == "json") }
     }
 
-    /// The verb fails with this.
+    /// Writes the error with which the verb fails.
     pub(crate) fn error(&self, message: &str) {
         self.line("error", message);
     }
 
-    /// The verb goes on in spite of this.
+    /// Writes a problem in spite of which the verb proceeds.
     pub(crate) fn warning(&self, message: &str) {
         self.line("warning", message);
     }
@@ -52,24 +53,25 @@ impl LogLine {
     fn line(&self, level: &str, message: &str) {
         let message = format!("nri-container-runtime: {}", printable(message.trim_end()));
         if let Some(path) = &self.file {
-            // As runc opens it.
+            // Flags and mode of runc.
             if let Ok(mut file) =
                 OpenOptions::new().append(true).create(true).mode(0o644).open(path)
             {
-                let text = format(self.json, level, &message, &timestamp::now());
-                if is_heard(&file) {
+                let time = format_rfc3339_seconds(SystemTime::now()).to_string();
+                let text = format(self.json, level, &message, &time);
+                if has_reader(&file) {
                     let _ = file.write_all(text.as_bytes());
                 }
             }
         }
         let stderr = std::io::stderr();
-        if is_heard(&stderr) {
+        if has_reader(&stderr) {
             let _ = stderr.lock().write_all(format!("{message}\n").as_bytes());
         }
     }
 }
 
-/// One line, with its line feed.
+/// Formats a line, with its line feed.
 fn format(json: bool, level: &str, message: &str, time: &str) -> String {
     let quoted = serde_json::Value::from(message);
     if json {
@@ -79,8 +81,8 @@ fn format(json: bool, level: &str, message: &str, time: &str) -> String {
     }
 }
 
-/// Whether anybody reads. Writing into a pipe that nobody reads would end this process by SIGPIPE.
-fn is_heard(file: &impl AsFd) -> bool {
+/// Whether a pipe still has a reader. A write into one without would end this process by SIGPIPE.
+fn has_reader(file: &impl AsFd) -> bool {
     let mut fds = [PollFd::new(file, PollFlags::OUT)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     poll(&mut fds, Some(&now)).is_ok()
@@ -93,7 +95,7 @@ mod tests {
     use std::ffi::OsString;
 
     #[test]
-    fn formats() {
+    fn a_line_is_json_or_logfmt() {
         let time = "2026-08-01T10:00:00Z";
         assert_eq!(
             format(true, "error", "plugin \"a\"\tsaid é", time),
@@ -106,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn destinations() {
+    fn only_files_are_log_destinations() {
         for (log, file) in [
             ("/l/og", Some("/l/og")),
             ("file:/l/og", Some("/l/og")),
@@ -114,8 +116,9 @@ mod tests {
             ("syslog:id", None),
             ("", None),
         ] {
-            let scanned = Scanned { log: Some(OsString::from(log)), ..Scanned::default() };
-            assert_eq!(LogLine::new(&scanned).file, file.map(PathBuf::from), "{log}");
+            let log = Some(OsString::from(log));
+            let command_line = CommandLine { log, ..CommandLine::default() };
+            assert_eq!(LogLine::new(&command_line).file, file.map(PathBuf::from));
         }
     }
 }

@@ -242,7 +242,7 @@ fn what_goes_wrong_is_a_warning() {
     check("larger than");
     mark(&lab, "id", &lab.path("root"));
     mode(0o777);
-    check("not of this user alone");
+    check("is writable by another user");
     mode(0o700);
     for (document, because) in [
         ("{\"env\":", "EOF"),

@@ -205,7 +205,7 @@ fn one_of_another_version_or_with_a_strange_answer() {
     let lab = Lab::new();
     for (reply, because) in [
         (Reply::OtherVersion { version: "9.9".to_owned(), restarting: false }, "9.9"),
-        (Reply::Status(Box::default()), "does not fit"),
+        (Reply::Status(Box::default()), "reply of the wrong type"),
     ] {
         let answer = reply.clone();
         let _server = Server::start(&lab, move |_| answer.clone());

@@ -1,29 +1,30 @@
 //! Runs the real runtime as a child and waits for it.
 //!
 //! The child is what this process would have become by `execve`: same process group, descriptors,
-//! working directory, umask, stdio, signal mask and dispositions. Two things differ on purpose: it
-//! dies with us (SIGKILL), and a `LISTEN_PID` that meant us means it.
+//! working directory, umask, stdio, signal mask and dispositions. Two differences are intended: it
+//! dies with this process (SIGKILL), and a `LISTEN_PID` of this process becomes that of the child.
 
-use crate::{Error, call::Call, exec::Target, signals::Signals, sys};
+use super::{signals::Signals, sys, target::Target};
+use crate::{call::Call, error::Error};
 use nix::{
     sys::{prctl::set_pdeathsig, signal::Signal, wait::waitpid},
     unistd::{ForkResult, Pid, getpid, getppid},
 };
 use nri_control::Exit;
 use std::{
-    ffi::{OsStr, OsString},
+    ffi::OsString,
     fs::File,
     io::{self, Read, Write},
-    os::{fd::OwnedFd, unix::ffi::OsStrExt},
+    os::fd::OwnedFd,
 };
 
 const LISTEN_PID: &str = "LISTEN_PID";
 
-/// Runs it to its end; signals are as before afterwards.
+/// Runs the real runtime to its end; signals are as before afterwards.
 ///
 /// # Errors
 /// It could not be run.
-pub(crate) fn run(target: &Target, call: &Call) -> Result<Exit, Error> {
+pub(crate) fn spawn_and_wait(target: &Target, call: &Call) -> Result<Exit, Error> {
     let signals = Signals::hold()?;
     let ended = start(target, call, &signals).and_then(|child| signals.wait(child));
     let restored = signals.restore().map_err(|e| Error::System(e.into(), "restore signals"));
@@ -33,7 +34,7 @@ pub(crate) fn run(target: &Target, call: &Call) -> Result<Exit, Error> {
 
 fn start(target: &Target, call: &Call, signals: &Signals) -> Result<Pid, Error> {
     let failed = |what| move |e: io::Error| Error::System(e, what);
-    // Closed by a successful `execve`; otherwise the child tells its errno.
+    // A successful `execve` closes it; otherwise the child writes its errno.
     let (reading, writing) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
         .map_err(|e| failed("make a pipe")(e.into()))?;
     let parent = getpid();
@@ -52,13 +53,13 @@ fn start(target: &Target, call: &Call, signals: &Signals) -> Result<Pid, Error> 
     }
 }
 
-/// Becomes the real runtime.
-fn child(target: &Target, call: &Call, signals: &Signals, parent: Pid, telling: OwnedFd) -> ! {
-    let become_it = || -> io::Error {
+/// Replaces the child by the real runtime.
+fn child(target: &Target, call: &Call, signals: &Signals, parent: Pid, errno_pipe: OwnedFd) -> ! {
+    let replace = || -> io::Error {
         if let Err(e) = set_pdeathsig(Signal::SIGKILL) {
             return e.into();
         }
-        // Had it died before, nobody would kill us.
+        // A parent that died before would not kill this process.
         if getppid() != parent {
             std::process::exit(1);
         }
@@ -68,8 +69,8 @@ fn child(target: &Target, call: &Call, signals: &Signals, parent: Pid, telling: 
             Err(e) => e.into(),
         }
     };
-    let errno = become_it().raw_os_error().unwrap_or(0);
-    let _ = File::from(telling).write_all(&errno.to_ne_bytes());
+    let errno = replace().raw_os_error().unwrap_or(0);
+    let _ = File::from(errno_pipe).write_all(&errno.to_ne_bytes());
     std::process::exit(127);
 }
 
@@ -79,19 +80,14 @@ fn errno_from(pipe: OwnedFd) -> io::Result<Option<i32>> {
     Ok(errno.try_into().ok().map(i32::from_ne_bytes))
 }
 
-/// sd_listen_fds(3): descriptors are meant for the process with that id.
-fn with_listen_pid(environment: &[OsString], us: Pid, child: Pid) -> Vec<OsString> {
-    let ours = OsString::from(format!("{LISTEN_PID}={us}"));
-    let theirs = OsStr::from_bytes(LISTEN_PID.as_bytes());
+/// The environment with `LISTEN_PID` of this process replaced: sd_listen_fds(3) accepts descriptors
+/// only for the process of that id.
+fn with_listen_pid(environment: &[OsString], parent: Pid, child: Pid) -> Vec<OsString> {
+    let entry_for = |pid| OsString::from(format!("{LISTEN_PID}={pid}"));
+    let (before, after) = (entry_for(parent), entry_for(child));
     environment
         .iter()
-        .map(|entry| {
-            if *entry == ours {
-                OsString::from(format!("{}={child}", theirs.display()))
-            } else {
-                entry.clone()
-            }
-        })
+        .map(|entry| if *entry == before { after.clone() } else { entry.clone() })
         .collect()
 }
 
@@ -100,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn listen_pid_is_rewritten_if_it_was_ours() {
+    fn listen_pid_of_the_wrapper_becomes_that_of_the_runtime() {
         let environment = |lines: &[&str]| lines.iter().map(OsString::from).collect::<Vec<_>>();
         let rewritten = |lines: &[&str]| {
             with_listen_pid(&environment(lines), Pid::from_raw(10), Pid::from_raw(11))

@@ -1,17 +1,18 @@
-//! Signals while the real runtime runs as our child: it gets what it would have got in our place,
-//! and once.
+//! Signals while the real runtime runs as a child: each signal reaches it once, as if it had
+//! replaced this process.
 //!
-//! The child is in our process group, so that a terminal's Ctrl-C reaches both of us; the kernel
-//! marks such signals (`SI_KERNEL`), and these are not passed on. What a process sent (`SI_USER`
-//! and the like) is. A process that signals the whole group (`kill -TERM -PGID`) cannot be told
-//! from one that signals us alone; the child may then see that signal twice, which is the lesser
-//! harm: not passing it on could leave a runtime running that was told to end.
+//! The child is in the same process group, so that a terminal's Ctrl-C reaches both processes; the
+//! kernel marks such signals (`SI_KERNEL`), and these are not forwarded. Signals of processes
+//! (`SI_USER` and the like) are. A signal to the whole group (`kill -TERM -PGID`) cannot be
+//! distinguished from one to this process alone; the child may then receive it twice, which is the
+//! lesser harm: not forwarding it could leave a runtime running that was asked to end.
 //!
-//! Why signalfd, and not handlers: the sender is known, no code runs in a signal handler, and
-//! nothing needs unsafe code. Real-time signals are left alone: no runtime gives them a meaning,
-//! and their default ends us and thereby the child.
+//! signalfd instead of handlers: it names the sender, no code runs in a signal handler, and nothing
+//! needs unsafe code. Real-time signals are not held: no runtime gives them a meaning, and their
+//! default action ends this process and thereby the child.
 
-use crate::{Error, sys};
+use super::sys;
+use crate::error::Error;
 use nix::sys::{
     signal::{SigSet, SigmaskHow, Signal, kill},
     signalfd::{SfdFlags, SignalFd},
@@ -20,10 +21,10 @@ use nix::sys::{
 use nix::unistd::{Pid, getpid};
 use nri_control::Exit;
 
-/// `si_code` of what the kernel sends by itself.
+/// `si_code` of signals that the kernel itself sends.
 const SI_KERNEL: i32 = 0x80;
 
-/// Raised by what a program does itself; blocking them would only turn a crash into a loop.
+/// Signals that a program raises by its own fault; blocking them would turn a crash into a loop.
 const FAULTS: [Signal; 6] = [
     Signal::SIGSEGV,
     Signal::SIGBUS,
@@ -33,7 +34,7 @@ const FAULTS: [Signal; 6] = [
     Signal::SIGSYS,
 ];
 
-/// How signals were before, and the descriptor where they arrive now.
+/// Signal mask and SIGCHLD disposition of the caller, and the descriptor that receives signals.
 #[derive(Debug)]
 pub(crate) struct Signals {
     mask: SigSet,
@@ -42,8 +43,8 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Holds all signals back from now on. SIGCHLD must not be ignored, as some callers leave it:
-    /// the exit code would be lost.
+    /// Blocks all signals. SIGCHLD, which some callers ignore, must not be ignored: the exit code
+    /// would be lost.
     pub(crate) fn hold() -> Result<Self, Error> {
         let failed = |e: nix::Error| Error::System(e.into(), "hold signals");
         let held: SigSet = Signal::iterator().filter(|signal| !FAULTS.contains(signal)).collect();
@@ -53,7 +54,7 @@ impl Signals {
         Ok(Self { mask, child_ignored, arriving })
     }
 
-    /// Puts all back as it was: in the child before `execve`, and here when the child has ended.
+    /// Restores mask and disposition: in the child before `execve`, and here after its end.
     pub(crate) fn restore(&self) -> nix::Result<()> {
         if self.child_ignored {
             sys::set_sigchld_ignored(true)?;
@@ -61,10 +62,10 @@ impl Signals {
         self.mask.thread_set_mask()
     }
 
-    /// Passes signals on until the child ends.
+    /// Forwards signals until the child ends.
     pub(crate) fn wait(&self, child: Pid) -> Result<Exit, Error> {
         loop {
-            // A child that ended before this loop has left a SIGCHLD too.
+            // SIGCHLD is pending also where the child ended before this loop.
             let info = match self.arriving.read_signal() {
                 Ok(Some(info)) => info,
                 Ok(None) | Err(nix::Error::EINTR) => continue,
@@ -72,24 +73,24 @@ impl Signals {
             };
             let Ok(signal) = Signal::try_from(info.ssi_signo as i32) else { continue };
             if signal == Signal::SIGCHLD {
-                if let Some(exit) = look(child)? {
+                if let Some(exit) = exit_of(child)? {
                     return Ok(exit);
                 }
-            } else if is_passed_on(info.ssi_code, info.ssi_pid, getpid()) {
-                // It may be gone by now.
+            } else if is_forwarded(info.ssi_code, info.ssi_pid, getpid()) {
+                // The child may have ended.
                 let _ = kill(child, signal);
             }
         }
     }
 }
 
-fn is_passed_on(code: i32, sender: u32, us: Pid) -> bool {
+fn is_forwarded(code: i32, sender: u32, us: Pid) -> bool {
     code != SI_KERNEL && i64::from(sender) != i64::from(us.as_raw())
 }
 
-/// How the child ended, if it did. One that was stopped stops us, as a shell's job control expects;
-/// and we continue it.
-fn look(child: Pid) -> Result<Option<Exit>, Error> {
+/// Returns how the child ended, if it did. Where it was stopped, this process stops too, as job
+/// control of a shell expects, and continues the child afterwards.
+fn exit_of(child: Pid) -> Result<Option<Exit>, Error> {
     loop {
         match waitpid(child, Some(WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED)) {
             Ok(WaitStatus::Exited(_, code)) => return Ok(Some(Exit::Code(code))),
@@ -106,11 +107,11 @@ fn look(child: Pid) -> Result<Option<Exit>, Error> {
     }
 }
 
-/// Ends this process as `signal` would. Returns where the signal cannot do that (it was ignored by
-/// our caller).
+/// Ends this process by `signal`. Returns where that is not possible, since the caller ignores the
+/// signal.
 pub(crate) fn die_by(signal: i32) {
     let Ok(signal) = Signal::try_from(signal) else { return };
-    // The child has left its core dump already; ours would be misleading.
+    // The child has dumped core already; a second dump would mislead.
     let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
     let _ = rustix::process::setrlimit(rustix::process::Resource::Core, none);
     let mut only = SigSet::empty();
@@ -124,14 +125,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_gets_what() {
+    fn signals_of_processes_are_forwarded_and_those_of_the_terminal_are_not() {
         const SI_USER: i32 = 0;
         const SI_QUEUE: i32 = -1;
         let us = Pid::from_raw(100);
-        assert!(is_passed_on(SI_USER, 7, us));
-        assert!(is_passed_on(SI_QUEUE, 7, us));
-        assert!(is_passed_on(SI_USER, 0, us), "a sender outside of our pid namespace is 0");
-        assert!(!is_passed_on(SI_KERNEL, 0, us), "a terminal signals the group");
-        assert!(!is_passed_on(SI_USER, 100, us), "our own SIGPIPE");
+        assert!(is_forwarded(SI_USER, 7, us));
+        assert!(is_forwarded(SI_QUEUE, 7, us));
+        assert!(is_forwarded(SI_USER, 0, us), "the sender is 0 outside of this pid namespace");
+        assert!(!is_forwarded(SI_KERNEL, 0, us), "a terminal signals the whole group");
+        assert!(!is_forwarded(SI_USER, 100, us), "SIGPIPE of this process");
     }
 }

@@ -1,6 +1,6 @@
-//! The real runtime, ready to be run in place of this process.
+//! A call of the real runtime, and `execve` of it.
 
-use crate::{Error, args::Scanned, call::Call};
+use crate::{args::CommandLine, call::Call, error::Error};
 use std::{
     ffi::{CString, OsString},
     io,
@@ -11,16 +11,16 @@ use std::{
     path::PathBuf,
 };
 
-/// What to run.
+/// A call of the real runtime.
 #[derive(Debug)]
 pub(crate) struct Target {
-    /// Absolute.
+    /// Absolute path.
     pub(crate) runtime: PathBuf,
-    /// Without `argv[0]`, which is the path.
+    /// argv without `argv[0]`, which is the path.
     pub(crate) arguments: Vec<OsString>,
-    /// In place of stdin.
+    /// Replaces stdin.
     pub(crate) stdin: Option<OwnedFd>,
-    /// Open in the real runtime besides what it would inherit anyway.
+    /// Descriptor that the real runtime inherits in addition.
     pub(crate) inherited: Option<OwnedFd>,
 }
 
@@ -29,19 +29,19 @@ impl Target {
         Self { runtime, arguments, stdin: None, inherited: None }
     }
 
-    /// Replaces everything behind the verb.
-    pub(crate) fn set_rest(&mut self, scanned: &Scanned, rest: Vec<OsString>) {
-        self.arguments.truncate(scanned.globals.len() + 1);
+    /// Replaces the arguments behind the verb.
+    pub(crate) fn set_rest(&mut self, command_line: &CommandLine, rest: Vec<OsString>) {
+        self.arguments.truncate(command_line.globals.len() + 1);
         self.arguments.extend(rest);
     }
 
     /// Replaces this process. Returns only if that fails.
     pub(crate) fn exec(self, call: &Call) -> Error {
-        let failed = self.execve(call.environment.entries());
-        Error::Exec(failed, self.runtime)
+        let error = self.execve(call.environment.entries());
+        Error::Exec(error, self.runtime)
     }
 
-    /// The system call, with stdin replaced and descriptors handed on. Returns only if that fails.
+    /// Calls execve(2), with stdin replaced and the descriptor inherited. Returns only if that fails.
     pub(crate) fn execve(&self, environment: &[OsString]) -> io::Error {
         if let Some(stdin) = &self.stdin
             && let Err(e) = nix::unistd::dup2_stdin(stdin)

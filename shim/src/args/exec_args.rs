@@ -1,30 +1,33 @@
-//! What was typed behind `exec`: the container's id and the process document. Behind the id stands
-//! a command, with options of its own.
+//! Arguments behind `exec`: the container id and the process file. A command with flags of its own
+//! may follow the id.
 
-use crate::options::{EXEC, Item, Options};
+use super::{
+    flags::EXEC,
+    options::{Item, Options, ValuePosition},
+};
 use std::{
     ffi::{OsStr, OsString},
     os::unix::ffi::OsStrExt,
 };
 
-/// An `exec` whose process is a document.
+/// An `exec` whose process is described by a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ExecArgs {
     /// Container id.
     pub(crate) id: OsString,
     /// `--process`
     pub(crate) process: OsString,
-    /// Where its value stands: place and offset.
-    pub(crate) at: (usize, usize),
+    /// Position of that value.
+    pub(crate) at: ValuePosition,
     /// `--preserve-fds`
     pub(crate) preserve_fds: Option<OsString>,
 }
 
-/// Reads the arguments behind `exec`. `None`: nothing for us to do, the process is not a document.
+/// Reads the arguments behind `exec`. Returns `None` where no file describes the process.
 ///
-/// Options count up to the id: runc and crun take what follows for the command. An option that we
-/// do not know may or may not have the next word as its value; that word is the id only where it
-/// ends the line, which is where engines put it.
+/// Flags count up to the id: runc and crun take what follows for the command. The word behind an
+/// unknown flag may be its value; it is taken for the id only as the last argument, where engines
+/// put the id.
 pub(crate) fn read(arguments: &[OsString]) -> Option<ExecArgs> {
     let (mut process, mut preserve_fds, mut unsure) = (None, None, false);
     for item in Options::new(arguments, EXEC) {
@@ -37,13 +40,13 @@ pub(crate) fn read(arguments: &[OsString]) -> Option<ExecArgs> {
             Item::Known { name: "preserve-fds", value, .. } => {
                 preserve_fds = value.map(OsStr::to_owned)
             }
-            Item::Known { .. } | Item::End(_) => {}
-            Item::Unknown(place) => unsure = !arguments[place].as_bytes().contains(&b'='),
-            Item::Word(place) if before && place + 1 < arguments.len() => {}
-            Item::Word(place) => {
-                // runc reads an empty value as not given.
+            Item::Known { .. } | Item::End => {}
+            Item::Unknown(index) => unsure = !arguments[index].as_bytes().contains(&b'='),
+            Item::Word(index) if before && index + 1 < arguments.len() => {}
+            Item::Word(index) => {
+                // runc treats an empty value as absent.
                 let (process, at) = process.filter(|(value, _)| !value.is_empty())?;
-                return Some(ExecArgs { id: arguments[place].clone(), process, at, preserve_fds });
+                return Some(ExecArgs { id: arguments[index].clone(), process, at, preserve_fds });
             }
         }
     }
@@ -59,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn with_a_document() {
+    fn an_exec_with_a_process_file_is_read_in_every_form() {
         for (line, at) in [
             ("--process /f id", (1, 0)),
             ("--process=/f id", (0, 10)),
@@ -104,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn without() {
+    fn an_exec_without_a_process_file_is_none() {
         for line in [
             "",
             "id",

@@ -1,12 +1,13 @@
-//! What was typed before the verb, and where the verb is.
+//! The command line up to the verb: global flags, our own among them, and where the verb is.
 //!
 //! A pass-through scanner: it never changes an argument and never fails. What it does not
-//! understand goes to the real runtime as it is, our own options (`--nri-runtime`, `--nri-config`,
-//! `--nri-version`, before the verb only) apart.
+//! understand goes to the real runtime as it is, except our own flags (`--nri-runtime`,
+//! `--nri-config`, `--nri-version`, before the verb only).
 
-use crate::{
-    options::{GLOBAL, Item, Options},
-    verb,
+use super::{
+    flags::{GLOBAL, OWN_PREFIX},
+    options::{Item, Options},
+    verbs,
 };
 use nri_control::Verb;
 use std::{
@@ -14,16 +15,16 @@ use std::{
     os::unix::ffi::OsStrExt,
 };
 
-/// An argv, taken apart.
+/// An argv, split at the verb.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Scanned {
-    /// Our own options.
-    pub(crate) own: Own,
-    /// What stands before the verb, ours taken out.
+pub(crate) struct CommandLine {
+    /// Our own flags.
+    pub(crate) own: OwnFlags,
+    /// Arguments before the verb, without ours.
     pub(crate) globals: Vec<OsString>,
-    /// The first word that is not an option or its value.
+    /// The first argument that is neither a flag nor the value of one.
     pub(crate) verb: Option<OsString>,
-    /// Everything behind it.
+    /// Arguments behind the verb.
     pub(crate) rest: Vec<OsString>,
     /// `--log`
     pub(crate) log: Option<OsString>,
@@ -31,113 +32,109 @@ pub(crate) struct Scanned {
     pub(crate) log_format: Option<OsString>,
     /// `--root`
     pub(crate) root: Option<OsString>,
-    /// Help or the version was asked for: the verb, if any, is not run.
+    /// Whether help or the version is requested: the verb, if any, is not run.
     pub(crate) informs: bool,
 }
 
-/// Our own options.
+/// Our own flags.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Own {
+pub(crate) struct OwnFlags {
     /// `--nri-runtime`
     pub(crate) runtime: Option<OsString>,
     /// `--nri-config`
     pub(crate) config: Option<OsString>,
     /// `--nri-version`
     pub(crate) version: bool,
-    /// One that ends the line where its value should be.
+    /// A flag of ours that lacks its value.
     pub(crate) without_value: Option<&'static str>,
 }
 
-impl Scanned {
-    /// The verb, if it carries an event and will be run.
-    pub(crate) fn event_verb(&self) -> Option<Verb> {
-        self.verb.as_deref().filter(|_| !self.informs).and_then(verb::event_verb)
+impl CommandLine {
+    /// Splits `arguments` (argv without `argv[0]`).
+    pub(crate) fn scan(arguments: &[OsString]) -> Self {
+        let mut scanned = Self::default();
+        let mut options = Options::new(arguments, GLOBAL);
+        let mut from = 0;
+        while let Some(item) = options.next() {
+            let mut keep = true;
+            match item {
+                Item::Word(index) => {
+                    scanned.verb = Some(arguments[index].clone());
+                    scanned.rest = arguments[index + 1..].to_vec();
+                    break;
+                }
+                Item::Known { name, value, .. } => keep = !scanned.take_global(name, value),
+                Item::Unknown(index) => {
+                    // The next word may be its value: it is if it is no verb, since it would stand
+                    // in the place of one.
+                    if let Some(next) = arguments.get(index + 1)
+                        && !arguments[index].as_bytes().contains(&b'=')
+                        && !next.as_bytes().starts_with(b"-")
+                        && !verbs::is_known(next)
+                    {
+                        options.next = index + 2;
+                    }
+                }
+                Item::End => {}
+            }
+            if keep {
+                scanned.globals.extend_from_slice(&arguments[from..options.next]);
+            }
+            from = options.next;
+        }
+        scanned
     }
 
-    /// Whether it is `exec`, and will be run.
+    /// The verb, if it carries an event and will be run.
+    pub(crate) fn event_verb(&self) -> Option<Verb> {
+        self.verb.as_deref().filter(|_| !self.informs).and_then(verbs::event_verb)
+    }
+
+    /// Whether the verb is `exec` and will be run.
     pub(crate) fn is_exec(&self) -> bool {
         !self.informs && self.verb.as_deref().is_some_and(|v| v == "exec")
     }
 
-    /// The arguments for the real runtime.
+    /// The arguments of the real runtime.
     pub(crate) fn forwarded(&self) -> Vec<OsString> {
         self.globals.iter().chain(&self.verb).chain(&self.rest).cloned().collect()
     }
-}
 
-/// Takes `arguments` (without `argv[0]`) apart.
-pub(crate) fn scan(arguments: &[OsString]) -> Scanned {
-    let mut scanned = Scanned::default();
-    let mut options = Options::new(arguments, GLOBAL);
-    let mut from = 0;
-    while let Some(item) = options.next() {
-        let mut keep = true;
-        match item {
-            Item::Word(place) => {
-                scanned.verb = Some(arguments[place].clone());
-                scanned.rest = arguments[place + 1..].to_vec();
-                break;
-            }
-            Item::Known { name, value, .. } => keep = !scanned.global(name, value),
-            Item::Unknown(place) => {
-                // It may take a value. A word that is no verb cannot stand in a verb's place, so it
-                // is one.
-                if let Some(next) = arguments.get(place + 1)
-                    && !arguments[place].as_bytes().contains(&b'=')
-                    && !next.as_bytes().starts_with(b"-")
-                    && !verb::is_known(next)
-                {
-                    options.next = place + 2;
-                }
-            }
-            Item::End(_) => {}
-        }
-        if keep {
-            scanned.globals.extend_from_slice(&arguments[from..options.next]);
-        }
-        from = options.next;
-    }
-    scanned
-}
-
-impl Scanned {
-    /// Notes an option; true if it is ours.
-    fn global(&mut self, name: &'static str, value: Option<&OsStr>) -> bool {
+    /// Notes a global flag. Returns whether it is ours.
+    fn take_global(&mut self, name: &'static str, value: Option<&OsStr>) -> bool {
         let given = value.map(OsStr::to_owned);
+        if matches!(name, "nri-runtime" | "nri-config")
+            && given.as_ref().is_none_or(|v| v.is_empty())
+        {
+            self.own.without_value = Some(name);
+        }
         match name {
             "nri-version" => self.own.version = true,
-            "nri-runtime" | "nri-config" => {
-                if given.as_ref().is_none_or(|v| v.is_empty()) {
-                    self.own.without_value = Some(name);
-                }
-                *(if name == "nri-runtime" {
-                    &mut self.own.runtime
-                } else {
-                    &mut self.own.config
-                }) = given;
-            }
+            "nri-runtime" => self.own.runtime = given,
+            "nri-config" => self.own.config = given,
             "log" => self.log = given,
             "log-format" => self.log_format = given,
             "root" => self.root = given,
             "help" | "usage" | "version" => self.informs = true,
             _ => {}
         }
-        name.starts_with("nri-")
+        name.starts_with(OWN_PREFIX)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::args::{exec_args, options::with_value, verb_args};
     use std::os::unix::ffi::OsStringExt;
 
     fn words(line: &str) -> Vec<OsString> {
         line.split_whitespace().map(|w| OsString::from(w.replace('_', ""))).collect()
     }
 
-    /// `globals | verb | rest`, and what was noted.
-    fn check(line: &str, globals: &str, verb: &str, rest: &str) -> Scanned {
-        let scanned = scan(&words(line));
+    /// Compares globals, verb and rest, and returns everything scanned.
+    fn check(line: &str, globals: &str, verb: &str, rest: &str) -> CommandLine {
+        let scanned = CommandLine::scan(&words(line));
         assert_eq!(scanned.globals, words(globals), "globals of {line}");
         assert_eq!(scanned.verb.clone().unwrap_or_default(), verb, "verb of {line}");
         assert_eq!(scanned.rest, words(rest), "rest of {line}");
@@ -145,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn verbs_are_found_behind_any_globals() {
+    fn the_verb_is_found_behind_any_global_flags() {
         check("", "", "", "");
         check("state x", "", "state", "x");
         let s = check(
@@ -174,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn values_called_like_verbs_do_not_fool() {
+    fn values_that_are_named_like_verbs_are_values() {
         check("--root create start create", "--root create", "start", "create");
         check("--log create state create", "--log create", "state", "create");
         check("kill create", "", "kill", "create");
@@ -182,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_options_pass() {
+    fn unknown_flags_pass_through() {
         check("--platform systrap create x", "--platform systrap", "create", "x");
         check("--platform=systrap --net create x", "--platform=systrap --net", "create", "x");
         check("-z create x", "-z", "create", "x");
@@ -191,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn ours_are_taken_out_before_the_verb_only() {
+    fn our_own_flags_are_removed_before_the_verb_only() {
         let s = check(
             "--nri-runtime /x --root /r --nri-config=/c create --nri-runtime /y z",
             "--root /r",
@@ -201,7 +198,7 @@ mod tests {
         assert_eq!((s.own.runtime.unwrap(), s.own.config.unwrap()), ("/x".into(), "/c".into()));
         assert_eq!(
             check("create --nri-runtime", "", "create", "--nri-runtime").own,
-            Own::default()
+            OwnFlags::default()
         );
         assert_eq!(check("--nri-config", "", "", "").own.without_value, Some("nri-config"));
         assert!(check("--nri-version", "", "", "").own.version);
@@ -219,38 +216,42 @@ mod tests {
             ("state x", false),
             ("exec x create", false),
         ] {
-            assert_eq!(scan(&words(line)).event_verb().is_some(), event, "{line}");
+            assert_eq!(CommandLine::scan(&words(line)).event_verb().is_some(), event, "{line}");
         }
     }
 
-    /// An argument as engines, people and their mistakes make it.
+    /// Arguments as engines and people write them, and mistakes.
     fn argument() -> impl proptest::strategy::Strategy<Value = OsString> {
         use proptest::prelude::*;
-        let words = "--|-|-b|--bundle|-p|--process|-tp|-pf|exec|--root|--log|--log-format|-d|-rx|--resources|create|run|update|state|id|--x|--x=y|--nri|--r=|";
+        let words = "--|-|-b|--bundle|-p|--process|-tp|-pf|exec|--root|--log|--log-format|-d|-rx|\
+                     --resources|create|run|update|state|id|--x|--x=y|--nri|--r=|";
         let known: Vec<&'static str> = words.split('|').collect();
         let any = proptest::collection::vec(any::<u8>().prop_filter("no NUL", |b| *b != 0), 0..6);
-        prop_oneof![4 => proptest::sample::select(known).prop_map(OsString::from), 1 => any.prop_map(OsString::from_vec)]
+        prop_oneof![
+            4 => proptest::sample::select(known).prop_map(OsString::from),
+            1 => any.prop_map(OsString::from_vec),
+        ]
     }
 
     proptest::proptest! {
         #[test]
-        fn nothing_is_lost(arguments in proptest::collection::vec(argument(), 0..8)) {
-            let scanned = scan(&arguments);
+        fn arguments_are_forwarded_unchanged(arguments in proptest::collection::vec(argument(), 0..8)) {
+            let scanned = CommandLine::scan(&arguments);
             proptest::prop_assert_eq!(scanned.forwarded(), arguments);
-            if let Some(exec) = crate::exec_args::read(&scanned.rest) {
-                let replaced = crate::options::with_value(&scanned.rest, exec.at, b"/p");
-                let again = crate::exec_args::read(&replaced).map(|e| (e.id, e.process));
+            if let Some(exec) = exec_args::read(&scanned.rest) {
+                let replaced = with_value(&scanned.rest, exec.at, b"/p");
+                let again = exec_args::read(&replaced).map(|e| (e.id, e.process));
                 proptest::prop_assert_eq!(again, Some((exec.id, "/p".into())));
                 let differing = replaced.iter().zip(&scanned.rest).filter(|(a, b)| a != b).count();
                 proptest::prop_assert!(differing <= 1 && replaced.len() == scanned.rest.len());
             }
             for word in ["create", "run", "restore", "start", "update", "delete"] {
-                let verb = verb::event_verb(OsStr::new(word)).unwrap();
-                let args = crate::verb_args::read(verb, &scanned.rest);
+                let verb = verbs::event_verb(OsStr::new(word)).unwrap();
+                let args = verb_args::read(verb, &scanned.rest);
                 if let Some(resources) = args.resources {
-                    let replaced = crate::resources::from_stdin(&scanned.rest, &resources);
+                    let replaced = with_value(&scanned.rest, resources.at, b"-");
                     proptest::prop_assert_eq!(replaced.len(), scanned.rest.len());
-                    let again = crate::verb_args::read(verb, &replaced);
+                    let again = verb_args::read(verb, &replaced);
                     proptest::prop_assert_eq!(again.resources.map(|r| r.value), Some("-".into()));
                     proptest::prop_assert_eq!(again.id, args.id);
                 }
@@ -259,9 +260,13 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_kept() {
+    fn arguments_that_are_not_utf8_are_kept() {
         let odd = OsString::from_vec(b"--log=\xff\xfe".to_vec());
-        let s = scan(&[odd.clone(), "create".into(), OsString::from_vec(b"\x80".to_vec())]);
+        let s = CommandLine::scan(&[
+            odd.clone(),
+            "create".into(),
+            OsString::from_vec(b"\x80".to_vec()),
+        ]);
         assert_eq!(s.globals, [odd]);
         assert_eq!(s.log.unwrap().as_bytes(), b"\xff\xfe");
         assert_eq!(s.rest[0].as_bytes(), b"\x80");

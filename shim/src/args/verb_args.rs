@@ -1,58 +1,59 @@
-//! What was typed behind a verb that carries an event: id, bundle, and the few options that matter
-//! to `nrid`.
+//! Arguments behind a verb that carries an event: id, bundle, and the few flags that matter to
+//! `nrid`.
 
-use crate::options::{CREATE, DELETE, Item, Options, RESTORE, RUN, START, UPDATE, is_on};
+use super::{
+    flags::{CREATE, DELETE, RESTORE, RUN, START, UPDATE, Verbs},
+    options::{Item, Options, ValuePosition, is_on},
+};
 use nri_control::Verb;
 use std::ffi::{OsStr, OsString};
 
-/// The arguments of a verb, as far as they matter.
+/// The arguments of a verb that matter here.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct VerbArgs {
     /// Container id.
     pub(crate) id: Option<OsString>,
     /// `--bundle`
     pub(crate) bundle: Option<OsString>,
-    /// `--config`: another document than the bundle's config.json.
+    /// `--config`: another file than the bundle's `config.json`.
     pub(crate) config: Option<OsString>,
     /// `--pid-file`
     pub(crate) pid_file: Option<OsString>,
     /// `--resources`
-    pub(crate) resources: Option<Resources>,
+    pub(crate) resources: Option<ResourcesFlag>,
     /// `--detach` or `--force`
     pub(crate) flag: bool,
-    /// Help was asked for: the verb is not run.
+    /// Whether help is requested: the verb is not run.
     pub(crate) informs: bool,
 }
 
-/// The value of `--resources`, and where it stands, so that it can be replaced.
+/// The value of `--resources`, and its position, so that it can be replaced.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Resources {
+pub(crate) struct ResourcesFlag {
     pub(crate) value: OsString,
-    /// Place and offset.
-    pub(crate) at: (usize, usize),
+    pub(crate) at: ValuePosition,
 }
 
 /// Reads the arguments behind `verb`.
 ///
-/// Options count wherever they stand before `--`: runc and youki take them behind the id too.
+/// Flags count anywhere before `--`: runc and youki accept them behind the id too.
 pub(crate) fn read(verb: Verb, arguments: &[OsString]) -> VerbArgs {
     let mut args = VerbArgs::default();
     let (mut words, mut unknown) = (Vec::new(), false);
-    for item in Options::new(arguments, table(verb)) {
+    for item in Options::new(arguments, flags_of(verb)) {
         match item {
-            Item::Word(place) => words.push(&arguments[place]),
+            Item::Word(index) => words.push(&arguments[index]),
             Item::Unknown(_) => unknown = true,
-            Item::End(_) => {}
-            Item::Known { name, value, at } => args.option(name, value, at),
+            Item::End => {}
+            Item::Known { name, value, at } => args.take(name, value, at),
         }
     }
-    // An option that we do not know may have taken the first word as its value. Engines put the id
-    // last.
+    // The first word may be the value of an unknown flag. Engines put the id last.
     args.id = if unknown { words.pop() } else { words.into_iter().next() }.cloned();
     args
 }
 
-fn table(verb: Verb) -> &'static [(&'static str, u8, bool)] {
+fn flags_of(verb: Verb) -> Verbs {
     match verb {
         Verb::Create => CREATE,
         Verb::Run => RUN,
@@ -64,14 +65,14 @@ fn table(verb: Verb) -> &'static [(&'static str, u8, bool)] {
 }
 
 impl VerbArgs {
-    fn option(&mut self, name: &str, value: Option<&OsStr>, at: (usize, usize)) {
-        // runc reads an empty value as not given.
+    fn take(&mut self, name: &str, value: Option<&OsStr>, at: (usize, usize)) {
+        // runc treats an empty value as absent.
         let given = value.filter(|v| !v.is_empty()).map(OsStr::to_owned);
         match name {
             "bundle" => self.bundle = given,
             "config" => self.config = given,
             "pid-file" => self.pid_file = given,
-            "resources" => self.resources = given.map(|value| Resources { value, at }),
+            "resources" => self.resources = given.map(|value| ResourcesFlag { value, at }),
             "detach" | "force" => self.flag = is_on(value),
             "help" | "usage" => self.informs = true,
             _ => {}
@@ -93,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_of_an_option() {
+    fn an_option_is_read_in_every_form() {
         for line in [
             "--bundle /b id",
             "--bundle=/b id",
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_mislead() {
+    fn values_that_look_like_flags_or_verbs_are_values() {
         check(Verb::Create, "--bundle create create", create("create", "create"));
         check(Verb::Create, "--bundle --force id", create("id", "--force"));
         check(Verb::Create, "--bundle /b -", create("-", "/b"));
@@ -146,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn resources_and_where_they_stand() {
+    fn the_position_of_resources_is_known() {
         for (line, value, at) in [
             ("--resources - id", "-", (1, 0)),
             ("--resources=- id", "-", (0, 12)),
@@ -154,7 +155,7 @@ mod tests {
             ("-r/f id", "/f", (0, 2)),
             ("--memory 1 --cpu-quota -1 --resources /f id", "/f", (5, 0)),
         ] {
-            let resources = Some(Resources { value: value.into(), at });
+            let resources = Some(ResourcesFlag { value: value.into(), at });
             check(
                 Verb::Update,
                 line,

@@ -2,9 +2,10 @@
 
 use rustix::fs::{Mode, OFlags};
 
-/// Fills the places of closed stdio with a file that is closed again by `execve`: otherwise the
-/// next socket that we open would become stdin or stderr, and the real runtime must find them
-/// closed as we did.
+/// Opens /dev/null in place of closed stdio, until `execve` closes it again.
+///
+/// The next socket would become stdin or stderr otherwise, and the real runtime must find them
+/// closed as this program did.
 pub(crate) fn reserve() {
     loop {
         let flags = OFlags::RDWR | OFlags::CLOEXEC;

@@ -1,27 +1,27 @@
-//! Lays what plugins gave a container into the process document of an `exec`.
+//! Applies plugins' changes of a container to the process file of an `exec`.
 //!
-//! Pure. The rule: an engine makes that document from its own of the container, so where the two
-//! agree the plugins' value belongs there, and where they differ somebody gave the `exec` a value
-//! of its own, which stays.
+//! No I/O. An engine derives the file from its own OCI config of the container: where both have the
+//! same value, the plugins' value replaces it; where they differ, the value was given to this
+//! `exec` and stays.
 
 use nri_control::{ExecChanges, ExecRlimit, ExecVariable};
 use serde_json::{Map, Value};
 
-/// What is wrong with a document: the member that is not as the specification has it.
+/// The member of a process file that does not have the type of the specification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed(pub(crate) &'static str);
 
-/// Lays `changes` into a process document; whether anything has changed.
+/// Applies `changes` to a process file. Returns whether anything has changed.
 ///
 /// # Errors
-/// The document cannot be one; it is as before.
-pub(crate) fn lay_in(process: &mut Value, changes: &ExecChanges) -> Result<bool, Malformed> {
+/// A member has the wrong type; nothing has changed.
+pub(crate) fn apply(process: &mut Value, changes: &ExecChanges) -> Result<bool, Malformed> {
     let members = process.as_object_mut().ok_or(Malformed("process"))?;
     let lists =
         [list(members, "env", Value::is_string)?, list(members, "rlimits", Value::is_object)?];
     let [mut env, mut rlimits] = lists.clone();
-    changes.env.iter().for_each(|variable| lay_in_variable(&mut env, variable));
-    changes.rlimits.iter().for_each(|rlimit| lay_in_rlimit(&mut rlimits, rlimit));
+    changes.env.iter().for_each(|variable| apply_variable(&mut env, variable));
+    changes.rlimits.iter().for_each(|rlimit| apply_rlimit(&mut rlimits, rlimit));
     let mut changed = false;
     for ((name, before), after) in ["env", "rlimits"].into_iter().zip(lists).zip([env, rlimits]) {
         if after != before {
@@ -44,12 +44,12 @@ fn list(
     }
 }
 
-fn lay_in_variable(env: &mut Vec<Value>, variable: &ExecVariable) {
+fn apply_variable(env: &mut Vec<Value>, variable: &ExecVariable) {
     let value_of = |entry: &Value| -> Option<String> {
         let (name, value) = entry.as_str()?.split_once('=')?;
         (name == variable.name).then(|| value.to_owned())
     };
-    // As in the container: of several, the last counts.
+    // The last of several entries counts, as in the container.
     if env.iter().rev().find_map(value_of) != variable.engine {
         return;
     }
@@ -60,10 +60,10 @@ fn lay_in_variable(env: &mut Vec<Value>, variable: &ExecVariable) {
     }
 }
 
-fn lay_in_rlimit(rlimits: &mut Vec<Value>, rlimit: &ExecRlimit) {
+fn apply_rlimit(rlimits: &mut Vec<Value>, rlimit: &ExecRlimit) {
     let kind = &rlimit.value["type"];
     match rlimits.iter_mut().find(|r| r["type"] == *kind) {
-        Some(there) if rlimit.engine.as_ref() == Some(there) => *there = rlimit.value.clone(),
+        Some(entry) if rlimit.engine.as_ref() == Some(entry) => *entry = rlimit.value.clone(),
         None if rlimit.engine.is_none() => rlimits.push(rlimit.value.clone()),
         _ => {}
     }
@@ -85,18 +85,18 @@ mod tests {
         serde_json::from_str(text).unwrap()
     }
 
-    /// The document as text, so that order and numbers count.
+    /// Compares the file as text, so that order and numbers count.
     fn check(changes: &ExecChanges, before: &str, after: &str) {
-        let mut document = parse(before);
-        let changed = lay_in(&mut document, changes).unwrap();
+        let mut process = parse(before);
+        let changed = apply(&mut process, changes).unwrap();
         assert_eq!(changed, before != after, "{before}");
         if changed {
-            assert_eq!(document.to_string(), after, "{before}");
+            assert_eq!(process.to_string(), after, "{before}");
         }
     }
 
     #[test]
-    fn variables() {
+    fn a_variable_is_replaced_where_the_exec_has_the_engines_value() {
         let changes = ExecChanges {
             env: vec![
                 variable("B", Some("2"), Some("two")),
@@ -106,17 +106,17 @@ mod tests {
             rlimits: Vec::new(),
         };
         for (before, after) in [
-            // As the engine's document.
+            // Values of the engine's OCI config.
             (r#"["A=1","B=2","G=7","Z"]"#, r#"["A=1","B=two","Z","N=new=1"]"#),
-            // Given to the exec itself.
+            // Values of this exec.
             (r#"["B=other","N=mine","G=mine"]"#, r#"["B=other","N=mine","G=mine"]"#),
-            // Taken from it, or never in it.
+            // Removed for this exec, or never there.
             (r#"["A=1"]"#, r#"["A=1","N=new=1"]"#),
             (r#"[]"#, r#"["N=new=1"]"#),
-            // Several of a name: the last counts, one stays.
+            // Several entries of a name: the last counts, one stays.
             (r#"["B=0","A=1","B=2","N="]"#, r#"["B=two","A=1","N="]"#),
             (r#"["B=2","B=0","N=x"]"#, r#"["B=2","B=0","N=x"]"#),
-            // Names that only begin alike, and no variables.
+            // Names with the same prefix, and entries without a value.
             (r#"["BB=2","B","N","G"]"#, r#"["BB=2","B","N","G","N=new=1"]"#),
         ] {
             let process = |env: &str| format!(r#"{{"cwd":"/","env":{env},"args":["x"]}}"#);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn rlimits() {
+    fn an_rlimit_is_replaced_where_the_exec_has_the_engines_value() {
         let limit =
             |kind: &str, n: u64| format!(r#"{{"type":"RLIMIT_{kind}","hard":{n},"soft":{n}}}"#);
         let changes = ExecChanges {
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_process() {
+    fn a_malformed_process_file_is_an_error() {
         let changes =
             ExecChanges { env: vec![variable("A", None, Some("1"))], rlimits: Vec::new() };
         for (text, member) in [
@@ -168,7 +168,7 @@ mod tests {
             (r#"{"rlimits":7}"#, "rlimits"),
             (r#"{"rlimits":[7]}"#, "rlimits"),
         ] {
-            assert_eq!(lay_in(&mut parse(text), &changes), Err(Malformed(member)), "{text}");
+            assert_eq!(apply(&mut parse(text), &changes), Err(Malformed(member)), "{text}");
         }
         check(&ExecChanges::default(), r#"{"env":null}"#, r#"{"env":null}"#);
     }

@@ -1,11 +1,11 @@
-//! Container ids: those that no runtime can mean are refused before anything happens.
+//! Container ids. An id that no runtime can accept is refused before anything happens.
 //!
-//! All further rules (characters, length) are the real runtime's own, and it states them itself.
+//! All further rules (characters, length) are the real runtime's, which reports them itself.
 
-use crate::Error;
+use crate::error::Error;
 use std::ffi::OsStr;
 
-/// The id as text.
+/// Returns the id as text.
 pub(crate) fn check(id: &OsStr) -> Result<&str, Error> {
     let refused = |why| Err(Error::Id(id.to_owned(), why));
     match id.to_str() {
@@ -23,7 +23,7 @@ mod tests {
     use std::os::unix::ffi::OsStrExt;
 
     #[test]
-    fn table() {
+    fn ids_that_could_leave_a_directory_are_refused() {
         for (id, acceptable) in [
             (&b"abc"[..], true),
             (b"a.b_c-d+e", true),

@@ -1,0 +1,13 @@
+//! The command line of the runtimes: which flags there are, and what a wrapped call says.
+//!
+//! Nothing here performs I/O. Start from [`CommandLine::scan`].
+
+pub(crate) mod command_line;
+pub(crate) mod exec_args;
+pub(crate) mod flags;
+pub(crate) mod id;
+pub(crate) mod options;
+pub(crate) mod verb_args;
+pub(crate) mod verbs;
+
+pub(crate) use command_line::CommandLine;

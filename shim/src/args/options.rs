@@ -1,0 +1,161 @@
+//! Iterator over the options of an argv, in every form that runc, crun and youki accept.
+//!
+//! Forms: `--name value`, `--name=value`, `-name value` and `-name=value` (Go), unambiguous prefixes
+//! `--nam value` (argp), `-n value`, `-nvalue`, `-n=value`, and clusters `-dn value`.
+
+use super::flags::{Flag, Verbs, by_long, by_short};
+use std::{
+    ffi::{OsStr, OsString},
+    os::unix::ffi::{OsStrExt, OsStringExt},
+};
+
+/// Position of a value in argv: the argument that holds it, and the offset where it begins.
+pub(crate) type ValuePosition = (usize, usize);
+
+/// An element of argv.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Item<'a> {
+    /// A flag of the table.
+    Known {
+        /// Long name.
+        name: &'static str,
+        /// Its value, also of a switch (`--detach=false`).
+        value: Option<&'a OsStr>,
+        /// Position of the value, or of the flag where it has none.
+        at: ValuePosition,
+    },
+    /// A flag that the table does not have, in the argument of this index. Without `=`, the next
+    /// argument may or may not be its value.
+    Unknown(usize),
+    /// Not a flag: the argument of this index.
+    Word(usize),
+    /// `--`: no flag follows.
+    End,
+}
+
+/// Reads arguments by the flags of a verb.
+#[derive(Debug)]
+pub(crate) struct Options<'a> {
+    arguments: &'a [OsString],
+    verbs: Verbs,
+    /// Index of the argument to read next.
+    pub(crate) next: usize,
+    /// Rest of a cluster of short flags: argument and offset.
+    cluster: Option<(usize, usize)>,
+    ended: bool,
+}
+
+impl<'a> Options<'a> {
+    pub(crate) fn new(arguments: &'a [OsString], verbs: Verbs) -> Self {
+        Self { arguments, verbs, next: 0, cluster: None, ended: false }
+    }
+
+    fn long(&mut self, index: usize, start: usize) -> Option<Item<'a>> {
+        let bytes = self.arguments[index].as_bytes();
+        let body = &bytes[start..];
+        let equals = body.iter().position(|b| *b == b'=');
+        let typed = &body[..equals.unwrap_or(body.len())];
+        let flag = by_long(self.verbs, typed, start == 2)?;
+        self.next = index + 1;
+        Some(match equals {
+            Some(e) => self.inline(flag, index, start + e + 1),
+            None => self.separate(flag, index),
+        })
+    }
+
+    fn short(&mut self, index: usize, offset: usize) -> Item<'a> {
+        let bytes = self.arguments[index].as_bytes();
+        self.next = index + 1;
+        self.cluster = None;
+        let Some(flag) = by_short(self.verbs, bytes[offset]) else {
+            return Item::Unknown(index);
+        };
+        match bytes.get(offset + 1) {
+            None => self.separate(flag, index),
+            Some(b'=') => self.inline(flag, index, offset + 2),
+            Some(_) if flag.takes_value => self.inline(flag, index, offset + 1),
+            Some(_) => {
+                self.cluster = Some((index, offset + 1));
+                Item::Known { name: flag.name, value: None, at: (index, 0) }
+            }
+        }
+    }
+
+    fn inline(&self, flag: &Flag, index: usize, offset: usize) -> Item<'a> {
+        let value = OsStr::from_bytes(&self.arguments[index].as_bytes()[offset..]);
+        Item::Known { name: flag.name, value: Some(value), at: (index, offset) }
+    }
+
+    fn separate(&mut self, flag: &Flag, index: usize) -> Item<'a> {
+        let name = flag.name;
+        match self.arguments.get(index + 1) {
+            Some(value) if flag.takes_value => {
+                self.next = index + 2;
+                Item::Known { name, value: Some(value), at: (index + 1, 0) }
+            }
+            _ => Item::Known { name, value: None, at: (index, 0) },
+        }
+    }
+}
+
+impl<'a> Iterator for Options<'a> {
+    type Item = Item<'a>;
+
+    fn next(&mut self) -> Option<Item<'a>> {
+        if let Some((index, offset)) = self.cluster {
+            return Some(self.short(index, offset));
+        }
+        let index = self.next;
+        let bytes = self.arguments.get(index)?.as_bytes();
+        self.next = index + 1;
+        if self.ended || bytes.len() < 2 || bytes[0] != b'-' {
+            return Some(Item::Word(index));
+        }
+        if bytes == b"--" {
+            self.ended = true;
+            return Some(Item::End);
+        }
+        if bytes[1] == b'-' {
+            return Some(self.long(index, 2).unwrap_or(Item::Unknown(index)));
+        }
+        Some(match self.long(index, 1) {
+            Some(item) => item,
+            None => self.short(index, 1),
+        })
+    }
+}
+
+/// The arguments with another value at a position.
+pub(crate) fn with_value(
+    arguments: &[OsString],
+    (index, offset): ValuePosition,
+    value: &[u8],
+) -> Vec<OsString> {
+    let mut arguments = arguments.to_vec();
+    let mut argument = arguments[index].as_bytes()[..offset].to_vec();
+    argument.extend_from_slice(value);
+    arguments[index] = OsString::from_vec(argument);
+    arguments
+}
+
+/// Whether a switch is on, as Go reads its value.
+pub(crate) fn is_on(value: Option<&OsStr>) -> bool {
+    !matches!(value.map(OsStr::as_bytes), Some(b"0" | b"f" | b"F" | b"false" | b"False" | b"FALSE"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_replaced_where_it_stands() {
+        for (line, at, expected) in [
+            ("--resources /f id", (1, 0), "--resources - id"),
+            ("--resources=/f id", (0, 12), "--resources=- id"),
+            ("-r/f id", (0, 2), "-r- id"),
+        ] {
+            let words: Vec<OsString> = line.split(' ').map(Into::into).collect();
+            assert_eq!(with_value(&words, at, b"-").join(OsStr::new(" ")), OsStr::new(expected));
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! A verb with an event: sends it to `nrid`, runs the real runtime as the reply says, and reports
+//! how it ended.
+//!
+//! Whether a verb proceeds where `nrid` cannot answer is decided here and nowhere else, by
+//! [`VerbPolicy`] and the key `unreachable`.
+
+use super::{
+    begin::{self, OpenBundle},
+    policy::VerbPolicy,
+    resources::{self, RequestedResources},
+    timeouts,
+};
+use crate::{
+    args::{
+        id,
+        options::with_value,
+        verb_args::{self, VerbArgs},
+    },
+    error::Error,
+    invocation::Invocation,
+    runtime::{Target, die_by, memory, spawn_and_wait},
+};
+use nri_config::Unreachable;
+use nri_control::{
+    Client, ClientError, Exit, Finished, FrameError, Launcher, OsText, RECORDS_DIR, Reply, Request,
+    Substitute, Verb,
+};
+use nri_locate::{NRID, find_own_program, working_dir};
+use std::{
+    ffi::OsStr,
+    io::ErrorKind,
+    os::fd::{AsFd, OwnedFd},
+    path::Path,
+};
+
+/// A verb that carries an event.
+struct Event<'a> {
+    invocation: Invocation<'a>,
+    verb: Verb,
+}
+
+/// Decision of `nrid` on a verb.
+enum Decision {
+    /// Run it with these substitutes, and report its end on the connection.
+    Proceed(Substitute, Client),
+    /// Run it as it was called.
+    Bypass,
+}
+
+/// Handles the verb; `problem` is that of the configuration, `target` the verb as it was called.
+/// Returns the exit code.
+pub(crate) fn handle(
+    invocation: Invocation<'_>,
+    verb: Verb,
+    problem: Option<Error>,
+    mut target: Target,
+) -> Result<i32, Error> {
+    let call = invocation.call;
+    let args = verb_args::read(verb, &invocation.command_line.rest);
+    let (Some(given), false) = (args.id.as_deref(), args.informs) else {
+        // Without an id, the real runtime prints its usage.
+        return Err(target.exec(call));
+    };
+    let id = match id::check(given) {
+        Ok(id) => id,
+        // A pattern (crun's `delete --regex`) is for the real runtime to accept or refuse.
+        Err(_) if verb == Verb::Delete => return Err(target.exec(call)),
+        Err(e) => return Err(e),
+    };
+    // A broken configuration says neither where nrid is nor what to do without it.
+    match problem {
+        Some(problem) if verb.needs_nrid() => return Err(problem),
+        Some(_) => return Err(target.exec(call)),
+        None => {}
+    }
+    // Without a bundle no container is created, which the real runtime reports in its own words:
+    // no event.
+    if begin::is_bundle_missing(verb, &args) {
+        return Err(target.exec(call));
+    }
+    let event = Event { invocation, verb };
+    match event.request(id, &args, &mut target)? {
+        Decision::Bypass => Err(target.exec(call)),
+        Decision::Proceed(substitute, mut client) => {
+            event.substitute(substitute, &mut target)?;
+            if verb.execs() {
+                return Err(target.exec(call));
+            }
+            event.run_and_report(&target, &args, &mut client)
+        }
+    }
+}
+
+impl Event<'_> {
+    /// Asks `nrid` for its decision.
+    fn request(&self, id: &str, args: &VerbArgs, target: &mut Target) -> Result<Decision, Error> {
+        let bundle = OpenBundle::open(self.verb, args)?;
+        let bundle = bundle.as_ref();
+        let Some(mut client) = self.connect()? else { return Ok(Decision::Bypass) };
+        let resources = self.resources(args, target)?;
+        let begin = begin::message(
+            &self.invocation,
+            self.verb,
+            id,
+            args,
+            &target.runtime,
+            bundle,
+            resources,
+        );
+        let request = Request::Begin(Box::new(begin));
+        let mut reply = self.begin(&mut client, &request, bundle);
+        if matches!(reply, Err(ClientError::Frame(FrameError::Closed))) {
+            // An nrid that ends closes connections that it has not served. The next nrid undoes what
+            // this one started without a reply, and may be asked once: a second close is no
+            // coincidence. One that was killed may accept connections until it is gone.
+            client.wait_ended();
+            let Some(next) = self.connect()? else { return Ok(Decision::Bypass) };
+            client = next;
+            reply = self.begin(&mut client, &request, bundle);
+        }
+        match reply {
+            Ok(Reply::Proceed(substitute)) => Ok(Decision::Proceed(substitute, client)),
+            Ok(Reply::Bypass) => Ok(Decision::Bypass),
+            Ok(Reply::Refused { message }) if self.verb.ignores_refusal() => {
+                self.invocation.log.warning(&message);
+                Ok(Decision::Bypass)
+            }
+            Ok(Reply::Refused { message }) => Err(Error::Refused(message)),
+            Ok(_) => self.without_nrid(Error::Reply).map(|()| Decision::Bypass),
+            Err(e) => self.without_nrid(e.into()).map(|()| Decision::Bypass),
+        }
+    }
+
+    fn begin(
+        &self,
+        client: &mut Client,
+        request: &Request,
+        bundle: Option<&OpenBundle>,
+    ) -> Result<Reply, ClientError> {
+        let config = &self.invocation.loaded.config;
+        let fds: Vec<_> = bundle.iter().map(|b| b.fd.as_fd()).collect();
+        let silence = timeouts::silence(self.verb, config);
+        client.set_patience(timeouts::begin(self.verb, config), silence)?;
+        client.first_call(request, &fds)
+    }
+
+    /// Connects to `nrid`, which is started where the verb needs it. Returns `None` where the verb
+    /// proceeds without.
+    fn connect(&self) -> Result<Option<Client>, Error> {
+        let Invocation { call, loaded, .. } = self.invocation;
+        let mut launcher = Launcher {
+            program: None,
+            state_dir: loaded.state_dir(&call.environment),
+            config: loaded.named.clone(),
+            timeout: loaded.config.start_timeout,
+        };
+        // An update as the engine sends it would undo what plugins set.
+        let undoes = self.verb == Verb::Update && has_records(&launcher.state_dir);
+        if self.verb.needs_nrid() || undoes {
+            launcher.program = find_own_program(NRID, &call.environment);
+            return match launcher.connect_or_start() {
+                Ok(client) => Ok(Some(client)),
+                Err(e) => self.without_nrid(e.into()).map(|()| None),
+            };
+        }
+        match launcher.connect() {
+            Ok(client) => Ok(Some(client)),
+            // Without an nrid there is no record to update. The next nrid detects deletions.
+            Err(ClientError::Connect(e))
+                if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) =>
+            {
+                Ok(None)
+            }
+            Err(e) => self.without_nrid(e.into()).map(|()| None),
+        }
+    }
+
+    /// Logs that the verb proceeds without `nrid`, or fails where it must not.
+    fn without_nrid(&self, why: Error) -> Result<(), Error> {
+        let Invocation { loaded, log, .. } = self.invocation;
+        if self.verb.needs_nrid() && loaded.config.unreachable == Unreachable::Fail {
+            return Err(why);
+        }
+        log.warning(&format!("continuing without NRI: {why}"));
+        Ok(())
+    }
+
+    /// The requested resources as text. Where they can be read only once, `target` receives a copy.
+    fn resources(&self, args: &VerbArgs, target: &mut Target) -> Result<Option<String>, Error> {
+        let Some(flag) = args.resources.as_ref().filter(|_| self.verb == Verb::Update) else {
+            return Ok(None);
+        };
+        let Some(RequestedResources { content, is_spent }) = resources::read(flag)? else {
+            return Ok(None);
+        };
+        if is_spent {
+            let command_line = self.invocation.command_line;
+            target.stdin = Some(resources_file(&content)?);
+            target.set_rest(command_line, with_value(&command_line.rest, flag.at, b"-"));
+        }
+        // Text that is not UTF-8 is no JSON, which the real runtime reports.
+        Ok(String::from_utf8(content).ok())
+    }
+
+    fn substitute(&self, substitute: Substitute, target: &mut Target) -> Result<(), Error> {
+        if let Some(arguments) = substitute.arguments {
+            let rest = arguments.into_iter().map(|OsText(argument)| argument).collect();
+            target.set_rest(self.invocation.command_line, rest);
+        }
+        if let Some(text) = substitute.stdin {
+            target.stdin = Some(resources_file(text.as_bytes())?);
+        }
+        Ok(())
+    }
+
+    fn run_and_report(
+        &self,
+        target: &Target,
+        args: &VerbArgs,
+        client: &mut Client,
+    ) -> Result<i32, Error> {
+        let Invocation { call, loaded, log, .. } = self.invocation;
+        let (exit, failed) = match spawn_and_wait(target, call) {
+            Ok(exit) => (exit, None),
+            Err(e) => (Exit::NotStarted, Some(e)),
+        };
+        let pid_file = args.pid_file.as_deref();
+        let pid_file = pid_file.filter(|_| self.verb == Verb::Create && exit.success());
+        let finished = Finished { exit, pid: pid_file.and_then(|file| read_pid(file, args)) };
+        let silence = timeouts::silence_after(&loaded.config);
+        let reply = client
+            .set_patience(timeouts::finish(&loaded.config), silence)
+            .and_then(|()| client.call(&Request::Finished(finished), &[]));
+        if let Some(e) = failed {
+            return Err(e);
+        }
+        match reply {
+            Ok(Reply::Refused { message }) if exit.success() && !self.verb.ignores_refusal() => {
+                return Err(Error::Refused(message));
+            }
+            Ok(_) => {}
+            // The verb has taken effect, whatever nrid knows of it.
+            Err(e) => log.warning(&format!("{e}; the real runtime has done its work")),
+        }
+        Ok(match exit {
+            Exit::Code(code) => code,
+            Exit::Signal(signal) => {
+                die_by(signal);
+                128 + signal
+            }
+            Exit::NotStarted => 1,
+        })
+    }
+}
+
+/// Reads a `--pid-file`: runc takes a relative one from the working directory, crun from the bundle.
+fn read_pid(file: &OsStr, args: &VerbArgs) -> Option<i32> {
+    let here = working_dir();
+    let bundle = here.join(args.bundle.as_deref().unwrap_or_default());
+    [here, bundle]
+        .iter()
+        .find_map(|dir| std::fs::read_to_string(dir.join(file)).ok()?.trim().parse().ok())
+}
+
+/// Whether an `nrid` has left records, which the next one reads.
+fn has_records(state_dir: &Path) -> bool {
+    std::fs::read_dir(state_dir.join(RECORDS_DIR)).is_ok_and(|mut entries| entries.next().is_some())
+}
+
+/// Resources as a file that replaces stdin.
+fn resources_file(content: &[u8]) -> Result<OwnedFd, Error> {
+    memory::file_with("resources", content)
+        .map_err(|e| Error::System(e, "copy the resources for the real runtime"))
+}

@@ -1,0 +1,66 @@
+//! The file of `update --resources`, which `nrid` receives before the real runtime reads it.
+
+use crate::{args::verb_args::ResourcesFlag, error::Error};
+use nri_locate::working_dir;
+use std::{
+    fs::File,
+    io::{self, Read},
+};
+
+/// Limit of the file, in bytes. Real ones have some thousand; a frame of the control protocol has to
+/// hold it.
+const LIMIT: u64 = 4 << 20;
+
+/// Content of the file.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct RequestedResources {
+    pub(crate) content: Vec<u8>,
+    /// Whether the file could be read only once, as a pipe: the real runtime needs a copy as stdin.
+    pub(crate) is_spent: bool,
+}
+
+/// Reads the file. Returns `None` where it cannot be read, which the real runtime reports itself.
+pub(crate) fn read(resources: &ResourcesFlag) -> Result<Option<RequestedResources>, Error> {
+    let path = working_dir().join(&resources.value);
+    let mut content = Vec::new();
+    let is_spent = if resources.value == "-" {
+        io::stdin()
+            .lock()
+            .take(LIMIT + 1)
+            .read_to_end(&mut content)
+            .map_err(|e| Error::Resources(e, "stdin".into()))?;
+        true
+    } else {
+        let Ok(file) = File::open(&path) else { return Ok(None) };
+        let is_regular = file.metadata().is_ok_and(|m| m.is_file());
+        match file.take(LIMIT + 1).read_to_end(&mut content) {
+            Err(_) if is_regular => return Ok(None),
+            Err(e) => return Err(Error::Resources(e, path)),
+            Ok(_) => !is_regular,
+        }
+    };
+    if content.len() as u64 > LIMIT {
+        let name = if resources.value == "-" { "stdin".into() } else { path };
+        return Err(Error::ResourcesTooLarge(name, LIMIT));
+    }
+    Ok(Some(RequestedResources { content, is_spent }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_up_to_the_limit_and_a_missing_one_is_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let of = |name: &str| ResourcesFlag { value: dir.path().join(name).into(), at: (0, 0) };
+        std::fs::write(dir.path().join("f"), b"{}\xff").unwrap();
+        assert_eq!(
+            read(&of("f")).unwrap(),
+            Some(RequestedResources { content: b"{}\xff".to_vec(), is_spent: false })
+        );
+        assert_eq!(read(&of("missing")).unwrap(), None);
+        std::fs::write(dir.path().join("big"), vec![b' '; LIMIT as usize + 1]).unwrap();
+        assert!(matches!(read(&of("big")), Err(Error::ResourcesTooLarge(..))));
+    }
+}
