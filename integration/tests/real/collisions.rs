@@ -171,7 +171,7 @@ fn a_run_that_fails_at_once_has_its_document_back() {
             assert_ne!(node.run(run).code, Some(0));
             journal.wait_for("RemovePodSandbox", &id);
             assert_eq!(bundle.bytes(), original);
-            assert!(!node.log().contains("has the turn"), "{}", node.log());
+            assert!(!node.log().contains("another creation uses the bundle"), "{}", node.log());
         }
     });
 }

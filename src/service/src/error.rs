@@ -12,7 +12,7 @@ use crate::{
     },
     resources::error::ResourceError,
     state::store::StoreError,
-    verb::update_args::UpdateArgumentError,
+    verb::update::args::UpdateArgumentError,
 };
 use nri_adaptation::{AdaptError, Fault};
 use nri_locate::ConfigFileError;

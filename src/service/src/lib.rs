@@ -19,6 +19,8 @@
 #![deny(unsafe_code)]
 
 pub mod bundle;
+pub mod cgroup;
+pub mod channel;
 pub mod control;
 pub mod daemon;
 pub mod engine;

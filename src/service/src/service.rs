@@ -1,4 +1,4 @@
-//! The service: what all requests share. What each of them does stands in the file of its name.
+//! The service: what all requests share. A request itself is served in the file of its name.
 
 use crate::{
     daemon::{log::Log, restart::Program, sharing::SharedPlugins},
@@ -6,11 +6,7 @@ use crate::{
     host::path_probe::PathProbe,
     resources::keeper::Keeper,
     settings::load::Settings,
-    state::{
-        claims::Claims,
-        record::Key,
-        registry::{LaneGuard, Registry},
-    },
+    state::{claims::Claims, locks::Locks, registry::Registry},
 };
 use nri_adaptation::Adaptation;
 use std::{
@@ -19,123 +15,111 @@ use std::{
         Arc, PoisonError, RwLock,
         atomic::{AtomicUsize, Ordering},
     },
-    time::{Duration, Instant},
+    time::Instant,
 };
 use tokio::sync::watch;
 
-/// How long a `delete` waits for another verb of the same container; then it goes on, since a
-/// container must always be deletable.
-pub const DELETE_PATIENCE: Duration = Duration::from_secs(10);
-
 /// The resident core.
 pub struct Service {
-    /// What it was told last.
+    /// The current settings.
     pub settings: RwLock<Arc<Settings>>,
-    /// Where it writes what happens.
+    /// The log.
     pub log: Log,
-    /// Held by who reads the configuration anew.
+    /// Held while the configuration is reloaded.
     pub reloading: tokio::sync::Mutex<()>,
-    /// What it knows.
+    /// The known containers and pods.
     pub registry: Arc<Registry>,
-    /// The ids of creations that are under way.
+    /// The locks of containers, bundles and pods.
+    pub locks: Locks,
+    /// The ids of creations in progress.
     pub claims: Claims,
     /// Engines whose own NRI is on.
     pub engine_nri: EngineNri,
-    /// The shared plugins, if they are an engine's.
+    /// Whether the shared plugins are left to an engine.
     pub shared_plugins: SharedPlugins,
-    /// Lookups of paths that plugins and OCI configs name.
+    /// Probes paths that plugins and bundles name.
     pub path_probe: PathProbe,
-    /// Who sets resources.
+    /// The resources of the containers.
     pub keeper: Arc<Keeper>,
     /// The plugins.
     pub adaptation: Adaptation,
-    /// When it started.
+    /// Time of the start.
     pub started: Instant,
-    /// Its sockets for plugins.
+    /// Sockets for plugins.
     pub plugin_sockets: Vec<PathBuf>,
-    /// The program that we are.
+    /// The program of this process.
     pub program: Option<Program>,
-    /// Which clean end was asked for.
+    /// The requested end.
     pub ending: watch::Sender<Option<Ending>>,
-    /// What is under way is the successor's to decide.
-    pub given_up: watch::Sender<bool>,
-    /// How many requests are being handled.
-    pub under_way: AtomicUsize,
+    /// Whether requests in progress are left to the next `nrid`.
+    pub abandoned: watch::Sender<bool>,
+    /// How many requests are in progress.
+    pub in_progress: AtomicUsize,
 }
 
-/// A request that is being handled: a clean end waits for it.
-pub struct UnderWay<'a>(&'a Service);
+/// A request in progress: a clean end waits for it.
+pub struct InProgress<'a>(&'a Service);
 
-impl Drop for UnderWay<'_> {
+impl Drop for InProgress<'_> {
     fn drop(&mut self) {
-        self.0.under_way.fetch_sub(1, Ordering::SeqCst);
+        self.0.in_progress.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
-/// How it ends.
+/// The end of a service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ending {
-    /// For good.
+    /// The process ends.
     Stop,
-    /// For this program, in this process.
+    /// This program goes on in the same process.
     Restart(PathBuf),
 }
 
 impl Service {
-    /// What holds now. Two calls may return different settings: who needs several that fit together
-    /// calls once.
+    /// The current settings. Two calls may return different ones: call once for several that must
+    /// fit together.
     pub fn settings(&self) -> Arc<Settings> {
         self.settings.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// From now on these hold.
+    /// Replaces the settings.
     pub fn set_settings(&self, settings: Arc<Settings>) {
         *self.settings.write().unwrap_or_else(PoisonError::into_inner) = settings;
     }
 
-    /// Asks for a clean end. One for good is not taken back.
+    /// Requests a clean end. A stop cannot be changed to a restart.
     pub fn end(&self, ending: Ending) {
-        self.ending.send_modify(|asked| {
-            if *asked != Some(Ending::Stop) {
-                *asked = Some(ending);
+        self.ending.send_modify(|requested| {
+            if *requested != Some(Ending::Stop) {
+                *requested = Some(ending);
             }
         });
     }
 
-    /// Begins to handle a request; `None` when an end was asked for: it is the successor's. Either
-    /// we see the end, or the end sees us.
-    pub fn begin(&self) -> Option<UnderWay<'_>> {
-        self.under_way.fetch_add(1, Ordering::SeqCst);
-        let begun = UnderWay(self);
-        self.ending.borrow().is_none().then_some(begun)
+    /// Counts a request as in progress; `None` if an end was requested: the next `nrid` serves it.
+    /// It is counted before the check, so that an end that is requested meanwhile waits for it.
+    pub fn start_request(&self) -> Option<InProgress<'_>> {
+        self.in_progress.fetch_add(1, Ordering::SeqCst);
+        let request = InProgress(self);
+        self.ending.borrow().is_none().then_some(request)
     }
 
-    /// Whether anything is being done for anybody.
+    /// Whether a request is in progress, or a lock is held.
     pub fn is_busy(&self) -> bool {
-        self.under_way.load(Ordering::SeqCst) > 0 || self.registry.is_busy()
+        self.in_progress.load(Ordering::SeqCst) > 0 || self.locks.is_busy()
     }
 
-    /// Waits until what is under way is given up.
-    pub async fn given_up(&self) {
-        let mut receiver = self.given_up.subscribe();
-        // The sender lives in self.
-        let _ = receiver.wait_for(|given_up| *given_up).await;
+    /// Waits until requests in progress are left to the next `nrid`.
+    pub async fn abandoned(&self) {
+        let mut receiver = self.abandoned.subscribe();
+        // The sender is in self, so it is not dropped.
+        let _ = receiver.wait_for(|abandoned| *abandoned).await;
     }
 
-    /// Waits until a clean end is asked for.
+    /// Waits until a clean end is requested.
     pub async fn ended(&self) {
         let mut receiver = self.ending.subscribe();
-        // The sender lives in self.
+        // The sender is in self, so it is not dropped.
         let _ = receiver.wait_for(Option::is_some).await;
-    }
-
-    /// Waits for the turn in a container's lane.
-    pub async fn lane(&self, key: &Key) -> LaneGuard {
-        self.registry.lane(key).lock_owned().await
-    }
-
-    /// As [`Service::lane`], but not for ever.
-    pub async fn lane_within(&self, key: &Key, patience: Duration) -> Option<LaneGuard> {
-        tokio::time::timeout(patience, self.lane(key)).await.ok()
     }
 }

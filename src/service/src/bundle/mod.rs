@@ -1,5 +1,4 @@
-//! The bundle: `config.json`, the hooks injected into it, and the marker that `exec` reads.
+//! The bundle: `config.json` and the hooks injected into it.
 
 pub mod config_json;
-pub mod exec_marker;
 pub mod hook_injection;

@@ -1,28 +1,26 @@
-//! What is wanted against what the control groups hold, for `nrictl verify`: every field of the
-//! resources, whoever asked for it.
+//! `nrictl verify`: the effective resources of containers against their control groups, whoever
+//! requested them.
 
 use crate::{
-    resources::{cgroups, owners},
+    cgroup::files,
+    resources::owners,
     service::Service,
-    state::{
-        record::{Phase, Record},
-        registry::Container,
-    },
+    state::{container::Container, record::Record, status::ContainerStatus},
 };
 use nri_control::{Verified, VerifiedSetting};
 use std::{sync::Arc, time::Duration};
 
-/// How long an update that is under way is waited for.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Time that a verification waits for an update in progress, whose resources are effective in part.
+const UPDATE_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Service {
-    /// Looks at the containers of these ids (whole ids, the runtime's or the plugins', or
-    /// beginnings of them), or at all that have a process.
+    /// Verifies the containers of these ids (the runtime's or the plugins', or prefixes of them);
+    /// without ids all that are not stopped.
     pub async fn verify(&self, ids: &[String]) -> Vec<Verified> {
         let mut verified = Vec::new();
         if ids.is_empty() {
             for container in self.registry.all() {
-                if container.record().phase != Phase::Stopped {
+                if container.status() != ContainerStatus::Stopped {
                     verified.push(verify(&container).await);
                 }
             }
@@ -56,50 +54,49 @@ impl Service {
         match <[Arc<Container>; 1]>::try_from(found) {
             Ok([one]) => Ok(one),
             Err(found) if found.is_empty() => Err("no such container"),
-            Err(_) => Err("several containers have ids that begin so"),
+            Err(_) => Err("several containers have ids with this prefix"),
         }
     }
 }
 
 async fn verify(container: &Container) -> Verified {
-    // Half way through an update nothing is as it is to be.
-    let turn = tokio::time::timeout(PATIENCE, container.setting.lock()).await;
+    let lock = tokio::time::timeout(UPDATE_TIMEOUT, container.update_lock.lock()).await;
     let record = container.record();
     let mut verified = Verified {
         id: record.key.id.clone(),
         name: record.container.name.clone(),
-        engine: record.maker.engine.clone(),
+        engine: record.engine.engine.clone(),
         ..Verified::default()
     };
-    if turn.is_err() {
-        verified.error = Some("an update of it does not end".to_owned());
-    } else if record.phase == Phase::Stopped || record.process_is_gone() {
-        verified.error = Some("its process has ended".to_owned());
-    } else if let Some(place) = cgroups::place(&record) {
-        let plan = nri_cgroup::plan(&record.in_force, &place);
+    if lock.is_err() {
+        verified.error = Some("another update of the container does not end".to_owned());
+    } else if record.status == ContainerStatus::Stopped || record.process_has_ended() {
+        verified.error = Some("the container's process has ended".to_owned());
+    } else if let Some(place) = record.cgroup() {
+        let plan = nri_cgroup::plan(&record.effective, &place);
         verified.settings =
-            plan.writes.iter().filter_map(|setting| look(setting, &record)).collect();
+            plan.writes.iter().filter_map(|write| verify_file(write, &record)).collect();
         verified.nowhere = plan.unsupported;
     } else {
-        verified.error = Some("its control groups are not known".to_owned());
+        verified.error = Some("container cgroup unknown".to_owned());
     }
     verified
 }
 
-fn look(setting: &nri_cgroup::CgroupWrite, record: &Record) -> Option<VerifiedSetting> {
-    let file = cgroups::file(setting)?;
-    let found = cgroups::found(setting);
-    let owner = owners::owner(&record.owners, &setting.field);
-    let in_force = cgroups::compare(std::slice::from_ref(setting)).is_empty();
-    // Older runtimes leave such a file alone (reservations of huge pages): for the engine nobody
-    // writes it.
-    if setting.is_optional && (found.is_err() || (owner.is_none() && !in_force)) {
+fn verify_file(write: &nri_cgroup::CgroupWrite, record: &Record) -> Option<VerifiedSetting> {
+    let file = files::file(write)?;
+    let found = files::found(write);
+    let owner = owners::owner(&record.owners, &write.field);
+    let in_force = files::compare(std::slice::from_ref(write)).is_empty();
+    // Older runtimes do not write such a file (reservations of huge pages), and for the engine
+    // nrid does not either.
+    if write.is_optional && (found.is_err() || (owner.is_none() && !in_force)) {
         return None;
     }
     Some(VerifiedSetting {
-        field: setting.field.clone(),
+        field: write.field.clone(),
         file: file.as_os_str().into(),
-        wanted: setting.effective.to_string(),
+        wanted: write.effective.to_string(),
         in_force,
         found: found.map_err(|e| e.to_string()),
         owner,

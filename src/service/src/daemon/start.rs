@@ -12,7 +12,7 @@ use crate::{
     },
     engine::own_nri::EngineNri,
     host::path_probe::PathProbe,
-    lifecycle::recovery::recall,
+    lifecycle::recovery::recover,
     resources::keeper::Keeper,
     service::{Ending, Service},
     settings::{
@@ -22,6 +22,7 @@ use crate::{
     },
     state::{
         claims::Claims,
+        locks::Locks,
         registry::Registry,
         store::{Store, StoreError},
     },
@@ -130,9 +131,9 @@ pub async fn start(
         tracing::error!(%error, "left out; remove the file if its container is gone");
     }
     let registry = Arc::new(registry);
-    let unchecked = recall(&registry, &dir).await;
+    let unchecked = recover(&registry, &dir).await;
     let keeper = Arc::new(Keeper::new(registry.clone(), &settings.config));
-    unchecked.iter().for_each(|one| keeper.catch_up(one));
+    unchecked.iter().for_each(|one| keeper.enforce_recovered(one));
     // Before we listen on the shared socket ourselves, which tells whose the shared plugins are.
     let ours = sockets::passes(&activation, Path::new(nri_locate::PLUGIN_SOCKET));
     let plugin_dir = sharing::plugin_dir(&settings, ours);
@@ -153,6 +154,7 @@ pub async fn start(
         log,
         reloading: Mutex::default(),
         registry,
+        locks: Locks::default(),
         claims: Claims::default(),
         engine_nri: EngineNri::default(),
         shared_plugins,
@@ -163,8 +165,8 @@ pub async fn start(
         plugin_sockets: plugin_sockets.sockets.iter().map(|s| s.path.clone()).collect(),
         program: Program::own(activation.failed.take()),
         ending: watch::channel(None).0,
-        given_up: watch::channel(false).0,
-        under_way: AtomicUsize::new(0),
+        abandoned: watch::channel(false).0,
+        in_progress: AtomicUsize::new(0),
     });
     for container in service.registry.all() {
         service.watch(&container);
@@ -172,7 +174,7 @@ pub async fn start(
         service.follow_update(&container);
     }
     tokio::spawn(save_later(service.registry.clone()));
-    tokio::spawn(service.clone().notice_gone());
+    tokio::spawn(service.clone().find_vanished());
     service.tell_idle_policies().await;
     let (listener, control) = sockets::ours(&control, &mut activation)?;
     Ok(Running {
@@ -219,7 +221,7 @@ impl Running {
         }
         // Without an answer. One from plugins that are just being closed would be none; records
         // tell the successor what was begun.
-        service.given_up.send_replace(true);
+        service.abandoned.send_replace(true);
         service.registry.save_unsaved();
         // It bounds each step by itself; requests that we have given up may hold one up.
         if tokio::time::timeout(FAREWELL, service.adaptation.shutdown()).await.is_err() {

@@ -2,6 +2,5 @@
 
 pub mod containerd;
 pub mod grpc;
-pub mod infra;
 pub mod names;
 pub mod own_nri;

@@ -3,7 +3,7 @@
 //!
 //! How it is found out is in `nri-host`; here it is remembered.
 
-use crate::{engine::containerd, state::record};
+use crate::{engine::containerd, host::process::start_time};
 use nri_config::{EngineSettings, InCharge};
 use nri_engine::{Engine, Identity, Source};
 use nri_host::containerd::{OwnNri, on_by_default, own_nri};
@@ -75,7 +75,7 @@ impl EngineNri {
 
     async fn containerd(&self, socket: &Path) -> bool {
         let Some(pid) = nri_host::listener(socket) else { return false };
-        let Some(started) = record::start_time(pid) else { return false };
+        let Some(started) = start_time(pid) else { return false };
         let known = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(on) = known().get(&(pid, started)) {
             return *on;

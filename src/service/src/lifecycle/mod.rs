@@ -1,7 +1,16 @@
-//! What happens to a container after its creation was agreed on, whoever notices it.
+//! The life of a container after plugins have agreed to its creation, whoever notices a change:
+//! a verb, our hook, the exit watch, recovery, or the search for vanished containers.
+//!
+//! Start from [`transition`]: one function per change of status, called by all of them.
 
-pub mod events;
+pub mod config_restore;
 pub mod exit_watch;
-pub mod oom;
+pub mod pod;
+pub mod reconcile;
 pub mod recovery;
+pub mod request;
+pub mod run_watch;
+pub mod shadow;
+pub mod transition;
+pub mod update;
 pub mod vanished;

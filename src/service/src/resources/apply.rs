@@ -4,11 +4,12 @@
 
 use crate::{
     error::PluginError,
-    host::error_chain::chain,
-    resources::{enforce::Laid, error::ResourceError, keeper::Keeper, owners},
+    host::{error_chain::chain, process::Process},
+    resources::{error::ResourceError, keeper::Keeper, owners},
     state::{
-        record::{Pending, Phase, Record},
-        registry::Container,
+        container::Container,
+        record::{EffectiveResources, PendingUpdate, Record},
+        status::ContainerStatus,
     },
 };
 use nri_api::PluginId;
@@ -142,27 +143,27 @@ impl Keeper {
         let turn = tokio::time::timeout(PATIENCE, turn(&container)).await;
         let _turn = turn.map_err(|_| ResourceError::Busy)?;
         let record = container.record();
-        if record.phase == Phase::Creating || record.phase == Phase::Stopped {
-            return Err(ResourceError::Status(record.phase));
+        if record.status == ContainerStatus::Creating || record.status == ContainerStatus::Stopped {
+            return Err(ResourceError::Status(record.status));
         }
-        let mut wanted = self.lay(&record.in_force, resources)?;
-        follow_swap(&record.in_force, resources.memory.swap.is_some(), &mut wanted.resources);
+        let mut wanted = self.lay(&record.effective, resources)?;
+        follow_swap(&record.effective, resources.memory.swap.is_some(), &mut wanted.resources);
         // Who asked is told by itself.
         self.check_wanted(&record, &wanted, &FieldOwners::default()).await?;
         let mut owners = record.owners.clone();
-        by.owns(&mut owners, &update.container_id, &changed(&record.in_force, &wanted.resources));
-        let pending = Pending {
-            asked: record.asked.clone(),
-            laid: wanted.clone(),
+        by.owns(&mut owners, &update.container_id, &changed(&record.effective, &wanted.resources));
+        let pending = PendingUpdate {
+            requested: record.requested.clone(),
+            effective: wanted.clone(),
             owners,
             caller: None,
-            told: false,
+            notify: false,
         };
-        self.registry.try_change(&container, |r| r.pending = Some(pending.clone()))?;
+        self.registry.try_change(&container, |r| r.pending_update = Some(pending.clone()))?;
         let made = self.make(&record, &wanted).await;
         if made.is_err() {
             self.take_back(&record, &wanted).await;
-            self.registry.change(&container, |r| r.pending = None);
+            self.registry.change(&container, |r| r.pending_update = None);
         } else {
             self.registry.change(&container, |r| r.complete(pending));
         }
@@ -176,18 +177,22 @@ impl Keeper {
     pub async fn check_wanted(
         &self,
         record: &Record,
-        wanted: &Laid,
+        wanted: &EffectiveResources,
         owners: &FieldOwners,
     ) -> Result<(), ResourceError> {
         let (before, after) =
-            (update_document(&record.in_force), update_document(&wanted.resources));
+            (update_document(&record.effective), update_document(&wanted.resources));
         self.check_resources(&record.runtime, &before, &after, owners).await?;
         self.check_rest(record, wanted)
     }
 
-    async fn make(&self, record: &Record, wanted: &Laid) -> Result<(), ResourceError> {
+    async fn make(
+        &self,
+        record: &Record,
+        wanted: &EffectiveResources,
+    ) -> Result<(), ResourceError> {
         let (before, after) =
-            (update_document(&record.in_force), update_document(&wanted.resources));
+            (update_document(&record.effective), update_document(&wanted.resources));
         if before != after {
             record.runtime.update(&record.key.id, &after).await?;
         }
@@ -199,13 +204,13 @@ impl Keeper {
     }
 
     /// After an update that failed half way: what was in force is in force again.
-    pub async fn take_back(&self, record: &Record, tried: &Laid) {
-        let before = update_document(&record.in_force);
+    pub async fn take_back(&self, record: &Record, tried: &EffectiveResources) {
+        let before = update_document(&record.effective);
         if let Err(error) = record.runtime.update(&record.key.id, &before).await {
             tracing::error!(container = record.key.id, %error, "cannot take a failed update back");
         }
-        let tried = changed(&record.in_force, &tried.resources);
-        self.enforce_with(record, &record.in_force, &tried);
+        let tried = changed(&record.effective, &tried.resources);
+        self.enforce_with(record, &record.effective, &tried);
     }
 
     /// Stops containers, as plugins asked: SIGTERM, and after a grace SIGKILL.
@@ -231,8 +236,8 @@ impl Keeper {
 /// lock of ours.
 async fn turn(container: &Container) -> MutexGuard<'_, ()> {
     loop {
-        let turn = container.setting.lock().await;
-        if container.record().pending.is_none() {
+        let turn = container.update_lock.lock().await;
+        if container.record().pending_update.is_none() {
             return turn;
         }
         drop(turn);
@@ -248,7 +253,7 @@ async fn evict(container: Arc<Container>, reason: String) {
             tracing::warn!(container = record.key.id, %error, "eviction");
             return;
         }
-        if let Some(process) = record.pid.and_then(crate::lifecycle::exit_watch::Process::open)
+        if let Some(process) = record.pid.and_then(Process::open)
             && tokio::time::timeout(GRACE, process.ended()).await.is_ok()
         {
             return;

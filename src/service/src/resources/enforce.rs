@@ -4,23 +4,18 @@
 //! is set, too.
 
 use crate::{
-    error::Error,
-    host::classes::{self, ClassError},
-    resources::{
-        apply::update_document,
-        cgroups::{self, Drift},
-        error::ResourceError,
-        keeper::Keeper,
-        owners,
+    cgroup::{
+        files::{self, Drift},
+        location,
     },
-    service::Service,
-    state::{record::Record, registry::Container},
+    host::classes::{self, ClassError},
+    resources::{apply::update_document, error::ResourceError, keeper::Keeper, owners},
+    state::record::{EffectiveResources, Record},
 };
 use nri_api::proto::LinuxResources;
 use nri_cgroup::{CgroupWrite, Plan, plan, resctrl_writes};
 use nri_config::Enforce;
 use nri_spec::{changed, merge_resources};
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, path::Path};
 
@@ -36,30 +31,16 @@ const BY_DEVICE: [(&str, &str); 5] = [
     ("weightDevice", "weight"),
 ];
 
-/// Resources as they are to be.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Laid {
-    /// `linux.resources`.
-    pub resources: Value,
-    /// The class of block I/O, if one was named; empty: none.
-    pub blockio_class: Option<String>,
-    /// The RDT class, if one was named: its name, and the group of resctrl that it is; empty: none.
-    pub rdt_class: Option<(String, String)>,
-}
-
-impl Laid {
-    /// Resources without a word on classes.
-    pub fn of(resources: Value) -> Self {
-        Self { resources, blockio_class: None, rdt_class: None }
-    }
-}
-
 impl Keeper {
     /// Lays what plugins ask for over resources.
     ///
     /// # Errors
     /// A class that nothing defines.
-    pub fn lay(&self, base: &Value, asked: &LinuxResources) -> Result<Laid, ClassError> {
+    pub fn lay(
+        &self,
+        base: &Value,
+        asked: &LinuxResources,
+    ) -> Result<EffectiveResources, ClassError> {
         let mut resources = base.clone();
         merge_resources(&mut resources, asked);
         let classes = classes::Resolved::of(asked, &self.rules().classes.sources())?;
@@ -77,14 +58,18 @@ impl Keeper {
             let group = classes.rdt.map(closid).unwrap_or_default();
             (class.value.clone(), group)
         });
-        Ok(Laid { resources, blockio_class, rdt_class })
+        Ok(EffectiveResources { resources, blockio_class, rdt_class })
     }
 
     /// Whether this host has control groups for what a runtime's `update` cannot set.
     ///
     /// # Errors
     /// Names what it has not.
-    pub fn check_rest(&self, record: &Record, laid: &Laid) -> Result<(), ResourceError> {
+    pub fn check_rest(
+        &self,
+        record: &Record,
+        laid: &EffectiveResources,
+    ) -> Result<(), ResourceError> {
         if let Some((class, group)) = laid.rdt_class.as_ref().filter(|(_, group)| !group.is_empty())
         {
             let (class, group) = (class.clone(), self.rules().classes.resctrl.join(group));
@@ -92,20 +77,20 @@ impl Keeper {
                 return Err(ResourceError::NoRdtGroup { class, group });
             }
         }
-        let rest = rest(&changed(&record.in_force, &laid.resources));
+        let rest = rest(&changed(&record.effective, &laid.resources));
         if rest.as_object().is_none_or(serde_json::Map::is_empty) {
             return Ok(());
         }
-        let place = cgroups::place(record).ok_or(ResourceError::UnknownCgroup)?;
-        let Plan { writes: settings, unsupported: nowhere } = plan(&rest, &place);
-        if !nowhere.is_empty() {
-            return Err(ResourceError::NoController(nowhere));
+        let place = record.cgroup().ok_or(ResourceError::UnknownCgroup)?;
+        let Plan { writes, unsupported } = plan(&rest, &place);
+        if !unsupported.is_empty() {
+            return Err(ResourceError::NoController(unsupported));
         }
         let missing =
             |s: &&CgroupWrite| !s.is_optional && !s.files.iter().any(|file| file.exists());
-        match settings.iter().find(missing) {
+        match writes.iter().find(missing) {
             Some(setting) => {
-                let file = cgroups::file(setting).unwrap_or(Path::new("")).to_owned();
+                let file = files::file(setting).unwrap_or(Path::new("")).to_owned();
                 Err(ResourceError::NoControlFile { field: setting.field.clone(), file })
             }
             None => Ok(()),
@@ -125,12 +110,12 @@ impl Keeper {
         if self.rules().enforce == Enforce::Off {
             return Vec::new();
         }
-        let by_plugins = changed(&record.asked, wanted);
+        let by_plugins = changed(&record.requested, wanted);
         let none = |part: &Value| part.as_object().is_none_or(serde_json::Map::is_empty);
         if none(&by_plugins) && none(more) && !record.has_owned_resources() {
             return Vec::new();
         }
-        let Some(place) = cgroups::place(record) else {
+        let Some(place) = record.cgroup() else {
             tracing::warn!(
                 container = record.key.id,
                 "its control groups are not known: nobody looks at them"
@@ -148,7 +133,7 @@ impl Keeper {
         plan.retain(|s| {
             named.contains(&s.field) || owners::owner(&record.owners, &s.field).is_some()
         });
-        let drift = cgroups::enforce(&plan);
+        let drift = files::enforce(&plan);
         for drift in &drift {
             tracing::error!(container = record.key.id, %drift, "not effective");
         }
@@ -172,15 +157,15 @@ impl Keeper {
     /// # Errors
     /// A thread that is still there cannot be moved.
     pub fn move_to_rdt_group(&self, record: &Record, group: &str) -> Result<(), ResourceError> {
-        let place = cgroups::place(record).ok_or(ResourceError::UnknownCgroup)?;
+        let place = record.cgroup().ok_or(ResourceError::UnknownCgroup)?;
         let group = Some(group).filter(|g| !g.is_empty());
         // Threads that begin meanwhile are in their creators' group.
         for _ in 0..3 {
             let settings =
-                resctrl_writes(&self.rules().classes.resctrl, group, &cgroups::threads(&place));
-            let left = cgroups::enforce(&settings);
+                resctrl_writes(&self.rules().classes.resctrl, group, &location::threads(&place));
+            let left = files::enforce(&settings);
             let Some(first) = left.first() else { return Ok(()) };
-            let alive = cgroups::threads(&place);
+            let alive = location::threads(&place);
             if !left
                 .iter()
                 .any(|drift| alive.iter().any(|thread| thread.to_string() == drift.wanted))
@@ -190,22 +175,6 @@ impl Keeper {
             tracing::debug!(%first, "a thread is to be moved again");
         }
         Err(ResourceError::RdtThreads { container: record.key.id.clone() })
-    }
-}
-
-impl Service {
-    /// The runtime has created the container, and its process has not begun: the control groups are
-    /// compared with what plugins set.
-    ///
-    /// # Errors
-    /// They do not hold it, and cannot be made to.
-    pub fn enforce_created(&self, container: &Container, pid: Option<i32>) -> Result<(), Error> {
-        let record = self.registry.change(container, |r| {
-            if let Some(pid) = pid {
-                r.note_created(pid);
-            }
-        });
-        Ok(self.keeper.enforce_strictly(&record, &record.in_force)?)
     }
 }
 
@@ -296,9 +265,9 @@ mod tests {
         assert!(unknown.contains("unknown RDT class \"lead\""), "{unknown}");
         // Where threads are moved to, and by which write.
         let moved = resctrl_writes(&resctrl, Some("gold"), &[4711]);
-        assert_eq!(cgroups::enforce(&moved), []);
+        assert_eq!(files::enforce(&moved), []);
         assert_eq!(fs::read_to_string(resctrl.join("gold/tasks")).unwrap(), "4711");
-        assert_eq!(cgroups::enforce(&resctrl_writes(&resctrl, None, &[4711])), []);
+        assert_eq!(files::enforce(&resctrl_writes(&resctrl, None, &[4711])), []);
         assert_eq!(fs::read_to_string(resctrl.join("tasks")).unwrap(), "4711");
     }
 

@@ -1,9 +1,9 @@
 //! Errors of setting resources of a container that exists.
 
 use crate::{
+    cgroup::files::Drift,
     host::{classes::ClassError, runtime::RuntimeError},
-    resources::cgroups::Drift,
-    state::{record::Phase, store::StoreError},
+    state::{status::ContainerStatus, store::StoreError},
 };
 use nri_spec::capability::UnsupportedFields;
 use std::path::PathBuf;
@@ -15,8 +15,8 @@ pub enum ResourceError {
     #[error("no such container")]
     UnknownContainer,
     /// The container is not one that can be updated now.
-    #[error("the container is {}", format!("{:?}", .0).to_lowercase())]
-    Status(Phase),
+    #[error("the container is {}", .0.name())]
+    Status(ContainerStatus),
     /// Fields that no runtime and no control group takes from a container that exists.
     #[error("a running container's {} cannot be updated", .0.join(", "))]
     NotUpdatable(Vec<&'static str>),

@@ -5,8 +5,8 @@ use crate::{
     host::classes,
     resources::{apply::By, capabilities::Versions},
     state::{
-        record::{Phase, Record},
-        registry::{Container, Registry},
+        container::Container, pod::PodStatus, record::Record, registry::Registry,
+        status::ContainerStatus,
     },
 };
 use async_trait::async_trait;
@@ -85,7 +85,7 @@ impl ContainerManager for Keeper {
         for container in self.registry.all() {
             self.look_at_run(&container).await;
             let record = container.record();
-            if record.phase == Phase::Stopped || self.is_told_later(&record) {
+            if record.status == ContainerStatus::Stopped || self.is_told_later(&record) {
                 continue;
             }
             let (pod, message) = self.registry.messages(&container);
@@ -95,8 +95,8 @@ impl ContainerManager for Keeper {
             }
         }
         // Pods that others were told of, and whose first container is still to come.
-        for pod in self.registry.pods() {
-            if pod.told_run && !pod.told_stop {
+        for pod in self.registry.pods.all() {
+            if pod.status == PodStatus::Running {
                 add(&mut snapshot, pod.sandbox);
             }
         }
@@ -150,8 +150,9 @@ impl Keeper {
     /// Whether this is a sandbox whose pod will be told at its start: in the snapshot, it would be
     /// told twice.
     fn is_told_later(&self, record: &Record) -> bool {
-        let told = self.registry.pod(&record.pod_id).is_none_or(|pod| pod.told_run);
-        record.sandbox && record.phase < Phase::Running && !told
+        let pod = self.registry.pods.get(&record.pod_id);
+        let told = pod.is_none_or(|pod| pod.status != PodStatus::New);
+        record.sandbox && record.status < ContainerStatus::Running && !told
     }
 
     /// Without our hooks nobody reports the life of a container that was made by `run`: it is
@@ -162,7 +163,7 @@ impl Keeper {
             return;
         }
         if let Ok(state) = record.runtime.state(&record.key.id).await {
-            self.registry.change(container, |r| r.note_state(&state));
+            self.registry.change(container, |r| r.observe(&state));
         }
     }
 }
@@ -170,23 +171,23 @@ impl Keeper {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::{record::PodRecord, store::Store};
+    use crate::state::{
+        pod::{PodKind, PodRecord},
+        store::Store,
+    };
 
     #[tokio::test]
     async fn a_pod_is_there_from_its_telling_to_its_stop() {
         let dir = tempfile::tempdir().unwrap();
         let (registry, _) = Registry::load(Store::open(dir.path()).unwrap());
-        for (id, told_run, told_stop) in
-            [("b", true, false), ("a", true, false), ("stopped", true, true), ("new", false, false)]
-        {
+        for (id, status) in [
+            ("b", PodStatus::Running),
+            ("a", PodStatus::Running),
+            ("stopped", PodStatus::Stopped),
+            ("new", PodStatus::New),
+        ] {
             let sandbox = PodSandbox { id: id.to_owned(), ..Default::default() };
-            registry.set_pod(PodRecord {
-                sandbox,
-                real: id == "new",
-                shared: false,
-                told_run,
-                told_stop,
-            });
+            registry.pods.set(PodRecord { sandbox, kind: PodKind::SingleContainer, status });
         }
         let keeper = Keeper::new(Arc::new(registry), &Config::default());
         let snapshot = keeper.snapshot().await;

@@ -2,7 +2,6 @@
 
 pub mod apply;
 pub mod capabilities;
-pub mod cgroups;
 pub mod enforce;
 pub mod error;
 pub mod keeper;

@@ -1,35 +1,33 @@
-//! The ids that plugins know containers by, from the beginning of a creation on.
+//! The ids by which plugins know containers, from the start of a creation on.
 //!
-//! A container's record comes only when plugins have agreed. Until then its id must be taken too:
-//! two roots may create the same id at once.
+//! A container has no record before plugins have agreed. Its id is taken until then, too: two roots
+//! may create the same id at once.
 
-use crate::{
-    bundle::config_json::digest,
-    state::{record::Key, registry::Registry},
-};
+use crate::state::{key::ContainerKey, registry::Registry};
+use nri_host::sha256 as digest;
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-type Claimed = HashMap<String, Key>;
+type ClaimedIds = Mutex<HashMap<String, ContainerKey>>;
 
-/// Ids of creations that are under way.
+/// Ids of creations in progress.
 #[derive(Debug, Default)]
-pub struct Claims(Arc<Mutex<Claimed>>);
+pub struct Claims(Arc<ClaimedIds>);
 
-/// An id that no other creation gets while this lives.
+/// An id that no other creation gets until the claim is dropped.
 #[derive(Debug)]
 pub struct Claim {
-    claims: Arc<Mutex<Claimed>>,
+    claimed: Arc<ClaimedIds>,
     id: String,
 }
 
 impl Claims {
-    /// The id for a container: the runtime's, unless another root has a container of the same id.
-    /// The caller holds the container's lane.
-    pub fn claim(&self, registry: &Registry, key: &Key) -> Claim {
-        let mut claimed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    /// Claims the id for a container: the runtime's, unless another root has a container of the
+    /// same id. The caller holds the container lock.
+    pub fn claim(&self, registry: &Registry, key: &ContainerKey) -> Claim {
+        let mut claimed = lock(&self.0);
         let taken = claimed.get(&key.id).is_some_and(|other| other != key)
             || registry.by_nri_id(&key.id).is_some_and(|other| other.key() != *key);
         let id = if taken {
@@ -39,18 +37,18 @@ impl Claims {
         };
         claimed.insert(id.clone(), key.clone());
         drop(claimed);
-        Claim { claims: self.0.clone(), id }
+        Claim { claimed: self.0.clone(), id }
     }
 
-    /// Keeps the id of a container whose record goes before its pod is removed.
-    pub fn keep(&self, id: &str, key: &Key) -> Claim {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(id.to_owned(), key.clone());
-        Claim { claims: self.0.clone(), id: id.to_owned() }
+    /// Claims the id of a container until its pod is removed, which is after its record.
+    pub fn keep(&self, id: &str, key: &ContainerKey) -> Claim {
+        lock(&self.0).insert(id.to_owned(), key.clone());
+        Claim { claimed: self.0.clone(), id: id.to_owned() }
     }
 }
 
 impl Claim {
-    /// The id.
+    /// The claimed id.
     pub fn id(&self) -> &str {
         &self.id
     }
@@ -58,8 +56,12 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        self.claims.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.id);
+        lock(&self.claimed).remove(&self.id);
     }
+}
+
+fn lock(claimed: &ClaimedIds) -> MutexGuard<'_, HashMap<String, ContainerKey>> {
+    claimed.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -71,8 +73,8 @@ mod tests {
     fn roots_that_create_the_same_id_at_once_get_two_ids() {
         let dir = tempfile::tempdir().unwrap();
         let (registry, _) = Registry::load(Store::open(dir.path()).unwrap());
-        let (claims, key) =
-            (Claims::default(), |root: &str| Key { root: root.into(), id: "x".to_owned() });
+        let claims = Claims::default();
+        let key = |root: &str| ContainerKey { root: root.into(), id: "x".to_owned() };
         let first = claims.claim(&registry, &key("/a"));
         let second = claims.claim(&registry, &key("/b"));
         assert_eq!(first.id(), "x");

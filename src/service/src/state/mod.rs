@@ -1,6 +1,14 @@
-//! Records of containers and pods, in memory and on disk.
+//! Records of containers and pods, in memory and on disk, and the locks on them.
 
 pub mod claims;
+pub mod container;
+pub mod exec_marker;
+mod json;
+pub mod key;
+pub mod locks;
+pub mod pod;
+pub mod pods;
 pub mod record;
 pub mod registry;
+pub mod status;
 pub mod store;

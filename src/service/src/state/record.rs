@@ -1,213 +1,242 @@
-//! What is known of one container, and kept on disk so that a restart of `nrid` does not forget it.
+//! The record of a container, in memory and on disk, so that the next `nrid` knows the container.
 
 use crate::{
-    bundle::config_json::{Link, digest},
+    bundle::config_json::Link,
+    cgroup::location,
     engine::own_nri::Maker,
-    host::runtime::LowLevelRuntime,
-    resources::enforce::Laid,
+    host::{
+        clock::now,
+        process::{ProcessIdentity, start_time},
+        runtime::{LowLevelRuntime, State},
+    },
+    state::{json, key::ContainerKey, status::ContainerStatus},
 };
 use nri_api::opt;
-use nri_api::proto::{self, ContainerState, FieldOwners, LinuxResources, OptionalString};
+use nri_api::proto::{self, FieldOwners, LinuxResources, OptionalString};
+use nri_cgroup::CgroupDirs;
+use nri_host::sha256 as digest;
 use protobuf::MessageField;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-/// Who a container is: two runtime roots may hold the same id.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Key {
-    /// Root directory of the runtime.
-    pub root: PathBuf,
-    /// Id that the runtime knows.
-    pub id: String,
-}
-
-impl Key {
-    /// The lane of a pod.
-    pub fn of_pod(id: &str) -> Self {
-        Self { root: "pod".into(), id: id.to_owned() }
-    }
-
-    /// The lane of a bundle, by device and inode of its directory.
-    pub fn of_bundle(identity: (u64, u64)) -> Self {
-        Self { root: "bundle".into(), id: format!("{}:{}", identity.0, identity.1) }
-    }
-
-    /// What the hook is told: a hook that outlives its runtime, and its container, must not report
-    /// for the next one of its id.
-    pub fn hook_name(&self, incarnation: i64) -> String {
-        format!("{}-{incarnation:x}", self.file_name())
-    }
-
-    /// Name of the record's file.
-    pub fn file_name(&self) -> String {
-        let mut text = self.root.as_os_str().as_encoded_bytes().to_vec();
-        text.push(0);
-        text.extend_from_slice(self.id.as_bytes());
-        digest(&text)[..32].to_owned()
-    }
-}
-
-/// Where a container is in its life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Phase {
-    /// Agreed with the plugins; the runtime has not reported yet.
-    Creating,
-    /// The runtime has created it.
-    Created,
-    /// Its process runs.
-    Running,
-    /// Its process has ended, and plugins know.
-    Stopped,
-}
-
-/// The bundle, and what we did to it.
+/// A bundle, and what was changed in it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct BundleRecord {
-    /// Directory of the document.
+    /// Directory of `config.json`.
     pub dir: PathBuf,
-    /// Name of the document.
+    /// Name of `config.json`.
     pub name: String,
     /// Device and inode of the directory.
     pub identity: (u64, u64),
-    /// The document as the engine wrote it, where we replaced it.
+    /// `config.json` as the engine wrote it, if it was replaced.
     pub original: Option<String>,
-    /// Digest of what we wrote.
+    /// Digest of the `config.json` that replaced it.
     pub written: Option<String>,
-    /// The symbolic link that stood in the document's place, where one did.
+    /// The symbolic link that `config.json` was, if it was one.
     #[serde(default)]
     pub link: Option<Link>,
 }
 
-/// An update that is under way, and what the record has when it has been made.
+/// Resources that are effective, or are about to be.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EffectiveResources {
+    /// `linux.resources`.
+    pub resources: Value,
+    /// Block I/O class, if one was requested; empty: none.
+    pub blockio_class: Option<String>,
+    /// RDT class, if one was requested, and its group of resctrl; empty: none.
+    pub rdt_class: Option<(String, String)>,
+}
+
+impl EffectiveResources {
+    /// Resources without requested classes.
+    pub fn of(resources: Value) -> Self {
+        Self { resources, blockio_class: None, rdt_class: None }
+    }
+}
+
+/// An update in progress, and the record's fields after it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Pending {
-    /// What the engine has asked for.
-    pub asked: Value,
-    /// What is in force.
-    pub laid: Laid,
-    /// Who owns which field.
-    #[serde(with = "as_json")]
+pub struct PendingUpdate {
+    /// Resources that the engine requested.
+    #[serde(rename = "asked")]
+    pub requested: Value,
+    /// Resources that will be effective.
+    #[serde(rename = "laid")]
+    pub effective: EffectiveResources,
+    /// Owners of the fields.
+    #[serde(with = "json")]
     pub owners: FieldOwners,
-    /// The wrapper that runs the runtime's `update`; none: we do.
-    pub caller: Option<Caller>,
-    /// Plugins were asked, and are told when it has been made.
-    #[serde(default)]
-    pub told: bool,
+    /// The wrapper that runs the runtime's `update`; `None` if `nrid` runs it.
+    pub caller: Option<ProcessIdentity>,
+    /// Whether plugins were asked, and are notified when the update has been made.
+    #[serde(rename = "told", default)]
+    pub notify: bool,
 }
 
-/// A process, with what tells it from another of the same id.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Caller {
-    /// Process id.
-    pub pid: i32,
-    /// Start time in clock ticks.
-    pub start_time: u64,
-}
-
-impl Caller {
-    /// The process of this id, if there is one.
-    pub fn of(pid: i32) -> Option<Self> {
-        start_time(pid).map(|start_time| Self { pid, start_time })
-    }
-
-    /// Whether it has not ended.
-    pub fn is_alive(self) -> bool {
-        start_time(self.pid) == Some(self.start_time)
-    }
-}
-
-/// One container.
+/// A container.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Record {
-    /// Who.
-    pub key: Key,
-    /// Its pod.
+    /// Runtime root and id.
+    pub key: ContainerKey,
+    /// Id of the pod.
     pub pod_id: String,
-    /// Whether it is its pod's sandbox: plugins hear of it as of a pod.
+    /// Whether the container is its pod's sandbox, which plugins know as the pod only.
     pub sandbox: bool,
-    /// Which engine made it.
-    #[serde(default)]
-    pub maker: Maker,
-    /// How to call its runtime.
+    /// The engine that created the container.
+    #[serde(rename = "maker", default)]
+    pub engine: Maker,
+    /// Call of the container's runtime.
     pub runtime: LowLevelRuntime,
-    /// Its bundle.
+    /// The bundle.
     pub bundle: BundleRecord,
-    /// As plugins see it; `id` may differ from the key's.
-    #[serde(with = "as_json")]
+    /// The container in messages to plugins; its `id` may differ from the key's.
+    #[serde(with = "json")]
     pub container: proto::Container,
-    /// Who owns which field.
-    #[serde(with = "as_json")]
+    /// Owners of the resource fields.
+    #[serde(with = "json")]
     pub owners: FieldOwners,
-    /// `linux.resources` as the engine last gave them.
-    pub asked: Value,
-    /// `linux.resources` as they are in force.
-    pub in_force: Value,
-    /// An update that is under way: an `nrid` that ends in the middle of it is succeeded by one
-    /// that has to know.
-    #[serde(default)]
-    pub pending: Option<Pending>,
-    /// Where it is in its life.
-    pub phase: Phase,
-    /// First process; none before it is known.
+    /// `linux.resources` as the engine last requested them.
+    #[serde(rename = "asked")]
+    pub requested: Value,
+    /// Effective `linux.resources`.
+    #[serde(rename = "in_force")]
+    pub effective: Value,
+    /// The update in progress. The next `nrid` finds out whether it was made.
+    #[serde(rename = "pending", default)]
+    pub pending_update: Option<PendingUpdate>,
+    /// Status as plugins know it.
+    #[serde(rename = "phase")]
+    pub status: ContainerStatus,
+    /// Id of the first process, once it is known.
     pub pid: Option<i32>,
-    /// Its start time in clock ticks, against reuse of the pid.
+    /// Start time of the first process in clock ticks, against reuse of the process id.
     pub start_time: Option<u64>,
-    /// `/proc/PID/cgroup` of the first process when the container was created; none before it is
-    /// known.
+    /// `/proc/PID/cgroup` of the first process when the container was created, once it is known.
     #[serde(default)]
     pub cgroups: Option<String>,
-    /// Made by `run` or `restore`, so that hooks report its life.
+    /// Whether the container was made by `run` or `restore`, so that hooks report its life.
     pub by_run: bool,
-    /// The process that creates it: the wrapper; under `run` and `restore` it becomes the runtime
-    /// and lives as long.
+    /// The process that creates the container: the wrapper, which under `run` and `restore` becomes
+    /// the runtime and lives as long as the container.
     #[serde(default)]
-    pub caller: Option<Caller>,
-    /// Tells it from others of its id.
+    pub caller: Option<ProcessIdentity>,
+    /// Time of the creation, which tells the container from others of its id.
     #[serde(default)]
     pub incarnation: i64,
-    /// Whether our hooks are in its document.
+    /// Whether our hooks are in its `config.json`.
     pub hooked: bool,
 }
 
 impl Record {
-    /// The container as a message, with its present state.
+    /// The container in its present status, as a message.
     pub fn message(&self) -> proto::Container {
         let mut container = self.container.clone();
-        container.state = match self.phase {
-            Phase::Creating | Phase::Created => ContainerState::CONTAINER_CREATED,
-            Phase::Running => ContainerState::CONTAINER_RUNNING,
-            Phase::Stopped => ContainerState::CONTAINER_STOPPED,
-        }
-        .into();
+        container.state = self.status.to_nri().into();
         container.pid = self.pid.and_then(|p| u32::try_from(p).ok()).unwrap_or(0);
         container
     }
 
-    /// Takes over an update that has been made.
-    pub fn complete(&mut self, update: Pending) {
-        let Pending { asked, laid, owners, .. } = update;
-        let message = nri_spec::resources_to_nri(&laid.resources);
-        self.pending = None;
-        self.asked = asked;
+    /// The container's control groups; `None` before its first process is known.
+    pub fn cgroup(&self) -> Option<CgroupDirs> {
+        let membership = self.cgroups.as_deref().filter(|text| !text.is_empty())?;
+        let path = &self.container.linux.cgroups_path;
+        let annotations = &self.container.annotations;
+        Some(location::locate(membership, path, self.runtime.uses_systemd(), annotations))
+    }
+
+    /// Applies the `state` that the runtime prints.
+    pub fn observe(&mut self, state: &State) {
+        if state.pid > 0 {
+            self.set_process(state.pid);
+        }
+        match state.status.as_str() {
+            "created" if self.status == ContainerStatus::Creating => {
+                self.status = ContainerStatus::Created;
+            }
+            "running" | "paused" => self.set_running(),
+            _ => {}
+        }
+    }
+
+    /// Records the first process of a created container, and with it the control groups.
+    pub fn set_process(&mut self, pid: i32) {
+        if self.pid != Some(pid) {
+            self.pid = Some(pid);
+            self.start_time = start_time(pid);
+        }
+        if self.cgroups.is_none() {
+            self.cgroups = Some(location::membership(pid)).filter(|text| !text.is_empty());
+        }
+    }
+
+    /// Records that the first process runs.
+    pub fn set_running(&mut self) {
+        if self.status < ContainerStatus::Running {
+            self.status = ContainerStatus::Running;
+            self.container.started_at = now();
+        }
+    }
+
+    /// Records that the first process has ended, with its wait status if that is known.
+    /// `oom_killed`: the kernel killed a process of the container because of its memory limit.
+    pub fn set_stopped(&mut self, wait_status: Option<i32>, oom_killed: bool) {
+        self.container.finished_at = now();
+        if let Some(status) = wait_status {
+            // The exit code of a shell.
+            let signal = status & 0x7f;
+            self.container.exit_code =
+                if signal == 0 { (status >> 8) & 0xff } else { 128 + signal };
+            let reason = if status == 0 { "Completed" } else { "Error" };
+            self.container.status_reason = reason.to_owned();
+        }
+        if oom_killed && wait_status != Some(0) {
+            self.container.status_reason = "OOMKilled".to_owned();
+        }
+        self.status = ContainerStatus::Stopped;
+        self.pid = None;
+        self.start_time = None;
+    }
+
+    /// Whether the first process is known to have ended.
+    pub fn process_has_ended(&self) -> bool {
+        match (self.pid, self.start_time) {
+            (Some(pid), Some(started)) => start_time(pid) != Some(started),
+            // It had ended when its start time was first looked up.
+            (Some(_), None) => true,
+            (None, _) => false,
+        }
+    }
+
+    /// Records that an update has been made.
+    pub fn complete(&mut self, update: PendingUpdate) {
+        let PendingUpdate { requested, effective, owners, .. } = update;
+        let message = nri_spec::resources_to_nri(&effective.resources);
+        self.pending_update = None;
+        self.requested = requested;
         self.owners = owners;
-        self.in_force = laid.resources;
+        self.effective = effective.resources;
         if let (Ok(resources), Some(linux)) = (message, self.container.linux.as_mut()) {
             let old = linux.resources.take().unwrap_or_default();
-            // Classes are no part of the OCI resources; the empty name takes a container out of
-            // any.
+            // Classes are no part of the OCI resources; the empty name removes a container from
+            // its class.
             let class = |new: Option<String>, old: MessageField<OptionalString>| match new {
                 Some(name) => opt(Some(name).filter(|n| !n.is_empty())),
                 None => old,
             };
             linux.resources = Some(LinuxResources {
-                blockio_class: class(laid.blockio_class, old.blockio_class),
-                rdt_class: class(laid.rdt_class.map(|(name, _)| name), old.rdt_class),
+                blockio_class: class(effective.blockio_class, old.blockio_class),
+                rdt_class: class(effective.rdt_class.map(|(name, _)| name), old.rdt_class),
                 ..resources
             })
             .into();
         }
+    }
+
+    /// Whether plugins have a part in the resources: an update of the engine must not replace it.
+    pub fn has_plugin_resources(&self) -> bool {
+        self.requested != self.effective || self.has_owned_resources()
     }
 
     /// Whether plugins own any resource, so that an update has to be laid out anew.
@@ -245,66 +274,8 @@ impl Record {
     }
 }
 
-/// Start time of a process in clock ticks after boot; `None` when it is gone (or a zombie: nothing
-/// runs any more).
-pub fn start_time(pid: i32) -> Option<u64> {
-    let stat = procfs_stat(pid)?;
-    (!matches!(stat.state, 'Z' | 'X')).then_some(stat.starttime)
-}
-
-/// Whether a process is known to have ended; one that cannot be looked at is not.
-pub fn has_ended(pid: i32) -> bool {
-    use rustix::{io::Errno, process};
-    let there = process::Pid::from_raw(pid).map(process::test_kill_process);
-    there == Some(Err(Errno::SRCH))
-        || procfs_stat(pid).is_some_and(|stat| matches!(stat.state, 'Z' | 'X'))
-}
-
-fn procfs_stat(pid: i32) -> Option<procfs::process::Stat> {
-    procfs::process::Process::new(pid).ok()?.stat().ok()
-}
-
-/// A pod.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct PodRecord {
-    /// As plugins see it.
-    #[serde(with = "as_json")]
-    pub sandbox: proto::PodSandbox,
-    /// Whether it has a sandbox container; otherwise it ends with its last container.
-    pub real: bool,
-    /// Whether several containers may be in it although it has no sandbox container.
-    #[serde(default)]
-    pub shared: bool,
-    /// Plugins have heard RunPodSandbox.
-    pub told_run: bool,
-    /// Plugins have heard StopPodSandbox.
-    pub told_stop: bool,
-}
-
-/// Protocol messages inside JSON records.
-mod as_json {
-    use protobuf::MessageFull;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
-    use serde_json::value::RawValue;
-
-    pub(super) fn serialize<M: MessageFull, S: Serializer>(
-        message: &M,
-        s: S,
-    ) -> Result<S::Ok, S::Error> {
-        let text = protobuf_json_mapping::print_to_string(message).map_err(ser::Error::custom)?;
-        RawValue::from_string(text).map_err(ser::Error::custom)?.serialize(s)
-    }
-
-    pub(super) fn deserialize<'de, M: MessageFull, D: Deserializer<'de>>(
-        d: D,
-    ) -> Result<M, D::Error> {
-        let text = Box::<RawValue>::deserialize(d)?;
-        protobuf_json_mapping::parse_from_str(text.get()).map_err(de::Error::custom)
-    }
-}
-
-/// The record of who wrote this document, if we did: a bundle that is used again has not the
-/// engine's.
+/// Returns the record of the `config.json` with the content `found`, if `nrid` wrote it: the bundle
+/// is used again, and the engine's own `config.json` is in the record.
 pub fn original_of<'a>(
     records: impl Iterator<Item = &'a BundleRecord>,
     identity: (u64, u64),
@@ -318,26 +289,65 @@ pub fn original_of<'a>(
     ours.find(|b| b.original.is_some())
 }
 
-/// Whether `dir` is a state directory's child that may hold a record of this name.
-pub fn record_file(dir: &Path, key: &Key) -> PathBuf {
-    dir.join(format!("{}.json", key.file_name()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// Written by commit 43e9a1b.
+    const OLD_RECORD: &str = "{\"key\":{\"root\":\"/run/runc\",\"id\":\"c1\"},\"pod_id\":\"p1\",\"sandbox\":false,\
+        \"maker\":{\"engine\":\"docker\",\"cri\":null},\"runtime\":{\"path\":\"/usr/bin/runc\
+        \",\"globals\":[\"--systemd-cgroup\"],\"environment\":[\"PATH=/bin\"],\"cwd\":\"/\",\
+        \"root\":\"/run/runc\"},\"bundle\":{\"dir\":\"/b\",\"name\":\"config.json\",\"identit\
+        y\":[1,2],\"original\":\"{}\",\"written\":\"ab\",\"link\":{\"target\":\"t\",\"owner\"\
+        :[0,0]}},\"container\":{\"id\": \"c1\", \"podSandboxId\": \"p1\", \"name\": \"web\", \
+        \"state\": \"CONTAINER_CREATED\"},\"owners\":{\"simple\": {\"8\": \"10-a\"}},\"asked\
+        \":{},\"in_force\":{\"memory\":{\"limit\":2}},\"pending\":{\"asked\":{},\"laid\":{\"r\
+        esources\":{\"memory\":{\"limit\":3}},\"blockio_class\":\"slow\",\"rdt_class\":[\"gol\
+        d\",\"g\"]},\"owners\":{\"simple\": {\"8\": \"10-a\"}},\"caller\":{\"pid\":41,\"start\
+        _time\":7},\"told\":true},\"phase\":\"running\",\"pid\":42,\"start_time\":8,\"cgroups\
+        \":\"0::/x\\n\",\"by_run\":true,\"caller\":{\"pid\":41,\"start_time\":7},\"incarnatio\
+        n\":9,\"hooked\":true}";
+
     #[test]
-    fn roots_tell_equal_ids_apart() {
-        let key = |root: &str, id: &str| Key { root: root.into(), id: id.into() }.file_name();
-        assert_ne!(key("/a", "x"), key("/b", "x"));
-        assert_ne!(key("/a", "bx"), key("/ab", "x"));
-        assert_eq!(key("/a", "x"), key("/a", "x"));
+    fn records_have_the_form_of_earlier_versions() {
+        let record: Record = serde_json::from_str(OLD_RECORD).unwrap();
+        assert_eq!(record.status, ContainerStatus::Running);
+        assert_eq!(record.engine.engine, "docker");
+        assert_eq!(record.effective["memory"]["limit"], 2);
+        assert!(record.has_plugin_resources());
+        let update = record.pending_update.as_ref().unwrap();
+        assert_eq!(update.effective.resources["memory"]["limit"], 3);
+        assert!(update.notify && update.caller == record.caller);
+        assert_eq!(serde_json::to_string(&record).unwrap(), OLD_RECORD);
     }
 
     #[test]
-    fn own_start_time_is_known_and_a_missing_process_has_none() {
-        assert!(start_time(std::process::id() as i32).is_some());
-        assert_eq!(start_time(i32::MAX), None);
+    fn a_status_has_the_name_of_earlier_versions() {
+        for (status, name) in [
+            (ContainerStatus::Creating, r#""creating""#),
+            (ContainerStatus::Created, r#""created""#),
+            (ContainerStatus::Running, r#""running""#),
+            (ContainerStatus::Stopped, r#""stopped""#),
+        ] {
+            assert_eq!(serde_json::to_string(&status).unwrap(), name);
+            assert_eq!(serde_json::from_str::<ContainerStatus>(name).unwrap(), status);
+        }
+        // Earlier versions do not know it.
+        assert_eq!(serde_json::to_string(&ContainerStatus::Starting).unwrap(), r#""created""#);
+    }
+
+    #[test]
+    fn the_exit_code_is_that_of_a_shell() {
+        let mut record: Record = serde_json::from_str(OLD_RECORD).unwrap();
+        for (wait_status, oom_killed, code, reason) in [
+            (0, false, 0, "Completed"),
+            (3 << 8, false, 3, "Error"),
+            (9, true, 137, "OOMKilled"),
+            (0, true, 0, "Completed"),
+        ] {
+            record.set_stopped(Some(wait_status), oom_killed);
+            let container = &record.container;
+            assert_eq!((container.exit_code, container.status_reason.as_str()), (code, reason));
+        }
     }
 }

@@ -1,9 +1,9 @@
-//! Records on disk: one JSON file a container or pod, replaced atomically.
+//! Records on disk: one JSON file per container or pod, replaced atomically.
 //!
 //! The directory is a tmpfs on most hosts: records, like containers, do not outlive a boot.
 
-use crate::bundle::config_json::digest;
-use crate::state::record::{Key, PodRecord, Record, record_file};
+use crate::state::{key::ContainerKey, pod::PodRecord, record::Record};
+use nri_host::sha256 as digest;
 use serde::{Serialize, de::DeserializeOwned};
 use std::{
     fs, io,
@@ -18,22 +18,22 @@ pub struct Store {
     pods: PathBuf,
 }
 
-/// A record could not be kept.
+/// A record cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 #[error("record {path}: {source}")]
 pub struct StoreError {
-    /// Its file.
+    /// File of the record.
     pub path: PathBuf,
-    /// What went wrong.
+    /// Why.
     #[source]
     pub source: io::Error,
 }
 
 impl Store {
-    /// Opens or makes the directories.
+    /// Opens the directories, and makes those that are missing.
     ///
     /// # Errors
-    /// They cannot be made.
+    /// A directory cannot be made.
     pub fn open(state_dir: &Path) -> Result<Self, StoreError> {
         let make = |name: &str| {
             let path = state_dir.join(name);
@@ -42,45 +42,49 @@ impl Store {
                 Err(source) => Err(StoreError { path, source }),
             }
         };
-        // Nobody lists them; the others are swept when they are read.
+        // Exec markers are never listed; the others are swept when they are read.
         sweep(&make(nri_control::EXEC_DIR)?);
         Ok(Self { containers: make(nri_control::RECORDS_DIR)?, pods: make("pods")? })
     }
 
-    /// Keeps a container.
+    /// Writes the record of a container.
     ///
     /// # Errors
-    /// The disk is full, say; then the old record still stands.
+    /// The disk is full, for example; then the old record remains.
     pub fn save(&self, record: &Record) -> Result<(), StoreError> {
-        write(&record_file(&self.containers, &record.key), record)
+        write(&self.container_file(&record.key), record)
     }
 
-    /// Forgets a container.
-    pub fn remove(&self, key: &Key) {
-        let _ = fs::remove_file(record_file(&self.containers, key));
+    /// Removes the record of a container.
+    pub fn remove(&self, key: &ContainerKey) {
+        let _ = fs::remove_file(self.container_file(key));
     }
 
-    /// Keeps a pod.
+    /// Writes the record of a pod.
     ///
     /// # Errors
-    /// As [`Store::save`].
+    /// As for [`Store::save`].
     pub fn save_pod(&self, pod: &PodRecord) -> Result<(), StoreError> {
         write(&self.pod_file(&pod.sandbox.id), pod)
     }
 
-    /// Forgets a pod.
+    /// Removes the record of a pod.
     pub fn remove_pod(&self, id: &str) {
         let _ = fs::remove_file(self.pod_file(id));
     }
 
-    /// All containers, and the files that are no records.
+    /// All records of containers, and the files that cannot be read as one.
     pub fn containers(&self) -> (Vec<Record>, Vec<StoreError>) {
         read_all(&self.containers)
     }
 
-    /// All pods, and the files that are no records.
+    /// All records of pods, and the files that cannot be read as one.
     pub fn pods(&self) -> (Vec<PodRecord>, Vec<StoreError>) {
         read_all(&self.pods)
+    }
+
+    fn container_file(&self, key: &ContainerKey) -> PathBuf {
+        self.containers.join(format!("{}.json", key.file_name()))
     }
 
     fn pod_file(&self, id: &str) -> PathBuf {
@@ -95,12 +99,11 @@ fn write(path: &Path, value: &impl Serialize) -> Result<(), StoreError> {
 /// Replaces a JSON file atomically.
 ///
 /// # Errors
-/// Anything on the way; then the old file still stands and no other is left.
+/// The file cannot be written; then the old file remains, and no other is left.
 pub fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> {
     let temporary = path.with_extension("new");
     let written = serde_json::to_vec(value).map_err(io::Error::from).and_then(|bytes| {
-        // One that a killed predecessor left; whatever stands there is not followed, and not kept
-        // open by anybody.
+        // Left by an nrid that was killed. A file of another kind is neither followed nor reused.
         match fs::remove_file(&temporary) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
             _ => {}
@@ -113,7 +116,7 @@ pub fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> {
     written.inspect_err(|_| drop(fs::remove_file(&temporary)))
 }
 
-/// Removes what writes that were cut short have left.
+/// Removes the files of writes that were interrupted.
 fn sweep(dir: &Path) {
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
         if entry.path().extension().is_none_or(|e| e != "json") {
@@ -142,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_cut_short_is_swept() {
+    fn files_of_interrupted_writes_are_removed() {
         let dir = tempfile::tempdir().unwrap();
         let parts = ["containers", "pods", "exec"].map(|name| dir.path().join(name));
         Store::open(dir.path()).unwrap();

@@ -1,78 +1,80 @@
-//! What our OCI hook reports: the life of a container that was made by `run` or `restore`.
+//! The reports of our OCI hook: the life of a container that was made by `run` or `restore`.
 
 use crate::{
     error::{CallerError, Error},
+    host::runtime::State,
+    lifecycle::transition::IfNotEffective,
     service::Service,
-    state::{record::Phase, registry::Container},
+    state::{
+        container::Container,
+        status::{ContainerStatus, RuntimeProgress},
+    },
+    verb::request::refuse,
 };
-use nri_control::{Hook, HookKind};
+use nri_control::{Hook, HookKind, Reply};
 use std::sync::Arc;
 
-impl Service {
-    /// A hook runs; `container` is the one whose record it names, if it is known.
-    ///
-    /// # Errors
-    /// `createRuntime`: a plugin refuses the start, or the record is not known.
-    pub async fn hook(
-        self: &Arc<Self>,
-        hook: &Hook,
-        container: Option<Arc<Container>>,
-    ) -> Result<(), Error> {
-        let Some(container) = container else {
-            return match hook.kind {
-                HookKind::CreateRuntime => {
-                    Err(CallerError::UnknownRecord(hook.record.clone()).into())
-                }
-                HookKind::Poststart | HookKind::Poststop => Ok(()),
-            };
-        };
-        // Hooks stand in it. The last one may run when a state that was there for a moment only is
-        // gone already.
-        container.set_document_read();
-        if container.is_deleting() && hook.kind == HookKind::Poststop {
-            // The wrapper that runs `delete` holds the lane and reports.
-            return Ok(());
-        }
-        let key = container.key();
-        let _lane = self.lane(&key).await;
-        let is_known = self.registry.get(&key).is_some_and(|known| Arc::ptr_eq(&known, &container));
-        // A hook may outlive its runtime; what it reports has been settled then.
-        let phase = container.record().phase;
-        match hook.kind {
+/// Serves a hook.
+pub async fn serve(service: &Arc<Service>, hook: &Hook) -> Reply {
+    let Some(container) = service.registry.by_hook_name(&hook.record) else {
+        return match hook.kind {
             HookKind::CreateRuntime => {
-                if !is_known {
-                    return Err(CallerError::CreationOver.into());
-                }
-                if phase >= Phase::Running {
-                    return Ok(());
-                }
-                let state: crate::host::runtime::State =
-                    serde_json::from_str(&hook.state).map_err(CallerError::HookState)?;
-                let pid = (state.pid > 0).then_some(state.pid);
-                self.enforce_created(&container, pid)?;
-                if phase < Phase::Created {
-                    self.created(&container, pid).await;
-                }
-                Ok(self.starting(&container).await?)
+                refuse("", &CallerError::UnknownRecord(hook.record.clone()).into())
             }
-            HookKind::Poststart => {
-                if is_known && phase < Phase::Running {
-                    self.running(&container).await;
-                }
-                Ok(())
+            HookKind::Poststart | HookKind::Poststop => Reply::Done,
+        };
+    };
+    match report(service, hook, &container).await {
+        Ok(()) => Reply::Done,
+        Err(error) => refuse(&container.key().id, &error),
+    }
+}
+
+async fn report(
+    service: &Arc<Service>,
+    hook: &Hook,
+    container: &Arc<Container>,
+) -> Result<(), Error> {
+    // The hook is in config.json. When the last hook runs, the runtime may have dropped the state
+    // of a short life already.
+    container.set_runtime_progress(RuntimeProgress::ConfigRead);
+    if container.is_being_deleted() && hook.kind == HookKind::Poststop {
+        // The wrapper that runs `delete` holds the lock and reports.
+        return Ok(());
+    }
+    let _lock = service.locks.container(&container.key()).await;
+    let is_known = service.registry.contains(container);
+    // A hook may outlive its runtime; then the container was reconciled, and the report is late.
+    let status = container.status();
+    match hook.kind {
+        HookKind::CreateRuntime => {
+            if !is_known {
+                return Err(CallerError::CreationOver.into());
             }
-            HookKind::Poststop => {
-                if is_known && !container.is_there() {
-                    self.finish(&container).await;
-                } else if is_known {
-                    // crun runs it before it drops its state, and may be killed in between: then
-                    // the container is still there, and can be deleted.
-                    self.stop_if_owed(&container).await;
-                    self.give_back(&container.record()).await;
-                    self.expect_end(container.clone());
-                }
-                Ok(())
+            if status >= ContainerStatus::Running {
+                return Ok(());
+            }
+            let state: State = serde_json::from_str(&hook.state).map_err(CallerError::HookState)?;
+            let pid = (state.pid > 0).then_some(state.pid);
+            service.created(container, pid, IfNotEffective::Refuse).await?;
+            service.starting(container).await?;
+        }
+        HookKind::Poststart => {
+            if is_known && status < ContainerStatus::Running {
+                service.running(container);
+            }
+        }
+        HookKind::Poststop => {
+            if is_known && !container.exists() {
+                service.removed(container).await;
+            } else if is_known {
+                // crun runs the hook before it drops its state, and may be killed in between: then
+                // the container still exists, and can be deleted.
+                service.stopped(container).await;
+                service.restore_config(&container.record()).await;
+                service.expect_deletion(container.clone());
             }
         }
     }
+    Ok(())
 }

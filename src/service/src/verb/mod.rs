@@ -1,9 +1,11 @@
-//! The runtime verbs that have NRI events, a file per verb.
+//! The verbs of the runtime that carry events, and our hook: a file per verb, from the request to
+//! the reply.
 
 pub mod create;
-pub mod draft;
+pub mod creation;
+pub mod delete;
 pub mod hook;
-pub mod shadow;
-pub mod shown;
+pub mod request;
+pub mod run;
+pub mod start;
 pub mod update;
-pub mod update_args;

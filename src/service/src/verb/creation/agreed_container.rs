@@ -1,19 +1,19 @@
-//! The container as plugins see it once its document is agreed on: the merge knows what plugins
-//! asked for, the document what became of it (the edits of CDI devices, a swap limit that came with
-//! a memory limit).
+//! The container as plugins know it after the adjustments: the merge has what plugins requested, and
+//! the adjusted `config.json` what came of it (edits of CDI devices, a swap limit that came with a
+//! memory limit).
 
 use nri_api::proto::{CDIDevice, Container};
 use nri_spec::{ContainerInfo, OciConfig, WrongType, to_container};
 
-/// What plugins agreed on, with everything that a document tells taken from `document`, and the
-/// injected devices. Classes that were taken away (the empty name) are gone.
+/// Returns the merged container with the fields of the adjusted `config.json` and the injected CDI
+/// devices. A class with the empty name is none.
 ///
 /// # Errors
-/// A field of the document has a wrong type.
-pub fn shown(
+/// A field of `config.json` has a wrong type.
+pub fn agreed_container(
     agreed: &Container,
     devices: &[CDIDevice],
-    document: &OciConfig,
+    config: &OciConfig,
 ) -> Result<Container, WrongType> {
     let linux = agreed.linux.get_or_default();
     let named = |class: Option<&nri_api::proto::OptionalString>| {
@@ -25,15 +25,15 @@ pub fn shown(
         seccomp_profile: linux.seccomp_profile.clone().into_option(),
         ..ContainerInfo::default()
     };
-    let told = to_container(document, &info)?;
+    let adjusted = to_container(config, &info)?;
     let mut container = agreed.clone();
-    container.args = told.args;
-    container.env = told.env;
-    container.mounts = told.mounts;
-    container.hooks = told.hooks;
-    container.rlimits = told.rlimits;
-    container.user = told.user;
-    container.linux = told.linux;
+    container.args = adjusted.args;
+    container.env = adjusted.env;
+    container.mounts = adjusted.mounts;
+    container.hooks = adjusted.hooks;
+    container.rlimits = adjusted.rlimits;
+    container.user = adjusted.user;
+    container.linux = adjusted.linux;
     container.CDI_devices.extend_from_slice(devices);
     Ok(container)
 }
@@ -44,7 +44,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_document_tells_what_became() {
+    fn fields_are_those_of_the_adjusted_config() {
         let mut agreed = Container::new();
         agreed.id = "c".to_owned();
         agreed.env = vec!["A=1".to_owned()];
@@ -52,11 +52,11 @@ mod tests {
         let resources = agreed.linux.mut_or_insert_default().resources.mut_or_insert_default();
         resources.blockio_class = nri_api::opt(Some("slow".to_owned()));
         resources.rdt_class = nri_api::opt(Some(String::new()));
-        let document = json!({"ociVersion": "1.0.2", "process": {"env": ["A=1", "B=cdi"]},
+        let config = json!({"ociVersion": "1.0.2", "process": {"env": ["A=1", "B=cdi"]},
             "linux": {"resources": {"memory": {"limit": 7, "swap": 7}}}});
         let device = CDIDevice { name: "example.org/thing=all".to_owned(), ..CDIDevice::default() };
-        let document = OciConfig::from_value(document).unwrap();
-        let container = shown(&agreed, std::slice::from_ref(&device), &document).unwrap();
+        let config = OciConfig::from_value(config).unwrap();
+        let container = agreed_container(&agreed, std::slice::from_ref(&device), &config).unwrap();
         assert_eq!((container.id.as_str(), &container.annotations["k"]), ("c", &"v".to_owned()));
         assert_eq!(container.env, ["A=1", "B=cdi"]);
         assert_eq!(container.CDI_devices, [device]);

@@ -1,6 +1,10 @@
-//! The server's end of a control connection.
+//! The server's end of a control connection: frames of JSON with file descriptors, and the exchange
+//! that accompanies a verb.
 
-use nri_control::{FrameError, MAX_FDS, MAX_FRAME, PROTOCOL, Reply, Request, Versioned};
+use crate::host::process::{ProcessIdentity, has_ended};
+use nri_control::{
+    Finished, FrameError, MAX_FDS, MAX_FRAME, PROTOCOL, Reply, Request, Substitute, Versioned,
+};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use std::{
     io::{self, IoSliceMut},
@@ -16,67 +20,95 @@ use tokio::{
     time::timeout,
 };
 
-/// How long a peer may take to send what it came for, and any message from its first byte on; it is
-/// on this machine.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// Larger messages are read a few at a time; those of almost all containers are smaller.
-const LARGE: usize = 256 << 10;
+/// Time that a peer has to send its first request, and any message from its first byte on. It is on
+/// the same host, so only one that hangs needs longer.
+const RECEIVE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Places of the large messages that are being read, of all connections.
+/// Size from which on messages are read a few at a time, to bound memory; those of almost all
+/// containers are smaller.
+const LARGE_MESSAGE: usize = 256 << 10;
+
+/// How many large messages are in memory at once.
+const LARGE_MESSAGES: usize = 4;
+
+/// Permits to read large messages, of all connections.
 #[derive(Debug, Clone)]
-pub struct Large(Arc<Semaphore>);
+pub struct LargeMessages(Arc<Semaphore>);
 
-impl Default for Large {
+impl Default for LargeMessages {
     fn default() -> Self {
-        Self(Arc::new(Semaphore::new(4)))
+        Self(Arc::new(Semaphore::new(LARGE_MESSAGES)))
     }
 }
 
-/// One connection.
+/// A connection.
 #[derive(Debug)]
 pub struct Channel {
     stream: UnixStream,
-    large: Large,
-    patience: Duration,
+    large: LargeMessages,
+    timeout: Duration,
 }
 
 impl Channel {
-    /// Over an accepted connection.
-    pub fn new(stream: UnixStream, large: Large) -> Self {
-        Self { stream, large, patience: PATIENCE }
+    /// A channel over an accepted connection.
+    pub fn new(stream: UnixStream, large: LargeMessages) -> Self {
+        Self { stream, large, timeout: RECEIVE_TIMEOUT }
     }
 
-    /// Process id of the peer, as the kernel tells it.
+    /// Process id of the peer; 0 for a process of a pid namespace that is not visible.
     pub fn peer_pid(&self) -> Option<i32> {
         self.stream.peer_cred().ok().and_then(|c| c.pid())
     }
 
-    /// The first request, with its descriptors.
+    /// The peer, if it is visible.
     ///
     /// # Errors
-    /// As [`Channel::receive`], and if it does not come.
+    /// It has ended. Its verb must not be started, for its engine may have started the next one.
+    pub fn peer(&self) -> Result<Option<ProcessIdentity>, FrameError> {
+        let Some(pid) = self.peer_pid().filter(|pid| *pid > 0) else { return Ok(None) };
+        if has_ended(pid) { Err(FrameError::Closed) } else { Ok(ProcessIdentity::of(pid)) }
+    }
+
+    /// Replies that the runtime is to be called, and waits for the end of the verb. `None` if the
+    /// wrapper has gone without reporting it.
+    pub async fn proceed(&mut self, substitute: Substitute) -> Option<Finished> {
+        self.send(&Reply::Proceed(substitute)).await.ok()?;
+        match self.receive().await.ok()?.0.message {
+            Request::Finished(finished) => Some(finished),
+            _ => None,
+        }
+    }
+
+    /// Receives the first request, with its descriptors.
+    ///
+    /// # Errors
+    /// As for [`Channel::receive`], and if no request comes in time.
     pub async fn receive_first(
         &mut self,
     ) -> Result<(Versioned<Request>, Vec<OwnedFd>), FrameError> {
-        timeout(self.patience, self.receive()).await.map_err(|_| FrameError::Timeout)?
+        timeout(self.timeout, self.receive()).await.map_err(|_| FrameError::Timeout)?
     }
 
-    /// The next request, with its descriptors: whenever it begins.
+    /// Receives the next request, with its descriptors, however long it takes until its first byte.
     ///
     /// # Errors
-    /// The peer is gone, or does not speak this protocol: [`FrameError::OtherProtocol`] is to be
-    /// answered.
+    /// The peer has gone, or speaks another protocol: [`FrameError::OtherProtocol`] is to be
+    /// replied to.
     pub async fn receive(&mut self) -> Result<(Versioned<Request>, Vec<OwnedFd>), FrameError> {
         let (mut length, mut fds) = ([0u8; 4], Vec::new());
-        let got = self.some(&mut length, &mut fds).await?;
-        let patience = self.patience;
-        let rest = self.rest(length, got, &mut fds);
-        let request = timeout(patience, rest).await.map_err(|_| FrameError::Timeout)??;
+        let got = self.receive_part(&mut length, &mut fds).await?;
+        let limit = self.timeout;
+        let rest = self.receive_rest(length, got, &mut fds);
+        let request = timeout(limit, rest).await.map_err(|_| FrameError::Timeout)??;
         Ok((request, fds))
     }
 
-    /// The first part of what comes, and the descriptors that come with it.
-    async fn some(&self, buffer: &mut [u8], fds: &mut Vec<OwnedFd>) -> Result<usize, FrameError> {
+    /// Receives the bytes that have arrived, with their descriptors; waits for the first.
+    async fn receive_part(
+        &self,
+        buffer: &mut [u8],
+        fds: &mut Vec<OwnedFd>,
+    ) -> Result<usize, FrameError> {
         loop {
             self.stream.readable().await?;
             match self.stream.try_io(Interest::READABLE, || receive_some(&self.stream, buffer, fds))
@@ -89,24 +121,24 @@ impl Channel {
         }
     }
 
-    /// What follows the first part of a message's length.
-    async fn rest(
+    /// Receives what follows the first `got` bytes of a message's length.
+    async fn receive_rest(
         &mut self,
         mut length: [u8; 4],
         mut got: usize,
         fds: &mut Vec<OwnedFd>,
     ) -> Result<Versioned<Request>, FrameError> {
         while got < length.len() {
-            got += self.some(&mut length[got..], fds).await?;
+            got += self.receive_part(&mut length[got..], fds).await?;
         }
         let length = u32::from_be_bytes(length) as usize;
         if length > MAX_FRAME {
             return Err(FrameError::TooLarge(length));
         }
-        let places = self.large.0.clone();
-        let _place = match length > LARGE {
-            // It is never closed.
-            true => places.acquire_owned().await.ok(),
+        let permits = self.large.0.clone();
+        let _permit = match length > LARGE_MESSAGE {
+            // The semaphore is never closed.
+            true => permits.acquire_owned().await.ok(),
             false => None,
         };
         let mut payload = Vec::with_capacity(length.min(64 << 10));
@@ -114,34 +146,38 @@ impl Channel {
         if payload.len() < length {
             return Err(FrameError::Closed);
         }
-        // The version is read first, so that a request of another release gets an answer that it
-        // understands.
-        #[derive(serde::Deserialize)]
-        struct Any {
-            protocol: u32,
-        }
-        let any: Any = serde_json::from_slice(&payload)?;
-        let request: Result<Versioned<Request>, _> = serde_json::from_slice(&payload);
-        match request {
-            // The same in all protocols.
-            Ok(request) if matches!(request.message, Request::Stop | Request::Restart { .. }) => {
-                Ok(request)
-            }
-            _ if any.protocol != PROTOCOL => Err(FrameError::OtherProtocol(any.protocol)),
-            request => Ok(request?),
-        }
+        parse(&payload)
     }
 
-    /// Answers.
+    /// Replies.
     ///
     /// # Errors
-    /// The peer is gone.
+    /// The peer has gone.
     pub async fn send(&mut self, reply: &Reply) -> Result<(), FrameError> {
         let payload = serde_json::to_vec(&Versioned::ours(reply))?;
         let mut frame = Vec::with_capacity(payload.len() + 4);
         frame.extend_from_slice(&(payload.len() as u32).to_be_bytes());
         frame.extend_from_slice(&payload);
         Ok(self.stream.write_all(&frame).await?)
+    }
+}
+
+/// The version is parsed first, so that a request of another release gets a reply that it
+/// understands.
+fn parse(payload: &[u8]) -> Result<Versioned<Request>, FrameError> {
+    #[derive(serde::Deserialize)]
+    struct AnyRequest {
+        protocol: u32,
+    }
+    let AnyRequest { protocol } = serde_json::from_slice(payload)?;
+    let request: Result<Versioned<Request>, _> = serde_json::from_slice(payload);
+    match request {
+        // Alike in all protocols.
+        Ok(request) if matches!(request.message, Request::Stop | Request::Restart { .. }) => {
+            Ok(request)
+        }
+        _ if protocol != PROTOCOL => Err(FrameError::OtherProtocol(protocol)),
+        request => Ok(request?),
     }
 }
 
@@ -171,16 +207,16 @@ mod tests {
     use super::*;
     use tokio::task::JoinHandle;
 
-    fn pair(large: &Large) -> (UnixStream, Channel) {
+    fn pair(large: &LargeMessages) -> (UnixStream, Channel) {
         let (theirs, ours) = UnixStream::pair().unwrap();
         (theirs, Channel::new(ours, large.clone()))
     }
 
     #[tokio::test]
-    async fn who_does_not_say_what_it_wants_is_left() {
+    async fn a_peer_that_sends_no_complete_request_times_out() {
         let pair = || {
-            let (theirs, ours) = super::tests::pair(&Large::default());
-            (theirs, Channel { patience: Duration::from_millis(50), ..ours })
+            let (theirs, ours) = super::tests::pair(&LargeMessages::default());
+            (theirs, Channel { timeout: Duration::from_millis(50), ..ours })
         };
         let (_silent, mut channel) = pair();
         assert!(matches!(channel.receive_first().await, Err(FrameError::Timeout)));
@@ -190,16 +226,16 @@ mod tests {
         let (mut half, mut channel) = pair();
         half.write_all(&[0, 0, 0, 9, b'{']).await.unwrap();
         assert!(matches!(channel.receive().await, Err(FrameError::Timeout)));
-        // A verb takes as long as it takes.
+        // A verb has no limit.
         let (_busy, mut channel) = pair();
         assert!(timeout(Duration::from_millis(500), channel.receive()).await.is_err());
     }
 
     #[tokio::test]
-    async fn of_many_large_messages_few_are_in_memory() {
-        let (large, length) = (Large::default(), 4 << 20);
+    async fn only_a_few_large_messages_are_in_memory_at_once() {
+        let (large, length) = (LargeMessages::default(), 4 << 20);
         let mut all = Vec::new();
-        for _ in 0..6 {
+        for _ in 0..LARGE_MESSAGES + 2 {
             let (mut theirs, mut channel) = pair(&large);
             let reading = tokio::spawn(async move { channel.receive().await.map(drop) });
             let writing = tokio::spawn(async move {
@@ -213,14 +249,14 @@ mod tests {
         let written = |all: &[(_, JoinHandle<UnixStream>)]| {
             all.iter().filter(|(_, w)| w.is_finished()).count()
         };
-        while written(&all) < 4 {
+        while written(&all) < LARGE_MESSAGES {
             tokio::task::yield_now().await;
         }
         for _ in 0..1000 {
             tokio::task::yield_now().await;
         }
-        assert_eq!(written(&all), 4, "the sockets hold less than a message");
-        // As they end, the others are read.
+        assert_eq!(written(&all), LARGE_MESSAGES, "the sockets hold less than a message");
+        // As these end, the others are read.
         for (reading, writing) in all {
             drop(writing.await.unwrap());
             assert!(matches!(reading.await.unwrap(), Err(FrameError::Closed)));

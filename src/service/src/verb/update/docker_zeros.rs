@@ -1,22 +1,21 @@
-//! Zeros of Docker up to 23: its update names every field, and what the user did not give is 0
+//! Zeros of Docker up to 23: its update has every field, and one that the user did not give is 0
 //! (moby, `daemon/update_linux.go`, `toContainerdResources`). Newer ones leave those fields out;
 //! none of them means anything by a zero there.
 //!
-//! Taken at their word, they would replace what plugins set by "no limit", in our records if not in
-//! the kernel. Zeros of other engines are what they say, and so is any other field of Docker's:
-//! what it clears, it clears by -1.
+//! They would replace what plugins set by "no limit", in the records if not in the kernel. Zeros of
+//! other engines are requests, and so is any other field of Docker's: it clears a limit by -1.
 
 use serde_json::{Map, Value};
 
-/// Where a zero of Docker means that nothing was given.
+/// Fields in which a zero of Docker means that the user gave none.
 const FIELDS: [(&str, &[&str]); 3] = [
     ("memory", &["limit", "reservation", "kernel"]),
     ("cpu", &["shares", "quota", "period"]),
     ("blockIO", &["weight"]),
 ];
 
-/// Takes out what Docker did not give; groups in which nothing is left go, too.
-pub(super) fn drop_zeros_of_docker(resources: &mut Map<String, Value>) {
+/// Drops the fields that the user did not give, and groups that are empty then.
+pub(super) fn drop(resources: &mut Map<String, Value>) {
     for (name, fields) in FIELDS {
         let Some(group) = resources.get_mut(name).and_then(Value::as_object_mut) else { continue };
         let before = group.len();
@@ -36,12 +35,12 @@ mod tests {
 
     fn check(given: Value, left: Value) {
         let Value::Object(mut map) = given.clone() else { unreachable!() };
-        drop_zeros_of_docker(&mut map);
+        drop(&mut map);
         assert_eq!(Value::Object(map), left, "{given}");
     }
 
     #[test]
-    fn what_docker_20_10_sends() {
+    fn zeros_that_docker_20_10_sends_are_dropped() {
         // docker update --memory 48m --memory-swap 96m --cpus 0.2
         check(
             json!({
@@ -67,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn other_zeros_and_other_fields_are_given() {
+    fn other_zeros_and_other_fields_are_kept() {
         let given = json!({
             "memory": {"swap": 0, "limit": "0"}, "cpu": {"idle": 0, "cpus": "0"}, "pids": {"limit": 0}, "blockIO": {}, "unified": {}
         });

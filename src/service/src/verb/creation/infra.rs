@@ -1,22 +1,22 @@
-//! A container of Podman that says it is a pod's infra container has to prove it: nothing is asked
-//! about a sandbox.
+//! Proof that a container of Podman is its pod's infra container, as it claims: plugins are not asked
+//! about a sandbox container.
 //!
-//! What proves it is decided in `nri_host::podman`. The files are a container's, and its file
-//! system may hang; without a proof in time it is a container like others, and its pod is one
-//! without a sandbox container, so that an infra container with a program of its own and the
-//! members of its pod are in one pod. Into a pod whose sandbox is known nobody gets so.
+//! `nri_host::podman` decides what proves it. The files are the container's, and its file system may
+//! hang. Without a proof in time it is a container like any other, in a pod without sandbox container,
+//! so that an infra container with a program of its own and the other containers of its pod are in
+//! one pod. A container cannot get into a pod with a known sandbox that way.
 
 use crate::{
     host::path_probe::{PathProbe, ProbeRequest},
-    state::record::PodRecord,
-    verb::draft::Draft,
+    state::pod::{PodKind, PodRecord},
+    verb::creation::draft::Draft,
 };
 use nri_engine::{Engine, Role, podman};
 use nri_host::podman::{Asked, Environment, Mount};
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// Takes the claim back where it cannot be proven. `environment`: the call's. `pod`: the pod of an
+/// Drops the claim if it cannot be proven. `environment` is the wrapper's; `pod` returns the pod of an
 /// id, if it is known.
 pub async fn prove(
     probe: &PathProbe,
@@ -33,31 +33,33 @@ pub async fn prove(
         Ok(answer) if answer.infra => return,
         Ok(_) => {}
         Err(error) => {
-            tracing::warn!(%error, container = draft.key.id, "what it runs cannot be read")
+            tracing::warn!(%error, container = draft.key.id, "cannot read the program of the infra container")
         }
     }
     // Podman builds it once, and keeps it when the host's program is upgraded.
     let image = &draft.identity.image;
     let hint = match image.starts_with("localhost/podman-pause:") {
         true => format!(
-            "; if its image has an older catatonit than the host: podman rmi {image}, once no pod has it"
+            "; if its image has an older catatonit than the host: podman rmi {image}, once no pod \
+             uses it"
         ),
         false => String::new(),
     };
     tracing::warn!(
         container = draft.key.id,
         pod = draft.identity.pod.id,
-        "it has the cgroup or the name of a pod's infra container, and runs neither this host's catatonit -P nor the infra_image of containers.conf: \
-         it is adjusted like any other container{hint}"
+        "container has the cgroup or the name of a pod's infra container, and runs neither this \
+         host's catatonit -P nor the infra_image of containers.conf: it is adjusted like any other \
+         container{hint}"
     );
-    let taken = pod(&draft.identity.pod.id).is_some_and(|pod| pod.real);
+    let taken = pod(&draft.identity.pod.id).is_some_and(|pod| pod.kind == PodKind::Sandbox);
     let annotations =
-        draft.document.annotations().map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
+        draft.config.annotations().map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
     podman::deny(&mut draft.identity, &draft.key.id, &annotations, taken);
 }
 
 fn asked(draft: &Draft, environment: &[nri_control::OsText]) -> Asked {
-    let document = &draft.document;
+    let document = &draft.config;
     let args = document.get(&["process", "args"]).and_then(Value::as_array).into_iter().flatten();
     let variable = |name: &str| {
         let entries = environment.iter().filter_map(|v| v.0.to_str()?.split_once('='));

@@ -1,4 +1,4 @@
-//! A creation while it is being prepared: what the engine wrote, and who the container is.
+//! A creation in preparation: the engine's `config.json`, and the container's identity to its engine.
 
 use crate::{
     bundle::{
@@ -7,10 +7,14 @@ use crate::{
     },
     engine::{names, own_nri::Maker},
     error::{CallerError, Error},
-    host::runtime::LowLevelRuntime,
-    lifecycle::events::now,
+    host::{clock::now, process::ProcessIdentity, runtime::LowLevelRuntime},
     service::Service,
-    state::record::{BundleRecord, Caller, Key, Phase, Record, original_of},
+    state::{
+        key::ContainerKey,
+        record::{BundleRecord, Record, original_of},
+        status::ContainerStatus,
+    },
+    verb::request::VerbRequest,
 };
 use nri_api::proto;
 use nri_control::{Begin, Verb};
@@ -21,52 +25,52 @@ use std::{
     time::Duration,
 };
 
-/// How long a hook waits at least.
-const HOOK_PATIENCE: Duration = Duration::from_secs(60);
+/// Time that a hook waits for its reply at least; more where plugins have long timeouts.
+const HOOK_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A creation while it is being prepared.
+/// A creation in preparation.
 pub struct Draft {
-    /// Who, to the runtime.
-    pub key: Key,
-    /// The id that plugins know.
+    /// The container's name to `nrid`.
+    pub key: ContainerKey,
+    /// Id by which plugins know the container.
     pub nri_id: String,
-    /// How it is created.
+    /// `create`, `run` or `restore`.
     pub verb: Verb,
-    /// How to call its runtime.
+    /// How to call the container's runtime.
     pub runtime: LowLevelRuntime,
-    /// Its bundle.
+    /// The bundle.
     pub bundle: Bundle,
-    /// The bundle's document as it was found.
+    /// `config.json` as it was found in the bundle.
     pub found: Found,
-    /// The document as the engine wrote it.
-    pub document: OciConfig,
-    /// What the document's text was before us, if it is one that we wrote.
+    /// `config.json` as the engine wrote it.
+    pub config: OciConfig,
+    /// Text that the engine wrote, if the bundle has a `config.json` that `nrid` wrote.
     pub original: Option<String>,
-    /// The symbolic link that stands in the document's place, or stood there before us.
+    /// The symbolic link that `config.json` is, or was before `nrid` replaced it.
     pub link: Option<Link>,
-    /// Who, to its engine.
+    /// The container's identity to its engine.
     pub identity: Identity,
-    /// How our hooks are called, if there is a hook program.
+    /// How our hooks are called, if the hook program was found.
     pub hook: Option<HookCall>,
-    /// The process that asks.
-    pub caller: Option<Caller>,
-    /// Tells it from others of its id.
+    /// The wrapper.
+    pub caller: Option<ProcessIdentity>,
+    /// Time of the creation, which tells the container from others of its id.
     pub incarnation: i64,
 }
 
 impl Service {
-    /// Reads the document and finds out who the container is, from its engine's files if need be.
+    /// Reads `config.json` and identifies the container, from its engine's files if need be.
     ///
     /// # Errors
-    /// A bundle that cannot be used.
-    pub async fn draft(
+    /// The bundle cannot be used.
+    pub(super) async fn draft(
         &self,
-        begin: &Begin,
-        key: &Key,
+        request: &VerbRequest,
+        caller: Option<ProcessIdentity>,
         nri_id: &str,
-        runtime: LowLevelRuntime,
         bundle: Bundle,
     ) -> Result<Draft, Error> {
+        let VerbRequest { begin, key, runtime, .. } = request;
         let (bundle, found) = bundle.read_patiently().await?;
         let read = || -> Result<_, Error> {
             let records: Vec<_> = self.registry.all().iter().map(|c| c.record().bundle).collect();
@@ -75,18 +79,18 @@ impl Service {
             let link = found.link.clone().or_else(|| original.and_then(|o| o.link.clone()));
             let original = original.and_then(|o| o.original.clone());
             let text = original.as_ref().map_or(found.bytes.as_slice(), |o| o.as_bytes());
-            let document = OciConfig::parse(text)
+            let config = OciConfig::parse(text)
                 .map_err(|source| CallerError::Config { file: bundle.file(), source })?;
-            Ok((original, link, document))
+            Ok((original, link, config))
         };
-        let (original, link, document) = read()?;
-        let mut identity = identity(begin, key, &bundle, &document);
-        let pod = |id: &str| self.registry.pod(id).is_some();
+        let (original, link, config) = read()?;
+        let mut identity = identity(begin, key, &bundle, &config);
+        let pod = |id: &str| self.registry.pods.get(id).is_some();
         let pod_is_known = pod(&identity.pod.id);
         names::complete(&mut identity, &key.id, pod_is_known).await;
         if identity.role == Role::Member && !pod(&identity.pod.id) {
             // Podman's members may know their pod's sandbox only.
-            let sandbox = Key { root: key.root.clone(), id: identity.pod.sandbox.clone() };
+            let sandbox = ContainerKey { root: key.root.clone(), id: identity.pod.sandbox.clone() };
             if let Some(sandbox) = self.registry.get(&sandbox) {
                 identity.pod.id = sandbox.record().pod_id;
             }
@@ -96,50 +100,50 @@ impl Service {
             program: program.as_path().to_owned(),
             socket: self.settings().state_dir.join(nri_control::CONTROL_SOCKET),
             record: key.hook_name(incarnation),
-            patience: patience(&self.settings().config),
+            patience: hook_timeout(&self.settings().config),
         });
         Ok(Draft {
             key: key.clone(),
             nri_id: nri_id.to_owned(),
             verb: begin.verb,
-            runtime,
+            runtime: runtime.clone(),
             bundle,
             found,
-            document,
+            config,
             original,
             link,
             identity,
             hook,
-            caller: None,
+            caller,
             incarnation,
         })
     }
 }
 
-fn identity(begin: &Begin, key: &Key, bundle: &Bundle, document: &OciConfig) -> Identity {
-    let annotations = document.annotations().map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
-    let mounts: Vec<_> = document.mounts().filter_map(|m| m.source).map(PathBuf::from).collect();
+fn identity(begin: &Begin, key: &ContainerKey, bundle: &Bundle, config: &OciConfig) -> Identity {
+    let annotations = config.annotations().map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
+    let mounts: Vec<_> = config.mounts().filter_map(|m| m.source).map(PathBuf::from).collect();
     identify(&Clues {
         id: &key.id,
         annotations: &annotations,
         bundle: bundle.dir(),
-        cgroups_path: document.cgroups_path().unwrap_or_default(),
-        hostname: document.hostname().unwrap_or_default(),
-        root: Path::new(document.rootfs_path().unwrap_or_default()),
+        cgroups_path: config.cgroups_path().unwrap_or_default(),
+        hostname: config.hostname().unwrap_or_default(),
+        root: Path::new(config.rootfs_path().unwrap_or_default()),
         mounts: &mounts,
         runtime_root: begin.root.as_ref().map(|r| r.as_path()),
         environment: &environment(begin),
     })
 }
 
-/// For one after the other of many plugins, as the wrapper's own patience.
-fn patience(config: &nri_config::Config) -> Duration {
+/// Time for many plugins, one after the other; the wrapper waits as long for a verb.
+fn hook_timeout(config: &nri_config::Config) -> Duration {
     let each = config
         .plugin
         .iter()
         .filter_map(|p| p.timeout)
         .fold(config.plugin_request_timeout, Duration::max);
-    HOOK_PATIENCE.max(each * 20)
+    HOOK_TIMEOUT.max(each * 20)
 }
 
 fn environment(begin: &Begin) -> Map {
@@ -156,12 +160,12 @@ impl Draft {
         matches!(self.verb, Verb::Run | Verb::Restore)
     }
 
-    /// The document's text as the engine wrote it.
+    /// Text of `config.json` as the engine wrote it.
     pub fn original_bytes(&self) -> &[u8] {
         self.original.as_ref().map_or(self.found.bytes.as_slice(), |o| o.as_bytes())
     }
 
-    /// The pod as its members know it.
+    /// The pod, as far as its members know it.
     pub fn pod_message(&self) -> proto::PodSandbox {
         let pod = &self.identity.pod;
         proto::PodSandbox {
@@ -181,7 +185,7 @@ impl Draft {
         }
     }
 
-    /// The pod, with what is its holder's: namespaces and cgroup.
+    /// The pod with the namespaces, cgroup and resources of the container that holds it.
     pub fn pod_with(&self, holder: &proto::Container) -> proto::PodSandbox {
         let mut pod = self.pod_message();
         if let (Some(pod), Some(holder)) = (pod.linux.as_mut(), holder.linux.as_ref()) {
@@ -192,15 +196,15 @@ impl Draft {
         pod
     }
 
-    /// A container that is alone is a pod of its own.
+    /// Id of the pod; that of the container, if it belongs to no pod of its engine.
     pub fn pod_id(&self) -> &str {
         if self.identity.role == Role::Alone { &self.nri_id } else { &self.identity.pod.id }
     }
 
-    /// The container as the engine wants it.
+    /// The container as the engine requests it.
     ///
     /// # Errors
-    /// A field of the document has a wrong type.
+    /// A field of `config.json` has a wrong type.
     pub fn container_message(&self) -> Result<proto::Container, CallerError> {
         let info = ContainerInfo {
             id: self.nri_id.clone(),
@@ -213,7 +217,7 @@ impl Draft {
             created_at: now(),
             ..ContainerInfo::default()
         };
-        nri_spec::to_container(&self.document, &info)
+        nri_spec::to_container(&self.config, &info)
             .map_err(|source| CallerError::ConfigField { file: self.bundle.file(), source })
     }
 
@@ -222,15 +226,15 @@ impl Draft {
         (!name.is_empty()).then(|| ContainerImage { name, ..ContainerImage::default() })
     }
 
-    /// What is kept of the container; `written`: the document that replaces the engine's.
+    /// The record of the container. `written`: the `config.json` that replaces the engine's.
     pub fn record(&self, container: proto::Container, written: Option<&Vec<u8>>) -> Record {
         let original = || String::from_utf8_lossy(self.original_bytes()).into_owned();
-        let asked = self.document.resources().cloned().unwrap_or_else(|| serde_json::json!({}));
+        let requested = self.config.resources().cloned().unwrap_or_else(|| serde_json::json!({}));
         Record {
             key: self.key.clone(),
             pod_id: self.identity.pod.id.clone(),
             sandbox: self.identity.role == Role::Sandbox,
-            maker: Maker::of(&self.identity),
+            engine: Maker::of(&self.identity),
             runtime: self.runtime.clone(),
             bundle: BundleRecord {
                 dir: self.bundle.dir().to_owned(),
@@ -242,10 +246,10 @@ impl Draft {
             },
             container,
             owners: proto::FieldOwners::default(),
-            in_force: asked.clone(),
-            asked,
-            pending: None,
-            phase: Phase::Creating,
+            effective: requested.clone(),
+            requested,
+            pending_update: None,
+            status: ContainerStatus::Creating,
             pid: None,
             start_time: None,
             cgroups: None,

@@ -2,7 +2,7 @@
 //! its engine wrote. Engines make the process of an `exec` from their own document, so the wrapper
 //! lays these into it. No marker, no work for the wrapper.
 
-use crate::state::record::Key;
+use crate::state::{key::ContainerKey, store::write_json};
 use nri_control::{ExecChanges, ExecMarker, ExecRlimit, ExecVariable};
 use nri_spec::OciConfig;
 use serde_json::Value;
@@ -73,7 +73,7 @@ fn likeness(rlimit: &Value) -> (Option<&str>, [Option<u64>; 2]) {
 }
 
 /// Removes a container's part of the marker file.
-pub fn forget(state_dir: &std::path::Path, key: &Key) {
+pub fn forget(state_dir: &std::path::Path, key: &ContainerKey) {
     if let Err(error) = set(state_dir, &key.id, &key.root, None) {
         tracing::warn!(%error, container = key.id, "marker for exec");
     }
@@ -109,7 +109,7 @@ pub fn set(
             _ => Ok(()),
         };
     }
-    crate::state::store::write_json(&path, &marker)
+    write_json(&path, &marker)
 }
 
 #[cfg(test)]

@@ -1,31 +1,19 @@
-//! `mode = "shadow"`: plugins are asked, what they want is told, and nothing changes.
+//! `mode = "shadow"` for a creation: the changes are logged, and not made.
 
 use crate::{
     service::Service,
-    verb::{create::Agreed, draft::Draft},
+    verb::creation::{draft::Draft, layout::Agreed},
 };
-use nri_adaptation::RequestContext;
 use nri_api::proto::{Container, OwningPlugins};
 use nri_merge::CreateOutcome;
 use serde_json::Value;
 
-/// A document may change in many places; the first tell what it is about.
-const MOST: usize = 100;
+/// How many changes of one `config.json` are logged: enough to see what they are about.
+const MAX_LOGGED_CHANGES: usize = 100;
 
 impl Service {
-    /// Whether nothing is to change.
-    pub fn is_shadow(&self) -> bool {
-        self.keeper.rules().shadow
-    }
-
-    /// How plugins are asked. In shadow mode all of them are, whatever one says, and all hear of
-    /// the rest of a life.
-    pub fn asking(&self) -> RequestContext {
-        if self.is_shadow() { RequestContext::consult_all() } else { RequestContext::default() }
-    }
-
-    /// Tells what a creation's outcome would have changed.
-    pub(crate) async fn tell_shadow(&self, draft: &Draft, agreed: Agreed) {
+    /// Logs the changes that a creation's outcome would have made.
+    pub(super) async fn log_shadow(&self, draft: &Draft, agreed: Agreed) {
         let (container, Agreed { outcome, host }) = (&draft.key.id, agreed);
         let layout = match host {
             Ok(host) => self.lay_out_checked(draft, &outcome, &host).await,
@@ -33,7 +21,7 @@ impl Service {
         };
         match layout {
             Ok(layout) => {
-                for change in differences(draft.document.value(), layout.document.value()) {
+                for change in differences(draft.config.value(), layout.config.value()) {
                     tracing::info!(container, change, "shadow: would change");
                 }
             }
@@ -55,15 +43,8 @@ impl Service {
     }
 }
 
-/// Tells what would have been refused.
-pub fn tell_refusals(asking: RequestContext) {
-    for refusal in asking.into_refusals() {
-        tracing::info!(%refusal, "shadow: would be refused");
-    }
-}
-
-/// The outcome of a creation in which no plugin has a say.
-pub fn nothing(container: Container) -> CreateOutcome {
+/// The outcome of a creation that no plugin adjusts.
+pub(super) fn unadjusted(container: Container) -> CreateOutcome {
     let request = nri_api::proto::CreateContainerRequest {
         container: Some(container).into(),
         ..Default::default()
@@ -75,7 +56,7 @@ pub fn nothing(container: Container) -> CreateOutcome {
     outcome
 }
 
-/// Where two documents differ, as JSON pointers with the old and the new value.
+/// Returns the differences of two OCI configs: JSON pointer, old value, new value.
 fn differences(before: &Value, after: &Value) -> Vec<String> {
     let mut found = Vec::new();
     compare("", before, after, &mut found);
@@ -83,7 +64,7 @@ fn differences(before: &Value, after: &Value) -> Vec<String> {
 }
 
 fn compare(path: &str, before: &Value, after: &Value, found: &mut Vec<String>) {
-    if before == after || found.len() >= MOST {
+    if before == after || found.len() >= MAX_LOGGED_CHANGES {
         return;
     }
     match (before, after) {
@@ -104,7 +85,7 @@ fn compare(path: &str, before: &Value, after: &Value, found: &mut Vec<String>) {
             found.extend(without(old, new, "-").into_iter().chain(without(new, old, "+")));
         }
         (Value::Array(old), Value::Array(new)) => {
-            let gone = old
+            let removed = old
                 .iter()
                 .filter(|value| !new.contains(value))
                 .map(|value| format!("{path}: - {value}"));
@@ -113,22 +94,22 @@ fn compare(path: &str, before: &Value, after: &Value, found: &mut Vec<String>) {
                 .filter(|value| !old.contains(value))
                 .map(|value| format!("{path}: + {value}"));
             let before = found.len();
-            found.extend(gone.chain(added));
+            found.extend(removed.chain(added));
             if found.len() == before {
-                found.push(format!("{path}: in another order, or another number of times"));
+                found.push(format!("{path}: same values in another order or number"));
             }
         }
         _ => found.push(format!("{path}: {before} -> {after}")),
     }
 }
 
-/// Name of a variable. Values are often secrets, and a log is read by more people than a
-/// container's document.
+/// Name of an environment variable. Values are often secrets, and logs are read by more people than
+/// a container's `config.json`.
 fn variable(entry: &Value) -> &str {
-    entry.as_str().and_then(|entry| entry.split('=').next()).unwrap_or("(no text)")
+    entry.as_str().and_then(|entry| entry.split('=').next()).unwrap_or("(not a string)")
 }
 
-/// As RFC 6901 wants it.
+/// A name in a JSON pointer (RFC 6901).
 fn escaped(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
@@ -139,7 +120,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_differs_is_named() {
+    fn differences_are_named_without_values_of_variables() {
         let before =
             json!({"a": {"b": 1, "same": 1}, "env": ["A=1", "B=2"], "annotations": {"x/y": "1"}});
         let after = json!({"a": {"b": 2, "same": 1}, "env": ["B=2", "C=3"], "annotations": {}, "new": true});
@@ -160,11 +141,11 @@ mod tests {
                 &process(json!(["A=other", "B=2", "C=secret"]))
             ),
             ["/process/env: - A", "/process/env: + A", "/process/env: + C"],
-            "values are nobody's business"
+            "values may be secrets"
         );
         assert_eq!(
             differences(&json!([1, 2]), &json!([2, 1])),
-            [": in another order, or another number of times"]
+            [": same values in another order or number"]
         );
         assert_eq!(differences(&before, &before), [""; 0]);
     }

@@ -4,7 +4,7 @@
 //! removes a scope then). So it is watched from the creation on: by inotify in version 2, by an
 //! eventfd in version 1.
 
-use crate::{resources::cgroups, state::record::Record};
+use crate::host::sys;
 use nri_cgroup::{CgroupDirs, Controller};
 use rustix::{
     event::{EventfdFlags, eventfd},
@@ -62,12 +62,12 @@ struct Last {
 }
 
 impl OomWatch {
-    /// Watches until the control group is gone.
-    pub fn start(record: &Record) -> Self {
-        let Some(counter) = cgroups::place(record).as_ref().and_then(Counter::of) else {
+    /// Watches the control groups of a container until they are removed; `id` is for the log.
+    pub fn start(id: &str, place: Option<&CgroupDirs>) -> Self {
+        let Some(counter) = place.and_then(Counter::of) else {
             return Self(None);
         };
-        let id = record.key.id.clone();
+        let id = id.to_owned();
         let watch = match Watch::of(counter) {
             Ok(watch) => Arc::new(watch),
             Err(error) => {
@@ -86,7 +86,7 @@ impl OomWatch {
 
     /// Whether a kill was seen, or the control group counts one now. `status`: how the first
     /// process ended, if that is known.
-    pub async fn killed(&self, record: &Record, status: Option<i32>) -> bool {
+    pub async fn killed(&self, place: Option<&CgroupDirs>, status: Option<i32>) -> bool {
         if let Some(watch) = &self.0 {
             // What was told last may not have been read yet.
             if watch.look() != Some(true) && status.is_none_or(is_of_a_kill) {
@@ -96,13 +96,13 @@ impl OomWatch {
                 return true;
             }
         }
-        killed(record)
+        killed(place)
     }
 }
 
 impl Watch {
     fn of(counter: Counter) -> io::Result<Self> {
-        let notifier = crate::host::sys::wait_readable(match &counter {
+        let notifier = sys::wait_readable(match &counter {
             Counter::V1(file) => notify_v1(file)?,
             Counter::V2(file) => notify_v2(file)?,
         })?;
@@ -207,8 +207,8 @@ fn is_of_a_kill(status: i32) -> bool {
 }
 
 /// Whether the control group, if it is still there, counts a kill.
-pub fn killed(record: &Record) -> bool {
-    cgroups::place(record).as_ref().and_then(Counter::of).is_some_and(|counter| counter.kills() > 0)
+pub fn killed(place: Option<&CgroupDirs>) -> bool {
+    place.and_then(Counter::of).is_some_and(|counter| counter.kills() > 0)
 }
 
 impl Counter {

@@ -1,23 +1,21 @@
-//! The arguments of `update`: the per-field flags as a resources document, and what is to be passed
-//! on beside it.
+//! The arguments of `update`: the flags of single fields as `linux.resources`, and the arguments that
+//! are passed on to the runtime beside it.
 //!
 //! Flags are runc's and crun's (`runc update --help`); youki knows a part of them.
 
 use nri_control::OsText;
 use serde_json::{Map, Value, json};
 
-/// What an `update` asks for.
+/// The parsed arguments of an `update`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UpdateArguments {
     /// `linux.resources`, from the flags.
     pub flags: Value,
-    /// Whether `--resources` was given.
-    pub document: bool,
-    /// Options that set no field of the document: passed on as they are.
+    /// Options that set no field, unchanged.
     pub others: Vec<OsText>,
 }
 
-/// An argument that cannot be understood.
+/// An argument that cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UpdateArgumentError {
     /// Not a number.
@@ -42,7 +40,7 @@ enum Form {
     Text,
 }
 
-/// Flag, path in the document, form. In both runtimes the flags are alike.
+/// Flag, group, field, form. runc and crun have the same flags.
 const FLAGS: [(&str, &str, &str, Form); 17] = [
     ("blkio-weight", "blockIO", "weight", Form::Number),
     ("cpu-period", "cpu", "period", Form::Number),
@@ -63,13 +61,13 @@ const FLAGS: [(&str, &str, &str, Form); 17] = [
     ("pids-limit", "pids", "limit", Form::Number),
 ];
 
-/// Reads what stands behind the verb.
+/// Parses the arguments after the verb.
 ///
 /// # Errors
-/// A flag without value or with one that is no number.
+/// A flag has no value, or one that is not a number.
 pub fn parse(arguments: &[OsText], id: &str) -> Result<UpdateArguments, UpdateArgumentError> {
     let mut flags = Map::new();
-    let mut parsed = UpdateArguments { flags: Value::Null, document: false, others: Vec::new() };
+    let mut parsed = UpdateArguments { flags: Value::Null, others: Vec::new() };
     let mut rest = arguments.iter();
     let mut id_seen = false;
     while let Some(argument) = rest.next() {
@@ -77,7 +75,7 @@ pub fn parse(arguments: &[OsText], id: &str) -> Result<UpdateArguments, UpdateAr
         let Some(option) =
             text.strip_prefix("--").or_else(|| text.strip_prefix('-')).filter(|o| !o.is_empty())
         else {
-            // The id, which goes last again, is left out here.
+            // Without the id, which is appended again.
             if id_seen || text != id {
                 parsed.others.push(argument.clone());
             }
@@ -95,8 +93,8 @@ pub fn parse(arguments: &[OsText], id: &str) -> Result<UpdateArguments, UpdateAr
                 .ok_or_else(|| UpdateArgumentError::Missing(format!("--{name}")))
         };
         if matches!(name, "resources" | "r") {
+            // The wrapper has sent what it names.
             value()?;
-            parsed.document = true;
         } else if let Some((_, group, field, form)) = FLAGS.iter().find(|f| f.0 == name) {
             let value = value()?;
             let number = |n: Option<i64>| {
@@ -155,39 +153,33 @@ fn parse_size(text: &str) -> Option<i64> {
 mod tests {
     use super::*;
 
-    fn check(arguments: &[&str], flags: Value, others: &[&str], document: bool) {
+    fn check(arguments: &[&str], flags: Value, others: &[&str]) {
         let texts: Vec<OsText> = arguments.iter().map(|a| OsText::from(*a)).collect();
         let parsed = parse(&texts, "c1").unwrap();
         let others: Vec<OsText> = others.iter().map(|a| OsText::from(*a)).collect();
-        assert_eq!(
-            (parsed.flags, parsed.others, parsed.document),
-            (flags, others, document),
-            "{arguments:?}"
-        );
+        assert_eq!((parsed.flags, parsed.others), (flags, others), "{arguments:?}");
     }
 
     #[test]
-    fn forms() {
-        check(&["--resources", "-", "c1"], json!({}), &[], true);
-        check(&["--resources=-", "c1"], json!({}), &[], true);
-        check(&["-r", "f", "c1"], json!({}), &[], true);
+    fn flags_become_resources_and_other_options_are_kept() {
+        check(&["--resources", "-", "c1"], json!({}), &[]);
+        check(&["--resources=-", "c1"], json!({}), &[]);
+        check(&["-r", "f", "c1"], json!({}), &[]);
         check(
             &["--memory", "512m", "--memory-swap=-1", "c1"],
             json!({"memory": {"limit": 512 << 20, "swap": -1}}),
             &[],
-            false,
         );
-        check(&["--cpuset-cpus", "c1", "c1"], json!({"cpu": {"cpus": "c1"}}), &[], false);
+        check(&["--cpuset-cpus", "c1", "c1"], json!({"cpu": {"cpus": "c1"}}), &[]);
         check(
             &["--pids-limit=7", "--l3-cache-schema", "L3:0=f", "c1"],
             json!({"pids": {"limit": 7}}),
             &["--l3-cache-schema", "L3:0=f"],
-            false,
         );
     }
 
     #[test]
-    fn sizes() {
+    fn sizes_have_binary_units() {
         for (text, bytes) in [
             ("1", 1),
             ("1k", 1024),
@@ -204,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_named() {
+    fn an_error_names_the_flag() {
         let error = parse(&["--pids-limit".into(), "many".into()], "c1").unwrap_err();
         assert_eq!(error.to_string(), "update: --pids-limit: \"many\" is not a number");
         assert_eq!(

@@ -1,0 +1,112 @@
+//! Transitions of a pod: New -> Running -> Stopped -> removed. Plugins are notified of each once.
+
+use crate::{
+    host::network,
+    lifecycle::{request::pod_request, shadow::log_refusals},
+    service::Service,
+    state::{
+        pod::{PodKind, PodRecord, PodStatus},
+        record::Record,
+    },
+};
+use nri_adaptation::AdaptError;
+
+impl Service {
+    /// Notifies plugins by RunPodSandbox, and adds the pod.
+    ///
+    /// # Errors
+    /// A plugin refuses; those that were asked are notified that the pod is gone.
+    pub async fn pod_running(&self, pod: PodRecord) -> Result<(), AdaptError> {
+        let pod = PodRecord { status: PodStatus::Running, ..pod };
+        let request = pod_request!(RunPodSandboxRequest, pod.sandbox.clone());
+        let (asking, sandbox) = (self.asking(), pod.sandbox.clone());
+        let commit = async || self.registry.pods.set(pod);
+        let asked = self.adaptation.run_pod_sandbox(request, &asking, commit).await;
+        if asked.is_err() {
+            self.adaptation.roll_back_pod(&asking, sandbox).await;
+        }
+        log_refusals(asking);
+        asked
+    }
+
+    /// Notifies plugins of a pod whose sandbox container starts, unless they know it.
+    ///
+    /// # Errors
+    /// A plugin refuses.
+    pub(super) async fn sandbox_starting(&self, record: &Record) -> Result<(), AdaptError> {
+        match self.registry.pods.get(&record.pod_id) {
+            Some(pod) if pod.status == PodStatus::New => self.pod_running(pod).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// Notifies plugins by StopPodSandbox, if the pod runs.
+    pub(super) async fn pod_stopped(&self, id: &str) {
+        let Some(pod) = self.registry.pods.get(id).filter(|p| p.status == PodStatus::Running)
+        else {
+            return;
+        };
+        let request = pod_request!(StopPodSandboxRequest, pod.sandbox);
+        let commit = async || {
+            self.registry.pods.change(id, |pod| pod.status = PodStatus::Stopped);
+        };
+        self.adaptation.stop_pod_sandbox(request, commit).await;
+    }
+
+    /// Stops a pod that consists of one container, with that container. A shared pod goes on:
+    /// another container may be added to it.
+    pub(super) async fn stop_pod_of_single(&self, record: &Record) {
+        let pod = self.registry.pods.get(&record.pod_id);
+        if pod.is_some_and(|pod| pod.kind == PodKind::SingleContainer) {
+            self.pod_stopped(&record.pod_id).await;
+        }
+    }
+
+    /// Removes a pod without sandbox container if it has no container left. The caller holds no pod
+    /// lock.
+    pub async fn remove_empty_pod(&self, id: &str) {
+        let _lock = self.locks.pod(id).await;
+        let ends = self.registry.pods.get(id).is_some_and(|p| p.kind != PodKind::Sandbox);
+        if ends && self.registry.is_empty_pod(id) {
+            self.pod_removed(id).await;
+        }
+    }
+
+    /// Notifies plugins by RemovePodSandbox, if they know the pod, and removes it.
+    async fn pod_removed(&self, id: &str) {
+        self.pod_stopped(id).await;
+        let Some(pod) = self.registry.pods.get(id) else { return };
+        if pod.status == PodStatus::New {
+            return self.registry.pods.remove(id);
+        }
+        let request = pod_request!(RemovePodSandboxRequest, pod.sandbox);
+        self.adaptation.remove_pod_sandbox(request, async || self.registry.pods.remove(id)).await;
+    }
+
+    /// The container's pod, if the container holds the pod's namespaces.
+    fn pod_of_holder(&self, record: &Record) -> Option<PodRecord> {
+        let holds = record.sandbox || record.pod_id == record.container.id;
+        self.registry.pods.get(&record.pod_id).filter(|_| holds)
+    }
+
+    /// Records the pod's process, which is that of the container that holds its namespaces.
+    pub(super) fn set_pod_process(&self, record: &Record) {
+        if self.pod_of_holder(record).is_some() {
+            let pid = record.pid.and_then(|p| u32::try_from(p).ok()).unwrap_or(0);
+            self.registry.pods.change(&record.pod_id, |pod| pod.sandbox.pid = pid);
+        }
+    }
+
+    /// Records the pod's addresses. Engines have connected the network before a start.
+    pub(super) async fn set_pod_addresses(&self, record: &Record) {
+        let Some((pod, pid)) = self.pod_of_holder(record).zip(record.pid) else { return };
+        let separate = record.container.linux.namespaces.iter().any(|n| n.type_ == "network");
+        if !separate || !pod.sandbox.ips.is_empty() {
+            return;
+        }
+        let ips = network::addresses(pid).await;
+        if !ips.is_empty() {
+            self.registry.pods.change(&record.pod_id, |pod| pod.sandbox.ips = ips);
+        }
+    }
+}

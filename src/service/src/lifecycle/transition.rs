@@ -1,0 +1,288 @@
+//! Transitions of a container: Creating -> Created -> Starting -> Running -> Stopped -> removed.
+//!
+//! One function for each, called by whoever notices the change: a verb, our hook, the exit watch,
+//! recovery, or the search for vanished containers. Plugins are notified of each once, and in this
+//! order. The caller holds the container lock.
+
+use crate::{
+    error::Error,
+    lifecycle::{request::container_request, shadow::log_refusals},
+    resources::{apply::By, keeper::Keeper},
+    service::Service,
+    state::{
+        container::Container,
+        exec_marker,
+        key::ContainerKey,
+        pod::PodKind,
+        record::Record,
+        status::{ContainerStatus, RuntimeProgress},
+    },
+};
+use nri_adaptation::{AdaptError, RequestContext, StopOutcome};
+use nri_api::proto::{self, PodSandbox};
+use std::{sync::Arc, time::Duration};
+
+/// Time that a pod's stop waits for the locks of its containers that have ended, all together. A
+/// verb may hold one while plugins are asked; the engine waits for its sandbox meanwhile.
+const MEMBER_LOCK_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What follows if the control groups of a created container cannot be made to hold what plugins
+/// set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IfNotEffective {
+    /// The caller's verb fails.
+    Refuse,
+    /// The creation is over already: the start tries again, and fails if that fails.
+    RetryAtStart,
+}
+
+impl Keeper {
+    /// Enforces the effective resources of a created container, whose process does not run yet.
+    ///
+    /// # Errors
+    /// The control groups do not hold them, and the caller wants to refuse.
+    pub(super) fn enforce_created(
+        &self,
+        container: &Container,
+        otherwise: IfNotEffective,
+    ) -> Result<(), Error> {
+        let record = container.record();
+        let enforced = self.enforce_strictly(&record, &record.effective);
+        if enforced.is_ok() || otherwise == IfNotEffective::RetryAtStart {
+            container.set_enforcement_pending(enforced.is_err());
+            return Ok(());
+        }
+        Ok(enforced?)
+    }
+}
+
+impl Service {
+    /// Creating -> Created: enforces the resources and notifies plugins. For a container that is
+    /// created already, the resources only.
+    ///
+    /// # Errors
+    /// The resources are not effective, and the caller wants to refuse.
+    pub async fn created(
+        self: &Arc<Self>,
+        container: &Arc<Container>,
+        pid: Option<i32>,
+        otherwise: IfNotEffective,
+    ) -> Result<(), Error> {
+        let is_new = container.status() == ContainerStatus::Creating;
+        self.confirm_created(container, pid, otherwise)?;
+        if is_new {
+            self.announce_created(container, pid);
+        }
+        Ok(())
+    }
+
+    /// The first half of [`Service::created`]: after it the container can be updated, and the
+    /// engine can be answered.
+    ///
+    /// # Errors
+    /// The resources are not effective, and the caller wants to refuse.
+    pub fn confirm_created(
+        &self,
+        container: &Container,
+        pid: Option<i32>,
+        otherwise: IfNotEffective,
+    ) -> Result<(), Error> {
+        if let Some(pid) = pid {
+            self.registry.change(container, |r| r.set_process(pid));
+        }
+        self.keeper.enforce_created(container, otherwise)?;
+        if container.status() == ContainerStatus::Creating {
+            self.registry.change(container, |r| r.status = ContainerStatus::Created);
+        }
+        Ok(())
+    }
+
+    /// The second half of [`Service::created`].
+    pub fn announce_created(self: &Arc<Self>, container: &Arc<Container>, pid: Option<i32>) {
+        let record = self.registry.change(container, |r| {
+            if let Some(pid) = pid {
+                r.set_process(pid);
+            }
+        });
+        // From now on the container can vanish.
+        container.exists();
+        self.watch(container);
+        self.set_pod_process(&record);
+        if record.sandbox {
+            return;
+        }
+        let (pod, message) = self.registry.messages(container);
+        drop(self.adaptation.post_create_container(container_request!(
+            PostCreateContainerRequest,
+            pod,
+            message
+        )));
+    }
+
+    /// Created -> Starting: asks plugins.
+    ///
+    /// # Errors
+    /// A plugin refuses.
+    pub async fn starting(&self, container: &Container) -> Result<(), AdaptError> {
+        let record = container.record();
+        self.set_pod_addresses(&record).await;
+        if record.sandbox {
+            return self.sandbox_starting(&record).await;
+        }
+        if record.status >= ContainerStatus::Starting {
+            return Ok(());
+        }
+        let (pod, message) = self.registry.messages(container);
+        let (asking, request) =
+            (self.asking(), container_request!(StartContainerRequest, pod, message));
+        let asked = self.adaptation.start_container(request, &asking, async || ()).await;
+        if asked.is_ok() {
+            container.set_starting();
+        }
+        log_refusals(asking);
+        asked
+    }
+
+    /// Starting -> Running: notifies plugins.
+    pub fn running(&self, container: &Container) {
+        self.confirm_running(container);
+        if container.record().sandbox {
+            return;
+        }
+        let (pod, message) = self.registry.messages(container);
+        drop(self.adaptation.post_start_container(container_request!(
+            PostStartContainerRequest,
+            pod,
+            message
+        )));
+    }
+
+    /// The first part of [`Service::running`]: after it the engine can be answered.
+    pub fn confirm_running(&self, container: &Container) {
+        self.registry.change(container, Record::set_running);
+    }
+
+    /// Any -> Stopped: notifies plugins that the first process has ended.
+    pub async fn stopped(&self, container: &Container) {
+        let record = container.record();
+        if record.status == ContainerStatus::Stopped {
+            return;
+        }
+        let status = container.process().and_then(|process| process.wait_status());
+        let oom_killed = container.was_oom_killed(status).await;
+        let set_stopped = || {
+            self.registry.change(container, |r| r.set_stopped(status, oom_killed));
+        };
+        if record.sandbox {
+            self.stop_ended_members(&record).await;
+            set_stopped();
+            return self.pod_stopped(&record.pod_id).await;
+        }
+        let (pod, _) = self.registry.messages(container);
+        let mut stopped = record.clone();
+        stopped.set_stopped(status, oom_killed);
+        let request = container_request!(StopContainerRequest, pod, stopped.message());
+        let commit = async |outcome: StopOutcome| {
+            // To plugins that register later the container is stopped from here on.
+            set_stopped();
+            self.apply_stop_outcome(outcome).await;
+        };
+        self.adaptation.stop_container(request, commit).await;
+        self.stop_pod_of_single(&record).await;
+    }
+
+    /// [`Service::stopped`], if the first process has ended and the exit watch has not noticed yet.
+    pub async fn stopped_if_ended(&self, container: &Container) {
+        if container.record().process_has_ended() {
+            self.stopped(container).await;
+        }
+    }
+
+    /// Any -> removed: notifies plugins that the runtime has deleted the container, restores the
+    /// engine's `config.json`, and removes the record.
+    pub async fn removed(&self, container: &Container) {
+        self.stopped(container).await;
+        let record = container.record();
+        let _claim = self.claims.keep(&record.container.id, &record.key);
+        container.set_runtime_progress(RuntimeProgress::Deleted);
+        self.restore_config(&record).await;
+        if record.sandbox {
+            self.forget(&record.key);
+            // Its containers may outlive the sandbox; then the pod ends with the last of them.
+            self.registry.pods.change(&record.pod_id, |pod| pod.kind = PodKind::Shared);
+            return self.remove_empty_pod(&record.pod_id).await;
+        }
+        let (pod, message) = self.registry.messages(container);
+        let request = container_request!(RemoveContainerRequest, pod, message);
+        self.adaptation.remove_container(request, async || self.forget(&record.key)).await;
+        self.remove_empty_pod(&record.pod_id).await;
+    }
+
+    /// Removes what is on disk about a container. The record is the last, because the next `nrid`
+    /// finds the rest by it.
+    pub fn forget(&self, key: &ContainerKey) {
+        exec_marker::forget(&self.settings().state_dir, key);
+        self.registry.remove(key);
+    }
+
+    /// Notifies the plugins that were asked about a creation that it has failed.
+    pub async fn creation_failed(
+        &self,
+        asking: &RequestContext,
+        pod: PodSandbox,
+        container: proto::Container,
+    ) {
+        let stopped = proto::Container {
+            state: proto::ContainerState::CONTAINER_STOPPED.into(),
+            ..container
+        };
+        let commit = async |outcome| self.apply_stop_outcome(outcome).await;
+        self.adaptation.roll_back_creation(asking, pod, stopped, commit).await;
+    }
+
+    /// Stops the containers of a pod that ended before its sandbox, also where another verb of
+    /// theirs is in progress. A task that holds a member's lock never waits for a sandbox's.
+    async fn stop_ended_members(&self, sandbox: &Record) {
+        let deadline = tokio::time::Instant::now() + MEMBER_LOCK_TIMEOUT;
+        for member in self.registry.all() {
+            if !member.is_live_member_of(&sandbox.pod_id) {
+                continue;
+            }
+            let record = member.record();
+            if !(record.process_has_ended() || member.is_deleted()) {
+                continue;
+            }
+            let lock = async {
+                self.wait_for_start(&member).await;
+                self.locks.container(&record.key).await
+            };
+            let Ok(_lock) = tokio::time::timeout_at(deadline, lock).await else {
+                tracing::warn!(
+                    container = record.key.id,
+                    pod = sandbox.pod_id,
+                    "container lock not free, plugins are notified of the pod's stop first"
+                );
+                continue;
+            };
+            if let Some(process) = member.process() {
+                process.reaped().await;
+            }
+            if self.registry.contains(&member) {
+                Box::pin(self.stopped(&member)).await;
+            }
+        }
+    }
+
+    /// Makes the updates and evictions that plugins requested at a stop.
+    async fn apply_stop_outcome(&self, outcome: StopOutcome) {
+        let StopOutcome { updates, .. } = outcome;
+        for failed in self.keeper.set_all(updates.updates, By::Merged(&updates.owners)).await {
+            tracing::error!(
+                container = failed.update.container_id,
+                error = %failed.error,
+                "update requested at a stop failed"
+            );
+        }
+        self.keeper.evict_all(updates.evictions);
+    }
+}

@@ -1,0 +1,146 @@
+//! What follows an update of a container's resources, also of an update whose end nobody reported.
+
+use crate::{
+    cgroup::files,
+    lifecycle::{request::container_request, run_watch},
+    resources::{apply::update_document, keeper::Keeper},
+    service::Service,
+    state::{container::Container, record::Record, registry::Registry},
+};
+use nri_api::proto;
+use nri_cgroup::plan;
+use nri_spec::changed;
+use serde_json::Value;
+use std::{collections::HashSet, sync::Arc};
+
+/// What is left to be done after [`reconcile_update`].
+#[derive(Debug, Default)]
+pub struct Leftover {
+    /// The update was made, and plugins expect to be notified.
+    pub notify: bool,
+    /// The update was made: the RDT group that threads are to be moved to.
+    rdt_group: Option<String>,
+    /// `nrid` was to make the update, and it was not made: the fields that may hold in part.
+    tried: Value,
+}
+
+/// Decides whether the pending update was made, by what the control groups hold of the runtime's
+/// part; what the runtime cannot set was still to be written by `nrid`. The caller holds the update
+/// lock, or nothing else has access to the container yet.
+pub fn reconcile_update(registry: &Registry, container: &Container) -> Leftover {
+    let record = container.record();
+    let Some(update) = record.pending_update.clone() else { return Leftover::default() };
+    let [before, after] = [&record.effective, &update.effective.resources];
+    let by_runtime = changed(&update_document(before), &update_document(after));
+    let is_all_ours = by_runtime.as_object().is_none_or(serde_json::Map::is_empty);
+    let made = match (is_all_ours, update.caller) {
+        // The runtime had nothing to do.
+        (true, Some(_)) => true,
+        (true, None) => is_effective(&record, after, &changed(before, after)),
+        (false, _) => is_effective(&record, after, &by_runtime),
+    };
+    tracing::info!(container = record.key.id, made, "update was in progress");
+    let rdt_group = update.effective.rdt_class.clone().map(|(_, group)| group).filter(|_| made);
+    let is_ours = update.caller.is_none();
+    let tried = if is_ours && !made { changed(before, after) } else { Value::Null };
+    let notify = made && update.notify;
+    let end = |r: &mut Record| if made { r.complete(update) } else { r.pending_update = None };
+    registry.change(container, end);
+    Leftover { notify, rdt_group, tried }
+}
+
+/// Whether the control groups hold a part of these resources; also if they cannot show any of it.
+fn is_effective(record: &Record, resources: &Value, part: &Value) -> bool {
+    let Some(place) = record.cgroup() else { return true };
+    // All resources are laid out, because the content of a file may depend on several fields.
+    let named: HashSet<String> = plan(part, &place).writes.into_iter().map(|s| s.field).collect();
+    let mut plan = plan(resources, &place).writes;
+    plan.retain(|s| named.contains(&s.field));
+    files::compare(&plan).is_empty()
+}
+
+/// Records the resources of a sandbox container as those of its pod.
+pub fn set_pod_resources(registry: &Registry, record: &Record) {
+    if record.sandbox {
+        let resources = record.container.linux.resources.clone();
+        registry.pods.change(&record.pod_id, |pod| {
+            pod.sandbox.linux.mut_or_insert_default().resources = resources
+        });
+    }
+}
+
+impl Keeper {
+    /// Enforces the effective resources after [`reconcile_update`].
+    pub fn enforce_reconciled(&self, container: &Container, leftover: &Leftover) {
+        let record = container.record();
+        if record.process_has_ended() {
+            return;
+        }
+        self.enforce_with(&record, &record.effective, &leftover.tried);
+        let moved = leftover
+            .rdt_group
+            .as_ref()
+            .map_or(Ok(()), |group| self.move_to_rdt_group(&record, group));
+        if let Err(error) = moved {
+            tracing::error!(container = record.key.id, %error, "RDT class not effective");
+        }
+    }
+}
+
+impl Service {
+    /// Reconciles the container after its pending update, and notifies plugins if it was made.
+    pub fn update_ended(&self, container: &Container) {
+        let leftover = reconcile_update(&self.registry, container);
+        self.keeper.enforce_reconciled(container, &leftover);
+        if leftover.notify {
+            self.updated(container);
+        }
+    }
+
+    /// Notifies plugins of the effective resources after an update, and records them as those of
+    /// the pod, if the container is a sandbox.
+    pub fn updated(&self, container: &Container) {
+        let record = container.record();
+        set_pod_resources(&self.registry, &record);
+        let (pod, message) = self.registry.messages(container);
+        // Only the order of notifications is awaited, and that is fixed by these calls.
+        if record.sandbox {
+            let request =
+                proto::PostUpdatePodSandboxRequest { pod: Some(pod).into(), ..Default::default() };
+            drop(self.adaptation.post_update_pod_sandbox(request));
+        } else {
+            drop(self.adaptation.post_update_container(container_request!(
+                PostUpdateContainerRequest,
+                pod,
+                message
+            )));
+        }
+    }
+
+    /// Follows the wrapper that was updating the container when the previous `nrid` ended.
+    pub fn follow_update(self: &Arc<Self>, container: &Arc<Container>) {
+        let Some(caller) = container.record().pending_update.and_then(|update| update.caller)
+        else {
+            return;
+        };
+        let process = run_watch::open(caller);
+        let (service, container) = (self.clone(), container.clone());
+        tokio::spawn(async move {
+            // The engine's next verb waits for this lock. Updates by plugins wait for the pending
+            // update itself.
+            let _lock = service.locks.container(&container.key()).await;
+            if let Some(process) = process {
+                tokio::select! {
+                    () = process.ended() => {}
+                    // The wrapper waits for the container lock.
+                    () = container.update_retried() => {}
+                }
+            }
+            let _update_lock = container.update_lock.lock().await;
+            if container.record().pending_update.is_some() {
+                // Plugins that were synchronized meanwhile know the old resources.
+                service.update_ended(&container);
+            }
+        });
+    }
+}

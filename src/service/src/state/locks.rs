@@ -1,0 +1,72 @@
+//! Locks that keep the verbs and events of a container in order, and those of pods and bundles.
+//!
+//! A container lock is held from the start of a verb to its end, also while plugins are asked. So
+//! nothing that plugins wait for may take one: `ResourceManager`, which serves plugins, has no
+//! access to them. Order: container lock, then bundle lock, then pod lock.
+
+use crate::state::key::ContainerKey;
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+};
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
+
+/// Holds the lock of a container, a pod or a bundle.
+pub type LockGuard = OwnedMutexGuard<()>;
+
+/// A thing that has a lock.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Lockable {
+    Container(ContainerKey),
+    Pod(String),
+    /// Device and inode of the bundle's directory.
+    Bundle((u64, u64)),
+}
+
+type Lock = AsyncMutex<()>;
+
+/// The locks that are held or waited for.
+#[derive(Debug, Default)]
+pub struct Locks(Mutex<HashMap<Lockable, Weak<Lock>>>);
+
+impl Locks {
+    /// Waits for the lock of a container, known or not.
+    pub async fn container(&self, key: &ContainerKey) -> LockGuard {
+        self.lock(Lockable::Container(key.clone())).lock_owned().await
+    }
+
+    /// Takes the lock of a container if it is free.
+    pub fn try_container(&self, key: &ContainerKey) -> Option<LockGuard> {
+        self.lock(Lockable::Container(key.clone())).try_lock_owned().ok()
+    }
+
+    /// Waits for the lock of a pod.
+    pub async fn pod(&self, id: &str) -> LockGuard {
+        self.lock(Lockable::Pod(id.to_owned())).lock_owned().await
+    }
+
+    /// Waits for the lock of a bundle, by device and inode of its directory.
+    pub async fn bundle(&self, identity: (u64, u64)) -> LockGuard {
+        self.lock(Lockable::Bundle(identity)).lock_owned().await
+    }
+
+    /// Whether any lock is held or waited for.
+    pub fn is_busy(&self) -> bool {
+        self.locks().values().any(|lock| lock.strong_count() > 0)
+    }
+
+    fn lock(&self, of: Lockable) -> Arc<Lock> {
+        let mut locks = self.locks();
+        locks.retain(|_, lock| lock.strong_count() > 0);
+        if let Some(lock) = locks.get(&of).and_then(Weak::upgrade) {
+            return lock;
+        }
+        let lock = Arc::new(Lock::new(()));
+        locks.insert(of, Arc::downgrade(&lock));
+        lock
+    }
+
+    fn locks(&self) -> MutexGuard<'_, HashMap<Lockable, Weak<Lock>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,114 @@
+//! The record of a pod, in memory and on disk.
+
+use crate::state::json;
+use nri_api::proto::PodSandbox;
+use serde::{Deserialize, Serialize};
+
+/// What holds a pod together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PodKind {
+    /// A sandbox container; the pod ends with it.
+    Sandbox,
+    /// One container that belongs to no pod of its engine; the pod has its id, and ends with it.
+    SingleContainer,
+    /// Several containers without a sandbox container (any more); the pod ends with the last one.
+    Shared,
+}
+
+/// A pod's status as plugins know it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PodStatus {
+    /// Plugins were not notified of the pod.
+    New,
+    /// Plugins were notified by RunPodSandbox.
+    Running,
+    /// Plugins were notified by StopPodSandbox.
+    Stopped,
+}
+
+/// A pod.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(from = "OnDisk", into = "OnDisk")]
+pub struct PodRecord {
+    /// The pod in messages to plugins.
+    pub sandbox: PodSandbox,
+    /// What holds the pod together.
+    pub kind: PodKind,
+    /// How much of the pod's life plugins know.
+    pub status: PodStatus,
+}
+
+/// The form on disk, which `nrid` 0.1 and later read and write.
+#[derive(Serialize, Deserialize)]
+struct OnDisk {
+    #[serde(with = "json")]
+    sandbox: PodSandbox,
+    real: bool,
+    #[serde(default)]
+    shared: bool,
+    told_run: bool,
+    told_stop: bool,
+}
+
+impl From<OnDisk> for PodRecord {
+    fn from(pod: OnDisk) -> Self {
+        let kind = match (pod.real, pod.shared) {
+            (true, _) => PodKind::Sandbox,
+            (false, true) => PodKind::Shared,
+            (false, false) => PodKind::SingleContainer,
+        };
+        let status = match (pod.told_run, pod.told_stop) {
+            (false, _) => PodStatus::New,
+            (true, false) => PodStatus::Running,
+            (true, true) => PodStatus::Stopped,
+        };
+        Self { sandbox: pod.sandbox, kind, status }
+    }
+}
+
+impl From<PodRecord> for OnDisk {
+    fn from(PodRecord { sandbox, kind, status }: PodRecord) -> Self {
+        Self {
+            sandbox,
+            real: kind == PodKind::Sandbox,
+            shared: kind == PodKind::Shared,
+            told_run: status >= PodStatus::Running,
+            told_stop: status == PodStatus::Stopped,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pod_records_have_the_form_of_earlier_versions() {
+        for (flags, kind, status) in [
+            (
+                r#""real":true,"shared":false,"told_run":false,"told_stop":false"#,
+                PodKind::Sandbox,
+                PodStatus::New,
+            ),
+            (
+                r#""real":false,"shared":true,"told_run":true,"told_stop":false"#,
+                PodKind::Shared,
+                PodStatus::Running,
+            ),
+            (
+                r#""real":false,"shared":false,"told_run":true,"told_stop":true"#,
+                PodKind::SingleContainer,
+                PodStatus::Stopped,
+            ),
+        ] {
+            let text = format!(r#"{{"sandbox":{{"id": "p1"}},{flags}}}"#);
+            let record: PodRecord = serde_json::from_str(&text).unwrap();
+            assert_eq!((record.kind, record.status), (kind, status), "{text}");
+            assert_eq!(record.sandbox.id, "p1");
+            assert_eq!(serde_json::to_string(&record).unwrap(), text);
+        }
+        let old = r#"{"sandbox":{},"real":false,"told_run":true,"told_stop":false}"#;
+        let record: PodRecord = serde_json::from_str(old).unwrap();
+        assert_eq!(record.kind, PodKind::SingleContainer);
+    }
+}

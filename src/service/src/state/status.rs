@@ -1,0 +1,67 @@
+//! Where a container is in its life. Start from [`ContainerStatus`], which plugins know, and
+//! [`RuntimeProgress`], which the low-level runtime decides: a container that its runtime has
+//! deleted may still be a running one to plugins, until they are notified.
+
+use nri_api::proto::ContainerState;
+use serde::{Deserialize, Serialize};
+
+/// A container's status as plugins know it.
+///
+/// Changes are made by `lifecycle::transition`, and by recovery before plugins connect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ContainerStatus {
+    /// Plugins have agreed; the runtime has not reported the creation yet.
+    Creating,
+    /// The runtime has created the container.
+    Created,
+    /// Plugins were notified of the start and agreed. Not on disk: a start that the next `nrid`
+    /// sees again is notified again.
+    #[serde(skip)]
+    Starting,
+    /// The first process runs.
+    Running,
+    /// The first process has ended, and plugins know.
+    Stopped,
+}
+
+impl ContainerStatus {
+    /// Name of the status in records and messages.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Creating => "creating",
+            Self::Created | Self::Starting => "created",
+            Self::Running => "running",
+            Self::Stopped => "stopped",
+        }
+    }
+
+    /// The status in messages to plugins. A paused container is a running one here.
+    pub fn to_nri(self) -> ContainerState {
+        match self {
+            Self::Creating | Self::Created | Self::Starting => ContainerState::CONTAINER_CREATED,
+            Self::Running => ContainerState::CONTAINER_RUNNING,
+            Self::Stopped => ContainerState::CONTAINER_STOPPED,
+        }
+    }
+}
+
+impl Serialize for ContainerStatus {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+/// How far the low-level runtime is known to have got with a container, in memory only.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RuntimeProgress {
+    /// Nothing is known.
+    #[default]
+    Unknown,
+    /// The runtime has read `config.json`.
+    ConfigRead,
+    /// The runtime had a directory for the container when that was last checked.
+    Present,
+    /// The runtime has deleted the container.
+    Deleted,
+}

@@ -1,0 +1,10 @@
+//! A creation from the wrapper's request to a record and an adjusted bundle: common to `create`,
+//! `run` and `restore`. Start from [`prepare`].
+
+pub mod agreed_container;
+pub mod commit;
+pub mod draft;
+pub mod infra;
+pub mod layout;
+pub mod prepare;
+pub mod shadow;

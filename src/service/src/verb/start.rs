@@ -1,0 +1,70 @@
+//! `start`: plugins are asked, the runtime starts the container, plugins are notified.
+
+use crate::{
+    channel::Channel,
+    error::Error,
+    lifecycle::transition::IfNotEffective,
+    service::Service,
+    state::{container::Container, status::ContainerStatus},
+    verb::request::VerbRequest,
+};
+use nri_control::{FrameError, Reply, Substitute};
+use std::sync::Arc;
+
+/// Serves a `start`.
+///
+/// # Errors
+/// The wrapper has gone, or does not speak the protocol.
+pub async fn serve(
+    service: &Arc<Service>,
+    channel: &mut Channel,
+    request: &VerbRequest,
+) -> Result<(), FrameError> {
+    let _lock = service.locks.container(&request.key).await;
+    let Some(container) = service.registry.get(&request.key) else {
+        return channel.send(&Reply::Bypass).await;
+    };
+    match prepare(service, &container).await {
+        Ok(true) => {}
+        Ok(false) => return channel.send(&Reply::Bypass).await,
+        Err(error) => return channel.send(&request.refuse(&error)).await,
+    }
+    let started = match channel.proceed(Substitute::default()).await {
+        Some(finished) => finished.exit.success(),
+        // The wrapper was killed, and its runtime with it: the container's state decides.
+        None => {
+            let state = container.record().runtime.state(&request.key.id).await;
+            state.is_ok_and(|s| s.status == "running" || s.status == "stopped")
+        }
+    };
+    if started {
+        service.confirm_running(&container);
+    }
+    let replied = channel.send(&Reply::Done).await;
+    if started {
+        service.running(&container);
+    }
+    replied
+}
+
+/// Asks plugins. Returns `false` if the runtime will refuse the start, so that plugins have nothing
+/// to do with it.
+async fn prepare(service: &Arc<Service>, container: &Arc<Container>) -> Result<bool, Error> {
+    if container.is_being_created() {
+        return Ok(false);
+    }
+    if container.status() == ContainerStatus::Creating {
+        // The previous nrid was not notified of the end of the creation.
+        service.reconcile(container).await;
+    }
+    service.stopped_if_ended(container).await;
+    if container.status() >= ContainerStatus::Running {
+        return Ok(false);
+    }
+    if container.is_enforcement_pending() {
+        let _update_lock = container.update_lock.lock().await;
+        service.confirm_created(container, None, IfNotEffective::Refuse)?;
+    }
+    service.starting(container).await?;
+    Ok(true)
+}

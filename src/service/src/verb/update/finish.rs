@@ -1,0 +1,61 @@
+//! An update after the runtime's call.
+
+use crate::{
+    error::Error,
+    lifecycle::update::{reconcile_update, set_pod_resources},
+    service::Service,
+    state::record::Record,
+    verb::update::prepare::Update,
+};
+
+impl Service {
+    /// Finishes an update that the runtime has made: enforces and records it, notifies plugins.
+    ///
+    /// # Errors
+    /// The control groups do not hold what plugins set, and cannot be made to.
+    pub(super) fn finish_update(&self, update: Update) -> Result<(), Error> {
+        let Update { container, pending, .. } = update;
+        let notify = pending.notify;
+        let (requested, owners) = (pending.requested.clone(), pending.owners.clone());
+        let record = Record { requested, owners, ..container.record() };
+        let mut enforced = self.keeper.enforce_strictly(&record, &pending.effective.resources);
+        if let (Ok(()), Some((_, group))) = (&enforced, &pending.effective.rdt_class) {
+            enforced = self.keeper.move_to_rdt_group(&record, group);
+        }
+        // Recorded even if it is not effective: the next update tries again.
+        let record = self.registry.change(&container, |r| r.complete(pending));
+        if notify {
+            self.updated(&container);
+        } else {
+            set_pod_resources(&self.registry, &record);
+        }
+        Ok(enforced?)
+    }
+
+    /// Undoes an update that the runtime has refused.
+    pub(super) async fn cancel_update(&self, update: &Update) {
+        self.registry.change(&update.container, |r| r.pending_update = None);
+        self.undo_update(update).await;
+    }
+
+    /// Finishes or undoes an update whose end nobody has reported, by what the control groups hold.
+    pub(super) async fn resolve_update(&self, update: &Update) {
+        let leftover = reconcile_update(&self.registry, &update.container);
+        if update.container.record().effective != update.pending.effective.resources {
+            return self.undo_update(update).await;
+        }
+        self.keeper.enforce_reconciled(&update.container, &leftover);
+        if update.pending.notify {
+            self.updated(&update.container);
+        }
+    }
+
+    /// crun leaves what it has written before it failed. Where plugins have no part in the
+    /// resources, that is left to crun and the engine.
+    async fn undo_update(&self, update: &Update) {
+        if update.substitute.arguments.is_some() {
+            let (record, tried) = (update.container.record(), &update.pending.effective);
+            self.keeper.take_back(&record, tried).await;
+        }
+    }
+}

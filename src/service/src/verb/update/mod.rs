@@ -1,0 +1,61 @@
+//! `update`: plugins are asked about the resources that the engine requests, and the runtime gets
+//! those that are effective with their replies.
+//!
+//! [`prepare`] comes before the runtime's call, [`finish`] after it.
+
+pub mod args;
+mod docker_zeros;
+mod finish;
+mod prepare;
+
+use crate::{
+    channel::Channel, host::process::ProcessIdentity, service::Service,
+    state::status::ContainerStatus, verb::request::VerbRequest,
+};
+use nri_control::{FrameError, Reply};
+
+/// Serves an `update`.
+///
+/// # Errors
+/// The wrapper has gone, or does not speak the protocol.
+pub async fn serve(
+    service: &Service,
+    channel: &mut Channel,
+    request: &VerbRequest,
+) -> Result<(), FrameError> {
+    let caller = channel.peer_pid().and_then(ProcessIdentity::of);
+    if let Some(container) = service.registry.get(&request.key) {
+        container.note_update_request(caller);
+    }
+    let _lock = service.locks.container(&request.key).await;
+    let Some(container) = service.registry.get(&request.key) else {
+        return channel.send(&Reply::Bypass).await;
+    };
+    service.stopped_if_ended(&container).await;
+    // The runtime refuses the update of a stopped container.
+    if container.status() == ContainerStatus::Stopped {
+        return channel.send(&Reply::Bypass).await;
+    }
+    let update = match service.prepare_update(&request.begin, container, caller).await {
+        Ok(update) => update,
+        Err(error) => return channel.send(&request.refuse(&error)).await,
+    };
+    match channel.proceed(update.substitute.clone()).await {
+        Some(finished) if finished.exit.success() => {
+            let reply = match service.finish_update(update) {
+                Ok(()) => Reply::Done,
+                Err(error) => request.refuse(&error),
+            };
+            channel.send(&reply).await
+        }
+        Some(_) => {
+            service.cancel_update(&update).await;
+            channel.send(&Reply::Done).await
+        }
+        // The wrapper was killed, and its runtime with it: the control groups decide.
+        None => {
+            service.resolve_update(&update).await;
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! An update before the runtime's call: what the engine requests, the plugins' replies, and the
+//! resources that will be effective.
+
+use super::{args, docker_zeros};
+use crate::{
+    error::{CallerError, Error},
+    host::process::ProcessIdentity,
+    lifecycle::shadow::log_refusals,
+    resources::{
+        apply::{By, check_required, follow_swap, refuse_unsettable, update_document},
+        owners,
+    },
+    service::Service,
+    state::{
+        container::Container,
+        record::{EffectiveResources, PendingUpdate, Record},
+    },
+};
+use nri_adaptation::{AdaptError, UpdateOutcome};
+use nri_api::proto::{self, UpdateContainerRequest};
+use nri_control::{Begin, OsText, Substitute};
+use nri_spec::{changed, overlay, resources_to_nri};
+use serde_json::Value;
+use std::sync::Arc;
+use tokio::sync::OwnedMutexGuard;
+
+/// Keeps other updates of a container from being made.
+type UpdateGuard = OwnedMutexGuard<()>;
+
+/// An update in progress.
+#[derive(Debug)]
+pub(super) struct Update {
+    pub(super) container: Arc<Container>,
+    /// The record's fields after the update.
+    pub(super) pending: PendingUpdate,
+    /// How the runtime is to be called.
+    pub(super) substitute: Substitute,
+    _guard: UpdateGuard,
+}
+
+/// What the engine requests.
+struct Requested {
+    /// Fields that the engine changes.
+    fields: Value,
+    /// All fields that it has requested since the creation.
+    all: Value,
+    /// Arguments that are no resources, for the runtime.
+    other_arguments: Vec<OsText>,
+}
+
+impl Service {
+    /// Prepares an update. The caller holds the container lock.
+    ///
+    /// # Errors
+    /// The arguments or resources are not understood, or a plugin refuses.
+    pub(super) async fn prepare_update(
+        &self,
+        begin: &Begin,
+        container: Arc<Container>,
+        caller: Option<ProcessIdentity>,
+    ) -> Result<Update, Error> {
+        let record = container.record();
+        let requested = requested(begin, &record)?;
+        let fields = resources_to_nri(&requested.fields).map_err(CallerError::ResourceField)?;
+        if record.sandbox {
+            let guard = self.agree_on_pod(&container, fields).await?;
+            let effective = EffectiveResources::of(merged(&record.effective, &requested.fields));
+            let pending = PendingUpdate {
+                requested: requested.all,
+                effective,
+                owners: record.owners,
+                caller,
+                notify: true,
+            };
+            return self.start_update(container, pending, guard, Substitute::default());
+        }
+        if !self.engine_nri.is_ours(&self.settings().config.engines, &record.engine).await {
+            return self.prepare_unasked(container, requested, caller).await;
+        }
+        let (outcome, guard) = self.ask_about_update(&container, &requested, fields).await?;
+        // Only now: other updates of this container may have been made while plugins were asked.
+        let record = container.record();
+        let base = merged(&record.effective, &requested.fields);
+        let mut effective = match outcome.touched {
+            true => self.keeper.lay(&base, &outcome.resources)?,
+            false => EffectiveResources::of(base),
+        };
+        let swap_given = requested.has_swap() || outcome.resources.memory.swap.is_some();
+        follow_swap(&record.effective, swap_given, &mut effective.resources);
+        let mut owners = record.owners.clone();
+        // Fields that the engine requested are its own, unless a plugin replied with them.
+        owners::pass_on(&mut owners, &requested.fields, None);
+        if let Some(new) = outcome.owners.owners.get(&record.container.id) {
+            owners::take_over(&mut owners, new);
+        }
+        let substitute = match outcome.touched || record.has_plugin_resources() {
+            true => requested.substitute(&effective.resources, &record.key.id),
+            false => Substitute::default(),
+        };
+        let pending =
+            PendingUpdate { requested: requested.all, effective, owners, caller, notify: true };
+        self.start_update(container, pending, guard, substitute)
+    }
+
+    /// Prepares an update without plugins: the NRI of the container's engine was switched on after
+    /// the creation. What our plugins have set stays.
+    async fn prepare_unasked(
+        &self,
+        container: Arc<Container>,
+        requested: Requested,
+        caller: Option<ProcessIdentity>,
+    ) -> Result<Update, Error> {
+        let guard = container.update_lock.clone().lock_owned().await;
+        let record = container.record();
+        let mut effective = merged(&record.effective, &requested.fields);
+        follow_swap(&record.effective, requested.has_swap(), &mut effective);
+        let substitute = match record.has_plugin_resources() {
+            true => requested.substitute(&effective, &record.key.id),
+            false => Substitute::default(),
+        };
+        let mut owners = record.owners;
+        owners::pass_on(&mut owners, &requested.fields, None);
+        let pending = PendingUpdate {
+            requested: requested.all,
+            effective: EffectiveResources::of(effective),
+            owners,
+            caller,
+            notify: false,
+        };
+        self.start_update(container, pending, guard, substitute)
+    }
+
+    /// Records an update before it is made, so that the next `nrid` knows of it.
+    fn start_update(
+        &self,
+        container: Arc<Container>,
+        pending: PendingUpdate,
+        guard: UpdateGuard,
+        substitute: Substitute,
+    ) -> Result<Update, Error> {
+        self.registry.try_change(&container, |r| r.pending_update = Some(pending.clone()))?;
+        Ok(Update { container, pending, substitute, _guard: guard })
+    }
+
+    /// Asks plugins about the update of a container. In shadow mode the outcome is logged, and one
+    /// without replies is returned.
+    async fn ask_about_update(
+        &self,
+        container: &Container,
+        requested: &Requested,
+        fields: proto::LinuxResources,
+    ) -> Result<(UpdateOutcome, UpdateGuard), Error> {
+        let (pod, message) = self.registry.messages(container);
+        let request = UpdateContainerRequest {
+            pod: Some(pod).into(),
+            container: Some(message).into(),
+            linux_resources: Some(fields).into(),
+            ..Default::default()
+        };
+        let asking = self.asking();
+        let shadow = asking.consults_all();
+        let asked = self
+            .adaptation
+            .update_container(request, &asking, |outcome| {
+                self.agree(container, &requested.fields, outcome)
+            })
+            .await;
+        log_refusals(asking);
+        let agreed = asked.map_err(Error::from).and_then(|agreed| agreed);
+        if !shadow {
+            return agreed;
+        }
+        let id = container.key().id;
+        let guard = match agreed {
+            Ok((outcome, guard)) => {
+                if let Some(answer) = outcome.answer {
+                    tracing::info!(container = id, ?answer, "shadow: would be updated");
+                }
+                guard
+            }
+            Err(error) => {
+                let error = error.line(&id);
+                tracing::info!(container = id, error, "shadow: would be refused");
+                container.update_lock.clone().lock_owned().await
+            }
+        };
+        Ok((UpdateOutcome::default(), guard))
+    }
+
+    /// Asks plugins about the update of a pod, which they can refuse and not change.
+    async fn agree_on_pod(
+        &self,
+        sandbox: &Container,
+        fields: proto::LinuxResources,
+    ) -> Result<UpdateGuard, AdaptError> {
+        let (pod, _) = self.registry.messages(sandbox);
+        let request = proto::UpdatePodSandboxRequest {
+            pod: Some(pod).into(),
+            linux_resources: Some(fields).into(),
+            ..Default::default()
+        };
+        let asking = self.asking();
+        let commit = || sandbox.update_lock.clone().lock_owned();
+        let agreed = self.adaptation.update_pod_sandbox(request, &asking, commit).await;
+        log_refusals(asking);
+        agreed
+    }
+
+    /// Commits the replies: makes the updates of other containers, and takes this one's update
+    /// lock. Runs in the order in which plugins were asked.
+    async fn agree(
+        &self,
+        container: &Container,
+        fields: &Value,
+        outcome: UpdateOutcome,
+    ) -> Result<(UpdateOutcome, UpdateGuard), Error> {
+        let own = outcome
+            .answer
+            .as_ref()
+            .and_then(|a| a.linux.as_ref())
+            .and_then(|l| l.resources.as_ref());
+        if let Some(own) = own {
+            refuse_unsettable(own)?;
+            let record = container.record();
+            let before = merged(&record.effective, fields);
+            let after = self.keeper.lay(&before, own)?;
+            let owners =
+                outcome.owners.owners.get(&record.container.id).cloned().unwrap_or_default();
+            let record = Record { effective: before, ..record };
+            self.keeper.check_wanted(&record, &after, &owners).await?;
+        }
+        let failed =
+            self.keeper.set_all(outcome.updates.clone(), By::Merged(&outcome.owners)).await;
+        check_required(failed)?;
+        self.keeper.evict_all(outcome.evictions.clone());
+        Ok((outcome, container.update_lock.clone().lock_owned().await))
+    }
+}
+
+/// Parses the resources or the flags of an update.
+fn requested(begin: &Begin, record: &Record) -> Result<Requested, CallerError> {
+    let arguments = args::parse(&begin.arguments, &record.key.id)?;
+    let fields = match &begin.resources {
+        Some(text) => {
+            let mut resources: Value =
+                serde_json::from_str(text).map_err(CallerError::Resources)?;
+            if resources.is_null() {
+                // Runtimes take null for an empty object.
+                resources = Value::Object(Default::default());
+            }
+            let fields = resources.as_object_mut().ok_or(CallerError::ResourcesNotAnObject)?;
+            if record.engine.is_docker() {
+                docker_zeros::drop(fields);
+            }
+            // Engines that send all resources request those that differ from the last ones.
+            changed(&record.requested, &resources)
+        }
+        None => arguments.flags,
+    };
+    let all = merged(&record.requested, &fields);
+    Ok(Requested { fields, all, other_arguments: arguments.others })
+}
+
+impl Requested {
+    fn has_swap(&self) -> bool {
+        self.fields.pointer("/memory/swap").is_some()
+    }
+
+    /// The runtime's call with all resources that will be effective.
+    fn substitute(&self, effective: &Value, id: &str) -> Substitute {
+        let mut arguments = vec![OsText::from("--resources"), OsText::from("-")];
+        arguments.extend(self.other_arguments.iter().cloned());
+        arguments.push(OsText::from(id));
+        let stdin = update_document(effective).to_string();
+        Substitute { arguments: Some(arguments), stdin: Some(stdin) }
+    }
+}
+
+fn merged(base: &Value, top: &Value) -> Value {
+    let mut merged = base.clone();
+    overlay(&mut merged, top);
+    merged
+}
