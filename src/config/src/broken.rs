@@ -5,7 +5,7 @@
 //! them, since no other one knows them. So errors elsewhere in the file do not matter here, and
 //! what cannot be read is skipped.
 
-use crate::{Config, NamedRuntime, RuntimeSettings};
+use crate::model::{Config, NamedRuntime, RuntimeSettings};
 use std::path::PathBuf;
 use toml::{Table, Value};
 

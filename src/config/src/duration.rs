@@ -1,9 +1,13 @@
-//! Durations as people write them: "5s", "250ms", "1m30s"; a bare number means seconds.
+//! Durations in Go's notation, such as "5s", "250ms" or "1m30s"; a bare number means seconds.
+//!
+//! The notation is that of containerd's NRI section, whose keys the file shares. The crate
+//! `humantime` is not used for it: it refuses ".5s" and bare numbers, which are valid here, and
+//! reads "5M" as five months, where a typing error should be reported.
 
 use serde::{Deserialize, Deserializer, de::Error};
 use std::time::Duration;
 
-/// A text that is no duration.
+/// Error of a text that is no duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no duration, such as \"500ms\", \"5s\" or \"1m30s\"")]
 pub struct InvalidDuration(pub String);

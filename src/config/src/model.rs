@@ -1,4 +1,4 @@
-//! The keys of the configuration file, with their defaults.
+//! The keys of the configuration file, with their defaults. `reference/` describes them for people.
 
 use crate::{duration, plugin::PluginPolicy};
 use serde::Deserialize;
@@ -8,28 +8,28 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Every verb is a plain call of the real runtime.
+    /// Whether every verb is a plain call of the real runtime.
     pub disable: bool,
-    /// No external plugin may connect.
+    /// Whether no external plugin may connect.
     #[serde(alias = "disable-connections")]
     pub disable_connections: bool,
     /// Directory of the plugins that are launched. Default: `/opt/nri/plugins`, unless the NRI of
     /// an engine is on and launches the plugins in it.
     #[serde(alias = "plugin-path")]
     pub plugin_path: Option<PathBuf>,
-    /// Directory of their configuration drop-ins.
+    /// Directory of the configuration of launched plugins.
     #[serde(alias = "plugin-config-path")]
     pub plugin_config_path: PathBuf,
-    /// How long a plugin may take to register.
+    /// Time in which a plugin has to register.
     #[serde(alias = "plugin-registration-timeout", deserialize_with = "duration::deserialize")]
     pub plugin_registration_timeout: Duration,
-    /// How long a plugin may take to answer a request.
+    /// Time in which a plugin has to reply to a request.
     #[serde(alias = "plugin-request-timeout", deserialize_with = "duration::deserialize")]
     pub plugin_request_timeout: Duration,
-    /// How long a launched plugin that ended is away at first; each further failure doubles it.
+    /// First pause before a launched plugin that ended is launched again; each failure doubles it.
     #[serde(alias = "plugin-restart-backoff", deserialize_with = "duration::deserialize")]
     pub plugin_restart_backoff: Duration,
-    /// How long it may be away at most. Who was active for as long begins anew.
+    /// Longest such pause. A plugin that ran for as long starts from the first again.
     #[serde(alias = "plugin-restart-backoff-limit", deserialize_with = "duration::deserialize")]
     pub plugin_restart_backoff_limit: Duration,
     /// A further socket for external plugins, beside `nri.sock` in the state directory; empty:
@@ -40,30 +40,30 @@ pub struct Config {
     /// the host, a directory of the user's for everybody else.
     #[serde(alias = "state-dir")]
     pub state_dir: Option<PathBuf>,
-    /// How long a wrapper waits for an `nrid` that it starts.
+    /// Time that a wrapper waits for an `nrid` that it starts.
     #[serde(alias = "start-timeout", deserialize_with = "duration::deserialize")]
     pub start_timeout: Duration,
-    /// How long an `nrid` without containers, pods and external plugins stays. Default: for ever.
+    /// Time after which an idle `nrid` exits. Default: never.
     #[serde(alias = "idle-timeout", deserialize_with = "duration::deserialize_option")]
     pub idle_timeout: Option<Duration>,
-    /// What `create` does when `nrid` cannot be reached.
+    /// What a creation or start does when `nrid` cannot be reached.
     pub unreachable: Unreachable,
-    /// What happens when control groups do not hold what plugins set.
+    /// What happens when a cgroup does not have the resources that plugins set.
     pub enforce: Enforce,
-    /// Whether what plugins ask for is done.
+    /// Whether requested changes are applied.
     pub mode: Mode,
-    /// Which containers are left alone.
+    /// Containers that opt out.
     #[serde(alias = "opt-out")]
     pub opt_out: OptOutSettings,
-    /// Plugins that connect by themselves.
+    /// External plugins.
     pub connections: ConnectionSettings,
     /// The real runtime.
     pub runtime: RuntimeSettings,
-    /// Who adapts the containers of engines that have NRI of their own.
+    /// Engines with NRI of their own.
     pub engines: EngineSettings,
-    /// Policies by plugin.
+    /// Policies of plugins.
     pub plugin: Vec<PluginPolicy>,
-    /// Rules on what plugins may adjust.
+    /// Rules that refuse adjustments.
     #[serde(alias = "default-validator")]
     pub default_validator: ValidatorSettings,
     /// The log of `nrid`.
@@ -76,31 +76,31 @@ pub struct Config {
     pub cdi: CdiSettings,
 }
 
-/// What `create` does when `nrid` cannot be reached or does not answer in time.
+/// What a creation or start does when `nrid` cannot be reached or does not reply in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Unreachable {
-    /// The creation fails.
+    /// It fails.
     #[default]
     Fail,
-    /// The container is created as the engine wrote it.
+    /// The container is created and started as the engine wrote it.
     Pass,
 }
 
-/// What happens when control groups do not hold what plugins set, and cannot be made to.
+/// What happens when a cgroup does not have the resources that plugins set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Enforce {
-    /// The creation, or the update, fails.
+    /// The creation or update fails.
     #[default]
     Strict,
-    /// It is logged.
+    /// The difference is logged.
     Report,
-    /// Control groups are left to the runtime, and nobody looks.
+    /// Cgroups are neither read nor written.
     Off,
 }
 
-/// `[engines]`: whose NRI adapts the containers that an engine's own could adapt.
+/// `[engines]`: which NRI adjusts the containers of an engine that has NRI of its own.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EngineSettings {
@@ -112,14 +112,14 @@ pub struct EngineSettings {
     pub docker: InCharge,
 }
 
-/// Whose NRI adapts an engine's containers.
+/// The NRI that adjusts the containers of an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum InCharge {
-    /// The engine's while it is on, else ours.
+    /// That of the engine while it is on, else ours.
     #[default]
     Auto,
-    /// The engine's: its containers pass through unchanged.
+    /// That of the engine: its containers pass through unchanged.
     Engine,
     /// Ours, whatever the engine does.
     Ours,
@@ -129,7 +129,7 @@ pub enum InCharge {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RuntimeSettings {
-    /// The real runtime, whatever name the wrapper is called by. A bare name is looked up in PATH.
+    /// The real runtime. A bare name is searched in PATH.
     pub path: Option<PathBuf>,
     /// Names to try, in order, when `path` is not set. Default: runc, crun, youki.
     pub candidates: Vec<PathBuf>,
@@ -145,40 +145,40 @@ pub struct NamedRuntime {
     pub path: PathBuf,
 }
 
-/// Whether what plugins ask for is done.
+/// Whether requested changes are applied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// It is.
+    /// They are.
     #[default]
     Apply,
-    /// Plugins are asked; what would change is told, and nothing changes.
+    /// Plugins are asked, their changes are logged, and nothing changes.
     Shadow,
 }
 
-/// `[connections]`: plugins that connect by themselves.
+/// `[connections]`: external plugins.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ConnectionSettings {
-    /// Users that may connect, beside root and the one that `nrid` runs as.
+    /// Users that may connect, besides root and the user of `nrid`.
     #[serde(alias = "allow-uids")]
     pub allow_uids: Vec<u32>,
-    /// Programs that may connect; without it, any.
+    /// Programs that may connect. Default: any.
     #[serde(alias = "allow-programs")]
     pub allow_programs: Option<Vec<PathBuf>>,
-    /// How many connections may wait for their registration.
+    /// Number of connections that may wait for their registration.
     #[serde(alias = "max-unregistered")]
     pub max_unregistered: usize,
-    /// How many plugins there may be, launched ones included.
+    /// Number of plugins, launched ones included.
     #[serde(alias = "max-plugins")]
     pub max_plugins: usize,
 }
 
-/// `[opt_out]`: containers that are left alone.
+/// `[opt_out]`: containers for which no plugin is asked.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct OptOutSettings {
-    /// An annotation by which a container, or its pod, wants to be left alone. Default: none can.
+    /// Annotation by which a container or its pod opts out. Default: none can.
     pub annotation: Option<String>,
 }
 
@@ -186,8 +186,8 @@ pub struct OptOutSettings {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ValidatorSettings {
-    /// Without it the others have no effect, nor has the annotation
-    /// `required-plugins.noderesource.dev` of pods.
+    /// Whether the other keys take effect, and the annotation `required-plugins.noderesource.dev`
+    /// of pods.
     pub enable: bool,
     /// Refuse OCI hooks.
     #[serde(alias = "reject-oci-hook-adjustment")]
@@ -207,10 +207,10 @@ pub struct ValidatorSettings {
     /// Refuse sysctls.
     #[serde(alias = "reject-sysctl-adjustment")]
     pub reject_sysctl_adjustment: bool,
-    /// Plugins that must have been asked about every container: names, or `NN-name`.
+    /// Plugins that must have been asked about every container: `NN-name` or `name`.
     #[serde(alias = "required-plugins")]
     pub required_plugins: Vec<String>,
-    /// Annotation of a pod that lets required plugins be missing.
+    /// Annotation of a pod that allows required plugins to be missing.
     #[serde(alias = "tolerate-missing-plugins-annotation")]
     pub tolerate_missing_plugins_annotation: Option<String>,
 }
@@ -229,8 +229,7 @@ pub struct LogSettings {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ClassSettings {
-    /// The classes, in goresctrl's format, YAML or JSON. It is read whenever a plugin names a
-    /// class.
+    /// File with the classes, in the format of goresctrl, YAML or JSON.
     #[serde(alias = "config-file")]
     pub config_file: Option<PathBuf>,
 }
@@ -239,8 +238,8 @@ pub struct ClassSettings {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CdiSettings {
-    /// Directories of specification files; where two define a device, that of the later directory
-    /// counts.
+    /// Directories of specification files; where two define a device, the later one takes
+    /// precedence.
     #[serde(alias = "spec-dirs")]
     pub spec_dirs: Vec<PathBuf>,
 }

@@ -1,11 +1,11 @@
 //! Names that the configuration may use, as tables.
 //!
-//! This crate knows neither the protocol nor the kernel: tests of `nrid` compare the tables with
-//! what can be done.
+//! This crate depends on neither protocol nor kernel: tests of `nrid` compare the tables with both.
 
-/// Groups of what plugins can change: the protocol's fields, `update` (of other containers than the
-/// one that an event is about) and `evict`. `resources` stands for all `resources.…`. Annotations
-/// that runtimes obey, such as `org.systemd.property.…`, take `runtime_annotations`, too.
+/// Groups of fields that plugins can change: the fields of the protocol, `update` (of other
+/// containers than the one that an event is about) and `evict`. `resources` stands for all
+/// `resources.…`. Annotations that runtimes obey, such as `org.systemd.property.…`, need
+/// `runtime_annotations`, too.
 pub const FIELD_GROUPS: &[&str] = &[
     "annotations",
     "args",

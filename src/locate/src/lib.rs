@@ -12,6 +12,7 @@ mod config_file;
 mod environment;
 mod own_programs;
 mod paths;
+mod reference;
 mod runtime;
 mod search;
 mod state_dir;
@@ -24,6 +25,7 @@ pub use paths::{
     BYPASS_ENV, BYPASS_FILE, CONFIG_ENV, CONFIG_FILE, DEFAULT_RUNTIMES, LIBEXEC_DIR, PLUGIN_DIR,
     PLUGIN_SOCKET, RUNTIME_ENV, SEARCH_PATH,
 };
+pub use reference::configuration_reference;
 pub use runtime::{RuntimeNotFound, UnusableProgram, find_runtime, runtime_candidates};
 pub use search::{can_run, search_dirs, standard_dirs};
 pub use state_dir::{NridOwner, runtime_root};

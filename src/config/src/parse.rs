@@ -1,0 +1,180 @@
+//! Text to [`Config`], with errors that point into the text.
+
+use crate::model::Config;
+
+/// Error in the text of a configuration file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}, column {column}: {message}")]
+pub struct ConfigError {
+    /// Line, counted from 1.
+    pub line: usize,
+    /// Column, counted from 1, in characters.
+    pub column: usize,
+    /// The error.
+    pub message: String,
+}
+
+impl Config {
+    /// Parses the text of a configuration file.
+    ///
+    /// # Errors
+    /// A syntax error, a value of a wrong type, an unknown key, or a second policy for the same
+    /// plugins, with line and column.
+    pub fn parse(text: &str) -> Result<Self, ConfigError> {
+        let config: Self = toml::from_str(text).map_err(|e| ConfigError::at(text, &e))?;
+        for (index, policy) in config.plugin.iter().enumerate() {
+            if config.plugin[..index].iter().any(|before| before.pattern == policy.pattern) {
+                return Err(ConfigError::second_policy(text, index, &policy.pattern));
+            }
+        }
+        Ok(config)
+    }
+}
+
+impl ConfigError {
+    /// Error of a second policy for the same plugins: only one could apply.
+    fn second_policy(text: &str, index: usize, pattern: &str) -> Self {
+        let tables = text
+            .lines()
+            .enumerate()
+            .filter(|(_, line)| line.trim_start().starts_with("[[plugin]]"));
+        let line = tables.map(|(line, _)| line + 1).nth(index).unwrap_or(1);
+        Self {
+            line,
+            column: 1,
+            message: format!(
+                "there is a policy with `match = {pattern:?}` already: put both into one"
+            ),
+        }
+    }
+
+    fn at(text: &str, error: &toml::de::Error) -> Self {
+        let before = &text[..error.span().map_or(0, |s| s.start.min(text.len()))];
+        Self {
+            line: before.matches('\n').count() + 1,
+            column: before.rsplit('\n').next().unwrap_or("").chars().count() + 1,
+            message: error.message().trim_end().replace('\n', ", "),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{ConnectionSettings, EngineSettings, InCharge, Mode};
+
+    fn check(text: &str, expected: &str) {
+        assert_eq!(Config::parse(text).map(|_| ()).unwrap_err().to_string(), expected, "{text}");
+    }
+
+    #[test]
+    fn errors_have_line_and_column() {
+        check(
+            "runtime = \n",
+            "line 1, column 11: string values must be quoted, expected literal string",
+        );
+        let e = Config::parse("\n  modus = 1\n").unwrap_err();
+        assert_eq!((e.line, e.column), (2, 3));
+        assert!(e.message.contains("unknown field `modus`"), "{e}");
+        let e = Config::parse("[runtime]\npath = 3\n").unwrap_err();
+        assert_eq!((e.line, e.column), (2, 8));
+        let e = Config::parse("plugin_request_timeout = \"2 weeks\"\n").unwrap_err();
+        assert!(e.message.contains("2 weeks"), "{e}");
+    }
+
+    #[test]
+    fn a_second_policy_for_the_same_plugins_is_an_error() {
+        check(
+            "[[plugin]]\nmatch = '*'\n[[plugin]]\nmatch = 'a'\n\n [[plugin]]\nmatch = '*'\ndeny = ['env']\n",
+            "line 6, column 1: there is a policy with `match = \"*\"` already: put both into one",
+        );
+    }
+
+    #[test]
+    fn an_empty_file_means_the_defaults() {
+        assert_eq!(Config::parse("").unwrap(), Config::default());
+    }
+
+    #[test]
+    fn dashes_work_like_underscores_and_bare_numbers_are_seconds() {
+        let config = Config::parse(
+            "plugin-path = '/p'\nplugin-request-timeout = 3\nplugin_registration_timeout = '250ms'\ndisable-connections = true\n",
+        )
+        .unwrap();
+        assert_eq!(config.plugin_path, Some("/p".into()));
+        assert_eq!(config.plugin_request_timeout.as_secs(), 3);
+        assert_eq!(config.plugin_registration_timeout.as_millis(), 250);
+        assert!(config.disable_connections);
+        assert_eq!(config.idle_timeout, None);
+        let config = Config::parse("idle-timeout = '10m'\n").unwrap();
+        assert_eq!(config.idle_timeout.map(|t| t.as_secs()), Some(600));
+    }
+
+    #[test]
+    fn engines_are_set_to_auto_engine_or_ours() {
+        let config = Config::parse("[engines]\ncontainerd = 'ours'\ncrio = 'engine'\n").unwrap();
+        let (ours, engine, auto) = (InCharge::Ours, InCharge::Engine, InCharge::Auto);
+        assert_eq!(config.engines, EngineSettings { containerd: ours, crio: engine, docker: auto });
+        check(
+            "[engines]\ncontainerd = 'both'\n",
+            "line 2, column 14: unknown variant `both`, expected one of `auto`, `engine`, `ours`",
+        );
+    }
+
+    #[test]
+    fn the_mode_and_the_annotation_to_opt_out() {
+        let config =
+            Config::parse("mode = 'shadow'\n[opt-out]\nannotation = 'example.com/no-nri'\n")
+                .unwrap();
+        assert_eq!(
+            (config.mode, config.opt_out.annotation.as_deref()),
+            (Mode::Shadow, Some("example.com/no-nri"))
+        );
+        assert_eq!(
+            (Config::default().mode, Config::default().opt_out.annotation),
+            (Mode::Apply, None)
+        );
+        check(
+            "mode = 'dark'\n",
+            "line 1, column 8: unknown variant `dark`, expected `apply` or `shadow`",
+        );
+    }
+
+    #[test]
+    fn settings_of_connections_and_restarts() {
+        let config = Config::parse(
+            "plugin-restart-backoff = '2s'\n[connections]\nallow-uids = [7]\nallow-programs = ['/p']\nmax-unregistered = 1\n",
+        )
+        .unwrap();
+        let expected = ConnectionSettings {
+            allow_uids: vec![7],
+            allow_programs: Some(vec!["/p".into()]),
+            max_unregistered: 1,
+            max_plugins: 256,
+        };
+        assert_eq!(config.connections, expected);
+        let backoff = (
+            config.plugin_restart_backoff.as_secs(),
+            config.plugin_restart_backoff_limit.as_secs(),
+        );
+        assert_eq!(backoff, (2, 60));
+        let e = Config::parse("[connections]\nallow_uids = [-1]\n").unwrap_err();
+        assert_eq!((e.line, e.column), (2, 15), "{e}");
+    }
+
+    #[test]
+    fn sections_of_classes_and_devices() {
+        let config = Config::parse(
+            "[blockio]\nconfig_file = '/b.yaml'\n[rdt]\nconfig-file = '/r'\n[cdi]\nspec-dirs = ['/a', '/b']\n",
+        )
+        .unwrap();
+        assert_eq!(config.blockio.config_file, Some("/b.yaml".into()));
+        assert_eq!(config.rdt.config_file, Some("/r".into()));
+        assert_eq!(config.cdi.spec_dirs, ["/a", "/b"].map(std::path::PathBuf::from));
+        assert_eq!(
+            Config::default().cdi.spec_dirs,
+            ["/etc/cdi", "/var/run/cdi"].map(std::path::PathBuf::from)
+        );
+        assert_eq!(Config::default().rdt.config_file, None);
+    }
+}

@@ -1,0 +1,369 @@
+//! Keys of all sections but `[[plugin]]`.
+
+use super::types::{
+    DefaultValue::{Derived, Required, Value},
+    KeyDescription,
+    KeyKind::{Boolean, Choice, Duration, Integer, List, Path, Text},
+    SectionDescription,
+};
+
+const OWN_NRI: &[(&str, &str)] = &[
+    ("auto", "the engine while its NRI is on, else this one"),
+    ("engine", "the engine; its containers pass through unchanged"),
+    ("ours", "this one, whatever the engine does"),
+];
+
+/// An entry of `[engines]`.
+const fn engine(name: &'static str, text: &'static str) -> KeyDescription {
+    let default = Value("\"auto\"");
+    KeyDescription { name, kind: Choice(OWN_NRI), default, example: "\"ours\"", text }
+}
+
+/// A switch that is off by default.
+const fn switch(name: &'static str, text: &'static str) -> KeyDescription {
+    let default = Value("false");
+    KeyDescription { name, kind: Boolean, default, example: "true", text }
+}
+
+/// A timeout or pause with a default.
+const fn duration(
+    name: &'static str,
+    default: &'static str,
+    example: &'static str,
+    text: &'static str,
+) -> KeyDescription {
+    KeyDescription { name, kind: Duration, default: Value(default), example, text }
+}
+
+/// All sections but `[[plugin]]`.
+pub(super) const SECTIONS: &[SectionDescription] = &[
+    SectionDescription {
+        header: "",
+        title: "General keys",
+        text: "They stand before the first `[section]` of the file.",
+        keys: &[
+            switch("disable", "Every verb is a plain call of the real runtime, without NRI."),
+            KeyDescription {
+                name: "mode",
+                kind: Choice(&[
+                    ("apply", "the changes of plugins are applied"),
+                    ("shadow", "plugins are asked, their changes are logged, and nothing changes"),
+                ]),
+                default: Value("\"apply\""),
+                example: "\"shadow\"",
+                text: "Whether the changes that plugins request take effect.",
+            },
+            KeyDescription {
+                name: "unreachable",
+                kind: Choice(&[
+                    ("fail", "the creation or start fails"),
+                    ("pass", "the container is created and started as the engine wrote it"),
+                ]),
+                default: Value("\"fail\""),
+                example: "\"pass\"",
+                text: "What `create`, `run`, `restore` and `start` do when `nrid` cannot be reached \
+                       or hangs. All other verbs proceed in any case.",
+            },
+            KeyDescription {
+                name: "enforce",
+                kind: Choice(&[
+                    ("strict", "the creation or update fails"),
+                    ("report", "the difference is logged"),
+                    ("off", "cgroups are neither read nor written"),
+                ]),
+                default: Value("\"strict\""),
+                example: "\"report\"",
+                text: "What happens when the cgroup of a container does not have the resources that \
+                       plugins set, and they cannot be written.",
+            },
+            KeyDescription {
+                name: "plugin_path",
+                kind: Path,
+                default: Derived(
+                    "`/opt/nri/plugins`, unless the NRI of an engine is on and launches the plugins \
+                     in it.",
+                ),
+                example: "\"/opt/nri/plugins\"",
+                text: "Directory of the plugins that `nrid` launches.",
+            },
+            KeyDescription {
+                name: "plugin_config_path",
+                kind: Path,
+                default: Value("\"/etc/nri/conf.d\""),
+                example: "\"/etc/nri/conf.d\"",
+                text: "Directory of the configuration of launched plugins: `NN-name.conf`, else \
+                       `name.conf`.",
+            },
+            duration(
+                "plugin_registration_timeout",
+                "\"5s\"",
+                "\"10s\"",
+                "Time in which a plugin has to register after it was launched or has connected.",
+            ),
+            duration(
+                "plugin_request_timeout",
+                "\"2s\"",
+                "\"500ms\"",
+                "Time in which a plugin has to reply to a request. What happens otherwise is a \
+                 matter of its policy.",
+            ),
+            duration(
+                "plugin_restart_backoff",
+                "\"1s\"",
+                "\"5s\"",
+                "First pause before a launched plugin that ended is launched again. Each further \
+                 failure doubles it.",
+            ),
+            duration(
+                "plugin_restart_backoff_limit",
+                "\"60s\"",
+                "\"5m\"",
+                "Longest such pause. The pause of a plugin that ran for as long starts from the \
+                 first again.",
+            ),
+            switch(
+                "disable_connections",
+                "No external plugin may connect; only launched plugins are asked.",
+            ),
+            KeyDescription {
+                name: "socket_path",
+                kind: Path,
+                default: Derived(
+                    "`/var/run/nri/nri.sock` where neither containerd nor CRI-O is installed, else \
+                     none.",
+                ),
+                example: "\"/var/run/nri/nri.sock\"",
+                text: "A second socket for external plugins, beside `nri.sock` in the state \
+                       directory; `\"\"` means none. A socket that another process listens on is \
+                       never taken over.",
+            },
+            KeyDescription {
+                name: "state_dir",
+                kind: Path,
+                default: Derived(
+                    "`/run/nri-container-runtime` for root of the host; for users and in user \
+                     namespaces `$XDG_RUNTIME_DIR/nri-container-runtime`, else a directory of the \
+                     user in `/tmp`.",
+                ),
+                example: "\"/run/nri-container-runtime\"",
+                text: "Directory of sockets, locks, records and the log.",
+            },
+            duration(
+                "start_timeout",
+                "\"20s\"",
+                "\"1m\"",
+                "Time that a wrapper waits for an `nrid` that it starts, and for a sign of life of \
+                 a running one. `delete` and `update` wait for 10 seconds at most.",
+            ),
+            KeyDescription {
+                name: "idle_timeout",
+                kind: Duration,
+                default: Derived("`nrid` runs until it is stopped."),
+                example: "\"10m\"",
+                text: "Time after which an `nrid` without containers, pods and external plugins \
+                       exits. Its launched plugins end with it, and the next container starts it \
+                       again. Where plugins connect by themselves, do not set it, or use the socket \
+                       unit.",
+            },
+        ],
+    },
+    SectionDescription {
+        header: "[runtime]",
+        title: "The real runtime",
+        text: "Which low-level runtime runs the containers; see [How the real runtime is \
+               found](#how-the-real-runtime-is-found).",
+        keys: &[
+            KeyDescription {
+                name: "path",
+                kind: Path,
+                default: Derived("the first candidate that exists."),
+                example: "\"/usr/bin/crun\"",
+                text: "The real runtime. A bare name is searched in `PATH` and the standard \
+                       directories.",
+            },
+            KeyDescription {
+                name: "candidates",
+                kind: List("List of names or paths"),
+                default: Derived("`[\"runc\", \"crun\", \"youki\"]`."),
+                example: "[\"crun\", \"runc\"]",
+                text: "Runtimes of which the first that exists is used. A wrapper that is installed \
+                       under the name of a candidate tries that one first.",
+            },
+        ],
+    },
+    SectionDescription {
+        header: "[runtime.names.NAME]",
+        title: "Runtimes by the name of the wrapper",
+        text: "Applies where the wrapper is called as `NAME`, such as by a symbolic link. Without a \
+               table, a link `nri-crun` runs `crun`.",
+        keys: &[KeyDescription {
+            name: "path",
+            kind: Path,
+            default: Required,
+            example: "\"/usr/local/bin/crun\"",
+            text: "The real runtime for this name.",
+        }],
+    },
+    SectionDescription {
+        header: "[engines]",
+        title: "Engines with NRI of their own",
+        text: "Which NRI adjusts the containers of an engine that has NRI of its own. Never both.",
+        keys: &[
+            engine("containerd", "Containers of containerd's CRI."),
+            engine("crio", "Containers of CRI-O."),
+            engine("docker", "Containers of Docker."),
+        ],
+    },
+    SectionDescription {
+        header: "[opt_out]",
+        title: "Containers that opt out",
+        text: "Containers for which no plugin is asked.",
+        keys: &[KeyDescription {
+            name: "annotation",
+            kind: Text("Name of an annotation"),
+            default: Derived("no container can opt out."),
+            example: "\"example.com/no-nri\"",
+            text: "Containers and pods opt out by this annotation with the value `true`. Labels do \
+                   not count.",
+        }],
+    },
+    SectionDescription {
+        header: "[connections]",
+        title: "External plugins",
+        text: "Which plugins may connect by themselves, and how many.",
+        keys: &[
+            KeyDescription {
+                name: "allow_uids",
+                kind: List("List of user ids"),
+                default: Value("[]"),
+                example: "[1000]",
+                text: "Users that may connect, besides root and the user of `nrid`.",
+            },
+            KeyDescription {
+                name: "allow_programs",
+                kind: List("List of paths"),
+                default: Derived("any program."),
+                example: "[\"/usr/local/bin/my-plugin\"]",
+                text: "Programs that may connect.",
+            },
+            KeyDescription {
+                name: "max_unregistered",
+                kind: Integer,
+                default: Value("64"),
+                example: "16",
+                text: "Number of connections that may wait for their registration at the same time.",
+            },
+            KeyDescription {
+                name: "max_plugins",
+                kind: Integer,
+                default: Value("256"),
+                example: "32",
+                text: "Number of plugins, launched ones included.",
+            },
+        ],
+    },
+    SectionDescription {
+        header: "[default_validator]",
+        title: "Validation of adjustments",
+        text: "Rules that refuse a container if plugins have adjusted what is listed here. Keys and \
+               effects are those of upstream's default validator.",
+        keys: &[
+            switch(
+                "enable",
+                "Enables the section, and the annotation `required-plugins.noderesource.dev` of \
+                 pods.",
+            ),
+            switch("reject_oci_hook_adjustment", "Refuses OCI hooks."),
+            switch(
+                "reject_runtime_default_seccomp_adjustment",
+                "Refuses a seccomp policy in place of the runtime's default profile.",
+            ),
+            switch(
+                "reject_unconfined_seccomp_adjustment",
+                "Refuses a seccomp policy for unconfined containers.",
+            ),
+            switch(
+                "reject_custom_seccomp_adjustment",
+                "Refuses a seccomp policy in place of a profile of the container's own.",
+            ),
+            switch("reject_namespace_adjustment", "Refuses changes of namespaces."),
+            switch("reject_sysctl_adjustment", "Refuses changes of sysctls."),
+            KeyDescription {
+                name: "required_plugins",
+                kind: List("List of plugins, as `NN-name` or `name`"),
+                default: Value("[]"),
+                example: "[\"10-device-injector\"]",
+                text: "Refuses containers about which one of these plugins was not asked.",
+            },
+            KeyDescription {
+                name: "tolerate_missing_plugins_annotation",
+                kind: Text("Name of an annotation"),
+                default: Derived("required plugins are required of every pod."),
+                example: "\"example.com/tolerate-missing-plugins\"",
+                text: "Annotation of a pod that allows required plugins to be missing.",
+            },
+        ],
+    },
+    SectionDescription {
+        header: "[blockio]",
+        title: "Block I/O classes",
+        text: "Classes that plugins assign by `blockio_class`.",
+        keys: &[KeyDescription {
+            name: "config_file",
+            kind: Path,
+            default: Derived("there are no classes, and a class is refused."),
+            example: "\"/etc/nri-container-runtime/blockio.yaml\"",
+            text: "The classes, in the format of [goresctrl](https://github.com/intel/goresctrl), \
+                   YAML or JSON. The file is read whenever a plugin assigns a class.",
+        }],
+    },
+    SectionDescription {
+        header: "[rdt]",
+        title: "RDT classes",
+        text: "Classes that plugins assign by `rdt_class`.",
+        keys: &[KeyDescription {
+            name: "config_file",
+            kind: Path,
+            default: Derived("the control groups in `/sys/fs/resctrl` are the classes."),
+            example: "\"/etc/nri-container-runtime/rdt.yaml\"",
+            text: "The classes, in the format of goresctrl, YAML or JSON. The file is read whenever \
+                   a plugin assigns a class.",
+        }],
+    },
+    SectionDescription {
+        header: "[cdi]",
+        title: "CDI devices",
+        text: "Devices of the Container Device Interface that plugins add by name.",
+        keys: &[KeyDescription {
+            name: "spec_dirs",
+            kind: List("List of paths"),
+            default: Value("[\"/etc/cdi\", \"/var/run/cdi\"]"),
+            example: "[\"/etc/cdi\"]",
+            text: "Directories of specification files. Where two define the same device, the later \
+                   directory takes precedence.",
+        }],
+    },
+    SectionDescription {
+        header: "[log]",
+        title: "The log of nrid",
+        text: "The wrapper logs to stderr and to the file of the engine's `--log`.",
+        keys: &[
+            KeyDescription {
+                name: "level",
+                kind: Text("`\"error\"`, `\"warn\"`, `\"info\"`, `\"debug\"` or `\"trace\"`"),
+                default: Value("\"info\""),
+                example: "\"debug\"",
+                text: "Least level of what is logged.",
+            },
+            KeyDescription {
+                name: "file",
+                kind: Path,
+                default: Derived(
+                    "`nrid.log` in the state directory; stderr where `nrid` runs in the foreground.",
+                ),
+                example: "\"/var/log/nrid.log\"",
+                text: "The file that `nrid` appends to.",
+            },
+        ],
+    },
+];

@@ -1,0 +1,94 @@
+//! The reference as Markdown.
+
+use super::{
+    sections,
+    types::{DefaultValue, KeyDescription, KeyKind},
+};
+
+/// Longest line, in characters.
+const COLUMNS: usize = 100;
+
+/// The reference of all sections.
+pub fn key_reference() -> String {
+    let mut out = String::new();
+    for section in sections() {
+        let header = match section.header {
+            "" => String::new(),
+            header => format!(": `{header}`"),
+        };
+        out.push_str(&format!("## {}{header}\n\n{}\n", section.title, wrapped(section.text, "")));
+        section.keys.iter().for_each(|key| out.push_str(&entry(key)));
+    }
+    out
+}
+
+fn entry(key: &KeyDescription) -> String {
+    let mut out = format!("### `{}`\n\n{}\n", key.name, wrapped(&value(key), ""));
+    let text = match key.default {
+        DefaultValue::Derived(instead) => format!("{} Not set: {instead}", key.text),
+        _ => key.text.to_owned(),
+    };
+    out.push_str(&wrapped(&text, ""));
+    out.push('\n');
+    if let KeyKind::Choice(values) = key.kind {
+        for (value, effect) in values {
+            out.push_str(&wrapped(&format!("* `\"{value}\"`: {effect}"), "  "));
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// Kind and default of a value, and an example where the kind is none.
+fn value(key: &KeyDescription) -> String {
+    let kind = match key.kind {
+        KeyKind::Boolean => "`true` or `false`",
+        KeyKind::Integer => "Integer",
+        KeyKind::Duration => "Duration",
+        KeyKind::Path => "Path",
+        KeyKind::Text(of) | KeyKind::List(of) | KeyKind::Table(of) => of,
+        KeyKind::Choice(_) => "One of the values below",
+    };
+    let default = match key.default {
+        DefaultValue::Value(value) => format!(", default `{value}`"),
+        DefaultValue::Derived(_) => String::new(),
+        DefaultValue::Required => ", required".to_owned(),
+    };
+    match key.kind {
+        KeyKind::Boolean | KeyKind::Choice(_) => format!("{kind}{default}."),
+        _ => format!("{kind}{default}; for example `{}`.", key.example),
+    }
+}
+
+/// `text` in lines of at most 100 characters; all but the first begin with `indent`.
+pub fn wrapped(text: &str, indent: &str) -> String {
+    let (mut out, mut column) = (String::new(), 0);
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        if column > 0 && column + 1 + length > COLUMNS {
+            out.push('\n');
+            out.push_str(indent);
+            column = indent.len();
+        } else if column > 0 {
+            out.push(' ');
+            column += 1;
+        }
+        out.push_str(word);
+        column += length;
+    }
+    out.push('\n');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_texts_are_wrapped_between_words() {
+        let word = "x".repeat(30);
+        let text = wrapped(&[&*word; 4].join("  "), "  ");
+        assert_eq!(text, format!("{word} {word} {word}\n  {word}\n"));
+        assert_eq!(wrapped("", ""), "\n");
+    }
+}

@@ -1,0 +1,126 @@
+//! Keys of `[[plugin]]`.
+
+use super::types::{
+    DefaultValue::{Derived, Required, Value},
+    KeyDescription,
+    KeyKind::{Boolean, Choice, Duration, Integer, List, Table, Text},
+    SectionDescription,
+};
+
+/// The policy of a plugin.
+pub(super) const PLUGIN: SectionDescription = SectionDescription {
+    header: "[[plugin]]",
+    title: "Policies of plugins",
+    text: "One table for each policy. Exactly one policy applies to a plugin: that of `NN-name`, \
+           else that of `name`, else that of `*`. Two policies with the same `match` are an error.",
+    keys: &[
+        KeyDescription {
+            name: "match",
+            kind: Text("`NN-name`, `name` or `*`"),
+            default: Required,
+            example: "\"10-device-injector\"",
+            text: "The plugins to which the policy applies: the one with this index and name, those \
+                   with this name and any index, or all that no other policy matches.",
+        },
+        KeyDescription {
+            name: "on_failure",
+            kind: Choice(&[
+                ("ignore", "the request proceeds without the plugin"),
+                ("fail", "the request fails"),
+            ]),
+            default: Value("\"ignore\""),
+            example: "\"fail\"",
+            text: "What happens to a request to which the plugin replies with an error, too late, \
+                   or not at all. While the plugin is not connected, only `required` counts.",
+        },
+        KeyDescription {
+            name: "required",
+            kind: Boolean,
+            default: Value("false"),
+            example: "true",
+            text: "Refuses to create containers while the plugin is not connected.",
+        },
+        KeyDescription {
+            name: "timeout",
+            kind: Duration,
+            default: Derived("`plugin_request_timeout`."),
+            example: "\"5s\"",
+            text: "Time in which the plugin has to reply to a request.",
+        },
+        KeyDescription {
+            name: "consecutive_timeouts",
+            kind: Integer,
+            default: Value("1"),
+            example: "3",
+            text: "Number of timeouts in a row after which the connection to the plugin is closed.",
+        },
+        KeyDescription {
+            name: "restart",
+            kind: Choice(&[
+                ("always", "it is launched again, after a pause that grows with each failure"),
+                ("never", "it is not launched again"),
+            ]),
+            default: Value("\"always\""),
+            example: "\"never\"",
+            text: "What happens to a launched plugin that ended.",
+        },
+        KeyDescription {
+            name: "restart_backoff",
+            kind: Duration,
+            default: Derived("`plugin_restart_backoff`."),
+            example: "\"10s\"",
+            text: "First pause before the plugin is launched again.",
+        },
+        KeyDescription {
+            name: "allow",
+            kind: List("List of field groups"),
+            default: Derived("everything is allowed."),
+            example: "[\"devices\", \"resources.cpu\"]",
+            text: "Field groups that the plugin may change. A reply that changes others is refused, \
+                   and with it the container.",
+        },
+        KeyDescription {
+            name: "deny",
+            kind: List("List of field groups"),
+            default: Value("[]"),
+            example: "[\"hooks\", \"namespaces\"]",
+            text: "Field groups that the plugin may not change, even if they are allowed.",
+        },
+        KeyDescription {
+            name: "uids",
+            kind: List("List of user ids"),
+            default: Value("[]"),
+            example: "[1000]",
+            text: "Users that may connect as this plugin, besides root and the user of `nrid`. Not \
+                   for `*`: other names are free for every user who may connect.",
+        },
+        KeyDescription {
+            name: "user",
+            kind: Text("`name`, `uid`, `name:group` or `uid:gid`"),
+            default: Derived("the user of `nrid`."),
+            example: "\"nobody\"",
+            text: "User, and group, that a launched plugin runs as.",
+        },
+        KeyDescription {
+            name: "capabilities",
+            kind: List("List of capabilities, such as `net_admin`"),
+            default: Derived("the capabilities of `nrid` that its user may have."),
+            example: "[\"net_admin\"]",
+            text: "Capabilities that a launched plugin keeps.",
+        },
+        KeyDescription {
+            name: "no_new_privs",
+            kind: Boolean,
+            default: Value("false"),
+            example: "true",
+            text: "Neither a launched plugin nor its children can gain privileges.",
+        },
+        KeyDescription {
+            name: "rlimits",
+            kind: Table("Table from limits, such as `nofile`, to numbers or `\"unlimited\"`"),
+            default: Derived("the limits of `nrid`."),
+            example: "{ nofile = 1024, memlock = \"unlimited\" }",
+            text: "Resource limits of a launched plugin, soft and hard alike.",
+        },
+    ],
+};

@@ -1,0 +1,116 @@
+//! Policies of plugins.
+
+use nri_config::{Account, Config, FieldGroup, Limit, PluginPolicy, Restart, User};
+
+fn policy(text: &str) -> Result<PluginPolicy, String> {
+    let text = format!("[[plugin]]\nmatch = 'a'\n{text}\n");
+    Config::parse(&text).map(|c| c.plugin[0].clone()).map_err(|e| e.to_string())
+}
+
+/// Compares the beginning of the error.
+fn check(text: &str, expected: &str) {
+    let error = policy(text).unwrap_err();
+    assert!(error.starts_with(expected), "{text}: {error}");
+}
+
+#[test]
+fn by_default_a_plugin_may_change_everything_and_is_launched_again() {
+    let plain = policy("").unwrap();
+    assert_eq!((plain.restart, plain.restart_backoff), (Restart::Always, None));
+    assert_eq!((plain.allow, plain.deny), (None, vec![]));
+    assert_eq!((plain.user, plain.capabilities, plain.no_new_privs), (None, None, false));
+    assert!(plain.rlimits.is_empty());
+}
+
+#[test]
+fn the_restart_of_a_plugin() {
+    let policy = policy("restart = 'never'\nrestart-backoff = '250ms'").unwrap();
+    assert_eq!(
+        (policy.restart, policy.restart_backoff),
+        (Restart::Never, Some(std::time::Duration::from_millis(250)))
+    );
+    check(
+        "restart = 'sometimes'",
+        "line 3, column 11: unknown variant `sometimes`, expected `always` or `never`",
+    );
+}
+
+#[test]
+fn allowed_and_denied_field_groups() {
+    let policy = policy("allow = ['mounts', 'resources.cpu']\ndeny = ['hooks']").unwrap();
+    let names = |groups: Vec<FieldGroup>| groups.iter().map(|g| g.name()).collect::<Vec<_>>();
+    assert_eq!(names(policy.allow.unwrap()), ["mounts", "resources.cpu"]);
+    assert_eq!(names(policy.deny), ["hooks"]);
+    check(
+        "allow = ['mounts',\n 'mount']",
+        "line 4, column 2: \"mount\" is no field group; there are annotations, args, ",
+    );
+    check(
+        "deny = 'hooks'",
+        "line 3, column 8: invalid type: string \"hooks\", expected a sequence",
+    );
+}
+
+#[test]
+fn users_that_may_connect_under_the_name_of_a_plugin() {
+    assert_eq!(policy("").unwrap().uids, [0; 0]);
+    assert_eq!(policy("uids = [1000, 7]").unwrap().uids, [1000, 7]);
+}
+
+#[test]
+fn the_user_of_a_plugin() {
+    let user = |text: &str| policy(&format!("user = {text:?}")).map(|p| p.user.unwrap());
+    let (id, name) = (Account::Id, |n: &str| Account::Name(n.to_owned()));
+    for (text, expected) in [
+        ("nobody", (name("nobody"), None)),
+        ("65534", (id(65534), None)),
+        ("1:2", (id(1), Some(id(2)))),
+        ("nobody:nogroup", (name("nobody"), Some(name("nogroup")))),
+    ] {
+        assert_eq!(user(text), Ok(User { user: expected.0, group: expected.1 }), "{text}");
+    }
+    for text in ["", ":", "1:", ":1", "a b", "1:2:3", "-x", "4294967295", "99999999999"] {
+        check(
+            &format!("user = {text:?}"),
+            &format!("line 3, column 8: {text:?} is no user, such as "),
+        );
+    }
+}
+
+#[test]
+fn the_capabilities_of_a_plugin() {
+    let policy_ =
+        policy("capabilities = ['CAP_NET_ADMIN', 'sys_nice']\nno-new-privs = true").unwrap();
+    let names: Vec<_> = policy_.capabilities.unwrap().iter().map(|c| c.name()).collect();
+    assert_eq!(names, ["net_admin", "sys_nice"]);
+    assert!(policy_.no_new_privs);
+    assert_eq!(policy("capabilities = []").unwrap().capabilities, Some(vec![]));
+    check(
+        "capabilities = ['ALL']",
+        "line 3, column 17: \"ALL\" is no capability; there are chown, ",
+    );
+}
+
+#[test]
+fn the_resource_limits_of_a_plugin() {
+    let limits = policy("rlimits = { nofile = 1024, RLIMIT_CORE = 0, memlock = 'unlimited' }")
+        .unwrap()
+        .rlimits;
+    let limits: Vec<_> = limits.iter().map(|(name, limit)| (name.name(), *limit)).collect();
+    assert_eq!(
+        limits,
+        [("core", Limit::Value(0)), ("memlock", Limit::Unlimited), ("nofile", Limit::Value(1024))]
+    );
+    check(
+        "rlimits = { files = 1 }",
+        "line 3, column 13: \"files\" is no resource limit; there are as, core, ",
+    );
+    check(
+        "rlimits = { nofile = -1 }",
+        "line 3, column 22: invalid value: integer `-1`, expected a number that",
+    );
+    check(
+        "rlimits = { nofile = 'many' }",
+        "line 3, column 22: invalid value: string \"many\", expected a number that",
+    );
+}

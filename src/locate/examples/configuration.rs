@@ -1,0 +1,8 @@
+//! Prints `docs/configuration.md`:
+//! `cargo run -p nri-locate --example configuration > docs/configuration.md`.
+
+use std::io::Write;
+
+fn main() -> std::io::Result<()> {
+    std::io::stdout().write_all(nri_locate::configuration_reference().as_bytes())
+}

@@ -1,0 +1,126 @@
+//! The configuration reference, `docs/configuration.md`.
+
+use crate::paths::{
+    BYPASS_ENV, BYPASS_FILE, CONFIG_ENV, CONFIG_FILE, DEFAULT_RUNTIMES, RUNTIME_ENV, SEARCH_PATH,
+};
+use nri_config::{FIELD_GROUPS, key_reference, wrapped};
+
+/// The whole document: the file, its keys, environment variables, and the search for the runtime.
+pub fn configuration_reference() -> String {
+    let head = [
+        "# Configuration",
+        "Generated from the code by `cargo run -p nri-locate --example configuration`; a test \
+         compares them.",
+    ];
+    let mut out = paragraphs(&head);
+    out.push_str(&the_file());
+    out.push_str(&key_reference());
+    out.push_str(&field_groups());
+    out.push_str(&variables());
+    out.push_str(&runtime_search());
+    out.truncate(out.trim_end().len());
+    out.push('\n');
+    out
+}
+
+fn the_file() -> String {
+    let text = [
+        "## The file".to_owned(),
+        format!(
+            "The wrapper, `nrid` and `nrictl` read `{CONFIG_FILE}`, or the file that `{CONFIG_ENV}` \
+             names. It is TOML. All keys are optional, and a missing file means the defaults; a file \
+             that is named must exist."
+        ),
+        "Keys may be written with dashes in place of underscores. A duration is a text in Go's \
+         notation, such as `\"500ms\"`, `\"5s\"` or `\"1m30s\"`; a bare number means seconds."
+            .to_owned(),
+        "The file must belong to root (or the user of `nrid`), as must the directories above it, and \
+         no other user may be able to write to them: it names programs that run as root. The same \
+         holds for plugins and their configuration."
+            .to_owned(),
+        "With a broken or untrusted file, `create`, `run`, `restore` and `start` fail with line and \
+         column; all other verbs proceed. They use the runtime that the file names, as far as it can \
+         be read."
+            .to_owned(),
+        "`nrictl reload` applies a change; sockets are those of the start. `nrid --check` only \
+         checks the file."
+            .to_owned(),
+    ];
+    paragraphs(&text)
+}
+
+fn field_groups() -> String {
+    let groups: Vec<String> = FIELD_GROUPS.iter().map(|group| format!("`{group}`")).collect();
+    let text = [
+        "## Field groups".to_owned(),
+        "Values of `allow` and `deny` of a policy. `resources` stands for all `resources.…`, \
+         `update` for changes of other containers than the one that an event is about, and \
+         `runtime_annotations` for annotations that runtimes obey, such as \
+         `org.systemd.property.…`."
+            .to_owned(),
+        format!("{}.", groups.join(", ")),
+    ];
+    paragraphs(&text)
+}
+
+fn variables() -> String {
+    let mut out = paragraphs(&[
+        "## Environment variables",
+        "Of the wrapper, and so of the engine that calls it. An empty variable counts as unset.",
+    ]);
+    for (name, text) in [
+        (
+            CONFIG_ENV,
+            "Path of the configuration file. `nrid` and `nrictl` read it, too.".to_owned(),
+        ),
+        (RUNTIME_ENV, "Path or name of the real runtime.".to_owned()),
+        (
+            BYPASS_ENV,
+            format!(
+                "Break-glass: `1` turns every verb into a plain call of the real runtime, without \
+                 NRI; `0` does not. The file `{BYPASS_FILE}`, if it exists, does the same for the \
+                 whole host."
+            ),
+        ),
+        (
+            "XDG_RUNTIME_DIR",
+            "Holds the state directory of users and in user namespaces, if `state_dir` is not set."
+                .to_owned(),
+        ),
+        ("PATH", "Searched for the real runtime and for `nrid`.".to_owned()),
+    ] {
+        out.push_str(&wrapped(&format!("* `{name}`: {text}"), "  "));
+    }
+    out.push('\n');
+    out
+}
+
+fn runtime_search() -> String {
+    let names: Vec<String> = DEFAULT_RUNTIMES.iter().map(|name| format!("`{name}`")).collect();
+    let mut out = paragraphs(&["## How the real runtime is found", "The first of these counts:"]);
+    for (number, text) in [
+        "`--nri-runtime PATH` before the verb. The real runtime does not receive this flag; \
+         `--nri-config PATH` and `--nri-version` are the other flags of the wrapper."
+            .to_owned(),
+        format!("The variable `{RUNTIME_ENV}`."),
+        "The table `[runtime.names.NAME]`, if the wrapper is called as `NAME`.".to_owned(),
+        "`NAME`, if the wrapper is called as `nri-NAME`.".to_owned(),
+        "`path` of `[runtime]`.".to_owned(),
+        format!("The first of `candidates` that exists, by default {}.", names.join(", ")),
+    ]
+    .iter()
+    .enumerate()
+    {
+        out.push_str(&wrapped(&format!("{}. {text}", number + 1), "   "));
+    }
+    out.push('\n');
+    out.push_str(&paragraphs(&[format!(
+        "A bare name is searched in `PATH` (absolute entries only), then in `{SEARCH_PATH}`. The \
+         wrapper itself, under any name or link, is never taken for the runtime."
+    )]));
+    out
+}
+
+fn paragraphs(texts: &[impl AsRef<str>]) -> String {
+    texts.iter().map(|text| wrapped(text.as_ref(), "") + "\n").collect()
+}
