@@ -1,12 +1,15 @@
-//! The merge of the replies to CreateContainer.
+//! Merge of the replies to `CreateContainer`.
 
-use crate::merged::{self, Merged};
+use crate::apply;
+use crate::error::MergeError;
+use crate::ignored;
+use crate::merged::Merged;
+use crate::outcome::CreateOutcome;
 use crate::updates::Collected;
-use crate::{CreateOutcome, MergeError, ignored};
 use nri_api::PluginId;
 use nri_api::proto::{Container, CreateContainerRequest, CreateContainerResponse, PodSandbox};
 
-/// A container on its way through the plugins.
+/// Merge of the replies to one `CreateContainer`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CreateMerge {
     pod: PodSandbox,
@@ -15,13 +18,13 @@ pub struct CreateMerge {
 }
 
 impl CreateMerge {
-    /// The container as the engine asks for it.
+    /// Starts with the container as the engine requests it.
     pub fn new(pod: PodSandbox, container: Container) -> Self {
         let collected = Collected { created: Some(container.id.clone()), ..Default::default() };
         Self { pod, merged: Merged::new(container), collected }
     }
 
-    /// What the next plugin is asked: the container as adjusted so far.
+    /// Returns the request for the next plugin: the container as adjusted so far.
     pub fn request(&self) -> CreateContainerRequest {
         CreateContainerRequest {
             pod: Some(self.pod.clone()).into(),
@@ -30,7 +33,7 @@ impl CreateMerge {
         }
     }
 
-    /// Notes that `plugin` was asked, though it may have nothing to say.
+    /// Records that `plugin` was consulted, even if it does not reply.
     pub fn consulted(&mut self, plugin: &PluginId) {
         self.collected.consult(plugin);
     }
@@ -38,8 +41,8 @@ impl CreateMerge {
     /// Merges a reply.
     ///
     /// # Errors
-    /// A conflict, or an update or eviction of the container itself. Then nothing of the reply is
-    /// merged.
+    /// If the reply conflicts with an earlier one, or updates or evicts the container itself.
+    /// Nothing of the reply is merged then.
     pub fn reply(
         &mut self,
         plugin: &PluginId,
@@ -47,7 +50,7 @@ impl CreateMerge {
     ) -> Result<(), MergeError> {
         let id = &self.merged.container.id;
         let mut claims = self.collected.owners.claims(plugin, id);
-        if let Err(error) = merged::claim_all(&reply.adjust, &mut claims) {
+        if let Err(error) = apply::claim_all(&reply.adjust, &mut claims) {
             self.collected.owners.rollback_all();
             return Err(error);
         }
@@ -58,11 +61,11 @@ impl CreateMerge {
             &self.merged.container.id,
             ignored::in_adjustment(&reply.adjust),
         );
-        self.merged.apply(&reply.adjust);
+        apply::apply_all(&reply.adjust, &mut self.merged);
         Ok(())
     }
 
-    /// What came out.
+    /// Returns the outcome.
     pub fn finish(self) -> CreateOutcome {
         let Merged { pristine, container, adjust } = self.merged;
         let Collected { owners, updates, evictions, failed, ignored, consulted, .. } =

@@ -1,37 +1,41 @@
-//! Why a reply cannot be merged. Whose fault it is: always a plugin's.
+//! Errors of a merge. All are faults of a plugin.
 
 use nri_api::PluginId;
 use nri_api::proto::Field;
 
-/// Why a plugin's reply was refused as a whole; nothing of it was merged.
+/// Why a plugin's reply was refused as a whole. Nothing of it was merged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MergeError {
-    /// Two plugins, or one plugin twice, set what can be set once. The text is upstream's.
-    #[error("plugins \"{plugin}\" and \"{owner}\" both tried to set {field:?}{}", key.as_deref().map(|k| format!(" {k}")).unwrap_or_default())]
+    /// Two plugins, or one plugin twice, set a field that has one owner. The text is that of
+    /// upstream NRI.
+    #[error(
+        "plugins \"{plugin}\" and \"{owner}\" both tried to set {field:?}{}",
+        key.as_deref().map(|k| format!(" {k}")).unwrap_or_default()
+    )]
     Conflict {
-        /// Whose reply was refused.
+        /// Plugin whose reply was refused.
         plugin: PluginId,
-        /// Who set it before, or removed what yet another plugin had set.
+        /// Plugin that set it before, or removed a value that another plugin had set.
         owner: PluginId,
-        /// What both want.
+        /// Field that both set.
         field: Field,
-        /// Which one of it (destination, name, path, page size …), where the field is owned by key.
+        /// Key (destination, name, path, page size), if the field is owned by key.
         key: Option<String>,
-        /// Container that both want it for.
+        /// Container that both set it for.
         container: String,
     },
-    /// A reply to CreateContainer updates the very container, which does not exist yet.
+    /// A reply to `CreateContainer` updates the container that is being created.
     #[error("plugin \"{plugin}\" asked update of \"{container}\" during creation")]
     UpdateOfCreated {
-        /// Whose reply was refused.
+        /// Plugin whose reply was refused.
         plugin: PluginId,
         /// The container being created.
         container: String,
     },
-    /// A reply to CreateContainer evicts the very container, which does not exist yet.
+    /// A reply to `CreateContainer` evicts the container that is being created.
     #[error("plugin \"{plugin}\" asked eviction of \"{container}\" during creation")]
     EvictionOfCreated {
-        /// Whose reply was refused.
+        /// Plugin whose reply was refused.
         plugin: PluginId,
         /// The container being created.
         container: String,
@@ -39,7 +43,7 @@ pub enum MergeError {
 }
 
 impl MergeError {
-    /// The plugin whose reply was refused.
+    /// Returns the plugin whose reply was refused.
     pub fn plugin(&self) -> &PluginId {
         match self {
             Self::Conflict { plugin, .. }
@@ -48,7 +52,7 @@ impl MergeError {
         }
     }
 
-    /// The container that the reply was about.
+    /// Returns the container that the reply is about.
     pub fn container(&self) -> &str {
         match self {
             Self::Conflict { container, .. }

@@ -1,36 +1,36 @@
-//! What a reply asks for and gets no effect: fields that this version of the protocol does not
-//! know, rules of the device cgroup in an update, which has no say in them, and a memory limit of
-//! 0. Upstream drops them without a word; here they are reported.
+//! Parts of a reply that have no effect, reported instead of dropped as in upstream NRI: fields
+//! that this version of the protocol does not know, device cgroup rules in an update, and a memory
+//! limit of 0.
 
 use nri_api::proto::{ContainerAdjustment, ContainerUpdate};
 use protobuf::MessageDyn;
 use protobuf::reflect::{ReflectFieldRef, ReflectValueRef};
 use std::fmt;
 
-/// As many paths as are noted of one plugin's replies to a request: enough to see what is wrong.
-pub(crate) const MOST: usize = 16;
+/// Limit of paths recorded per plugin and request: enough to find the mistake, whatever the reply.
+pub(crate) const MAX_PATHS: usize = 16;
 
-/// Paths of what has no effect in an adjustment.
-pub(crate) fn in_adjustment(asked: &ContainerAdjustment) -> Vec<String> {
+/// Returns the paths of the fields of an adjustment that have no effect.
+pub(crate) fn in_adjustment(requested: &ContainerAdjustment) -> Vec<String> {
     let mut found = Vec::new();
-    if asked.linux.resources.memory.limit.as_ref().is_some_and(|limit| limit.value == 0) {
+    if requested.linux.resources.memory.limit.as_ref().is_some_and(|limit| limit.value == 0) {
         found.push("adjust.linux.resources.memory.limit: 0 is no limit".to_owned());
     }
-    unknown(asked, &Path { parent: None, name: "adjust" }, &mut found);
+    unknown(requested, &Path { parent: None, name: "adjust" }, &mut found);
     found
 }
 
-/// Paths of what has no effect in an update.
-pub(crate) fn in_update(asked: &ContainerUpdate) -> Vec<String> {
+/// Returns the paths of the fields of an update that have no effect.
+pub(crate) fn in_update(requested: &ContainerUpdate) -> Vec<String> {
     let mut found = Vec::new();
-    if !asked.linux.resources.devices.is_empty() {
+    if !requested.linux.resources.devices.is_empty() {
         found.push("update.linux.resources.devices".to_owned());
     }
-    unknown(asked, &Path { parent: None, name: "update" }, &mut found);
+    unknown(requested, &Path { parent: None, name: "update" }, &mut found);
     found
 }
 
-/// A field, and the message that it is in.
+/// Path of a field: its name, and the path of its message.
 struct Path<'a> {
     parent: Option<&'a Path<'a>>,
     name: &'a str,
@@ -45,11 +45,11 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// Numbers of unknown fields, each path once.
+/// Adds the paths of unknown fields, by number and each once.
 fn unknown(message: &dyn MessageDyn, path: &Path<'_>, found: &mut Vec<String>) {
     let mut last = 0;
     for (number, _) in message.special_fields_dyn().unknown_fields() {
-        if found.len() >= MOST {
+        if found.len() >= MAX_PATHS {
             return;
         }
         if std::mem::replace(&mut last, number) != number {

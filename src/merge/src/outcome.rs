@@ -1,60 +1,55 @@
-//! What merges end in.
+//! Outcomes of merges.
 
-use crate::MergeError;
+use crate::error::MergeError;
 use nri_api::PluginId;
 use nri_api::proto::{
     Container, ContainerAdjustment, ContainerEviction, ContainerUpdate, LinuxResources,
     OwningPlugins, PluginInstance, PodSandbox, ValidateContainerAdjustmentRequest,
 };
 
-/// What the plugins made of a container that is being created.
+/// Outcome of a creation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CreateOutcome {
-    /// All that is to change, in the form that the crate's documentation describes.
+    /// Merged adjustment, in the form that the crate's documentation describes.
     pub adjust: ContainerAdjustment,
-    /// Updates of other containers, one per container, in the order in which they were first asked
-    /// for.
+    /// Updates of other containers, one per container, in the order of the first request.
     pub updates: Vec<ContainerUpdate>,
-    /// Containers to evict, one entry per container, in the order in which they were first asked
-    /// for.
+    /// Containers to evict, one entry per container, in the order of the first request.
     pub evictions: Vec<ContainerEviction>,
-    /// Who set what, this container and others.
+    /// Owners of all fields that were set, of this container and others.
     pub owners: OwningPlugins,
-    /// Its pod.
+    /// Pod of the container.
     pub pod: PodSandbox,
-    /// The container with the adjustment made.
+    /// Container with the adjustment applied.
     pub container: Container,
-    /// The container as the engine asked for it.
+    /// Container as the engine requested it.
     pub pristine: Container,
-    /// The plugins that were asked, in that order.
+    /// Plugins that were consulted, in call order.
     pub consulted: Vec<PluginId>,
-    /// Updates that conflict and whose failure their plugin asked to ignore. They left no trace in
-    /// `updates`.
+    /// Updates that conflict and have `ignore_failure` set. They are not part of `updates`.
     pub failed: Vec<FailedUpdate>,
-    /// What plugins asked for and the protocol's semantics give no meaning: of each plugin the
-    /// first sixteen paths.
+    /// Requests without a meaning in the protocol: the first sixteen paths of each plugin.
     pub ignored: Vec<Ignored>,
 }
 
-/// What the plugins made of an update that an engine asked for. The default is that of no plugin.
+/// Outcome of an update that an engine requested. The default is that without plugins.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct UpdateOutcome {
-    /// The resources that the container is to get: those that were asked for, with what the plugins
-    /// set on top.
+    /// Resources that the container is to get: the requested ones, overlaid with those that plugins
+    /// set.
     pub resources: LinuxResources,
-    /// Whether any plugin sent an update of the requested container, be it an empty one.
+    /// Whether any plugin sent an update of the requested container, even an empty one.
     pub touched: bool,
-    /// The plugins' merged update of the requested container, if any sent one: `resources` where
-    /// one of them set resources, none where all were empty; `ignore_failure` if all of them said
-    /// so.
+    /// Merged update of the requested container, if any plugin sent one. It has resources if one of
+    /// the updates has, and `ignore_failure` if all of them have.
     pub answer: Option<ContainerUpdate>,
     /// Updates of other containers, as in [`CreateOutcome::updates`].
     pub updates: Vec<ContainerUpdate>,
     /// As in [`CreateOutcome::evictions`].
     pub evictions: Vec<ContainerEviction>,
-    /// Who set what.
+    /// Owners of all fields that were set.
     pub owners: OwningPlugins,
-    /// The plugins that were asked, in that order.
+    /// Plugins that were consulted, in call order.
     pub consulted: Vec<PluginId>,
     /// As in [`CreateOutcome::failed`].
     pub failed: Vec<FailedUpdate>,
@@ -62,16 +57,16 @@ pub struct UpdateOutcome {
     pub ignored: Vec<Ignored>,
 }
 
-/// What plugins want changed in containers that exist.
+/// Outcome of updates without a request of an engine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UpdatesOutcome {
-    /// One update per container, in the order in which they were first asked for.
+    /// One update per container, in the order of the first request.
     pub updates: Vec<ContainerUpdate>,
     /// As in [`CreateOutcome::evictions`].
     pub evictions: Vec<ContainerEviction>,
-    /// Who set what.
+    /// Owners of all fields that were set.
     pub owners: OwningPlugins,
-    /// The plugins that were asked, in that order.
+    /// Plugins that were consulted, in call order.
     pub consulted: Vec<PluginId>,
     /// As in [`CreateOutcome::failed`].
     pub failed: Vec<FailedUpdate>,
@@ -82,27 +77,27 @@ pub struct UpdatesOutcome {
 /// An update with `ignore_failure` that could not be merged.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FailedUpdate {
-    /// Who asked.
+    /// Plugin that requested the update.
     pub plugin: PluginId,
-    /// What for, as asked.
+    /// The update as requested.
     pub update: ContainerUpdate,
-    /// Why not.
+    /// Conflict that prevented it.
     pub error: MergeError,
 }
 
-/// Something in a reply that has no effect. Upstream drops it without a word.
+/// A part of a reply that has no effect. Upstream NRI drops it silently.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ignored {
-    /// Who asked.
+    /// Plugin that sent the reply.
     pub plugin: PluginId,
-    /// For which container.
+    /// Container that the part is about.
     pub container: String,
-    /// What for: the path of the field in the reply.
+    /// Path of the field in the reply.
     pub what: String,
 }
 
 impl CreateOutcome {
-    /// What validators are asked to judge.
+    /// Returns the request for validators.
     pub fn validation(&self) -> ValidateContainerAdjustmentRequest {
         let instance = |plugin: &PluginId| PluginInstance {
             name: plugin.name.to_string(),

@@ -1,10 +1,9 @@
-//! The ledger of claims: which plugin owns which field (and key) of which container.
+//! Ledger of claims: which plugin owns which field (and key) of which container.
 //!
-//! It knows nothing of values; the files of the field groups claim here before they set anything.
-//! Every change is journalled, so that a refused reply, or an update whose failure is to be
-//! ignored, leaves no claim behind.
+//! The ledger knows no values; the field groups claim here before they set anything. Changes are
+//! kept in a journal, so that a refused reply, or an update with `ignore_failure`, leaves no claim.
 
-use crate::MergeError;
+use crate::error::MergeError;
 use nri_api::proto::{Field, OwningPlugins};
 use nri_api::{FieldKind, PluginId, field_kind};
 use protobuf::Enum;
@@ -17,39 +16,39 @@ struct ClaimKey {
     key: Arc<str>, // empty for a field that is owned as a whole
 }
 
-/// There may be as many claims as a message has entries: a plugin's name is there once.
+/// Owner of a claim. Plugin ids are shared: there may be as many claims as a message has entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Owner {
     /// Set by this plugin.
     Set(Arc<PluginId>),
-    /// Was set; this plugin removed it and may set it anew, nobody else.
+    /// Was set, and removed by this plugin, which alone may set it again.
     Cleared(Arc<PluginId>),
-    /// All of these contributed.
+    /// Contributed to by these plugins.
     Shared(Vec<Arc<PluginId>>),
 }
 
-/// The claims on one container.
+/// Claims on one container.
 type Ledger = BTreeMap<ClaimKey, Owner>;
 
-/// All claims of one request, by container.
+/// Claims of one request, by container.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Owners {
     ledgers: BTreeMap<String, Ledger>,
     journal: Vec<Page>,
 }
 
-/// What one update, or one adjustment, changed in the ledger of its container.
+/// Changes of one update or adjustment to the ledger of its container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Page {
     container: String,
     previous: Vec<(ClaimKey, Option<Owner>)>,
 }
 
-/// A point of the journal to go back to.
+/// Position in the journal to roll back to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Mark(usize);
 
-/// The ledger as one plugin and one container see it.
+/// Ledger of one container, for claims of one plugin.
 pub(crate) struct Claims<'a> {
     ledger: &'a mut Ledger,
     previous: &'a mut Vec<(ClaimKey, Option<Owner>)>,
@@ -58,8 +57,8 @@ pub(crate) struct Claims<'a> {
 }
 
 impl Owners {
-    /// Looks for the container once: its id may be as long as a message, and the claims on it as
-    /// many as its entries.
+    /// Returns the ledger of a container, for claims of `plugin`. The container is looked up once
+    /// for all claims, since its id may be as long as a message.
     pub(crate) fn claims<'a>(&'a mut self, plugin: &PluginId, container: &'a str) -> Claims<'a> {
         self.journal.push(Page { container: container.to_owned(), previous: Vec::new() });
         let last = self.journal.len() - 1;
@@ -94,7 +93,7 @@ impl Owners {
         self.rollback(Mark(0));
     }
 
-    /// Makes all claims so far final.
+    /// Makes all claims final.
     pub(crate) fn commit(&mut self) {
         for page in std::mem::take(&mut self.journal).iter().filter(|page| page.previous.is_empty())
         {
@@ -108,9 +107,9 @@ impl Owners {
         }
     }
 
-    /// The ledger as the protocol tells it to validators. Upstream's notation: a plugin that
-    /// removed what another had set, and did not set it anew, has a leading `-`; contributors are
-    /// joined by commas.
+    /// Returns the owners in the form of the protocol, for validators. As in upstream NRI a plugin
+    /// that removed the value of another, and did not set it again, has a leading `-`, and
+    /// contributors are joined by commas.
     pub(crate) fn to_proto(&self) -> OwningPlugins {
         let mut all = OwningPlugins::new();
         for (container, ledger) in &self.ledgers {
@@ -145,14 +144,14 @@ impl Claims<'_> {
         self.claim(field, None)
     }
 
-    /// Claims `wanted` fields, in their order.
+    /// Claims those of the fields that are `true`, in their order.
     pub(crate) fn each<const N: usize>(
         &mut self,
-        wanted: [(bool, Field); N],
+        fields: [(bool, Field); N],
     ) -> Result<(), MergeError> {
-        wanted
+        fields
             .into_iter()
-            .filter(|(wanted, _)| *wanted)
+            .filter(|(is_set, _)| *is_set)
             .try_for_each(|(_, field)| self.whole(field))
     }
 
@@ -161,7 +160,8 @@ impl Claims<'_> {
         self.claim(field, Some(key))
     }
 
-    /// Removal of a key: if a plugin set it, its claim passes to this one.
+    /// Records the removal of a key: if a plugin set it, the claim passes to the plugin that
+    /// removes it.
     pub(crate) fn pass_on(&mut self, field: Field, key: &str) {
         let claim = claim_key(field, Some(key));
         if let Some(Owner::Set(_)) = self.ledger.get(&claim) {
@@ -169,12 +169,12 @@ impl Claims<'_> {
         }
     }
 
-    /// Removal of a whole field: whoever had it, this plugin alone may set it now.
+    /// Records the removal of a whole field: only this plugin may set it afterwards.
     pub(crate) fn clear(&mut self, field: Field) {
         self.put(claim_key(field, None), Owner::Cleared(self.plugin.clone()));
     }
 
-    /// Notes a contribution to a field whose contributions add up.
+    /// Records a contribution to a field that several plugins add to.
     pub(crate) fn contribute(&mut self, field: Field) {
         let claim = claim_key(field, None);
         let mut plugins = match self.ledger.get(&claim) {

@@ -1,14 +1,15 @@
-//! The merge of the replies to UpdateContainer.
+//! Merge of the replies to `UpdateContainer`.
 
+use crate::error::MergeError;
+use crate::outcome::UpdateOutcome;
 use crate::updates::Collected;
-use crate::{MergeError, UpdateOutcome};
 use nri_api::PluginId;
 use nri_api::proto::{
     Container, ContainerUpdate, LinuxResources, PodSandbox, UpdateContainerRequest,
     UpdateContainerResponse,
 };
 
-/// An update that an engine asked for, on its way through the plugins.
+/// Merge of the replies to one `UpdateContainer`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct UpdateMerge {
     pod: PodSandbox,
@@ -18,13 +19,13 @@ pub struct UpdateMerge {
 }
 
 impl UpdateMerge {
-    /// The container as it is, and the resources that the engine wants it to have.
+    /// Starts with the current container and the resources that the engine requests.
     pub fn new(pod: PodSandbox, container: Container, requested: LinuxResources) -> Self {
         let base = Some((container.id.clone(), requested.clone()));
         Self { pod, container, requested, collected: Collected { base, ..Default::default() } }
     }
 
-    /// What the next plugin is asked: the resources as updated so far.
+    /// Returns the request for the next plugin: the resources as updated so far.
     pub fn request(&self) -> UpdateContainerRequest {
         UpdateContainerRequest {
             pod: Some(self.pod.clone()).into(),
@@ -34,7 +35,7 @@ impl UpdateMerge {
         }
     }
 
-    /// Notes that `plugin` was asked, though it may have nothing to say.
+    /// Records that `plugin` was consulted, even if it does not reply.
     pub fn consulted(&mut self, plugin: &PluginId) {
         self.collected.consult(plugin);
     }
@@ -42,8 +43,8 @@ impl UpdateMerge {
     /// Merges a reply.
     ///
     /// # Errors
-    /// A conflict, unless its update says that failures are to be ignored. Then nothing of the
-    /// reply is merged.
+    /// If the reply conflicts with an earlier one and does not set `ignore_failure`. Nothing of the
+    /// reply is merged then.
     pub fn reply(
         &mut self,
         plugin: &PluginId,
@@ -54,13 +55,13 @@ impl UpdateMerge {
         Ok(())
     }
 
-    /// What came out.
+    /// Returns the outcome.
     pub fn finish(self) -> UpdateOutcome {
         let resources = self.resources().clone();
         let Collected { owners, mut updates, evictions, failed, ignored, consulted, .. } =
             self.collected;
-        let place = updates.iter().position(|u| u.container_id == self.container.id);
-        let answer = place.map(|place| updates.remove(place));
+        let at = updates.iter().position(|u| u.container_id == self.container.id);
+        let answer = at.map(|at| updates.remove(at));
         UpdateOutcome {
             resources,
             touched: answer.is_some(),
@@ -74,10 +75,12 @@ impl UpdateMerge {
         }
     }
 
+    /// Returns the plugins' update of the requested container.
     fn answer(&self) -> Option<&ContainerUpdate> {
         self.collected.updates.iter().find(|u| u.container_id == self.container.id)
     }
 
+    /// Returns the requested resources, with the plugins' update if there is one.
     fn resources(&self) -> &LinuxResources {
         self.answer().and_then(|u| u.linux.resources.as_ref()).unwrap_or(&self.requested)
     }

@@ -1,26 +1,28 @@
-//! Updates and evictions of containers that exist: the whole of [`UpdatesMerge`], and a part of the
-//! two other merges.
+//! Merge of updates and evictions of existing containers, used by all three merges.
 
+use crate::error::MergeError;
+use crate::outcome::{FailedUpdate, Ignored, UpdatesOutcome};
 use crate::owners::Owners;
-use crate::{FailedUpdate, Ignored, MergeError, UpdatesOutcome, evictions, ignored, resources};
+use crate::resources::groups as resources;
+use crate::{evictions, ignored};
 use nri_api::PluginId;
 use nri_api::proto::{ContainerEviction, ContainerUpdate, LinuxResources};
 use std::collections::HashMap;
 
-/// Merges updates that no request of an engine is behind: those that plugins answer to Synchronize
-/// and StopContainer, and those that one plugin sends unsolicited.
+/// Merge of updates without a request of an engine: those in replies to `Synchronize` and
+/// `StopContainer`, and unsolicited ones.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct UpdatesMerge {
     collected: Collected,
 }
 
 impl UpdatesMerge {
-    /// Nothing asked for yet.
+    /// Starts without updates.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Notes that `plugin` was asked, though it may have nothing to say.
+    /// Records that `plugin` was consulted, even if it does not reply.
     pub fn consulted(&mut self, plugin: &PluginId) {
         self.collected.consult(plugin);
     }
@@ -28,8 +30,8 @@ impl UpdatesMerge {
     /// Merges one plugin's updates.
     ///
     /// # Errors
-    /// A conflict, unless its update says that failures are to be ignored. Then nothing of the
-    /// reply is merged.
+    /// If an update conflicts with an earlier one and does not set `ignore_failure`. Nothing of the
+    /// reply is merged then.
     pub fn reply(
         &mut self,
         plugin: &PluginId,
@@ -46,7 +48,7 @@ impl UpdatesMerge {
         evictions::add(&mut self.collected.evictions, evictions);
     }
 
-    /// What came out.
+    /// Returns the outcome.
     pub fn finish(self) -> UpdatesOutcome {
         let Collected { owners, updates, evictions, failed, ignored, consulted, .. } =
             self.collected;
@@ -54,7 +56,7 @@ impl UpdatesMerge {
     }
 }
 
-/// What the replies so far ask for beside the adjustment of a container.
+/// Updates, evictions and claims of the replies so far.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Collected {
     pub(crate) owners: Owners,
@@ -63,13 +65,13 @@ pub(crate) struct Collected {
     pub(crate) failed: Vec<FailedUpdate>,
     pub(crate) ignored: Vec<Ignored>,
     pub(crate) consulted: Vec<PluginId>,
-    /// The container whose update an engine asked for, and the resources that it asked for.
+    /// Container whose update the engine requests, and the requested resources.
     pub(crate) base: Option<(String, LinuxResources)>,
-    /// The container that is being created: it can neither be updated nor evicted.
+    /// Container that is being created, and can neither be updated nor evicted.
     pub(crate) created: Option<String>,
 }
 
-/// A reply that may be merged, its claims made.
+/// A reply whose claims succeeded, ready to be merged.
 pub(crate) struct Plan {
     updates: Vec<ContainerUpdate>,
     evictions: Vec<ContainerEviction>,
@@ -83,7 +85,8 @@ impl Collected {
         }
     }
 
-    /// Claims what the updates set. On an error no claim made since the last merged reply remains.
+    /// Claims everything that the updates set. On an error all claims since the last merged reply
+    /// are withdrawn.
     pub(crate) fn plan(
         &mut self,
         plugin: &PluginId,
@@ -131,7 +134,7 @@ impl Collected {
         }
     }
 
-    /// Merges what was planned; this makes its claims final.
+    /// Merges a planned reply, and makes its claims final.
     pub(crate) fn apply(&mut self, plugin: &PluginId, plan: Plan) {
         self.owners.commit();
         self.consult(plugin);
@@ -143,13 +146,13 @@ impl Collected {
         self.merge(plan.updates);
     }
 
-    /// Notes what of a reply has no effect, as far as there is room.
+    /// Records parts of a reply that have no effect, up to the limit per plugin.
     pub(crate) fn ignore(&mut self, plugin: &PluginId, container: &str, paths: Vec<String>) {
         if paths.is_empty() {
             return;
         }
-        let noted = self.ignored.iter().filter(|i| i.plugin == *plugin).count();
-        let room = ignored::MOST.saturating_sub(noted);
+        let recorded = self.ignored.iter().filter(|i| i.plugin == *plugin).count();
+        let room = ignored::MAX_PATHS.saturating_sub(recorded);
         self.ignored.extend(paths.into_iter().take(room).map(|what| Ignored {
             plugin: plugin.clone(),
             container: container.to_owned(),
@@ -157,15 +160,16 @@ impl Collected {
         }));
     }
 
-    /// Merges one reply's updates: first those of one container, then with what others asked for
-    /// it.
+    /// Merges the updates of one reply: first those of the same container with each other, then
+    /// with the updates of earlier replies.
     fn merge(&mut self, updates: Vec<ContainerUpdate>) {
         let mut changes: Vec<ContainerUpdate> = Vec::new();
-        let mut places = HashMap::new();
+        let mut positions = HashMap::new();
         for mut update in updates {
-            let Some(change) = places.get(&update.container_id).map(|at: &usize| &mut changes[*at])
+            let Some(change) =
+                positions.get(&update.container_id).map(|at: &usize| &mut changes[*at])
             else {
-                places.insert(update.container_id.clone(), changes.len());
+                positions.insert(update.container_id.clone(), changes.len());
                 changes.push(update);
                 continue;
             };
@@ -177,11 +181,11 @@ impl Collected {
                 );
             }
         }
-        let places: HashMap<String, usize> =
+        let positions: HashMap<String, usize> =
             self.updates.iter().enumerate().map(|(at, u)| (u.container_id.clone(), at)).collect();
         for change in changes {
             let id = change.container_id;
-            let place = places.get(&id).copied().unwrap_or_else(|| {
+            let at = positions.get(&id).copied().unwrap_or_else(|| {
                 self.updates.push(ContainerUpdate {
                     container_id: id.clone(),
                     ignore_failure: true,
@@ -189,7 +193,7 @@ impl Collected {
                 });
                 self.updates.len() - 1
             });
-            let merged = &mut self.updates[place];
+            let merged = &mut self.updates[at];
             merged.ignore_failure &= change.ignore_failure;
             if change.linux.resources.is_some() {
                 let into = &mut merged.linux.mut_or_insert_default().resources;

@@ -20,7 +20,6 @@ const EXCEPTIONS: &[&str] = &[
     "src/ctl",
     "src/engine",
     "src/host",
-    "src/merge",
     "src/service",
     "src/wire",
 ];

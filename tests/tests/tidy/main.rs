@@ -14,7 +14,6 @@
 mod circles;
 mod documents;
 mod edges;
-mod layout;
 mod manifests;
 mod mirror;
 mod modules;

@@ -13,8 +13,8 @@ const MERGE_ONLY: &[(&str, &str)] = &[
     ("create", "a request, not a field"),
     ("update", "a request, not a field"),
     ("updates", "a request, not a field"),
-    ("merged", "the list of the groups; that of the OCI config is `apply`"),
-    ("resources", "the list of the resource groups"),
+    ("merged", "the container and the adjustment so far"),
+    ("groups", "the list of the resource groups"),
     ("outcome", "the result of a request"),
     ("owners", "fields of the OCI config have no owners"),
     ("marked", "lists and maps of the OCI config differ too much for one helper"),
@@ -25,7 +25,6 @@ const MERGE_ONLY: &[(&str, &str)] = &[
 
 /// Files and folders of the OCI config without a counterpart in the merge, and why.
 const SPEC_ONLY: &[(&str, &str)] = &[
-    ("apply", "the list of the groups; that of the merge is `merged`"),
     ("blockio_classes", "definitions of classes, which the merge does not read"),
     ("capability", "capabilities of runtimes, which the merge does not know"),
     ("class", "definitions of classes, which the merge does not read"),

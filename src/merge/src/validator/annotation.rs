@@ -1,9 +1,9 @@
-//! Annotations of a pod that steer the validator: their scope, and the two kinds of values.
+//! Annotations of a pod that configure the validator: scopes, and values of two types.
 
 use nri_api::PluginName;
 use nri_api::proto::PodSandbox;
 
-/// The value that applies to a container: its own, else the pod's.
+/// Returns the value that applies to a container: its own, or else the pod's.
 pub(super) fn effective<'a>(pod: &'a PodSandbox, key: &str, container: &str) -> Option<&'a str> {
     [format!("{key}/container.{container}"), format!("{key}/pod"), key.to_owned()]
         .iter()
@@ -11,7 +11,7 @@ pub(super) fn effective<'a>(pod: &'a PodSandbox, key: &str, container: &str) -> 
         .map(String::as_str)
 }
 
-/// The spellings that Go's `strconv.ParseBool` takes.
+/// Parses a boolean in the spellings of Go's `strconv.ParseBool`.
 pub(super) fn boolean(text: &str) -> Option<bool> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Some(true),
@@ -20,12 +20,12 @@ pub(super) fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// The names in a YAML list, in block form (`- a`) or flow form (`[a, "b"]`); nothing and `null`
-/// are the empty list.
+/// Parses a YAML list of plugin names, in block form (`- a`) or flow form (`[a, "b"]`). An empty
+/// text and `null` are the empty list.
 ///
-/// Only as much of YAML as names of plugins need. What is not read here (tags, anchors, escapes,
-/// nested lists) is no list of plugins, and the container is refused rather than created without a
-/// plugin that somebody wanted.
+/// The parser knows only the part of YAML that plugin names need. A value with anything else (tags,
+/// anchors, escapes, nested lists) is invalid: the container is refused instead of created without
+/// a plugin that the pod requires.
 pub(super) fn names(text: &str) -> Option<Vec<String>> {
     let lines: Vec<&str> =
         text.lines().map(without_comment).filter(|l| !l.trim().is_empty()).collect();
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_of_names() {
+    fn plugin_names_are_read_from_block_and_flow_lists() {
         for (text, expected) in [
             ("[ plugin ]", Some(vec!["plugin"])),
             ("[a, \"10-b\", 'c.d',]", Some(vec!["a", "10-b", "c.d"])),
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn the_narrower_scope_wins() {
+    fn the_narrower_scope_takes_precedence() {
         let mut pod = PodSandbox::new();
         let mut check = |key: &str, expected: &str| {
             pod.annotations.insert(key.to_owned(), key.to_owned());

@@ -1,6 +1,8 @@
-//! The rule that certain plugins must have been asked, and its exception.
+//! Rule that required plugins must be consulted, and its exception by annotation.
 
-use super::{DefaultValidatorConfig, REQUIRED_PLUGINS_ANNOTATION, Rejection, annotation};
+use crate::validator::annotation;
+use crate::validator::config::{DefaultValidatorConfig, REQUIRED_PLUGINS_ANNOTATION};
+use crate::validator::rejection::Rejection;
 use nri_api::proto::ValidateContainerAdjustmentRequest;
 
 pub(super) fn plugins(
@@ -26,11 +28,11 @@ pub(super) fn plugins(
             invalid(REQUIRED_PLUGINS_ANNOTATION, value, "a YAML list of plugin names")
         })?);
     }
-    required.retain(|wanted| {
+    required.retain(|name| {
         !request
             .plugins
             .iter()
-            .any(|p| *wanted == p.name || *wanted == format!("{}-{}", p.index, p.name))
+            .any(|p| *name == p.name || *name == format!("{}-{}", p.index, p.name))
     });
     if required.is_empty() { Ok(()) } else { Err(Rejection::MissingPlugins { missing: required }) }
 }

@@ -1,6 +1,7 @@
-//! The rules on what may be adjusted at all.
+//! Rules on the fields that plugins may adjust.
 
-use super::{DefaultValidatorConfig, Rejection};
+use crate::validator::config::DefaultValidatorConfig;
+use crate::validator::rejection::Rejection;
 use nri_api::proto::security_profile::ProfileType;
 use nri_api::proto::{Field, FieldOwners, ValidateContainerAdjustmentRequest};
 use protobuf::Enum;
@@ -31,7 +32,7 @@ pub(super) fn seccomp(
         Some(Ok(ProfileType::RUNTIME_DEFAULT)) => {
             (config.reject_runtime_default_seccomp_adjustment, "runtime default")
         }
-        // A kind that this version does not know is somebody's own profile.
+        // A type that this version does not know counts as a custom profile.
         Some(Ok(ProfileType::LOCALHOST) | Err(_)) => {
             (config.reject_custom_seccomp_adjustment, "custom")
         }

@@ -1,12 +1,12 @@
-//! The CPU and cpuset controllers, each number and each set owned on its own. An empty set means:
-//! not adjusted.
+//! CPU and cpuset controllers, each value owned on its own. An empty `cpus` or `mems` means that it
+//! is not adjusted.
 
-use crate::MergeError;
+use crate::error::MergeError;
 use crate::owners::Claims;
 use nri_api::proto::{Field, LinuxCPU, LinuxResources};
 
-pub(crate) fn claim(asked: &LinuxResources, claims: &mut Claims<'_>) -> Result<(), MergeError> {
-    let cpu = &asked.cpu;
+pub(crate) fn claim(requested: &LinuxResources, claims: &mut Claims<'_>) -> Result<(), MergeError> {
+    let cpu = &requested.cpu;
     claims.each([
         (cpu.shares.is_some(), Field::CPUShares),
         (cpu.quota.is_some(), Field::CPUQuota),
@@ -18,11 +18,11 @@ pub(crate) fn claim(asked: &LinuxResources, claims: &mut Claims<'_>) -> Result<(
     ])
 }
 
-pub(crate) fn apply(asked: &LinuxResources, into: &mut LinuxResources) {
-    if *asked.cpu == LinuxCPU::default() {
+pub(crate) fn apply(requested: &LinuxResources, into: &mut LinuxResources) {
+    if *requested.cpu == LinuxCPU::default() {
         return;
     }
-    let (from, to) = (&asked.cpu, into.cpu.mut_or_insert_default());
+    let (from, to) = (&requested.cpu, into.cpu.mut_or_insert_default());
     macro_rules! take {
         ($($field:ident),*) => {$(if from.$field.is_some() { to.$field.clone_from(&from.$field); })*};
     }

@@ -1,18 +1,18 @@
-//! Rules of the device cgroup: each plugin's are appended, in the order of the plugins; nobody owns
-//! them.
+//! Rules of the device cgroup. Those of each plugin are appended in call order, without an owner.
 //!
-//! Only at creation: an update has no say in them (`Ignored` names a plugin that tries).
+//! They are set at creation only; in an update they are reported as [`crate::Ignored`].
 
+use crate::error::MergeError;
+use crate::merged::Merged;
 use crate::owners::Claims;
-use crate::{MergeError, merged::Merged};
 use nri_api::proto::ContainerAdjustment;
 
 pub(crate) fn claim(_: &ContainerAdjustment, _: &mut Claims<'_>) -> Result<(), MergeError> {
     Ok(())
 }
 
-pub(crate) fn apply(asked: &ContainerAdjustment, merged: &mut Merged) {
-    let rules = &asked.linux.resources.devices;
+pub(crate) fn apply(requested: &ContainerAdjustment, merged: &mut Merged) {
+    let rules = &requested.linux.resources.devices;
     if !rules.is_empty() {
         let (container, adjust) = merged.linux();
         container.resources.mut_or_insert_default().devices.extend_from_slice(rules);

@@ -1,23 +1,25 @@
-//! Device nodes, owned by path. The device cgroup is `device_rules`.
+//! Device nodes, owned by path. Rules of the device cgroup are in
+//! [`crate::resources::device_rules`].
 
+use crate::error::MergeError;
 use crate::marked::{Keys, removal};
+use crate::merged::Merged;
 use crate::owners::Claims;
-use crate::{MergeError, merged::Merged};
 use nri_api::Marked;
 use nri_api::proto::{ContainerAdjustment, Field, LinuxDevice};
 
 pub(crate) fn claim(
-    asked: &ContainerAdjustment,
+    requested: &ContainerAdjustment,
     claims: &mut Claims<'_>,
 ) -> Result<(), MergeError> {
-    keys(asked).claim(Field::Devices, claims)
+    keys(requested).claim(Field::Devices, claims)
 }
 
-pub(crate) fn apply(asked: &ContainerAdjustment, merged: &mut Merged) {
-    if asked.linux.devices.is_empty() {
+pub(crate) fn apply(requested: &ContainerAdjustment, merged: &mut Merged) {
+    if requested.linux.devices.is_empty() {
         return;
     }
-    let keys = keys(asked);
+    let keys = keys(requested);
     let (container, adjust) = merged.linux();
     container.devices.retain(|d| !keys.touch(&d.path));
     adjust.devices.retain(|d| !keys.touch_marked(&d.path));
@@ -25,13 +27,13 @@ pub(crate) fn apply(asked: &ContainerAdjustment, merged: &mut Merged) {
         adjust.devices.push(LinuxDevice { path: removal(path), ..Default::default() });
     }
     for device in
-        asked.linux.devices.iter().filter(|d| matches!(Marked::parse(&d.path), Marked::Set(_)))
+        requested.linux.devices.iter().filter(|d| matches!(Marked::parse(&d.path), Marked::Set(_)))
     {
         container.devices.push(device.clone());
         adjust.devices.push(device.clone());
     }
 }
 
-fn keys(asked: &ContainerAdjustment) -> Keys<'_> {
-    Keys::of_list(asked.linux.devices.iter().map(|d| d.path.as_str()))
+fn keys(requested: &ContainerAdjustment) -> Keys<'_> {
+    Keys::of_list(requested.linux.devices.iter().map(|d| d.path.as_str()))
 }

@@ -1,21 +1,22 @@
-//! Mounts, owned by destination. Destinations are compared as text, as upstream does: `/data` and
-//! `/data/` are two.
+//! Mounts, owned by destination. Destinations are compared as text, as in upstream NRI: `/data` and
+//! `/data/` differ.
 
+use crate::error::MergeError;
 use crate::marked::{Keys, removal};
+use crate::merged::Merged;
 use crate::owners::Claims;
-use crate::{MergeError, merged::Merged};
 use nri_api::Marked;
 use nri_api::proto::{ContainerAdjustment, Field, Mount};
 
 pub(crate) fn claim(
-    asked: &ContainerAdjustment,
+    requested: &ContainerAdjustment,
     claims: &mut Claims<'_>,
 ) -> Result<(), MergeError> {
-    keys(asked).claim(Field::Mounts, claims)
+    keys(requested).claim(Field::Mounts, claims)
 }
 
-pub(crate) fn apply(asked: &ContainerAdjustment, merged: &mut Merged) {
-    let keys = keys(asked);
+pub(crate) fn apply(requested: &ContainerAdjustment, merged: &mut Merged) {
+    let keys = keys(requested);
     merged.container.mounts.retain(|m| !keys.touch(&m.destination));
     merged.adjust.mounts.retain(|m| !keys.touch_marked(&m.destination));
     for destination in &keys.removed {
@@ -25,13 +26,13 @@ pub(crate) fn apply(asked: &ContainerAdjustment, merged: &mut Merged) {
             .push(Mount { destination: removal(destination), ..Default::default() });
     }
     for mount in
-        asked.mounts.iter().filter(|m| matches!(Marked::parse(&m.destination), Marked::Set(_)))
+        requested.mounts.iter().filter(|m| matches!(Marked::parse(&m.destination), Marked::Set(_)))
     {
         merged.container.mounts.push(mount.clone());
         merged.adjust.mounts.push(mount.clone());
     }
 }
 
-fn keys(asked: &ContainerAdjustment) -> Keys<'_> {
-    Keys::of_list(asked.mounts.iter().map(|m| m.destination.as_str()))
+fn keys(requested: &ContainerAdjustment) -> Keys<'_> {
+    Keys::of_list(requested.mounts.iter().map(|m| m.destination.as_str()))
 }

@@ -1,11 +1,11 @@
-//! The memory controller, each number owned on its own.
+//! Memory controller, each value owned on its own.
 
-use crate::MergeError;
+use crate::error::MergeError;
 use crate::owners::Claims;
 use nri_api::proto::{Field, LinuxMemory, LinuxResources};
 
-pub(crate) fn claim(asked: &LinuxResources, claims: &mut Claims<'_>) -> Result<(), MergeError> {
-    let memory = &asked.memory;
+pub(crate) fn claim(requested: &LinuxResources, claims: &mut Claims<'_>) -> Result<(), MergeError> {
+    let memory = &requested.memory;
     claims.each([
         (memory.limit.is_some(), Field::MemLimit),
         (memory.reservation.is_some(), Field::MemReservation),
@@ -18,11 +18,11 @@ pub(crate) fn claim(asked: &LinuxResources, claims: &mut Claims<'_>) -> Result<(
     ])
 }
 
-pub(crate) fn apply(asked: &LinuxResources, into: &mut LinuxResources) {
-    if *asked.memory == LinuxMemory::default() {
+pub(crate) fn apply(requested: &LinuxResources, into: &mut LinuxResources) {
+    if *requested.memory == LinuxMemory::default() {
         return;
     }
-    let (from, to) = (&asked.memory, into.memory.mut_or_insert_default());
+    let (from, to) = (&requested.memory, into.memory.mut_or_insert_default());
     macro_rules! take {
         ($($field:ident),*) => {$(if from.$field.is_some() { to.$field.clone_from(&from.$field); })*};
     }

@@ -1,35 +1,37 @@
 //! Environment variables, owned by name.
 //!
-//! The container that later plugins see is what the specification will be: a name that exists keeps
-//! its place, a new one goes to the end. An entry without `=` is no variable and stays.
+//! Later plugins see the environment as it will be in the OCI config: an existing name keeps its
+//! position, a new one is appended. An entry without `=` is not a variable, and kept.
 
+use crate::error::MergeError;
 use crate::marked::{Keys, removal};
+use crate::merged::Merged;
 use crate::owners::Claims;
-use crate::{MergeError, merged::Merged};
 use nri_api::Marked;
 use nri_api::proto::{ContainerAdjustment, Field, KeyValue};
 use std::collections::HashMap;
 
 pub(crate) fn claim(
-    asked: &ContainerAdjustment,
+    requested: &ContainerAdjustment,
     claims: &mut Claims<'_>,
 ) -> Result<(), MergeError> {
-    keys(asked).claim(Field::Env, claims)
+    keys(requested).claim(Field::Env, claims)
 }
 
-pub(crate) fn apply(asked: &ContainerAdjustment, merged: &mut Merged) {
-    let keys = keys(asked);
+pub(crate) fn apply(requested: &ContainerAdjustment, merged: &mut Merged) {
+    let keys = keys(requested);
     merged.adjust.env.retain(|e| !keys.touch_marked(&e.key));
     for name in &keys.removed {
         merged.adjust.env.push(KeyValue { key: removal(name), ..Default::default() });
     }
     merged.container.env.retain(|e| !name_of(e).is_some_and(|name| keys.removed.contains(name)));
-    let set = || asked.env.iter().filter(|e| matches!(Marked::parse(&e.key), Marked::Set(_)));
+    let set = || requested.env.iter().filter(|e| matches!(Marked::parse(&e.key), Marked::Set(_)));
     merged.adjust.env.extend(set().cloned());
     set_all(&mut merged.container.env, set());
 }
 
-/// Sets the first entry of each variable's name, drops any other, and appends what is left.
+/// Replaces the first entry of each variable's name, removes the others, and appends variables
+/// that have no entry.
 fn set_all<'a>(env: &mut Vec<String>, variables: impl Iterator<Item = &'a KeyValue> + Clone) {
     let entry = |variable: &KeyValue| format!("{}={}", variable.key, variable.value);
     let mut found: HashMap<&str, (&KeyValue, bool)> =
@@ -51,6 +53,6 @@ fn name_of(entry: &str) -> Option<&str> {
     entry.split_once('=').map(|(name, _)| name)
 }
 
-fn keys(asked: &ContainerAdjustment) -> Keys<'_> {
-    Keys::of_list(asked.env.iter().map(|e| e.key.as_str()))
+fn keys(requested: &ContainerAdjustment) -> Keys<'_> {
+    Keys::of_list(requested.env.iter().map(|e| e.key.as_str()))
 }

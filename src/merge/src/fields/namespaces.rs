@@ -1,38 +1,39 @@
-//! Namespaces, owned by type. Unlike with other keys, a removal is a claim too.
+//! Namespaces, owned by type. Unlike for other keys, a removal is a claim too.
 
+use crate::error::MergeError;
+use crate::merged::Merged;
 use crate::named::replace_or_push;
 use crate::owners::Claims;
-use crate::{MergeError, merged::Merged};
 use nri_api::Marked;
 use nri_api::proto::{ContainerAdjustment, Field};
 use std::collections::HashSet;
 
 pub(crate) fn claim(
-    asked: &ContainerAdjustment,
+    requested: &ContainerAdjustment,
     claims: &mut Claims<'_>,
 ) -> Result<(), MergeError> {
-    asked
+    requested
         .linux
         .namespaces
         .iter()
         .try_for_each(|n| claims.keyed(Field::Namespace, Marked::parse(&n.type_).key()))
 }
 
-pub(crate) fn apply(asked: &ContainerAdjustment, merged: &mut Merged) {
-    let asked = &asked.linux.namespaces;
-    if asked.is_empty() {
+pub(crate) fn apply(requested: &ContainerAdjustment, merged: &mut Merged) {
+    let requested = &requested.linux.namespaces;
+    if requested.is_empty() {
         return;
     }
     let (container, adjust) = merged.linux();
     let (mut set, mut removed) = (Vec::new(), HashSet::new());
-    for namespace in asked {
+    for namespace in requested {
         match Marked::parse(&namespace.type_) {
             Marked::Set(_) => set.push(namespace.clone()),
             Marked::Remove(kind) => drop(removed.insert(kind)),
         }
     }
-    // By their claims no type is both.
+    // Both were claimed, so no type is in both.
     container.namespaces.retain(|n| !removed.contains(&*n.type_));
     replace_or_push(&mut container.namespaces, &set, |n| &n.type_);
-    adjust.namespaces.extend_from_slice(asked);
+    adjust.namespaces.extend_from_slice(requested);
 }

@@ -1,20 +1,20 @@
-//! Explicit resctrl settings: closid, schemata and monitoring, each owned on its own. The class is
-//! `rdt_class`.
+//! Explicit resctrl values: closid, schemata and monitoring, each owned on its own. The class is in
+//! [`crate::resources::rdt_class`].
 //!
-//! `remove` drops all three and takes all three claims. In the merged adjustment it stands alone:
-//! as soon as one of the three is set, by the same plugin and in the same reply, it is gone, as
-//! upstream does.
+//! `remove` clears all three values and takes over their claims. As in upstream NRI it is dropped
+//! from the merged adjustment as soon as one of the three is set, even in the same reply.
 
+use crate::error::MergeError;
+use crate::merged::Merged;
 use crate::owners::Claims;
-use crate::{MergeError, merged::Merged};
 use nri_api::proto::{ContainerAdjustment, Field, LinuxRdt};
 use protobuf::MessageField;
 
 pub(crate) fn claim(
-    asked: &ContainerAdjustment,
+    requested: &ContainerAdjustment,
     claims: &mut Claims<'_>,
 ) -> Result<(), MergeError> {
-    let rdt = &asked.linux.rdt;
+    let rdt = &requested.linux.rdt;
     if rdt.remove {
         [Field::RdtClosID, Field::RdtSchemata, Field::RdtEnableMonitoring]
             .into_iter()
@@ -27,8 +27,8 @@ pub(crate) fn claim(
     ])
 }
 
-pub(crate) fn apply(asked: &ContainerAdjustment, merged: &mut Merged) {
-    let rdt = &asked.linux.rdt;
+pub(crate) fn apply(requested: &ContainerAdjustment, merged: &mut Merged) {
+    let rdt = &requested.linux.rdt;
     if !rdt.remove && !any(rdt) {
         return;
     }

@@ -1,23 +1,24 @@
-//! OCI hooks: each plugin's are appended, in the order of the plugins; there is no conflict.
+//! OCI hooks. Those of each plugin are appended in call order, without conflicts.
 
+use crate::error::MergeError;
+use crate::merged::Merged;
 use crate::owners::Claims;
-use crate::{MergeError, merged::Merged};
 use nri_api::proto::{ContainerAdjustment, Field, Hooks};
 
 pub(crate) fn claim(
-    asked: &ContainerAdjustment,
+    requested: &ContainerAdjustment,
     claims: &mut Claims<'_>,
 ) -> Result<(), MergeError> {
-    if any(&asked.hooks) {
+    if any(&requested.hooks) {
         claims.contribute(Field::OciHooks);
     }
     Ok(())
 }
 
-pub(crate) fn apply(asked: &ContainerAdjustment, merged: &mut Merged) {
-    if any(&asked.hooks) {
-        append(&asked.hooks, merged.container.hooks.mut_or_insert_default());
-        append(&asked.hooks, merged.adjust.hooks.mut_or_insert_default());
+pub(crate) fn apply(requested: &ContainerAdjustment, merged: &mut Merged) {
+    if any(&requested.hooks) {
+        append(&requested.hooks, merged.container.hooks.mut_or_insert_default());
+        append(&requested.hooks, merged.adjust.hooks.mut_or_insert_default());
     }
 }
 

@@ -1,0 +1,61 @@
+//! Table of the groups of adjustable fields, in the order in which conflicts are found.
+//!
+//! A reply is merged in two steps: all groups claim, and only if every claim succeeds all groups
+//! apply, which cannot fail. A new field of the protocol is a row of [`GROUPS`], or of the resource
+//! groups ([`crate::resources::groups`]), and a file of its own.
+
+use crate::error::MergeError;
+use crate::fields::{
+    annotations, args, cdi, cgroups_path, devices, env, hooks, io_priority, memory_policy, mounts,
+    namespaces, net_devices, oom_score_adj, rdt, rlimits, scheduler, seccomp, sysctl,
+};
+use crate::merged::Merged;
+use crate::owners::Claims;
+use crate::resources::{device_rules, groups as resources};
+use nri_api::proto::ContainerAdjustment;
+
+/// One group: its claims, and the change that they permit.
+struct Group {
+    claim: fn(&ContainerAdjustment, &mut Claims<'_>) -> Result<(), MergeError>,
+    apply: fn(&ContainerAdjustment, &mut Merged),
+}
+
+macro_rules! groups {
+    ($($module:ident),* $(,)?) => { &[$(Group { claim: $module::claim, apply: $module::apply }),*] };
+}
+
+const GROUPS: &[Group] = groups![
+    annotations,
+    mounts,
+    env,
+    args,
+    hooks,
+    devices,
+    resources,
+    device_rules,
+    cgroups_path,
+    oom_score_adj,
+    io_priority,
+    seccomp,
+    namespaces,
+    sysctl,
+    net_devices,
+    scheduler,
+    rdt,
+    memory_policy,
+    rlimits,
+    cdi,
+];
+
+/// Claims everything that `requested` sets.
+pub(crate) fn claim_all(
+    requested: &ContainerAdjustment,
+    claims: &mut Claims<'_>,
+) -> Result<(), MergeError> {
+    GROUPS.iter().try_for_each(|group| (group.claim)(requested, claims))
+}
+
+/// Sets everything that `requested` sets. Its claims must have succeeded.
+pub(crate) fn apply_all(requested: &ContainerAdjustment, merged: &mut Merged) {
+    GROUPS.iter().for_each(|group| (group.apply)(requested, merged));
+}

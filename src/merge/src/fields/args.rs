@@ -1,0 +1,38 @@
+//! Arguments of the process, owned as a whole.
+//!
+//! A leading empty string clears the claim of an earlier plugin. Alone it restores the container's
+//! own arguments. (Upstream NRI does the same, but counts it as a claim.)
+
+use crate::error::MergeError;
+use crate::merged::Merged;
+use crate::owners::Claims;
+use nri_api::proto::{ContainerAdjustment, Field};
+
+pub(crate) fn claim(
+    requested: &ContainerAdjustment,
+    claims: &mut Claims<'_>,
+) -> Result<(), MergeError> {
+    let args = without_marker(&requested.args);
+    if args.len() < requested.args.len() {
+        claims.clear(Field::Args);
+    }
+    if args.is_empty() { Ok(()) } else { claims.whole(Field::Args) }
+}
+
+pub(crate) fn apply(requested: &ContainerAdjustment, merged: &mut Merged) {
+    if requested.args.is_empty() {
+        return;
+    }
+    let args = without_marker(&requested.args);
+    merged.adjust.args = args.to_vec();
+    merged.container.args =
+        if args.is_empty() { merged.pristine.args.clone() } else { args.to_vec() };
+}
+
+/// Returns the arguments without the marker, which is any number of leading empty strings: an empty
+/// first argument would be read as the marker again when the outcome is applied, and an empty name
+/// cannot be executed.
+fn without_marker(args: &[String]) -> &[String] {
+    let marker = args.iter().take_while(|a| a.is_empty()).count();
+    &args[marker..]
+}

@@ -1,0 +1,20 @@
+//! CDI devices, owned by qualified name. They can be added, not removed.
+//!
+//! Later plugins do not see them in the container: the names are resolved when the adjustment is
+//! applied.
+
+use crate::error::MergeError;
+use crate::merged::Merged;
+use crate::owners::Claims;
+use nri_api::proto::{ContainerAdjustment, Field};
+
+pub(crate) fn claim(
+    requested: &ContainerAdjustment,
+    claims: &mut Claims<'_>,
+) -> Result<(), MergeError> {
+    requested.CDI_devices.iter().try_for_each(|d| claims.keyed(Field::CdiDevices, &d.name))
+}
+
+pub(crate) fn apply(requested: &ContainerAdjustment, merged: &mut Merged) {
+    merged.adjust.CDI_devices.extend_from_slice(&requested.CDI_devices);
+}

@@ -1,0 +1,20 @@
+//! Resource limits of the process, owned by type. A limit of the container with the same type is
+//! replaced.
+
+use crate::error::MergeError;
+use crate::merged::Merged;
+use crate::named::replace_or_push;
+use crate::owners::Claims;
+use nri_api::proto::{ContainerAdjustment, Field};
+
+pub(crate) fn claim(
+    requested: &ContainerAdjustment,
+    claims: &mut Claims<'_>,
+) -> Result<(), MergeError> {
+    requested.rlimits.iter().try_for_each(|l| claims.keyed(Field::Rlimits, &l.type_))
+}
+
+pub(crate) fn apply(requested: &ContainerAdjustment, merged: &mut Merged) {
+    replace_or_push(&mut merged.container.rlimits, &requested.rlimits, |limit| &limit.type_);
+    merged.adjust.rlimits.extend_from_slice(&requested.rlimits);
+}

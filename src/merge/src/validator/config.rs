@@ -1,0 +1,26 @@
+//! Configuration of the built-in validator.
+
+/// Annotation of a pod that names required plugins, as `KEY/container.NAME`, `KEY/pod` or `KEY`.
+pub const REQUIRED_PLUGINS_ANNOTATION: &str = "required-plugins.noderesource.dev";
+
+/// Rules of the operator. The default allows everything.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DefaultValidatorConfig {
+    /// Rejects OCI hooks.
+    pub reject_oci_hook_adjustment: bool,
+    /// Rejects a seccomp policy if the container has the runtime's default profile.
+    pub reject_runtime_default_seccomp_adjustment: bool,
+    /// Rejects a seccomp policy if the container is unconfined or its profile is unknown.
+    pub reject_unconfined_seccomp_adjustment: bool,
+    /// Rejects a seccomp policy if the container has a custom profile.
+    pub reject_custom_seccomp_adjustment: bool,
+    /// Rejects changes of namespaces, removals included.
+    pub reject_namespace_adjustment: bool,
+    /// Rejects sysctls.
+    pub reject_sysctl_adjustment: bool,
+    /// Plugins, as `name` or `NN-name`, that must be consulted for every container.
+    pub required_plugins: Vec<String>,
+    /// Annotation of a pod (scoped as [`REQUIRED_PLUGINS_ANNOTATION`]) that, if true, allows
+    /// required plugins to be missing.
+    pub tolerate_missing_plugins_annotation: Option<String>,
+}
