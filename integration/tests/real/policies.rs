@@ -55,7 +55,7 @@ fn on_failure_fail_refuses_until_the_plugin_is_back() {
         let node = stopped(runtime, &go, "fail");
         for name in ["first", "second"] {
             let line = create(&node, name).refusal();
-            for word in ["10-bad", "CREATE_CONTAINER", "no answer within 2s", &node.id(name)] {
+            for word in ["10-bad", "CREATE_CONTAINER", "no reply within 2s", &node.id(name)] {
                 assert!(line.contains(word), "{word:?} in {line}");
             }
             assert!(node.state(&node.id(name)).is_none());

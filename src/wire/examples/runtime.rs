@@ -1,13 +1,13 @@
-//! Plays the runtime to one plugin: registers, configures and synchronizes it, creates a container
-//! of a given size, and takes its leave. For trying a plugin, or this crate against upstream's
-//! stub.
+//! Minimal runtime for one plugin: registers, configures and synchronizes it, requests the creation
+//! of a container of a given size, and disconnects. It serves to try a plugin, or this crate with
+//! upstream's stub.
 //!
 //! ```text
 //! cargo run -p nri-wire --example runtime -- SOCKET [ENV_BYTES]
 //! ```
-//! `SOCKET` must not exist; the plugin is to connect to it. `ENV_BYTES` is the length of the
-//! environment of the container (default 100; what exceeds a message is refused).
-#![allow(clippy::print_stdout)] // it is a program for people
+//! `SOCKET` must not exist; the plugin connects to it. `ENV_BYTES` is the length of the container's
+//! environment (default 100; a request that exceeds a message fails).
+#![allow(clippy::print_stdout)] // output for a user
 
 use async_trait::async_trait;
 use nri_api::{EventMask, NRI_VERSION, proto::*};

@@ -1,78 +1,77 @@
-//! What can go wrong with a trunk and with a call over it.
+//! Errors of a trunk, and of a call over it.
 
-use crate::{Closed, ConnId};
+use crate::trunk::closed::Closed;
+use crate::trunk::frame::ConnId;
 use nri_api::MAX_MESSAGE;
 use std::time::Duration;
 use ttrpc::Code;
 
-/// Bytes of a peer's message that are kept: it goes into logs, and is shown as long as the plugin
-/// is remembered.
-const LONGEST_MESSAGE: usize = 4096;
+/// Length in bytes that the error message of a peer is cut to, since it is logged and stored in the
+/// plugin's status.
+const MAX_PEER_MESSAGE: usize = 4096;
 
-/// Why a trunk or a connection of it could not be had.
+/// Why a trunk or a connection could not be used.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum WireError {
     /// The trunk has ended.
     #[error("the trunk has ended: {0}")]
     Closed(#[source] Closed),
-    /// A connection is opened once.
+    /// The connection is open already.
     #[error("connection {0} is open already")]
     AlreadyOpen(ConnId),
-    /// ttrpc could not start to serve.
+    /// ttrpc could not serve the connection.
     #[error("serving connection {conn} failed: {source}")]
     Serve {
-        /// Which connection.
+        /// The connection.
         conn: ConnId,
-        /// What ttrpc says.
+        /// Error of ttrpc.
         #[source]
         source: ttrpc::Error,
     },
 }
 
-/// Why a call to the peer gave no answer.
+/// Why a call to the peer failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum CallError {
-    /// The connection ended before the answer came, or before the call.
+    /// The connection was closed before the reply arrived, or before the call.
     #[error("connection closed{}", .0.as_ref().map(|r| format!(": {r}")).unwrap_or_default())]
     Closed(#[source] Option<Closed>),
-    /// No answer in time. The peer may still be at it; a late answer is dropped.
-    #[error("no answer within {0:?}")]
+    /// The peer did not reply in time. It may still handle the call; a late reply is dropped.
+    #[error("no reply within {0:?}")]
     Timeout(Duration),
-    /// The peer answered with an error.
+    /// The peer replied with an error.
     #[error("{message} (status {code})")]
     Status {
-        /// A ttrpc code; may be one that this library does not know.
+        /// ttrpc status code, possibly unknown to this library.
         code: i32,
-        /// What the peer says.
+        /// Message of the peer.
         message: String,
     },
-    /// The request is larger than a message may be; it was not sent.
+    /// The request exceeds the size of a message, and was not sent.
     #[error("request of {size} bytes, more than the {MAX_MESSAGE} allowed")]
     TooLarge {
-        /// Its size, with the envelope.
+        /// Size with the envelope, in bytes.
         size: usize,
     },
-    /// The answer, or the request, does not encode or decode.
+    /// The reply or the request could not be decoded or encoded.
     #[error("malformed message: {0}")]
     Malformed(String),
 }
 
 impl CallError {
-    /// Whether the peer does not know the method: plugins answer so to calls that are newer than
-    /// they are.
+    /// Whether the peer does not implement the method, as old plugins do not implement new calls.
     pub fn is_unimplemented(&self) -> bool {
         matches!(self, Self::Status { code, .. } if *code == Code::UNIMPLEMENTED as i32)
     }
 
-    /// Whether the connection is of no more use: it ended, or the peer does not speak the protocol.
+    /// Whether the connection is unusable: closed, or the peer violates the protocol.
     pub fn is_fatal(&self) -> bool {
         matches!(self, Self::Closed(_) | Self::Malformed(_))
     }
 
-    /// Reads a status; 0 is none. Of a message that is longer than anybody would read, the
-    /// beginning is kept.
+    /// Creates the error of a status other than 0. A long message is cut.
     pub(crate) fn from_status(code: i32, message: &str) -> Self {
-        let mut end = message.len().min(LONGEST_MESSAGE);
+        let mut end = message.len().min(MAX_PEER_MESSAGE);
         while !message.is_char_boundary(end) {
             end -= 1;
         }
@@ -81,8 +80,8 @@ impl CallError {
     }
 }
 
-/// Without the knowledge of when a call began or why a trunk ended; the clients of this crate add
-/// both.
+/// Conversion without the start of the call and the cause of the trunk's end, which the clients of
+/// this crate add.
 impl From<ttrpc::Error> for CallError {
     fn from(e: ttrpc::Error) -> Self {
         match e {
@@ -102,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn conversion() {
+    fn errors_of_ttrpc_are_converted_and_long_messages_cut() {
         let check =
             |e: ttrpc::Error, expect: &str| assert_eq!(CallError::from(e).to_string(), expect);
         let status = |code, text: &str| ttrpc::Error::RpcStatus(ttrpc::get_status(code, text));
@@ -112,7 +111,7 @@ mod tests {
         check(ttrpc::Error::Others("bad wire type".into()), "malformed message: bad wire type");
         let long = CallError::from(status(Code::NOT_FOUND, &"é".repeat(1 << 20))).to_string();
         assert!(
-            long.len() < LONGEST_MESSAGE + 32 && long.ends_with("é… (cut) (status 5)"),
+            long.len() < MAX_PEER_MESSAGE + 32 && long.ends_with("é… (cut) (status 5)"),
             "{}",
             long.len()
         );

@@ -1,6 +1,6 @@
-//! Random bytes at every layer: the session ends or goes on, nothing panics, and no other session
-//! notices. A panic within a task would be swallowed by tokio, so a hook counts them; nothing else
-//! may be tested in this file.
+//! Random bytes at every layer: the session ends or continues, nothing panics, and other sessions
+//! are not affected. tokio catches panics of tasks, so a panic hook counts them; no other test may
+//! be in this file.
 
 #![allow(clippy::unwrap_used)]
 
@@ -23,7 +23,7 @@ use tokio::{
 };
 use ttrpc::{Request, proto::Codec};
 
-/// How deep the random part lies.
+/// Layer of the random data.
 #[derive(Debug, Clone)]
 enum Input {
     Bytes(Vec<u8>),
@@ -76,7 +76,7 @@ fn input() -> impl Strategy<Value = Input> {
 }
 
 #[test]
-fn nothing_panics() {
+fn random_bytes_at_any_layer_cause_no_panic() {
     static PANICS: AtomicUsize = AtomicUsize::new(0);
     std::panic::set_hook(Box::new(|info| {
         PANICS.fetch_add(1, SeqCst);

@@ -1,10 +1,10 @@
-//! The committed service code is what nri-api's `proto/nri.proto` generates today.
-//! `NRI_REGENERATE=1 cargo test -p nri-wire --test generated` writes it anew.
+//! The committed service code equals what `proto/nri.proto` of nri-api generates.
+//! `NRI_REGENERATE=1 cargo test -p nri-wire --test generated` regenerates it.
 
 use std::{fs, path::Path};
 
 #[test]
-fn services_are_fresh() {
+fn the_committed_service_code_is_up_to_date() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let proto = root.join("../api/proto");
     let out = tempfile::tempdir().unwrap();
@@ -27,6 +27,7 @@ fn services_are_fresh() {
     let committed = fs::read_to_string(&committed).unwrap_or_default();
     assert!(
         fresh == committed,
-        "src/wire/src/generated/nri_ttrpc.rs is stale: run NRI_REGENERATE=1 cargo test -p nri-wire --test generated"
+        "src/wire/src/generated/nri_ttrpc.rs is stale: \
+         run NRI_REGENERATE=1 cargo test -p nri-wire --test generated"
     );
 }

@@ -1,5 +1,4 @@
-//! Calls between the two ends of a session, in both directions, and every way in which one can
-//! fail.
+//! Calls between the two ends of a session, in both directions, and each of their failures.
 
 mod common;
 
@@ -20,14 +19,14 @@ use ttrpc::{
 const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test]
-async fn both_directions_at_once() {
-    // The narrower the pipe, the more pieces a frame is read in.
+async fn both_ends_call_at_the_same_time() {
+    // A narrow pipe splits frames into many pieces.
     for pipe in [1, 3, 64, 100_000] {
         let (a, b) = tokio::io::duplex(pipe);
         let s = session_over(Trunk::new(a), Trunk::new(b)).await;
         let registration = RegisterPluginRequest { plugin_name: "p".into(), ..Default::default() };
         s.end.runtime().register_plugin(SECOND, &registration).await.unwrap();
-        // The plugin calls the runtime from within the call of the runtime.
+        // The plugin calls the runtime while it handles a call.
         let (updated, plain) = (create("update"), create("plain"));
         let (updated, plain) = tokio::join!(
             s.runtime.plugin().create_container(None, &updated),
@@ -39,7 +38,7 @@ async fn both_directions_at_once() {
 }
 
 #[tokio::test]
-async fn an_error_comes_with_code_and_text() {
+async fn an_error_of_the_peer_has_its_code_and_message() {
     let s = session().await;
     let plugin = s.runtime.plugin();
     let check = async |id: &str, code: Code, text: &str| match plugin
@@ -61,7 +60,7 @@ async fn an_error_comes_with_code_and_text() {
 }
 
 #[tokio::test]
-async fn sizes_are_known_before_sending() {
+async fn a_request_that_is_too_large_fails_before_it_is_sent() {
     let mut s = session().await;
     let max = max_message(PLUGIN_SERVICE, "CreateContainer", Some(SECOND));
     let mut request = create("plain");
@@ -84,12 +83,12 @@ async fn sizes_are_known_before_sending() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_answer_is_dropped_and_the_session_goes_on() {
+async fn a_late_reply_is_dropped_and_the_session_continues() {
     let mut s = session().await;
     let plugin = s.runtime.plugin();
     let error = plugin.create_container(SECOND, &create("wait")).await.unwrap_err();
     assert!(matches!(error, CallError::Timeout(SECOND)), "{error}");
-    // The handler was not stopped by the deadline that the peer set.
+    // The deadline of the peer did not cancel the handler.
     s.plugin.go.notify_one();
     assert_eq!(s.done.recv().await.unwrap(), "wait");
     assert_eq!(
@@ -99,11 +98,11 @@ async fn a_late_answer_is_dropped_and_the_session_goes_on() {
 }
 
 #[tokio::test]
-async fn a_dropped_call_is_forgotten_and_the_session_goes_on() {
+async fn the_session_continues_after_a_dropped_call() {
     let mut s = session().await;
     let plugin = s.runtime.plugin().clone();
     let call = tokio::spawn(async move { plugin.create_container(None, &create("wait")).await });
-    // It is in flight once the plugin has served a later one.
+    // A reply to a later call shows that the first one was sent.
     s.runtime.plugin().create_container(None, &create("later")).await.unwrap();
     assert_eq!(s.done.recv().await.unwrap(), "later");
     call.abort();
@@ -114,7 +113,7 @@ async fn a_dropped_call_is_forgotten_and_the_session_goes_on() {
 }
 
 #[tokio::test]
-async fn the_end_of_the_session_ends_its_calls() {
+async fn the_end_of_the_session_fails_its_calls() {
     for local in [true, false] {
         let mut s = session().await;
         let plugin = s.runtime.plugin().clone();
@@ -134,7 +133,7 @@ async fn the_end_of_the_session_ends_its_calls() {
         let error = s.runtime.plugin().create_container(None, &create("dead")).await.unwrap_err();
         assert!(matches!(&error, CallError::Closed(Some(r)) if expect(r)), "{error:?}");
         assert!(error.is_fatal());
-        // The handler that was at work when the session ended finishes.
+        // A handler in progress completes after the end of the session.
         assert_eq!(s.done.recv().await.unwrap(), "later");
         s.plugin.go.notify_one();
         assert_eq!(s.done.recv().await.unwrap(), "wait");
@@ -158,21 +157,20 @@ async fn dropping_an_end_closes_it() {
     ));
 }
 
-/// What a peer answers on connection 1, and what becomes of the call and of the session.
 #[tokio::test]
-async fn bad_answers() {
+async fn an_invalid_reply_fails_the_call_or_ends_the_session() {
     enum Call {
         Answered,
         Fails(fn(&CallError) -> bool),
     }
-    async fn check(name: &str, answers: Vec<GenMessage>, call: Call, closed: Option<&str>) {
+    async fn check(name: &str, replies: Vec<GenMessage>, call: Call, closed: Option<&str>) {
         let (runtime, peer) = against_raw().await;
         let mut conn = peer.open(id(1)).unwrap();
         let answering = async {
             let request = GenMessage::read_from(&mut conn).await.unwrap();
             assert_eq!(request.header.stream_id, 1);
-            for answer in &answers {
-                answer.write_to(&mut conn).await.unwrap();
+            for reply in &replies {
+                reply.write_to(&mut conn).await.unwrap();
             }
         };
         let request = Empty::new();
@@ -235,19 +233,17 @@ async fn bad_answers() {
     check("too large", vec![large], Call::Fails(violation), Some("4194305 bytes")).await;
 }
 
-/// What a peer asks on connection 2, and the code of the answer or the violation that ends the
-/// session.
 #[tokio::test]
-async fn bad_requests() {
+async fn an_invalid_request_gets_an_error_or_ends_the_session() {
     async fn check(name: &str, request: GenMessage, expect: Result<Code, &str>) {
         let (runtime, peer) = against_raw().await;
         let mut conn = peer.open(id(2)).unwrap();
         request.write_to(&mut conn).await.unwrap();
         match expect {
             Ok(code) => {
-                let answer = GenMessage::read_from(&mut conn).await.unwrap();
-                let answer = Response::decode(&answer.payload).unwrap();
-                assert_eq!(answer.status.code(), code, "{name}: {answer}");
+                let reply = GenMessage::read_from(&mut conn).await.unwrap();
+                let reply = Response::decode(&reply.payload).unwrap();
+                assert_eq!(reply.status.code(), code, "{name}: {reply}");
                 assert!(runtime.trunk().close_reason().is_none(), "{name}");
             }
             Err(text) => {
@@ -281,16 +277,15 @@ async fn bad_requests() {
     let mut negative = Request::decode(register()).unwrap();
     negative.timeout_nano = -1;
     check("negative timeout", ask(negative.encode().unwrap()), Ok(Code::OK)).await;
-    check("an answer", raw_response(1, vec![]), Err("unexpected message")).await;
+    check("an reply", raw_response(1, vec![]), Err("unexpected message")).await;
     check("nonsense", raw(200, 1, vec![]), Err("unknown type 200")).await;
     let mut large = ask(vec![]);
     large.header.length = u32::MAX;
     check("too large", large, Err("4294967295 bytes")).await;
 }
 
-/// A flood of requests is let in a few at a time, and all are answered.
 #[tokio::test]
-async fn a_flood_is_served_piece_by_piece() {
+async fn a_flood_of_requests_is_handled_a_few_at_a_time() {
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
     #[derive(Default)]
     struct Slow {
@@ -328,21 +323,20 @@ async fn a_flood_is_served_piece_by_piece() {
                 .unwrap();
         }
     };
-    let answers = async {
+    let replies = async {
         for _ in 0..1000 {
             GenMessage::read_from(&mut read).await.unwrap();
         }
     };
-    tokio::join!(asking, answers);
+    tokio::join!(asking, replies);
     let peak = slow.peak.load(SeqCst);
     assert!((2..=32).contains(&peak), "{peak} at once");
 }
 
-/// Upstream's side reads through a buffer of 4096 bytes and cannot take a larger frame, except
-/// where it already reads the payload of a message straight into its place; and it gives up when
-/// 256 frames wait.
+/// Upstream's multiplexer reads headers through a buffer of 4096 bytes and fails on a larger frame,
+/// except while it reads the payload of a message; and it closes when 256 frames wait.
 #[tokio::test]
-async fn frames_suit_upstreams_reader() {
+async fn frames_fit_the_reader_of_upstream_nri() {
     let (a, mut b) = UnixStream::pair().unwrap();
     let runtime = RuntimeEnd::new(a, Arc::new(TestRuntime::default())).await.unwrap();
     for payload in [0, 100, 4000, 4050, 4086, 4096, 5000, 9000, 1 << 20, 4 << 20] {

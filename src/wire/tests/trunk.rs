@@ -1,4 +1,4 @@
-//! The trunk itself: several streams over one socket, its limits and its end.
+//! The trunk: several streams over one socket, its limits and its end.
 
 #![allow(clippy::unwrap_used)]
 
@@ -22,10 +22,8 @@ fn bytes(seed: u32, len: usize) -> Vec<u8> {
     (0..len as u32).map(|i| (i.wrapping_mul(2654435761).wrapping_add(seed) >> 13) as u8).collect()
 }
 
-/// All connections carry large data both ways at once, over a pipe that splits the frames into
-/// bits.
 #[tokio::test]
-async fn streams_do_not_mix() {
+async fn streams_in_both_directions_do_not_mix() {
     for pipe in [1, 7, 4096] {
         let (a, b) = tokio::io::duplex(pipe);
         let (a, b) = (Trunk::new(a), Trunk::new(b));
@@ -56,12 +54,12 @@ async fn streams_do_not_mix() {
 }
 
 #[tokio::test]
-async fn what_comes_before_the_opening_is_kept() {
+async fn data_before_the_opening_of_a_connection_is_kept() {
     let (a, b) = pair();
     a.open(id(7)).unwrap().write_all(b"early").await.unwrap();
     let mut probe = a.open(id(8)).unwrap();
     probe.write_all(b"x").await.unwrap();
-    // Frames arrive in order, so once this one is here the other is as well.
+    // Frames arrive in order: after this one the earlier one has arrived too.
     b.open(id(8)).unwrap().read_exact(&mut [0]).await.unwrap();
     let mut conn = b.open(id(7)).unwrap();
     let mut got = [0; 5];
@@ -81,17 +79,17 @@ async fn a_connection_is_opened_once_at_a_time() {
 }
 
 #[tokio::test]
-async fn either_end_closes() {
+async fn either_end_can_close_the_trunk() {
     let (a, b) = pair();
     let (mut near, mut far) = (a.open(id(1)).unwrap(), b.open(id(1)).unwrap());
-    near.write_all(b"last words").await.unwrap();
+    near.write_all(b"last data").await.unwrap();
     a.flush().await.unwrap();
     a.close();
     assert!(matches!(a.closed().await, Closed::Local));
     assert!(matches!(b.closed().await, Closed::Peer));
     let mut got = Vec::new();
     far.read_to_end(&mut got).await.unwrap();
-    assert_eq!(got, b"last words", "what arrived before the end is still read");
+    assert_eq!(got, b"last data", "data received before the end can be read");
     assert_eq!(near.read(&mut [0]).await.unwrap(), 0);
     for conn in [&mut near, &mut far] {
         assert_eq!(conn.write(b"x").await.unwrap_err().kind(), ErrorKind::BrokenPipe);
@@ -99,9 +97,9 @@ async fn either_end_closes() {
     assert!(matches!(b.flush().await, Err(WireError::Closed(Closed::Peer))));
 }
 
-/// A peer that answers and goes without reading what comes meanwhile: its answer counts.
+/// A peer that writes and closes the socket without reading: its data must not be lost.
 #[tokio::test]
-async fn last_words_are_heard() {
+async fn data_sent_before_the_peer_closed_is_read() {
     for unread in [1, 10, 1_000_000] {
         let (a, mut b) = UnixStream::pair().unwrap();
         let a = Trunk::new(a);
@@ -109,7 +107,7 @@ async fn last_words_are_heard() {
         write.write_all(&vec![0; unread]).await.unwrap();
         let mut last = BytesMut::new();
         encode(id(1), &bytes(0, 100_000), &mut last);
-        b.read_u8().await.unwrap(); // the writer is at it
+        b.read_u8().await.unwrap(); // the writer has started
         b.write_all(&last).await.unwrap();
         drop(b);
         while write.write_all(&[0]).await.is_ok() {
@@ -123,7 +121,7 @@ async fn last_words_are_heard() {
 }
 
 #[tokio::test]
-async fn dropping_all_handles_closes() {
+async fn dropping_all_handles_closes_the_trunk() {
     let (a, b) = pair();
     let conn = a.open(id(1)).unwrap();
     drop(a);
@@ -132,9 +130,8 @@ async fn dropping_all_handles_closes() {
     assert!(matches!(b.closed().await, Closed::Peer));
 }
 
-/// A waiting reader and writer hear of the end.
 #[tokio::test]
-async fn waiting_ends_with_the_trunk() {
+async fn the_end_of_the_trunk_wakes_readers_and_writers() {
     let (a, mut b) = tokio::io::duplex(1);
     let a = Trunk::new(a);
     let (mut read, mut write) = tokio::io::split(a.open(id(1)).unwrap());
@@ -152,9 +149,8 @@ async fn waiting_ends_with_the_trunk() {
     assert_eq!(writer.await.unwrap().unwrap_err().kind(), ErrorKind::BrokenPipe);
 }
 
-/// What a peer writes decides how the trunk ends.
 #[tokio::test]
-async fn bad_peers() {
+async fn the_cause_of_the_end_says_what_the_peer_did_wrong() {
     async fn check(input: &[u8], expect: impl Fn(&Closed) -> bool) {
         let (a, mut b) = UnixStream::pair().unwrap();
         let a = Trunk::new(a);
@@ -184,19 +180,20 @@ async fn bad_peers() {
     })
     .await;
     let one_too_large = [0, 0, 0, 1, 0, 0x40, 0, 11];
+    let is_too_large = |size: usize| size == MAX_PAYLOAD + 1;
     check(
         &one_too_large,
-        |r| matches!(r, Closed::Frame(FrameError::TooLarge { size, .. }) if *size == MAX_PAYLOAD + 1),
+        |r| matches!(r, Closed::Frame(FrameError::TooLarge { size, .. }) if is_too_large(*size)),
     )
     .await;
-    // Many connections that nobody opens, and one that gets more than is kept.
+    // More connections than may wait to be opened.
     let mut many = BytesMut::new();
     (5..50).for_each(|n| encode(id(n), b"x", &mut many));
     check(&many, |r| matches!(r, Closed::Unopened { conn, .. } if *conn == id(21))).await;
 }
 
 #[tokio::test]
-async fn too_much_for_nobody_ends_the_trunk() {
+async fn too_much_data_for_unopened_connections_ends_the_trunk() {
     let (a, b) = UnixStream::pair().unwrap();
     let a = Trunk::with_limits(a, Limits { unopened: 1000, ..Limits::default() });
     let b = Trunk::new(b);
@@ -210,10 +207,8 @@ async fn too_much_for_nobody_ends_the_trunk() {
     );
 }
 
-/// A connection that nobody reads holds up the socket instead of filling the memory, and only for
-/// so long.
 #[tokio::test]
-async fn a_full_connection_holds_up_its_writer() {
+async fn an_unread_connection_blocks_its_writer_instead_of_filling_memory() {
     const LIMIT: usize = 10_000;
     let limits = Limits { incoming: LIMIT, outgoing: LIMIT, unopened: 0 };
     let (a, b) = tokio::io::duplex(100);
@@ -221,7 +216,7 @@ async fn a_full_connection_holds_up_its_writer() {
     let (mut write, mut read) = (a.open(id(1)).unwrap(), b.open(id(1)).unwrap());
     let (mut ping, mut pong) = (a.open(id(2)).unwrap(), b.open(id(2)).unwrap());
 
-    // Less than the limit may wait unread without disturbing the other connection.
+    // Unread data below the limit does not block the other connection.
     write.write_all(&bytes(1, LIMIT - 1)).await.unwrap();
     ping.write_all(b"?").await.unwrap();
     pong.read_exact(&mut [0]).await.unwrap();
@@ -246,8 +241,8 @@ async fn a_full_connection_holds_up_its_writer() {
     writer.await.unwrap();
 }
 
-/// Upstream's reader takes a frame whole and fails if its buffer is smaller, so one write must stay
-/// one frame.
+/// Upstream's reader returns a frame as a whole and fails if its buffer is smaller, so one write
+/// must stay one frame.
 #[tokio::test]
 async fn one_write_is_one_frame() {
     let (a, mut b) = UnixStream::pair().unwrap();

@@ -135,7 +135,7 @@ async fn a_plugin_that_fails_to_synchronize_blocks_no_request() {
     harness.log.wait("20-new synchronize ").await;
     let create = harness.creating("c");
     let error = connecting.await.unwrap().unwrap_err();
-    assert_eq!(error.to_string(), "cannot be synchronized: no answer within 2s");
+    assert_eq!(error.to_string(), "cannot be synchronized: no reply within 2s");
     create.await.unwrap().unwrap();
     harness.log.wait("manager 20-new Closed").await;
     assert_eq!(harness.log.of("20-new"), ["synchronize "]);

@@ -77,7 +77,7 @@ fn policy(on_failure: OnFailure, consecutive_timeouts: u32) -> PluginPolicy {
 const ALL: &[&str] = &["10-a", "20-b", "30-c"];
 const OTHERS: &[&str] = &["10-a", "30-c"];
 const REFUSED: &str = "plugin 20-b failed CREATE_CONTAINER of refuse: no room (status 2)";
-const LATE: &str = "plugin 20-b could not handle CREATE_CONTAINER of hang: no answer within 2s";
+const LATE: &str = "plugin 20-b could not handle CREATE_CONTAINER of hang: no reply within 2s";
 const DEAD: &str =
     "plugin 20-b could not handle CREATE_CONTAINER of die: connection closed: closed by the peer";
 
@@ -111,7 +111,7 @@ async fn a_plugin_is_closed_after_its_limit_of_consecutive_timeouts() {
 async fn a_plugin_gets_the_timeout_of_its_policy() {
     let policy =
         PluginPolicy { timeout: Some(Duration::from_secs(30)), ..policy(OnFailure::Fail, 0) };
-    let late = "plugin 20-b could not handle CREATE_CONTAINER of hang: no answer within 30s";
+    let late = "plugin 20-b could not handle CREATE_CONTAINER of hang: no reply within 30s";
     check(policy, &[("hang", Err(late))], ALL).await;
 }
 
@@ -154,8 +154,8 @@ async fn the_status_reports_timeouts_and_the_last_error() {
     let _b = harness.plugin("20-b", &[CREATE_CONTAINER], Arc::new(Bad(OnceLock::new()))).await;
     for (id, timeouts, error) in [
         ("c", 0, None),
-        ("hang", 1, Some("CREATE_CONTAINER: no answer within 2s")),
-        ("hang", 2, Some("CREATE_CONTAINER: no answer within 2s")),
+        ("hang", 1, Some("CREATE_CONTAINER: no reply within 2s")),
+        ("hang", 2, Some("CREATE_CONTAINER: no reply within 2s")),
         ("refuse", 0, Some("CREATE_CONTAINER: no room (status 2)")),
         ("c", 0, Some("CREATE_CONTAINER: no room (status 2)")),
     ] {

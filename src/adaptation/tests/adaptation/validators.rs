@@ -86,7 +86,7 @@ async fn any_rejection_fails_the_creation() {
     let broken = "plugin 01-v failed VALIDATE_CONTAINER_ADJUSTMENT of c: broken (status 2)";
     check(&["accept", "broken"], Err(broken)).await;
     let late =
-        "plugin 00-v could not handle VALIDATE_CONTAINER_ADJUSTMENT of c: no answer within 2s";
+        "plugin 00-v could not handle VALIDATE_CONTAINER_ADJUSTMENT of c: no reply within 2s";
     check(&["hang", "accept"], Err(late)).await;
 }
 

@@ -1,5 +1,5 @@
-//! A runtime and a plugin to talk to, and a peer that speaks raw ttrpc.
-#![allow(dead_code, unreachable_pub)] // each test file uses its part
+//! Test runtime, test plugin, and a peer that sends raw ttrpc.
+#![allow(dead_code, unreachable_pub)] // each test file uses a part
 #![allow(clippy::unwrap_used, clippy::panic)] // in tests, as elsewhere
 
 use async_trait::async_trait;
@@ -15,7 +15,7 @@ use ttrpc::{
     proto::{GenMessage, MESSAGE_TYPE_RESPONSE},
 };
 
-/// A runtime that fails each update it is asked for, and tells the ids.
+/// A runtime that fails each requested update, and records the ids.
 #[derive(Default)]
 pub struct TestRuntime {
     pub registered: Mutex<Vec<String>>,
@@ -43,11 +43,11 @@ impl Runtime for TestRuntime {
 
 /// A plugin whose behaviour depends on the id of the container.
 pub struct TestPlugin {
-    /// Its way back, for updates from inside a handler.
+    /// Client for updates that a handler requests.
     pub end: OnceLock<Arc<PluginEnd>>,
-    /// Lets a container named "wait" go on.
+    /// Releases the creation of a container named "wait".
     pub go: Notify,
-    /// Ids of the creations that ran to their end.
+    /// Ids of the creations whose handler completed.
     pub done: mpsc::UnboundedSender<String>,
 }
 
@@ -105,7 +105,7 @@ pub fn create(id: &str) -> CreateContainerRequest {
     CreateContainerRequest { container: Some(container).into(), ..Default::default() }
 }
 
-/// A runtime's end, and the trunk of a peer that writes what it likes.
+/// The runtime's end of a session, and the trunk of a peer that writes raw data.
 pub async fn against_raw() -> (RuntimeEnd, Trunk) {
     let (a, b) = UnixStream::pair().unwrap();
     (RuntimeEnd::new(a, Arc::new(TestRuntime::default())).await.unwrap(), Trunk::new(b))

@@ -1,12 +1,13 @@
-//! Why a trunk ended.
+//! Causes of the end of a trunk.
 
-use crate::{ConnId, FrameError, MessageError};
+use crate::rpc::message::MessageError;
+use crate::trunk::frame::{ConnId, FrameError};
 use std::{io, sync::Arc};
 
-/// Why a trunk ended. The first reason counts.
+/// Why a trunk ended. The first cause is kept.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Closed {
-    /// This end closed it, or dropped all of its handles.
+    /// This end closed it, or dropped all handles.
     #[error("closed by this end")]
     Local,
     /// The peer closed its end, between two frames.
@@ -18,39 +19,39 @@ pub enum Closed {
     /// Reading or writing the socket failed.
     #[error("socket error")]
     Io(#[source] Arc<io::Error>),
-    /// The peer sent what is no frame.
+    /// The peer sent an invalid frame.
     #[error("the peer broke the frame format")]
     Frame(#[source] FrameError),
-    /// The peer sent what is no ttrpc message of its side.
+    /// The peer sent an invalid ttrpc message.
     #[error("the peer broke ttrpc on connection {conn}")]
     Message {
-        /// On which connection.
+        /// Connection of the message.
         conn: ConnId,
-        /// What was wrong.
+        /// Error in the message.
         #[source]
         source: MessageError,
     },
-    /// The peer sent a lot for a connection that nobody here opened.
+    /// The peer sent more data for connections that are not open than is kept.
     #[error("the peer sent {bytes} bytes for connections that are not open, the last for {conn}")]
     Unopened {
-        /// The last of these connections.
+        /// Last of these connections.
         conn: ConnId,
         /// Bytes kept for all of them.
         bytes: usize,
     },
-    /// ttrpc gave up the connection: a request could not be written in time, or nobody holds its
-    /// client any more.
+    /// ttrpc closed the connection: a request could not be written in time, or its client was
+    /// dropped.
     #[error("ttrpc ended connection {0}")]
     Ended(ConnId),
 }
 
 impl Closed {
-    /// Whether this is the normal end of a session rather than a failure.
+    /// Whether this is the normal end of a session, and not a failure.
     pub fn is_clean(&self) -> bool {
         matches!(self, Self::Local | Self::Peer)
     }
 
-    /// Whether the peer sent what it must not.
+    /// Whether the peer violated the protocol.
     pub fn is_violation(&self) -> bool {
         matches!(
             self,

@@ -1,45 +1,46 @@
-//! Where ttrpc messages begin and end in a byte stream, and whether they may be there.
+//! Headers of ttrpc messages in a byte stream: length (4 bytes), stream id (4 bytes), type, flags;
+//! numbers are big endian.
 //!
-//! Pure. Reads only the 10-byte headers: 4 bytes length, 4 bytes stream id, type, flags; big
-//! endian. The ttrpc library parses messages itself; this is what the guard around it sees.
+//! Pure. Payloads are skipped: the ttrpc library parses messages itself, and the guard
+//! ([`crate::rpc::guard`]) checks the headers before it does.
 
 use nri_api::MAX_MESSAGE;
 
-/// Bytes before the payload of a ttrpc message.
+/// Size of the header of a ttrpc message in bytes.
 const HEADER: usize = 10;
 
 /// Type byte of a ttrpc message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MessageKind {
-    /// Client to server.
+    /// From client to server.
     Request,
-    /// Server to client.
+    /// From server to client.
     Response,
-    /// Part of a stream, either way. NRI has no streams.
+    /// Part of a stream, in either direction. NRI has no streams.
     Data,
 }
 
 /// Header of a ttrpc message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Message {
-    /// What it is.
+    /// Type of the message.
     pub kind: MessageKind,
-    /// Which call it belongs to.
+    /// Stream id of the call.
     pub stream: u32,
-    /// Length of its payload.
+    /// Length of the payload.
     pub size: usize,
 }
 
-/// Bytes that are no ttrpc message, or none that this side may get.
+/// An invalid ttrpc message, or one that this side must not receive.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MessageError {
-    /// Unknown type byte.
+    /// The type byte is unknown.
     #[error("message of unknown type {0}")]
     Kind(u8),
-    /// A known type that makes no sense in this direction.
+    /// The type is not valid in this direction.
     #[error("unexpected message of type {0:?}")]
     Unexpected(MessageKind),
-    /// A length beyond the limit.
+    /// The length exceeds the limit.
     #[error("message of {size} bytes, more than the {MAX_MESSAGE} allowed")]
     TooLarge {
         /// Announced length.
@@ -47,7 +48,7 @@ pub enum MessageError {
     },
 }
 
-/// Follows a byte stream from message to message.
+/// Position in a byte stream of messages.
 #[derive(Debug, Default)]
 pub struct Messages {
     header: [u8; HEADER],
@@ -56,7 +57,7 @@ pub struct Messages {
 }
 
 impl Messages {
-    /// At the start of a message.
+    /// Starts at the header of a message.
     pub fn new() -> Self {
         Self::default()
     }
@@ -66,16 +67,15 @@ impl Messages {
         self.have == 0 && self.payload == 0
     }
 
-    /// Bytes up to the end of the present header or payload; never 0.
+    /// Returns the number of bytes to the end of the current header or payload; never 0.
     pub fn want(&self) -> usize {
         if self.payload > 0 { self.payload } else { HEADER - self.have }
     }
 
-    /// Takes the next bytes, and gives the headers that became whole to `each`.
+    /// Reads the next bytes, and passes completed headers to `each`.
     ///
     /// # Errors
-    /// The first header that is wrong, or what `each` returns. The rest of the stream is
-    /// meaningless then.
+    /// If a header is invalid, or `each` fails. The rest of the stream cannot be parsed then.
     pub fn feed(
         &mut self,
         mut bytes: &[u8],
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn headers() {
+    fn headers_are_read_wherever_the_input_is_split() {
         use MessageKind::*;
         check(b"\0\0\0\0\0\0\0\x01\x01\0", &[(Request, 1, 0)], None);
         check(

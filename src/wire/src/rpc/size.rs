@@ -1,24 +1,24 @@
-//! How large a call is on the wire, to be known before it is sent.
+//! Size of a call on the wire, computed before it is sent.
 //!
-//! ttrpc wraps a message into a request (service, method, timeout) or a response (status), and it
-//! is the whole that must fit [`MAX_MESSAGE`].
+//! ttrpc wraps a message into a request (service, method, timeout) or a response (status), which as
+//! a whole must not exceed [`MAX_MESSAGE`].
 
 use nri_api::MAX_MESSAGE;
 use protobuf::Message;
 use std::time::Duration;
 use ttrpc::proto::Request;
 
-/// Full name of the service that plugins serve.
+/// Full name of the service of plugins.
 pub const PLUGIN_SERVICE: &str = "nri.pkg.api.v1alpha1.Plugin";
-/// Full name of the service that runtimes serve.
+/// Full name of the service of runtimes.
 pub const RUNTIME_SERVICE: &str = "nri.pkg.api.v1alpha1.Runtime";
 
-/// Encoded size of a message, in bytes, without any envelope.
+/// Returns the encoded size of a message in bytes, without the envelope.
 pub fn message_size(message: &impl Message) -> usize {
     usize::try_from(message.compute_size()).unwrap_or(usize::MAX)
 }
 
-/// Size of the ttrpc request that carries a message of `message` bytes.
+/// Returns the size of the ttrpc request that carries a message of `message` bytes.
 pub fn request_size(
     service: &str,
     method: &str,
@@ -38,11 +38,10 @@ pub fn fits(
     request_size(service, method, timeout, message_size(message)) <= MAX_MESSAGE
 }
 
-/// Size of the largest message that such a call can carry.
+/// Returns the size of the largest message that such a call can carry.
 pub fn max_message(service: &str, method: &str, timeout: Option<Duration>) -> usize {
     let room = MAX_MESSAGE.saturating_sub(envelope(service, method, timeout));
-    // The length prefix of a message grows with the message, by at most a byte or two at the end of
-    // the range.
+    // The length prefix grows with the message, by a byte or two near the limit.
     let mut size = room.saturating_sub(1);
     while size > 0 && field_size(size) > room {
         size -= 1;
@@ -50,7 +49,7 @@ pub fn max_message(service: &str, method: &str, timeout: Option<Duration>) -> us
     size
 }
 
-/// A request as ttrpc sends it, without its payload.
+/// Returns the request that ttrpc sends, without a payload.
 pub(crate) fn request(service: &str, method: &str, timeout: Option<Duration>) -> Request {
     let mut request = Request::new();
     request.service = service.to_owned();
@@ -59,7 +58,7 @@ pub(crate) fn request(service: &str, method: &str, timeout: Option<Duration>) ->
     request
 }
 
-/// A timeout as ttrpc sends it: never 0, which means none.
+/// Returns a timeout in the form of ttrpc. 0 would mean no timeout.
 fn nanos(timeout: Duration) -> i64 {
     i64::try_from(timeout.as_nanos()).unwrap_or(i64::MAX).max(1)
 }
@@ -68,7 +67,7 @@ fn envelope(service: &str, method: &str, timeout: Option<Duration>) -> usize {
     message_size(&request(service, method, timeout))
 }
 
-/// A bytes field: tag, length, bytes; nothing if it is empty.
+/// Size of a bytes field: tag, length, bytes; 0 if it is empty.
 fn field_size(bytes: usize) -> usize {
     if bytes == 0 {
         return 0;
@@ -82,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_what_protobuf_says() {
+    fn computed_sizes_equal_the_encoded_sizes() {
         for timeout in
             [None, Some(Duration::from_secs(2)), Some(Duration::ZERO), Some(Duration::MAX)]
         {

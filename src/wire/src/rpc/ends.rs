@@ -1,14 +1,16 @@
-//! Both services over one trunk, from either end.
+//! The two ends of a session: both services over one trunk.
 //!
-//! Connection 1 carries the Plugin service, 2 the Runtime service. Who holds an end holds the
-//! session: dropping it closes the trunk, and when ttrpc gives up one of the connections the trunk
-//! ends as well.
+//! Connection 1 carries the Plugin service, 2 the Runtime service. Dropping an end closes the
+//! trunk; when ttrpc closes one of the connections the trunk ends too.
 
-use crate::{
-    Closed, Conn, ConnId, Plugin, PluginClient, Runtime, RuntimeClient, Trunk, WireError,
-    guard::{Guard, Side},
-    service,
-};
+use crate::error::WireError;
+use crate::rpc::client::{PluginClient, RuntimeClient};
+use crate::rpc::guard::{Guard, Side};
+use crate::rpc::service::{self, Plugin, Runtime};
+use crate::trunk::closed::Closed;
+use crate::trunk::conn::Conn;
+use crate::trunk::frame::ConnId;
+use crate::trunk::handle::Trunk;
 use futures_core::Stream;
 use std::{
     collections::HashMap,
@@ -23,29 +25,29 @@ use ttrpc::r#async::{
     transport::{Listener, Socket},
 };
 
-/// A server that is only kept alive; the lock makes it `Sync`, which its list of listeners is not.
-type Kept = std::sync::Mutex<Server>;
+/// A server that is kept alive only; the lock makes it `Sync`, which its list of listeners is not.
+type KeptServer = std::sync::Mutex<Server>;
 
 /// The runtime's end of a plugin's socket: calls the plugin, serves the runtime.
 pub struct RuntimeEnd {
     trunk: Trunk,
     plugin: PluginClient,
-    _server: Kept,
+    _server: KeptServer,
 }
 
 /// The plugin's end of its socket: calls the runtime, serves the plugin.
 pub struct PluginEnd {
     trunk: Trunk,
     runtime: RuntimeClient,
-    _server: Kept,
+    _server: KeptServer,
 }
 
 impl RuntimeEnd {
-    /// Begins to serve `runtime` to the plugin behind `stream`. A request may arrive before this
-    /// returns.
+    /// Serves `runtime` to the plugin at the other end of `stream`. A request may arrive before
+    /// this returns.
     ///
     /// # Errors
-    /// If the trunk ended meanwhile.
+    /// If the trunk ended.
     pub async fn new<S>(
         stream: S,
         runtime: Arc<dyn Runtime + Send + Sync>,
@@ -56,7 +58,7 @@ impl RuntimeEnd {
         Self::over(Trunk::new(stream), runtime).await
     }
 
-    /// The same over a trunk that exists, whose connections 1 and 2 are not open.
+    /// Like [`new`](Self::new), over an existing trunk. Its connections 1 and 2 must not be open.
     ///
     /// # Errors
     /// If the trunk has ended or one of the connections is open.
@@ -65,41 +67,42 @@ impl RuntimeEnd {
         runtime: Arc<dyn Runtime + Send + Sync>,
     ) -> Result<Self, WireError> {
         let (client, server) =
-            both(&trunk, ConnId::PLUGIN, ConnId::RUNTIME, service::create_runtime(runtime)).await?;
+            connect(&trunk, ConnId::PLUGIN, ConnId::RUNTIME, service::create_runtime(runtime))
+                .await?;
         Ok(Self {
             plugin: PluginClient::new(client, trunk.clone()),
             trunk,
-            _server: Kept::new(server),
+            _server: KeptServer::new(server),
         })
     }
 
-    /// Calls to the plugin.
+    /// Returns the client of the plugin.
     pub fn plugin(&self) -> &PluginClient {
         &self.plugin
     }
 
-    /// What carries the session.
+    /// Returns the trunk of the session.
     pub fn trunk(&self) -> &Trunk {
         &self.trunk
     }
 
-    /// Ends the session. Handlers that are at work finish; their answers go nowhere.
+    /// Ends the session. Handlers in progress complete; their replies are dropped.
     pub fn close(&self) {
         self.trunk.close();
     }
 
-    /// Waits for the end of the session and tells why it came. Cancel safe.
+    /// Waits for the end of the session, and returns its cause. Cancel safe.
     pub async fn closed(&self) -> Closed {
         self.trunk.closed().await
     }
 }
 
 impl PluginEnd {
-    /// Begins to serve `plugin` to the runtime behind `stream`. A request may arrive before this
-    /// returns.
+    /// Serves `plugin` to the runtime at the other end of `stream`. A request may arrive before
+    /// this returns.
     ///
     /// # Errors
-    /// If the trunk ended meanwhile.
+    /// If the trunk ended.
     pub async fn new<S>(stream: S, plugin: Arc<dyn Plugin + Send + Sync>) -> Result<Self, WireError>
     where
         S: AsyncRead + AsyncWrite + Send + 'static,
@@ -107,7 +110,7 @@ impl PluginEnd {
         Self::over(Trunk::new(stream), plugin).await
     }
 
-    /// The same over a trunk that exists, whose connections 1 and 2 are not open.
+    /// Like [`new`](Self::new), over an existing trunk. Its connections 1 and 2 must not be open.
     ///
     /// # Errors
     /// If the trunk has ended or one of the connections is open.
@@ -116,30 +119,31 @@ impl PluginEnd {
         plugin: Arc<dyn Plugin + Send + Sync>,
     ) -> Result<Self, WireError> {
         let (client, server) =
-            both(&trunk, ConnId::RUNTIME, ConnId::PLUGIN, service::create_plugin(plugin)).await?;
+            connect(&trunk, ConnId::RUNTIME, ConnId::PLUGIN, service::create_plugin(plugin))
+                .await?;
         Ok(Self {
             runtime: RuntimeClient::new(client, trunk.clone()),
             trunk,
-            _server: Kept::new(server),
+            _server: KeptServer::new(server),
         })
     }
 
-    /// Calls to the runtime.
+    /// Returns the client of the runtime.
     pub fn runtime(&self) -> &RuntimeClient {
         &self.runtime
     }
 
-    /// What carries the session.
+    /// Returns the trunk of the session.
     pub fn trunk(&self) -> &Trunk {
         &self.trunk
     }
 
-    /// Ends the session. Handlers that are at work finish; their answers go nowhere.
+    /// Ends the session. Handlers in progress complete; their replies are dropped.
     pub fn close(&self) {
         self.trunk.close();
     }
 
-    /// Waits for the end of the session and tells why it came. Cancel safe.
+    /// Waits for the end of the session, and returns its cause. Cancel safe.
     pub async fn closed(&self) -> Closed {
         self.trunk.closed().await
     }
@@ -157,7 +161,8 @@ impl Drop for PluginEnd {
     }
 }
 
-async fn both(
+/// Opens both connections: a client on `call`, a server on `serve`.
+async fn connect(
     trunk: &Trunk,
     call: ConnId,
     serve: ConnId,
@@ -171,8 +176,8 @@ async fn both(
     Ok((Client::new(Socket::new(Guard::new(calls, Side::Client))), server))
 }
 
-/// A listener that accepts one connection. Ending a server that has no listener left by its
-/// `shutdown` panics; dropping it does not, and that is all that is done here.
+/// A listener that accepts one connection. `Server::shutdown` panics when no listener is left, so
+/// servers here are only dropped.
 struct Once(Option<Conn>);
 
 impl Stream for Once {

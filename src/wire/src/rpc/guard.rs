@@ -1,11 +1,13 @@
-//! What stands between ttrpc and a connection that the peer may fill with anything.
+//! Guard of a connection: checks the headers that a peer sends before ttrpc reads them.
 //!
-//! The ttrpc library never fails on a bad header: it would wait for 4 GiB that garbage announces as
-//! a length, or start a task for each of a million requests. The guard ends the trunk at the first
-//! header that cannot be, and lets in no more requests than [`MAX_CALLS`] at once. Contents of
-//! messages are none of its business.
+//! The ttrpc library accepts any header: it would wait for the 4 GiB that garbage announces as a
+//! length, and start a task for each of a million requests. The guard ends the trunk at the first
+//! invalid header, and admits at most [`MAX_CALLS`] requests at a time. It does not check the
+//! contents of messages.
 
-use crate::{Closed, Conn, Message, MessageError, MessageKind, Messages};
+use crate::rpc::message::{Message, MessageError, MessageKind, Messages};
+use crate::trunk::closed::Closed;
+use crate::trunk::conn::Conn;
 use std::{
     io,
     pin::Pin,
@@ -13,27 +15,26 @@ use std::{
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Requests of a peer that are served at once; reading pauses until one is answered.
+/// Limit of requests of a peer that are handled at a time; reading pauses until one is replied to.
 const MAX_CALLS: usize = 32;
 
-/// Which end of the calls on a connection is here.
+/// Role of this end in the calls of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     Client,
     Server,
 }
 
-/// A connection for ttrpc. The trunk ends with it: an NRI session has no use for half of its
-/// connections.
+/// A connection for ttrpc. Its end ends the trunk, since an NRI session needs both connections.
 #[derive(Debug)]
 pub(crate) struct Guard {
     conn: Conn,
     side: Side,
     inbound: Messages,
     outbound: Messages,
-    /// Requests that were read and not answered yet.
+    /// Number of requests that were read and not replied to.
     calls: usize,
-    /// The reader, while there are too many of them.
+    /// Waker of the reader while the limit is reached.
     paused: Option<Waker>,
 }
 
@@ -69,7 +70,7 @@ impl AsyncRead for Guard {
         let checked = this.inbound.feed(bytes, |message| {
             match (side, message.kind) {
                 (Side::Client, MessageKind::Response) => {}
-                // Data is answered with an error, so it counts.
+                // The reply to Data is an error, so it counts as a request.
                 (Side::Server, MessageKind::Request | MessageKind::Data) => *calls += 1,
                 (_, kind) => return Err(MessageError::Unexpected(kind)),
             }

@@ -1,49 +1,55 @@
-//! The frame format of the trunk: 4 bytes connection id, 4 bytes payload length, payload; big
-//! endian.
+//! Frame format of the trunk: connection id (4 bytes), payload length (4 bytes), payload; numbers
+//! are big endian.
 //!
-//! Pure: bytes in, frames out. What a frame means, and what may wait for whom, is the trunk's
-//! matter.
+//! Encoding and decoding are pure; [`crate::trunk::state`] delivers the payloads.
+//!
+//! The workspace has two other formats with a length prefix, and no common codec. A ttrpc header
+//! ([`crate::rpc::message`]) is 10 bytes with the length first, and only followed, never buffered,
+//! since ttrpc decodes it again. A frame of the control protocol (`nri-control`) is a length alone,
+//! sent and received by blocking system calls, because file descriptors travel with its first byte.
+//! The three share the four bytes of a length; limits, errors, buffering and I/O all differ, so
+//! that a common codec would be more code than the three reads of a `u32`.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use std::{fmt, num::NonZeroU32};
 
-/// Bytes before the payload of a frame.
+/// Size of the header of a frame in bytes.
 pub const FRAME_HEADER: usize = 8;
 
-/// Largest payload of one frame: one ttrpc message with its header.
+/// Limit of the payload of a frame: one ttrpc message with its header.
 pub const MAX_PAYLOAD: usize = 10 + nri_api::MAX_MESSAGE;
 
-/// One logical connection of a trunk. 0 is reserved and therefore not a value.
+/// Number of a connection of a trunk. 0 is reserved, and not a value of this type.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnId(NonZeroU32);
 
 impl ConnId {
-    /// Carries the Plugin service: the runtime calls, the plugin serves.
+    /// Connection of the Plugin service: the runtime calls, the plugin serves.
     pub const PLUGIN: Self = Self(NonZeroU32::MIN);
-    /// Carries the Runtime service: the plugin calls, the runtime serves.
+    /// Connection of the Runtime service: the plugin calls, the runtime serves.
     pub const RUNTIME: Self = Self(NonZeroU32::MIN.saturating_add(1));
 
-    /// The connection with this number, unless it is the reserved 0.
+    /// Returns the connection with this number; `None` for the reserved 0.
     pub fn new(id: u32) -> Option<Self> {
         NonZeroU32::new(id).map(Self)
     }
 
-    /// The number.
+    /// Returns the number.
     pub fn get(self) -> u32 {
         self.0.get()
     }
 }
 
-/// A piece of what one connection carries.
+/// A piece of the data of one connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
-    /// Which connection.
+    /// Connection that the data belongs to.
     pub conn: ConnId,
-    /// The bytes; may be empty.
+    /// Data; may be empty.
     pub payload: Bytes,
 }
 
-/// Bytes that are no frame. There is no way to find the next frame after one of these.
+/// An invalid frame. The next frame cannot be found after one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// A frame for connection 0.
@@ -52,16 +58,16 @@ pub enum FrameError {
     /// A length beyond the limit.
     #[error("frame of {size} bytes on connection {conn}, more than the {limit} allowed")]
     TooLarge {
-        /// Which connection.
+        /// Number of the connection.
         conn: u32,
         /// Announced payload length.
         size: usize,
-        /// Largest allowed.
+        /// Limit of the decoder.
         limit: usize,
     },
 }
 
-/// Turns bytes, split anywhere, into frames.
+/// Decoder of frames from bytes that may be split anywhere.
 #[derive(Debug)]
 pub struct Decoder {
     buffer: BytesMut,
@@ -70,28 +76,28 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder for payloads of up to [`MAX_PAYLOAD`] bytes.
+    /// Creates a decoder for payloads of up to [`MAX_PAYLOAD`] bytes.
     pub fn new() -> Self {
         Self::with_limit(MAX_PAYLOAD)
     }
 
-    /// A decoder for payloads of up to `limit` bytes.
+    /// Creates a decoder for payloads of up to `limit` bytes.
     pub fn with_limit(limit: usize) -> Self {
         Self { buffer: BytesMut::new(), limit, failed: None }
     }
 
-    /// Takes more bytes. Memory stays bounded if all frames are taken out before more is fed.
+    /// Adds received bytes. Memory is bounded if all frames are taken before more bytes are added.
     pub fn feed(&mut self, bytes: &[u8]) {
         if self.failed.is_none() {
             self.buffer.extend_from_slice(bytes);
         }
     }
 
-    /// The next whole frame, or `None` until more bytes come.
+    /// Returns the next complete frame; `None` if more bytes are needed.
     ///
     /// # Errors
-    /// As soon as a header is wrong, before any of its payload is stored; and the same from then
-    /// on.
+    /// If a header is invalid, before any of its payload is stored. All later calls return the same
+    /// error.
     pub fn next_frame(&mut self) -> Result<Option<Frame>, FrameError> {
         if let Some(e) = &self.failed {
             return Err(e.clone());
@@ -114,7 +120,7 @@ impl Decoder {
         Ok(Some(Frame { conn, payload: self.buffer.split_to(size).freeze() }))
     }
 
-    /// Bytes of a frame that is not whole yet.
+    /// Returns the number of bytes of the incomplete frame.
     pub fn pending(&self) -> usize {
         self.buffer.len()
     }
@@ -137,8 +143,8 @@ impl Default for Decoder {
     }
 }
 
-/// Appends `payload` to `out` as frames: one, or as many as [`MAX_PAYLOAD`] asks for; none for no
-/// bytes.
+/// Appends `payload` to `out` as one frame, or as several if it exceeds [`MAX_PAYLOAD`]; an empty
+/// payload adds none.
 pub fn encode(conn: ConnId, payload: &[u8], out: &mut BytesMut) {
     for part in payload.chunks(MAX_PAYLOAD) {
         out.reserve(FRAME_HEADER + part.len());
@@ -163,12 +169,13 @@ impl fmt::Debug for ConnId {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::collection::vec;
     use proptest::prelude::*;
 
     /// Frames, the error that ended them, and how many bytes are left.
     type Decoded = (Vec<(u32, Vec<u8>)>, Option<FrameError>, usize);
 
-    /// Decodes `input` fed in the given pieces.
+    /// Decodes the given pieces.
     fn decode<'a>(limit: usize, pieces: impl IntoIterator<Item = &'a [u8]>) -> Decoded {
         let mut decoder = Decoder::with_limit(limit);
         let mut frames = Vec::new();
@@ -190,7 +197,7 @@ mod tests {
         (frames, None, decoder.pending())
     }
 
-    /// `input` gives the same frames, error and rest however it is split.
+    /// Checks that `input` decodes to the same frames, error and rest wherever it is split.
     fn check(input: &[u8], frames: &[(u32, &[u8])], error: Option<FrameError>, rest: usize) {
         let frames: Vec<_> = frames.iter().map(|(c, p)| (*c, p.to_vec())).collect();
         let expect = (frames, error, rest);
@@ -201,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn frames() {
+    fn frames_are_decoded_wherever_the_input_is_split() {
         check(b"", &[], None, 0);
         check(b"\0\0\0\x01\0\0\0\x03abc", &[(1, b"abc")], None, 0);
         check(b"\0\0\0\x02\0\0\0\0", &[(2, b"")], None, 0);
@@ -217,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn errors() {
+    fn invalid_headers_are_errors_before_their_payload() {
         let large = |conn, size| Some(FrameError::TooLarge { conn, size, limit: 16 });
         check(b"\0\0\0\0\0\0\0\0", &[], Some(FrameError::ReservedConn), 0);
         check(b"\0\0\0\0\0\0\0\x11", &[], Some(FrameError::ReservedConn), 0);
@@ -246,9 +253,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_split_of_encoded_frames_decodes_to_them(
-            frames in proptest::collection::vec((1u32.., proptest::collection::vec(any::<u8>(), 1..40)), 0..8),
-            cuts in proptest::collection::vec(any::<proptest::sample::Index>(), 0..12),
+        fn encoded_frames_decode_to_themselves_wherever_they_are_split(
+            frames in vec((1u32.., vec(any::<u8>(), 1..40)), 0..8),
+            cuts in vec(any::<proptest::sample::Index>(), 0..12),
         ) {
             let mut bytes = BytesMut::new();
             for (conn, payload) in &frames {
@@ -262,8 +269,8 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_decode_alike_at_once_and_one_by_one(
-            bytes in proptest::collection::vec(prop_oneof![3 => 0u8..3, 1 => any::<u8>()], 0..200),
+        fn any_bytes_decode_the_same_at_once_and_byte_by_byte(
+            bytes in vec(prop_oneof![3 => 0u8..3, 1 => any::<u8>()], 0..200),
         ) {
             prop_assert_eq!(decode(32, [&bytes[..]]), decode(32, bytes.chunks(1)));
         }

@@ -1,20 +1,19 @@
-//! Calls to the peer: a method per call of the protocol, with a timeout, and errors that tell what
-//! happened.
+//! Clients of both services: a method for each call of the protocol, with a timeout.
 //!
-//! The generated clients of ttrpc are not used: they report a reply with a status they do not know
-//! as a success, and find out that a request is too large only after it was encoded twice.
+//! The clients that ttrpc generates are not used: they report a reply with an unknown status as a
+//! success, and encode a request twice before they find it too large.
 
-use crate::{
-    CallError, Closed, Trunk,
-    size::{self, PLUGIN_SERVICE, RUNTIME_SERVICE},
-};
+use crate::error::CallError;
+use crate::rpc::size::{self, PLUGIN_SERVICE, RUNTIME_SERVICE};
+use crate::trunk::closed::Closed;
+use crate::trunk::handle::Trunk;
 use nri_api::{MAX_MESSAGE, proto};
 use protobuf::Message;
 use std::time::Duration;
 use tokio::time::Instant;
 use ttrpc::Code;
 
-/// Makes calls on one connection of a trunk.
+/// Client of one service on one connection.
 #[derive(Clone)]
 struct Caller {
     service: &'static str,
@@ -36,29 +35,29 @@ impl Caller {
         let mut envelope = size::request(self.service, method, timeout);
         envelope.payload =
             request.write_to_bytes().map_err(|e| CallError::Malformed(e.to_string()))?;
-        let begin = Instant::now();
-        let late = || timeout.filter(|t| begin.elapsed() >= *t);
-        let response = self.client.request(envelope).await.map_err(|e| self.explain(e, late()))?;
+        let start = Instant::now();
+        let expired = || timeout.filter(|t| start.elapsed() >= *t);
+        let response =
+            self.client.request(envelope).await.map_err(|e| self.explain(e, expired()))?;
         if let Some(status) = response.status.as_ref().filter(|s| s.code.value() != 0) {
-            // The library lets through codes that it does not know.
+            // The library reports unknown codes as a success.
             return Err(CallError::from_status(status.code.value(), &status.message));
         }
         A::parse_from_bytes(&response.payload).map_err(|e| CallError::Malformed(e.to_string()))
     }
 
-    /// `late` is the timeout if it has passed.
-    fn explain(&self, error: ttrpc::Error, late: Option<Duration>) -> CallError {
-        match (CallError::from(error), late) {
-            // The peer saw the deadline pass too, and its answer came while we were about to see
-            // it.
+    /// Returns the cause of a failed call. `expired` is the timeout if it has passed.
+    fn explain(&self, error: ttrpc::Error, expired: Option<Duration>) -> CallError {
+        match (CallError::from(error), expired) {
+            // The peer noticed the deadline first.
             (CallError::Status { code, .. }, Some(t)) if code == Code::DEADLINE_EXCEEDED as i32 => {
                 CallError::Timeout(t)
             }
             (status @ CallError::Status { .. }, _) => status,
-            (other, late) => match (self.trunk.close_reason(), late) {
+            (other, expired) => match (self.trunk.close_reason(), expired) {
                 (Some(Closed::Ended(_)) | None, Some(t)) => CallError::Timeout(t),
                 (Some(reason), _) => CallError::Closed(Some(reason)),
-                // ttrpc's task for this connection has ended a moment ago.
+                // ttrpc's task for this connection has just ended.
                 (None, None) if is_send_failure(&other) => CallError::Closed(None),
                 (None, None) => other,
             },
@@ -67,12 +66,13 @@ impl Caller {
 }
 
 fn is_send_failure(error: &CallError) -> bool {
-    matches!(error, CallError::Malformed(text) if text.starts_with("reserve channel capacity failed"))
+    const NO_CHANNEL: &str = "reserve channel capacity failed";
+    matches!(error, CallError::Malformed(text) if text.starts_with(NO_CHANNEL))
 }
 
 macro_rules! calls {
     ($(#[$doc:meta])* $client:ident: $service:expr;
-     $($(#[$call_doc:meta])* $call:ident, $method:literal, $request:ident => $answer:ident;)*) => {
+     $($(#[$call_doc:meta])* $call:ident, $method:literal, $request:ident => $reply:ident;)*) => {
         $(#[$doc])*
         #[derive(Clone)]
         pub struct $client(Caller);
@@ -91,7 +91,7 @@ macro_rules! calls {
                     &self,
                     timeout: impl Into<Option<Duration>>,
                     request: &proto::$request,
-                ) -> Result<proto::$answer, CallError> {
+                ) -> Result<proto::$reply, CallError> {
                     self.0.call($method, timeout.into(), request).await
                 }
             )*
@@ -106,56 +106,60 @@ macro_rules! calls {
 }
 
 calls! {
-    /// The runtime's side of the Plugin service. Clones share the connection.
+    /// Client of the Plugin service, used by the runtime. Clones share the connection.
     ///
-    /// A call whose future is dropped, or that timed out, is forgotten: the peer may still carry it
-    /// out, its late answer is dropped, and the connection remains usable.
+    /// After a timeout, or when the future of a call is dropped, the peer may still handle the
+    /// call; its late reply is dropped, and the connection remains usable.
     PluginClient: PLUGIN_SERVICE;
-    /// Tells a registered plugin its configuration; the answer is its subscription.
+    /// Configures a registered plugin; the reply is its subscription.
     configure, "Configure", ConfigureRequest => ConfigureResponse;
-    /// One part of the runtime's state; size it with [`max_message`](crate::max_message).
+    /// Sends a part of the pods and containers, of at most [`max_message`](crate::max_message)
+    /// bytes.
     synchronize, "Synchronize", SynchronizeRequest => SynchronizeResponse;
-    /// Announces the end.
+    /// Notifies the plugin of the runtime's shutdown.
     shutdown, "Shutdown", Empty => Empty;
-    /// A pod is being run.
+    /// Notifies the plugin of the start of a pod.
     run_pod_sandbox, "RunPodSandbox", RunPodSandboxRequest => RunPodSandboxResponse;
-    /// A pod's resources are being updated.
+    /// Notifies the plugin of an update of a pod's resources.
     update_pod_sandbox, "UpdatePodSandbox", UpdatePodSandboxRequest => UpdatePodSandboxResponse;
-    /// A pod's resources were updated.
-    post_update_pod_sandbox, "PostUpdatePodSandbox", PostUpdatePodSandboxRequest => PostUpdatePodSandboxResponse;
-    /// A pod stopped.
+    /// Notifies the plugin that a pod's resources were updated.
+    post_update_pod_sandbox, "PostUpdatePodSandbox",
+        PostUpdatePodSandboxRequest => PostUpdatePodSandboxResponse;
+    /// Notifies the plugin that a pod stopped.
     stop_pod_sandbox, "StopPodSandbox", StopPodSandboxRequest => StopPodSandboxResponse;
-    /// A pod was removed.
+    /// Notifies the plugin that a pod was removed.
     remove_pod_sandbox, "RemovePodSandbox", RemovePodSandboxRequest => RemovePodSandboxResponse;
-    /// A container is being created; the answer may adjust it.
+    /// Requests the adjustment of a container that is being created.
     create_container, "CreateContainer", CreateContainerRequest => CreateContainerResponse;
-    /// A container was created.
-    post_create_container, "PostCreateContainer", PostCreateContainerRequest => PostCreateContainerResponse;
-    /// A container is being started.
+    /// Notifies the plugin that a container was created.
+    post_create_container, "PostCreateContainer",
+        PostCreateContainerRequest => PostCreateContainerResponse;
+    /// Notifies the plugin of the start of a container.
     start_container, "StartContainer", StartContainerRequest => StartContainerResponse;
-    /// A container was started.
-    post_start_container, "PostStartContainer", PostStartContainerRequest => PostStartContainerResponse;
-    /// A container's resources are being updated; the answer may change them.
+    /// Notifies the plugin that a container was started.
+    post_start_container, "PostStartContainer",
+        PostStartContainerRequest => PostStartContainerResponse;
+    /// Requests changes of an update of a container's resources.
     update_container, "UpdateContainer", UpdateContainerRequest => UpdateContainerResponse;
-    /// A container's resources were updated.
-    post_update_container, "PostUpdateContainer", PostUpdateContainerRequest => PostUpdateContainerResponse;
-    /// A container stopped; the answer may update others.
+    /// Notifies the plugin that a container's resources were updated.
+    post_update_container, "PostUpdateContainer",
+        PostUpdateContainerRequest => PostUpdateContainerResponse;
+    /// Notifies the plugin that a container stopped; the reply may update others.
     stop_container, "StopContainer", StopContainerRequest => StopContainerResponse;
-    /// A container was removed.
+    /// Notifies the plugin that a container was removed.
     remove_container, "RemoveContainer", RemoveContainerRequest => RemoveContainerResponse;
-    /// An event in the form that plugins before v0.12 know.
+    /// Delivers an event in the form that plugins before NRI v0.12 support.
     state_change, "StateChange", StateChangeEvent => Empty;
-    /// Asks for a verdict on all that the plugins want changed.
+    /// Requests the validation of the merged adjustment.
     validate_container_adjustment, "ValidateContainerAdjustment",
         ValidateContainerAdjustmentRequest => ValidateContainerAdjustmentResponse;
 }
 
 calls! {
-    /// The plugin's side of the Runtime service. Clones share the connection.
+    /// Client of the Runtime service, used by a plugin. Clones share the connection.
     RuntimeClient: RUNTIME_SERVICE;
-    /// Introduces the plugin; the first call of a session.
+    /// Registers the plugin; the first call of a session.
     register_plugin, "RegisterPlugin", RegisterPluginRequest => Empty;
-    /// Asks for updates and evictions outside of any event; the answer lists the updates that
-    /// failed.
+    /// Requests updates and evictions outside of events; the reply lists the updates that failed.
     update_containers, "UpdateContainers", UpdateContainersRequest => UpdateContainersResponse;
 }

@@ -1,0 +1,98 @@
+//! The two tasks of a trunk, which end with it.
+//!
+//! The reader reads frames from the socket and appends them to their connection; while a connection
+//! holds more than [`Limits::incoming`](crate::Limits) unread bytes it does not read the socket, so
+//! that memory is bounded and the peer is slowed down. (Upstream's multiplexer closes the trunk
+//! when 256 frames wait.) The writer sends the frames of the connections in turn.
+
+use crate::trunk::closed::Closed;
+use crate::trunk::frame::{Decoder, Frame};
+use crate::trunk::state::{Delivery, TrunkState};
+use std::{io, sync::Arc, time::Duration};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+
+/// Size of one read from the socket.
+const READ_CHUNK: usize = 64 << 10;
+
+/// Time that the reader has, after a write failed because the peer closed the socket, to read what
+/// the peer had sent before.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+
+pub(crate) async fn read_task<R: AsyncRead + Unpin>(trunk: Arc<TrunkState>, mut read: R) {
+    let reason = tokio::select! {
+        reason = read_frames(&trunk, &mut read) => reason,
+        reason = trunk.wait_closed() => reason,
+    };
+    trunk.close(reason);
+}
+
+async fn read_frames<R: AsyncRead + Unpin>(trunk: &TrunkState, read: &mut R) -> Closed {
+    let mut decoder = Decoder::new();
+    let mut chunk = vec![0; READ_CHUNK];
+    loop {
+        let n = match read.read(&mut chunk).await {
+            Ok(n) => n,
+            Err(e) if is_closed_by_peer(&e) => 0,
+            Err(e) => return Closed::Io(Arc::new(e)),
+        };
+        if n == 0 {
+            return match decoder.pending() {
+                0 => Closed::Peer,
+                n => Closed::Truncated(n),
+            };
+        }
+        decoder.feed(&chunk[..n]);
+        loop {
+            match decoder.next_frame() {
+                Ok(Some(Frame { conn, mut payload })) => loop {
+                    match trunk.deliver(conn, payload) {
+                        Delivery::Done => break,
+                        Delivery::Full(again) => payload = again,
+                        Delivery::Ended(reason) => return reason,
+                    }
+                    trunk.room.notified().await;
+                },
+                Ok(None) => break,
+                Err(e) => return Closed::Frame(e),
+            }
+        }
+    }
+}
+
+pub(crate) async fn write_task<W: AsyncWrite + Unpin>(trunk: Arc<TrunkState>, mut write: W) {
+    let reason = tokio::select! {
+        reason = write_frames(&trunk, &mut write) => reason,
+        reason = trunk.wait_closed() => reason,
+    };
+    trunk.close(reason);
+    // A child process may hold a duplicate of the socket; the peer must see the end anyway.
+    write.shutdown().await.ok();
+}
+
+async fn write_frames<W: AsyncWrite + Unpin>(trunk: &TrunkState, write: &mut W) -> Closed {
+    loop {
+        let Some(batch) = trunk.next_batch() else {
+            trunk.work.notified().await;
+            continue;
+        };
+        let written = async {
+            write.write_all(&batch).await?;
+            write.flush().await
+        };
+        match written.await {
+            Ok(()) => {}
+            Err(e) if is_closed_by_peer(&e) => {
+                // Data of the peer may still be unread: the reader ends the trunk after the last of
+                // it, and this timeout if it does not.
+                tokio::time::sleep(DRAIN_TIMEOUT).await;
+                return Closed::Peer;
+            }
+            Err(e) => return Closed::Io(Arc::new(e)),
+        }
+    }
+}
+
+/// Whether the error means that the peer closed the socket, with or without unread data.
+fn is_closed_by_peer(e: &io::Error) -> bool {
+    matches!(e.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
+}
