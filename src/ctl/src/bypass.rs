@@ -1,5 +1,5 @@
-//! Break-glass, as wrappers see it. The variable is in the environment of engines, which is not for
-//! us to read.
+//! Break-glass, as wrappers see it. Its variable is in the environment of engines, which nrictl
+//! does not read.
 
 use nri_locate::{BYPASS_FILE, BreakGlass};
 
@@ -7,12 +7,12 @@ use nri_locate::{BYPASS_FILE, BreakGlass};
 pub(crate) fn describe(file: &BreakGlass) -> Option<String> {
     match file {
         BreakGlass::Off => None,
-        BreakGlass::On => Some(format!("{BYPASS_FILE} exists: no plugin is asked about anything")),
+        BreakGlass::On => Some(format!("{BYPASS_FILE} exists: containers run without NRI")),
         BreakGlass::Ignored(why) => Some(not_trusted(&why.to_string())),
     }
 }
 
-/// The reason may be another one's: a directory above may be anybody's.
+/// Says why the file is not trusted; the reason may be about a directory above it.
 fn not_trusted(why: &str) -> String {
     match why.strip_prefix(BYPASS_FILE).filter(|rest| rest.starts_with(' ')) {
         Some(rest) => format!("{BYPASS_FILE} exists and is not trusted, since it{rest}"),
@@ -25,16 +25,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_file_is_named_once() {
-        let told = not_trusted(&format!("{BYPASS_FILE} is writable by everybody"));
-        assert_eq!(
-            told,
-            format!("{BYPASS_FILE} exists and is not trusted, since it is writable by everybody")
-        );
-        let told = not_trusted("/etc is writable by everybody");
-        assert_eq!(
-            told,
-            format!("{BYPASS_FILE} exists and is not trusted: /etc is writable by everybody")
-        );
+    fn an_untrusted_bypass_file_is_named_once() {
+        let of_file = not_trusted(&format!("{BYPASS_FILE} is writable by everybody"));
+        let expected = "exists and is not trusted, since it is writable by everybody";
+        assert_eq!(of_file, format!("{BYPASS_FILE} {expected}"));
+        let of_directory = not_trusted("/etc is writable by everybody");
+        let expected = "exists and is not trusted: /etc is writable by everybody";
+        assert_eq!(of_directory, format!("{BYPASS_FILE} {expected}"));
     }
 }

@@ -1,14 +1,14 @@
-//! Standard output, whose reader may have heard enough: `nrictl status | head` ends in silence,
-//! with the exit code that it has without.
+//! Standard output, whose reader may close it early: `nrictl status | head` fails no write, and has
+//! the exit code that it has alone.
 
 use std::io::{self, ErrorKind, StdoutLock, Write};
 
-/// What is printed goes there.
+/// Locks standard output.
 pub(crate) fn output() -> Output<StdoutLock<'static>> {
     Output(io::stdout().lock())
 }
 
-/// A writer whose reader may go away.
+/// A writer that ignores a closed pipe.
 pub(crate) struct Output<W>(W);
 
 impl<W: Write> Write for Output<W> {
@@ -33,11 +33,11 @@ mod tests {
     use std::fs::File;
 
     #[test]
-    fn a_reader_who_went_away_is_no_failure_and_a_full_disk_is_one() {
+    fn a_closed_pipe_is_ignored_and_a_full_disk_is_an_error() {
         let (reader, writer) = io::pipe().unwrap();
         drop(reader);
         let mut out = Output(io::LineWriter::new(writer));
-        writeln!(out, "to nobody").unwrap();
+        writeln!(out, "unread").unwrap();
         out.flush().unwrap();
         let full = File::options().write(true).open("/dev/full").unwrap();
         let e = writeln!(Output(full), "too much").unwrap_err();

@@ -1,13 +1,13 @@
-//! What `nrictl reload` prints.
+//! The output of `nrictl reload`.
 
 use crate::output::output;
 use nri_control::{Reloaded, printable};
 use std::io::{self, Write};
 
-/// Prints for people, or for programs. Returns whether all plugins run that should.
+/// Prints text or JSON. Returns whether all plugins run that should.
 ///
 /// # Errors
-/// Nobody takes the output.
+/// Standard output cannot be written to.
 pub(crate) fn print(reloaded: &Reloaded, json: bool) -> io::Result<bool> {
     let fine = !reloaded.plugins.iter().any(|p| matches!(p.change.as_str(), "failed" | "unusable"));
     let mut out = output();
@@ -32,4 +32,16 @@ pub(crate) fn print(reloaded: &Reloaded, json: bool) -> io::Result<bool> {
         writeln!(out, "note: {}", printable(note))?;
     }
     Ok(fine)
+}
+
+/// Prints that no `nrid` runs.
+///
+/// # Errors
+/// Standard output cannot be written to.
+pub(crate) fn print_not_running(json: bool) -> io::Result<()> {
+    let text = match json {
+        true => "{\"running\":false}",
+        false => "nrid does not run: it reads its configuration when it starts",
+    };
+    writeln!(output(), "{text}")
 }

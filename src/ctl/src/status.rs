@@ -1,15 +1,15 @@
-//! What `nrictl status` prints.
+//! The output of `nrictl status`.
 
-use crate::{bypass, output::output, place::Place};
+use crate::{bypass, nrid_location::NridLocation, output::output};
 use nri_control::{Status, printable};
 use nri_locate::{BreakGlass, break_glass_file};
 use std::io::{self, Write};
 
-/// Prints for people, or for programs.
+/// Prints text or JSON.
 ///
 /// # Errors
-/// Nobody takes the output.
-pub(crate) fn print(place: &Place, status: Option<&Status>, json: bool) -> io::Result<()> {
+/// Standard output cannot be written to.
+pub(crate) fn print(nrid: &NridLocation, status: Option<&Status>, json: bool) -> io::Result<()> {
     let mut out = output();
     let break_glass = break_glass_file();
     let bypassed = matches!(break_glass, BreakGlass::On);
@@ -26,10 +26,10 @@ pub(crate) fn print(place: &Place, status: Option<&Status>, json: bool) -> io::R
         writeln!(out, "bypass           {}", printable(&text))?;
     }
     let Some(status) = status else {
-        return writeln!(out, "nrid does not run ({})", place.launcher.socket().display());
+        return writeln!(out, "nrid does not run ({})", nrid.launcher.socket().display());
     };
     writeln!(out, "nrid {} (pid {}, up {})", status.version, status.pid, duration(status.uptime))?;
-    writeln!(out, "state directory  {}", place.launcher.state_dir.display())?;
+    writeln!(out, "state directory  {}", nrid.launcher.state_dir.display())?;
     let config = status
         .config
         .as_ref()
@@ -38,7 +38,7 @@ pub(crate) fn print(place: &Place, status: Option<&Status>, json: bool) -> io::R
     if status.mode == "shadow" {
         writeln!(
             out,
-            "mode             shadow: plugins are asked, and nothing of it reaches containers"
+            "mode             shadow: plugins are called, and containers are not changed"
         )?;
     }
     for socket in &status.sockets {
@@ -80,7 +80,7 @@ fn plugins(out: &mut impl Write, status: &Status) -> io::Result<()> {
     Ok(())
 }
 
-/// For people.
+/// Formats a time in two units.
 pub(crate) fn duration(seconds: u64) -> String {
     match seconds {
         0..60 => format!("{seconds} s"),

@@ -1,13 +1,13 @@
-//! What `nrictl verify` prints.
+//! The output of `nrictl verify`.
 
 use crate::output::output;
 use nri_control::{Verified, VerifiedSetting, printable};
 use std::io::{self, Write};
 
-/// Prints for people, or for programs. Returns whether everything is as it is to be.
+/// Prints text or JSON. Returns whether all cgroups have what was requested.
 ///
 /// # Errors
-/// Nobody takes the output.
+/// Standard output cannot be written to.
 pub(crate) fn print(containers: &[Verified], json: bool) -> io::Result<bool> {
     let wrong = |c: &Verified| c.settings.iter().filter(|s| !s.in_force).count();
     let drift: usize = containers.iter().map(wrong).sum();
@@ -33,15 +33,11 @@ pub(crate) fn print(containers: &[Verified], json: bool) -> io::Result<bool> {
             line(&mut out, setting)?;
         }
         for field in &container.nowhere {
-            writeln!(
-                out,
-                "  -      {:<30} the control groups of this host do not have it",
-                printable(field)
-            )?;
+            writeln!(out, "  -      {:<30} no cgroup file of this host has it", printable(field))?;
         }
     }
     let settings: usize = containers.iter().map(|c| c.settings.len()).sum();
-    writeln!(out, "{} containers, {settings} settings, {drift} not in force", containers.len())?;
+    writeln!(out, "{} containers, {settings} settings, {drift} differ", containers.len())?;
     Ok(fine)
 }
 

@@ -45,7 +45,7 @@ fn doctor_looks_at_the_rest_where_nrid_hangs() {
 #[test]
 fn doctor_and_status_tell_of_break_glass() {
     each("break-glass is told", |installation| {
-        let told = "/etc/nri-container-runtime/bypass exists: no plugin is asked about anything";
+        let told = "/etc/nri-container-runtime/bypass exists: containers run without NRI";
         let check = |code| {
             let status = ctl(installation, &["status"]);
             assert_eq!(status.code, Some(code));

@@ -1,181 +1,166 @@
-//! The `nrid` that runs, and whether it is the one that would be started now; or why none runs.
+//! Checks of the `nrid` that runs, and whether it is the one that would be started now; or why none
+//! runs.
 
-use super::{Level, Report};
-use crate::place::Place;
+use super::finding::DoctorReport;
+use crate::{nrid_location::NridLocation, status::duration};
 use nri_control::{START_FAILURE, Status};
 use nri_host::{describe, listener};
 use nri_locate::PLUGIN_DIR;
 use std::path::{Path, PathBuf};
 
-/// About one that runs, or about none.
-pub(super) fn look(report: &mut Report, place: &Place, status: Option<&Status>) {
-    let Some(status) = status else { return absent(report, place) };
-    let text = format!(
-        "process {}, version {}, {} containers",
-        status.pid, status.version, status.containers
-    );
-    report.add(Level::Ok, "nrid", text);
+/// Checks an `nrid` that runs.
+pub(super) fn running(report: &mut DoctorReport, nrid: &NridLocation, status: &Status) {
+    let (pid, version, containers) = (status.pid, &status.version, status.containers);
+    report.ok("nrid", format!("process {pid}, version {version}, {containers} containers"));
     if status.mode == "shadow" {
-        report.add(
-            Level::Note,
+        report.note(
             "mode",
-            "shadow: plugins are asked, what they would change is logged, and nothing changes",
+            "shadow: plugins are called, what they would change is logged, and nothing changes",
         );
-        report.advise("Set mode = \"apply\", and `nrictl reload`, to have it changed.");
+        report.advise("Set mode = \"apply\", and `nrictl reload`, to apply changes.");
     }
-    program(report, place, status);
-    configuration(report, place, status);
+    program(report, nrid, status);
+    configuration(report, nrid, status);
     for plugin in &status.plugins {
         let name = if plugin.name.is_empty() { "(not registered yet)" } else { &plugin.name };
-        let fine = plugin.state == "active" || plugin.last_error.is_none();
-        let error = plugin.last_error.as_deref().map(|e| format!(" ({e})")).unwrap_or_default();
-        let level = if fine { Level::Ok } else { Level::Problem };
-        report.add(level, "plugin", format!("{name}: {}{error}", plugin.state));
+        match &plugin.last_error {
+            Some(error) if plugin.state != "active" => {
+                report.problem("plugin", format!("{name}: {} ({error})", plugin.state));
+            }
+            Some(error) => report.ok("plugin", format!("{name}: {} ({error})", plugin.state)),
+            None => report.ok("plugin", format!("{name}: {}", plugin.state)),
+        }
     }
     for due in &status.due {
-        let what = match due.change.as_str() {
+        let state = match due.change.as_str() {
             "launch" | "unusable" => "not launched",
             "relaunch" => "runs as it was launched",
             _ => "still runs",
         };
-        let level = if due.change == "unusable" { Level::Problem } else { Level::Note };
-        report.add(level, "plugin", format!("{}: {what}: {}", due.name, due.why));
+        let text = format!("{}: {state}: {}", due.name, due.why);
+        report.problem_if(due.change == "unusable", "plugin", text);
         report.advise("`nrictl reload`");
     }
-    policies(report, place, &status.idle_policies);
+    policies(report, nrid, &status.idle_policies);
 }
 
-/// About one that listens and does not say how it is.
-pub(super) fn unheard(report: &mut Report, place: &Place, why: &str) {
-    report.add(Level::Problem, "nrid", format!("{why} ({})", place.launcher.socket().display()));
-    // systemd listens for one that it is to start.
-    let process = match listener(&place.launcher.socket()) {
+/// Reports an `nrid` that listens and does not reply.
+pub(super) fn silent(report: &mut DoctorReport, nrid: &NridLocation, why: &str) {
+    let socket = nrid.launcher.socket();
+    report.problem("nrid", format!("{why} ({})", socket.display()));
+    // Process 1 listens for an nrid that it is to start.
+    let process = match listener(&socket) {
         Some(pid) if pid > 1 => describe(pid),
-        _ => "that process".to_owned(),
+        _ => "the process that listens".to_owned(),
     };
-    report.advise(format!("No container can be created while it is so. End {process} if it hangs: the next call starts another one, and containers go on."));
+    report.advise(format!(
+        "No container can be created until it replies. If it hangs, end {process}: the next call \
+         starts another nrid, and containers keep running."
+    ));
 }
 
-/// Whether it is the program that is installed.
-fn program(report: &mut Report, place: &Place, status: &Status) {
+/// Compares the program of `nrid` with the installed one.
+fn program(report: &mut DoctorReport, nrid: &NridLocation, status: &Status) {
     let ours = env!("CARGO_PKG_VERSION");
     if let Some(error) = &status.restart_error {
-        report.add(
-            Level::Problem,
+        report.problem(
             "nrid",
-            format!("it goes on as it was, since its successor failed: {error}"),
+            format!("the previous nrid keeps running, the next one failed: {error}"),
         );
         report.advise("`nrictl restart` tries again.");
     }
-    let running = status.program.as_ref().map(|p| p.as_path().to_owned());
+    let running = status.program.as_ref().map(|program| program.as_path().to_owned());
     let shown = running.as_deref().unwrap_or(Path::new("its program")).display();
     if status.program_replaced {
-        report.add(
-            Level::Problem,
-            "nrid",
-            format!("{shown} was replaced or removed since it started"),
-        );
-        report.advise("`nrictl restart`: containers go on, records are kept.");
+        report.problem("nrid", format!("{shown} was replaced or removed since it started"));
+        report.advise("`nrictl restart`: containers keep running, records stay.");
     } else if status.version != ours {
-        report.add(
-            Level::Problem,
-            "nrid",
-            format!("it is of another version than this nrictl ({ours})"),
-        );
+        report.problem("nrid", format!("its version differs from that of this nrictl, {ours}"));
         report.advise(
-            "`nrictl restart`, if the nrid beside this nrictl is the right one; containers go on.",
+            "`nrictl restart`, if the nrid beside this nrictl is the right one; containers keep \
+             running.",
         );
     }
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-    if let (Some(running), Some(found)) = (&running, &place.launcher.program)
+    if let (Some(running), Some(found)) = (&running, &nrid.launcher.program)
         && real(running) != real(found)
     {
-        report.add(
-            Level::Note,
-            "nrid",
-            format!("it runs from {shown}, and this nrictl would start {}", found.display()),
-        );
+        let found = found.display();
+        report.note("nrid", format!("it runs from {shown}, and this nrictl would start {found}"));
     }
 }
 
-/// Whether it has the configuration that is there now.
-fn configuration(report: &mut Report, place: &Place, status: &Status) {
-    let theirs = status.config.as_ref().map(|c| c.as_path().to_owned());
-    // Older ones do not say what they read.
-    if place.problem.is_some() || (theirs.is_some() && status.config_digest.is_none()) {
+/// Compares the configuration of `nrid` with the current file.
+fn configuration(report: &mut DoctorReport, nrid: &NridLocation, status: &Status) {
+    let file = status.config.as_ref().map(|config| config.as_path().to_owned());
+    // An older nrid does not report a digest.
+    if nrid.problem.is_some() || (file.is_some() && status.config_digest.is_none()) {
         return;
     }
     let name = |file: &Option<PathBuf>| {
-        file.as_ref().map_or("none".to_owned(), |f| f.display().to_string())
+        file.as_ref().map_or("none".to_owned(), |file| file.display().to_string())
     };
-    if theirs == place.file {
-        if status.config_digest != place.digest {
-            let text = format!("{} is another one than nrid has", name(&theirs));
-            report.add(Level::Problem, "configuration", text);
-            report.advise("`nrictl reload`");
-        }
-        return;
+    if file != nrid.file {
+        let text = format!("nrid has {}, and this nrictl {}", name(&file), name(&nrid.file));
+        report.problem("configuration", text);
+        report.advise(
+            "`nrictl reload` if a file was added or removed; else the environment or a unit names \
+             another file.",
+        );
+    } else if status.config_digest != nrid.digest {
+        let text = format!("{} is another one than nrid has", name(&file));
+        report.problem("configuration", text);
+        report.advise("`nrictl reload`");
     }
-    let text = format!("nrid has {}, and this nrictl {}", name(&theirs), name(&place.file));
-    report.add(Level::Problem, "configuration", text);
-    report.advise(
-        "`nrictl reload` if a file came or went; else the environment or a unit names another one.",
-    );
 }
 
-/// Why none runs, and what would keep it from starting.
-fn absent(report: &mut Report, place: &Place) {
-    let failure = place.launcher.state_dir.join(START_FAILURE);
+/// Reports why no `nrid` runs, and what would prevent its start.
+pub(super) fn absent(report: &mut DoctorReport, nrid: &NridLocation) {
+    let failure = nrid.launcher.state_dir.join(START_FAILURE);
     match std::fs::read_to_string(&failure) {
         Ok(why) => {
-            let when = std::fs::metadata(&failure).and_then(|m| m.modified()).ok();
-            let ago = when.and_then(|when| when.elapsed().ok());
-            let ago = ago.map_or(String::new(), |ago| {
-                format!(" {} ago", crate::status::duration(ago.as_secs()))
-            });
-            let text = format!("it does not run: its last start failed{ago}: {}", why.trim_end());
-            report.add(Level::Problem, "nrid", text);
-            report.advise("`nrictl start` tries again; until then containers fail to be created.");
+            let time = std::fs::metadata(&failure).and_then(|meta| meta.modified()).ok();
+            let age = time.and_then(|time| time.elapsed().ok());
+            let ago = age.map_or(String::new(), |age| format!(" {} ago", duration(age.as_secs())));
+            let why = why.trim_end();
+            report.problem("nrid", format!("it does not run: its last start failed{ago}: {why}"));
+            report.advise("`nrictl start` tries again; until then no container can be created.");
         }
         Err(_) => {
-            let text = format!("it does not run ({})", place.launcher.socket().display());
-            report.add(Level::Note, "nrid", text);
+            let socket = nrid.launcher.socket();
+            report.note("nrid", format!("it does not run ({})", socket.display()));
             report.advise(
-                "The first container starts it. `nrictl start` does so for plugins that connect by themselves.",
+                "The first container starts it. `nrictl start` does so for external plugins.",
             );
         }
     }
-    if place.problem.is_none() {
-        let dir = place.config.plugin_path.clone().unwrap_or_else(|| PLUGIN_DIR.into());
+    if nrid.problem.is_none() {
+        let dir = nrid.config.plugin_path.clone().unwrap_or_else(|| PLUGIN_DIR.into());
         let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
         let names: Vec<_> = entries.filter_map(|e| e.file_name().into_string().ok()).collect();
-        let is_idle = |pattern: &str| {
-            let of = |file: &String| {
-                file == pattern || file.split_once('-').is_some_and(|(_, n)| n == pattern)
-            };
-            pattern != "*" && !names.iter().any(of)
+        let matches = |pattern: &str, file: &String| {
+            file == pattern || file.split_once('-').is_some_and(|(_, name)| name == pattern)
         };
-        let patterns = place.config.plugin.iter().map(|p| p.pattern.clone());
-        let idle: Vec<_> = patterns.filter(|pattern| is_idle(pattern)).collect();
-        policies(report, place, &idle);
+        let is_idle =
+            |pattern: &String| pattern != "*" && !names.iter().any(|file| matches(pattern, file));
+        let patterns = nrid.config.plugin.iter().map(|policy| policy.pattern.clone());
+        policies(report, nrid, &patterns.filter(is_idle).collect::<Vec<_>>());
     }
 }
 
-/// Policies that are about nobody.
-fn policies(report: &mut Report, place: &Place, idle: &[String]) {
+/// Reports policies that match no plugin.
+fn policies(report: &mut DoctorReport, nrid: &NridLocation, idle: &[String]) {
     for name in idle {
-        let required = place.config.plugin.iter().any(|p| p.pattern == *name && p.required);
-        let level = if required { Level::Problem } else { Level::Note };
-        let holds = if required {
-            "it is required: no container is created"
-        } else {
-            "what is said of it holds for nobody"
+        let is_required = nrid.config.plugin.iter().any(|p| p.pattern == *name && p.required);
+        let effect = match is_required {
+            true => "it is required: no container is created",
+            false => "the policy has no effect",
         };
-        report.add(
-            level,
-            "policy",
-            format!("[[plugin]] match = {name:?}: there is no such plugin; {holds}"),
+        let text = format!("[[plugin]] match = {name:?}: there is no such plugin; {effect}");
+        report.problem_if(is_required, "policy", text);
+        report.advise(
+            "Correct the name (`nrictl status` lists plugins), unless the plugin has not connected \
+             yet.",
         );
-        report.advise("Mend the name (`nrictl status` shows those that there are), unless it is of a plugin that is still to connect.");
     }
 }

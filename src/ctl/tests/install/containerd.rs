@@ -1,22 +1,17 @@
-//! containerd: files of every version, in every way that people write them; and what the real
-//! containerd makes of them.
+//! containerd: files of every version, in every layout that administrators use.
 
-use crate::image::{CRUN, Image, WRAPPER, comes_and_goes, skipped};
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-};
+use crate::image::{CRUN, Image, WRAPPER, check_install_and_uninstall};
 use toml_edit::{DocumentMut, Item};
 
-const FILE: &str = "/etc/containerd/config.toml";
+pub(crate) const FILE: &str = "/etc/containerd/config.toml";
 const DROP_IN: &str = "/etc/containerd/conf.d/zz-nri-container-runtime.toml";
 
 const V1: &str = "cri";
-const V2: &str = "io.containerd.grpc.v1.cri";
-const V3: &str = "io.containerd.cri.v1.runtime";
+pub(crate) const V2: &str = "io.containerd.grpc.v1.cri";
+pub(crate) const V3: &str = "io.containerd.cri.v1.runtime";
 
-/// What it is, the plugin in it, the default runtime that it names, the text.
-const FILES: &[(&str, &str, Option<&str>, &str)] = &[
+/// Description, name of the CRI plugin in it, default runtime that it names, text.
+pub(crate) const FILES: &[(&str, &str, Option<&str>, &str)] = &[
     (
         "Docker's package",
         V1,
@@ -147,10 +142,10 @@ fn default(image: &Image, file: &str, plugin: &str) -> Option<String> {
 }
 
 #[test]
-fn every_file_comes_back_byte_by_byte() {
+fn every_containerd_file_is_restored_byte_by_byte() {
     for (what, plugin, before, text) in FILES {
         println!("{what}");
-        comes_and_goes(&Image::with(FILE, text), "containerd", "", |image| {
+        check_install_and_uninstall(&Image::with(FILE, text), "containerd", "", |image| {
             check_handler(image, FILE, plugin, "nri", WRAPPER);
             assert_eq!(default(image, FILE, plugin), before.map(|name| format!("{name:?}")));
             if !what.contains("inline") {
@@ -165,7 +160,7 @@ fn every_file_comes_back_byte_by_byte() {
             }
         });
         let options = format!("--default --nri ours --runtime nri-crun={CRUN}");
-        comes_and_goes(&Image::with(FILE, text), "containerd", &options, |image| {
+        check_install_and_uninstall(&Image::with(FILE, text), "containerd", &options, |image| {
             check_handler(image, FILE, plugin, "nri", WRAPPER);
             check_handler(image, FILE, plugin, "nri-crun", "/usr/local/bin/nri-crun");
             assert_eq!(default(image, FILE, plugin).as_deref(), Some("\"nri\""));
@@ -183,11 +178,11 @@ fn every_file_comes_back_byte_by_byte() {
 }
 
 #[test]
-fn without_a_file_there_is_one_and_then_none() {
+fn a_new_containerd_file_is_removed_again() {
     for (options, version, plugin) in
         [("", 2, V2), ("--engine-version 1.6", 2, V2), ("--engine-version 2.1.9", 3, V3)]
     {
-        comes_and_goes(&Image::new(), "containerd", options, |image| {
+        check_install_and_uninstall(&Image::new(), "containerd", options, |image| {
             check_handler(image, FILE, plugin, "nri", WRAPPER);
             assert_eq!(at(image, FILE, &["version"]), Some(version.to_string()));
         });
@@ -201,7 +196,7 @@ fn version_3_with_imports_gets_a_drop_in() {
             "version = 3\nimports = [{imports}]\n[plugins.'{V3}'.containerd]\n  default_runtime_name = 'runc'\n"
         );
         let image = Image::with(FILE, &text);
-        comes_and_goes(&image, "containerd", "--default --nri ours", |image| {
+        check_install_and_uninstall(&image, "containerd", "--default --nri ours", |image| {
             assert_eq!(image.read(FILE), text);
             check_handler(image, DROP_IN, V3, "nri", WRAPPER);
             assert_eq!(default(image, DROP_IN, V3).as_deref(), Some("\"nri\""));
@@ -209,7 +204,7 @@ fn version_3_with_imports_gets_a_drop_in() {
         });
         // With others beside it.
         image.write("/etc/containerd/conf.d/99-nvidia.toml", b"version = 3\n");
-        comes_and_goes(&image, "containerd", "", |image| {
+        check_install_and_uninstall(&image, "containerd", "", |image| {
             check_handler(image, DROP_IN, V3, "nri", WRAPPER)
         });
     }
@@ -222,14 +217,16 @@ fn version_2_with_imports_gets_a_drop_in_if_containerd_is_known_to_be_2() {
         "version = 2\nimports = [\"/etc/containerd/conf.d/*.toml\"]\n[plugins.\"{V2}\"]\n  x = 1\n"
     );
     let image = Image::with(FILE, &text);
-    comes_and_goes(&image, "containerd", "--default --engine-version 2.1", |image| {
+    check_install_and_uninstall(&image, "containerd", "--default --engine-version 2.1", |image| {
         assert_eq!(image.read(FILE), text);
         check_handler(image, DROP_IN, V2, "nri", WRAPPER);
         assert_eq!(default(image, DROP_IN, V2).as_deref(), Some("\"nri\""));
         assert_eq!(at(image, DROP_IN, &["version"]).as_deref(), Some("2"));
     });
     for options in ["", "--engine-version 1.7"] {
-        comes_and_goes(&image, "containerd", options, |image| assert!(!image.exists(DROP_IN)));
+        check_install_and_uninstall(&image, "containerd", options, |image| {
+            assert!(!image.exists(DROP_IN))
+        });
     }
     // What was edited into the main file is changed there.
     image.done("install containerd --engine-version 1.7");
@@ -257,7 +254,7 @@ fn version_2_is_edited_where_its_table_counts() {
         "/etc/containerd/conf.d/60-other.toml",
         b"version = 2\n[metrics]\n  address = \"[::1]:1338\"\n",
     );
-    comes_and_goes(&image, "containerd", "--default", |image| {
+    check_install_and_uninstall(&image, "containerd", "--default", |image| {
         check_handler(image, other, V2, "nri", WRAPPER);
         assert_eq!(default(image, other, V2).as_deref(), Some("\"nri\""));
         assert!(!image.read(FILE).contains("nri"));
@@ -265,14 +262,14 @@ fn version_2_is_edited_where_its_table_counts() {
     // The same for the table of containerd's own NRI.
     let nri = "/etc/containerd/conf.d/70-nri.toml";
     image.write(nri, b"version = 2\n[plugins.\"io.containerd.nri.v1.nri\"]\n  disable = false\n  socket_path = \"/run/x\"\n");
-    comes_and_goes(&image, "containerd", "--nri ours", |image| {
+    check_install_and_uninstall(&image, "containerd", "--nri ours", |image| {
         assert!(image.read(nri).contains("  disable = true\n"));
         assert!(!image.read(other).contains("io.containerd.nri.v1.nri"));
     });
 }
 
 #[test]
-fn whose_nri() {
+fn install_reports_and_switches_containerds_own_nri() {
     let own = |disable: &str| {
         format!("version = 2\n[plugins.\"io.containerd.nri.v1.nri\"]\n  disable = {disable}\n")
     };
@@ -293,7 +290,7 @@ fn whose_nri() {
         let disabled = at(&image, FILE, &["plugins", "io.containerd.nri.v1.nri", "disable"]);
         let expected = matches!(state, "on" | "unknown") || text.contains("= true");
         assert_eq!(disabled.as_deref() == Some("true"), expected, "{text} {options}");
-        // Changing one's mind.
+        // Another choice replaces the first.
         image.done(&format!("install containerd --nri engine {options}"));
         assert!(image.read(crate::image::CONFIG).contains("containerd = \"engine\""));
         let disabled = at(&image, FILE, &["plugins", "io.containerd.nri.v1.nri", "disable"]);
@@ -310,7 +307,7 @@ fn whose_nri() {
 }
 
 #[test]
-fn refusals() {
+fn unusable_containerd_files_and_options_are_refused() {
     let check = |text: &str, options: &str, expected: &str| {
         let said = Image::with(FILE, text).refused(&format!("install containerd {options}"));
         assert!(said.contains(expected), "{said}");
@@ -347,124 +344,8 @@ fn refusals() {
     assert!(image.refused("install containerd").contains("conf.d/a.toml: line 1, column 5"));
 }
 
-/// containerds to ask: those of `NRI_TEST_CONTAINERD`, separated by colons, or the installed one.
-pub(crate) fn containerds() -> Vec<PathBuf> {
-    let named = std::env::var_os("NRI_TEST_CONTAINERD");
-    let installed = || {
-        std::env::split_paths("/usr/bin:/usr/local/bin").map(|dir| dir.join("containerd")).collect()
-    };
-    let all: Vec<PathBuf> =
-        named.map_or_else(installed, |named| std::env::split_paths(&named).collect());
-    all.into_iter().filter(|path| path.exists()).collect()
-}
-
-pub(crate) fn dump(containerd: &Path, file: &Path) -> Result<String, String> {
-    let mut command = Command::new(containerd);
-    // In older versions patterns of imports are relative to the working directory.
-    command.current_dir(file.parent().unwrap()).arg("-c").arg(file).args(["config", "dump"]);
-    let output = command.output().unwrap();
-    // Imports come in any order.
-    let text = |bytes: &[u8]| {
-        let text = String::from_utf8_lossy(bytes).replace('\'', "\"");
-        text.lines()
-            .filter(|line| !line.starts_with("imports"))
-            .map(|line| format!("{line}\n"))
-            .collect::<String>()
-    };
-    if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
-}
-
 #[test]
-fn the_real_containerd_reads_what_is_written() {
-    let containerds = containerds();
-    if containerds.is_empty() {
-        skipped("the_real_containerd_reads_what_is_written", "no containerd");
-    }
-    for containerd in containerds {
-        let version = Command::new(&containerd).arg("--version").output().unwrap().stdout;
-        let version = String::from_utf8_lossy(&version).split(' ').nth(2).unwrap().to_owned();
-        let mut asked = 0;
-        for (what, plugin, _, text) in FILES {
-            let image = Image::with(FILE, text);
-            // newer than this containerd
-            let Ok(before) = dump(&containerd, &image.at(FILE)) else { continue };
-            // Switched off; or 2.x, which takes nothing of the CRI plugin from version 1; or 1.x,
-            // which does not know its name in version 3.
-            if version.trim_start_matches('v').starts_with('2') && !text.contains("version = ")
-                || version.starts_with('1') && *plugin == V3
-                || text.contains("disabled_plugins")
-            {
-                continue;
-            }
-            asked += 1;
-            image.done(&format!(
-                "install containerd --default --nri ours --runtime nri-crun={CRUN}"
-            ));
-            let after =
-                dump(&containerd, &image.at(FILE)).unwrap_or_else(|e| panic!("{what}: {e}"));
-            assert!(after.contains("default_runtime_name = \"nri\"\n"), "{what}: {after}");
-            assert!(after.contains(&format!("BinaryName = {WRAPPER:?}\n")), "{what}: {after}");
-            assert!(
-                after.contains("BinaryName = \"/usr/local/bin/nri-crun\"\n"),
-                "{what}: {after}"
-            );
-            assert_eq!(
-                after.matches("annotations = [\"*\", \"*/*\"]\n").count(),
-                4,
-                "{what}: {after}"
-            );
-            assert!(
-                !after.contains("\"io.containerd.nri.v1.nri\"]\n    disable = false"),
-                "{what}: {after}"
-            );
-            // Everything else is what it was; 1.x shows the defaults of a handler only if the file
-            // has none.
-            let zero = ["= \"\"", "= 0", "= false", "sandbox_mode = \"podsandbox\""];
-            let zero = |line: &str| zero.iter().any(|end| line.ends_with(end));
-            let lost: Vec<&str> = before
-                .lines()
-                .filter(|line| !after.contains(line))
-                .filter(|line| !line.starts_with("          ") || !zero(line))
-                .filter(|line| {
-                    !line.contains("default_runtime_name") && !line.contains("disable =")
-                })
-                .collect();
-            assert!(lost.is_empty(), "{what}: {lost:#?}");
-            image.done("uninstall containerd");
-            assert_eq!(dump(&containerd, &image.at(FILE)), Ok(before), "{what}");
-        }
-        assert!(asked > 5, "{version}: {asked}");
-        for (number, plugin, like) in
-            [(2, V2, "50-cri.toml"), (3, V3, "zz-nri-container-runtime.toml")]
-        {
-            let image =
-                Image::with(FILE, &format!("version = {number}\nimports = [\"conf.d/*.toml\"]\n"));
-            let part =
-                format!("version = {number}\n[plugins.{plugin:?}.cni]\n  conf_dir = \"/x\"\n");
-            image.write("/etc/containerd/conf.d/50-cri.toml", part.as_bytes());
-            let Ok(before) = dump(&containerd, &image.at(FILE)) else { continue };
-            if version.starts_with('1') && number == 3 {
-                continue;
-            }
-            image.done("install containerd --default");
-            assert!(image.read(&format!("/etc/containerd/conf.d/{like}")).contains(WRAPPER));
-            let after = dump(&containerd, &image.at(FILE)).unwrap();
-            for line in [
-                "conf_dir = \"/x\"\n",
-                "default_runtime_name = \"nri\"\n",
-                &format!("BinaryName = {WRAPPER:?}\n"),
-            ] {
-                assert!(after.contains(line), "{version} {number}: {after}");
-            }
-            assert!(after.contains(".containerd.runtimes.runc]"), "{version} {number}: {after}");
-            image.done("uninstall containerd");
-            assert_eq!(dump(&containerd, &image.at(FILE)), Ok(before));
-        }
-    }
-}
-
-#[test]
-fn hand_edits_stay() {
+fn edits_in_containerd_files_since_installation_stay() {
     let (_, plugin, _, text) = FILES.iter().find(|(what, ..)| *what == "kubeadm's").unwrap();
     let image = Image::with(FILE, text);
     image.done("install containerd --default --nri ours");
@@ -492,7 +373,7 @@ fn hand_edits_stay() {
 }
 
 #[test]
-fn without_a_manifest_the_wrapper_is_recognised() {
+fn a_containerd_handler_is_recognized_without_a_manifest() {
     for (what, plugin, _, text) in FILES {
         let image = Image::with(FILE, text);
         image.done(&format!("install containerd --default --runtime nri-crun={CRUN}"));
@@ -510,7 +391,7 @@ fn without_a_manifest_the_wrapper_is_recognised() {
 }
 
 #[test]
-fn what_one_should_know() {
+fn notes_tell_what_affects_a_containerd_handler() {
     let check = |text: &str, expected: &str| {
         let said = Image::with(FILE, text).done("install containerd --dry-run");
         assert!(said.contains(expected), "{said}");
@@ -532,4 +413,13 @@ fn what_one_should_know() {
     );
     check("version = 2\n", "a RuntimeClass with handler: nri");
     check("version = 2\n", "systemctl restart containerd");
+}
+
+/// `containerd config default` of 1.x writes such a table.
+#[test]
+fn an_empty_deprecated_default_is_ignored() {
+    let text = "version = 2\n\n[plugins.\"io.containerd.grpc.v1.cri\".containerd]\n  default_runtime_name = \"runc\"\n\n  [plugins.\"io.containerd.grpc.v1.cri\".containerd.default_runtime]\n    runtime_engine = \"\"\n    runtime_type = \"\"\n\n    [plugins.\"io.containerd.grpc.v1.cri\".containerd.default_runtime.options]\n";
+    check_install_and_uninstall(&Image::with(FILE, text), "containerd", "--default", |image| {
+        assert!(image.read(FILE).contains("default_runtime_name = \"nri\"\n"));
+    });
 }

@@ -2,8 +2,8 @@
 //! counts for all.
 
 use crate::{
-    containerd::{containerds, dump},
-    image::{Image, WRAPPER, comes_and_goes, skipped},
+    image::{Image, WRAPPER, check_install_and_uninstall, skipped},
+    real_containerd::{containerds, dump},
 };
 use std::process::Command;
 
@@ -20,7 +20,7 @@ const V3_DEFAULT: &str =
     "[plugins.\"io.containerd.cri.v1.runtime\".containerd]\n  default_runtime_name = \"runc\"\n";
 const V3_HANDLER: &str = "[plugins.\"io.containerd.cri.v1.runtime\".containerd.runtimes.foo]\n  runtime_type = \"io.containerd.foo.v2\"\n";
 
-/// The main file, what it imports, what comes later, where ours goes, and the version of that.
+/// Returns the main file, an imported file, a later one, the file for our handler, its version.
 fn cases() -> Vec<(String, &'static str, &'static str, &'static str, i64)> {
     let main = |head: &str, more: &str| format!("{head}{more}");
     vec![
@@ -47,30 +47,35 @@ fn image(main: &str, kata: &str, later: &str) -> Image {
 }
 
 #[test]
-fn ours_has_the_version_that_counts() {
+fn our_handler_is_written_in_the_version_that_counts() {
     for (main, kata, later, place, version) in cases() {
         println!("{main} {kata} {later}");
         for options in ["", "--default --nri ours"] {
-            comes_and_goes(&image(&main, kata, later), "containerd", options, |image| {
-                let now = image.read(place);
-                assert!(
-                    now.contains(WRAPPER) && now.contains(&format!("version = {version}\n")),
-                    "{now}"
-                );
-                let plugin = if version == 2 {
-                    "io.containerd.grpc.v1.cri"
-                } else {
-                    "io.containerd.cri.v1.runtime"
-                };
-                let handler = format!("plugins.\"{plugin}\".containerd.runtimes.nri]");
-                assert!(now.contains(&handler), "{now}");
-            });
+            check_install_and_uninstall(
+                &image(&main, kata, later),
+                "containerd",
+                options,
+                |image| {
+                    let now = image.read(place);
+                    assert!(
+                        now.contains(WRAPPER) && now.contains(&format!("version = {version}\n")),
+                        "{now}"
+                    );
+                    let plugin = if version == 2 {
+                        "io.containerd.grpc.v1.cri"
+                    } else {
+                        "io.containerd.cri.v1.runtime"
+                    };
+                    let handler = format!("plugins.\"{plugin}\".containerd.runtimes.nri]");
+                    assert!(now.contains(&handler), "{now}");
+                },
+            );
         }
     }
 }
 
 #[test]
-fn a_drop_in_of_before_is_told() {
+fn a_note_names_a_drop_in_that_hides_files_of_version_2() {
     let image = Image::with(FILE, GLOB);
     image.done("install containerd");
     image.write(KATA, V2_KATA.as_bytes());
@@ -86,7 +91,7 @@ fn a_drop_in_of_before_is_told() {
 }
 
 #[test]
-fn the_real_containerd_keeps_what_it_had() {
+fn a_real_containerd_keeps_its_settings_of_mixed_versions() {
     let newer = |path: &&std::path::PathBuf| {
         let version = Command::new(path).arg("--version").output().unwrap().stdout;
         String::from_utf8_lossy(&version)
@@ -97,7 +102,7 @@ fn the_real_containerd_keeps_what_it_had() {
     let all = containerds();
     let containerds: Vec<_> = all.iter().filter(newer).collect();
     if containerds.is_empty() {
-        skipped("the_real_containerd_keeps_what_it_had", "no containerd 2");
+        skipped("a_real_containerd_keeps_its_settings_of_mixed_versions", "no containerd 2");
     }
     for containerd in containerds {
         for (main, kata, later, ..) in cases() {
@@ -124,13 +129,13 @@ fn the_real_containerd_keeps_what_it_had() {
     }
 }
 
-/// A pattern may match every name in a directory: no copy is to be found there.
+/// A pattern may match every name in a directory, so no copy is written there.
 #[test]
-fn no_copy_is_imported() {
+fn copies_of_files_are_not_in_imported_directories() {
     let extra = "/etc/containerd/extra";
     let image = Image::with(FILE, "version = 2\nimports = [\"/etc/containerd/extra/*\"]\n");
     image.write(&format!("{extra}/10-cri.toml"), V2_KATA.as_bytes());
-    comes_and_goes(&image, "containerd", "--default", |image| {
+    check_install_and_uninstall(&image, "containerd", "--default", |image| {
         let names: Vec<_> =
             std::fs::read_dir(image.at(extra)).unwrap().map(|e| e.unwrap().file_name()).collect();
         assert_eq!(names, ["10-cri.toml"]);

@@ -1,12 +1,12 @@
 //! CRI-O.
 
-use crate::image::{CONFIG, CRUN, Image, WRAPPER, comes_and_goes};
+use crate::image::{CONFIG, CRUN, Image, WRAPPER, check_install_and_uninstall};
 
 const DROP_IN: &str = "/etc/crio/crio.conf.d/zz-nri-container-runtime.conf";
 const OTHER: &str = "/etc/crio/crio.conf.d/10-crun.conf";
 
 #[test]
-fn a_drop_in_comes_and_goes() {
+fn a_crio_drop_in_is_made_and_removed() {
     let crun = "[crio.image]\nsignature_policy = \"/etc/crio/policy.json\"\n\n[crio.runtime]\ndefault_runtime = \"crun\" # packaged\n\n[crio.runtime.runtimes.crun]\nruntime_path = \"/usr/libexec/crio/crun\"\nruntime_root = \"/run/crun\"\nmonitor_path = \"/usr/libexec/crio/conmon\"\nallowed_annotations = [\n    \"io.containers.trace-syscall\",\n    \"io.kubernetes.cri-o.userns-mode\",\n]\n";
     let texts = [
         "",
@@ -16,7 +16,7 @@ fn a_drop_in_comes_and_goes() {
     ];
     for text in texts {
         let image = if text.is_empty() { Image::new() } else { Image::with(OTHER, text) };
-        comes_and_goes(&image, "crio", "", |image| {
+        check_install_and_uninstall(&image, "crio", "", |image| {
             let now = image.read(DROP_IN);
             assert!(now.contains(&format!("\n[crio.runtime.runtimes.nri]\nruntime_path = \"{WRAPPER}\"\nruntime_root = \"/run/crio-nri\"\nruntime_type = \"oci\"\n")), "{now}");
             let conmon = "monitor_path = \"/usr/libexec/crio/conmon\"\n";
@@ -27,7 +27,7 @@ fn a_drop_in_comes_and_goes() {
                 "{now}"
             );
         });
-        comes_and_goes(
+        check_install_and_uninstall(
             &image,
             "crio",
             &format!("--default --nri ours --runtime nri-crun={CRUN}"),
@@ -43,7 +43,7 @@ fn a_drop_in_comes_and_goes() {
 }
 
 #[test]
-fn whose_nri() {
+fn install_reports_crios_own_nri() {
     for (text, options, state) in [
         ("", "", "unknown"),
         ("", "--engine-version 1.25", "none"),
@@ -59,7 +59,7 @@ fn whose_nri() {
 }
 
 #[test]
-fn refusals() {
+fn unusable_crio_files_and_names_are_refused() {
     let check = |text: &str, options: &str, expected: &str| {
         let said = Image::with(OTHER, text).refused(&format!("install crio {options}"));
         assert!(said.contains(expected), "{said}");
@@ -75,7 +75,7 @@ fn refusals() {
 
 /// CRI-O reads every file of its directory, whatever its name is.
 #[test]
-fn no_copy_is_left_among_the_drop_ins() {
+fn copies_of_files_are_not_among_crios_drop_ins() {
     let text = "[crio.runtime]\nlog_level = \"info\"\n";
     let image = Image::with(OTHER, text);
     std::fs::create_dir_all(image.at("/etc/crio/crio.conf.d/folder.conf")).unwrap();
@@ -93,7 +93,7 @@ fn no_copy_is_left_among_the_drop_ins() {
 }
 
 #[test]
-fn nobody_in_charge_is_told() {
+fn a_note_says_that_no_nri_adapts_crios_containers() {
     for (version, expected) in
         [("1.25", "no NRI of its own in this version"), ("1.29", "no plugin adapts its containers")]
     {

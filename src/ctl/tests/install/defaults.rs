@@ -1,4 +1,4 @@
-//! Defaults: what comes back must be there, or the engine does not start.
+//! Defaults that are restored: an engine does not start with one whose runtime is missing.
 
 use crate::image::{CRUN, Image};
 
@@ -8,7 +8,7 @@ const CRI: &str = "plugins.\"io.containerd.grpc.v1.cri\".containerd";
 const CRIO: &str = "/etc/crio/crio.conf.d/50-nvidia.conf";
 const PODMAN: &str = "/etc/containers/containers.conf";
 
-/// A file whose default is `nvidia`, and the lines that say what that is.
+/// Returns a file whose default is `nvidia`, and the lines that define it.
 fn with_nvidia(engine: &str) -> (&'static str, String, String) {
     let json = |file| {
         let runtime = "\n    \"nvidia\": {\"path\": \"/n\"}\n  ";
@@ -43,7 +43,7 @@ fn with_nvidia(engine: &str) -> (&'static str, String, String) {
 const ENGINES: [&str; 5] = ["docker", "isulad", "containerd", "crio", "podman"];
 
 #[test]
-fn a_default_comes_back_only_with_its_runtime() {
+fn a_default_is_restored_only_with_its_runtime() {
     for engine in ENGINES {
         let (file, text, runtime) = with_nvidia(engine);
         let install = format!("install {engine} --default --engine-config {file}");
@@ -68,9 +68,9 @@ fn a_default_comes_back_only_with_its_runtime() {
     }
 }
 
-/// The file with the default is as we left it; the one with its runtime is not.
+/// The file with the default is unchanged since; the one with its runtime is not.
 #[test]
-fn the_runtime_may_have_been_in_another_file() {
+fn a_default_is_restored_with_a_runtime_of_another_file() {
     let file = "/etc/containerd/conf.d/50-default.toml";
     let default = "  default_runtime_name = \"nvidia\"\n";
     let text = format!("version = 2\n[{CRI}]\n{default}");
@@ -89,9 +89,9 @@ fn the_runtime_may_have_been_in_another_file() {
     }
 }
 
-/// Ours was in a drop-in, and what counts again is not ours to change.
+/// The default of another file counts again once our drop-in is removed.
 #[test]
-fn what_others_name_and_nobody_has_is_told() {
+fn a_note_names_a_default_that_no_file_defines() {
     for engine in ["crio", "podman"] {
         let (file, text, runtime) = with_nvidia(engine);
         let image = Image::with(file, &text);
@@ -109,9 +109,9 @@ fn what_others_name_and_nobody_has_is_told() {
     }
 }
 
-/// Built-in runtimes, shims and paths are in no file.
+/// Built-in runtimes, shims and paths are not defined in a file.
 #[test]
-fn what_needs_no_entry_comes_back() {
+fn a_default_that_needs_no_entry_is_restored() {
     for (engine, name) in [
         ("docker", "runc"),
         ("docker", "io.containerd.kata.v2"),
@@ -126,7 +126,7 @@ fn what_needs_no_entry_comes_back() {
         let text = text.replace(&runtime, "").replace("\"nvidia\"", &format!("{name:?}"));
         let image = Image::with(file, &text);
         image.done(&format!("install {engine} --default --engine-config {file}"));
-        // A line more, so that the copy does not serve.
+        // One more line, so that the file is not restored from its copy.
         let edited = image.read(file) + "\n";
         image.write(file, edited.as_bytes());
         image.done(&format!("uninstall {engine}"));

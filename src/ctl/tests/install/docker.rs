@@ -1,14 +1,14 @@
 //! Docker and iSulad.
 
-use crate::image::{CONFIG, CRUN, Image, MANIFEST, WRAPPER, comes_and_goes};
+use crate::image::{CONFIG, CRUN, Image, MANIFEST, WRAPPER, check_install_and_uninstall};
 use serde_json::{Value, json};
 use std::os::unix::fs::{PermissionsExt, symlink};
 
-const FILE: &str = "/etc/docker/daemon.json";
-const BACKUP: &str = "/etc/nri-container-runtime/backup/etc/docker/daemon.json";
+pub(crate) const FILE: &str = "/etc/docker/daemon.json";
+pub(crate) const BACKUP: &str = "/etc/nri-container-runtime/backup/etc/docker/daemon.json";
 
-/// As people write them.
-const FILES: &[(&str, &str)] = &[
+/// Files as administrators write them.
+pub(crate) const FILES: &[(&str, &str)] = &[
     ("empty", ""),
     ("an empty object", "{}"),
     ("an empty object and a newline", "{}\n"),
@@ -55,17 +55,17 @@ fn only_added(before: &str, after: &str) -> bool {
     before.chars().all(|c| after.any(|other| other == c))
 }
 
-fn value(image: &Image) -> Value {
+pub(crate) fn value(image: &Image) -> Value {
     serde_json::from_str(image.read(FILE).trim_start_matches('\u{feff}')).unwrap()
 }
 
 #[test]
-fn every_file_comes_back_byte_by_byte() {
+fn every_daemon_json_is_restored_byte_by_byte() {
     for (what, text) in FILES {
         println!("{what}");
         let before: Value =
             serde_json::from_str(text.trim_start_matches('\u{feff}')).unwrap_or_else(|_| json!({}));
-        comes_and_goes(&Image::with(FILE, text), "docker", "", |image| {
+        check_install_and_uninstall(&Image::with(FILE, text), "docker", "", |image| {
             let mut expected = before.clone();
             expected["runtimes"]["nri"] = json!({"path": WRAPPER});
             assert_eq!(value(image), expected);
@@ -74,7 +74,7 @@ fn every_file_comes_back_byte_by_byte() {
             assert_eq!(now.contains('\r'), text.contains('\r'));
         });
         let options = format!("--default --runtime nri-crun={CRUN} --runtime fast={CRUN}");
-        comes_and_goes(&Image::with(FILE, text), "docker", &options, |image| {
+        check_install_and_uninstall(&Image::with(FILE, text), "docker", &options, |image| {
             let mut expected = before.clone();
             expected["runtimes"]["nri"] = json!({"path": WRAPPER});
             expected["runtimes"]["nri-crun"] = json!({"path": "/usr/local/bin/nri-crun"});
@@ -95,22 +95,22 @@ fn every_file_comes_back_byte_by_byte() {
 }
 
 #[test]
-fn without_a_file_there_is_one_and_then_none() {
-    comes_and_goes(&Image::new(), "docker", "--default", |image| {
+fn a_new_daemon_json_is_removed_again() {
+    check_install_and_uninstall(&Image::new(), "docker", "--default", |image| {
         let expected = "{\n  \"runtimes\": {\n    \"nri\": {\n      \"path\": \"/usr/local/bin/nri-container-runtime\"\n    }\n  },\n  \"default-runtime\": \"nri\"\n}\n";
         assert_eq!(image.read(FILE), expected);
     });
 }
 
 #[test]
-fn isulad_is_the_same_in_its_own_file() {
+fn isulad_has_runtimes_in_its_own_daemon_json() {
     let file = "/etc/isulad/daemon.json";
     let texts = [
         "{\n    \"group\": \"isula\",\n    \"default-runtime\": \"runc\",\n    \"log-opts\": {\n        \"max-size\": \"30KB\"\n    },\n    \"registry-mirrors\": [\n    ],\n    \"cri-runtimes\": {\n        \"kata\": \"io.containerd.kata.v2\"\n    }\n}\n",
         "{\n\t\"runtimes\": {\n\t\t\"runc\": {\n\t\t\t\"path\": \"/usr/local/sbin/runc\",\n\t\t\t\"runtime-args\": [\n\t\t\t]\n\t\t}\n\t}\n}\n",
     ];
     for text in texts {
-        comes_and_goes(&Image::with(file, text), "isulad", "--default", |image| {
+        check_install_and_uninstall(&Image::with(file, text), "isulad", "--default", |image| {
             let now: Value = serde_json::from_str(&image.read(file)).unwrap();
             assert_eq!(now["runtimes"]["nri"], json!({"path": WRAPPER}));
             assert_eq!(now["default-runtime"], "nri");
@@ -124,7 +124,7 @@ fn isulad_is_the_same_in_its_own_file() {
 }
 
 #[test]
-fn nerdctl_needs_nothing() {
+fn nerdctl_needs_no_file() {
     let image = Image::new();
     let before = image.snapshot();
     let said = image.done("install nerdctl");
@@ -135,83 +135,13 @@ fn nerdctl_needs_nothing() {
             .refused("install nerdctl --default")
             .contains("nerdctl has no default runtime in any file")
     );
-    comes_and_goes(&image, "nerdctl", &format!("--runtime crun={CRUN}"), |image| {
+    check_install_and_uninstall(&image, "nerdctl", &format!("--runtime crun={CRUN}"), |image| {
         assert!(image.exists("/usr/local/bin/nri-crun"))
     });
 }
 
-/// What somebody changes between, and what is left of it.
 #[test]
-fn hand_edits_stay() {
-    let text = "{\n  \"debug\": true,\n  \"default-runtime\": \"nvidia\",\n  \"runtimes\": {\n    \"nvidia\": {\"path\": \"/n\"}\n  }\n}\n";
-    let check = |edits: &[(&str, &str)], expected: &str, notes: &[&str]| {
-        let image = Image::with(FILE, text);
-        image.done("install docker --default");
-        edits.iter().for_each(|(from, to)| image.edit(FILE, from, to));
-        let said = image.done("uninstall docker");
-        assert_eq!(image.read(FILE), expected, "{edits:?}");
-        notes.iter().for_each(|note| assert!(said.contains(note), "{said}"));
-        assert!(!image.exists(MANIFEST) && !image.exists(BACKUP));
-    };
-    // Something else: the earlier default comes back.
-    check(&[("true", "false")], &text.replace("true", "false"), &[]);
-    check(
-        &[("  \"debug\"", "  \"mtu\": 1,\n  \"debug\"")],
-        &text.replace("  \"debug\"", "  \"mtu\": 1,\n  \"debug\""),
-        &[],
-    );
-    // Another default: it stays.
-    check(
-        &[("\"default-runtime\": \"nri\"", "\"default-runtime\": \"runc\"")],
-        &text.replace("\"default-runtime\": \"nvidia\"", "\"default-runtime\": \"runc\""),
-        &["default-runtime was changed since: kept"],
-    );
-    // Our runtime with more to it, or under another path.
-    let path = "\"path\": \"/usr/local/bin/nri-container-runtime\"";
-    check(&[(path, &format!("{path},\n      \"runtimeArgs\": []"))], text, &[]);
-    check(
-        &[
-            (path, "\"path\": \"/opt/other\""),
-            ("\"default-runtime\": \"nri\"", "\"default-runtime\": \"nvidia\""),
-        ],
-        &text.replace("\"/n\"}", "\"/n\"},\n    \"nri\": {\n      \"path\": \"/opt/other\"\n    }"),
-        &["runtimes.nri was changed since: kept", "default-runtime was changed since: kept"],
-    );
-    check(
-        &[(&format!("{path}\n"), "\"type\": \"/usr/local/bin/nri-container-runtime\"\n")],
-        text,
-        &["was changed since, and still called the wrapper: removed"],
-    );
-    // All of it gone already.
-    let image = Image::with(FILE, text);
-    image.done("install docker --default");
-    std::fs::remove_file(image.at(FILE)).unwrap();
-    assert!(image.done("uninstall docker").contains("daemon.json: was removed already"));
-    assert!(!image.exists(FILE) && !image.exists(MANIFEST));
-}
-
-#[test]
-fn a_file_of_ours_that_others_use_by_now_stays() {
-    let image = Image::new();
-    image.done("install docker --default");
-    image.edit(FILE, "{\n  \"runtimes\"", "{\n  \"debug\": true,\n  \"runtimes\"");
-    image.done("uninstall docker");
-    assert_eq!(image.read(FILE), "{\n  \"debug\": true\n}\n");
-}
-
-/// dockerd does not start with a default runtime that it does not have.
-#[test]
-fn no_default_is_left_without_its_runtime() {
-    let image = Image::with(FILE, "{\n  \"debug\": true\n}\n");
-    image.done("install docker");
-    image.edit(FILE, "\"debug\": true,", "\"debug\": true,\n  \"default-runtime\": \"nri\",");
-    let said = image.done("uninstall docker");
-    assert!(said.contains("the default runtime was nri: removed"), "{said}");
-    assert_eq!(image.read(FILE), "{\n  \"debug\": true\n}\n");
-}
-
-#[test]
-fn more_can_be_asked_later() {
+fn repeated_installations_add_up() {
     let text = "{\"debug\": true, \"default-runtime\": \"runc\"}";
     let image = Image::with(FILE, text);
     image.done("install docker");
@@ -225,7 +155,7 @@ fn more_can_be_asked_later() {
     assert!(
         !image.exists("/etc/nri-container-runtime") && !image.exists("/usr/local/bin/nri-crun")
     );
-    // With an edit in between, and then one that asks for nothing new.
+    // With an edit in between, and then a request that is fulfilled already.
     image.done("install docker");
     image.edit(FILE, "true", "false");
     image.done("install docker --default");
@@ -237,7 +167,7 @@ fn more_can_be_asked_later() {
 }
 
 #[test]
-fn a_wrapper_that_moved() {
+fn a_moved_wrapper_is_installed_again() {
     let image = Image::with(FILE, "{}");
     image.done("install docker --default");
     std::fs::create_dir_all(image.at("/opt")).unwrap();
@@ -281,7 +211,7 @@ fn our_configuration_keeps_its_comments() {
     let text = "# site\nunreachable = \"pass\" # for now\n\n[runtime]\n# path = \"/x\"\ncandidates = [\"crun\"]\n\n[log]\nlevel = \"debug\"\n# the end\n";
     let image = Image::with(CONFIG, text);
     let options = format!("--nri engine --runtime nri-crun={CRUN}");
-    comes_and_goes(&image, "docker", &options, |image| {
+    check_install_and_uninstall(&image, "docker", &options, |image| {
         let now = image.read(CONFIG);
         let added = "\n[runtime.names.nri-crun]\npath = \"/usr/bin/crun\"\n\n[engines]\ndocker = \"engine\"\n";
         assert_eq!(now, format!("{text}{added}"));
@@ -290,7 +220,7 @@ fn our_configuration_keeps_its_comments() {
     image.edit(CONFIG, "\"debug\"", "\"info\"");
     image.done("uninstall docker");
     assert_eq!(image.read(CONFIG), text.replace("debug", "info"));
-    // What the programs could not read is not touched.
+    // A configuration that the programs would refuse is not changed.
     image.write(CONFIG, b"no_such_key = 1\n");
     let said = image.refused("install docker");
     assert!(said.contains("config.toml: line 1, column 1: unknown field"), "{said}");
@@ -302,37 +232,8 @@ fn our_configuration_keeps_its_comments() {
     );
 }
 
-/// Without the manifest, what calls the wrapper is what goes.
 #[test]
-fn without_a_manifest_the_wrapper_is_recognised() {
-    for (what, text) in FILES {
-        let image = Image::with(FILE, text);
-        image.done(&format!("install docker --default --runtime nri-crun={CRUN}"));
-        let before: Value =
-            serde_json::from_str(text.trim_start_matches('\u{feff}')).unwrap_or_else(|_| json!({}));
-        std::fs::remove_file(image.at(MANIFEST)).unwrap();
-        image.done("uninstall docker");
-        let mut expected = before.clone();
-        // What was replaced is not known then, nor whether the table was there.
-        for key in ["default-runtime", "runtimes"] {
-            if before.get(key).is_none_or(|value| key == "default-runtime" || *value == json!({})) {
-                expected.as_object_mut().unwrap().remove(key);
-            }
-        }
-        assert_eq!(value(&image), expected, "{what}");
-        assert!(
-            !image.exists("/usr/local/bin/nri-crun") && !image.read(CONFIG).contains("nri-crun")
-        );
-    }
-    // Also what somebody wrote by hand.
-    let image =
-        Image::with(FILE, "{\"runtimes\": {\"mine\": {\"path\": \"/opt/nri-container-runtime\"}}}");
-    image.done("uninstall docker");
-    assert_eq!(image.read(FILE), "{}");
-}
-
-#[test]
-fn owner_mode_and_links_stay() {
+fn owner_mode_and_links_of_files_stay() {
     let image = Image::with("/srv/docker.json", "{}\n");
     std::fs::set_permissions(image.at("/srv/docker.json"), std::fs::Permissions::from_mode(0o600))
         .unwrap();
@@ -342,7 +243,7 @@ fn owner_mode_and_links_stay() {
     }
     std::fs::create_dir_all(image.at("/etc/docker")).unwrap();
     symlink("/srv/docker.json", image.at(FILE)).unwrap();
-    comes_and_goes(&image, "docker", "", |image| {
+    check_install_and_uninstall(&image, "docker", "", |image| {
         let now = image.snapshot();
         let meta = &now[std::path::Path::new("srv/docker.json")];
         assert_eq!(
@@ -353,17 +254,19 @@ fn owner_mode_and_links_stay() {
         assert!(image.at(FILE).is_symlink());
         // The copy may hold secrets as well.
         assert_eq!(now[std::path::Path::new(BACKUP.trim_start_matches('/'))].0 & 0o777, 0o600);
-        // So may what only its directory keeps.
+        // So may a file that only its directory protects.
         let dir = image.at("/etc/nri-container-runtime/backup").metadata().unwrap();
         assert_eq!(dir.permissions().mode() & 0o777, 0o700);
     });
-    // A copy of somebody else's is not overwritten.
+    // A copy of another program is not overwritten.
     image.write(BACKUP, b"precious");
-    comes_and_goes(&image, "docker", "", |image| assert!(image.exists(&format!("{BACKUP}.1"))));
+    check_install_and_uninstall(&image, "docker", "", |image| {
+        assert!(image.exists(&format!("{BACKUP}.1")))
+    });
 }
 
 #[test]
-fn refusals() {
+fn unusable_docker_files_and_options_are_refused() {
     let check = |text: &str, options: &str, expected: &str| {
         let said = Image::with(FILE, text).refused(&format!("install docker {options}"));
         assert!(said.contains(expected), "{text} {options}: {said}");
@@ -411,7 +314,7 @@ fn refusals() {
     check("{}", "--runtime x=/usr/local/bin/nri-container-runtime", "this is the wrapper itself");
     check("{}", "--wrapper /usr/bin/none", "/usr/bin/none: not an executable file");
     check("{}", "--wrapper ./x", "./x: a runtime is named by its absolute path");
-    let image = Image::with("/usr/local/bin/nri-crun", "somebody's");
+    let image = Image::with("/usr/local/bin/nri-crun", "another file");
     let said = image.refused(&format!("install docker --runtime nri-crun={CRUN}"));
     assert!(
         said.contains("/usr/local/bin/nri-crun exists and is not a link to the wrapper"),
@@ -434,13 +337,13 @@ fn refusals() {
 
 /// dockerd does not start when a key is in its file and in its flags.
 #[test]
-fn flags_of_dockerd_are_looked_for() {
+fn flags_of_dockerd_that_conflict_are_refused() {
     let unit = "/etc/systemd/system/docker.service.d/x.conf";
     let image = Image::with(
         unit,
         "[Service]\n# --default-runtime=x\nExecStart=\nExecStart=/usr/bin/dockerd --default-runtime=nvidia\n",
     );
-    comes_and_goes(&image, "docker", "", |_| {});
+    check_install_and_uninstall(&image, "docker", "", |_| {});
     let said = image.refused("install docker --default");
     assert!(
         said.contains("docker.service.d/x.conf: --default-runtime is a flag of dockerd there"),
@@ -453,7 +356,7 @@ fn flags_of_dockerd_are_looked_for() {
 }
 
 #[test]
-fn whose_nri() {
+fn install_reports_and_switches_dockers_own_nri() {
     let text = "{\n  \"nri-opts\": {\"enable\": true, \"socket-path\": \"/run/x.sock\"}\n}\n";
     let image = Image::with(FILE, text);
     let said = image.done("install docker --dry-run --json");
@@ -462,7 +365,7 @@ fn whose_nri() {
             && said.contains("pass through unchanged; --nri ours"),
         "{said}"
     );
-    comes_and_goes(&image, "docker", "--nri ours", |image| {
+    check_install_and_uninstall(&image, "docker", "--nri ours", |image| {
         assert_eq!(
             value(image)["nri-opts"],
             json!({"enable": false, "socket-path": "/run/x.sock"})
@@ -483,7 +386,7 @@ fn whose_nri() {
 }
 
 #[test]
-fn what_is_printed_can_be_used() {
+fn the_output_names_files_and_commands() {
     let image = Image::with(FILE, "{\n  \"debug\": true\n}\n");
     let said = image.done("install docker --dry-run");
     for part in [
@@ -508,15 +411,4 @@ fn what_is_printed_can_be_used() {
     let files =
         [changed(MANIFEST, "created"), changed(BACKUP, "created"), changed(FILE, "changed")];
     assert_eq!(said["files"], json!(files));
-}
-
-#[test]
-fn what_joined_our_table_stays() {
-    let image = Image::with(FILE, "{\n  \"debug\": true\n}\n");
-    image.done("install docker");
-    image.edit(FILE, "\"nri\": {", "\"kata\": {\"path\": \"/k\"},\n    \"nri\": {");
-    image.done("uninstall docker");
-    let expected =
-        "{\n  \"debug\": true,\n  \"runtimes\": {\n    \"kata\": {\"path\": \"/k\"}\n  }\n}\n";
-    assert_eq!(image.read(FILE), expected);
 }

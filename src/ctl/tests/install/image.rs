@@ -1,4 +1,4 @@
-//! An image: a directory with a wrapper and configuration files, and what is in it at a moment.
+//! An image: a directory with a wrapper and configuration files, and snapshots of it.
 
 use std::{
     collections::BTreeMap,
@@ -21,7 +21,7 @@ pub(crate) struct Image {
     dir: tempfile::TempDir,
 }
 
-/// What a command did.
+/// Result of a command.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) code: i32,
@@ -30,7 +30,7 @@ pub(crate) struct Said {
 }
 
 impl Image {
-    /// With a wrapper and a crun.
+    /// Returns an image with a wrapper and a crun.
     pub(crate) fn new() -> Self {
         let image = Self { dir: tempfile::tempdir().unwrap() };
         for program in [WRAPPER, CRUN] {
@@ -41,14 +41,14 @@ impl Image {
         image
     }
 
-    /// With one file more.
+    /// Returns an image with one more file.
     pub(crate) fn with(path: &str, contents: &str) -> Self {
         let image = Self::new();
         image.write(path, contents.as_bytes());
         image
     }
 
-    /// Where a path is for us.
+    /// Returns the path of a file outside the image.
     pub(crate) fn at(&self, path: &str) -> PathBuf {
         self.dir.path().join(path.trim_start_matches('/'))
     }
@@ -62,7 +62,7 @@ impl Image {
         fs::read_to_string(self.at(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
     }
 
-    /// Replaces the only occurrence of a text in a file, as somebody with an editor does.
+    /// Replaces the only occurrence of a text in a file, as an administrator does.
     pub(crate) fn edit(&self, path: &str, from: &str, to: &str) {
         let text = self.read(path);
         assert_eq!(text.matches(from).count(), 1, "{from:?} in {text}");
@@ -81,7 +81,7 @@ impl Image {
         Said::from(command.output().unwrap())
     }
 
-    /// Runs it, and it must do.
+    /// Runs nrictl, which must succeed. Returns its output.
     #[track_caller]
     pub(crate) fn done(&self, arguments: &str) -> String {
         let said = self.run(arguments);
@@ -89,7 +89,7 @@ impl Image {
         said.out
     }
 
-    /// Runs it, and it must refuse without a change; what it says.
+    /// Runs nrictl, which must refuse without a change. Returns its error.
     #[track_caller]
     pub(crate) fn refused(&self, arguments: &str) -> String {
         let before = self.snapshot();
@@ -99,7 +99,7 @@ impl Image {
         said.err
     }
 
-    /// Everything that is in it.
+    /// Returns all that is in the image.
     pub(crate) fn snapshot(&self) -> Snapshot {
         fn walk(top: &Path, dir: &Path, found: &mut Snapshot) {
             for entry in fs::read_dir(dir).unwrap() {
@@ -138,11 +138,16 @@ impl From<Output> for Said {
     }
 }
 
-/// What holds for every engine and every file: a dry run changes nothing, a second installation
-/// changes nothing, and uninstalling brings everything back, byte by byte. `check` looks at what
-/// was installed.
+/// Checks what holds for every engine and every file: a dry run changes nothing, a second
+/// installation changes nothing, and uninstallation restores everything, byte by byte. `check`
+/// checks what was installed.
 #[track_caller]
-pub(crate) fn comes_and_goes(image: &Image, engine: &str, options: &str, check: impl Fn(&Image)) {
+pub(crate) fn check_install_and_uninstall(
+    image: &Image,
+    engine: &str,
+    options: &str,
+    check: impl Fn(&Image),
+) {
     let before = image.snapshot();
     let install = format!("install {engine} {options}");
     let shown = image.done(&format!("{install} --dry-run"));
@@ -155,7 +160,7 @@ pub(crate) fn comes_and_goes(image: &Image, engine: &str, options: &str, check: 
     let said = image.done(&install);
     assert!(said.contains("nothing to do"), "{said}");
     assert_eq!(image.snapshot(), installed, "installed twice");
-    // Without --default and without the further runtimes less is asked than there is.
+    // Without --default and without the further runtimes less is requested than is installed.
     let said = image.done(&format!("install {engine}"));
     assert!(said.contains("nothing to do"), "{said}");
     image.done(&format!("uninstall {engine} --dry-run"));
@@ -166,10 +171,10 @@ pub(crate) fn comes_and_goes(image: &Image, engine: &str, options: &str, check: 
     assert!(said.contains("nothing to do"), "{said}");
 }
 
-/// Says that a test is skipped, and why; `integration/skipped.sh` counts it.
+/// Reports a skipped test and the reason; `integration/skipped.sh` counts it.
 pub(crate) fn skipped(test: &str, reason: &str) {
     let line = format!("SKIPPED {test}: {reason}\n");
-    // Not `print!`, which the test harness would keep to itself.
+    // `print!` is captured by the test harness.
     std::io::stdout().lock().write_all(line.as_bytes()).unwrap();
     let target = Path::new(env!("CARGO_BIN_EXE_nrictl")).ancestors().nth(2).unwrap();
     let file = fs::File::options().append(true).create(true).open(target.join("skipped.txt"));

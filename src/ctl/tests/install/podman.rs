@@ -1,13 +1,13 @@
 //! Podman.
 
-use crate::image::{CRUN, Image, WRAPPER, comes_and_goes};
+use crate::image::{CRUN, Image, WRAPPER, check_install_and_uninstall};
 use std::os::unix::fs::PermissionsExt;
 
 const DROP_IN: &str = "/etc/containers/containers.conf.d/zz-nri-container-runtime.conf";
 const KNOWN: &str = "\"crun\", \"runc\", \"kata\", \"runsc\", \"youki\", \"krun\", \"ocijail\"";
 
 #[test]
-fn a_drop_in_comes_and_goes() {
+fn a_podman_drop_in_is_made_and_removed() {
     let files = [
         "",
         "[containers]\n# default_ulimits = []\npids_limit = 2048\n\n[engine]\ncgroup_manager = \"systemd\"\n#runtime = \"crun\"\n",
@@ -18,24 +18,29 @@ fn a_drop_in_comes_and_goes() {
     for text in files {
         let main = "/etc/containers/containers.conf";
         let image = if text.is_empty() { Image::new() } else { Image::with(main, text) };
-        comes_and_goes(&image, "podman", "", |image| {
+        check_install_and_uninstall(&image, "podman", "", |image| {
             let expected = format!(
                 "# Made by `nrictl install podman`; `nrictl uninstall podman` removes it.\n\n[engine]\n\
                  runtime_supports_json = [{KNOWN}, \"nri\", \"nri-container-runtime\"]\nruntime_supports_nocgroup = [\"crun\", \"krun\", \"nri\", \"nri-container-runtime\"]\n\n[engine.runtimes]\nnri = [\"{WRAPPER}\"]\n"
             );
             assert_eq!(image.read(DROP_IN), expected);
         });
-        comes_and_goes(&image, "podman", &format!("--default --runtime fast={CRUN}"), |image| {
-            let now = image.read(DROP_IN);
-            assert!(now.contains("\nruntime = \"nri\"\n"), "{now}");
-            assert!(now.contains("\nfast = [\"/usr/local/bin/nri-fast\"]\n"), "{now}");
-            assert!(
-                now.contains(&format!(
-                    "{KNOWN}, \"nri\", \"nri-container-runtime\", \"fast\", \"nri-fast\"]"
-                )),
-                "{now}"
-            );
-        });
+        check_install_and_uninstall(
+            &image,
+            "podman",
+            &format!("--default --runtime fast={CRUN}"),
+            |image| {
+                let now = image.read(DROP_IN);
+                assert!(now.contains("\nruntime = \"nri\"\n"), "{now}");
+                assert!(now.contains("\nfast = [\"/usr/local/bin/nri-fast\"]\n"), "{now}");
+                assert!(
+                    now.contains(&format!(
+                        "{KNOWN}, \"nri\", \"nri-container-runtime\", \"fast\", \"nri-fast\"]"
+                    )),
+                    "{now}"
+                );
+            },
+        );
         // The file itself, if that is wanted.
         if !text.is_empty() {
             let option = format!("--engine-config {main}");
@@ -49,7 +54,7 @@ fn a_drop_in_comes_and_goes() {
 
 /// A list in a later file replaces those before.
 #[test]
-fn runtimes_that_others_know_stay_known() {
+fn lists_of_earlier_podman_files_are_kept() {
     let image = Image::with(
         "/usr/share/containers/containers.conf",
         "[engine]\nruntime_supports_json = [\"mine\", {append=true}]\n",
@@ -59,14 +64,14 @@ fn runtimes_that_others_know_stay_known() {
         b"[engine]\nruntime_supports_json = [\"crun\", \"other\"]\n",
     );
     image.write("/etc/containers/containers.conf.d/20-not-read", b"x =\n");
-    comes_and_goes(&image, "podman", "", |image| {
+    check_install_and_uninstall(&image, "podman", "", |image| {
         let now = image.read(DROP_IN);
         assert!(now.contains(&format!("{KNOWN}, \"mine\", \"other\", \"nri\"")), "{now}");
     });
 }
 
 #[test]
-fn hand_edits_stay() {
+fn edits_in_a_podman_drop_in_stay() {
     let image = Image::new();
     image.done("install podman --default");
     image.edit(DROP_IN, "runtime = \"nri\"\n", "runtime = \"crun\"\nnum_locks = 4096\n");
@@ -77,7 +82,7 @@ fn hand_edits_stay() {
 }
 
 #[test]
-fn a_later_default_is_told() {
+fn a_note_names_a_file_with_a_later_default() {
     let image =
         Image::with("/etc/containers/containers.conf.d/zzz.conf", "[engine]\nruntime = \"crun\"\n");
     let said = image.done("install podman --default");
@@ -88,7 +93,7 @@ fn a_later_default_is_told() {
 }
 
 #[test]
-fn refusals() {
+fn unusable_podman_files_and_options_are_refused() {
     let check = |text: &str, options: &str, expected: &str| {
         let image = Image::with("/etc/containers/containers.conf.d/10-x.conf", text);
         let said = image.refused(&format!("install podman {options}"));
@@ -106,10 +111,10 @@ fn refusals() {
 
 /// Podman gives crun alone `--cgroup-manager disabled`: runc does not know it.
 #[test]
-fn no_cgroups_is_for_crun_alone() {
+fn only_crun_supports_disabled_cgroups() {
     let key = "runtime_supports_nocgroup = ";
     let check = |image: &Image, options: &str, expected: Option<&str>| {
-        comes_and_goes(image, "podman", options, |image| {
+        check_install_and_uninstall(image, "podman", options, |image| {
             let now = image.read(DROP_IN);
             let line = now.lines().find_map(|line| line.strip_prefix(key));
             assert_eq!(line, expected, "{now}");

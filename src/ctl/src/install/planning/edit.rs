@@ -1,7 +1,7 @@
 //! Installation into one file: values are set, and what they replaced is recorded.
 
 use super::{
-    manifest::{BACKUPS, Change, FileRecord, digest},
+    manifest::{BACKUPS, Change, FileRecord},
     plan::{Content, InstallPlan, InstallStep},
 };
 use crate::install::{
@@ -10,6 +10,7 @@ use crate::install::{
     error::InstallError,
     install_root::InstallRoot,
 };
+use nri_host::sha256;
 use serde_json::{Map, Value};
 use std::path::{Component, Path, PathBuf};
 
@@ -86,7 +87,7 @@ impl InstallPlan {
         before: Option<&[u8]>,
         after: &[u8],
     ) {
-        let after = digest(after);
+        let after = sha256(after);
         if let Some(record) = self.manifest.files.get_mut(&target.file) {
             record.unbroken = record.knows(before);
             record.after = after;
@@ -99,7 +100,7 @@ impl InstallPlan {
             self.steps.push(InstallStep { path: path.clone(), before, after, like });
             path
         });
-        let (format, before) = (target.format, before.map(digest));
+        let (format, before) = (target.format, before.map(sha256));
         let record = FileRecord { format, before, after, backup, unbroken: true };
         self.manifest.files.insert(target.file.clone(), record);
     }

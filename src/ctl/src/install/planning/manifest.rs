@@ -11,6 +11,7 @@ use crate::install::{
     error::InstallError,
     install_root::InstallRoot,
 };
+use nri_host::sha256;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::{
@@ -136,7 +137,7 @@ impl FileRecord {
     /// Whether a file is what we wrote, or what it was before: then the copy still is the file
     /// without our changes.
     pub(super) fn knows(&self, bytes: Option<&[u8]>) -> bool {
-        let digest = bytes.map(digest);
+        let digest = bytes.map(sha256);
         self.unbroken && (digest.as_deref() == Some(&*self.after) || digest == self.before)
     }
 }
@@ -167,9 +168,4 @@ impl Change {
             None => file.remove(&self.path, self.made),
         }
     }
-}
-
-/// Returns the SHA-256 of bytes in hexadecimal.
-pub(super) fn digest(bytes: &[u8]) -> String {
-    nri_host::sha256(bytes)
 }

@@ -5,7 +5,7 @@
 
 use super::{
     known_runtimes::KnownRuntimes,
-    manifest::{Change, FileRecord, Manifest, digest},
+    manifest::{Change, FileRecord, Manifest},
     plan::{Content, InstallPlan},
     recognize,
 };
@@ -15,6 +15,7 @@ use crate::install::{
     error::InstallError,
     install_root::InstallRoot,
 };
+use nri_host::sha256;
 use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -115,7 +116,7 @@ impl InstallPlan {
         if is_used {
             if let Some(record) = self.manifest.files.get_mut(path) {
                 record.unbroken = record.knows(before.as_deref());
-                record.after = after.as_deref().map(digest).unwrap_or_default();
+                record.after = after.as_deref().map(sha256).unwrap_or_default();
             }
         } else if let Some(backup) = self.manifest.files.remove(path).and_then(|r| r.backup)
             && let Some(bytes) = root.read(&backup)?
@@ -240,7 +241,7 @@ fn restored(
     let record = record.filter(|record| record.knows(Some(current)))?;
     let Some(before) = &record.before else { return Some(None) };
     let backup = root.read(record.backup.as_ref()?).ok()??;
-    (digest(&backup) == *before).then_some(Some(backup))
+    (sha256(&backup) == *before).then_some(Some(backup))
 }
 
 /// Whether a changed runtime still has the program that we gave it.

@@ -1,5 +1,5 @@
-//! Which `nrid` is meant: from the command line, the environment and the configuration, as `nrid`
-//! itself does.
+//! The `nrid` that a command is about: from the command line, the environment and the
+//! configuration, as `nrid` itself does.
 
 use nri_config::Config;
 use nri_control::Launcher;
@@ -10,29 +10,29 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Where it is.
+/// Where `nrid` is, and its configuration.
 #[derive(Debug)]
-pub(crate) struct Place {
-    /// How to reach it.
+pub(crate) struct NridLocation {
+    /// Program, state directory and socket.
     pub(crate) launcher: Launcher,
-    /// The configuration.
     pub(crate) config: Config,
-    /// The file that it came from; none where there was none.
+    /// The file that the configuration came from; `None`: there was none.
     pub(crate) file: Option<PathBuf>,
     /// SHA-256 of the file, in hexadecimal.
     pub(crate) digest: Option<String>,
-    /// What is wrong with the file. The other fields then hold defaults, but for the state directory
-    /// and the runtime, if they could be read.
+    /// Reason why the file cannot be used. The other fields then hold defaults, but for the state
+    /// directory and the runtime, if they could be read.
     pub(crate) problem: Option<ConfigFileError>,
 }
 
-impl Place {
-    /// Reads the configuration, if the command line does not say everything. A file that is wrong
-    /// is a problem beside a place that is known without it.
+impl NridLocation {
+    /// Reads the configuration. A file that cannot be used is a problem beside a location that is
+    /// known without it.
     pub(crate) fn find(named: Option<&Path>, state: Option<&Path>) -> Self {
         let environment = Environment::of_this_process();
         let mut loaded = LoadedConfig::read(named, &environment);
-        // Such a file may still say where nrid is: the client checks whose process it connects to.
+        // An untrusted file may still name the state directory: the client checks the owner of the
+        // process that it connects to.
         if let Some(ConfigFileError::Untrusted(path, _)) = &loaded.problem
             && let Ok(text) = std::fs::read_to_string(path)
         {
@@ -49,10 +49,10 @@ impl Place {
         Self { launcher, config: loaded.config, file, digest, problem: loaded.problem }
     }
 
-    /// What is wrong with the configuration, as an error.
+    /// Returns the problem of the configuration as an error.
     ///
     /// # Errors
-    /// Something is.
+    /// The configuration cannot be used.
     pub(crate) fn checked(self) -> Result<Self, ConfigFileError> {
         match self.problem {
             None => Ok(self),
@@ -60,12 +60,12 @@ impl Place {
         }
     }
 
-    /// Says on stderr what is wrong with the configuration: the command works all the same.
+    /// Prints the problem of the configuration as a warning, for commands that work without it.
     pub(crate) fn warned(self) -> Self {
         if let Some(problem) = &self.problem {
             let socket = self.launcher.socket();
-            let text = format!("nrictl: warning: {problem}; going on with {}\n", socket.display());
-            // Nowhere else to tell.
+            let text = format!("nrictl: warning: {problem}; using {}\n", socket.display());
+            // There is no other place for a warning about standard error.
             let _ = io::stderr().write_all(text.as_bytes());
         }
         self

@@ -1,4 +1,4 @@
-//! What `nrictl` says of an `nrid` that does not run, or of a configuration that is wrong.
+//! `nrictl` where no `nrid` runs, or with an invalid configuration.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy takes for ordinary code")]
 
@@ -19,7 +19,7 @@ fn nrictl(dir: &Path, command: &str) -> Output {
 }
 
 #[test]
-fn whoever_needs_one_that_runs_has_an_exit_code_of_its_own() {
+fn commands_that_need_a_running_nrid_exit_with_code_3() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("config.toml"), "").unwrap();
     for command in ["status", "reload", "verify"] {
@@ -29,7 +29,7 @@ fn whoever_needs_one_that_runs_has_an_exit_code_of_its_own() {
 }
 
 #[test]
-fn a_configuration_that_is_wrong_is_one_finding_and_its_column_is_not_repeated() {
+fn doctor_reports_an_invalid_configuration_once() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("config.toml"), "nonsense = 1\n").unwrap();
     let output = nrictl(dir.path(), "doctor");

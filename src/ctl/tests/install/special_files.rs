@@ -1,7 +1,7 @@
-//! Odd places and odd moments: devices, pipes, umasks, other working directories, edits beside
-//! several runtimes.
+//! Special files and circumstances: devices, pipes, umasks, other working directories, files that
+//! an interrupted command has left.
 
-use crate::image::{CRUN, Image, WRAPPER, comes_and_goes, skipped};
+use crate::image::{CRUN, Image, WRAPPER, skipped};
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 use std::{
     fs,
@@ -13,7 +13,7 @@ const DOCKER: &str = "/etc/docker/daemon.json";
 const CONTAINERD: &str = "/etc/containerd/config.toml";
 const NO_FILE: &str = "not a regular file; nothing has changed";
 
-/// A command that must fail without a change; what it says.
+/// Runs a command that must fail without a change. Returns its error.
 #[track_caller]
 fn fails(image: &Image, arguments: &str) -> String {
     let before = image.snapshot();
@@ -23,7 +23,7 @@ fn fails(image: &Image, arguments: &str) -> String {
     said.err
 }
 
-/// Who masks a file by a link to `/dev/null` does not want the device to become one.
+/// A link to `/dev/null` masks a file; the device is not replaced by a file.
 #[test]
 fn devices_are_not_replaced() {
     let image = Image::new();
@@ -47,11 +47,11 @@ fn devices_are_not_replaced() {
         assert!(fails(&image, &arguments).ends_with(&format!("{file}: {NO_FILE}\n")));
         fs::remove_file(image.at(file)).unwrap();
     }
-    // Another's file that is masked is an empty one.
+    // A masked file of another program counts as empty.
     fs::create_dir_all(image.at("/etc/containers/containers.conf.d")).unwrap();
     symlink("/dev/null", image.at("/etc/containers/containers.conf.d/10-vendor.conf")).unwrap();
     image.done("install podman");
-    // Ours that was masked since.
+    // A file that was changed by us and masked since.
     image.done("install docker");
     fs::remove_file(image.at(DOCKER)).unwrap();
     symlink("/dev/null", image.at(DOCKER)).unwrap();
@@ -60,16 +60,16 @@ fn devices_are_not_replaced() {
 }
 
 #[test]
-fn nobody_waits_at_a_pipe() {
+fn a_pipe_is_refused_without_blocking() {
     let image = Image::new();
     fs::create_dir_all(image.at("/etc/docker")).unwrap();
     mknodat(CWD, image.at(DOCKER), FileType::Fifo, Mode::from_raw_mode(0o644), 0).unwrap();
     assert!(fails(&image, "install docker").contains("daemon.json: not a regular file"));
 }
 
-/// Podman is everybody's: what is made in /etc can be read by all, and written by root alone.
+/// All users run Podman: new directories in /etc are readable by all, writable by root alone.
 #[test]
-fn directories_do_not_depend_on_the_umask() {
+fn modes_of_new_directories_are_independent_of_the_umask() {
     for umask in ["000", "077"] {
         let image = Image::new();
         let script = format!("umask {umask}; exec \"$@\"");
@@ -94,7 +94,7 @@ fn directories_do_not_depend_on_the_umask() {
 }
 
 #[test]
-fn a_relative_file_is_the_one_of_the_working_directory() {
+fn a_relative_engine_file_is_in_the_working_directory() {
     let image = Image::with("/elsewhere/daemon.json", "{}\n");
     let mut command = Command::new(env!("CARGO_BIN_EXE_nrictl"));
     command.args(["install", "isulad", "--dry-run", "--engine-config", "daemon.json", "--wrapper"]);
@@ -110,82 +110,9 @@ fn a_relative_file_is_the_one_of_the_working_directory() {
     );
 }
 
-/// Tables that several values of ours share go with the last of them.
+/// CRI-O reads every file of its directory; files of a killed command must not stay there.
 #[test]
-fn nothing_is_left_of_several_runtimes_after_an_edit() {
-    let check = |engine: &str, file: &str, text: &str| {
-        let image = Image::with(file, text);
-        image.done(&format!("install {engine} --default --runtime nri-crun={CRUN}"));
-        image.edit(file, "999", "998");
-        image.done(&format!("uninstall {engine}"));
-        assert_eq!(image.read(file), text.replace("999", "998"));
-    };
-    check("docker", DOCKER, "{\n  \"mtu\": 999\n}\n");
-    check("docker", DOCKER, "{\"mtu\":999}");
-    check("docker", DOCKER, "{\n  \"mtu\": 999,\n  \"runtimes\": {}\n}\n");
-    for (version, plugin) in [(2, "io.containerd.grpc.v1.cri"), (3, "io.containerd.cri.v1.runtime")]
-    {
-        let head = format!("version = {version}\noom_score = -999\n");
-        check("containerd", CONTAINERD, &head);
-        check(
-            "containerd",
-            CONTAINERD,
-            &format!("{head}\n[plugins.\"{plugin}\"]\n  x = 1 # one\n"),
-        );
-        check("containerd", CONTAINERD, &format!("{head}plugins.\"{plugin}\".x = 1\n"));
-    }
-}
-
-/// As `containerd config default` of 1.x writes it.
-#[test]
-fn an_empty_deprecated_default_decides_nothing() {
-    let text = "version = 2\n\n[plugins.\"io.containerd.grpc.v1.cri\".containerd]\n  default_runtime_name = \"runc\"\n\n  [plugins.\"io.containerd.grpc.v1.cri\".containerd.default_runtime]\n    runtime_engine = \"\"\n    runtime_type = \"\"\n\n    [plugins.\"io.containerd.grpc.v1.cri\".containerd.default_runtime.options]\n";
-    comes_and_goes(&Image::with(CONTAINERD, text), "containerd", "--default", |image| {
-        assert!(image.read(CONTAINERD).contains("default_runtime_name = \"nri\"\n"));
-    });
-}
-
-/// Who switched an engine's NRI off is known to the manifest alone.
-#[test]
-fn without_a_manifest_what_may_be_ours_is_told() {
-    let kept = "kept, nrictl has no record of setting it";
-    for (engine, file, text, at) in [
-        (
-            "containerd",
-            CONTAINERD,
-            "version = 3\n",
-            "plugins.io.containerd.nri.v1.nri.disable is true",
-        ),
-        (
-            "crio",
-            "/etc/crio/crio.conf.d/zz-nri-container-runtime.conf",
-            "",
-            "crio.nri.enable_nri is false",
-        ),
-        ("docker", DOCKER, "{\"nri-opts\": {\"enable\": true}}", "nri-opts.enable is false"),
-    ] {
-        let image = Image::new();
-        if !text.is_empty() {
-            image.write(file, text.as_bytes());
-        }
-        let before = image.snapshot();
-        image.done(&format!("install {engine} --nri ours --engine-version 30.0"));
-        let installed = image.snapshot();
-        assert!(!image.done(&format!("uninstall {engine}")).contains(kept));
-        assert_eq!(image.snapshot(), before);
-        image.done(&format!("install {engine} --nri ours --engine-version 30.0"));
-        assert_eq!(image.snapshot(), installed);
-        fs::remove_file(image.at(crate::image::MANIFEST)).unwrap();
-        let said = image.done(&format!("uninstall {engine}"));
-        assert!(said.contains(&format!("note: {file}: {at}: {kept}\n")), "{said}");
-        let own = format!("note: {}: engines.{engine} is \"ours\": {kept}\n", crate::image::CONFIG);
-        assert!(said.contains(&own), "{said}");
-    }
-}
-
-/// CRI-O reads every file of its directory; what a killed call left there must not stay.
-#[test]
-fn what_a_killed_call_left_is_removed() {
+fn files_of_a_killed_command_are_removed() {
     let image = Image::new();
     let left = "/etc/crio/crio.conf.d/.nri-aB3xYz";
     for command in ["install crio", "install crio", "uninstall crio"] {

@@ -1,0 +1,81 @@
+//! Checks who launches plugins, and whose NRI adapts the containers of each running engine.
+
+use super::finding::DoctorReport;
+use crate::nrid_location::NridLocation;
+use nri_config::{Config, InCharge};
+use nri_control::Status;
+use nri_host::{NriState, RunningEngine};
+use nri_locate::PLUGIN_DIR;
+use std::path::Path;
+
+/// Checks who launches the plugins of the plugin directory.
+pub(super) fn plugins(
+    report: &mut DoctorReport,
+    nrid: &NridLocation,
+    status: Option<&Status>,
+    engines: &[RunningEngine],
+) {
+    let launches = status.is_some_and(|status| status.plugin_dir.is_some());
+    let dir = nrid.config.plugin_path.clone().unwrap_or_else(|| PLUGIN_DIR.into());
+    let shown = dir.display();
+    let is_launcher = |engine: &&RunningEngine| match &engine.nri {
+        NriState::On { plugin_path, .. } => {
+            plugin_path.as_deref().unwrap_or(Path::new(PLUGIN_DIR)) == dir
+        }
+        NriState::Off => false,
+    };
+    match engines.iter().find(is_launcher).map(|e| format!("{} (process {})", e.name, e.pid)) {
+        None if status.is_some() && !launches => report.note(
+            "plugins",
+            format!("{shown}: an engine launched them; nrid does with the next container"),
+        ),
+        None => report.ok("plugins", format!("{shown}: launched by nrid")),
+        Some(engine) if nrid.config.plugin_path.is_none() && !launches => {
+            report.note("plugins", format!("{shown}: launched by {engine}, not by nrid"));
+            report.advise(
+                "Set plugin_path in the configuration to have nrid launch plugins of its own, for \
+                 containers of other engines.",
+            );
+        }
+        Some(engine) => report
+            .note("plugins", format!("{shown}: launched by nrid and by {engine}, once by each")),
+    }
+}
+
+/// Checks whose NRI adapts the containers of an engine.
+pub(super) fn in_charge(report: &mut DoctorReport, config: &Config, engine: &RunningEngine) {
+    const ABOUT: &str = "in charge";
+    let choice = match engine.name.as_str() {
+        "containerd" => config.engines.containerd,
+        "crio" => config.engines.crio,
+        _ => config.engines.docker,
+    };
+    let version = engine.version.as_deref().unwrap_or("of unknown version");
+    let engine_shown = format!("{} {version} (process {})", engine.name, engine.pid);
+    let kind = if engine.name == "containerd" { "CRI containers" } else { "containers" };
+    match (choice, engine.nri != NriState::Off) {
+        (InCharge::Ours, true) => {
+            report.problem(
+                ABOUT,
+                format!("{engine_shown}: both its own NRI and ours adapt its {kind}"),
+            );
+            report.advise(
+                "Switch its own NRI off (`nrictl install --nri ours` does), or remove its line \
+                 from [engines].",
+            );
+        }
+        (InCharge::Engine, false) => report.problem(
+            ABOUT,
+            format!(
+                "{engine_shown}: none, its own NRI is off and [engines] leaves its {kind} to it"
+            ),
+        ),
+        (_, true) => report.note(
+            ABOUT,
+            format!("{engine_shown}: its own NRI; its {kind} pass through us unchanged"),
+        ),
+        (_, false) => {
+            report.ok(ABOUT, format!("{engine_shown}: ours, for what it runs through the wrapper"));
+        }
+    }
+}

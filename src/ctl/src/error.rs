@@ -1,0 +1,45 @@
+//! Reasons why a command failed.
+
+use crate::install::InstallError;
+use nri_control::{ClientError, LaunchError, Reply};
+use nri_locate::ConfigFileError;
+use std::{path::PathBuf, process::ExitCode};
+
+/// Exit code where no nrid runs.
+pub(crate) const NOT_RUNNING: u8 = 3;
+
+/// Failure of a command.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CtlError {
+    #[error(transparent)]
+    Config(#[from] ConfigFileError),
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    #[error("nrid: {0}")]
+    Refused(String),
+    #[error("nrid sent an unexpected reply: {0:?}")]
+    UnexpectedReply(Box<Reply>),
+    #[error("nrid does not run ({0}), its containers are unknown; `nrictl start` starts it")]
+    NotRunning(PathBuf),
+    #[error("nrid did not stop in time")]
+    NotStopped,
+    #[error("the previous nrid keeps running, the next one cannot run: {0}")]
+    NotRestarted(String),
+    #[error(transparent)]
+    Install(#[from] InstallError),
+    #[error("standard output: {0}")]
+    Output(#[from] std::io::Error),
+}
+
+impl CtlError {
+    /// Returns the exit code.
+    pub(crate) fn code(&self) -> ExitCode {
+        match self {
+            Self::Install(error) => error.code(),
+            Self::NotRunning(_) => ExitCode::from(NOT_RUNNING),
+            _ => ExitCode::FAILURE,
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Docker: what `uninstall` leaves of a `daemon.json` that was edited since, or without a manifest.
+
+use crate::{
+    docker::{BACKUP, FILE, FILES, value},
+    image::{CONFIG, CRUN, Image, MANIFEST},
+};
+use serde_json::{Value, json};
+
+#[test]
+fn edits_in_daemon_json_since_installation_stay() {
+    let text = "{\n  \"debug\": true,\n  \"default-runtime\": \"nvidia\",\n  \"runtimes\": {\n    \"nvidia\": {\"path\": \"/n\"}\n  }\n}\n";
+    let check = |edits: &[(&str, &str)], expected: &str, notes: &[&str]| {
+        let image = Image::with(FILE, text);
+        image.done("install docker --default");
+        edits.iter().for_each(|(from, to)| image.edit(FILE, from, to));
+        let said = image.done("uninstall docker");
+        assert_eq!(image.read(FILE), expected, "{edits:?}");
+        notes.iter().for_each(|note| assert!(said.contains(note), "{said}"));
+        assert!(!image.exists(MANIFEST) && !image.exists(BACKUP));
+    };
+    // Another value is edited: the earlier default is restored.
+    check(&[("true", "false")], &text.replace("true", "false"), &[]);
+    check(
+        &[("  \"debug\"", "  \"mtu\": 1,\n  \"debug\"")],
+        &text.replace("  \"debug\"", "  \"mtu\": 1,\n  \"debug\""),
+        &[],
+    );
+    // Another default: it stays.
+    check(
+        &[("\"default-runtime\": \"nri\"", "\"default-runtime\": \"runc\"")],
+        &text.replace("\"default-runtime\": \"nvidia\"", "\"default-runtime\": \"runc\""),
+        &["default-runtime was changed since: kept"],
+    );
+    // Our runtime with more to it, or under another path.
+    let path = "\"path\": \"/usr/local/bin/nri-container-runtime\"";
+    check(&[(path, &format!("{path},\n      \"runtimeArgs\": []"))], text, &[]);
+    check(
+        &[
+            (path, "\"path\": \"/opt/other\""),
+            ("\"default-runtime\": \"nri\"", "\"default-runtime\": \"nvidia\""),
+        ],
+        &text.replace("\"/n\"}", "\"/n\"},\n    \"nri\": {\n      \"path\": \"/opt/other\"\n    }"),
+        &["runtimes.nri was changed since: kept", "default-runtime was changed since: kept"],
+    );
+    check(
+        &[(&format!("{path}\n"), "\"type\": \"/usr/local/bin/nri-container-runtime\"\n")],
+        text,
+        &["was changed since, and still called the wrapper: removed"],
+    );
+    // The file is removed already.
+    let image = Image::with(FILE, text);
+    image.done("install docker --default");
+    std::fs::remove_file(image.at(FILE)).unwrap();
+    assert!(image.done("uninstall docker").contains("daemon.json: was removed already"));
+    assert!(!image.exists(FILE) && !image.exists(MANIFEST));
+}
+
+#[test]
+fn a_daemon_json_that_we_made_stays_with_values_of_others() {
+    let image = Image::new();
+    image.done("install docker --default");
+    image.edit(FILE, "{\n  \"runtimes\"", "{\n  \"debug\": true,\n  \"runtimes\"");
+    image.done("uninstall docker");
+    assert_eq!(image.read(FILE), "{\n  \"debug\": true\n}\n");
+}
+
+/// dockerd does not start with a default runtime that it does not have.
+#[test]
+fn a_default_that_names_our_runtime_is_removed() {
+    let image = Image::with(FILE, "{\n  \"debug\": true\n}\n");
+    image.done("install docker");
+    image.edit(FILE, "\"debug\": true,", "\"debug\": true,\n  \"default-runtime\": \"nri\",");
+    let said = image.done("uninstall docker");
+    assert!(said.contains("the default runtime was nri: removed"), "{said}");
+    assert_eq!(image.read(FILE), "{\n  \"debug\": true\n}\n");
+}
+
+/// Without the manifest, runtimes that call the wrapper are removed.
+#[test]
+fn a_docker_runtime_is_recognized_without_a_manifest() {
+    for (what, text) in FILES {
+        let image = Image::with(FILE, text);
+        image.done(&format!("install docker --default --runtime nri-crun={CRUN}"));
+        let before: Value =
+            serde_json::from_str(text.trim_start_matches('\u{feff}')).unwrap_or_else(|_| json!({}));
+        std::fs::remove_file(image.at(MANIFEST)).unwrap();
+        image.done("uninstall docker");
+        let mut expected = before.clone();
+        // What was replaced is not known then, nor whether the table was there.
+        for key in ["default-runtime", "runtimes"] {
+            if before.get(key).is_none_or(|value| key == "default-runtime" || *value == json!({})) {
+                expected.as_object_mut().unwrap().remove(key);
+            }
+        }
+        assert_eq!(value(&image), expected, "{what}");
+        assert!(
+            !image.exists("/usr/local/bin/nri-crun") && !image.read(CONFIG).contains("nri-crun")
+        );
+    }
+    // A runtime that was written by hand is recognized as well.
+    let image =
+        Image::with(FILE, "{\"runtimes\": {\"mine\": {\"path\": \"/opt/nri-container-runtime\"}}}");
+    image.done("uninstall docker");
+    assert_eq!(image.read(FILE), "{}");
+}
+
+#[test]
+fn runtimes_that_were_added_since_stay() {
+    let image = Image::with(FILE, "{\n  \"debug\": true\n}\n");
+    image.done("install docker");
+    image.edit(FILE, "\"nri\": {", "\"kata\": {\"path\": \"/k\"},\n    \"nri\": {");
+    image.done("uninstall docker");
+    let expected =
+        "{\n  \"debug\": true,\n  \"runtimes\": {\n    \"kata\": {\"path\": \"/k\"}\n  }\n}\n";
+    assert_eq!(image.read(FILE), expected);
+}

@@ -1,0 +1,127 @@
+//! What real containerds read from the files that are written. `NRI_TEST_CONTAINERD` names them,
+//! separated by colons.
+
+use crate::{
+    containerd::{FILE, FILES, V2, V3},
+    image::{CRUN, Image, WRAPPER, skipped},
+};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// Returns the containerds of `NRI_TEST_CONTAINERD`, or the installed one.
+pub(crate) fn containerds() -> Vec<PathBuf> {
+    let named = std::env::var_os("NRI_TEST_CONTAINERD");
+    let installed = || {
+        std::env::split_paths("/usr/bin:/usr/local/bin").map(|dir| dir.join("containerd")).collect()
+    };
+    let all: Vec<PathBuf> =
+        named.map_or_else(installed, |named| std::env::split_paths(&named).collect());
+    all.into_iter().filter(|path| path.exists()).collect()
+}
+
+pub(crate) fn dump(containerd: &Path, file: &Path) -> Result<String, String> {
+    let mut command = Command::new(containerd);
+    // In older versions patterns of imports are relative to the working directory.
+    command.current_dir(file.parent().unwrap()).arg("-c").arg(file).args(["config", "dump"]);
+    let output = command.output().unwrap();
+    // Imports come in any order.
+    let text = |bytes: &[u8]| {
+        let text = String::from_utf8_lossy(bytes).replace('\'', "\"");
+        text.lines()
+            .filter(|line| !line.starts_with("imports"))
+            .map(|line| format!("{line}\n"))
+            .collect::<String>()
+    };
+    if output.status.success() { Ok(text(&output.stdout)) } else { Err(text(&output.stderr)) }
+}
+
+#[test]
+fn a_real_containerd_reads_our_handler_and_keeps_its_settings() {
+    let containerds = containerds();
+    if containerds.is_empty() {
+        skipped("a_real_containerd_reads_our_handler_and_keeps_its_settings", "no containerd");
+    }
+    for containerd in containerds {
+        let version = Command::new(&containerd).arg("--version").output().unwrap().stdout;
+        let version = String::from_utf8_lossy(&version).split(' ').nth(2).unwrap().to_owned();
+        let mut asked = 0;
+        for (what, plugin, _, text) in FILES {
+            let image = Image::with(FILE, text);
+            // newer than this containerd
+            let Ok(before) = dump(&containerd, &image.at(FILE)) else { continue };
+            // Switched off; or 2.x, which takes nothing of the CRI plugin from version 1; or 1.x,
+            // which does not know its name in version 3.
+            if version.trim_start_matches('v').starts_with('2') && !text.contains("version = ")
+                || version.starts_with('1') && *plugin == V3
+                || text.contains("disabled_plugins")
+            {
+                continue;
+            }
+            asked += 1;
+            image.done(&format!(
+                "install containerd --default --nri ours --runtime nri-crun={CRUN}"
+            ));
+            let after =
+                dump(&containerd, &image.at(FILE)).unwrap_or_else(|e| panic!("{what}: {e}"));
+            assert!(after.contains("default_runtime_name = \"nri\"\n"), "{what}: {after}");
+            assert!(after.contains(&format!("BinaryName = {WRAPPER:?}\n")), "{what}: {after}");
+            assert!(
+                after.contains("BinaryName = \"/usr/local/bin/nri-crun\"\n"),
+                "{what}: {after}"
+            );
+            assert_eq!(
+                after.matches("annotations = [\"*\", \"*/*\"]\n").count(),
+                4,
+                "{what}: {after}"
+            );
+            assert!(
+                !after.contains("\"io.containerd.nri.v1.nri\"]\n    disable = false"),
+                "{what}: {after}"
+            );
+            // Everything else is what it was; 1.x shows the defaults of a handler only if the file
+            // has none.
+            let zero = ["= \"\"", "= 0", "= false", "sandbox_mode = \"podsandbox\""];
+            let zero = |line: &str| zero.iter().any(|end| line.ends_with(end));
+            let lost: Vec<&str> = before
+                .lines()
+                .filter(|line| !after.contains(line))
+                .filter(|line| !line.starts_with("          ") || !zero(line))
+                .filter(|line| {
+                    !line.contains("default_runtime_name") && !line.contains("disable =")
+                })
+                .collect();
+            assert!(lost.is_empty(), "{what}: {lost:#?}");
+            image.done("uninstall containerd");
+            assert_eq!(dump(&containerd, &image.at(FILE)), Ok(before), "{what}");
+        }
+        assert!(asked > 5, "{version}: {asked}");
+        for (number, plugin, like) in
+            [(2, V2, "50-cri.toml"), (3, V3, "zz-nri-container-runtime.toml")]
+        {
+            let image =
+                Image::with(FILE, &format!("version = {number}\nimports = [\"conf.d/*.toml\"]\n"));
+            let part =
+                format!("version = {number}\n[plugins.{plugin:?}.cni]\n  conf_dir = \"/x\"\n");
+            image.write("/etc/containerd/conf.d/50-cri.toml", part.as_bytes());
+            let Ok(before) = dump(&containerd, &image.at(FILE)) else { continue };
+            if version.starts_with('1') && number == 3 {
+                continue;
+            }
+            image.done("install containerd --default");
+            assert!(image.read(&format!("/etc/containerd/conf.d/{like}")).contains(WRAPPER));
+            let after = dump(&containerd, &image.at(FILE)).unwrap();
+            for line in [
+                "conf_dir = \"/x\"\n",
+                "default_runtime_name = \"nri\"\n",
+                &format!("BinaryName = {WRAPPER:?}\n"),
+            ] {
+                assert!(after.contains(line), "{version} {number}: {after}");
+            }
+            assert!(after.contains(".containerd.runtimes.runc]"), "{version} {number}: {after}");
+            image.done("uninstall containerd");
+            assert_eq!(dump(&containerd, &image.at(FILE)), Ok(before));
+        }
+    }
+}
