@@ -186,22 +186,21 @@ macro_rules! class {
 
 const BLOCKIO: Option<Field> = Some(Field::BlockioClass);
 
-/// All resource fields, each controller's in an order in which its files can be written: a limit
-/// before that of memory and swap together, a CPU period before the quota.
+/// All resource fields, in the order of the protocol, which is that of new keys in an OCI config.
 #[rustfmt::skip] // a row is one or two lines
 pub const RESOURCE_FIELDS: &[ResourceField] = &[
     row!("memory"."limit", Some(Field::MemLimit), Runtime,
         ["memory.limit_in_bytes"], ["memory.max"], optional!(Int64: memory.limit)),
+    row!("memory"."reservation", Some(Field::MemReservation), Runtime,
+        ["memory.soft_limit_in_bytes"], ["memory.low"], optional!(Int64: memory.reservation)),
     // In cgroup v2 swap alone is counted.
     row!("memory"."swap", Some(Field::MemSwapLimit), Runtime,
         ["memory.memsw.limit_in_bytes"], ["memory.swap.max"], optional!(Int64: memory.swap)),
-    row!("memory"."reservation", Some(Field::MemReservation), Runtime,
-        ["memory.soft_limit_in_bytes"], ["memory.low"], optional!(Int64: memory.reservation)),
-    row!("memory"."kernelTCP", Some(Field::MemTCPLimit), File,
-        ["memory.kmem.tcp.limit_in_bytes"], [], optional!(Int64: memory.kernel_tcp)),
     // Kernels have ignored it since 5.16.
     row!("memory"."kernel", Some(Field::MemKernelLimit), Never,
         [], [], optional!(Int64: memory.kernel)),
+    row!("memory"."kernelTCP", Some(Field::MemTCPLimit), File,
+        ["memory.kmem.tcp.limit_in_bytes"], [], optional!(Int64: memory.kernel_tcp)),
     row!("memory"."swappiness", Some(Field::MemSwappiness), File,
         ["memory.swappiness"], [], optional!(UInt64: memory.swappiness)),
     row!("memory"."disableOOMKiller", Some(Field::MemDisableOomKiller), File,
@@ -213,16 +212,16 @@ pub const RESOURCE_FIELDS: &[ResourceField] = &[
     row!("memory"."checkBeforeUpdate", None, Runtime, [], [], Access::OciOnly),
     row!("cpu"."shares", Some(Field::CPUShares), Runtime,
         ["cpu.shares"], ["cpu.weight"], optional!(UInt64: cpu.shares)),
-    row!("cpu"."period", Some(Field::CPUPeriod), Runtime,
-        ["cpu.cfs_period_us"], ["cpu.max"], optional!(UInt64: cpu.period)),
     row!("cpu"."quota", Some(Field::CPUQuota), Runtime,
         ["cpu.cfs_quota_us"], ["cpu.max"], optional!(Int64: cpu.quota)),
+    row!("cpu"."period", Some(Field::CPUPeriod), Runtime,
+        ["cpu.cfs_period_us"], ["cpu.max"], optional!(UInt64: cpu.period)),
     row!("cpu"."burst", None, Runtime, ["cpu.cfs_burst_us"], ["cpu.max.burst"], Access::OciOnly),
     row!("cpu"."idle", None, Runtime, ["cpu.idle"], ["cpu.idle"], Access::OciOnly),
-    row!("cpu"."realtimePeriod", Some(Field::CPURealtimePeriod), Runtime,
-        ["cpu.rt_period_us"], [], optional!(UInt64: cpu.realtime_period)),
     row!("cpu"."realtimeRuntime", Some(Field::CPURealtimeRuntime), Runtime,
         ["cpu.rt_runtime_us"], [], optional!(Int64: cpu.realtime_runtime)),
+    row!("cpu"."realtimePeriod", Some(Field::CPURealtimePeriod), Runtime,
+        ["cpu.rt_period_us"], [], optional!(UInt64: cpu.realtime_period)),
     row!("cpu"."cpus", Some(Field::CPUSetCPUs), Runtime,
         ["cpuset.cpus"], ["cpuset.cpus"], text!(cpu.cpus)),
     row!("cpu"."mems", Some(Field::CPUSetMems), Runtime,

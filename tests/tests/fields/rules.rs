@@ -78,7 +78,8 @@ fn handlers(row: &Row, root: &Path) -> Vec<String> {
         let Some(mut text) = text else {
             return Some(format!("{}: there is no {name}", row.path));
         };
-        if text.contains("fields_of(") || text.contains("resource_field(") {
+        if ["fields_of(", "resource_field(", "controller::"].iter().any(|name| text.contains(name))
+        {
             text += &read_to_string(root.join("src/api/src/resource_field.rs")).unwrap();
         }
         let speaks =

@@ -28,6 +28,7 @@ const SPEC_ONLY: &[(&str, &str)] = &[
     ("blockio_classes", "definitions of classes, which the merge does not read"),
     ("capability", "capabilities of runtimes, which the merge does not know"),
     ("class", "definitions of classes, which the merge does not read"),
+    ("controller", "resource fields between JSON and messages"),
     ("container", "the whole OCI config as plugins see it"),
     ("context", "facts about the host"),
     ("convert", "resources objects of `update`"),

@@ -3,7 +3,7 @@
 
 use super::table::Feature;
 use crate::json::number::{ByValue, same};
-use nri_api::proto::Field;
+use nri_api::{fields_of, proto::Field};
 use serde_json::Value;
 use std::collections::HashSet;
 
@@ -159,49 +159,45 @@ impl<'a> Collected<'a> {
     }
 
     fn memory(&mut self) {
-        use Feature::{
-            DisableOomKiller, FlatHierarchy, KernelMemory, KernelTcpMemory, Memory, Swappiness,
-            UseHierarchy,
-        };
         for (key, value) in self.new_entries(&["linux", "resources", "memory"]) {
-            let (feature, claim) = match key {
-                "limit" => (Memory, Field::MemLimit),
-                "reservation" => (Memory, Field::MemReservation),
-                // A limit brings it with it.
-                "swap" => (Memory, Field::MemSwapLimit),
-                "kernel" => (KernelMemory, Field::MemKernelLimit),
-                "kernelTCP" => (KernelTcpMemory, Field::MemTCPLimit),
-                "swappiness" => (Swappiness, Field::MemSwappiness),
-                "disableOOMKiller" if value == true => {
-                    (DisableOomKiller, Field::MemDisableOomKiller)
-                }
-                "useHierarchy" if value == true => (UseHierarchy, Field::MemUseHierarchy),
-                "useHierarchy" => (FlatHierarchy, Field::MemUseHierarchy),
+            let feature = match key {
+                "limit" | "reservation" | "swap" => Feature::Memory,
+                "kernel" => Feature::KernelMemory,
+                "kernelTCP" => Feature::KernelTcpMemory,
+                "swappiness" => Feature::Swappiness,
+                "disableOOMKiller" if value == true => Feature::DisableOomKiller,
+                "useHierarchy" if value == true => Feature::UseHierarchy,
+                "useHierarchy" => Feature::FlatHierarchy,
                 _ => continue,
             };
-            let claims = [(claim, None), (Field::MemLimit, None)];
-            let claims = if key == "swap" { &claims[..] } else { &claims[..1] };
-            self.push(feature, format!("memory.{key}"), claims);
+            // A plugin's limit brings a limit of swap with it.
+            let brings = (key == "swap").then_some(Field::MemLimit);
+            self.push_resource(feature, "memory", key, brings);
         }
     }
 
     fn cpu(&mut self) {
-        use Feature::{Cpu, Cpuset, Realtime};
         for (key, value) in self.new_entries(&["linux", "resources", "cpu"]) {
-            let (feature, claim) = match key {
-                "shares" => (Cpu, Field::CPUShares),
-                "quota" => (Cpu, Field::CPUQuota),
-                "period" => (Cpu, Field::CPUPeriod),
-                "realtimeRuntime" => (Realtime, Field::CPURealtimeRuntime),
-                "realtimePeriod" => (Realtime, Field::CPURealtimePeriod),
-                "cpus" => (Cpuset, Field::CPUSetCPUs),
-                "mems" => (Cpuset, Field::CPUSetMems),
+            let feature = match key {
+                "shares" | "quota" | "period" => Feature::Cpu,
+                "realtimeRuntime" | "realtimePeriod" => Feature::Realtime,
+                "cpus" | "mems" => Feature::Cpuset,
                 _ => continue,
             };
-            // Zero and the empty text are no request.
+            // Zero and the empty text mean not set.
             if value.as_i64() != Some(0) && value != "" {
-                self.push(feature, format!("cpu.{key}"), &[(claim, None)]);
+                self.push_resource(feature, "cpu", key, None);
             }
+        }
+    }
+
+    /// Adds a resource field under its name and owner, and another owner that may have set it.
+    fn push_resource(&mut self, feature: Feature, group: &str, key: &str, or: Option<Field>) {
+        let field = fields_of(group).find(|field| field.key() == key);
+        if let Some(field) = field {
+            let claims: Vec<_> =
+                field.owner.into_iter().chain(or).map(|owner| (owner, None)).collect();
+            self.push(feature, field.name, &claims);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use super::host::HostCapabilities;
 use super::version::{RuntimeKind, RuntimeVersion, Version};
+use nri_api::{ResourceField, resource_field};
 use std::fmt;
 
 /// Something that a document can ask for, and not every runtime can do everywhere.
@@ -70,7 +71,10 @@ pub enum Lack {
 /// Controllers' files that not every kernel has: for the weights of block I/O, whose names depend
 /// on its scheduler, and for realtime groups.
 pub const FILES: [&str; 5] =
-    ["blkio.weight", "blkio.bfq.weight", "cpu.rt_period_us", "io.weight", "io.bfq.weight"];
+    [WEIGHT.v1[0], WEIGHT.v1[1], REALTIME_PERIOD.v1[0], WEIGHT.v2[0], WEIGHT.v2[1]];
+
+const WEIGHT: &ResourceField = resource_field("blockIO.weight");
+const REALTIME_PERIOD: &ResourceField = resource_field("cpu.realtimePeriod");
 
 /// What a feature needs.
 #[derive(Clone, Copy)]
@@ -98,9 +102,9 @@ const fn candidate(major: u32, minor: u32, patch: u32, number: u32) -> Need {
     Since(Version::candidate(major, minor, patch, number))
 }
 
-const REALTIME: Need = Files(false, &["cpu.rt_period_us"]);
-const WEIGHTS_V1: Need = Files(false, &["blkio.weight", "blkio.bfq.weight"]);
-const WEIGHTS_V2: Need = Files(true, &["io.weight", "io.bfq.weight"]);
+const REALTIME: Need = Files(false, REALTIME_PERIOD.v1);
+const WEIGHTS_V1: Need = Files(false, WEIGHT.v1);
+const WEIGHTS_V2: Need = Files(true, WEIGHT.v2);
 /// Before 1.8.2 crun does not know the names that BFQ has for them.
 const NO_BFQ_V1: Need = Files(false, &["blkio.weight"]);
 /// runc and crun write the weight of a device to no other file, and runc goes on without.

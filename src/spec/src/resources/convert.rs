@@ -23,8 +23,8 @@ pub fn resources_to_nri(resources: &Value) -> Result<LinuxResources, WrongType> 
 pub(crate) fn read(value: &Value) -> Read<LinuxResources> {
     let fields = object(value)?;
     let mut resources = LinuxResources::new();
-    resources.memory = memory::read(fields)?;
-    resources.cpu = cpu::read(fields)?;
+    memory::read(fields, &mut resources)?;
+    cpu::read(fields, &mut resources)?;
     resources.hugepage_limits = hugepages::read(fields)?;
     resources.unified = unified::read(fields)?;
     resources.devices = device_rules::read(fields)?;
@@ -40,9 +40,7 @@ pub(crate) fn read(value: &Value) -> Read<LinuxResources> {
 /// `linux.intelRdt`.
 pub fn merge_resources(base: &mut Value, resources: &LinuxResources) {
     let mut top = Object::new();
-    for (key, fields) in
-        [("memory", memory::to_oci(&resources.memory)), ("cpu", cpu::to_oci(&resources.cpu))]
-    {
+    for (key, fields) in [("memory", memory::to_oci(resources)), ("cpu", cpu::to_oci(resources))] {
         if !fields.is_empty() {
             top.insert(key.into(), fields.into());
         }

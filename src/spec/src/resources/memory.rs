@@ -1,31 +1,26 @@
 //! Memory controller: `linux.resources.memory`.
 //!
 //! A limit brings a swap limit of the same value (memory and swap together, so: no swap) unless the
-//! plugin gives one. A limit of 0 is none, as it is upstream.
+//! plugin sets one. A limit of 0 means no limit, as in upstream NRI.
 
 use crate::context::ApplyContext;
 use crate::error::{ApplyError, in_field};
-use crate::json::edit::{object as object_at, put};
-use crate::json::read::{Object, Read, boolean, integer, message, object, optional};
-use crate::resources::diff::overlay_object;
-use nri_api::proto::{ContainerAdjustment, LinuxMemory};
-use protobuf::MessageField;
+use crate::json::edit::object as object_at;
+use crate::json::read::{Object, Read, field, object};
+use crate::resources::{controller, diff::overlay_object};
+use nri_api::proto::{ContainerAdjustment, LinuxResources};
+use nri_api::{ResourceField, resource_field};
 use serde_json::Value;
 
-pub(crate) fn read(resources: &Object) -> Read<MessageField<LinuxMemory>> {
-    message(resources, "memory", |value| {
-        let fields = object(value)?;
-        let mut memory = LinuxMemory::new();
-        memory.limit = optional(fields, "limit", integer)?;
-        memory.reservation = optional(fields, "reservation", integer)?;
-        memory.swap = optional(fields, "swap", integer)?;
-        memory.kernel = optional(fields, "kernel", integer)?;
-        memory.kernel_tcp = optional(fields, "kernelTCP", integer)?;
-        memory.swappiness = optional(fields, "swappiness", integer)?;
-        memory.disable_oom_killer = optional(fields, "disableOOMKiller", boolean)?;
-        memory.use_hierarchy = optional(fields, "useHierarchy", boolean)?;
-        Ok(memory)
-    })
+const LIMIT: &ResourceField = resource_field("memory.limit");
+const SWAP: &ResourceField = resource_field("memory.swap");
+
+pub(crate) fn read(resources: &Object, into: &mut LinuxResources) -> Read<()> {
+    field(resources, "memory", |value| {
+        into.memory.mut_or_insert_default();
+        controller::read("memory", object(value)?, into)
+    })?;
+    Ok(())
 }
 
 pub(crate) fn apply(
@@ -33,13 +28,11 @@ pub(crate) fn apply(
     adjust: &ContainerAdjustment,
     _: &ApplyContext<'_>,
 ) -> Result<(), ApplyError> {
-    let memory = &adjust.linux.resources.memory;
-    let mut fields = to_oci(memory);
-    match memory.limit.as_ref().map(|l| l.value) {
+    let mut fields = to_oci(&adjust.linux.resources);
+    match fields.get(LIMIT.key()).cloned() {
         None => {}
-        Some(0) => drop(fields.shift_remove("limit")),
-        Some(limit) if memory.swap.is_none() => drop(fields.insert("swap".into(), limit.into())),
-        Some(_) => {}
+        Some(limit) if limit == 0 => drop(fields.shift_remove(LIMIT.key())),
+        Some(limit) => drop(fields.entry(SWAP.key()).or_insert(limit)),
     }
     if !fields.is_empty() {
         let target =
@@ -49,16 +42,7 @@ pub(crate) fn apply(
     Ok(())
 }
 
-/// What is given, and nothing else.
-pub(crate) fn to_oci(memory: &LinuxMemory) -> Object {
-    let mut fields = Object::new();
-    put(&mut fields, "limit", &memory.limit);
-    put(&mut fields, "reservation", &memory.reservation);
-    put(&mut fields, "swap", &memory.swap);
-    put(&mut fields, "kernel", &memory.kernel);
-    put(&mut fields, "kernelTCP", &memory.kernel_tcp);
-    put(&mut fields, "swappiness", &memory.swappiness);
-    put(&mut fields, "disableOOMKiller", &memory.disable_oom_killer);
-    put(&mut fields, "useHierarchy", &memory.use_hierarchy);
-    fields
+/// The fields that are set, and no others.
+pub(crate) fn to_oci(resources: &LinuxResources) -> Object {
+    controller::to_oci("memory", resources)
 }

@@ -4,6 +4,7 @@
 pub(crate) mod blockio;
 pub(crate) mod blockio_classes;
 pub(crate) mod class;
+pub(crate) mod controller;
 pub(crate) mod convert;
 pub(crate) mod cpu;
 pub(crate) mod device_rules;
