@@ -1,6 +1,9 @@
 //! The protocol's `Optional…` messages and `Option`.
 
-use crate::proto;
+use crate::proto::{
+    OptionalBool, OptionalFileMode, OptionalInt, OptionalInt32, OptionalInt64,
+    OptionalRepeatedString, OptionalString, OptionalUInt32, OptionalUInt64,
+};
 use protobuf::MessageField;
 
 /// A message that holds one value and stands for "present".
@@ -20,7 +23,7 @@ pub fn opt<T: Optional>(value: Option<T::Value>) -> MessageField<T> {
 
 macro_rules! optional {
     ($($message:ident: $value:ty),* $(,)?) => {$(
-        impl Optional for proto::$message {
+        impl Optional for $message {
             type Value = $value;
             fn of(value: $value) -> Self {
                 let mut m = Self::new();

@@ -3,7 +3,7 @@
 //! `…/buildkit/<id>` where it chooses them. Sources: BuildKit, `executor/runcexecutor/executor.go`,
 //! `executor/oci/spec.go`.
 
-use crate::{Clues, Engine, Identity, cgroup::CgroupsPath, paths};
+use crate::{Clues, EngineKind, Identity, cgroup::CgroupsPath, paths};
 
 pub(crate) fn identify(clues: &Clues<'_>) -> Option<Identity> {
     let by_bundle = || {
@@ -18,5 +18,5 @@ pub(crate) fn identify(clues: &Clues<'_>) -> Option<Identity> {
             .then_some(())
     };
     by_bundle().or_else(by_cgroup)?;
-    Some(Identity::alone(Engine::BuildKit, clues))
+    Some(Identity::alone(EngineKind::BuildKit, clues))
 }

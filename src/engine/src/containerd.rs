@@ -3,16 +3,17 @@
 //! are known to its API only. Sources: containerd, `internal/cri/labels/labels.go`,
 //! `internal/cri/store/{container,sandbox}/metadata.go`, `pkg/shim/shim.go`.
 
-use crate::{
-    Clues, Engine, Identity, Map, Role, Source, Unreadable, cri, nerdctl, paths, unreadable,
-};
+use crate::{Clues, EngineKind, Identity, Map, Role, Source, Unreadable, cri, paths, unreadable};
 use serde::Deserialize;
 use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
 };
 
-/// Where CRI has its containers.
+/// Label and annotation with the name that nerdctl gave.
+pub(crate) const NERDCTL_NAME: &str = "nerdctl/name";
+
+/// Namespace of CRI's containers.
 const CRI_NAMESPACE: &str = "k8s.io";
 const SOCKET: &str = "/run/containerd/containerd.sock";
 
@@ -70,7 +71,7 @@ pub(crate) fn identify_cri(clues: &Clues<'_>) -> Option<Identity> {
     if task(clues).is_some_and(|(_, namespace)| namespace != CRI_NAMESPACE) {
         return None;
     }
-    let mut identity = cri::identify(Engine::Containerd, clues, || None)?;
+    let mut identity = cri::identify(EngineKind::Containerd, clues, || None)?;
     identity.source = source(clues, CRI_NAMESPACE);
     Some(identity)
 }
@@ -78,7 +79,7 @@ pub(crate) fn identify_cri(clues: &Clues<'_>) -> Option<Identity> {
 /// A container of some other client.
 pub(crate) fn identify_task(clues: &Clues<'_>) -> Option<Identity> {
     task(clues)?;
-    let mut identity = Identity::alone(Engine::Ctr, clues);
+    let mut identity = Identity::alone(EngineKind::Ctr, clues);
     identity.source = source(clues, "default");
     Some(identity)
 }
@@ -177,9 +178,9 @@ fn complete_alone(identity: &mut Identity, own: &Metadata) {
     identity.pod.labels.clone_from(&own.labels);
     identity.pod.runtime_handler.clone_from(&own.runtime);
     if let Some(name) =
-        own.labels.get(nerdctl::NAME).filter(|n| identity.engine == Engine::Ctr && !n.is_empty())
+        own.labels.get(NERDCTL_NAME).filter(|n| identity.engine == EngineKind::Ctr && !n.is_empty())
     {
-        identity.engine = Engine::Nerdctl;
+        identity.engine = EngineKind::Nerdctl;
         identity.name.clone_from(name);
         identity.pod.name.clone_from(name);
     }

@@ -1,7 +1,7 @@
 //! The annotations of containerd's CRI, which iSulad writes too.
 //! Source: containerd, `internal/cri/annotations/annotations.go`.
 
-use crate::{Clues, Engine, Identity, Map, Pod, Role, cgroup};
+use crate::{Clues, EngineKind, Identity, Map, Pod, Role, cgroup};
 
 /// What all of the keys begin with.
 pub(crate) const PREFIX: &str = "io.kubernetes.cri.";
@@ -9,7 +9,7 @@ pub(crate) const PREFIX: &str = "io.kubernetes.cri.";
 /// The identity that the annotations tell. A sandbox has its own id as that of the sandbox, or none
 /// (`sandbox_id`).
 pub(crate) fn identify(
-    engine: Engine,
+    engine: EngineKind,
     clues: &Clues<'_>,
     sandbox_id: impl FnOnce() -> Option<String>,
 ) -> Option<Identity> {

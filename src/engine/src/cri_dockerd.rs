@@ -5,7 +5,7 @@
 //! containers with kubelet's names are taken for what their labels say. Sources: cri-dockerd,
 //! `core/docker_service.go`, `core/helpers.go`, `core/naming.go`.
 
-use crate::{Engine, Identity, Map, Pod, Role, kubernetes};
+use crate::{EngineKind, Identity, Map, Pod, Role, kubernetes};
 
 const TYPE: &str = "io.kubernetes.docker.type";
 const SANDBOX_ID: &str = "io.kubernetes.sandbox.id";
@@ -34,7 +34,7 @@ pub(crate) fn complete(identity: &mut Identity, id: &str, name: &str) -> bool {
             None => identity.labels.insert(key, value),
         };
     }
-    identity.engine = Engine::CriDockerd;
+    identity.engine = EngineKind::CriDockerd;
     identity.role = role;
     identity.name = names.container.to_owned();
     let of_pod = |map: &Map| if role == Role::Sandbox { map.clone() } else { Map::new() };

@@ -9,7 +9,7 @@
 //! `internal/factory/container/container.go`, `server/sandbox_run_linux.go`.
 
 use crate::{
-    Clues, Engine, Identity, Map, Pod, Role, Source, Unreadable, cgroup, cgroup::CgroupsPath,
+    Clues, EngineKind, Identity, Map, Pod, Role, Source, Unreadable, cgroup, cgroup::CgroupsPath,
     kubernetes, paths, unreadable,
 };
 use serde::{Deserialize, de::DeserializeOwned};
@@ -89,7 +89,7 @@ pub(crate) fn identify(clues: &Clues<'_>) -> Option<Identity> {
         }
     };
     Some(Identity {
-        engine: Engine::CriO,
+        engine: EngineKind::CriO,
         role,
         pod,
         name,

@@ -4,7 +4,7 @@
 //! root file system, which all storage drivers keep three levels below it. Sources: moby,
 //! `daemon/oci_linux.go`, `daemon/container/container.go`, `daemon/snapshotter/mount.go`.
 
-use crate::{Clues, Engine, Identity, Map, Source, Unreadable, cri_dockerd, paths, unreadable};
+use crate::{Clues, EngineKind, Identity, Map, Source, Unreadable, cri_dockerd, paths, unreadable};
 use serde::Deserialize;
 use std::path::PathBuf;
 
@@ -49,7 +49,7 @@ pub(crate) fn identify(clues: &Clues<'_>) -> Option<Identity> {
     if let Some(dir) = beside_root(clues) {
         paths::add(&mut dirs, dir);
     }
-    let mut identity = Identity::alone(Engine::Docker, clues);
+    let mut identity = Identity::alone(EngineKind::Docker, clues);
     identity.source = (!dirs.is_empty()).then_some(Source::Docker { dirs });
     Some(identity)
 }

@@ -3,7 +3,7 @@
 //! containers without CRI are nowhere in the document. Sources: iSulad,
 //! `src/daemon/config/isulad_config.c`, `src/daemon/entry/cri/`, `src/daemon/modules/spec/specs.c`.
 
-use crate::{Clues, Engine, Identity, Role, cgroup::CgroupsPath, cri, paths};
+use crate::{Clues, EngineKind, Identity, Role, cgroup::CgroupsPath, cri, paths};
 
 /// What iSulad itself keeps with a sandbox.
 const CHECKPOINT: &str = "cri.sandbox.isulad.checkpoint";
@@ -21,8 +21,8 @@ pub(crate) fn identify(clues: &Clues<'_>) -> Option<Identity> {
     if runtime.is_none() && !by_cgroup() {
         return None;
     }
-    let mut identity = cri::identify(Engine::Isulad, clues, || Some(clues.id.to_owned()))
-        .unwrap_or_else(|| Identity::alone(Engine::Isulad, clues));
+    let mut identity = cri::identify(EngineKind::Isulad, clues, || Some(clues.id.to_owned()))
+        .unwrap_or_else(|| Identity::alone(EngineKind::Isulad, clues));
     if identity.role != Role::Alone {
         identity.pod.annotations.remove(CHECKPOINT);
     }

@@ -1,14 +1,11 @@
 //! nerdctl: its own labels are annotations too, the others are known to containerd.
 //! Source: nerdctl, `pkg/labels/labels.go`, `pkg/cmd/container/create.go`.
 
-use crate::{Clues, Engine, Identity, containerd};
-
-/// Label and annotation that holds the name.
-pub(crate) const NAME: &str = "nerdctl/name";
+use crate::{Clues, EngineKind, Identity, containerd};
 
 pub(crate) fn identify(clues: &Clues<'_>) -> Option<Identity> {
-    let name = clues.annotation(NAME)?;
-    let mut identity = Identity::alone(Engine::Nerdctl, clues);
+    let name = clues.annotation(containerd::NERDCTL_NAME)?;
+    let mut identity = Identity::alone(EngineKind::Nerdctl, clues);
     identity.name = name.to_owned();
     identity.pod.name = name.to_owned();
     identity.source = containerd::source(clues, "default");

@@ -1,9 +1,9 @@
 //! No engine, or one that leaves no marks: the container is a pod of its own.
 
-use crate::{Clues, Engine, Identity};
+use crate::{Clues, EngineKind, Identity};
 
 pub(crate) fn identify(clues: &Clues<'_>) -> Identity {
-    let mut identity = Identity::alone(Engine::Plain, clues);
+    let mut identity = Identity::alone(EngineKind::Plain, clues);
     if !clues.hostname.is_empty() {
         identity.pod.name = clues.hostname.to_owned();
     }

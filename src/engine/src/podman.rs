@@ -31,7 +31,8 @@
 //! `libpod/runtime_pod_linux.go`, `libpod/storage.go`; containers/storage, `containers.go`.
 
 use crate::{
-    Clues, Engine, Identity, Map, Role, Source, Unreadable, cgroup::CgroupsPath, paths, unreadable,
+    Clues, EngineKind, Identity, Map, Role, Source, Unreadable, cgroup::CgroupsPath, paths,
+    unreadable,
 };
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
@@ -71,7 +72,7 @@ pub(crate) fn identify(clues: &Clues<'_>) -> Option<Identity> {
     if cgroup.is_none() && clues.annotation("io.container.manager") != Some("libpod") {
         return None;
     }
-    let mut identity = Identity::alone(Engine::Podman, clues);
+    let mut identity = Identity::alone(EngineKind::Podman, clues);
     identity.source = source(clues);
     if !clues.hostname.is_empty() {
         identity.pod.name = clues.hostname.to_owned();

@@ -38,7 +38,7 @@ pub fn own_nri(pid: i32) -> OwnNri {
 impl NriConfig {
     /// Whether it is on in the process that it was read of.
     pub fn is_on(&self, pid: i32) -> OwnNri {
-        if crate::listening(pid).is_ok_and(|paths| paths.contains(&self.socket_path)) {
+        if crate::socket::listening(pid).is_ok_and(|paths| paths.contains(&self.socket_path)) {
             return OwnNri::On;
         }
         // It would listen if it were on.

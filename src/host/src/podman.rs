@@ -21,20 +21,21 @@
 //! `pkg/config/config_local.go`.
 
 mod config;
+mod files;
 mod mounts;
 
-pub use config::Environment;
-pub use mounts::Mount;
+pub use config::PodmanEnvironment;
+pub use mounts::CandidateMount;
 
-use config::Config;
+use config::ContainersConf;
+use files::{content, read, within};
 use mounts::Program;
 use nri_trust::Owners;
-use rustix::fs::{Mode, OFlags, ResolveFlags, open, openat2};
+use rustix::fs::{Mode, OFlags, ResolveFlags, open};
 use serde::{Deserialize, Serialize};
 use std::{
     fs::File,
-    io::{self, Read},
-    os::fd::{AsRawFd, OwnedFd},
+    io,
     path::{Path, PathBuf},
 };
 
@@ -53,7 +54,7 @@ const MAX_PROGRAM: u64 = 16 << 20;
 
 /// What a container is to run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Asked {
+pub struct InfraCandidate {
     /// The process that calls the runtime: paths are as it sees them. None: as we do.
     pub caller: Option<i32>,
     /// The root file system, absolute.
@@ -64,17 +65,17 @@ pub struct Asked {
     /// Program and arguments.
     pub args: Vec<String>,
     /// What is mounted, in its order.
-    pub mounts: Vec<Mount>,
+    pub mounts: Vec<CandidateMount>,
     /// Name of its image, where known.
     pub image: String,
     /// What the engine's environment says of its configuration.
-    pub environment: Environment,
+    pub environment: PodmanEnvironment,
 }
 
 /// Whether that is what infra containers run. Whatever cannot be found out counts as no.
-pub fn runs_infra(asked: &Asked) -> bool {
+pub fn runs_infra(asked: &InfraCandidate) -> bool {
     let Ok(Some(program)) = program(asked) else { return false };
-    let config = Config::read(&asked.environment);
+    let config = ContainersConf::read(&asked.environment);
     let waits = asked.args.get(1..).is_some_and(|rest| rest == ["-P"]);
     let places = CATATONIT.iter().map(PathBuf::from).chain(config.programs);
     match program {
@@ -92,7 +93,7 @@ pub fn runs_infra(asked: &Asked) -> bool {
 }
 
 /// The program that would be run; none where that cannot be told.
-fn program(asked: &Asked) -> io::Result<Option<Program>> {
+fn program(asked: &InfraCandidate) -> io::Result<Option<Program>> {
     let Some(name) = asked.args.first().filter(|name| name.starts_with('/')) else {
         return Ok(None);
     };
@@ -105,21 +106,6 @@ fn program(asked: &Asked) -> io::Result<Option<Program>> {
     mounts::program(&all, &root, Path::new(name), &asked.mounts)
 }
 
-/// Opens as if the directory were the root; links to places of processes are not followed.
-fn within(
-    root: &OwnedFd,
-    path: &Path,
-    flags: OFlags,
-    more: ResolveFlags,
-) -> rustix::io::Result<OwnedFd> {
-    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS | more;
-    openat2(root, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve)
-}
-
-fn place(fd: &OwnedFd) -> io::Result<PathBuf> {
-    std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()))
-}
-
 /// Whether the file has the same bytes as the host's program.
 fn is_catatonit(file: File, places: impl IntoIterator<Item = PathBuf>) -> bool {
     let Ok(Some(bytes)) = content(file, MAX_PROGRAM) else { return false };
@@ -128,23 +114,6 @@ fn is_catatonit(file: File, places: impl IntoIterator<Item = PathBuf>) -> bool {
         owners.check(&path).is_ok() && read(&path, MAX_PROGRAM).is_some_and(|own| own == bytes)
     };
     !bytes.is_empty() && places.into_iter().any(same)
-}
-
-fn read(path: &Path, limit: u64) -> Option<Vec<u8>> {
-    let file =
-        open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    content(file.into(), limit).ok()?
-}
-
-/// None of what is no regular file, or too large.
-fn content(file: File, limit: u64) -> io::Result<Option<Vec<u8>>> {
-    let meta = file.metadata()?;
-    if !meta.is_file() || meta.len() > limit {
-        return Ok(None);
-    }
-    let mut bytes = Vec::new();
-    file.take(limit + 1).read_to_end(&mut bytes)?;
-    Ok((bytes.len() as u64 <= limit).then_some(bytes))
 }
 
 /// Whether both name one image; the tag may be left out.
@@ -188,23 +157,23 @@ mod tests {
             self.0.path().canonicalize().unwrap().join(name)
         }
 
-        fn asked(&self, args: &[&str], mounts: &[Mount]) -> Asked {
-            Asked {
+        fn asked(&self, args: &[&str], mounts: &[CandidateMount]) -> InfraCandidate {
+            InfraCandidate {
                 caller: None,
                 root: self.path("rootfs"),
                 layers: Some(self.path("rootfs")),
                 args: args.iter().map(|a| (*a).to_owned()).collect(),
                 mounts: mounts.to_vec(),
                 image: String::new(),
-                environment: Environment {
+                environment: PodmanEnvironment {
                     config: Some(self.path("containers.conf")),
-                    ..Environment::default()
+                    ..PodmanEnvironment::default()
                 },
             }
         }
 
-        fn bind(&self, source: &str, destination: &str) -> Mount {
-            Mount {
+        fn bind(&self, source: &str, destination: &str) -> CandidateMount {
+            CandidateMount {
                 source: self.path(source),
                 destination: destination.into(),
                 kind: "bind".into(),
@@ -218,8 +187,8 @@ mod tests {
         }
     }
 
-    fn kernels(kind: &str, destination: &str) -> Mount {
-        Mount { source: kind.into(), destination: destination.into(), kind: kind.into() }
+    fn kernels(kind: &str, destination: &str) -> CandidateMount {
+        CandidateMount { source: kind.into(), destination: destination.into(), kind: kind.into() }
     }
 
     const WAITS: [&str; 2] = ["/catatonit", "-P"];
@@ -234,7 +203,7 @@ mod tests {
         assert!(!lab.runs(&["/gone", "-P"], &usual));
         for layers in [None, Some(lab.path("helpers"))] {
             assert!(
-                !runs_infra(&Asked { layers, ..lab.asked(&WAITS, &[]) }),
+                !runs_infra(&InfraCandidate { layers, ..lab.asked(&WAITS, &[]) }),
                 "the file may be another one until it runs"
             );
         }
@@ -279,7 +248,7 @@ mod tests {
     #[test]
     fn nothing_is_mounted_below_what_somebody_else_fills() {
         let lab = Lab::new();
-        let runs = |mounts: &[Mount]| runs_infra(&lab.asked(&WAITS, mounts));
+        let runs = |mounts: &[CandidateMount]| runs_infra(&lab.asked(&WAITS, mounts));
         let own = [
             kernels("tmpfs", "/dev"),
             lab.bind("empty", "/dev/shm"),
@@ -296,14 +265,17 @@ mod tests {
     #[test]
     fn the_program_as_the_host_has_it_may_be_mounted() {
         let lab = Lab::new();
-        let asked =
-            |mounts: &[Mount]| Asked { root: lab.path("empty"), ..lab.asked(&WAITS, mounts) };
-        let runs = |mounts: &[Mount]| runs_infra(&asked(mounts));
+        let asked = |mounts: &[CandidateMount]| InfraCandidate {
+            root: lab.path("empty"),
+            ..lab.asked(&WAITS, mounts)
+        };
+        let runs = |mounts: &[CandidateMount]| runs_infra(&asked(mounts));
         let own = lab.bind("helpers/catatonit", "/catatonit");
         let more = [kernels("tmpfs", "/dev"), lab.bind("copy", "/etc/hosts")];
         assert!(runs(&[&more[..], std::slice::from_ref(&own), &more[..]].concat()));
         assert!(!runs(&[]), "nothing to run");
-        let bare = Asked { args: vec!["/catatonit".into()], ..asked(std::slice::from_ref(&own)) };
+        let bare =
+            InfraCandidate { args: vec!["/catatonit".into()], ..asked(std::slice::from_ref(&own)) };
         assert!(!runs_infra(&bare));
         // A file to be mounted over is left from the last time.
         assert!(runs_infra(&lab.asked(&WAITS, std::slice::from_ref(&own))));
@@ -348,7 +320,10 @@ mod tests {
         let lab = Lab::new();
         let runs = |image: &str, mounts: &[&str]| {
             let mounts: Vec<_> = mounts.iter().map(|m| lab.bind("helpers/catatonit", m)).collect();
-            runs_infra(&Asked { image: image.into(), ..lab.asked(&["/bin/pause"], &mounts) })
+            runs_infra(&InfraCandidate {
+                image: image.into(),
+                ..lab.asked(&["/bin/pause"], &mounts)
+            })
         };
         assert!(!runs("localhost/pause:local", &[]), "nobody names one");
         fs::write(

@@ -22,6 +22,16 @@ pub(crate) fn named(names: &[&str]) -> impl Iterator<Item = (i32, String)> {
     all.filter(move |(pid, name)| wanted.contains(name) && is_of_host(*pid))
 }
 
+/// Whether a process of this name runs on the host itself.
+pub fn is_running(name: &str) -> bool {
+    named(&[name]).next().is_some()
+}
+
+/// A process, for people.
+pub fn describe(pid: i32) -> String {
+    format!("process {pid} ({})", command_name(pid))
+}
+
 /// What a process is called; empty when it is gone.
 pub fn command_name(pid: i32) -> String {
     // Any bytes.

@@ -5,7 +5,7 @@
 //! written are left out, `$BINDIR` is not looked at. Sources: containers/common,
 //! `pkg/config/new.go`, `pkg/config/config.go` (`FindInitBinary`, `FindHelperBinary`).
 
-use super::read;
+use super::files::read;
 use nri_trust::Owners;
 use std::{
     fs,
@@ -18,7 +18,7 @@ const MAX_CONFIG: u64 = 1 << 20;
 
 /// What the engine's environment says of its configuration.
 #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
-pub struct Environment {
+pub struct PodmanEnvironment {
     /// `CONTAINERS_CONF`: then no other file counts, but for the next.
     pub config: Option<PathBuf>,
     /// `CONTAINERS_CONF_OVERRIDE`
@@ -31,15 +31,15 @@ pub struct Environment {
 
 /// What the files say.
 #[derive(Debug, Default)]
-pub(super) struct Config {
+pub(super) struct ContainersConf {
     /// `infra_image`; none where it is not set, or empty.
     pub(super) infra_image: Option<String>,
     /// Where `catatonit` may be: `init_path`, and in the directories of `helper_binaries_dir`.
     pub(super) programs: Vec<PathBuf>,
 }
 
-impl Config {
-    pub(super) fn read(environment: &Environment) -> Self {
+impl ContainersConf {
+    pub(super) fn read(environment: &PodmanEnvironment) -> Self {
         let mut new = Self::default();
         for file in files(environment) {
             let Some(table) = table(&file) else { continue };
@@ -65,7 +65,7 @@ fn table(file: &Path) -> Option<Table> {
     String::from_utf8(read(file, MAX_CONFIG)?).ok()?.parse().ok()
 }
 
-fn files(environment: &Environment) -> Vec<PathBuf> {
+fn files(environment: &PodmanEnvironment) -> Vec<PathBuf> {
     let mut files = Vec::new();
     match &environment.config {
         Some(file) => files.push(file.clone()),
@@ -118,30 +118,31 @@ mod tests {
             "home/.config/containers/containers.conf.d/c.off",
             "[engine]\ninfra_image = \"third\"\n",
         );
-        let home = Environment { home: Some(dir.join("home")), ..Environment::default() };
+        let home =
+            PodmanEnvironment { home: Some(dir.join("home")), ..PodmanEnvironment::default() };
         let own = |programs: &[PathBuf]| {
             let own = ["/opt/init", "/opt/helpers/catatonit"];
             own.iter().all(|p| programs.contains(&PathBuf::from(p)))
         };
-        let read = Config::read(&home);
+        let read = ContainersConf::read(&home);
         assert_eq!(read.infra_image.as_deref(), Some("second"));
         assert!(own(&read.programs), "{:?}", read.programs);
         fs::set_permissions(&later, fs::Permissions::from_mode(0o666)).unwrap();
         assert_eq!(
-            Config::read(&home).infra_image.as_deref(),
+            ContainersConf::read(&home).infra_image.as_deref(),
             Some("first"),
             "anybody may have named the second"
         );
 
         let only = write("only.conf", "[engine]\ninfra_image = \"only\"\n");
-        let named = Environment { config: Some(only.clone()), ..home.clone() };
-        let read = Config::read(&named);
+        let named = PodmanEnvironment { config: Some(only.clone()), ..home.clone() };
+        let read = ContainersConf::read(&named);
         assert_eq!(read.infra_image.as_deref(), Some("only"));
         assert!(!own(&read.programs));
         let none = write("none.conf", "[engine]\ninfra_image = \"\"\n");
-        let over = Environment { override_config: Some(none), ..named };
-        assert_eq!(Config::read(&over).infra_image, None);
-        let other = Environment { config_home: Some(dir.join("other")), ..home };
-        assert!(!own(&Config::read(&other).programs), "it is in place of ~/.config");
+        let over = PodmanEnvironment { override_config: Some(none), ..named };
+        assert_eq!(ContainersConf::read(&over).infra_image, None);
+        let other = PodmanEnvironment { config_home: Some(dir.join("other")), ..home };
+        assert!(!own(&ContainersConf::read(&other).programs), "it is in place of ~/.config");
     }
 }

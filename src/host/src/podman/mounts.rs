@@ -2,7 +2,7 @@
 //! follows links, also those in what it has mounted before; so only mounts count as understood
 //! whose place cannot be changed by one.
 
-use super::{place, within};
+use super::files::{place, within};
 use nri_trust::Owners;
 use rustix::{
     fs::{OFlags, ResolveFlags},
@@ -20,7 +20,7 @@ const PLAIN: [&str; 2] = ["tmpfs", "sysfs"];
 
 /// A mount, as the document has it.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
-pub struct Mount {
+pub struct CandidateMount {
     /// Where to.
     pub destination: PathBuf,
     /// What.
@@ -43,7 +43,7 @@ pub(super) fn program(
     all: &OwnedFd,
     root: &OwnedFd,
     name: &Path,
-    mounts: &[Mount],
+    mounts: &[CandidateMount],
 ) -> io::Result<Option<Program>> {
     let file = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
     let own = match within(root, name, file, ResolveFlags::empty()) {
@@ -69,7 +69,7 @@ pub(super) fn program(
         }
     }
     for (inner, _) in &destinations {
-        let above = |(outer, mount): &(PathBuf, &Mount)| {
+        let above = |(outer, mount): &(PathBuf, &CandidateMount)| {
             inner != outer && inner.starts_with(outer) && !PLAIN.contains(&mount.kind.as_str())
         };
         if destinations.iter().any(above) {

@@ -5,7 +5,7 @@
 
 use crate::{engine::containerd, host::process::start_time};
 use nri_config::{EngineSettings, InCharge};
-use nri_engine::{Engine, Identity, Source};
+use nri_engine::{EngineKind, Identity, Source};
 use nri_host::containerd::{OwnNri, on_by_default, own_nri};
 use nri_locate::PLUGIN_SOCKET;
 use serde::{Deserialize, Serialize};
@@ -43,7 +43,7 @@ impl Maker {
 
     /// Whether dockerd made it.
     pub fn is_docker(&self) -> bool {
-        [Engine::Docker, Engine::CriDockerd].iter().any(|e| e.name() == self.engine)
+        [EngineKind::Docker, EngineKind::CriDockerd].iter().any(|e| e.name() == self.engine)
     }
 }
 
@@ -55,17 +55,17 @@ pub struct EngineNri(Mutex<HashMap<(i32, u64), bool>>);
 impl EngineNri {
     /// Whether we adapt this container, and not its engine.
     pub async fn is_ours(&self, settings: &EngineSettings, maker: &Maker) -> bool {
-        let is = |engine: Engine| maker.engine == engine.name();
-        let theirs = if is(Engine::Containerd) {
+        let is = |engine: EngineKind| maker.engine == engine.name();
+        let theirs = if is(EngineKind::Containerd) {
             match (settings.containerd, &maker.cri) {
                 // Not by CRI: annotations may be anybody's.
                 (InCharge::Ours, _) | (_, None) => false,
                 (InCharge::Engine, Some(_)) => true,
                 (InCharge::Auto, Some(socket)) => self.containerd(socket).await,
             }
-        } else if is(Engine::CriO) {
+        } else if is(EngineKind::CriO) {
             asked(settings.crio, || listens("crio"))
-        } else if is(Engine::Docker) || is(Engine::CriDockerd) {
+        } else if is(EngineKind::Docker) || is(EngineKind::CriDockerd) {
             asked(settings.docker, || listens("dockerd"))
         } else {
             false

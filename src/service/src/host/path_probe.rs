@@ -6,7 +6,7 @@
 //! process table. The number of children is limited; above it probes fail. Start from
 //! [`PathProbe::probe`]; [`run`] is the child.
 
-use nri_host::podman::{Asked, runs_infra};
+use nri_host::podman::{InfraCandidate, runs_infra};
 use serde::{Deserialize, Serialize};
 use std::{
     io::{self, Write},
@@ -38,7 +38,7 @@ pub struct ProbeRequest {
     /// Paths of device nodes, links not followed.
     pub nodes: Vec<String>,
     /// A container that may be an infra container of Podman.
-    pub infra: Option<Asked>,
+    pub infra: Option<InfraCandidate>,
 }
 
 /// The results, in the order of the request; none for a path that does not exist.

@@ -11,8 +11,8 @@ use crate::{
     state::pod::{PodKind, PodRecord},
     verb::creation::draft::Draft,
 };
-use nri_engine::{Engine, Role, podman};
-use nri_host::podman::{Asked, Environment, Mount};
+use nri_engine::{EngineKind, Role, podman};
+use nri_host::podman::{CandidateMount, InfraCandidate, PodmanEnvironment};
 use serde_json::Value;
 use std::path::PathBuf;
 
@@ -24,7 +24,7 @@ pub async fn prove(
     environment: &[nri_control::OsText],
     pod: impl Fn(&str) -> Option<PodRecord>,
 ) {
-    if draft.identity.engine != Engine::Podman || draft.identity.role != Role::Sandbox {
+    if draft.identity.engine != EngineKind::Podman || draft.identity.role != Role::Sandbox {
         return;
     }
     let request =
@@ -58,19 +58,19 @@ pub async fn prove(
     podman::deny(&mut draft.identity, &draft.key.id, &annotations, taken);
 }
 
-fn asked(draft: &Draft, environment: &[nri_control::OsText]) -> Asked {
+fn asked(draft: &Draft, environment: &[nri_control::OsText]) -> InfraCandidate {
     let document = &draft.config;
     let args = document.get(&["process", "args"]).and_then(Value::as_array).into_iter().flatten();
     let variable = |name: &str| {
         let entries = environment.iter().filter_map(|v| v.0.to_str()?.split_once('='));
         entries.filter(|(n, v)| *n == name && !v.is_empty()).map(|(_, v)| PathBuf::from(v)).next()
     };
-    let mount = |m: nri_spec::OciMount<'_>| Mount {
+    let mount = |m: nri_spec::OciMount<'_>| CandidateMount {
         destination: m.destination.into(),
         source: m.source.unwrap_or_default().into(),
         kind: m.kind.unwrap_or_default().to_owned(),
     };
-    Asked {
+    InfraCandidate {
         caller: draft.caller.map(|caller| caller.pid),
         // Relative to the bundle, unless it is absolute.
         root: draft.bundle.dir().join(document.rootfs_path().unwrap_or_default()),
@@ -78,7 +78,7 @@ fn asked(draft: &Draft, environment: &[nri_control::OsText]) -> Asked {
         args: args.map(|a| a.as_str().unwrap_or_default().to_owned()).collect(),
         mounts: document.mounts().map(mount).collect(),
         image: draft.identity.image.clone(),
-        environment: Environment {
+        environment: PodmanEnvironment {
             config: variable("CONTAINERS_CONF"),
             override_config: variable("CONTAINERS_CONF_OVERRIDE"),
             config_home: variable("XDG_CONFIG_HOME"),
