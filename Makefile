@@ -41,8 +41,8 @@ test-engines: setup ## containerd, Docker, Podman of three Debian suites (SUITES
 	integration/engines/setup.sh --suites '$(SUITES_OR_ALL)'
 	integration/plugins/build.sh
 	$(CARGO) build --workspace --bins --examples
-	NRI_ENGINE_SUITES='$(SUITES_OR_ALL)' $(INTEGRATION_TEST) engines --no-fail-fast; passed=$$?; \
-		integration/skipped.sh; exit $$passed
+	NRI_ENGINE_SUITES='$(SUITES_OR_ALL)' $(INTEGRATION_TEST) engines --no-fail-fast; \
+		passed=$$?; integration/skipped.sh; exit $$passed
 
 # With NAMES='crio ...' only these.
 test-engines-extra: ## BuildKit, nerdctl, CRI-O, cri-dockerd, built from Go modules (NAMES=)
