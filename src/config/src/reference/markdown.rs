@@ -1,7 +1,7 @@
 //! The reference as Markdown.
 
 use super::{
-    sections,
+    sections::sections,
     types::{DefaultValue, KeyDescription, KeyKind},
 };
 

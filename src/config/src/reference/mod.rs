@@ -6,12 +6,9 @@
 mod keys;
 mod markdown;
 mod plugin_keys;
+mod sections;
 mod types;
 
 pub use markdown::{key_reference, wrapped};
+pub use sections::sections;
 pub use types::{DefaultValue, KeyDescription, KeyKind, SectionDescription};
-
-/// The sections of the file, in the order of the reference.
-pub fn sections() -> Vec<&'static SectionDescription> {
-    keys::SECTIONS.iter().chain([&plugin_keys::PLUGIN]).collect()
-}
