@@ -14,6 +14,7 @@
 mod circles;
 mod documents;
 mod edges;
+mod layout;
 mod manifests;
 mod mirror;
 mod modules;

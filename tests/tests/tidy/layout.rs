@@ -1,0 +1,136 @@
+//! The shape of the tree: the folder map in `src/ARCHITECTURE.md` has every folder of the programs,
+//! folders are small, lines fit beside another window.
+
+use crate::source::{Source, root, rust, sources};
+use crate::{check, clean};
+use std::collections::{BTreeMap, BTreeSet};
+
+const WIDEST: usize = 100;
+
+const MOST_FILES: usize = 25;
+
+/// Folders with more files, and why.
+const LARGE: &[(&str, &str)] = &[("integration/src", "to be grouped")];
+
+/// Paths whose lines may be wider, and why.
+const WIDE: &[(&str, &str)] =
+    &[("/generated/", "generated"), ("tests/tests/fields/table.rs", "a table")];
+
+/// Folders below the sources of the programs, with their own `mod` files or beside one.
+fn folders<'a>(paths: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for path in paths {
+        let parts: Vec<&str> = path.split('/').collect();
+        let sources = match parts[..] {
+            ["src", _, "src", ..] => 3,
+            ["shim" | "hooks", "src", ..] => 2,
+            _ => continue,
+        };
+        found.extend((sources + 1..parts.len()).map(|end| parts[..end].join("/")));
+    }
+    found
+}
+
+/// Folders of the rows `| `folder` | what |` in the section "Folder map".
+fn mapped(architecture: &str) -> Vec<String> {
+    let map = architecture.split("\n## ").find(|section| section.starts_with("Folder map"));
+    let rows = map.unwrap_or_default().lines();
+    let names = rows.filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
+    names.map(|(name, _)| name.trim_end_matches('/').to_owned()).collect()
+}
+
+fn differences(folders: &BTreeSet<String>, rows: &[String]) -> Vec<String> {
+    let mapped: BTreeSet<String> = rows.iter().cloned().collect();
+    let missing = folders.difference(&mapped).map(|folder| format!("{folder} has no row"));
+    let unknown = mapped.difference(folders).map(|row| format!("{row} has a row and no sources"));
+    let mut found: Vec<String> = missing.chain(unknown).collect();
+    if rows.len() != mapped.len() {
+        found.push("a folder has two rows".to_owned());
+    }
+    found
+}
+
+/// Folders with too many files, and exceptions that are none any more.
+fn crowded(paths: &[&str], large: &[(&str, &str)]) -> Vec<String> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for (folder, _) in paths.iter().filter_map(|path| path.rsplit_once('/')) {
+        *counts.entry(folder).or_default() += 1;
+    }
+    let listed = |folder: &str| large.iter().any(|(name, _)| *name == folder);
+    let many: BTreeMap<&str, usize> =
+        counts.into_iter().filter(|(_, count)| *count > MOST_FILES).collect();
+    let mut found: Vec<String> = many
+        .iter()
+        .filter(|(folder, _)| !listed(folder))
+        .map(|(folder, count)| format!("{folder}: {count} files"))
+        .collect();
+    let small = large.iter().filter(|(folder, _)| !many.contains_key(folder));
+    found.extend(small.map(|(folder, _)| format!("{folder} is no exception any more")));
+    found
+}
+
+fn wide(source: &Source) -> Vec<String> {
+    if WIDE.iter().any(|(part, _)| source.path.contains(part)) {
+        return vec![];
+    }
+    let lines = source.text.lines().enumerate();
+    let columns = |line: &str| line.chars().map(|c| if c == '\t' { 8 } else { 1 }).sum::<usize>();
+    lines
+        .map(|(number, line)| (number + 1, line, columns(line)))
+        .filter(|(_, line, columns)| *columns > WIDEST && !line.contains("://"))
+        .map(|(number, _, columns)| format!("{}:{number}: {columns} columns", source.path))
+        .collect()
+}
+
+#[test]
+fn the_folder_map_and_the_tree_agree() {
+    let text = "# A\n\n## Folder map\n\n| folder | what |\n|---|---|\n| `src/a/src/b` | x |\n\
+                | `shim/src/c/` | x |\n\n## Other\n\n| `src/d` | x |\n";
+    let check = |paths: &[&str], expected: &[&str]| {
+        let found = differences(&folders(paths.iter().copied()), &mapped(text));
+        assert_eq!(found, expected, "{paths:?}");
+    };
+    check(&["src/a/src/lib.rs", "src/a/src/b/e.rs", "shim/src/c/f.rs", "src/a/tests/g/h.rs"], &[]);
+    check(&["src/a/src/b/e.rs"], &["shim/src/c has a row and no sources"]);
+    let deep = ["src/a/src/b/e.rs", "shim/src/c/f.rs", "src/a/src/i/j/k.rs"];
+    check(&deep, &["src/a/src/i has no row", "src/a/src/i/j has no row"]);
+    assert_eq!(mapped("## Crates\n| `src/a` | x |"), [""; 0]);
+    let twice = ["src/a/src/b".to_owned(), "src/a/src/b".to_owned()];
+    let found = differences(&folders(["src/a/src/b/e.rs"].into_iter()), &twice);
+    assert_eq!(found, ["a folder has two rows"]);
+
+    let architecture = std::fs::read_to_string(root().join("src/ARCHITECTURE.md")).unwrap();
+    let tree = folders(rust().iter().map(|source| source.path.as_str()));
+    clean(differences(&tree, &mapped(&architecture)));
+}
+
+#[test]
+fn folders_are_small() {
+    let paths = |count: usize| (0..count).map(|n| format!("a/b/{n}.rs")).collect::<Vec<_>>();
+    let check = |count: usize, large: &[(&str, &str)], expected: &[&str]| {
+        let paths = paths(count);
+        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+        assert_eq!(crowded(&paths, large), expected);
+    };
+    check(MOST_FILES, &[], &[]);
+    check(MOST_FILES + 1, &[], &["a/b: 26 files"]);
+    check(MOST_FILES + 1, &[("a/b", "why")], &[]);
+    check(MOST_FILES, &[("a/b", "why")], &["a/b is no exception any more"]);
+
+    let paths: Vec<&str> = rust().iter().map(|source| source.path.as_str()).collect();
+    clean(crowded(&paths, LARGE));
+}
+
+#[test]
+fn lines_are_not_wide() {
+    let (fits, long) = ("x".repeat(WIDEST), "x".repeat(WIDEST + 1));
+    check(wide, "a.sh", &fits, &[]);
+    check(wide, "a.sh", &format!("\n{long}"), &["a.sh:2: 101 columns"]);
+    check(wide, "Makefile", &format!("\t{fits}"), &["Makefile:1: 108 columns"]);
+    check(wide, "a.md", &format!("[a](https://{long})"), &[]);
+    check(wide, "a/generated/b.rs", &long, &[]);
+    check(wide, "a.md", &"ä".repeat(WIDEST), &[]);
+
+    let all = sources(&["Makefile", "deny.toml", ".md"]);
+    clean(all.iter().flat_map(wide).collect());
+}
