@@ -1,14 +1,14 @@
-//! `nrid`: the resident NRI core. Nobody has to start it: the first wrapper does.
+//! `nrid`: the resident NRI core, which the first wrapper starts.
 
 use clap::Parser;
 use nri_adaptation::launcher;
 use nrid::{
     daemon::{
+        activation::{Activation, Notify},
         background,
+        handover::Handover,
         log::{self, Log},
-        restart::Handover,
-        start,
-        systemd::{Activation, Notify},
+        start, systemd,
     },
     host::path_probe,
     settings::{load::Settings, state_dir},
@@ -20,20 +20,21 @@ use std::{
     time::Duration,
 };
 
-/// How long what is under way may take to end when another program is to take our place.
-const LEFTOVERS: Duration = Duration::from_secs(1);
+/// Time that blocking tasks have to end before another program takes over: they must not write for
+/// this one meanwhile.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The resident NRI core of nri-container-runtime.
 #[derive(Parser)]
 #[command(version, about)]
 struct Arguments {
-    /// Detach, print `ready` (or why not) to stdout when it answers, and stay.
+    /// Detach; print `ready`, or an error, to stdout.
     #[arg(long)]
     background: bool,
-    /// The second half of --background.
+    /// The second process of --background.
     #[arg(long, hide = true)]
     stay: bool,
-    /// Read the configuration, say what is wrong with it or the version of this program, and end.
+    /// Check the configuration, print the version, and exit.
     #[arg(long)]
     check: bool,
     /// Directory of sockets, locks and records.
@@ -52,8 +53,8 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|first| first == path_probe::ARGUMENT) {
         return path_probe::run();
     }
-    // Before anything else has a descriptor or a thread.
-    let activation = Activation::take();
+    // Before any other descriptor or thread exists.
+    let activation = systemd::take();
     let arguments = Arguments::parse();
     let done = if arguments.background {
         background::start_second().map_err(Into::into)
@@ -66,7 +67,7 @@ fn main() -> ExitCode {
             let error: Box<dyn std::error::Error> = error;
             let line = nri_control::printable(&error.to_string()).into_owned();
             if arguments.background || arguments.stay {
-                // Whoever started us waits for a line there.
+                // The starter reads this line.
                 let _ = writeln!(std::io::stdout(), "{line}");
             } else {
                 let _ = writeln!(std::io::stderr(), "nrid: {line}");
@@ -80,8 +81,8 @@ fn run(
     arguments: &Arguments,
     mut activation: Activation,
 ) -> Result<(), Box<dyn std::error::Error>> {
-    background::keep_to_ourselves();
-    background::hear_signals();
+    background::restrict_access();
+    background::unblock_signals();
     let mut settings = Settings::load(arguments.config.as_deref(), arguments.state_dir.as_deref())?;
     if arguments.check {
         let file = settings.file.as_ref().map_or("none".into(), |f| f.display().to_string());
@@ -92,10 +93,10 @@ fn run(
     if arguments.stay {
         // The directory must exist before the log.
         state_dir::create(&settings.state_dir)?;
-        log = log::open(&settings, log::Default::File);
-        background::settle();
+        log = log::open(&settings, log::DefaultLog::File);
+        background::detach();
     } else {
-        log = log::open(&settings, log::Default::Stderr);
+        log = log::open(&settings, log::DefaultLog::Stderr);
     }
     let notify = activation.notify.take();
     let mut starter = Starter { waits: arguments.stay, notify };
@@ -104,48 +105,47 @@ fn run(
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let ended =
             runtime.block_on(serve(settings.clone(), log.clone(), activation, &mut starter));
-        // What is left of this life must not meddle with the next one.
-        runtime.shutdown_timeout(LEFTOVERS);
+        // Its tasks must not touch what the next program, or the next loop, uses.
+        runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
         let Some((handover, program)) = ended? else { return Ok(()) };
         let failed = handover.exec(&program, &settings.state_dir);
         let failed = format!("{}: {failed}", program.display());
-        tracing::error!("going on as before, since the other program cannot be run: {failed}");
+        tracing::error!("going on as before, the other program cannot be run: {failed}");
         activation = handover.keep(failed);
-        // As a start would; what was in force is better than nothing.
+        // A start reads the configuration; the previous one stays if it cannot be read.
         settings = settings.load_again().unwrap_or(settings);
     }
 }
 
-/// Whoever waits for us to be ready.
+/// Processes that wait for the start.
 struct Starter {
     waits: bool,
     notify: Option<Notify>,
 }
 
-/// One life, from the start to a clean end. Returns what goes over to another program, if one is to
-/// take our place.
+/// Starts and serves, to a clean end. For a restart, returns the descriptors and the path of the
+/// next program.
 async fn serve(
     settings: Settings,
     log: Log,
     activation: Activation,
     starter: &mut Starter,
 ) -> Result<Option<(Handover, PathBuf)>, Box<dyn std::error::Error>> {
-    // Whoever starts us in the background has seen that nobody answers, and systemd has the
-    // sockets: the lock's holder is ending.
-    let patient = starter.waits || !activation.sockets.is_empty();
-    let patience = if patient { settings.config.start_timeout } else { Duration::ZERO };
+    // A starter in the background found no listener, and systemd has the sockets: the process that
+    // holds the lock is ending.
+    let is_ending = starter.waits || !activation.sockets.is_empty();
+    let lock_timeout = if is_ending { settings.config.start_timeout } else { Duration::ZERO };
     let failure = settings.state_dir.join(nri_control::START_FAILURE);
-    let running = match start::start(settings, log, activation, patience).await {
-        // systemd began to listen meanwhile: our starter can connect, and the nrid that answers is
-        // started by that.
-        Err(start::StartError::Answered(_)) if starter.waits => {
-            say_ready()?;
+    let running = match start::start(settings, log, activation, lock_timeout).await {
+        // systemd listens since: the starter can connect, and systemd starts another nrid for it.
+        Err(start::StartError::SocketInUse(_)) if starter.waits => {
+            report_ready()?;
             return Ok(None);
         }
         Err(error) => {
-            if !matches!(error, start::StartError::Runs(_) | start::StartError::Answered(_)) {
+            if !matches!(error, start::StartError::Running(_) | start::StartError::SocketInUse(_)) {
                 tracing::error!("not started: {error}");
-                // For `nrictl doctor`: our starter may have given up, or be none.
+                // For `nrictl doctor`: no starter may read stdout any more.
                 let _ = std::fs::write(
                     &failure,
                     format!("{}\n", nri_control::printable(&error.to_string())),
@@ -157,18 +157,18 @@ async fn serve(
     };
     let _ = std::fs::remove_file(&failure);
     if std::mem::take(&mut starter.waits) {
-        say_ready()?;
+        report_ready()?;
     }
     if let Some(Err(error)) = starter.notify.take().map(|notify| notify.ready()) {
-        tracing::warn!(%error, "systemd does not hear that we are ready");
+        tracing::warn!(%error, "cannot notify systemd of the start");
     }
     Ok(running.serve().await?)
 }
 
-/// Tells the starter, and lets go of its pipe.
-fn say_ready() -> std::io::Result<()> {
+/// Notifies the starter, and closes its pipe.
+fn report_ready() -> std::io::Result<()> {
     let mut stdout = std::io::stdout();
-    // A starter that has given up does not matter to those who come.
+    // A starter that has given up does not matter.
     let _ = writeln!(stdout, "{}", nri_control::READY);
     let _ = stdout.flush();
     let null = std::fs::File::options().write(true).open(Path::new("/dev/null"))?;

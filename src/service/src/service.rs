@@ -1,7 +1,7 @@
 //! The service: what all requests share. A request itself is served in the file of its name.
 
 use crate::{
-    daemon::{log::Log, restart::Program, sharing::SharedPlugins},
+    daemon::{log::Log, program::Program, shared_plugins::SharedPlugins},
     engine::own_nri::EngineNri,
     host::path_probe::PathProbe,
     resources::keeper::Keeper,

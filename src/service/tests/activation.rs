@@ -223,7 +223,8 @@ fn sockets_that_systemd_holds_are_left_to_it() {
     let (status, said) = Program::start(unit.by_hand(&[])).ended();
     assert_eq!(status.code(), Some(1));
     assert!(
-        said.contains("control.sock already") && said.contains("nri-container-runtime.service"),
+        said.contains("another process listens on")
+            && said.contains("nri-container-runtime.service"),
         "{said}"
     );
     assert_eq!(unit.identities(), before);
@@ -287,7 +288,7 @@ fn what_is_wrong_is_said() {
     let mut unit = Unit::new(&[], "");
     let datagrams = UnixDatagram::bind(unit.path("nri.sock")).unwrap();
     unit.sockets.push((unit.path("nri.sock"), std::os::fd::OwnedFd::from(datagrams).into()));
-    check(&unit, 1, &["descriptor 3 of LISTEN_FDS is no unix stream socket"]);
+    check(&unit, 1, &["descriptor 3 of LISTEN_FDS is not a listening unix stream socket"]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What `nrictl status` shows.
 
-use crate::{daemon::restart::Program, service::Service};
+use crate::{daemon::program::Program, service::Service};
 use nri_adaptation::PluginOrigin;
 use nri_config::Mode;
 use nri_control::{OsText, PluginStatus, Status};

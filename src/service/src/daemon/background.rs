@@ -1,10 +1,9 @@
-//! Becoming independent of whoever started us: a wrapper that lives for one verb, in a container's
-//! or pod's cgroup, with the engine's pipes in its descriptors.
+//! `nrid --background`: detaches from the starter, a wrapper that lives for one verb, in the cgroup
+//! of a container or pod, with the pipes of the engine among its descriptors.
 //!
-//! `nrid --background` runs twice. The first process makes every inherited descriptor
-//! close-on-exec, starts the second and ends, so that the second is nobody's child. The second
-//! opens a session, leaves the cgroup and goes on. What keeps a single `nrid` is the lock in
-//! [`crate::daemon::lock`].
+//! It runs as two processes. The first makes inherited descriptors close-on-exec, starts the second
+//! and ends, so that the second has no parent that waits. The second opens a session and leaves the
+//! cgroup. The lock of the state directory keeps a second `nrid` away, not this.
 
 use rustix::process::{DumpableBehavior, Signal, setsid};
 use std::{
@@ -13,10 +12,10 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// Given to the second process in place of `--background`.
+/// Argument of the second process, in place of `--background`.
 pub const STAY: &str = "--stay";
 
-/// The first process: starts the second one with our arguments, `--background` replaced.
+/// Starts the second process with the same arguments, `--background` replaced.
 ///
 /// # Errors
 /// The second process cannot be started.
@@ -35,43 +34,41 @@ pub fn start_second() -> io::Result<()> {
     Ok(())
 }
 
-/// Variables that are for us; the rest are the engine's, and its sockets and pipes among them must
-/// not live on in us.
+/// Variables that the second process keeps. The rest are the engine's, and may name its sockets and
+/// pipes.
 const KEPT: [&str; 5] =
     ["PATH", "XDG_RUNTIME_DIR", "HOME", nri_locate::CONFIG_ENV, "LD_LIBRARY_PATH"];
 
-/// Nothing that we make is for others, whoever started us; and what is in our memory, such as the
-/// environments of containers, is neither for a core dump nor for other processes of our user.
-pub fn keep_to_ourselves() {
+/// Keeps files that are created, and the memory, from other users and processes: it holds the
+/// environments of containers.
+pub fn restrict_access() {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     if let Err(error) = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable) {
-        tracing::warn!(%error, "core dumps could have what containers keep secret");
+        tracing::warn!(%error, "core dumps may contain secrets of containers");
     }
 }
 
-/// Whoever starts us may have blocked signals, as runtimes do for the hooks that they call: then
-/// nobody could end us, and the plugins that we launch. Before there is any other thread.
-pub fn hear_signals() {
+/// Unblocks all signals, before there is another thread. Runtimes block them for the hooks that they
+/// call, and launched plugins would inherit that.
+pub fn unblock_signals() {
     if let Err(error) = nix::sys::signal::SigSet::empty().thread_set_mask() {
-        tracing::warn!(%error, "signals that were blocked stay so");
+        tracing::warn!(%error, "cannot unblock signals");
     }
 }
 
-/// The second process: what it inherited and must not keep.
-pub fn settle() {
+/// Leaves the session, parent and cgroup of the starter, in the second process.
+pub fn detach() {
     // Away from the starter's terminal and from signals to its group. It cannot fail: the first
-    // process leads our group, not we.
+    // process leads the group.
     let _ = setsid();
     let _ = rustix::process::set_parent_process_death_signal(None::<Signal>);
     for (file, error) in leave_cgroup() {
-        tracing::warn!(file = %file.display(), %error, "still in the cgroup of whoever started us");
+        tracing::warn!(file = %file.display(), %error, "cannot leave the cgroup of the starter");
     }
 }
 
-/// Moves this process to the root of every cgroup hierarchy, and returns where that failed.
-///
-/// The caller's cgroup is a container's or pod's: whoever stays there is limited and killed with
-/// it.
+/// Moves this process to the root of every cgroup hierarchy, and returns the files where that
+/// failed. In the cgroup of a container or pod it would be limited and killed with it.
 fn leave_cgroup() -> Vec<(PathBuf, io::Error)> {
     let inside = crate::host::proc::text("/proc/self/cgroup");
     crate::host::hierarchies::mounted()

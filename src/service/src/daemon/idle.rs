@@ -1,20 +1,20 @@
-//! An end for want of work, where the configuration wants one: no containers, no pods, no external
-//! plugins, nothing under way.
+//! Ends `nrid` after `idle_timeout`: no containers, no pods, no external plugins, no request in
+//! progress.
 //!
-//! It is an end like any other: whoever connects at that moment is answered, or starts the next
-//! one. Launched plugins end with it.
+//! It is a clean end: a caller that connects at that moment is served, or starts the next `nrid`.
+//! Launched plugins end with it.
 
 use crate::service::Service;
 use nri_adaptation::PluginOrigin;
 use std::time::{Duration, Instant};
 
-/// How often it is looked at most.
-const LOOK: Duration = Duration::from_secs(5);
-/// And at least, where the limit is short or there is none.
-const SHORTEST: Duration = Duration::from_millis(20);
+/// Longest interval between two checks.
+const MAX_INTERVAL: Duration = Duration::from_secs(5);
+/// Shortest interval, for a short timeout.
+const MIN_INTERVAL: Duration = Duration::from_millis(20);
 
 impl Service {
-    /// Waits until nothing was there for as long as the configuration says.
+    /// Waits until `nrid` has been idle for as long as the configuration says.
     pub async fn idle(&self) {
         let mut since = None;
         loop {
@@ -31,7 +31,8 @@ impl Service {
                 tracing::info!(after = ?limit, "nothing to do");
                 return;
             }
-            tokio::time::sleep(limit.unwrap_or(LOOK).min(LOOK).max(SHORTEST)).await;
+            tokio::time::sleep(limit.unwrap_or(MAX_INTERVAL).min(MAX_INTERVAL).max(MIN_INTERVAL))
+                .await;
         }
     }
 

@@ -1,9 +1,9 @@
-//! The lock that makes one `nrid` per state directory.
+//! Lock that allows one `nrid` per state directory.
 
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use std::{io, os::fd::OwnedFd, path::Path};
 
-/// Takes the lock for as long as the returned descriptor lives; `None` if another `nrid` has it.
+/// Takes the lock, which the returned descriptor holds; `None` if another `nrid` has it.
 ///
 /// # Errors
 /// The file cannot be opened.

@@ -1,11 +1,16 @@
 //! The process: start, restart, sockets, log.
 
+pub mod activation;
 pub mod background;
+pub mod handover;
 pub mod idle;
 pub mod lock;
 pub mod log;
+pub mod program;
 pub mod reload;
 pub mod restart;
+pub mod shared_plugins;
+pub mod shared_socket;
 pub mod sharing;
 pub mod sockets;
 pub mod start;

@@ -1,11 +1,11 @@
-//! The configuration read anew, and the plugin directory looked at again, while containers and
-//! plugins run.
+//! Reloads: the configuration and the plugin directory are read again while containers and plugins
+//! run.
 //!
-//! A configuration that is wrong changes nothing. What a start alone can do (sockets, the state
-//! directory) is told, with the way to do it.
+//! An invalid configuration changes nothing. Keys that only a start can apply (sockets, the state
+//! directory) are reported.
 
 use crate::{
-    daemon::sharing,
+    daemon::shared_plugins::plugin_dir,
     error::{Error, OperatorError},
     resources::keeper::Rules,
     service::Service,
@@ -17,33 +17,33 @@ use nri_control::{OsText, PluginChange, Reloaded};
 use nri_locate::PLUGIN_SOCKET;
 use std::{path::Path, sync::Arc};
 
-/// Where it was not yet launched, although it could be.
+/// Reason for a plugin that was not launched at the start.
 const DROPPED_IN: &str = "dropped in after the start";
 
 impl Service {
-    /// Reads the configuration anew, and looks into the plugin directory.
+    /// Reloads the configuration, and launches, relaunches and ends plugins accordingly.
     ///
     /// # Errors
-    /// The configuration is wrong; the one of before holds.
+    /// The configuration is invalid; then the previous one stays.
     pub async fn reload(&self) -> Result<Reloaded, Error> {
         let _one = self.reloading.lock().await;
         let before = self.settings();
         let mut after = before.load_again().map_err(OperatorError::Reload)?;
         let needs_restart = needs_restart(&before, &after);
-        // Callers look for us where we are.
+        // Callers connect to the sockets that exist.
         after.state_dir.clone_from(&before.state_dir);
-        // Sockets stay as they are, and so what was said of them.
         let after = Arc::new(after);
-        let ours = self.plugin_sockets.iter().any(|path| is_shared(path));
-        let plugin_dir = sharing::plugin_dir(&after, ours);
+        let owns_socket = self.plugin_sockets.iter().any(|path| is_shared(path));
+        let plugin_dir = plugin_dir(&after, owns_socket);
         self.shared_plugins.set(plugin_dir.is_none()).await;
-        let mut told = adaptation_config(&after.config, plugin_dir);
-        told.disable_connections = before.config.disable_connections;
+        let mut adaptation = adaptation_config(&after.config, plugin_dir);
+        adaptation.disable_connections = before.config.disable_connections;
         self.set_settings(after.clone());
         self.keeper.set_rules(Rules::of(&after.config));
         self.log.reopen(&after);
         let changed = before.digest != after.digest || before.file != after.file;
-        let plugins: Vec<_> = self.adaptation.reload(told).await.into_iter().map(done).collect();
+        let plugins: Vec<_> =
+            self.adaptation.reload(adaptation).await.into_iter().map(outcome).collect();
         let reloaded = Reloaded {
             config: after.file.as_ref().map(|f| OsText::from(f.as_os_str())),
             changed,
@@ -51,12 +51,12 @@ impl Service {
             needs_restart,
             notes: self.idle_notes().await,
         };
-        tell(&reloaded);
+        log(&reloaded);
         Ok(reloaded)
     }
 
-    /// What a reload would do with files of the plugin directory. What cannot be launched, and was
-    /// seen at the start, is among the plugins.
+    /// Returns what a reload would do with files of the plugin directory. Files that could not be
+    /// launched at the start are among the plugins.
     pub async fn due(&self) -> Vec<PluginChange> {
         let plugins = self.adaptation.plugins();
         let known = |path: &Path| {
@@ -76,8 +76,7 @@ impl Service {
         due.collect()
     }
 
-    /// Says which policies are about nobody: their names may be wrong, and then nothing holds what
-    /// they say.
+    /// Logs the policies that no plugin matches: their pattern may be wrong.
     pub async fn tell_idle_policies(&self) {
         for note in self.idle_notes().await {
             tracing::warn!("{note}");
@@ -90,9 +89,10 @@ impl Service {
             |name: &String| settings.config.plugin.iter().any(|p| p.pattern == *name && p.required);
         let note = |name: String| {
             let holds = if is_required(&name) {
-                "it is required: creations are refused until one of this name connects or is launched"
+                "it is required: creations are refused until a plugin of this name connects or is \
+                 launched"
             } else {
-                "it holds nothing unless one of this name connects"
+                "the policy has no effect until a plugin of this name connects"
             };
             format!("[[plugin]] match = {name:?}: there is no such plugin; {holds}")
         };
@@ -105,28 +105,29 @@ fn is_shared(path: &Path) -> bool {
     path == Path::new(PLUGIN_SOCKET) || real(path) == real(Path::new(PLUGIN_SOCKET))
 }
 
-/// Keys whose new value does not hold yet.
+/// Returns the keys whose new value needs a restart.
 fn needs_restart(before: &Settings, after: &Settings) -> Vec<String> {
     let (old, new): (&Config, &Config) = (&before.config, &after.config);
     let mut needs = Vec::new();
-    let mut look = |differs: bool, text: &str| {
+    let mut check = |differs: bool, text: &str| {
         if differs {
             needs.push(text.to_owned());
         }
     };
-    look(old.socket_path != new.socket_path, "socket_path: sockets are made at a start");
-    look(
+    check(old.socket_path != new.socket_path, "socket_path: sockets are created at a start");
+    check(
         old.disable_connections != new.disable_connections,
-        "disable_connections: sockets are made at a start",
+        "disable_connections: sockets are created at a start",
     );
-    look(
+    check(
         before.state_dir != after.state_dir,
-        "state_dir: callers look in the new one now, and start an nrid of its own; end this one with `nrictl --state-dir OLD stop`",
+        "state_dir: callers connect to the new directory, and start another nrid; \
+         stop this one with `nrictl --state-dir OLD stop`",
     );
     needs
 }
 
-fn done(change: ReloadedPlugin) -> PluginChange {
+fn outcome(change: ReloadedPlugin) -> PluginChange {
     let (word, why) = match change.outcome {
         ReloadOutcome::Kept => ("kept", String::new()),
         ReloadOutcome::Launched => ("launched", String::new()),
@@ -143,13 +144,15 @@ fn plugin_change(path: &Path, change: &str, why: String) -> PluginChange {
     PluginChange { name, change: change.to_owned(), why }
 }
 
-fn tell(reloaded: &Reloaded) {
+fn log(reloaded: &Reloaded) {
     let config = reloaded.config.as_ref().map_or_else(|| "none".into(), |c| c.0.to_string_lossy());
     tracing::info!(%config, changed = reloaded.changed, "reloaded");
     for PluginChange { name, change, why } in &reloaded.plugins {
         match change.as_str() {
             "kept" => {}
-            "failed" | "unusable" => tracing::error!(plugin = name, error = why, "not launched"),
+            "failed" | "unusable" => {
+                tracing::error!(plugin = name, error = why, "plugin not launched")
+            }
             _ => tracing::info!(plugin = name, why, "{change}"),
         }
     }

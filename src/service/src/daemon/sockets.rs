@@ -1,12 +1,12 @@
-//! The sockets that we listen on: made by us, or passed to us by systemd, which goes on listening
-//! when we end.
+//! Listening sockets: those that were passed, which are kept, and those that `nrid` creates.
 
-use crate::daemon::{
-    sharing,
-    start::StartError,
-    systemd::{Activation, Passed},
+use crate::{
+    daemon::{
+        activation::{Activation, FileId, PassedSocket, file_id, is_same_file},
+        shared_socket,
+    },
+    settings::load::Settings,
 };
-use crate::settings::load::Settings;
 use rustix::{
     fs::Mode,
     net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with},
@@ -15,38 +15,38 @@ use std::{
     fs, io,
     os::{
         fd::{AsFd, OwnedFd},
-        unix::fs::{DirBuilderExt, MetadataExt},
+        unix::fs::DirBuilderExt,
     },
     path::{Path, PathBuf},
 };
 use tokio::net::UnixListener;
 
-/// How many callers may wait to be taken in.
+/// Connections that may wait to be accepted: a burst of creations, one each.
 const BACKLOG: i32 = 1024;
 
-/// Name of the plugins' socket in the state directory.
+/// Name of the socket for plugins in the state directory.
 pub const PLUGIN_SOCKET: &str = "nri.sock";
 
-/// A socket that we listen on.
+/// A listening socket.
 #[derive(Debug)]
 pub struct Socket {
-    /// Its path.
+    /// Path that it listens on.
     pub path: PathBuf,
-    /// Which file we made there; none if systemd did.
-    pub made: Option<(u64, u64)>,
-    /// The socket, beside who accepts: it stays when that ends.
+    /// The file that was created for it; none if systemd created it.
+    pub created: Option<FileId>,
+    /// The socket, open for longer than the listener that accepts.
     pub fd: OwnedFd,
 }
 
 impl Socket {
-    /// Whether the path still leads to it, as far as that is ours to know.
-    pub fn is_there(&self) -> bool {
-        self.made.is_none() || identity(&self.path) == self.made
+    /// Whether its path still is the file that was created; systemd checks its own.
+    pub fn has_path(&self) -> bool {
+        self.created.is_none() || file_id(&self.path) == self.created
     }
 
-    /// Removes the file, if it is still the one that we made.
+    /// Removes the file, if it is still the one that was created.
     pub fn remove(&self) {
-        if self.made.is_some() && identity(&self.path) == self.made {
+        if self.created.is_some() && file_id(&self.path) == self.created {
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -55,45 +55,56 @@ impl Socket {
 /// The sockets for plugins.
 #[derive(Debug, Default)]
 pub struct PluginSockets {
-    /// To be served.
+    /// The listeners to serve.
     pub listeners: Vec<UnixListener>,
-    /// What they are, in the same order.
+    /// Their sockets, in the same order.
     pub sockets: Vec<Socket>,
 }
 
-/// Whether this socket was passed.
-pub fn passes(activation: &Activation, path: &Path) -> bool {
-    activation.sockets.iter().any(|passed| same(&passed.path, path))
+/// A socket that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SocketError {
+    /// The socket cannot be created, or listened on.
+    #[error("socket {0}: {1}")]
+    Listen(PathBuf, #[source] io::Error),
+    /// The socket unit is for another state directory.
+    #[error("the control socket that was passed is {passed}, and callers connect to {control}")]
+    OtherStateDir {
+        /// Path in the unit.
+        passed: PathBuf,
+        /// Path in the state directory.
+        control: PathBuf,
+    },
 }
 
-/// A socket in our own directory.
+/// Returns the socket of this path: the passed one, else one that is created.
 ///
 /// # Errors
-/// It cannot be made.
-pub fn ours(
+/// The socket cannot be used.
+pub fn listen_on(
     path: &Path,
     activation: &mut Activation,
-) -> Result<(UnixListener, Socket), StartError> {
+) -> Result<(UnixListener, Socket), SocketError> {
     match take(activation, path)? {
         Some(passed) => Ok(passed),
         None => bind(path),
     }
 }
 
-/// The sockets for external plugins: ours, the one that NRI runtimes share unless somebody else
-/// listens there, and all others that were passed.
+/// Returns the sockets for external plugins: the one in the state directory, the shared one unless
+/// another process listens there, and all others that were passed.
 ///
 /// # Errors
-/// One cannot be made, or a control socket of another state directory was passed.
+/// A socket cannot be used, or the control socket of another state directory was passed.
 pub fn plugins(
     settings: &Settings,
     activation: &mut Activation,
-) -> Result<PluginSockets, StartError> {
+) -> Result<PluginSockets, SocketError> {
     let mut found = PluginSockets::default();
     let disabled = settings.config.disable_connections;
     if !disabled {
-        found.add(ours(&settings.state_dir.join(PLUGIN_SOCKET), activation)?);
-        if let Some(path) = sharing::plugin_socket(settings)
+        found.add(listen_on(&settings.state_dir.join(PLUGIN_SOCKET), activation)?);
+        if let Some(path) = shared_socket::plugin_socket(settings)
             && let Some(shared) = shared(path, activation)?
         {
             found.add(shared);
@@ -101,15 +112,15 @@ pub fn plugins(
     }
     let control = settings.state_dir.join(nri_control::CONTROL_SOCKET);
     let rest: Vec<_> = activation.sockets.iter().map(|p| p.path.clone()).collect();
-    for path in rest.into_iter().filter(|path| !same(path, &control)) {
+    for path in rest.into_iter().filter(|path| !is_same_file(path, &control)) {
         if path.file_name() == control.file_name() {
-            return Err(StartError::Elsewhere { passed: path, control });
+            return Err(SocketError::OtherStateDir { passed: path, control });
         }
         match take(activation, &path)? {
-            // We made it, before a restart, and do not want it any more.
-            Some((_, socket)) if socket.made.is_some() => socket.remove(),
-            // Plugins can connect all the same, and are not to wait for an answer.
-            Some((listener, _)) if disabled => drop(tokio::spawn(refuse(listener))),
+            // Created before a restart with another configuration.
+            Some((_, socket)) if socket.created.is_some() => socket.remove(),
+            // Plugins can connect nevertheless, and must not wait for an answer.
+            Some((listener, _)) if disabled => drop(tokio::spawn(close_connections(listener))),
             Some(passed) => found.add(passed),
             None => {}
         }
@@ -127,20 +138,20 @@ impl PluginSockets {
 fn shared(
     path: PathBuf,
     activation: &mut Activation,
-) -> Result<Option<(UnixListener, Socket)>, StartError> {
-    if !passes(activation, &path) {
+) -> Result<Option<(UnixListener, Socket)>, SocketError> {
+    if !activation.has(&path) {
         if let Some(pid) = nri_host::listener(&path) {
-            let whose = nri_host::describe(pid);
-            tracing::warn!(socket = %path.display(), "{whose} listens there: left alone");
+            let owner = nri_host::describe(pid);
+            tracing::warn!(socket = %path.display(), "{owner} listens there, socket skipped");
             return Ok(None);
         }
         if let Some(parent) = path.parent() {
             let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(parent);
-            made.map_err(|e| StartError::Socket(path.clone(), e))?;
+            made.map_err(|e| SocketError::Listen(path.clone(), e))?;
         }
     }
-    let socket = ours(&path, activation)?;
-    tokio::spawn(sharing::watch_socket(path));
+    let socket = listen_on(&path, activation)?;
+    tokio::spawn(shared_socket::watch_socket(path));
     Ok(Some(socket))
 }
 
@@ -148,43 +159,35 @@ fn shared(
 fn take(
     activation: &mut Activation,
     path: &Path,
-) -> Result<Option<(UnixListener, Socket)>, StartError> {
-    let Some(at) = activation.sockets.iter().position(|passed| same(&passed.path, path)) else {
+) -> Result<Option<(UnixListener, Socket)>, SocketError> {
+    let Some(at) = activation.sockets.iter().position(|passed| is_same_file(&passed.path, path))
+    else {
         return Ok(None);
     };
-    let Passed { path, listener, made } = activation.sockets.remove(at);
+    let PassedSocket { path, listener, created } = activation.sockets.remove(at);
     let listen = || {
         let fd = listener.as_fd().try_clone_to_owned()?;
         listener.set_nonblocking(true)?;
         Ok((UnixListener::from_std(listener)?, fd))
     };
-    let (listener, fd) = listen().map_err(|e| StartError::Socket(path.clone(), e))?;
-    Ok(Some((listener, Socket { path, made, fd })))
+    let (listener, fd) = listen().map_err(|e| SocketError::Listen(path.clone(), e))?;
+    Ok(Some((listener, Socket { path, created, fd })))
 }
 
-/// Whether both are one file; `/var/run` is a link to `/run`.
-fn same(a: &Path, b: &Path) -> bool {
-    a == b || identity(a).is_some_and(|a| Some(a) == identity(b))
-}
-
-fn identity(path: &Path) -> Option<(u64, u64)> {
-    fs::symlink_metadata(path).ok().map(|m| (m.dev(), m.ino()))
-}
-
-/// Makes a socket that only its owner may use, in place of a dead one.
-fn bind(path: &Path) -> Result<(UnixListener, Socket), StartError> {
-    let failed = |e| StartError::Socket(path.to_owned(), e);
+/// Creates a socket that only its owner may connect to, in place of one without a listener.
+fn bind(path: &Path) -> Result<(UnixListener, Socket), SocketError> {
+    let failed = |e| SocketError::Listen(path.to_owned(), e);
     match fs::remove_file(path) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(failed(e)),
         _ => {}
     }
     let listener = listen(path).map_err(failed)?;
     let fd = listener.as_fd().try_clone_to_owned().map_err(failed)?;
-    Ok((listener, Socket { path: path.to_owned(), made: identity(path), fd }))
+    Ok((listener, Socket { path: path.to_owned(), created: file_id(path), fd }))
 }
 
-/// The mode is the socket's before it has a name: at no time could others connect, whatever the
-/// umask, and nothing that somebody puts in its place is touched.
+/// The socket gets its mode before its name, so that at no time other users can connect, whatever
+/// the umask is, and no file that another user puts in its place is changed.
 fn listen(path: &Path) -> io::Result<UnixListener> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -194,8 +197,8 @@ fn listen(path: &Path) -> io::Result<UnixListener> {
     UnixListener::from_std(socket.into())
 }
 
-/// Closes each connection.
-async fn refuse(listener: UnixListener) {
+/// Accepts and closes each connection.
+async fn close_connections(listener: UnixListener) {
     while listener.accept().await.is_ok() {}
 }
 
@@ -205,10 +208,10 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[tokio::test]
-    async fn a_socket_is_its_owners_from_the_beginning() {
+    async fn at_no_time_may_others_connect_to_a_socket() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
-        // What stands there is neither followed nor changed.
+        // A link at the path is neither followed nor changed.
         let other = dir.path().join("other");
         fs::write(&other, "").unwrap();
         fs::set_permissions(&other, fs::Permissions::from_mode(0o644)).unwrap();

@@ -1,14 +1,15 @@
-//! From a started process to a service that answers, and to its clean end.
+//! The start of the service, and its clean end.
 
 use crate::{
     control::server,
     daemon::{
+        activation::Activation,
+        handover::Handover,
         lock,
         log::Log,
-        restart::{Handover, Program},
-        sharing::{self, SharedPlugins},
-        sockets::{self, Socket},
-        systemd::Activation,
+        program::Program,
+        shared_plugins::{SharedPlugins, plugin_dir},
+        sockets::{self, Socket, SocketError},
     },
     engine::own_nri::EngineNri,
     host::path_probe::PathProbe,
@@ -41,59 +42,53 @@ use tokio::{
     sync::{Mutex, watch},
 };
 
-/// How long a clean end waits for verbs that are under way.
-const DRAIN: Duration = Duration::from_secs(5);
+/// Time that a clean end leaves to verbs in progress.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long one for another program waits: nobody is in a hurry then, and callers wait for the
-/// other one.
-const RESTART_DRAIN: Duration = Duration::from_secs(10);
+/// Time that a restart leaves to verbs in progress: new callers wait for the next program, not for
+/// an error.
+const RESTART_DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long plugins may take to leave; a few graces.
-const FAREWELL: Duration = Duration::from_secs(15);
+/// Time limit of closing all plugins: each has a grace period of its own.
+const PLUGIN_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// How long a record that could not be written waits for the next attempt.
-const SAVE_AGAIN: Duration = Duration::from_millis(500);
+/// Interval at which records are written again that could not be written.
+const SAVE_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Why the service does not start.
+/// A start that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// Another one runs.
+    /// Another `nrid` holds the lock of the state directory.
     #[error("nrid runs already for {0}")]
-    Runs(PathBuf),
-    /// Whoever listens there starts it when it is needed.
+    Running(PathBuf),
+    /// A process without the lock listens on the control socket: systemd, which starts `nrid` when
+    /// a caller connects.
     #[error(
-        "somebody listens on {0} already; if it is systemd, start nri-container-runtime.service in place of this"
+        "another process listens on {0}; \
+         if it is systemd, start nri-container-runtime.service instead"
     )]
-    Answered(PathBuf),
-    /// A socket unit that is for another state directory.
-    #[error("the control socket that was passed is {passed}, and callers look for {control}")]
-    Elsewhere {
-        /// As the unit says.
-        passed: PathBuf,
-        /// As the configuration says.
-        control: PathBuf,
-    },
-    /// The state directory cannot be used.
+    SocketInUse(PathBuf),
+    /// The lock cannot be opened.
     #[error("state directory {0}: {1}")]
-    StateDir(PathBuf, #[source] io::Error),
-    /// Others have a say in it, or it cannot be made.
+    Lock(PathBuf, #[source] io::Error),
+    /// The state directory cannot be used.
     #[error(transparent)]
-    State(#[from] StateDirError),
-    /// A record's directory cannot be used.
+    StateDir(#[from] StateDirError),
+    /// The directories of the records cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A socket cannot be made.
-    #[error("socket {0}: {1}")]
-    Socket(PathBuf, #[source] io::Error),
-    /// A required plugin is not there.
+    /// A socket cannot be used.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// A required plugin cannot be started.
     #[error(transparent)]
     Plugins(#[from] AdaptError),
-    /// No signals.
+    /// Signals cannot be received.
     #[error("signals: {0}")]
     Signals(#[source] io::Error),
 }
 
-/// A service that answers.
+/// A service that has started.
 pub struct Running {
     service: Arc<Service>,
     listener: UnixListener,
@@ -103,47 +98,47 @@ pub struct Running {
     lock: OwnedFd,
 }
 
-/// Brings the service up: lock, records, plugins, sockets, in this order. An `nrid` that is ending
-/// gets `patience` for it. Sockets that were passed are used and stay; the others are made.
+/// Starts the service: lock, records, plugins, sockets, in this order. Waits at most `lock_timeout`
+/// for an `nrid` that is ending. Sockets that were passed are kept; the others are created.
 ///
 /// # Errors
-/// See [`StartError`]; what was begun is undone.
+/// See [`StartError`]; then nothing is left.
 pub async fn start(
     settings: Settings,
     log: Log,
     mut activation: Activation,
-    patience: Duration,
+    lock_timeout: Duration,
 ) -> Result<Running, StartError> {
     let signals = Signals::new()?;
     let dir = settings.state_dir.clone();
     state_dir::create(&dir)?;
     let lock = match activation.lock.take() {
         Some(lock) => lock,
-        None => take_lock(&dir, patience).await?,
+        None => take_lock(&dir, lock_timeout).await?,
     };
     let control = dir.join(nri_control::CONTROL_SOCKET);
-    // No other nrid runs, so it is systemd; its sockets must not be removed.
-    if !sockets::passes(&activation, &control) && nri_host::listener(&control).is_some() {
-        return Err(StartError::Answered(control));
+    // No other nrid runs, so systemd listens; its sockets must not be removed.
+    if !activation.has(&control) && nri_host::listener(&control).is_some() {
+        return Err(StartError::SocketInUse(control));
     }
     let (registry, broken) = Registry::load(Store::open(&dir)?);
     for error in broken {
-        tracing::error!(%error, "left out; remove the file if its container is gone");
+        tracing::error!(%error, "record skipped; remove the file if its container no longer exists");
     }
     let registry = Arc::new(registry);
     let unchecked = recover(&registry, &dir).await;
     let keeper = Arc::new(Keeper::new(registry.clone(), &settings.config));
     unchecked.iter().for_each(|one| keeper.enforce_recovered(one));
-    // Before we listen on the shared socket ourselves, which tells whose the shared plugins are.
-    let ours = sockets::passes(&activation, Path::new(nri_locate::PLUGIN_SOCKET));
-    let plugin_dir = sharing::plugin_dir(&settings, ours);
+    // Before nrid listens on the shared socket: the listener there tells who launches the plugins.
+    let owns_socket = activation.has(Path::new(nri_locate::PLUGIN_SOCKET));
+    let plugin_dir = plugin_dir(&settings, owns_socket);
     let shared_plugins = SharedPlugins::new(plugin_dir.is_none());
     let config = adaptation_config(&settings.config, plugin_dir);
     let plugin_sockets = sockets::plugins(&settings, &mut activation)?;
     let (adaptation, outcomes) = Adaptation::start(config, keeper.clone()).await?;
     for outcome in outcomes {
         if let Err(error) = outcome.result {
-            tracing::error!(plugin = %outcome.path.display(), %error, "not launched");
+            tracing::error!(plugin = %outcome.path.display(), %error, "plugin not launched");
         }
     }
     for listener in plugin_sockets.listeners {
@@ -163,7 +158,7 @@ pub async fn start(
         adaptation,
         started: Instant::now(),
         plugin_sockets: plugin_sockets.sockets.iter().map(|s| s.path.clone()).collect(),
-        program: Program::own(activation.failed.take()),
+        program: Program::of_this_process(activation.failed.take()),
         ending: watch::channel(None).0,
         abandoned: watch::channel(false).0,
         in_progress: AtomicUsize::new(0),
@@ -176,7 +171,7 @@ pub async fn start(
     tokio::spawn(save_later(service.registry.clone()));
     tokio::spawn(service.clone().find_vanished());
     service.tell_idle_policies().await;
-    let (listener, control) = sockets::ours(&control, &mut activation)?;
+    let (listener, control) = sockets::listen_on(&control, &mut activation)?;
     Ok(Running {
         service,
         listener,
@@ -188,9 +183,9 @@ pub async fn start(
 }
 
 impl Running {
-    /// Serves until SIGTERM, SIGINT or a request to end, then ends cleanly: launched plugins with
-    /// it, containers and external plugins not. Returns what goes over to the program that is to
-    /// take our place, if one is.
+    /// Serves until SIGTERM, SIGINT or a request to end, then ends cleanly: launched plugins end,
+    /// containers and external plugins do not. For a restart, returns the descriptors and the path
+    /// of the next program.
     ///
     /// # Errors
     /// Signals cannot be received.
@@ -211,25 +206,29 @@ impl Running {
         let is_restart = || matches!(&*service.ending.borrow(), Some(Ending::Restart(_)));
         tracing::info!(restart = is_restart(), "ending");
         if !is_restart() {
-            // New callers start a new nrid once the lock is free.
+            // New callers start the next nrid when the lock is free.
             self.control.remove();
         }
         let _ = serving.await;
-        let deadline = Instant::now() + if is_restart() { RESTART_DRAIN } else { DRAIN };
+        let deadline =
+            Instant::now() + if is_restart() { RESTART_DRAIN_TIMEOUT } else { DRAIN_TIMEOUT };
         while service.is_busy() && Instant::now() < deadline {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        // Without an answer. One from plugins that are just being closed would be none; records
-        // tell the successor what was begun.
+        // Requests in progress get no answer: plugins that are being closed have none, and the
+        // next nrid finds the requests in the records.
         service.abandoned.send_replace(true);
         service.registry.save_unsaved();
-        // It bounds each step by itself; requests that we have given up may hold one up.
-        if tokio::time::timeout(FAREWELL, service.adaptation.shutdown()).await.is_err() {
-            tracing::error!("ending although plugins have not been seen off within {FAREWELL:?}");
+        // Each step has its own timeout, but may wait for an abandoned request.
+        if tokio::time::timeout(PLUGIN_SHUTDOWN_TIMEOUT, service.adaptation.shutdown())
+            .await
+            .is_err()
+        {
+            tracing::error!("plugins did not close within {PLUGIN_SHUTDOWN_TIMEOUT:?}");
         }
         tokio::select! {
             biased;
-            // It came meanwhile.
+            // A signal that came meanwhile.
             _ = term.recv() => service.end(Ending::Stop),
             _ = int.recv() => service.end(Ending::Stop),
             () = std::future::ready(()) => {}
@@ -246,8 +245,8 @@ impl Running {
     }
 }
 
-/// SIGHUP reads the configuration anew; SIGUSR1 opens the log again. Whoever starts us may send
-/// them at once.
+/// Signals: SIGHUP reloads, SIGUSR1 reopens the log. They are received from the start on, since a
+/// service manager may send them at once.
 struct Signals {
     reload: Signal,
     reopen: Signal,
@@ -264,7 +263,7 @@ impl Signals {
             tokio::select! {
                 _ = self.reload.recv() => {
                     if let Err(error) = service.reload().await {
-                        tracing::error!("not reloaded: {}", error.line(""));
+                        tracing::error!("reload failed: {}", error.line(""));
                     }
                 }
                 _ = self.reopen.recv() => service.log.reopen(&service.settings()),
@@ -273,29 +272,29 @@ impl Signals {
     }
 }
 
-fn is_answered(dir: &Path) -> bool {
+fn is_listening(dir: &Path) -> bool {
     std::os::unix::net::UnixStream::connect(dir.join(nri_control::CONTROL_SOCKET)).is_ok()
 }
 
-/// Writes records that could not be written at once: the disk was full, say.
+/// Writes records again that could not be written, as on a full disk.
 async fn save_later(registry: Arc<Registry>) {
     loop {
         registry.failing().await;
         while !registry.save_unsaved() {
-            tokio::time::sleep(SAVE_AGAIN).await;
+            tokio::time::sleep(SAVE_INTERVAL).await;
         }
-        tracing::info!("records that could not be kept are kept now");
+        tracing::info!("all records are written again");
     }
 }
 
-async fn take_lock(dir: &Path, patience: Duration) -> Result<OwnedFd, StartError> {
-    let deadline = Instant::now() + patience;
+async fn take_lock(dir: &Path, timeout: Duration) -> Result<OwnedFd, StartError> {
+    let deadline = Instant::now() + timeout;
     loop {
-        match lock::take(dir).map_err(|e| StartError::StateDir(dir.to_owned(), e))? {
+        match lock::take(dir).map_err(|e| StartError::Lock(dir.to_owned(), e))? {
             Some(lock) => return Ok(lock),
-            // Who answers is not ending, and has what would be waited for.
-            None if Instant::now() >= deadline || is_answered(dir) => {
-                return Err(StartError::Runs(dir.to_owned()));
+            // An nrid that accepts connections is not ending.
+            None if Instant::now() >= deadline || is_listening(dir) => {
+                return Err(StartError::Running(dir.to_owned()));
             }
             None => tokio::time::sleep(Duration::from_millis(5)).await,
         }

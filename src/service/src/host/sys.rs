@@ -18,8 +18,8 @@ pub(crate) fn close_on_exec_from(first: u32) -> io::Result<()> {
     if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Takes a descriptor that whoever started us passed, and makes it close-on-exec. Only for
-/// [`crate::daemon::systemd`], at the start of the process.
+/// Takes a descriptor that the starter passed, and makes it close-on-exec. Only at the start of
+/// the process, for each number once.
 ///
 /// # Errors
 /// There is no such descriptor.

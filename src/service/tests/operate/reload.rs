@@ -83,7 +83,7 @@ fn what_came_and_went_is_told_before_and_done_by_a_reload() {
     );
     assert!(reloaded.changed);
     let [idle, required] = &*reloaded.notes else { panic!("{:?}", reloaded.notes) };
-    assert!(idle.contains("30-enw") && idle.contains("holds nothing unless"), "{idle}");
+    assert!(idle.contains("30-enw") && idle.contains("no effect until"), "{idle}");
     assert!(
         required.contains("late") && required.contains("creations are refused until"),
         "{required}"

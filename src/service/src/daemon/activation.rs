@@ -1,0 +1,83 @@
+//! The sockets and the lock that a process was started with: from systemd ([`systemd`]) or from the
+//! program that it replaces ([`handover`]).
+//!
+//! [`systemd`]: super::systemd
+//! [`handover`]: super::handover
+
+use std::{
+    ffi::OsString,
+    io,
+    os::{
+        fd::OwnedFd,
+        linux::net::SocketAddrExt,
+        unix::{
+            ffi::OsStrExt,
+            net::{SocketAddr, UnixDatagram, UnixListener},
+        },
+    },
+    path::{Path, PathBuf},
+};
+
+/// What the process was started with.
+#[derive(Debug, Default)]
+pub struct Activation {
+    /// Listening sockets.
+    pub sockets: Vec<PassedSocket>,
+    /// Lock of the state directory, from the program that this one replaces.
+    pub lock: Option<OwnedFd>,
+    /// Why another program did not replace this one, if that was tried.
+    pub failed: Option<String>,
+    /// Socket of systemd that expects the start to be reported.
+    pub notify: Option<Notify>,
+}
+
+/// A listening socket.
+#[derive(Debug)]
+pub struct PassedSocket {
+    /// Path that it listens on.
+    pub path: PathBuf,
+    /// The socket.
+    pub listener: UnixListener,
+    /// The file, if the program that this one replaces created it, so that it is removed at the
+    /// end.
+    pub created: Option<FileId>,
+}
+
+/// Device and inode of a file.
+pub type FileId = (u64, u64);
+
+impl Activation {
+    /// Whether a socket with this path was passed.
+    pub fn has(&self, path: &Path) -> bool {
+        self.sockets.iter().any(|passed| is_same_file(&passed.path, path))
+    }
+}
+
+/// Returns device and inode of a file, links not followed.
+pub fn file_id(path: &Path) -> Option<FileId> {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::symlink_metadata(path).ok().map(|m| (m.dev(), m.ino()))
+}
+
+/// Whether two paths are one file; `/var/run` is a link to `/run`.
+pub fn is_same_file(a: &Path, b: &Path) -> bool {
+    a == b || file_id(a).is_some_and(|a| Some(a) == file_id(b))
+}
+
+/// Address of the socket on which systemd expects the state of a service (sd_notify(3)).
+#[derive(Debug)]
+pub struct Notify(pub(super) OsString);
+
+impl Notify {
+    /// Reports that the service has started.
+    ///
+    /// # Errors
+    /// The message cannot be sent.
+    pub fn ready(&self) -> io::Result<()> {
+        let address = match self.0.as_bytes() {
+            [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
+            _ => SocketAddr::from_pathname(&self.0)?,
+        };
+        UnixDatagram::unbound()?.send_to_addr(b"READY=1", &address).map(drop)
+    }
+}
