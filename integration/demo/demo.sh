@@ -1,6 +1,7 @@
 #!/bin/sh
-# demo.sh: real containers, adjusted by real plugins, on runc and on crun; exits 1 if a container sees anything else than what was
-# agreed on. Installs what is missing (see setup.sh), builds what it needs, starts nothing by hand, leaves nothing behind. NO_COLOR is honoured.
+# demo.sh: real containers, adjusted by real plugins, on runc and on crun. Exits 1 if a container
+# sees anything else than was agreed on. Installs what is missing (see setup.sh), builds what it
+# needs, leaves nothing behind. NO_COLOR is honoured.
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd -P)
 cd "$here/.."
@@ -11,8 +12,9 @@ if [ "$(id -u)" != 0 ]; then
 fi
 "$here/setup.sh"
 echo 'building (the first time takes some minutes)'
-# Not optimized: that takes many times as long, and what it shows is the same. What is built is what the tests use.
-$cargo build -q -p nri-container-runtime -p nri-oci-hook -p nrid -p nrictl -p nri-plugin --bins --examples
+# Not optimized: that takes many times as long. The tests use the same programs.
+$cargo build -q -p nri-container-runtime -p nri-oci-hook -p nrid -p nrictl -p nri-plugin \
+  --bins --examples
 $cargo build -q -p nri-integration --example demo
 target=${CARGO_TARGET_DIR:-target}
 exec "$here/cgroups.sh" "$target/debug/examples/demo"

@@ -1,46 +1,35 @@
-//! `make demo`: what an engine asked for, what each plugin changed, and what the container really
-//! sees, side by side.
+//! `make demo`: shows side by side what an engine requested, what each plugin changed, and what the
+//! container sees.
 //!
-//! Nothing in the table is written down here twice: the first column is read from the bundle's
-//! `config.json`, the second from the plugins' configuration, the third from the container's own
-//! output. Exit code 1 if any of it does not fit.
+//! Every column has a source of its own: the bundle's `config.json`, the plugins' configuration,
+//! the container's output. Exit code 1 if the container sees anything else than was agreed on.
 
-mod lines;
+mod page;
 mod rows;
-mod setting;
+mod scenario;
 
-use lines::Page;
 use nri_integration::{
-    Bundle, Node, Process, Program, Runtime, Seen, cgroups_of, runtimes, unified_cgroups,
-    wait_until,
+    Bundle, Node, Process, Program, Report, Runtime, cgroups_of, life_cycle, runtimes,
+    unified_cgroups, wait_until,
 };
+use page::Page;
 use std::{fs, process::ExitCode};
 
 fn main() -> ExitCode {
     let page = Page::new();
+    page.text(
+        "Containers are created by the wrapper, as an engine would call it. NRI plugins change\n\
+         them on the way to the real runtime. \"ok\": the container sees what was agreed on.",
+    );
     for (name, reason) in &runtimes().1 {
-        page.result(&format!("{name} can run here"), reason, false);
+        page.result(&format!("{name} cannot run a container here"), reason, false);
     }
     for runtime in &runtimes().0 {
-        adjusted(&page, runtime);
-        untouched(&page, runtime);
+        with_plugins(&page, runtime);
+        without_plugins(&page, runtime);
     }
     page.end()
 }
-
-/// What a plugin hears of a container that is made, runs, and goes.
-const LIFE: [&str; 10] = [
-    "RunPodSandbox",
-    "CreateContainer",
-    "ValidateContainerAdjustment",
-    "PostCreateContainer",
-    "StartContainer",
-    "PostStartContainer",
-    "StopContainer",
-    "StopPodSandbox",
-    "RemoveContainer",
-    "RemovePodSandbox",
-];
 
 /// `runc 1.1.5`
 fn version(runtime: &Runtime) -> String {
@@ -49,60 +38,61 @@ fn version(runtime: &Runtime) -> String {
     text.lines().next().unwrap_or(runtime.name).replace(" version", "")
 }
 
-/// Two launched plugins, and containers made in two ways.
-fn adjusted(page: &Page, runtime: &Runtime) {
+/// Shows containers made by `create` and by `run`, adjusted by two plugins that nrid launches.
+fn with_plugins(page: &Page, runtime: &Runtime) {
     let cgroups = if unified_cgroups() { "cgroup v2" } else { "cgroup v1" };
-    page.section(&format!("{}, {cgroups}: two plugins", version(runtime)));
+    page.section(&format!("{}, {cgroups}, with two plugins", version(runtime)));
     let node = Node::new(runtime);
-    let setting = setting::install(&node);
-    let journal = &setting.journal;
+    let scenario = scenario::install(&node);
+    let journal = &scenario.journal;
     let id = node.id("create");
-    let bundle = setting::bundle(&node, &id);
-    let (asked, original) = (bundle.document(), bundle.bytes());
+    let bundle = scenario::bundle(&node, &id);
+    let (requested, original) = (bundle.document(), bundle.bytes());
     let none = node.nrids().is_empty();
     let created = node.create(&bundle, &id).success();
     node.call(&["start", &id]).success();
     let seen = read_probe(&created);
     page.result(
         "nrid",
-        "none before the first call, one after it",
+        "started by the first call of the wrapper",
         none && node.nrids().len() == 1,
     );
-    let rows = rows::all(&node, &setting, &id, &asked, &seen);
-    page.table(&["setting", "engine asked", "10-adjust", "20-more", "container sees"], &rows);
+    let rows = rows::all(&node, &scenario, &id, &requested, &seen);
+    page.table(&["", "engine requests", "10-adjust sets", "20-more sets", "container sees"], &rows);
     node.call(&["kill", &id, "TERM"]).success();
     journal.wait_for("StopContainer", &id);
     node.call(&["delete", &id]).success();
     journal.wait_for("RemovePodSandbox", &id);
-    let heard = journal.events(&id);
-    page.result("10-adjust heard", &heard.join(" "), heard == LIFE);
-    page.result("after delete", "config.json is the engine's again", bundle.bytes() == original);
+    let events = journal.events(&id);
+    let fits = events == life_cycle(&[]);
+    page.list("events that 10-adjust received", &events, fits);
+    page.result("config.json after delete", "restored", bundle.bytes() == original);
 
     let id = node.id("run");
-    let bundle = setting::bundle(&node, &id);
-    let asked = bundle.document();
+    let bundle = scenario::bundle(&node, &id);
+    let requested = bundle.document();
     let mut run = node.wrapper();
     run.args(["run", "--detach", "--bundle"]).arg(bundle.dir()).arg(&id);
     let seen = read_probe(&node.run(run).success());
-    let rows = rows::all(&node, &setting, &id, &asked, &seen);
+    let rows = rows::all(&node, &scenario, &id, &requested, &seen);
     let good = rows.iter().filter(|r| r.fits).count();
     page.result(
-        "through run",
-        &format!("{good} of {} settings as above", rows.len()),
+        "a second container, made by run",
+        &format!("{good} of {} values as above", rows.len()),
         good == rows.len(),
     );
     for row in rows.iter().filter(|r| !r.fits) {
         page.result(&row.cells[0], &row.cells[4], false);
     }
-    leave(page, node);
+    clean_up(page, node);
 }
 
-/// Without plugins; one connects when the container runs.
-fn untouched(page: &Page, runtime: &Runtime) {
-    page.section(&format!("{}: no plugins", version(runtime)));
+/// Shows a container without plugins, and a plugin that connects later.
+fn without_plugins(page: &Page, runtime: &Runtime) {
+    page.section(&format!("{}, without plugins", version(runtime)));
     let node = Node::new(runtime);
     let id = node.id("plain");
-    let bundle: Bundle = setting::bundle(&node, &id);
+    let bundle: Bundle = scenario::bundle(&node, &id);
     let of = |bundle: &Bundle| {
         (bundle.bytes(), fs::metadata(bundle.config()).and_then(|m| m.modified()).ok())
     };
@@ -110,26 +100,26 @@ fn untouched(page: &Page, runtime: &Runtime) {
     let created = node.create(&bundle, &id).success();
     node.call(&["start", &id]).success();
     read_probe(&created);
-    page.result("config.json", "the same bytes, not written", of(&bundle) == before);
+    page.result("config.json", "not written", of(&bundle) == before);
     let late = node.connect("30-late", &Program::Adjust, "");
-    let heard = late.journal.events(&id);
+    let events = late.journal.events(&id);
     page.result(
-        "30-late connects",
-        &format!("synchronized with {id}"),
-        heard.iter().any(|e| e == "Synchronize"),
+        "plugin 30-late, connected now",
+        "synchronized with the running container",
+        events.iter().any(|e| e == "Synchronize"),
     );
     late.stop();
-    leave(page, node);
+    clean_up(page, node);
 }
 
-fn read_probe(created: &nri_integration::Ended) -> Seen {
+fn read_probe(created: &nri_integration::Ended) -> Report {
     wait_until("the container's report", || {
-        created.out().contains("ready=1").then(|| Seen::parse(&created.out()))
+        created.out().contains("ready=1").then(|| Report::parse(&created.out()))
     })
 }
 
-/// Cleans up, and looks whether anything is left.
-fn leave(page: &Page, node: Node) {
+/// Cleans up, and checks that nothing is left.
+fn clean_up(page: &Page, node: Node) {
     let (prefix, dir) = (node.prefix().to_owned(), node.path(""));
     let dir = dir.to_str().unwrap_or_default().trim_end_matches('/').to_owned();
     node.clean_up();
@@ -146,5 +136,5 @@ fn leave(page: &Page, node: Node) {
         ("directories", usize::from(fs::exists(&dir).unwrap_or(true))),
     ];
     let text: Vec<_> = left.iter().map(|(what, n)| format!("{n} {what}")).collect();
-    page.result("left behind", &text.join(", "), left.iter().all(|(_, n)| *n == 0));
+    page.result("left after the clean-up", &text.join(", "), left.iter().all(|(_, n)| *n == 0));
 }

@@ -1,24 +1,25 @@
-//! The table: each setting in the words of the engine, of the plugins and of the container.
+//! The table: each value as the engine, the plugins and the container have it.
 
-use crate::{lines::Row, setting::Setting};
-use nri_integration::{Node, Seen, cpusets, hugepages, unified_cgroups};
+use crate::{page::Row, scenario::Scenario};
+use nri_integration::{Node, Report, cpusets, hugepages, unified_cgroups};
 use serde_json::Value;
 use toml::Value as Toml;
 
-/// Everything that is compared.
+/// Returns a row for each value that is compared.
 pub(crate) fn all(
     node: &Node,
-    setting: &Setting,
+    scenario: &Scenario,
     id: &str,
-    asked: &Value,
-    seen: &Seen,
+    requested: &Value,
+    seen: &Report,
 ) -> Vec<Row> {
     let see = |names: &str| names.split('|').find_map(|n| seen.get(n)).unwrap_or("-").to_owned();
-    let resource = |pointer: &str| text(asked.pointer(&format!("/linux/resources/{pointer}")));
-    let row = |label: &str, asked: String, conf: &dyn Fn(&Toml) -> Option<String>, sees: String| {
-        let by = setting.plugins.each_ref().map(|plugin| plugin.get("create").and_then(conf));
-        Draft { label: label.to_owned(), asked, by, sees }
-    };
+    let resource = |pointer: &str| text(requested.pointer(&format!("/linux/resources/{pointer}")));
+    let row =
+        |label: &str, requested: String, conf: &dyn Fn(&Toml) -> Option<String>, sees: String| {
+            let by = scenario.plugins.each_ref().map(|plugin| plugin.get("create").and_then(conf));
+            Draft { label: label.to_owned(), requested, by, sees }
+        };
     let at = |path: &'static str| move |create: &Toml| value(create, path).map(plain);
     let mut rows = Vec::new();
     if cpusets() {
@@ -58,9 +59,10 @@ pub(crate) fn all(
     }
     for name in ["CHANGED", "ADDED", "REMOVED", "KEPT"] {
         let env =
-            asked["process"]["env"].as_array().into_iter().flatten().filter_map(Value::as_str);
+            requested["process"]["env"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let prefix = format!("{name}=");
-        let asked = env.filter_map(|e| e.strip_prefix(&prefix)).next().unwrap_or("-").to_owned();
+        let requested =
+            env.filter_map(|e| e.strip_prefix(&prefix)).next().unwrap_or("-").to_owned();
         let conf = move |create: &Toml| {
             let removed = value(create, "env.remove").and_then(Toml::as_array);
             let removed = removed.is_some_and(|list| list.iter().any(|n| n.as_str() == Some(name)));
@@ -70,12 +72,14 @@ pub(crate) fn all(
                 value(create, "env.set")?.get(name).map(plain)
             }
         };
-        rows.push(row(&format!("env {name}"), asked, &conf, see(&format!("env.{name}"))).same());
+        rows.push(
+            row(&format!("env {name}"), requested, &conf, see(&format!("env.{name}"))).same(),
+        );
     }
     rows.push(
         row(
             "args",
-            words(&asked["process"]["args"]),
+            words(&requested["process"]["args"]),
             &|c| value(c, "args").map(list),
             arguments(seen),
         )
@@ -101,11 +105,11 @@ pub(crate) fn all(
     rows.push(row("mount /data", "-".to_owned(), &mount, see("mount./data")).mounted());
     let state = node.state(id).unwrap_or_default();
     let annotation = |c: &Toml| value(c, "annotations.set")?.get("example.org/by").map(plain);
-    let (asked, sees) = (
-        text(asked.pointer("/annotations/example.org~1by")),
+    let (requested, sees) = (
+        text(requested.pointer("/annotations/example.org~1by")),
         text(state.pointer("/annotations/example.org~1by")),
     );
-    rows.push(row("annotation (state)", asked, &annotation, sees).same());
+    rows.push(row("annotation (state)", requested, &annotation, sees).same());
     let hook = |c: &Toml| value(c, "hooks")?.get(0)?.get("stage").map(plain);
     let ran = std::fs::read_to_string(node.path("hooked")).unwrap_or_default().contains(id);
     rows.push(
@@ -116,24 +120,24 @@ pub(crate) fn all(
 
 struct Draft {
     label: String,
-    asked: String,
+    requested: String,
     by: [Option<String>; 2],
     sees: String,
 }
 
 impl Draft {
-    /// What the last plugin to set it says, or else the engine.
+    /// Value of the last plugin that sets it, or else the engine's.
     fn agreed(&self) -> &str {
-        self.by.iter().rev().flatten().next().unwrap_or(&self.asked)
+        self.by.iter().rev().flatten().next().unwrap_or(&self.requested)
     }
 
-    /// The container sees that very text.
+    /// The row, if the container must see that very text.
     fn same(self) -> Row {
         let fits = self.sees == self.agreed();
         self.row(fits)
     }
 
-    /// It sees shares as a weight, by either of the two formulas that runtimes have had.
+    /// The row of CPU shares, seen as a weight by either of the two formulas that runtimes have had.
     fn weight(mut self, weight: &str) -> Row {
         let shares: f64 = self.agreed().parse().unwrap_or(0.0);
         let first = 1 + ((shares - 2.0) * 9999.0 / 262_142.0) as u64;
@@ -144,7 +148,7 @@ impl Draft {
         self.row(fits)
     }
 
-    /// It is mounted, with every option; `bind` is not one that shows.
+    /// The row of a mount, which must have every option; `bind` is not shown by the kernel.
     fn mounted(mut self) -> Row {
         let shown: Vec<_> = self.sees.split([' ', ',']).collect();
         let wanted: Vec<_> = self.agreed().split(' ').filter(|o| *o != "bind").collect();
@@ -155,7 +159,7 @@ impl Draft {
         self.row(fits)
     }
 
-    /// It has had its effect.
+    /// The row of a hook, which must have run.
     fn hooked(self) -> Row {
         let fits = self.sees != "-";
         self.row(fits)
@@ -165,7 +169,7 @@ impl Draft {
         let [first, second] = self.by.map(|by| {
             by.map_or_else(String::new, |b| if b == "-" { "removed".to_owned() } else { b })
         });
-        Row { cells: vec![self.label, self.asked, first, second, self.sees], fits }
+        Row { cells: vec![self.label, self.requested, first, second, self.sees], fits }
     }
 }
 
@@ -197,6 +201,6 @@ fn words(value: &Value) -> String {
     value.as_array().into_iter().flatten().map(|v| text(Some(v))).collect::<Vec<_>>().join(" ")
 }
 
-fn arguments(seen: &Seen) -> String {
+fn arguments(seen: &Report) -> String {
     (0..).map_while(|n| seen.get(&format!("args.{n}"))).collect::<Vec<_>>().join(" ")
 }

@@ -57,7 +57,7 @@ impl Ended {
     }
 }
 
-/// Runs a program to its end, its output going to new files in `dir`.
+/// Runs a program to its end, its output stop to new files in `dir`.
 ///
 /// # Panics
 /// It cannot be started, or does not end.

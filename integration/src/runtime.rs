@@ -1,7 +1,7 @@
 //! The real runtimes of this machine, and what they can do here.
 
 use crate::{
-    Bundle, Seen, call, enter, find_program, is_root,
+    Bundle, Report, call, enter, find_program, is_root,
     machine::{cgroup_driver, cgroups_path},
     skip,
 };
@@ -88,7 +88,7 @@ fn try_out(name: &'static str) -> Result<Runtime, String> {
     let mut command = runtime.command(&dir.path().join("root"));
     command.args(["run", "--bundle"]).arg(bundle.dir()).arg(&id);
     let ended = call::run(command, dir.path());
-    match Seen::parse(&ended.out()).get("pids.max") {
+    match Report::parse(&ended.out()).get("pids.max") {
         Some("33") => Ok(runtime),
         _ => Err(format!(
             "{name} cannot run a container here: {}",

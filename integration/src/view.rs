@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_heard() {
+    fn events_in_order_are_accepted() {
         for events in [
             LIFE,
             &format!("{LIFE} {LIFE}"),
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_not_be_heard() {
+    fn events_out_of_order_are_reported() {
         for (known, events) in [
             (false, "CreateContainer"),
             (false, "RunPodSandbox StartContainer:d"),
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn both_languages() {
+    fn journals_of_go_and_rust_plugins_are_read() {
         let entries = [
             json!({"event": "Synchronize"}),
             json!({"event": "Synchronize", "pod": "a"}),

@@ -7,11 +7,11 @@ use std::{
 
 /// How long anything may take before a test gives up. Generous: it is never waited for in vain but
 /// when something is wrong.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// [`PATIENCE`], or more of it in a guest where all is slow: `NRI_TEST_SLOW` is set there.
+/// [`TIMEOUT`], or more of it in a guest where all is slow: `NRI_TEST_SLOW` is set there.
 pub(crate) fn patience() -> Duration {
-    if slow() { PATIENCE * 5 } else { PATIENCE }
+    if slow() { TIMEOUT * 5 } else { TIMEOUT }
 }
 
 /// Whether this is such a guest.
@@ -22,7 +22,7 @@ pub(crate) fn slow() -> bool {
 /// Waits until `condition` yields something.
 ///
 /// # Panics
-/// It does not within [`PATIENCE`]; `what` says what was waited for.
+/// It does not within [`TIMEOUT`]; `what` says what was waited for.
 pub fn wait_until<T>(what: impl std::fmt::Display, mut condition: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + patience();
     loop {

@@ -195,7 +195,7 @@ fn shown(case: &Case, ended: &Ended) -> bool {
 }
 
 #[test]
-fn what_the_table_says_is_so() {
+fn the_table_of_capabilities_agrees_with_the_runtimes() {
     let Some(go) = go("capabilities") else { return };
     for (runtime, reason) in &runtimes().1 {
         skip(&format!("capabilities ({runtime})"), reason);

@@ -162,7 +162,7 @@ fn lack(connection: &Connection, container: &Lived, events: &[String]) -> Option
 }
 
 #[test]
-fn faults_are_found() {
+fn the_checks_of_churn_find_faults() {
     let check = |events: &str, good: bool| {
         let events: Vec<_> = events.split_whitespace().map(str::to_owned).collect();
         assert_eq!(fault(&events).is_none(), good, "{events:?}");
@@ -191,7 +191,7 @@ fn faults_are_found() {
 }
 
 #[test]
-fn each_connection_knows_each_container_once() {
+fn a_reconnecting_plugin_knows_each_container_once() {
     let Some(gostub) = go("churn") else { return };
     let Some(runtime) = runtimes().0.iter().find(|r| r.name == "runc") else {
         return skip("churn", "no runc that can run a container here");

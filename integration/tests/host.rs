@@ -88,7 +88,7 @@ fn cdi_devices_are_injected() {
 }
 
 #[test]
-fn classes_are_resolved_and_shown() {
+fn block_io_and_rdt_classes_are_resolved_by_name() {
     let Some(go) = go("classes") else { return };
     let Some(disk) = disk() else { return skip("classes", "no disk") };
     for_each_runtime("classes", |runtime| {
@@ -154,7 +154,7 @@ fn disk() -> Option<String> {
 
 /// A plugin names a path on a file system that hangs, which not even SIGKILL gets a process out of.
 #[test]
-fn a_path_that_hangs_holds_up_nobody_else() {
+fn a_path_on_a_hanging_file_system_delays_no_other_container() {
     let Some(go) = go("paths that hang") else { return };
     for_each_runtime("paths that hang", |runtime| {
         let node = node(runtime);

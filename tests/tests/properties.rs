@@ -284,7 +284,7 @@ proptest! {
 
     /// Plugins that ask for nothing leave the document's bytes as they are, and claim nothing.
     #[test]
-    fn nothing_asked_nothing_changed(document in document(), replies in vec(nothing(), 0..4)) {
+    fn empty_replies_change_nothing(document in document(), replies in vec(nothing(), 0..4)) {
         let bytes = document.to_string().into_bytes();
         let mut parsed = OciConfig::parse(&bytes).unwrap();
         let mut merge = merge(&document);
@@ -301,7 +301,7 @@ proptest! {
     /// The order of plugins that touch different things does not matter, but for the order in
     /// lists; the order in maps never does.
     #[test]
-    fn the_order_of_plugins_apart_does_not_matter(
+    fn the_order_of_independent_plugins_does_not_matter(
         document in document(),
         atoms in vec(atom(), 2..8),
         turn in 1..8usize,
@@ -323,7 +323,7 @@ proptest! {
 
     /// Nothing changes that no plugin asked for: no value, no order; and `changed` tells the truth.
     #[test]
-    fn nothing_else_changes(document in document(), atoms in vec(atom(), 0..8)) {
+    fn only_requested_fields_change(document in document(), atoms in vec(atom(), 0..8)) {
         let (outcome, refused) = outcome(&document, &numbered(&atoms));
         let (after, changed) = adjusted(&document, &outcome).unwrap();
         // the order of keys and the text of numbers count
@@ -343,7 +343,7 @@ proptest! {
     /// A plugin that is refused in the middle leaves no claim and no change: the outcome is that of
     /// the others.
     #[test]
-    fn a_refused_plugin_leaves_nothing(document in document(), atoms in vec(atom(), 1..8), again in any::<usize>()) {
+    fn a_rejected_reply_leaves_no_claim(document in document(), atoms in vec(atom(), 1..8), again in any::<usize>()) {
         let mut all = numbered(&atoms);
         let again = atoms[again % atoms.len()];
         all.push((all.len(), again)); // conflicts, unless it is a removal or a contribution
@@ -374,7 +374,7 @@ proptest! {
 /// The properties speak of something: any atom alone is taken, and changes a document that has not
 /// what it sets.
 #[test]
-fn every_field_has_an_atom_that_changes_the_document() {
+fn every_field_has_an_atom_that_changes_the_config() {
     let document =
         json!({ "process": { "cwd": "/" }, "linux": { "intelRdt": { "closID": "old" } } });
     for row in ROWS {
@@ -399,7 +399,7 @@ fn every_field_has_an_atom_that_changes_the_document() {
 
 /// The comparison sees what it is there for: a change elsewhere, a lost entry, another order.
 #[test]
-fn a_change_elsewhere_is_seen() {
+fn a_change_of_another_field_is_found() {
     let before = json!({
         "process": { "env": ["A=1", "B=2"], "args": ["x"] },
         "hooks": { "prestart": [{ "path": "/h" }] }, "linux": { "resources": { "pids": { "limit": 1 } } },

@@ -30,20 +30,20 @@ fn check(files: &[&str], count: usize) {
 }
 
 #[test]
-fn all_vectors_pass() {
+fn all_merge_vectors_pass() {
     check(UPSTREAM, 910);
 }
 
 /// Where this project differs from upstream on purpose; the ids say in what.
 #[test]
-fn deliberate_differences() {
+fn deliberate_differences_from_upstream_are_listed() {
     check(&["differences.jsonl"], 24);
 }
 
 /// Each case again, with an answer that is wrong in one place: every few leaves, the owners, an
 /// entry more, the error.
 #[test]
-fn a_wrong_answer_fails() {
+fn a_vector_with_a_wrong_answer_fails() {
     const STEP: usize = 29;
     let mut wrong = 0;
     for (offset, line) in lines(UPSTREAM).iter().enumerate() {

@@ -2,7 +2,7 @@
 //! Whatever happens, a failure has to be told.
 
 use super::{rng::Rng, run::Run};
-use nri_integration::untold;
+use nri_integration::message_defect;
 use rustix::process::{Pid, Signal, kill_process};
 use std::{
     fs::{self, File},
@@ -102,7 +102,7 @@ pub(super) fn call(run: &Run, rng: &mut Rng, percent: u64, arguments: &[&str]) -
     run.note(format!("{} ({:.0?}) {verdict}", arguments.join(" "), begin.elapsed()));
     if !outcome.is_ok() && !cut_short && !hung {
         run.count("calls that failed");
-        if let Some(why) = untold(&outcome.err) {
+        if let Some(why) = message_defect(&outcome.err) {
             run.wrong(format!(
                 "{} failed with {:?} and {why}: {:?}",
                 arguments.join(" "),

@@ -17,7 +17,7 @@ use std::{
 /// As many plugins from outside at once.
 const EXTERNALS: usize = 3;
 /// How long an nrid may take to end that was told to.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 /// As many silent connections at once.
 const HELD: usize = 8;
 
@@ -62,7 +62,7 @@ pub(super) fn nrid(run: &Run, rng: &mut Rng) {
     }
     // Whoever wants an nrid then is not to be content with one that has a signal which it has not
     // seen yet.
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     for (nrid, started) in told {
         // Its id may be another process's by now.
         while nrid.is_alive() && nrid.start_time() == started {

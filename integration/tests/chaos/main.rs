@@ -5,17 +5,17 @@
 //!
 //! `NRI_CHAOS_SECONDS=600`: for how long, all rounds together (default 20); `NRI_CHAOS_SEED=N`
 //! repeats the choices of a run, not its timing; `NRI_CHAOS_KEEP=DIR` keeps what failed. `make
-//! chaos` does it for long. A round is one [`Run`]; the clients are [`Lane`]s.
+//! chaos` does it for long. A round is one [`Run`]; the clients are [`Client`]s.
 
 mod calls;
-mod calm;
 mod faults;
-mod lives;
+mod life_cycles;
 mod plugins;
+mod quiescent;
 mod rng;
 mod run;
 
-use lives::Lane;
+use life_cycles::Client;
 use nri_integration::*;
 use rng::Rng;
 use run::Run;
@@ -66,7 +66,7 @@ impl Drop for Disk {
 }
 
 #[test]
-fn nothing_is_lost() {
+fn chaos_loses_no_container_and_no_event() {
     if !is_root() {
         return skip("chaos", "not root");
     }
@@ -111,8 +111,8 @@ fn round(
     run.node.ctl(&["start"]).success();
     let externals = thread::scope(|scope| {
         let run = &run;
-        for lane in 0..LANES {
-            scope.spawn(move || Lane::new(run, lane).live());
+        for client in 0..LANES {
+            scope.spawn(move || Client::new(run, client).live());
         }
         scope.spawn(|| faults::nrid(run, &mut Rng::new(seed, 10)));
         scope.spawn(|| faults::garbage(run, &mut Rng::new(seed, 11)));
@@ -123,7 +123,7 @@ fn round(
             .expect("no fault of ours")
     });
     run.judge();
-    calm::check(&run, go, externals);
+    quiescent::check(&run, go, externals);
     run.judge();
     let counts = run.counts();
     println!("{} seed {seed}: {counts:?}", runtime.name);

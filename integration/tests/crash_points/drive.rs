@@ -4,13 +4,13 @@
 use crate::{
     engine,
     host::{Host, NEIGHBOUR_AFTER, PIDS},
-    left,
+    leftovers,
     life_cycle::LifeCycle,
     point::{Group, Point, Victim},
     starting,
     step::Step,
 };
-use nri_integration::{Crash, Ended, Following, untold};
+use nri_integration::{Crash, Ended, Following, message_defect};
 use std::collections::BTreeMap;
 
 /// Lives, or starts, with this point in it; none: it was not reached. Else what was not done.
@@ -59,7 +59,7 @@ fn life_cycle(host: &mut Host, point: &Point) -> Option<String> {
     life.host.settle_in_the_end();
     // What is owed after the last verb's end may be what was not done.
     life.note_killed(Step::Remove);
-    left::check(life.host, &life.id, &life.bundle);
+    leftovers::check(life.host, &life.id, &life.bundle);
     if let (Some(crash), Some(_)) = (&life.crash, &following) {
         life.host.count(None, crash.points().len());
     }
@@ -129,11 +129,11 @@ impl LifeCycle<'_> {
                 ended.err().trim_end()
             ));
         }
-        if spared && let Some(why) = untold(&ended.err()) {
+        if spared && let Some(why) = message_defect(&ended.err()) {
             self.host.wrong(format!("{} fails and {why}: {:?}", step.name(), ended.err()));
         }
         self.host.count_failed(step);
-        left::document(self.host, &self.bundle);
+        leftovers::document(self.host, &self.bundle);
         engine::again(self, step);
     }
 
@@ -159,6 +159,6 @@ impl LifeCycle<'_> {
             }
             _ => {}
         }
-        left::document(self.host, &self.bundle);
+        leftovers::document(self.host, &self.bundle);
     }
 }

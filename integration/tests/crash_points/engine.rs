@@ -1,7 +1,7 @@
 //! What an engine calls, and what it does when a verb fails or its runtime is killed: it cleans up,
 //! and tries again.
 
-use crate::{host::PIDS, left, life_cycle::LifeCycle, step::Step};
+use crate::{host::PIDS, leftovers, life_cycle::LifeCycle, step::Step};
 use nri_integration::{Ended, Process, cgroups_of, wait_until};
 use rustix::process::Signal;
 use std::fs;
@@ -68,7 +68,7 @@ pub(crate) fn again(life: &mut LifeCycle<'_>, step: Step) {
 fn nothing_came_of_it(life: &mut LifeCycle<'_>) {
     life.host.node.ctl(&["start"]).success();
     life.host.settle("after a creation that failed");
-    left::check(life.host, &life.id, &life.bundle);
+    leftovers::check(life.host, &life.id, &life.bundle);
 }
 
 fn call(life: &mut LifeCycle<'_>, step: Step) {

@@ -2,7 +2,7 @@
 //! others; and whether all agree on what there is.
 
 use crate::step::Step;
-use nri_integration::{Bundle, Node, PATIENCE, Program, Runtime, View};
+use nri_integration::{Bundle, Node, Program, Runtime, TIMEOUT, View};
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -149,7 +149,7 @@ impl Host {
 
     /// Waits until there is nothing to object to; else it is wrong.
     pub(crate) fn settled(&mut self, when: &str, objection: impl Fn(&Self) -> Option<String>) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while let Some(why) = objection(self) {
             if Instant::now() > deadline {
                 return self.wrong(format!("{when}: {why}"));

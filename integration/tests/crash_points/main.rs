@@ -12,11 +12,11 @@
 
 mod drive;
 mod engine;
-mod found;
 mod host;
-mod left;
+mod leftovers;
 mod life_cycle;
 mod point;
+mod regressions;
 mod starting;
 mod step;
 
@@ -47,7 +47,7 @@ fn means(test: &str) -> Option<(&'static Runtime, Program)> {
 }
 
 #[test]
-fn nothing_is_lost() {
+fn a_crash_at_any_point_loses_nothing() {
     let Some((runtime, go)) = means("crash points") else { return };
     let mut host = Host::new(runtime, &go);
     let counts = drive::count(&mut host);

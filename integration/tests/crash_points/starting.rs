@@ -3,7 +3,7 @@
 
 use crate::{
     host::{Host, PIDS},
-    left,
+    leftovers,
     point::Point,
 };
 use nri_integration::{Process, wait_until};
@@ -41,7 +41,7 @@ pub(crate) fn start(host: &mut Host, point: &Point) -> Option<String> {
     }
     host.settle("in the end");
     for (id, bundle) in &lives {
-        left::check(host, id, bundle);
+        leftovers::check(host, id, bundle);
     }
     killed.map(|what| format!("killed before {what}"))
 }

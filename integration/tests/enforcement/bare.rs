@@ -66,7 +66,7 @@ fn with_runc(name: &str, test: impl Fn(&Runtime)) {
 }
 
 #[test]
-fn bare_runc_forgets_what_an_update_does_not_give() {
+fn bare_runc_drops_limits_that_an_update_does_not_repeat() {
     with_runc("runc forgets", |runtime| {
         let node = Node::new(runtime);
         let id = node.id("c");
@@ -87,7 +87,7 @@ fn bare_runc_forgets_what_an_update_does_not_give() {
 }
 
 #[test]
-fn bare_runc_undoes_writes_to_control_groups() {
+fn bare_runc_overwrites_direct_writes_to_cgroups() {
     with_runc("runc undoes", |runtime| {
         let node = Node::new(runtime);
         let fields = there(&node, "runc undoes");
@@ -111,7 +111,7 @@ fn bare_runc_undoes_writes_to_control_groups() {
 }
 
 #[test]
-fn what_plugins_set_is_not_forgotten() {
+fn limits_set_by_plugins_survive_updates() {
     let Some(go) = go("runc remembers") else { return };
     with_runc("runc remembers", |runtime| {
         let node = Node::new(runtime);
@@ -147,7 +147,7 @@ fn what_plugins_set_is_not_forgotten() {
 }
 
 #[test]
-fn a_burst_stays() {
+fn a_cpu_burst_survives_updates() {
     let Some(go) = go("burst") else { return };
     for_each_runtime("burst", |runtime| {
         let node = Node::new(runtime);

@@ -21,7 +21,7 @@ fn check(node: &Node, id: &str, fields: &[&Field], step: usize, when: &str) {
 }
 
 #[test]
-fn of_the_engine() {
+fn a_failed_update_by_the_engine_changes_nothing() {
     let Some(go) = go("failed update") else { return };
     if !cpusets() {
         return limitation("failed update", "no cpuset here, whose values the kernel refuses");
@@ -56,7 +56,7 @@ fn of_the_engine() {
 }
 
 #[test]
-fn of_a_plugin() {
+fn a_failed_update_by_a_plugin_is_reported_and_changes_nothing() {
     let Some(go) = go("failed update of a plugin") else { return };
     for_each_runtime("failed update of a plugin", |runtime| {
         let node = Node::new(runtime);

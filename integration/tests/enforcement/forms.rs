@@ -78,7 +78,7 @@ impl Case {
 }
 
 #[test]
-fn flags() {
+fn an_update_by_flags_sets_what_it_says() {
     let Some(go) = go("flags of update") else { return };
     for_each_runtime("flags of update", |runtime| {
         let mut case =
@@ -103,7 +103,7 @@ fn flags() {
 }
 
 #[test]
-fn a_flag_with_a_unit() {
+fn an_update_by_a_flag_with_a_unit_sets_what_it_says() {
     let Some(go) = go("units") else { return };
     for_each_runtime("units", |runtime| {
         let mut case = Case::new(runtime, &go, &["pids.limit"]);
@@ -124,7 +124,7 @@ fn a_flag_with_a_unit() {
 }
 
 #[test]
-fn documents() {
+fn an_update_by_a_resources_file_sets_what_it_says() {
     let Some(go) = go("documents of update") else { return };
     for_each_runtime("documents of update", |runtime| {
         let mut case =
@@ -171,7 +171,7 @@ fn bare_takes(case: &Case, form: &[&str], document: &Value) -> bool {
 }
 
 #[test]
-fn the_whole_document_again() {
+fn an_update_that_repeats_all_resources_keeps_what_plugins_set() {
     let Some(go) = go("whole documents") else { return };
     for_each_runtime("whole documents", |runtime| {
         let mut case = Case::new(
@@ -218,7 +218,7 @@ fn the_whole_document_again() {
 }
 
 #[test]
-fn a_part_with_nulls() {
+fn an_update_with_nulls_changes_only_what_has_a_value() {
     let Some(go) = go("nulls") else { return };
     for_each_runtime("nulls", |runtime| {
         // runc itself would crash.

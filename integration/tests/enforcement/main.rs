@@ -11,7 +11,7 @@ mod device;
 mod failed;
 mod field;
 mod forms;
-mod life;
+mod life_cycle;
 mod oom;
 mod random;
 mod table;

@@ -38,7 +38,7 @@ fn end_of_run(node: &Node, name: &str, limit: u64, script: &str, journal: &Journ
 }
 
 #[test]
-fn is_told_to_plugins() {
+fn an_oom_kill_is_notified_to_plugins() {
     let Some(go) = go("killed for memory") else { return };
     for_each_runtime("killed for memory", |runtime| {
         let node = Node::new(runtime);
@@ -56,7 +56,7 @@ fn is_told_to_plugins() {
 }
 
 #[test]
-fn of_a_container_that_is_run() {
+fn an_oom_kill_of_a_run_container_is_notified() {
     let Some(go) = go("killed for memory, run") else { return };
     for_each_runtime("killed for memory, run", |runtime| {
         let node = Node::new(runtime);
@@ -75,7 +75,7 @@ fn of_a_container_that_is_run() {
 }
 
 #[test]
-fn with_a_limit_that_a_plugin_set() {
+fn an_oom_kill_by_a_plugins_limit_is_notified() {
     let Some(go) = go("killed for memory, by a plugin's limit") else { return };
     for_each_runtime("killed for memory, by a plugin's limit", |runtime| {
         let node = Node::new(runtime);
@@ -88,7 +88,7 @@ fn with_a_limit_that_a_plugin_set() {
 }
 
 #[test]
-fn while_no_nrid_runs() {
+fn an_oom_kill_without_nrid_is_notified_by_the_next_one() {
     let Some(go) = go("killed for memory, without nrid") else { return };
     for_each_runtime("killed for memory, without nrid", |runtime| {
         let node = Node::new(runtime);

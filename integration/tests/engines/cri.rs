@@ -97,7 +97,7 @@ pub(crate) fn member(between: &[&'static str]) -> Vec<&'static str> {
 }
 
 #[test]
-fn a_pod_with_two_containers_is_followed() {
+fn events_of_a_cri_pod_with_two_containers_arrive_in_order() {
     if !Containerd::has_cri("cri pod") {
         return;
     }

@@ -4,7 +4,7 @@
 //! tell what they see by their exit codes.
 
 mod errors;
-mod life;
+mod life_cycle;
 
 use nri_integration::{engines::*, *};
 
@@ -70,7 +70,7 @@ pub(crate) fn delete_task(containerd: &Containerd, id: &str) {
 }
 
 #[test]
-fn run_in_the_foreground_and_remove() {
+fn ctr_run_in_the_foreground_is_adjusted() {
     for_each_suite("ctr run --rm", "containerd", |suite| {
         let containerd = Containerd::start(suite);
         let journal = containerd.launch("10-adjust", &Program::Adjust, A_IS_B);
@@ -86,7 +86,7 @@ fn run_in_the_foreground_and_remove() {
 }
 
 #[test]
-fn a_terminal_is_one() {
+fn ctr_run_with_a_terminal_has_a_terminal() {
     for_each_suite("ctr run --tty", "containerd", |suite| {
         let containerd = Containerd::start(suite);
         let journal = containerd.launch("10-adjust", &Program::Adjust, A_IS_B);
@@ -105,7 +105,7 @@ fn a_terminal_is_one() {
 }
 
 #[test]
-fn exec_sees_what_plugins_added() {
+fn ctr_exec_sees_what_plugins_added() {
     for_each_suite("ctr tasks exec", "containerd", |suite| {
         let containerd = Containerd::start(suite);
         let journal = containerd.launch("10-adjust", &Program::Adjust, A_IS_B);

@@ -30,7 +30,7 @@ fn adjusted(containerd: &Containerd, pid: u32) -> (bool, bool) {
 }
 
 #[test]
-fn while_it_is_on_pods_are_its() {
+fn pods_pass_unchanged_while_the_engines_own_nri_is_on() {
     for_each_with_nri("containerd's NRI on", |suite| {
         let (containerd, theirs) =
             Containerd::start_with_nri(suite, "10-adjust", &Program::Adjust, THEIRS);
@@ -61,7 +61,7 @@ fn while_it_is_on_pods_are_its() {
 }
 
 #[test]
-fn once_it_is_off_pods_are_ours() {
+fn pods_are_adjusted_once_the_engines_own_nri_is_off() {
     for_each_with_nri("containerd's NRI off", |suite| {
         let (containerd, theirs) =
             Containerd::start_with_nri(suite, "10-adjust", &Program::Adjust, THEIRS);
@@ -90,7 +90,7 @@ fn once_it_is_off_pods_are_ours() {
 }
 
 #[test]
-fn once_it_is_on_our_containers_end_as_they_should() {
+fn adjusted_containers_end_in_order_after_the_engines_own_nri_was_switched_on() {
     for_each_with_nri("containerd's NRI switched on", |suite| {
         let containerd = Containerd::start(suite);
         let ours = containerd.launch("10-adjust", &Program::Adjust, OURS);
@@ -117,7 +117,7 @@ fn once_it_is_on_our_containers_end_as_they_should() {
 }
 
 #[test]
-fn the_configuration_can_say_that_ours_is_in_charge() {
+fn the_configuration_can_give_pods_to_us() {
     for_each_with_nri("engines.containerd = ours", |suite| {
         let (containerd, theirs) = Containerd::start_with_nri(
             suite,

@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 #[test]
-fn containers_outlive_containerd_and_end_once() {
+fn containers_survive_a_restart_of_containerd_and_end_once() {
     for_each_suite("containerd restarts, ctr", "containerd", |suite| {
         let containerd = Containerd::start(suite);
         let journal = containerd.launch("10-adjust", &Program::Adjust, A_IS_B);
@@ -35,7 +35,7 @@ fn containers_outlive_containerd_and_end_once() {
 }
 
 #[test]
-fn pods_outlive_containerd_and_nrid() {
+fn pods_survive_a_restart_of_containerd_and_nrid() {
     if !Containerd::has_cri("containerd restarts, cri") {
         return;
     }

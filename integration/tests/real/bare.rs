@@ -3,7 +3,7 @@
 use nri_integration::*;
 
 #[test]
-fn a_probe_tells_what_the_container_sees() {
+fn the_probe_reports_what_the_container_sees() {
     for_each_runtime("bare probe", |runtime| {
         let node = Node::new(runtime);
         let id = node.id("c");
@@ -28,7 +28,7 @@ fn a_probe_tells_what_the_container_sees() {
                     (verbs.len() == 2 || out.contains("device./dev/zero")).then_some(out)
                 }));
             }
-            Seen::parse(&out)
+            Report::parse(&out)
         };
         seen(&["run"]).check(&[
             ("args.0", "/probe"),
@@ -46,7 +46,7 @@ fn a_probe_tells_what_the_container_sees() {
 }
 
 #[test]
-fn a_container_lives_on_after_create() {
+fn a_container_outlives_the_create_call() {
     for_each_runtime("bare create", |runtime| {
         let node = Node::new(runtime);
         let id = node.id("c");

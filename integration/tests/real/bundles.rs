@@ -27,7 +27,7 @@ fn is_linked_to(bundle: &Bundle, target: &Path) -> bool {
 }
 
 #[test]
-fn a_linked_document_is_adjusted_and_the_link_comes_back() {
+fn a_linked_config_json_is_adjusted_and_the_link_is_restored() {
     for_each_runtime("linked document", |runtime| {
         let node = Node::new(runtime);
         node.launch("10-adjust", &Program::Adjust, ADJUSTS);
@@ -70,7 +70,7 @@ fn a_linked_document_is_adjusted_and_the_link_comes_back() {
 }
 
 #[test]
-fn another_directory_in_the_bundles_place_is_left_alone() {
+fn another_directory_at_the_bundles_path_is_not_touched() {
     for_each_runtime("another bundle", |runtime| {
         let node = Node::new(runtime);
         node.launch("10-adjust", &Program::Adjust, ADJUSTS);
@@ -90,7 +90,7 @@ fn another_directory_in_the_bundles_place_is_left_alone() {
 
 /// Whoever may write to the bundle's parent exchanges it, and its document, as fast as possible.
 #[test]
-fn nothing_outside_of_a_bundle_changes_while_it_is_exchanged() {
+fn nothing_outside_of_a_bundle_changes_while_it_is_replaced() {
     for_each_runtime("exchanged bundle", |runtime| {
         let node = Node::new(runtime);
         node.launch("10-adjust", &Program::Adjust, ADJUSTS);
@@ -101,13 +101,13 @@ fn nothing_outside_of_a_bundle_changes_while_it_is_exchanged() {
         fs::copy(bundle.config(), victim.join("secret")).unwrap();
         fs::write(victim.join(".config.json.nri"), "somebody's").unwrap();
         let before = digest_tree(&victim);
-        let (going, end) = Going::new();
+        let (stop, end) = StopFlag::new();
         let (mut made, mut refused) = (0, 0);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let (kept, config) = (fs::read(bundle.config()).unwrap(), bundle.config());
                 let aside = node.path("aside");
-                while going.on() {
+                while !stop.is_set() {
                     let _ = fs::remove_file(&config);
                     let _ = symlink(victim.join("secret"), &config);
                     let _ = fs::remove_file(&config);
@@ -146,7 +146,7 @@ fn nothing_outside_of_a_bundle_changes_while_it_is_exchanged() {
 /// The engine gives up a creation while plugins are asked, and writes the document of the next
 /// container into the same bundle.
 #[test]
-fn the_next_containers_document_survives_a_creation_that_was_given_up() {
+fn the_next_containers_config_json_survives_an_abandoned_creation() {
     let Some(go) = go("documents of the next container") else { return };
     for_each_runtime("documents of the next container", |runtime| {
         let node = Node::new(runtime);

@@ -4,7 +4,7 @@
 use nri_integration::*;
 
 #[test]
-fn a_start_out_of_turn_is_not_told() {
+fn a_start_that_the_runtime_refuses_is_not_notified() {
     for_each_runtime("start twice", |runtime| {
         let node = Node::new(runtime);
         let journal = node.launch("10-adjust", &Program::Adjust, "");
@@ -24,7 +24,7 @@ fn a_start_out_of_turn_is_not_told() {
 /// Between the answer to a `run` and the runtime's first file, others do not know the container
 /// either; they are not to end it.
 #[test]
-fn a_run_under_way_is_not_for_others_to_end() {
+fn a_run_in_progress_is_not_ended_by_other_verbs() {
     for_each_runtime("verbs beside a run", |runtime| {
         let node = Node::new(runtime);
         let journal =
@@ -71,7 +71,7 @@ fn a_run_under_way_is_not_for_others_to_end() {
 }
 
 #[test]
-fn one_bundle_for_several_containers_at_once() {
+fn several_containers_can_share_a_bundle() {
     for_each_runtime("shared bundle", |runtime| {
         let node = Node::new(runtime);
         let config = |value: &str| {
@@ -113,7 +113,7 @@ fn one_bundle_for_several_containers_at_once() {
 
 /// Each of them leaves it to the others while they are there.
 #[test]
-fn a_document_of_several_comes_back_with_the_last_whoever_that_is() {
+fn a_shared_config_json_is_restored_by_the_last_container() {
     for_each_runtime("one document for all", |runtime| {
         let node = Node::new(runtime);
         node.launch("10-adjust", &Program::Adjust, "[create.env]\nset = { A = \"b\" }\n");
@@ -157,7 +157,7 @@ fn a_container_deleted_while_no_nrid_runs_leaves_nothing() {
 }
 
 #[test]
-fn a_run_that_fails_at_once_has_its_document_back() {
+fn a_run_that_fails_at_once_restores_config_json() {
     for_each_runtime("failed run", |runtime| {
         let node = Node::new(runtime);
         let journal =

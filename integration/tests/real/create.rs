@@ -4,7 +4,7 @@ use nri_integration::*;
 use serde_json::json;
 
 #[test]
-fn without_plugins_nothing_is_touched_and_a_later_plugin_learns_of_the_container() {
+fn without_plugins_config_json_is_not_written_and_a_later_plugin_knows_the_container() {
     for_each_runtime("untouched", |runtime| {
         let node = Node::new(runtime);
         let id = node.id("c");
@@ -35,7 +35,7 @@ fn without_plugins_nothing_is_touched_and_a_later_plugin_learns_of_the_container
 }
 
 #[test]
-fn an_adjusted_creation_that_the_runtime_refuses_is_undone() {
+fn an_adjusted_creation_that_the_runtime_refuses_is_rolled_back() {
     for_each_runtime("failed create", |runtime| {
         let node = Node::new(runtime);
         let journal = node.launch("10-adjust", &Program::Adjust, "[create.resources]\npids = 77\n");
@@ -70,7 +70,7 @@ fn an_adjusted_creation_that_the_runtime_refuses_is_undone() {
 }
 
 #[test]
-fn a_life_in_order() {
+fn events_of_a_created_container_arrive_in_order() {
     for_each_runtime("life", |runtime| {
         let node = Node::new(runtime);
         let journal = node.launch("10-adjust", &Program::Adjust, "");

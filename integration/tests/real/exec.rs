@@ -55,7 +55,7 @@ impl Running {
         let created = node.create(&bundle, &id).success();
         node.call(&["start", &id]).success();
         wait_until("the probe", || created.out().contains("ready=1").then_some(()));
-        Seen::parse(&created.out()).check(&ADJUSTED);
+        Report::parse(&created.out()).check(&ADJUSTED);
         Self { node, id, process }
     }
 
@@ -81,7 +81,7 @@ impl Running {
 }
 
 #[test]
-fn as_containerd_calls_it() {
+fn exec_by_process_file_has_what_plugins_set() {
     for_each_runtime("exec", |runtime| {
         let container = Running::start(runtime);
         let document = container.document(&["/probe", "wait"], |_| {});
@@ -98,7 +98,7 @@ fn as_containerd_calls_it() {
         // As soon as the runtime has ended.
         fs::remove_file(&document).unwrap();
         wait_until("the probe", || ended.out().contains("ready=1").then_some(()));
-        let seen = Seen::parse(&ended.out());
+        let seen = Report::parse(&ended.out());
         seen.check(&ADJUSTED);
         assert_eq!(seen.get("env.REMOVED"), None);
         let process = Process(fs::read_to_string(&pid_file).unwrap().trim().parse().unwrap());
@@ -109,11 +109,11 @@ fn as_containerd_calls_it() {
 }
 
 #[test]
-fn the_bare_runtime_does_not_know_and_what_the_exec_was_given_stays() {
+fn exec_keeps_its_own_values_over_those_of_plugins() {
     for_each_runtime("exec by hand", |runtime| {
         let container = Running::start(runtime);
         let document = container.document(&["/probe"], |_| {});
-        let bare = Seen::parse(&container.exec(container.bare(), &document));
+        let bare = Report::parse(&container.exec(container.bare(), &document));
         bare.check(&[("env.CHANGED|env.REMOVED", "by the engine"), ("rlimit.nproc", "200 300")]);
         assert_eq!(bare.get("env.ADDED"), None);
 
@@ -123,7 +123,7 @@ fn the_bare_runtime_does_not_know_and_what_the_exec_was_given_stays() {
             env.extend(["CHANGED=by the exec", "ADDED=by the exec", "OWN=1"].map(Value::from));
             process["rlimits"] = json!([{"type": "RLIMIT_NPROC", "hard": 100, "soft": 50}]);
         });
-        let seen = Seen::parse(&container.exec(container.node.wrapper(), &document));
+        let seen = Report::parse(&container.exec(container.node.wrapper(), &document));
         seen.check(&[
             ("env.CHANGED", "by the exec"),
             ("env.ADDED", "by the exec"),
@@ -138,11 +138,11 @@ fn the_bare_runtime_does_not_know_and_what_the_exec_was_given_stays() {
 
 /// Without a document the runtime takes the process from the container's own, which is adjusted.
 #[test]
-fn without_a_document() {
+fn exec_without_a_process_file_has_what_plugins_set() {
     for_each_runtime("exec without a document", |runtime| {
         let container = Running::start(runtime);
         let exec = ["exec", &container.id, "/probe"];
-        let seen = Seen::parse(&container.node.call(&exec).success().out());
+        let seen = Report::parse(&container.node.call(&exec).success().out());
         let (env, rlimits) = ADJUSTED.split_at(3);
         seen.check(env);
         assert_eq!(seen.get("env.REMOVED"), None);
@@ -151,7 +151,7 @@ fn without_a_document() {
                 "rlimits of exec without a document (crun)",
                 "crun takes them from a document only",
             );
-            assert_eq!(seen, Seen::parse(&container.node.bare(&exec).success().out()));
+            assert_eq!(seen, Report::parse(&container.node.bare(&exec).success().out()));
         } else {
             seen.check(rlimits);
         }
@@ -173,11 +173,11 @@ fn no_descriptor_of_ours_gets_into_the_container() {
                     .args(["exec", "--preserve-fds", preserved, "--process"])
                     .arg(&document)
                     .arg(&container.id);
-                Seen::parse(&container.node.run(shell).success().out())
+                Report::parse(&container.node.run(shell).success().out())
             });
             assert_eq!(bare.get("env.ADDED"), Some(""));
             assert_eq!(ours.get("env.ADDED"), Some("by 10"));
-            let numbers = |seen: &Seen| {
+            let numbers = |seen: &Report| {
                 seen.0.keys().filter(|k| k.starts_with("fd.")).cloned().collect::<Vec<_>>()
             };
             assert_eq!(numbers(&ours), numbers(&bare));
@@ -188,7 +188,7 @@ fn no_descriptor_of_ours_gets_into_the_container() {
 }
 
 #[test]
-fn nothing_is_left_after_the_container() {
+fn no_exec_marker_is_left_after_the_container() {
     for_each_runtime("exec marker", |runtime| {
         let container = Running::start(runtime);
         let marker = container.node.state_dir().join("exec").join(format!("{}.json", container.id));
@@ -201,7 +201,7 @@ fn nothing_is_left_after_the_container() {
 /// The first container after a boot comes before the runtime's root, and engines name that by a
 /// link (`/var/run`).
 #[test]
-fn a_root_behind_a_link_that_is_not_there_yet() {
+fn exec_finds_its_marker_below_a_root_that_is_a_link() {
     for_each_runtime("root behind a link", |runtime| {
         let node = Node::new(runtime);
         let journal = node.launch("10-adjust", &Program::Adjust, ADJUSTMENT);
@@ -224,7 +224,7 @@ fn a_root_behind_a_link_that_is_not_there_yet() {
         for by_link in [true, false] {
             let exec = ["exec", "--process", document.to_str().unwrap(), &id];
             let ended = if by_link { call(&exec) } else { node.call(&exec).success() };
-            Seen::parse(&ended.out()).check(&[("env.ADDED", "by 10")]);
+            Report::parse(&ended.out()).check(&[("env.ADDED", "by 10")]);
         }
         call(&["delete", "--force", &id]);
         journal.wait_for("RemoveContainer", &id);

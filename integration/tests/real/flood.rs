@@ -16,7 +16,7 @@ fn memory(process: Process) -> u64 {
 }
 
 #[test]
-fn updates_without_end_hold_up_nobody_else() {
+fn endless_updates_by_a_plugin_delay_no_other_request() {
     let Some(go) = go("updates without end") else { return };
     for_each_runtime("updates without end", |runtime| {
         let node = Node::new(runtime);
@@ -34,11 +34,11 @@ fn updates_without_end_hold_up_nobody_else() {
         // Many updates in a request, and many that nobody is there for: each is answered.
         let one = |n: usize| json!({"containerId": victim, "linux": {"resources": {"pids": {"limit": 100 + n % 50}}}});
         let absent = |n: usize| json!({"containerId": format!("nobody{n}{}", "x".repeat(4000)), "linux": {"resources": {"pids": {"limit": 1}}}});
-        let (going, end) = Going::new();
+        let (stop, end) = StopFlag::new();
         let told = AtomicU32::new(0);
         let (slowest, peak) = std::thread::scope(|scope| {
             scope.spawn(|| {
-                while going.on() {
+                while !stop.is_set() {
                     let round = told.fetch_add(1, Ordering::Relaxed) as usize;
                     let updates: Vec<Value> = match round % 2 {
                         0 => vec![one(round)],

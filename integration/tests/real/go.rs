@@ -14,7 +14,7 @@ fn adjusting() -> Value {
 }
 
 #[test]
-fn hears_a_life_in_order_and_adjusts() {
+fn a_go_plugin_receives_events_in_order_and_adjusts() {
     let Some(go) = go("go plugin") else { return };
     for_each_runtime("go plugin", |runtime| {
         let node = Node::new(runtime);
@@ -34,7 +34,7 @@ fn hears_a_life_in_order_and_adjusts() {
         let created = node.create(&bundle, &id).success();
         node.call(&["start", &id]).success();
         wait_until("the probe", || created.out().contains("ready=1").then_some(()));
-        Seen::parse(&created.out()).check(&[
+        Report::parse(&created.out()).check(&[
             ("env.GO", "was here"),
             ("pids.max", "66"),
             ("memory.limit_in_bytes|memory.max", "100663296"),
@@ -73,7 +73,7 @@ fn hears_a_life_in_order_and_adjusts() {
 }
 
 #[test]
-fn is_launched_and_configured() {
+fn a_go_plugin_is_launched_and_configured() {
     let Some(go) = go("go plugin, launched") else { return };
     for_each_runtime("go plugin, launched", |runtime| {
         let node = Node::new(runtime);
@@ -83,7 +83,7 @@ fn is_launched_and_configured() {
             node.create(&node.bundle(&id).arguments(&["/probe", "wait"]).make(), &id).success();
         node.call(&["start", &id]).success();
         wait_until("the probe", || created.out().contains("ready=1").then_some(()));
-        Seen::parse(&created.out()).check(&[("env.GO", "was here"), ("pids.max", "66")]);
+        Report::parse(&created.out()).check(&[("env.GO", "was here"), ("pids.max", "66")]);
         assert!(journal.wait_for_own("Configure")["config"].as_str().unwrap().contains("was here"));
         journal.wait_for("PostStartContainer", &id);
         assert_eq!(journal.events(&id), TO_START);
@@ -91,7 +91,7 @@ fn is_launched_and_configured() {
 }
 
 #[test]
-fn updates_others_from_a_creation_and_by_itself() {
+fn a_go_plugin_updates_other_containers() {
     let Some(go) = go("go plugin, updates") else { return };
     for_each_runtime("go plugin, updates", |runtime| {
         let node = Node::new(runtime);
@@ -115,7 +115,7 @@ fn updates_others_from_a_creation_and_by_itself() {
 }
 
 #[test]
-fn that_misbehaves_breaks_only_itself() {
+fn a_go_plugin_that_misbehaves_breaks_only_itself() {
     let Some(go) = go("go plugin, misbehaving") else { return };
     for_each_runtime("go plugin, misbehaving", |runtime| {
         // (what it does, whether the creation goes on)

@@ -32,7 +32,7 @@ fn call(node: &Node, hook: &Value) -> Ended {
 }
 
 #[test]
-fn what_is_settled_is_not_told_again() {
+fn a_late_hook_causes_no_second_notification() {
     let Some(go) = go("late hooks") else { return };
     for_each_runtime("late hooks", |runtime| {
         let node = Node::new(runtime);
@@ -57,7 +57,7 @@ fn what_is_settled_is_not_told_again() {
 }
 
 #[test]
-fn the_next_container_of_the_id_is_another_one() {
+fn a_late_hook_does_not_count_for_the_next_container_of_the_id() {
     let Some(go) = go("late hooks of another one") else { return };
     for_each_runtime("late hooks of another one", |runtime| {
         let node = Node::new(runtime);
@@ -101,7 +101,7 @@ fn hook_of(node: &Node) -> Process {
 }
 
 #[test]
-fn a_hook_whose_nrid_is_killed_asks_the_next() {
+fn a_hook_whose_nrid_is_killed_calls_the_next_one() {
     let Some(go) = go("hooks without nrid") else { return };
     for_each_runtime("hooks without nrid", |runtime| {
         let node = Node::new(runtime);
@@ -152,7 +152,7 @@ fn a_hook_whose_nrid_is_killed_asks_the_next() {
 /// `run` was killed before the runtime kept a state, and what it left is deleted behind our back.
 /// No real one can be killed there each time.
 #[test]
-fn what_a_killed_run_leaves_is_noticed_when_it_goes() {
+fn the_end_of_a_container_whose_run_was_killed_is_noticed() {
     let Some(go) = go("a killed run") else { return };
     let dir = tempfile::tempdir().unwrap();
     let node = Node::new(&fake_runtime(dir.path()));

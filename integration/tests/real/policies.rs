@@ -77,7 +77,7 @@ fn on_failure_ignore_goes_on_without_the_plugin() {
 }
 
 #[test]
-fn a_required_plugin_that_goes_is_waited_for_by_creations_only() {
+fn only_creations_wait_for_a_required_plugin_that_ended() {
     let Some(go) = go("required") else { return };
     for_each_runtime("required", |runtime| {
         let node = Node::new(runtime);
@@ -123,7 +123,7 @@ fn held(node: &Node, runtime: &Runtime, id: &str) -> Runtime {
 }
 
 #[test]
-fn the_later_decision_is_in_force_whichever_creation_is_done_first() {
+fn the_later_decision_is_effective_whichever_creation_ends_first() {
     let Some(go) = go("the later decision") else { return };
     for_each_runtime("the later decision", |runtime| {
         let node = Node::new(runtime);
@@ -176,7 +176,7 @@ fn the_later_decision_is_in_force_whichever_creation_is_done_first() {
 }
 
 #[test]
-fn a_plugin_that_asks_for_updates_from_inside_of_its_handlers_is_heard() {
+fn a_plugin_can_request_updates_from_inside_its_handlers() {
     let Some(go) = go("updates from inside") else { return };
     for_each_runtime("updates from inside", |runtime| {
         let node = Node::new(runtime);

@@ -50,7 +50,7 @@ impl Case {
 }
 
 #[test]
-fn config_json() {
+fn a_refusal_names_what_is_wrong_in_config_json() {
     for_each_runtime("bad config.json", |runtime| {
         let case = Case::new(runtime);
         let file = case.bundle.config();
@@ -70,7 +70,7 @@ fn config_json() {
 }
 
 #[test]
-fn no_such_bundle() {
+fn a_refusal_names_a_missing_bundle() {
     for_each_runtime("no bundle", |runtime| {
         let case = Case::new(runtime);
         let mut command = case.node.wrapper();
@@ -81,7 +81,7 @@ fn no_such_bundle() {
 }
 
 #[test]
-fn container_ids() {
+fn a_refusal_names_an_invalid_container_id() {
     for_each_runtime("bad ids", |runtime| {
         let case = Case::new(runtime);
         for id in ["../x", "a/b", "..", ""] {
@@ -94,7 +94,7 @@ fn container_ids() {
 }
 
 #[test]
-fn no_real_runtime() {
+fn a_refusal_names_a_missing_runtime() {
     for_each_runtime("no runtime", |runtime| {
         let case = Case::new(runtime);
         let wrapper = case.node.wrapper();
@@ -114,7 +114,7 @@ fn no_real_runtime() {
 }
 
 #[test]
-fn configuration() {
+fn a_refusal_names_what_is_wrong_in_the_configuration() {
     for_each_runtime("bad configuration", |runtime| {
         let case = Case::new(runtime);
         let config = case.node.config();
@@ -136,7 +136,7 @@ fn configuration() {
 }
 
 #[test]
-fn nrid_that_cannot_start() {
+fn a_refusal_names_why_nrid_cannot_start() {
     for_each_runtime("nrid cannot start", |runtime| {
         let case = Case::new(runtime);
         let state = case.node.state_dir();
@@ -148,7 +148,7 @@ fn nrid_that_cannot_start() {
 }
 
 #[test]
-fn an_id_that_exists() {
+fn a_refusal_names_a_duplicate_container_id() {
     for_each_runtime("existing id", |runtime| {
         let case = Case::new(runtime);
         case.node.run(case.create()).success();

@@ -10,7 +10,7 @@ fn run(node: &Node, options: &[&str], bundle: &Bundle, id: &str) -> Command {
 }
 
 #[test]
-fn in_the_foreground_all_events_arrive_and_the_exit_code_passes() {
+fn a_foreground_run_has_all_events_and_the_exit_code() {
     for_each_runtime("run", |runtime| {
         let node = Node::new(runtime);
         let journal =
@@ -34,7 +34,7 @@ fn in_the_foreground_all_events_arrive_and_the_exit_code_passes() {
 }
 
 #[test]
-fn detached_and_deleted() {
+fn a_detached_run_has_all_events() {
     for_each_runtime("run --detach", |runtime| {
         let node = Node::new(runtime);
         let journal = node.launch("10-adjust", &Program::Adjust, "");
@@ -54,7 +54,7 @@ fn detached_and_deleted() {
 
 /// As BuildKit calls it, which has no environment to give.
 #[test]
-fn kept_and_without_any_variable() {
+fn a_kept_run_without_environment_has_all_events() {
     for_each_runtime("run --keep", |runtime| {
         let node = Node::new(runtime);
         let journal =
@@ -90,7 +90,7 @@ fn kept_and_without_any_variable() {
 }
 
 #[test]
-fn that_the_runtime_refuses_is_undone() {
+fn a_run_that_the_runtime_refuses_is_rolled_back() {
     for_each_runtime("failed run", |runtime| {
         let node = Node::new(runtime);
         let journal = node.launch("10-adjust", &Program::Adjust, "[create.resources]\npids = 77\n");

@@ -7,7 +7,7 @@ const CREATE: &str =
     "[create]\nenv = { set = { ADDED = 'by 10' } }\n[create.resources]\npids = 77\n";
 
 #[test]
-fn plugins_are_asked_and_nothing_changes() {
+fn shadow_mode_asks_plugins_and_changes_nothing() {
     for_each_runtime("shadow", |runtime| {
         let node = Node::new(runtime);
         node.configure("mode = 'shadow'\n");
@@ -59,7 +59,7 @@ fn a_required_plugin_that_fails_refuses_nothing() {
 }
 
 #[test]
-fn what_would_change_is_told() {
+fn shadow_mode_logs_what_would_change() {
     for_each_runtime("shadow's differences", |runtime| {
         let node = Node::new(runtime);
         node.configure("mode = 'shadow'\n");
@@ -77,7 +77,7 @@ fn what_would_change_is_told() {
 }
 
 #[test]
-fn an_annotation_opts_out_where_that_is_allowed() {
+fn an_annotation_opts_a_container_out_where_configured() {
     for_each_runtime("opting out", |runtime| {
         for allowed in [true, false] {
             let node = Node::new(runtime);

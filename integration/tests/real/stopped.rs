@@ -4,7 +4,7 @@ use nri_integration::*;
 use std::time::{Duration, Instant};
 
 #[test]
-fn an_update_is_not_told() {
+fn an_update_of_a_stopped_container_is_not_notified() {
     let Some(go) = go("update of a stopped container") else { return };
     for_each_runtime("update of a stopped container", |runtime| {
         let node = Node::new(runtime);

@@ -40,7 +40,7 @@ fn play(command: &std::process::Command) -> bool {
 }
 
 #[test]
-fn has_its_size_one_interrupt_and_the_exit_code() {
+fn a_terminal_has_its_size_its_interrupt_and_the_exit_code() {
     for_each_runtime("terminal", |runtime| {
         let node = Node::new(runtime);
         let journal =

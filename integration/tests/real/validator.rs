@@ -29,7 +29,7 @@ fn refusal(runtime: &Runtime, rules: &str, annotation: &str) -> Option<String> {
 }
 
 #[test]
-fn rules_are_kept() {
+fn the_default_validator_enforces_its_rules() {
     for_each_runtime("default validator", |runtime| {
         let refused = |rules: &str, annotation: &str, words: &[&str]| {
             let line = refusal(runtime, rules, annotation);

@@ -97,7 +97,7 @@ quota = 25000
 }
 
 fn check(node: &Node, id: &str, output: &str) {
-    let seen = Seen::parse(output);
+    let seen = Report::parse(output);
     seen.check(&[
         ("args.0", "/probe"),
         ("args.1", "wait"),
@@ -133,7 +133,7 @@ fn check(node: &Node, id: &str, output: &str) {
 }
 
 #[test]
-fn after_create_and_start() {
+fn a_created_container_has_the_values_of_plugins() {
     for_each_runtime("values after create", |runtime| {
         let node = Node::new(runtime);
         install(&node);
@@ -151,7 +151,7 @@ fn after_create_and_start() {
 }
 
 #[test]
-fn after_run() {
+fn a_run_container_has_the_values_of_plugins() {
     for_each_runtime("values after run", |runtime| {
         let node = Node::new(runtime);
         install(&node);

@@ -6,7 +6,7 @@ use std::thread;
 const MANY: usize = 50;
 
 #[test]
-fn start_one_nrid() {
+fn wrappers_called_at_once_start_one_nrid() {
     for_each_runtime("50 wrappers", |runtime| {
         let node = Node::new(runtime);
         let journal = node.launch("10-adjust", &Program::Adjust, "[create.resources]\npids = 77\n");

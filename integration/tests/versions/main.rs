@@ -1,7 +1,7 @@
 //! Plugins on several versions of upstream's Go stub, through the same scenarios: whoever has a
 //! plugin that was built years ago keeps it.
 
-mod life;
+mod life_cycle;
 mod many;
 mod pods;
 

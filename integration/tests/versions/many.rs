@@ -52,7 +52,7 @@ fn set(list: &Value) -> BTreeSet<String> {
 }
 
 #[test]
-fn states_below_and_above_a_message() {
+fn a_snapshot_of_any_size_reaches_each_version() {
     if versions("500 containers").is_empty() {
         return;
     }

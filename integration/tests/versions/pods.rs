@@ -47,7 +47,7 @@ fn check(version: &Version, plugin: &External, pod: &str, expected: &[Told<'_>])
 }
 
 #[test]
-fn with_several_containers() {
+fn a_pod_with_several_containers_reaches_each_version() {
     let Some(runtime) = runc("pods of several containers") else { return };
     if versions("pods of several containers").is_empty() {
         return;

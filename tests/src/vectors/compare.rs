@@ -141,7 +141,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn first_difference() {
+    fn the_first_difference_is_reported() {
         let check = |a: Value, b: Value, path: Option<&str>| {
             assert_eq!(documents(&a, &b).err().map(|d| d.path).as_deref(), path, "{a} {b}");
         };

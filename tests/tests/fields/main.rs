@@ -38,7 +38,7 @@ fn every_field_has_its_handlers_and_a_case() {
 
 /// A table that is wrong in one place is found out.
 #[test]
-fn a_wrong_table_fails() {
+fn a_wrong_table_of_fields_is_found() {
     let row = |path: &str| *ROWS.iter().find(|row| row.path == path).unwrap();
     let replaced = |path: &str, by: Row| {
         ROWS.iter().map(|row| if row.path == path { by } else { *row }).collect::<Vec<_>>()

@@ -70,7 +70,7 @@ fn every_field_has_an_adjustment() {
 }
 
 #[test]
-fn every_field_of_an_update_is_merged_and_owned_or_told() {
+fn every_field_of_an_update_is_merged_and_owned_or_reported() {
     let id = PluginId::from_file_name(PLUGIN).unwrap();
     for path in paths::<LinuxResources>() {
         let resources: LinuxResources = only(&path, &mut fixed);

@@ -5,7 +5,7 @@
 //! `NRI_UPDATES=10000`, `NRI_CONTAINERS=100`: how many; `NRI_SEED=N` repeats the choices of a run
 //! (not its timing). `make test-updates` does it in full.
 
-mod ends;
+mod final_state;
 mod history;
 mod journal_reader;
 mod plan;
@@ -41,7 +41,7 @@ struct Run<'a> {
 }
 
 #[test]
-fn updates_at_once() {
+fn random_updates_at_once_lose_nothing() {
     let Some(go) = go("random updates") else { return };
     let clock =
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |d| u64::from(d.subsec_nanos()));
@@ -90,7 +90,7 @@ fn updates_at_once() {
         history.take_answers(&a.journal.entries(), &run.ids);
         history.check_outcomes();
         history.check_seen();
-        ends::check(&node, &run.ids, &history, &plan.fields);
+        final_state::check(&node, &run.ids, &history, &plan.fields);
         check_verified(&node);
         println!(
             "{}: {containers} containers in {created:.1?}, {} in {updated:.1?}, checked in {:.1?}",

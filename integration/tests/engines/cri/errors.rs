@@ -5,7 +5,7 @@ use nri_integration::{engines::*, *};
 use serde_json::json;
 
 #[test]
-fn a_refused_container_leaves_its_pod_alone() {
+fn a_refused_container_does_not_affect_its_pod() {
     let Some(go) = go("cri refusal") else { return };
     if !Containerd::has_cri("cri refusal") {
         return;
@@ -33,7 +33,7 @@ fn a_refused_container_leaves_its_pod_alone() {
 }
 
 #[test]
-fn a_refused_pod_is_not_left_behind() {
+fn a_refused_pod_is_removed() {
     let Some(go) = go("cri refused pod") else { return };
     if !Containerd::has_cri("cri refused pod") {
         return;

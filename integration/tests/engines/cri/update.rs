@@ -6,7 +6,7 @@ use nri_integration::{engines::*, *};
 use serde_json::json;
 
 #[test]
-fn of_another_field_keeps_what_plugins_set() {
+fn a_cri_update_of_one_field_keeps_what_plugins_set() {
     if !Containerd::has_cri("cri update") {
         return;
     }
@@ -49,7 +49,7 @@ fn of_another_field_keeps_what_plugins_set() {
 }
 
 #[test]
-fn by_a_plugin_of_a_running_container() {
+fn a_plugin_can_update_a_running_cri_container() {
     let Some(go) = go("cri plugin's update") else { return };
     if !Containerd::has_cri("cri plugin's update") {
         return;

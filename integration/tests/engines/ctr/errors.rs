@@ -5,7 +5,7 @@ use nri_integration::{engines::*, *};
 use serde_json::json;
 
 #[test]
-fn a_command_that_is_not_there_fails_as_with_the_bare_runtime() {
+fn a_missing_command_fails_as_with_the_bare_runtime() {
     for_each_suite("ctr run of nothing", "containerd", |suite| {
         let containerd = Containerd::start(suite);
         let journal = containerd.launch("10-adjust", &Program::Adjust, A_IS_B);

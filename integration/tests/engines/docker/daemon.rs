@@ -5,7 +5,7 @@ use nri_integration::{engines::*, *};
 use serde_json::json;
 
 #[test]
-fn it_learns_the_real_runtimes_version_and_features() {
+fn docker_info_shows_version_and_features_of_the_real_runtime() {
     for_each::<Docker>("info", |suite, _| {
         let docker = Docker::start(suite);
         let ours = docker.out(&["info", "--format", "{{.DefaultRuntime}} {{.RuncCommit.ID}}"]);
@@ -28,7 +28,7 @@ fn it_learns_the_real_runtimes_version_and_features() {
 }
 
 #[test]
-fn containers_live_on_while_it_is_restarted() {
+fn containers_survive_a_restart_of_dockerd() {
     for_each::<Docker>("live restore", |suite, go| {
         for signal in ["TERM", "KILL"] {
             let adjusted = Adjusted::<Docker>::start(suite, go);

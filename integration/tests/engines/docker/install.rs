@@ -23,7 +23,7 @@ fn wait_for_default(docker: &Docker, name: &str) {
 }
 
 #[test]
-fn it_comes_with_a_reload_and_goes_with_a_restart() {
+fn an_installation_for_docker_takes_effect_by_reload_and_ends_by_restart() {
     for_each::<Docker>("nrictl install docker", |suite, go| {
         let docker = Docker::start_in_etc(suite, DAEMON_JSON);
         let run = |options: &[&str]| {
@@ -70,7 +70,7 @@ fn it_comes_with_a_reload_and_goes_with_a_restart() {
 }
 
 #[test]
-fn a_configuration_with_mistakes_is_left_alone() {
+fn install_does_not_change_a_broken_daemon_json() {
     for_each::<Docker>("nrictl install docker, refused", |suite, _| {
         let docker = Docker::start_in_etc(suite, "{}");
         let broken = "{\"runtimes\": {\"nri\": {\"path\": \"/usr/bin/other\"}}, }";

@@ -5,7 +5,7 @@ use nri_integration::engines::*;
 use serde_json::json;
 
 #[test]
-fn names_labels_annotations_and_addresses() {
+fn plugins_see_names_labels_annotations_and_addresses_of_docker() {
     for_each::<Docker>("names and labels", |suite, go| {
         let adjusted = Adjusted::with(Docker::start(suite), go, &json!({}));
         let docker = &adjusted.engine;

@@ -34,7 +34,7 @@ fn is_known(adjusted: &Adjusted<Podman>, pod: &str) {
 }
 
 #[test]
-fn with_a_name_of_its_own() {
+fn an_infra_container_with_a_name_of_its_own_is_a_sandbox() {
     for_each::<Podman>("pod --infra-name", |suite, go| {
         let adjusted = Adjusted::<Podman>::start(suite, go);
         let pod = create_pod(&adjusted.engine, &["--infra-name=something", "--share=ipc,uts"]);
@@ -44,7 +44,7 @@ fn with_a_name_of_its_own() {
 
 /// Its cgroup is beside those of other containers; the pod is known by the container's id.
 #[test]
-fn without_a_cgroup_for_the_pod() {
+fn an_infra_container_without_a_pod_cgroup_is_a_sandbox() {
     for_each::<Podman>("pod --share-parent=false", |suite, go| {
         let adjusted = Adjusted::<Podman>::start(suite, go);
         let podman = &adjusted.engine;
@@ -67,7 +67,7 @@ fn as_installed(suite: &Suite, go: &Program) -> Adjusted<Podman> {
 }
 
 #[test]
-fn as_the_distribution_installs_it() {
+fn an_infra_container_of_the_distributions_catatonit_is_a_sandbox() {
     for_each::<Podman>("pod, catatonit in /usr", |suite, go| {
         let adjusted = as_installed(suite, go);
         let pod = create_pod(&adjusted.engine, &[]);
@@ -78,7 +78,7 @@ fn as_the_distribution_installs_it() {
 /// Until 5.5 Podman keeps the image that it has built with the program of then: it is told what to
 /// do.
 #[test]
-fn after_an_upgrade_of_its_program() {
+fn an_infra_container_is_a_sandbox_after_an_upgrade_of_catatonit() {
     for_each::<Podman>("pod, catatonit upgraded", |suite, go| {
         let adjusted = as_installed(suite, go);
         let podman = &adjusted.engine;
@@ -109,7 +109,7 @@ fn after_an_upgrade_of_its_program() {
 }
 
 #[test]
-fn with_the_image_that_the_administrator_names() {
+fn an_infra_container_of_the_configured_image_is_a_sandbox() {
     for_each::<Podman>("infra_image", |suite, go| {
         let podman = Podman::start_configured(suite, &format!("infra_image = {PAUSE:?}"));
         let adjusted = Adjusted::with(podman, go, &adjustment());
@@ -125,7 +125,7 @@ fn with_the_image_that_the_administrator_names() {
 }
 
 #[test]
-fn of_a_kubernetes_document() {
+fn an_infra_container_of_play_kube_is_a_sandbox() {
     for_each::<Podman>("play kube", |suite, go| {
         let adjusted = Adjusted::<Podman>::start(suite, go);
         let (podman, journal) = (&adjusted.engine, &adjusted.plugin.journal);
@@ -155,7 +155,7 @@ fn of_a_kubernetes_document() {
 /// It cannot be told from a container that only has the pod's cgroup, so it is asked about and
 /// adjusted; yet all of the pod are in one pod.
 #[test]
-fn with_another_program() {
+fn an_infra_container_with_another_program_is_adjusted_in_its_pod() {
     for (name, options) in [
         ("pod --infra-image", [format!("--infra-image={PAUSE}"), String::new()]),
         (
@@ -211,7 +211,7 @@ fn with_another_program() {
 /// Nothing is asked about a pod's sandbox: who only says to be one, by cgroup and name, is asked
 /// about all the same.
 #[test]
-fn who_pretends_to_be_one_is_adjusted() {
+fn a_container_that_pretends_to_be_an_infra_container_is_adjusted() {
     for_each::<Podman>("pretended infra containers", |suite, go| {
         let adjusted = Adjusted::<Podman>::start(suite, go);
         let podman = &adjusted.engine;

@@ -5,7 +5,7 @@ use nri_integration::{engines::*, *};
 use serde_json::json;
 
 #[test]
-fn it_comes_and_goes() {
+fn an_installation_for_podman_takes_effect_and_ends_at_the_next_call() {
     for_each::<Podman>("nrictl install podman", |suite, go| {
         let podman = Podman::start_in_etc(suite);
         let run = |options: &[&str]| {

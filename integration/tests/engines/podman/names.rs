@@ -5,7 +5,7 @@ use nri_integration::engines::*;
 use serde_json::{Value, json};
 
 #[test]
-fn names_image_annotations_and_addresses() {
+fn plugins_see_names_images_annotations_and_addresses_of_podman() {
     for_each::<Podman>("names", |suite, go| {
         let adjusted = Adjusted::with(Podman::start(suite), go, &json!({}));
         let podman = &adjusted.engine;

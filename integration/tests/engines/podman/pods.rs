@@ -52,7 +52,7 @@ pub(super) fn removed(adjusted: &Adjusted<Podman>, pod: &str, n: usize) {
 }
 
 #[test]
-fn with_an_infra_container() {
+fn a_podman_pod_with_an_infra_container_has_the_events_of_a_pod() {
     for_each::<Podman>("pod", |suite, go| {
         let adjusted = Adjusted::<Podman>::start(suite, go);
         let (podman, journal) = (&adjusted.engine, &adjusted.plugin.journal);
@@ -114,7 +114,7 @@ fn with_an_infra_container() {
 }
 
 #[test]
-fn whose_infra_container_is_killed() {
+fn a_podman_pod_stops_when_its_infra_container_is_killed() {
     for_each::<Podman>("pod, infra container killed", |suite, go| {
         let adjusted = Adjusted::<Podman>::start(suite, go);
         let podman = &adjusted.engine;
@@ -143,7 +143,7 @@ fn whose_infra_container_is_killed() {
 }
 
 #[test]
-fn without_an_infra_container() {
+fn a_podman_pod_without_an_infra_container_has_the_events_of_a_pod() {
     for_each::<Podman>("pod, no infra container", |suite, go| {
         let adjusted = Adjusted::<Podman>::start(suite, go);
         let (podman, journal) = (&adjusted.engine, &adjusted.plugin.journal);

@@ -25,7 +25,7 @@ fn ctl(installation: &Installation, arguments: &[&str]) -> Ended {
 }
 
 #[test]
-fn doctor_looks_at_the_rest_where_nrid_hangs() {
+fn doctor_reports_the_rest_while_nrid_hangs() {
     each("doctor of an nrid that hangs", |installation| {
         fs::create_dir(installation.node.state_dir()).unwrap();
         let _fake =
@@ -43,7 +43,7 @@ fn doctor_looks_at_the_rest_where_nrid_hangs() {
 }
 
 #[test]
-fn doctor_and_status_tell_of_break_glass() {
+fn doctor_and_status_report_break_glass() {
     each("break-glass is told", |installation| {
         let told = "/etc/nri-container-runtime/bypass exists: containers run without NRI";
         let check = |code| {
@@ -74,7 +74,7 @@ fn doctor_and_status_tell_of_break_glass() {
 
 /// Who may not change the configuration may not take containers away from plugins either.
 #[test]
-fn a_file_that_others_could_have_made_does_not_count() {
+fn a_break_glass_file_that_others_could_write_is_ignored() {
     each("break-glass of others", |installation| {
         fs::remove_file(installation.bin.join("nrid")).unwrap();
         let dir = installation.node.path("etc/nri-container-runtime");

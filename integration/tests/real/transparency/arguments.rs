@@ -4,7 +4,7 @@
 use super::{alike, how, saying, text};
 
 #[test]
-fn without_a_container() {
+fn calls_without_a_container_are_transparent() {
     alike("arguments without a container", |stage| {
         for arguments in [
             &[][..],
@@ -53,7 +53,7 @@ fn without_a_container() {
 }
 
 #[test]
-fn options_in_odd_places() {
+fn options_in_unusual_places_are_transparent() {
     alike("options in odd places", |stage| {
         let id = stage.node.id("c");
         let bundle = stage.node.bundle(&id).arguments(&["/bin/sh", "-c", "exit 3"]).make();
@@ -91,7 +91,7 @@ fn options_in_odd_places() {
 }
 
 #[test]
-fn the_bundle_is_where_we_are() {
+fn a_bundle_in_the_working_directory_is_found() {
     alike("working directory as the bundle", |stage| {
         let id = stage.node.id("c");
         let bundle = stage
@@ -122,7 +122,7 @@ fn the_bundle_is_where_we_are() {
 }
 
 #[test]
-fn after_the_id_all_is_the_containers() {
+fn arguments_after_the_id_belong_to_the_container() {
     alike("arguments of exec", |stage| {
         let id = stage.waiting("c");
         for arguments in [
@@ -168,7 +168,7 @@ fn after_the_id_all_is_the_containers() {
 /// What no runtime can mean is refused by the wrapper in words of its own; all else is the
 /// runtime's to take or to refuse.
 #[test]
-fn odd_ids() {
+fn unusual_ids_are_transparent() {
     alike("odd ids", |stage| {
         let prefix = stage.node.prefix().to_owned();
         let long = "l".repeat(200 - prefix.len());

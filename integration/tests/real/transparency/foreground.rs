@@ -16,7 +16,7 @@ fn run(stage: &Stage, id: &str, arguments: &[&str]) -> super::Running {
 }
 
 #[test]
-fn signals_are_passed_on() {
+fn signals_to_a_foreground_wrapper_reach_the_container() {
     alike("signals in the foreground", |stage| {
         let id = stage.node.id("c");
         let running = run(stage, &id, &["/bin/sh", "-c", SCRIPT]);
@@ -37,7 +37,7 @@ fn signals_are_passed_on() {
 }
 
 #[test]
-fn a_container_that_is_killed() {
+fn a_killed_foreground_container_is_transparent() {
     alike("killed in the foreground", |stage| {
         for signal in ["KILL", "9", "SIGKILL"] {
             let id = stage.node.id("c");
@@ -51,7 +51,7 @@ fn a_container_that_is_killed() {
 }
 
 #[test]
-fn of_exec() {
+fn signals_to_a_foreground_exec_reach_its_process() {
     alike("signals to exec", |stage| {
         let id = stage.waiting("c");
         let mut command = stage.command();
@@ -67,7 +67,7 @@ fn of_exec() {
 }
 
 #[test]
-fn input_and_both_outputs() {
+fn stdin_stdout_and_stderr_are_transparent() {
     alike("stdio", |stage| {
         let id = stage.node.id("c");
         let script = "cat; echo error >&2; exit 4";

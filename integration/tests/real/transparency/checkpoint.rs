@@ -52,7 +52,7 @@ fn play(stage: &Stage, name: &str, program: &dyn Fn() -> Command) -> Result<(), 
 }
 
 #[test]
-fn and_restore() {
+fn checkpoint_and_restore_are_transparent() {
     alike("checkpoint", |stage| {
         let bare = || stage.node.runtime().command(&stage.node.root());
         if let Err(reason) = play(stage, "try", &bare) {

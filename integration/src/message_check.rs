@@ -5,7 +5,7 @@ const OURS: &str = "nri-container-runtime: ";
 
 /// Why a failure was not told as it should be, by what the call said on stderr: one line, if it is
 /// the wrapper's own.
-pub fn untold(err: &str) -> Option<&'static str> {
+pub fn message_defect(err: &str) -> Option<&'static str> {
     let warns =
         |line: &&str| line.contains("continuing without NRI") || line.contains("has done its work");
     let own = err.lines().filter(|line| line.starts_with(OURS) && !warns(line)).count();
@@ -19,7 +19,7 @@ pub fn untold(err: &str) -> Option<&'static str> {
 }
 
 #[test]
-fn failures_that_are_not_told_are_found() {
+fn failures_without_a_single_message_are_found() {
     for (err, told) in [
         ("", false),
         ("nri-container-runtime: continuing without NRI: x\n", false),
@@ -29,6 +29,6 @@ fn failures_that_are_not_told_are_found() {
         ("nri-container-runtime: continuing without NRI: x\ncontainer does not exist\n", true),
         ("several lines\nof the runtime\n", true),
     ] {
-        assert_eq!(untold(err).is_none(), told, "{err}");
+        assert_eq!(message_defect(err).is_none(), told, "{err}");
     }
 }

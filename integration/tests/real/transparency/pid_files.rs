@@ -12,7 +12,7 @@ fn create(stage: &Stage, verb: &[&str], id: &str, file: &str, dir: &std::path::P
 }
 
 #[test]
-fn of_create_run_and_exec() {
+fn pid_files_of_create_run_and_exec_are_transparent() {
     alike("--pid-file", |stage| {
         let dir = stage.node.path("dir");
         fs::create_dir(&dir).unwrap();
@@ -53,7 +53,7 @@ fn of_create_run_and_exec() {
 }
 
 #[test]
-fn that_cannot_be_written() {
+fn pid_files_that_cannot_be_written_are_transparent() {
     alike("--pid-file that cannot be written", |stage| {
         let dir = stage.node.path("");
         for (n, file) in ["/nowhere/pid", "/", ""].into_iter().enumerate() {

@@ -30,7 +30,7 @@ fn run(stage: &Stage, name: &str, first: &str, edit: impl FnOnce(&mut serde_json
 }
 
 #[test]
-fn of_the_caller() {
+fn the_callers_process_attributes_are_transparent() {
     alike("of the caller", |stage| {
         for first in [
             "true",
@@ -51,7 +51,7 @@ fn of_the_caller() {
 }
 
 #[test]
-fn of_the_document() {
+fn the_process_of_config_json_is_transparent() {
     alike("of the document", |stage| {
         run(stage, "umask", "umask 027", |d| d["process"]["user"]["umask"] = json!(63));
         run(stage, "cwd", "cd /usr", |d| d["process"]["cwd"] = json!("/tmp"));
@@ -73,7 +73,7 @@ fn of_the_document() {
 
 /// A bundle that no runtime takes is for the runtime to refuse.
 #[test]
-fn documents_that_are_broken() {
+fn a_broken_config_json_is_transparent() {
     alike("broken documents", |stage| {
         let without_process =
             "{\"ociVersion\": \"1.0.2\", \"root\": {\"path\": \"rootfs\"}, \"linux\": {}}";

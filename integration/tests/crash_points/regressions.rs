@@ -15,7 +15,7 @@ fn host(test: &str) -> Option<Host> {
 /// The next `nrid` had the container's lane and waited for the wrapper's end, and the wrapper for
 /// the lane: it had asked again.
 #[test]
-fn an_update_that_was_not_answered_is_asked_again() {
+fn an_update_without_an_answer_is_requested_again() {
     let Some(host) = host("an update that was not answered") else { return };
     for at in 1.. {
         let crash = host.node.crash("nrid", at, None);
@@ -38,7 +38,7 @@ fn an_update_that_was_not_answered_is_asked_again() {
 
 /// The wrapper was killed after plugins had agreed, and before the runtime began.
 #[test]
-fn a_start_that_was_cut_short_is_told_once() {
+fn an_interrupted_start_is_notified_once() {
     let Some(mut host) = host("a start that was cut short") else { return };
     let point = Point { victim: Victim::Wrapper, step: Some(Step::Start), at: 3 };
     let killed = drive::live(&mut host, &point);

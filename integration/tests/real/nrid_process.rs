@@ -52,7 +52,7 @@ impl Drop for EndCaller {
 }
 
 #[test]
-fn is_independent_of_who_started_it() {
+fn nrid_does_not_depend_on_the_process_that_started_it() {
     for_each_runtime("independence", |runtime| {
         let node = Node::new(runtime);
         node.launch("10-adjust", &Program::Adjust, "");
@@ -96,7 +96,7 @@ fn is_independent_of_who_started_it() {
 }
 
 #[test]
-fn sigterm_ends_it_and_what_it_launched_but_nobody_else() {
+fn sigterm_ends_nrid_and_launched_plugins_only() {
     for_each_runtime("SIGTERM", |runtime| {
         let node = Node::new(runtime);
         let launched =
@@ -142,7 +142,7 @@ fn sigterm_ends_it_and_what_it_launched_but_nobody_else() {
 }
 
 #[test]
-fn started_and_stopped_by_hand() {
+fn nrid_can_be_started_and_stopped_by_hand() {
     for_each_runtime("nrictl", |runtime| {
         let node = Node::new(runtime);
         assert_eq!(node.ctl(&["status"]).code, Some(3));

@@ -13,7 +13,7 @@ fn number(value: &Value) -> u64 {
 }
 
 #[test]
-fn addresses_namespaces_times_and_exit_code() {
+fn plugins_see_addresses_namespaces_times_and_the_exit_code() {
     let Some(go) = go("what plugins are told") else { return };
     for_each_runtime("what plugins are told", |runtime| {
         let node = Node::new(runtime);

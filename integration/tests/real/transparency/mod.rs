@@ -4,7 +4,7 @@
 //! Each scenario is played three times, each time on a [`Node`] of its own: bare; through the
 //! wrapper without any plugin; and with a plugin that changes each creation, so that documents are
 //! rewritten and hooks injected. What the steps note is compared as text, with what differs by
-//! nature (names of this node, times, process ids) taken out. Start from [`alike`].
+//! nature (names of this node, times, process ids) taken out. Start from [`transparency`].
 
 mod arguments;
 mod checkpoint;
@@ -13,7 +13,7 @@ mod descriptors;
 mod exit_codes;
 mod foreground;
 mod hooks;
-mod lives;
+mod life_cycle;
 mod pid_files;
 mod process;
 
@@ -238,7 +238,7 @@ fn without_times(text: &str) -> String {
 }
 
 #[test]
-fn what_differs_by_nature_is_taken_out() {
+fn differences_by_nature_are_removed_before_the_comparison() {
     assert_eq!(
         without_times(
             "a T b time=\"2026-11-21T22:04:14Z\" level=error TT, 2026-11-21T22:04:14.123456Z: T"

@@ -1,4 +1,4 @@
-//! What an engine's clients do, a lane each: lives of containers, one after the other. What a call
+//! What an engine's clients do, a client each: lives of containers, one after the other. What a call
 //! says it did is looked at on the host.
 
 use super::{
@@ -12,9 +12,9 @@ use std::{collections::BTreeSet, fs};
 
 /// How many of a hundred calls are disturbed.
 const DISTURBED: u64 = 12;
-/// How many containers a lane leaves until the end.
+/// How many containers a client leaves until the end.
 const STAY: usize = 4;
-/// Pods without a sandbox container, which containers of all lanes share.
+/// Pods without a sandbox container, which containers of all clients share.
 const SHARED: u64 = 2;
 
 /// What a container runs.
@@ -26,7 +26,7 @@ enum Work {
     Short(i32),
 }
 
-pub(super) struct Lane<'a> {
+pub(super) struct Client<'a> {
     run: &'a Run,
     rng: Rng,
     name: usize,
@@ -43,7 +43,7 @@ struct Life {
     limits: BTreeSet<String>,
 }
 
-impl<'a> Lane<'a> {
+impl<'a> Client<'a> {
     pub(super) fn new(run: &'a Run, name: usize) -> Self {
         let rng = Rng::new(run.seed, name as u64);
         Self { run, rng, name, lives: 0, stayed: 0, free: None }

@@ -15,7 +15,7 @@ fn opening(node: &Node) -> String {
 }
 
 #[test]
-fn preserved() {
+fn preserved_descriptors_reach_the_container() {
     alike("--preserve-fds", |stage| {
         let open = opening(&stage.node);
         let waiting = stage.waiting("d");
@@ -42,7 +42,7 @@ fn preserved() {
 }
 
 #[test]
-fn of_a_container_that_is_created_and_started() {
+fn descriptors_preserved_at_create_survive_until_start() {
     alike("--preserve-fds of create", |stage| {
         let open = opening(&stage.node);
         let id = stage.node.id("c");
@@ -63,7 +63,7 @@ fn of_a_container_that_is_created_and_started() {
 
 /// Socket activation: the runtime takes these for descriptors that are meant for the container.
 #[test]
-fn of_socket_activation() {
+fn descriptors_of_socket_activation_reach_the_container() {
     alike("LISTEN_FDS", |stage| {
         let open = opening(&stage.node);
         let script = format!(
@@ -99,7 +99,7 @@ fn of_socket_activation() {
 }
 
 #[test]
-fn closed_ones() {
+fn closed_standard_descriptors_are_transparent() {
     alike("closed stdio", |stage| {
         for closed in ["<&-", ">&-", "2>&-", "<&- >&-", "<&- >&- 2>&-"] {
             let id = stage.node.id("c");

@@ -7,7 +7,7 @@ use super::{alike, how, text};
 const CODES: [u8; 14] = [0, 1, 2, 3, 63, 64, 125, 126, 127, 128, 129, 137, 254, 255];
 
 #[test]
-fn of_run() {
+fn exit_codes_of_run_are_transparent() {
     alike("exit codes of run", |stage| {
         for code in [0, 1, 126, 127, 128, 200, 255] {
             let id = stage.node.id(&format!("c{code}"));
@@ -23,7 +23,7 @@ fn of_run() {
 }
 
 #[test]
-fn of_exec() {
+fn exit_codes_of_exec_are_transparent() {
     alike("exit codes of exec", |stage| {
         let id = stage.waiting("c");
         for code in CODES {
@@ -39,7 +39,7 @@ fn of_exec() {
 }
 
 #[test]
-fn of_what_cannot_be_run() {
+fn exit_codes_of_commands_that_cannot_run_are_transparent() {
     alike("exit codes of what cannot be run", |stage| {
         let id = stage.waiting("c");
         for program in ["/nowhere", "nowhere", "/tmp", "/etc/passwd", ""] {

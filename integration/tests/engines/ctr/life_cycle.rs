@@ -34,7 +34,7 @@ fn object(value: &Value) -> Vec<(String, Value)> {
 }
 
 #[test]
-fn adjusted_and_followed() {
+fn a_ctr_container_is_adjusted_and_its_events_arrive_in_order() {
     for_each_suite("ctr life", "containerd", |suite| {
         let containerd = Containerd::start(suite);
         let journal = containerd.launch("10-adjust", &Program::Adjust, &adjusting(&containerd));
@@ -88,7 +88,7 @@ fn adjusted_and_followed() {
 }
 
 #[test]
-fn exits_by_itself_and_starts_again() {
+fn a_ctr_task_that_exits_can_be_started_again() {
     for_each_suite("ctr restart", "containerd", |suite| {
         let containerd = Containerd::start(suite);
         let journal = containerd.launch("10-adjust", &Program::Adjust, &adjusting(&containerd));

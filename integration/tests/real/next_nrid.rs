@@ -28,7 +28,7 @@ fn call_across_nrids(
 }
 
 #[test]
-fn while_a_runtime_is_at_work() {
+fn a_creation_survives_a_kill_of_nrid() {
     for_each_runtime("succession", |runtime| {
         let node = Node::new(runtime);
         let paused = PausedRuntime::new(&node);
@@ -66,7 +66,7 @@ fn while_a_runtime_is_at_work() {
 }
 
 #[test]
-fn and_the_wrapper_with_it() {
+fn a_creation_is_rolled_back_when_nrid_and_wrapper_are_killed() {
     for_each_runtime("succession after both", |runtime| {
         let node = Node::new(runtime);
         let paused = PausedRuntime::new(&node);
@@ -91,7 +91,7 @@ fn and_the_wrapper_with_it() {
 }
 
 #[test]
-fn while_an_update_is_made() {
+fn an_update_survives_a_kill_of_nrid() {
     for_each_runtime("succession in an update", |runtime| {
         let node = Node::new(runtime);
         let paused = PausedRuntime::new(&node);
@@ -114,7 +114,7 @@ fn while_an_update_is_made() {
 
 /// What a runtime does not set, nrid writes after it; the next one, if need be.
 #[test]
-fn and_what_no_runtime_sets_is_set() {
+fn an_update_that_only_nrid_writes_survives_a_kill_of_nrid() {
     let Some(go) = go("succession in an update of ours") else { return };
     if unified_cgroups() {
         return limitation("succession in an update of ours", "cgroup v2 has no swappiness");
@@ -144,7 +144,7 @@ fn and_what_no_runtime_sets_is_set() {
 
 /// The runtime sets another value than plugins wanted, and nobody is there to see it.
 #[test]
-fn a_creation_of_two_is_looked_at_as_any_other() {
+fn a_creation_that_spans_two_nrids_is_enforced() {
     for_each_runtime("succession and enforcement", |runtime| {
         let node = Node::new(runtime);
         node.launch("10-adjust", &Program::Adjust, "[create.resources]\npids = 77\n");

@@ -17,7 +17,7 @@ fn events(journal: &Journal, id: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_reload_leaves_containers_alone_and_tells_plugins_of_them() {
+fn a_reload_keeps_containers_and_synchronizes_new_plugins() {
     for_each_runtime("reload", |runtime| {
         let node = Node::new(runtime);
         let set = |value: &str| format!("[create]\nenv = {{ set = {{ FROM = '{value}' }} }}\n");
@@ -77,7 +77,7 @@ fn a_reload_leaves_containers_alone_and_tells_plugins_of_them() {
 }
 
 #[test]
-fn containers_are_made_while_nrid_is_replaced() {
+fn containers_are_created_while_nrid_is_replaced() {
     for_each_runtime("upgrade", |runtime| {
         let node = Node::new(runtime);
         let journal =
@@ -107,14 +107,14 @@ fn containers_are_made_while_nrid_is_replaced() {
         let nrid = node.nrid().unwrap();
         let exe = || fs::metadata(format!("/proc/{}/exe", nrid.0)).unwrap().ino();
         let is = |path: &Path| fs::metadata(path).unwrap().ino();
-        let ((going, end), count) = (Going::new(), AtomicUsize::new(0));
+        let ((stop, end), count) = (StopFlag::new(), AtomicUsize::new(0));
         let made = thread::scope(|scope| {
             let making: Vec<_> = ["a", "b"]
                 .map(|name| {
-                    let (node, going, count, make, call) = (&node, &going, &count, &make, &call);
+                    let (node, stop, count, make, call) = (&node, &stop, &count, &make, &call);
                     scope.spawn(move || {
                         let mut made = Vec::new();
-                        while going.on() {
+                        while !stop.is_set() {
                             let id = node.id(&format!("{name}{}", made.len()));
                             make(&id);
                             call(&["delete", "--force", &id]).success();
@@ -182,7 +182,7 @@ fn findings(node: &Node, about: &str) -> Vec<String> {
 }
 
 #[test]
-fn doctor_tells_what_nrid_has_not_taken_in() {
+fn doctor_reports_configuration_that_nrid_has_not_loaded() {
     for_each_runtime("doctor", |runtime| {
         let node = Node::new(runtime);
         let has = |about: &str, words: &str| {
@@ -244,7 +244,7 @@ fn doctor_tells_what_nrid_has_not_taken_in() {
 }
 
 #[test]
-fn whoever_comes_when_nrid_leaves_finds_another() {
+fn a_call_while_nrid_ends_reaches_the_next_one() {
     for_each_runtime("idle", |runtime| {
         let node = Node::new(runtime);
         node.configure("idle_timeout = '60ms'");
@@ -271,7 +271,7 @@ fn whoever_comes_when_nrid_leaves_finds_another() {
 /// A plugin that is still at work when nrid ends has not agreed: nothing is made without it, and
 /// the next one asks again.
 #[test]
-fn what_is_under_way_at_the_end_is_the_next_ones() {
+fn a_request_in_progress_at_the_end_of_nrid_is_finished_by_the_next_one() {
     let Some(go) = go("the end of nrid") else { return };
     for_each_runtime("the end of nrid", |runtime| {
         let node = Node::new(runtime);
@@ -297,7 +297,7 @@ fn what_is_under_way_at_the_end_is_the_next_ones() {
 
 /// Runtimes block signals for their hooks, and engines may for what they call.
 #[test]
-fn signals_that_a_starter_blocked_are_heard() {
+fn nrid_handles_signals_that_its_starter_blocked() {
     for_each_runtime("blocked signals", |runtime| {
         let node = Node::new(runtime);
         let id = node.id("c");

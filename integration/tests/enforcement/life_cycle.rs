@@ -86,7 +86,7 @@ fn others() -> usize {
 }
 
 #[test]
-fn of_each_field() {
+fn each_field_is_enforced_through_a_life_cycle() {
     let Some(go) = go("fields") else { return };
     for_each_runtime("fields", |runtime| {
         let node = Node::new(runtime);

@@ -11,7 +11,7 @@ use nri_tests::vectors::{Case, Op};
 use std::path::Path;
 
 #[test]
-fn the_container_that_plugins_see_is_the_one_in_the_adjusted_document() {
+fn plugins_see_the_container_of_the_adjusted_config() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases");
     let files = ["vectors/create.jsonl", "differences.jsonl"];
     let text: String =

@@ -17,12 +17,12 @@ fn check(launched: bool) {
 }
 
 #[test]
-fn external() {
+fn an_external_plugin_of_each_version_receives_a_life_cycle() {
     check(false);
 }
 
 #[test]
-fn launched() {
+fn a_launched_plugin_of_each_version_receives_a_life_cycle() {
     check(true);
 }
 
@@ -94,7 +94,7 @@ fn follow(node: &Node, version: &Version, launched: bool) {
     assert_eq!(bundle.document()["annotations"]["example.org/stub"], version.name);
     node.call(&["start", &id]).success();
     wait_until("the probe", || created.out().contains("ready=1").then_some(()));
-    let seen = Seen::parse(&created.out());
+    let seen = Report::parse(&created.out());
     seen.check(&[("env.STUB", version.name), ("memory.limit_in_bytes|memory.max", "100663296")]);
     seen.check(&[
         ("cpu.shares|cpu.weight", "512|20|59"),

@@ -1,18 +1,18 @@
-//! What the engine asks for, and how the plugins are configured.
+//! What the engine requests, and how the plugins are configured.
 
 use nri_integration::{Bundle, Journal, Node, Program, cpusets, hugepages, unified_cgroups};
 use std::fs;
 
-/// The plugins of a node.
+/// Two plugins of a node.
 #[derive(Debug)]
-pub(crate) struct Setting {
+pub(crate) struct Scenario {
     /// Configurations, in the order of the plugins.
     pub(crate) plugins: [toml::Table; 2],
-    /// What the first one hears.
+    /// Journal of the first one.
     pub(crate) journal: Journal,
 }
 
-/// The bundle, as the engine writes it.
+/// Writes the bundle, as an engine does.
 pub(crate) fn bundle(node: &Node, id: &str) -> Bundle {
     let cpuset = if cpusets() { r#", "cpus": "0", "mems": "0""# } else { "" };
     let hugepages = if hugepages() {
@@ -33,8 +33,8 @@ pub(crate) fn bundle(node: &Node, id: &str) -> Bundle {
         .make()
 }
 
-/// Two instances of the SDK's example plugin, each with some of the settings.
-pub(crate) fn install(node: &Node) -> Setting {
+/// Installs two instances of the SDK's example plugin, each of which sets some values.
+pub(crate) fn install(node: &Node) -> Scenario {
     let (shared, mark) = (node.path("shared"), node.path("hooked"));
     fs::create_dir(&shared).expect("the directory is ours");
     let first = format!(
@@ -85,5 +85,5 @@ quota = 25000
     let journal = node.launch("10-adjust", &Program::Adjust, &first);
     node.launch("20-more", &Program::Adjust, &second);
     let parse = |text: &str| text.parse().expect("the configuration is TOML");
-    Setting { plugins: [parse(&first), parse(&second)], journal }
+    Scenario { plugins: [parse(&first), parse(&second)], journal }
 }

@@ -9,7 +9,7 @@ fn status(stage: &Stage, id: &str) -> String {
 }
 
 #[test]
-fn delete() {
+fn delete_is_transparent() {
     alike("delete", |stage| {
         let id = stage.waiting("c");
         let first = stage.pid(&id);
@@ -38,7 +38,7 @@ fn delete() {
 }
 
 #[test]
-fn kill() {
+fn kill_is_transparent() {
     alike("kill", |stage| {
         let id = stage.waiting("c");
         for signal in ["0", "SIGWINCH", "winch", "28", "NOSUCH", "999", "-1"] {
@@ -62,7 +62,7 @@ fn kill() {
 
 /// Without a process namespace of its own, the container's other processes outlive the first.
 #[test]
-fn kill_all() {
+fn kill_all_is_transparent() {
     alike("kill --all", |stage| {
         let script = "sleep 1001 & echo $! ; echo ready; while :; do sleep 0.05; done";
         let id = stage.started("c", &["/bin/sh", "-c", script], |document| {
@@ -81,7 +81,7 @@ fn kill_all() {
 }
 
 #[test]
-fn an_id_that_is_taken() {
+fn a_duplicate_id_is_transparent() {
     alike("an id that is taken", |stage| {
         let id = stage.waiting("c");
         let first = stage.pid(&id);
@@ -99,7 +99,7 @@ fn an_id_that_is_taken() {
 }
 
 #[test]
-fn one_that_nobody_has() {
+fn an_unknown_id_is_transparent() {
     alike("an id that nobody has", |stage| {
         let id = stage.node.id("nobody");
         stage.waiting("c");
@@ -113,7 +113,7 @@ fn one_that_nobody_has() {
 }
 
 #[test]
-fn pause_and_resume() {
+fn pause_and_resume_are_transparent() {
     alike("pause", |stage| {
         let id = stage.waiting("c");
         for verb in ["pause", "pause", "resume", "resume", "pause"] {

@@ -63,7 +63,7 @@ fn wait_for_the_start(stage: &Stage) {
 }
 
 #[test]
-fn in_order_and_with_the_state() {
+fn hooks_of_the_engine_run_in_order_with_the_state() {
     alike("hooks in order", |stage| {
         let id = stage.node.id("c");
         let long = bundle(stage, &id, None, &["/bin/sleep", "1000"]);
@@ -89,7 +89,7 @@ fn in_order_and_with_the_state() {
 }
 
 #[test]
-fn that_fail() {
+fn failing_hooks_of_the_engine_are_transparent() {
     alike("hooks that fail", |stage| {
         // It does not wait for the hooks of startContainer: what they come to, and how, is a matter
         // of time.
@@ -125,7 +125,7 @@ fn that_fail() {
 }
 
 #[test]
-fn that_are_not_there() {
+fn missing_hooks_of_the_engine_are_transparent() {
     alike("hooks that are not there", |stage| {
         for name in STAGES {
             let id = stage.node.id("c");

@@ -4,12 +4,12 @@
 use super::{
     calls::call,
     faults,
-    lives::containers_of_host,
+    life_cycles::containers_of_host,
     plugins::External,
     rng::Rng,
     run::{Run, lock},
 };
-use nri_integration::{PATIENCE, Process, Program, View, cgroups_of};
+use nri_integration::{Process, Program, TIMEOUT, View, cgroups_of};
 use serde_json::json;
 use std::{
     collections::BTreeSet,
@@ -81,7 +81,7 @@ pub(super) fn check(run: &Run, go: &Program, externals: Vec<External>) {
 
 /// Waits until there is nothing to object to; else it is wrong.
 fn settled(run: &Run, objection: impl Fn() -> Option<String>) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while let Some(why) = objection() {
         if Instant::now() > deadline {
             return run.wrong(why);

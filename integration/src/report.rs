@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 /// Names and values, as the container saw them.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Seen(pub BTreeMap<String, String>);
+pub struct Report(pub BTreeMap<String, String>);
 
-impl Seen {
+impl Report {
     /// From the probe's output.
     pub fn parse(text: &str) -> Self {
         let pair =
@@ -45,8 +45,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_compared() {
-        let seen = Seen::parse("a=1\nb=x=y\r\nno value\n");
+    fn reported_values_are_compared() {
+        let seen = Report::parse("a=1\nb=x=y\r\nno value\n");
         seen.check(&[("a", "1"), ("z|b", "q|x=y")]);
         assert_eq!(seen.difference("a", "2").unwrap(), "a: \"1\" instead of \"2\"");
         assert_eq!(seen.difference("c|d", "2").unwrap(), "c|d: not there");

@@ -16,7 +16,7 @@ fn bring_back(node: &Node, name: &str) {
 }
 
 #[test]
-fn what_is_refused_leaves_no_pod() {
+fn a_creation_refused_for_its_record_leaves_no_pod() {
     for_each_runtime("no room for a pod", |runtime| {
         let node = Node::new(runtime);
         node.configure("engines = { crio = 'ours' }");
@@ -45,7 +45,7 @@ fn what_is_refused_leaves_no_pod() {
 }
 
 #[test]
-fn what_cannot_be_kept_is_not_updated() {
+fn an_update_is_refused_when_its_record_cannot_be_written() {
     for_each_runtime("no room for an update", |runtime| {
         let node = Node::new(runtime);
         node.launch("10-adjust", &Program::Adjust, "[create.resources]\nshares = 300\n");
@@ -68,7 +68,7 @@ fn what_cannot_be_kept_is_not_updated() {
 }
 
 #[test]
-fn what_is_done_is_written_later() {
+fn a_record_of_what_happened_is_written_later() {
     for_each_runtime("no room for a while", |runtime| {
         let node = Node::new(runtime);
         node.ctl(&["start"]).success();
@@ -91,7 +91,7 @@ fn what_is_done_is_written_later() {
 }
 
 #[test]
-fn a_pod_that_runs_is_known_to_the_next_nrid() {
+fn a_running_pod_is_known_to_the_next_nrid() {
     let Some(go) = go("no room for a pod that runs") else { return };
     for_each_runtime("no room for a pod that runs", |runtime| {
         let node = Node::new(runtime);
@@ -120,7 +120,7 @@ fn a_pod_that_runs_is_known_to_the_next_nrid() {
 }
 
 #[test]
-fn a_pod_that_stopped_is_not_shown_by_the_next_nrid() {
+fn a_stopped_pod_is_not_shown_by_the_next_nrid() {
     let Some(go) = go("no room for a pod that stopped") else { return };
     for_each_runtime("no room for a pod that stopped", |runtime| {
         let node = Node::new(runtime);

@@ -47,7 +47,7 @@ fn read_to(terminal: &mut File, end: &str) -> String {
 const SCRIPT: &str = "test -t 0 && test -t 1 && test -t 2 && echo terminal; read -r line; echo \"read $line.\"; echo end; sleep 1000";
 
 #[test]
-fn of_create_run_and_exec() {
+fn console_sockets_of_create_run_and_exec_are_transparent() {
     alike("--console-socket", |stage| {
         let socket = stage.node.path("console");
         let listener = UnixListener::bind(&socket).unwrap();
@@ -81,7 +81,7 @@ fn of_create_run_and_exec() {
 }
 
 #[test]
-fn that_are_wrong() {
+fn wrong_console_sockets_are_transparent() {
     alike("wrong console sockets", |stage| {
         let waiting = stage.waiting("d");
         let nowhere = stage.node.path("nowhere");

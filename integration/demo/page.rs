@@ -1,4 +1,4 @@
-//! What is printed, and whether all of it was good.
+//! The output, and a count of the results.
 
 use std::{
     cell::Cell,
@@ -6,10 +6,10 @@ use std::{
     process::ExitCode,
 };
 
-/// A line of the table.
+/// A row of the table.
 #[derive(Debug)]
 pub(crate) struct Row {
-    /// As the heads of the columns.
+    /// A cell for each column.
     pub(crate) cells: Vec<String>,
     /// Whether the container sees what was agreed on.
     pub(crate) fits: bool,
@@ -27,6 +27,11 @@ impl Page {
     pub(crate) fn new() -> Self {
         let wanted = std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
         Self { colour: wanted && stdout().is_terminal(), bad: Cell::new(0), good: Cell::new(0) }
+    }
+
+    /// An introduction.
+    pub(crate) fn text(&self, text: &str) {
+        println!("\n{text}");
     }
 
     /// A heading.
@@ -64,10 +69,19 @@ impl Page {
         println!("  {what}: {text}  {}", self.mark(good));
     }
 
+    /// A list, wrapped, with its mark.
+    pub(crate) fn list(&self, what: &str, items: &[String], good: bool) {
+        println!("  {what}:");
+        for part in items.chunks(4) {
+            println!("    {}", part.join(", "));
+        }
+        println!("    in this order  {}", self.mark(good));
+    }
+
     fn mark(&self, good: bool) -> String {
         let count = if good { &self.good } else { &self.bad };
         count.set(count.get() + 1);
-        if good { self.paint("32", "ok") } else { self.paint("31", "DIFFERS") }
+        if good { self.paint("32", "ok") } else { self.paint("31", "WRONG") }
     }
 
     fn paint(&self, code: &str, text: &str) -> String {
@@ -77,7 +91,7 @@ impl Page {
     /// The last line, and the exit code.
     pub(crate) fn end(&self) -> ExitCode {
         let (good, bad) = (self.good.get(), self.bad.get());
-        println!("\n{good} ok, {bad} different");
+        println!("\n{good} ok, {bad} wrong");
         if bad == 0 && good > 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 }

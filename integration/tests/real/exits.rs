@@ -12,7 +12,7 @@ fn kill_nrid(node: &Node) {
 }
 
 #[test]
-fn a_container_that_ended_takes_its_pod_with_it() {
+fn the_pod_of_a_container_that_exited_stops() {
     let Some(go) = go("meanwhile") else { return };
     for_each_runtime("meanwhile", |runtime| {
         let node = Node::new(runtime);
@@ -82,7 +82,7 @@ fn a_member_that_ended_first_stops_before_its_pod() {
 
 /// The pod of the last member is on its way out, and its sandbox comes again.
 #[test]
-fn a_sandbox_that_comes_again_has_a_pod() {
+fn a_sandbox_created_again_has_a_pod() {
     let Some(go) = go("the pod of a sandbox") else { return };
     for_each_runtime("the pod of a sandbox", |runtime| {
         let node = Node::new(runtime);
@@ -129,7 +129,7 @@ fn a_sandbox_that_comes_again_has_a_pod() {
 }
 
 #[test]
-fn a_container_that_is_deleted_without_a_word_is_noticed() {
+fn a_container_deleted_without_the_wrapper_is_noticed() {
     let Some(go) = go("deleted without a word") else { return };
     for_each_runtime("deleted without a word", |runtime| {
         let node = Node::new(runtime);

@@ -1,0 +1,34 @@
+//! A flag for threads that work until a test ends.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+/// Flag that tells threads to stop.
+#[derive(Debug)]
+pub struct StopFlag(Arc<AtomicBool>);
+
+/// Sets a [`StopFlag`] when it is dropped, so also where the test fails: a scope waits for its
+/// threads.
+#[derive(Debug)]
+pub struct StopGuard(Arc<AtomicBool>);
+
+impl StopFlag {
+    /// Returns a flag and its guard, which is to be dropped inside the scope of the threads.
+    pub fn new() -> (Self, StopGuard) {
+        let flag = Arc::new(AtomicBool::new(false));
+        (Self(flag.clone()), StopGuard(flag))
+    }
+
+    /// Whether threads are to stop.
+    pub fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for StopGuard {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
