@@ -105,7 +105,7 @@ pub(crate) fn call(_: Pid) -> nix::Result<(libc::c_long, [u64; 4])> {
 /// What a stopped thread is about to change, if it is.
 pub(crate) fn change(pid: Pid, number: libc::c_long, arguments: [u64; 4]) -> Option<String> {
     let (_, name, about) = CALLS.iter().find(|(n, ..)| *n == number)?;
-    let told = match *about {
+    let reported = match *about {
         Nothing => String::new(),
         Fd => file(pid, arguments[0]),
         Written => {
@@ -131,7 +131,7 @@ pub(crate) fn change(pid: Pid, number: libc::c_long, arguments: [u64; 4]) -> Opt
             is_process(u64::from_ne_bytes(flags))?
         }
     };
-    Some(format!("{name} {told}"))
+    Some(format!("{name} {reported}"))
 }
 
 fn is_process(flags: u64) -> Option<String> {

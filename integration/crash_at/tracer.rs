@@ -22,7 +22,7 @@ use std::{
     process::Command,
 };
 
-/// What `wait` says of a thread that is traced from its beginning, or was asked to stop.
+/// Status that `wait` returns for a thread that is traced from its start, or was requested to stop.
 const EVENT_STOP: i32 = 128;
 
 struct Tracer<'a> {
@@ -46,7 +46,7 @@ pub(crate) fn trace(arguments: &Arguments) -> i32 {
     let root = match &arguments.target {
         Target::Pid(pid) => {
             seize_all(Pid::from_raw(*pid));
-            // Whoever called us may go on.
+            // The caller may go on.
             println!("traced");
             None
         }
@@ -168,13 +168,13 @@ impl Tracer<'_> {
         let Some(victim) = self.threads.victim(pid) else { return };
         // It may have been killed by others.
         let Ok((number, arguments)) = points::call(pid) else { return };
-        let Some(told) = points::change(pid, number, arguments) else { return };
+        let Some(reported) = points::change(pid, number, arguments) else { return };
         self.count += 1;
         if self.count != self.arguments.at {
-            return self.tell(&told);
+            return self.tell(&reported);
         }
-        // First, so that whoever sees the end can know why.
-        self.tell(&format!("KILLED {told}"));
+        // First, so that the reason is known before the end.
+        self.tell(&format!("KILLED {reported}"));
         // Stopped as it is, it does not make the call.
         let _ = kill(victim, Signal::SIGKILL);
         if let Some((program, mark)) = &self.arguments.also {

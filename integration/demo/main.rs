@@ -47,7 +47,7 @@ fn with_plugins(page: &Page, runtime: &Runtime) {
     let journal = &scenario.journal;
     let id = node.id("create");
     let bundle = scenario::bundle(&node, &id);
-    let (requested, original) = (bundle.document(), bundle.bytes());
+    let (requested, original) = (bundle.oci_config(), bundle.bytes());
     let none = node.nrids().is_empty();
     let created = node.create(&bundle, &id).success();
     node.call(&["start", &id]).success();
@@ -70,7 +70,7 @@ fn with_plugins(page: &Page, runtime: &Runtime) {
 
     let id = node.id("run");
     let bundle = scenario::bundle(&node, &id);
-    let requested = bundle.document();
+    let requested = bundle.oci_config();
     let mut run = node.wrapper();
     run.args(["run", "--detach", "--bundle"]).arg(bundle.dir()).arg(&id);
     let seen = read_probe(&node.run(run).success());

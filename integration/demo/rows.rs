@@ -137,7 +137,8 @@ impl Draft {
         self.row(fits)
     }
 
-    /// The row of CPU shares, seen as a weight by either of the two formulas that runtimes have had.
+    /// The row of CPU shares, seen as a weight by either of the two formulas that runtimes have
+    /// had.
     fn weight(mut self, weight: &str) -> Row {
         let shares: f64 = self.agreed().parse().unwrap_or(0.0);
         let first = 1 + ((shares - 2.0) * 9999.0 / 262_142.0) as u64;

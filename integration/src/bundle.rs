@@ -103,7 +103,7 @@ impl Bundle {
     }
 
     /// `config.json`, parsed.
-    pub fn document(&self) -> Value {
+    pub fn oci_config(&self) -> Value {
         serde_json::from_slice(&self.bytes())
             .unwrap_or_else(|e| panic!("{}: {e}", self.config().display()))
     }
@@ -128,8 +128,8 @@ impl Bundle {
 
     /// Changes `config.json`, as an engine would before the first call.
     pub fn edit(&self, change: impl FnOnce(&mut Value)) {
-        let mut document = self.document();
-        change(&mut document);
-        fs::write(self.config(), document.to_string()).expect("the bundle is ours");
+        let mut config = self.oci_config();
+        change(&mut config);
+        fs::write(self.config(), config.to_string()).expect("the bundle is ours");
     }
 }

@@ -3,7 +3,7 @@
 //! Output goes to files, not pipes: a container that `create` leaves behind keeps its caller's
 //! stdout, and a pipe would not end before it.
 
-use crate::{wait::patience, wait_until};
+use crate::{wait::timeout, wait_until};
 use std::{
     fs::File,
     os::unix::process::ExitStatusExt,
@@ -79,9 +79,9 @@ pub(crate) fn redirect(command: &mut Command, dir: &Path) -> (PathBuf, PathBuf) 
 }
 
 pub(crate) fn wait(mut child: Child, what: &str, out: PathBuf, err: PathBuf) -> Ended {
-    let deadline = std::time::Instant::now() + patience();
+    let deadline = std::time::Instant::now() + timeout();
     let status = wait_until(format_args!("the end of {what}"), || {
-        if std::time::Instant::now() + patience() / 10 > deadline {
+        if std::time::Instant::now() + timeout() / 10 > deadline {
             // Late, so that what is left of the patience sees its end, and no process stays.
             let _ = child.kill();
         }

@@ -1,4 +1,4 @@
-//! A file system that hangs: mounted, and nobody answers it.
+//! A file system that hangs: it is mounted, and no process answers its requests.
 
 use crate::enter;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -47,8 +47,8 @@ impl Hanging {
             let mut request = vec![0; 1 << 20];
             let tick = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
             while !stopped.load(Ordering::Relaxed) {
-                let asked = poll(&mut [PollFd::new(&device, PollFlags::IN)], Some(&tick));
-                if asked.is_ok_and(|n| n > 0) && device.read(&mut request).is_err() {
+                let requested = poll(&mut [PollFd::new(&device, PollFlags::IN)], Some(&tick));
+                if requested.is_ok_and(|n| n > 0) && device.read(&mut request).is_err() {
                     break;
                 }
             }

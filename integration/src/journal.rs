@@ -1,4 +1,4 @@
-//! What plugins say that they heard: a file of JSON lines.
+//! Journals of plugins: files with a JSON line for each event that a plugin received.
 
 use crate::wait_until;
 use serde_json::Value;
@@ -30,8 +30,7 @@ impl Journal {
         complete.lines().filter(|line| !line.is_empty()).map(parse).collect()
     }
 
-    /// The names of the events about a container or its pod (which has the same id here), in the
-    /// order heard.
+    /// The names of the events about a container or its pod (which has the same id here), in order.
     pub fn events(&self, id: &str) -> Vec<String> {
         self.about(id).iter().map(|e| event(e).to_owned()).collect()
     }

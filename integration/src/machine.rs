@@ -29,8 +29,8 @@ pub fn cpusets() -> bool {
     !unified_cgroups() || v2.split_whitespace().any(|c| c == "cpuset")
 }
 
-/// Whether the kernel tells the exit code of a process that is not our child: through a pidfd, from
-/// Linux 6.15 on.
+/// Whether the kernel reports the exit code of a process that is not our child: through a pidfd,
+/// from Linux 6.15 on.
 pub fn kernel_tells_exit_codes() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers =

@@ -1,4 +1,4 @@
-//! A machine of its own for each test: configuration, state directory, plugins, the runtime's root,
+//! What each test has to itself: configuration, state directory, plugins, the runtime's root,
 //! bundles.
 
 use crate::{
@@ -32,7 +32,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// A new one, in which nothing runs.
+    /// Makes a node, in which nothing runs.
     pub fn new(runtime: &Runtime) -> Self {
         Self::with_state_dir(runtime, None)
     }
@@ -64,10 +64,10 @@ impl Node {
         node
     }
 
-    /// Writes the configuration, with these lines in front of the places.
+    /// Writes the configuration: these lines, then the paths of this node.
     pub fn configure(&self, more: &str) {
-        // Many tests run at once on few cores; a plugin that is slow for that reason is not what
-        // they are about. In some guests everything is.
+        // Many tests run at once on few cores: a plugin that is slow for that reason must not fail
+        // a test. In some guests everything is slow.
         let mut patient = vec![("plugin_request_timeout", "20s")];
         if slow() {
             patient.extend([("plugin_registration_timeout", "60s"), ("start_timeout", "120s")]);
@@ -127,13 +127,13 @@ impl Node {
         }
     }
 
-    /// A container id that nobody else uses. All of one node, and its cgroups, have
-    /// [`Node::prefix`] in common.
+    /// A container id that is unique on this machine. All ids of one node, and its cgroups, begin
+    /// with [`Node::prefix`].
     pub fn id(&self, name: &str) -> String {
         format!("{}-{name}", self.prefix)
     }
 
-    /// What all ids of this node begin with.
+    /// The prefix of all ids of this node.
     pub fn prefix(&self) -> &str {
         &self.prefix
     }
@@ -154,7 +154,7 @@ impl Node {
         self.wrapper_at(&self.program("nri-container-runtime"), runtime)
     }
 
-    /// The same with the wrapper in another place, such as one of [`Node::install`].
+    /// The same with the wrapper at another path, such as one of [`Node::install`].
     pub fn wrapper_at(&self, wrapper: &Path, runtime: &Runtime) -> Command {
         let mut command = enter::command(wrapper);
         command.arg("--nri-config").arg(self.config()).arg("--nri-runtime").arg(&runtime.path);
@@ -167,7 +167,7 @@ impl Node {
     pub fn install(&self) -> PathBuf {
         let dir = self.path("bin");
         fs::create_dir(&dir).expect("our directory");
-        // It looks for the others beside itself, wherever links to it are.
+        // It finds the others beside itself, wherever links to it are.
         let wrapper = "nri-container-runtime";
         programs::copy_program(&programs::ours(wrapper), &dir.join(wrapper));
         for name in programs::NAMES.into_iter().filter(|name| *name != wrapper) {
@@ -202,7 +202,7 @@ impl Node {
         self.run(command)
     }
 
-    /// What the runtime says of a container; none if it does not know it.
+    /// The runtime's `state` of a container; none if it does not know it.
     pub fn state(&self, id: &str) -> Option<Value> {
         let state = self.bare(&["state", id]);
         if state.code == Some(0) { serde_json::from_str(&state.out()).ok() } else { None }
@@ -239,7 +239,7 @@ impl Node {
     }
 
     /// All `nrid` processes of this node's state directory, as the kernel shows them; not the
-    /// copies of one that it makes to start a runtime, which look like it for a moment.
+    /// copies of one that it forks to start a runtime, which have its command line for a moment.
     pub fn nrids(&self) -> Vec<Process> {
         let program = programs::ours("nrid");
         let dir = self.state_dir().into_os_string().into_encoded_bytes();

@@ -54,7 +54,7 @@ impl Program {
         }
     }
 
-    /// A configuration with the place of the journal added.
+    /// A configuration with the path of the journal added.
     pub(crate) fn configuration(&self, config: &str, journal: &Path) -> String {
         match self {
             Self::Adjust => format!("log = {journal:?}\n{config}"),
@@ -72,7 +72,7 @@ impl Program {
 #[derive(Debug)]
 pub struct External {
     child: Child,
-    /// What it heard.
+    /// Its journal.
     pub journal: Journal,
     err: PathBuf,
 }

@@ -7,19 +7,19 @@ use std::{fs, path::PathBuf};
 pub struct Process(pub u32);
 
 impl Process {
-    /// Whether it is there and not a zombie: its first thread may be one before the others have let
-    /// go of its files.
+    /// Whether it exists and is no zombie: its first thread may be one while others still hold its
+    /// files.
     pub fn is_alive(self) -> bool {
         let threads = || fs::read_dir(format!("/proc/{}/task", self.0)).map_or(0, Iterator::count);
         self.stat(2).is_some_and(|state| (state != "Z" && state != "X") || threads() > 1)
     }
 
-    /// When it started, in ticks since the kernel did: with the id it tells it from others.
+    /// Start time, in ticks since the kernel's: identifies a process together with its id.
     pub fn start_time(self) -> Option<u64> {
         self.stat(21)?.parse().ok()
     }
 
-    /// What it is and does, for whoever has to find out why it is still there.
+    /// What it is and does, for a message about a process that should have ended.
     pub fn describe(self) -> String {
         let file = |name: &str| {
             let text = fs::read(format!("/proc/{}/{name}", self.0)).unwrap_or_default();

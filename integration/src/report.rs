@@ -1,4 +1,4 @@
-//! What a container says of itself (see `probe.sh`).
+//! The report that a container prints of itself (see `probe.sh`).
 
 use std::collections::BTreeMap;
 
@@ -19,11 +19,11 @@ impl Report {
         self.0.get(name).map(String::as_str)
     }
 
-    /// Compares with expected values; a name with alternatives, `a|b`, means the one that is there,
+    /// Compares with expected values; a name with alternatives, `a|b`, means the one that exists,
     /// and so does a value.
     ///
     /// # Panics
-    /// They differ; all differences are told.
+    /// They differ; the message has all differences.
     #[track_caller]
     pub fn check(&self, expected: &[(&str, &str)]) {
         let wrong: Vec<_> =

@@ -34,7 +34,12 @@ pub fn hugepages() -> bool {
     static THERE: OnceLock<bool> = OnceLock::new();
     *THERE.get_or_init(|| {
         let mut test = enter::command("sh");
-        test.args(["-c", "test -e /sys/fs/cgroup/hugetlb/hugetlb.2MB.usage_in_bytes || { grep -qw hugetlb /sys/fs/cgroup/cgroup.controllers && test -e /sys/kernel/mm/hugepages/hugepages-2048kB; }"]);
+        test.args([
+            "-c",
+            "test -e /sys/fs/cgroup/hugetlb/hugetlb.2MB.usage_in_bytes || { grep -qw \
+            hugetlb /sys/fs/cgroup/cgroup.controllers && test -e \
+            /sys/kernel/mm/hugepages/hugepages-2048kB; }",
+        ]);
         is_root() && test.stderr(std::process::Stdio::null()).status().is_ok_and(|s| s.success())
     })
 }

@@ -48,7 +48,7 @@ impl Node {
 }
 
 impl View {
-    /// What the plugin of a session believes now.
+    /// The view of a session's plugin.
     pub fn of_session(journal: &Path) -> Self {
         Self::of(&Journal::new(journal).entries())
     }

@@ -62,7 +62,7 @@ impl Terminal {
         let (mut reader, kept) = (screen.try_clone().expect("a descriptor"), text.clone());
         thread::spawn(move || {
             let mut buffer = [0; 4096];
-            // An error is how the end of the last process looks here.
+            // The end of the last process is an error here.
             while let Ok(n @ 1..) = reader.read(&mut buffer) {
                 kept.lock().expect("no reader panics").extend_from_slice(&buffer[..n]);
             }

@@ -1,15 +1,15 @@
-//! What a plugin believes: its journal, from the synchronization on. Each container and each pod
-//! goes its way once and in order, and what is left is there.
+//! The containers and pods that a plugin knows, by its journal from the synchronization on; and the
+//! events that came out of order.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The order is that of a life.
+/// States of a container, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
     /// Synchronized with it, in whatever state.
     Known,
-    /// The plugin was asked about it.
+    /// The plugin received CreateContainer.
     Asked,
     Created,
     Starting,
@@ -30,16 +30,16 @@ enum PodPhase {
 pub struct View {
     containers: BTreeMap<String, (Phase, String)>,
     pods: BTreeMap<String, PodPhase>,
-    /// What came out of order.
+    /// Events out of order.
     pub wrong: Vec<String>,
     /// The connection has ended.
     pub closed: bool,
-    /// It was told what there is.
+    /// It has received Synchronize.
     pub synchronized: bool,
 }
 
 impl View {
-    /// What a plugin has to hear, so that a view can be made of it.
+    /// Events that a plugin must subscribe to for a view.
     pub const EVENTS: [&str; 11] = [
         "RunPodSandbox",
         "CreateContainer",
@@ -57,24 +57,23 @@ impl View {
     /// From a journal of one session.
     pub fn of(entries: &[Value]) -> Self {
         let mut view = Self::default();
-        entries.iter().for_each(|entry| view.hear(entry));
+        entries.iter().for_each(|entry| view.receive(entry));
         view
     }
 
-    /// The containers that it believes to be there, and not stopped: others are in no
-    /// synchronization either.
+    /// The containers that exist and have not stopped: others are in no synchronization either.
     pub fn containers(&self) -> BTreeSet<String> {
         let live = self.containers.iter().filter(|(_, (phase, _))| *phase < Phase::Stopped);
         live.map(|(id, _)| id.clone()).collect()
     }
 
-    /// The pods that it believes to be there, and not stopped.
+    /// The pods that exist and have not stopped.
     pub fn pods(&self) -> BTreeSet<String> {
         let live = self.pods.iter().filter(|(_, phase)| **phase < PodPhase::Stopped);
         live.map(|(id, _)| id.clone()).collect()
     }
 
-    /// Those of which it has not heard the end.
+    /// Those whose removal it has not received.
     pub fn unfinished(&self) -> Vec<String> {
         let containers = self.containers.iter().filter(|(_, (phase, _))| *phase < Phase::Removed);
         let pods = self.pods.iter().filter(|(_, phase)| **phase < PodPhase::Removed);
@@ -84,7 +83,7 @@ impl View {
             .collect()
     }
 
-    fn hear(&mut self, entry: &Value) {
+    fn receive(&mut self, entry: &Value) {
         let text = |key: &str| entry[key].as_str().filter(|id| !id.is_empty());
         let pod = text("pod_id").or_else(|| text("pod"));
         let container = text("container_id").or_else(|| text("container"));
@@ -94,8 +93,8 @@ impl View {
                 self.know(entry, pod, container);
             }
             ("Closed", _, _) => self.closed = true,
-            (event, Some(pod), None) => self.hear_of_pod(event, pod),
-            (event, Some(pod), Some(container)) => self.hear_of_container(event, pod, container),
+            (event, Some(pod), None) => self.pod_event(event, pod),
+            (event, Some(pod), Some(container)) => self.container_event(event, pod, container),
             // The configuration, answers to updates.
             _ => {}
         }
@@ -132,7 +131,7 @@ impl View {
         }
     }
 
-    fn hear_of_pod(&mut self, event: &str, id: &str) {
+    fn pod_event(&mut self, event: &str, id: &str) {
         use PodPhase::*;
         let before = self.pods.get(id).copied();
         // Not known: it was ending when the plugin came.
@@ -143,11 +142,11 @@ impl View {
             "RemovePodSandbox" => (Removed, before.is_none_or(|phase| phase == Stopped)),
             _ => return,
         };
-        let lives = |(phase, pod): &(Phase, String)| {
+        let life_cycles = |(phase, pod): &(Phase, String)| {
             let limit = if event == "StopPodSandbox" { Phase::Stopped } else { Phase::Removed };
             pod == id && *phase < limit && *phase != Phase::Known
         };
-        let inhabited = event != "RunPodSandbox" && self.containers.values().any(lives);
+        let inhabited = event != "RunPodSandbox" && self.containers.values().any(life_cycles);
         if !fits || inhabited {
             self.wrong.push(format!(
                 "{event} of {id}, which was {before:?}, with containers: {inhabited}"
@@ -156,7 +155,7 @@ impl View {
         self.pods.insert(id.to_owned(), after);
     }
 
-    fn hear_of_container(&mut self, event: &str, pod: &str, id: &str) {
+    fn container_event(&mut self, event: &str, pod: &str, id: &str) {
         use Phase::*;
         let before = self.containers.get(id).map(|(phase, _)| *phase);
         let is = |list: &[Phase]| before.is_some_and(|phase| list.contains(&phase));
@@ -211,7 +210,8 @@ mod tests {
         for events in [
             LIFE,
             &format!("{LIFE} {LIFE}"),
-            "RunPodSandbox CreateContainer StopContainer RemoveContainer StopPodSandbox RemovePodSandbox",
+            "RunPodSandbox CreateContainer StopContainer RemoveContainer StopPodSandbox \
+                RemovePodSandbox",
             "RunPodSandbox CreateContainer StopContainer RemoveContainer CreateContainer PostCreateContainer",
             "RunPodSandbox CreateContainer CreateContainer:d StopContainer RemoveContainer StopContainer:d RemoveContainer:d \
                 StopPodSandbox RemovePodSandbox",
@@ -227,8 +227,8 @@ mod tests {
         ] {
             assert_eq!(view(&["p"], &["c"], events).wrong, [""; 0], "{events}");
         }
-        let asked = view(&[], &[], "RunPodSandbox CreateContainer");
-        assert!(asked.containers().contains("c") && asked.pods().contains("p"));
+        let requested = view(&[], &[], "RunPodSandbox CreateContainer");
+        assert!(requested.containers().contains("c") && requested.pods().contains("p"));
         assert!(view(&[], &[], LIFE).unfinished().is_empty());
         let stopped = view(&["p"], &["c"], "StopContainer StopPodSandbox");
         assert!(stopped.containers().is_empty() && stopped.pods().is_empty());
@@ -252,7 +252,8 @@ mod tests {
             (false, "RunPodSandbox CreateContainer PostCreateContainer StopPodSandbox"),
             (
                 false,
-                "RunPodSandbox CreateContainer CreateContainer:d StopContainer RemoveContainer StopPodSandbox",
+                "RunPodSandbox CreateContainer CreateContainer:d StopContainer RemoveContainer \
+                    StopPodSandbox",
             ),
             (false, "RunPodSandbox CreateContainer StopContainer RemoveContainer RemovePodSandbox"),
             (false, "RunPodSandbox CreateContainer StopContainer RemoveContainer UpdateContainer"),

@@ -5,12 +5,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long anything may take before a test gives up. Generous: it is never waited for in vain but
-/// when something is wrong.
+/// Time after which a test gives up. Generous: a test waits so long only if something is wrong.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// [`TIMEOUT`], or more of it in a guest where all is slow: `NRI_TEST_SLOW` is set there.
-pub(crate) fn patience() -> Duration {
+pub(crate) fn timeout() -> Duration {
     if slow() { TIMEOUT * 5 } else { TIMEOUT }
 }
 
@@ -24,12 +23,12 @@ pub(crate) fn slow() -> bool {
 /// # Panics
 /// It does not within [`TIMEOUT`]; `what` says what was waited for.
 pub fn wait_until<T>(what: impl std::fmt::Display, mut condition: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + patience();
+    let deadline = Instant::now() + timeout();
     loop {
         if let Some(found) = condition() {
             return found;
         }
-        assert!(Instant::now() < deadline, "waited {:?} in vain for: {what}", patience());
+        assert!(Instant::now() < deadline, "waited {:?} in vain for: {what}", timeout());
         thread::sleep(Duration::from_millis(5));
     }
 }

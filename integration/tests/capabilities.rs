@@ -1,7 +1,7 @@
 //! The table of what runtimes can do, held against the runtimes of this machine: those that are
 //! installed, and those whose paths stand in `NRI_TEST_RUNTIMES`, separated by colons.
 //!
-//! Each field is set twice: in the document of a bare runtime, and by a plugin. Either both
+//! Each field is set twice: in config.json of a bare runtime, and by a plugin. Either both
 //! containers show the effect; or neither does, and the creation that the plugin changed was
 //! refused by us, naming plugin and field. A field that is ignored fails the test, and so does one
 //! that is refused without need.
@@ -16,9 +16,9 @@ struct Case {
     name: &'static str,
     /// What the refusal calls it.
     field: &'static str,
-    /// What the plugin asks for.
+    /// What the plugin requests.
     adjust: Value,
-    /// The same in a document: what is put where.
+    /// The same in a config.json: what is put where.
     place: Vec<&'static str>,
     value: Value,
     /// What the container runs.
@@ -60,9 +60,9 @@ impl Case {
         self.probe(probe, move |out| out.trim() == line)
     }
 
-    /// Puts the value into a document; a list gets one more element.
-    fn edit(&self, document: &mut Value) {
-        let mut target = document;
+    /// Puts the value into a config.json; a list gets one more element.
+    fn edit(&self, config: &mut Value) {
+        let mut target = config;
         for key in &self.place {
             target = &mut target[key];
         }
@@ -103,35 +103,120 @@ fn cases() -> Vec<Case> {
     let mounted =
         "while read -r _ d _ o _; do [ \"$d\" != /m ] || echo \"$o\"; done </proc/self/mounts";
     let mut cases = vec![
-        case("scheduler", "scheduler", json!({"linux": {"scheduler": {"policy": "SCHED_BATCH", "nice": 5}}}), &["process", "scheduler"], json!({"policy": "SCHED_BATCH", "nice": 5}))
-            .prints("set -- $(cat /proc/self/stat); shift 18; echo $1; shift 22; echo $1", "5\n3"),
-        case("io priority", "io priority", json!({"linux": {"ioPriority": {"class": "IOPRIO_CLASS_BE", "priority": 7}}}), &["process", "ioPriority"], json!({"class": "IOPRIO_CLASS_BE", "priority": 7}))
-            .prints("ionice -p $$", "best-effort: prio 7"),
+        case(
+            "scheduler",
+            "scheduler",
+            json!({"linux": {"scheduler": {"policy": "SCHED_BATCH", "nice": 5}}}),
+            &["process", "scheduler"],
+            json!({"policy": "SCHED_BATCH", "nice": 5}),
+        )
+        .prints("set -- $(cat /proc/self/stat); shift 18; echo $1; shift 22; echo $1", "5\n3"),
+        case(
+            "io priority",
+            "io priority",
+            json!({"linux": {"ioPriority": {"class": "IOPRIO_CLASS_BE", "priority": 7}}}),
+            &["process", "ioPriority"],
+            json!({"class": "IOPRIO_CLASS_BE", "priority": 7}),
+        )
+        .prints("ionice -p $$", "best-effort: prio 7"),
         with_seccomp("seccomp log", "SECCOMP_FILTER_FLAG_LOG"),
         with_seccomp("seccomp wait", "SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV"),
-        case("unified", "unified \"memory.high\"", resources(json!({"unified": {"memory.high": "61440000"}})), &["linux", "resources", "unified"], json!({"memory.high": "61440000"}))
-            .prints(cgroup!("memory.high"), "61440000"),
-        case("hugepages", "hugepage limit \"2MB\"", resources(json!({"hugepageLimits": [{"pageSize": "2MB", "limit": "4194304"}]})), &["linux", "resources", "hugepageLimits"], json!([{"pageSize": "2MB", "limit": 4_194_304}]))
-            .prints("cd /sys/fs/cgroup; cat hugetlb.2MB.max hugetlb/hugetlb.2MB.limit_in_bytes 2>/dev/null | head -n 1", "4194304"),
-        case("swappiness", "memory.swappiness", memory("swappiness", json!("17")), &["linux", "resources", "memory"], json!({"swappiness": 17}))
-            .prints(cgroup!("memory.swappiness"), "17"),
-        case("kernel memory", "memory.kernel", memory("kernel", json!("33554432")), &["linux", "resources", "memory"], json!({"kernel": 33_554_432}))
-            .prints(cgroup!("memory.kmem.limit_in_bytes"), "33554432"),
-        case("kernel tcp memory", "memory.kernelTCP", memory("kernelTcp", json!("33554432")), &["linux", "resources", "memory"], json!({"kernelTCP": 33_554_432}))
-            .prints(cgroup!("memory.kmem.tcp.limit_in_bytes"), "33554432"),
-        case("oom killer", "memory.disableOOMKiller", memory("disableOomKiller", json!(true)), &["linux", "resources", "memory"], json!({"disableOOMKiller": true}))
-            .prints(cgroup!("memory.oom_control"), "oom_kill_disable 1"),
-        case("flat hierarchy", "memory.useHierarchy", memory("useHierarchy", json!(false)), &["linux", "resources", "memory"], json!({"useHierarchy": false}))
-            .prints(cgroup!("memory.use_hierarchy"), "0"),
-        case("realtime period", "cpu.realtimePeriod", resources(json!({"cpu": {"realtimePeriod": {"value": "900000"}}})), &["linux", "resources", "cpu"], json!({"realtimePeriod": 900_000}))
-            .prints(cgroup!("cpu.rt_period_us"), "900000"),
-        case("recursive read-only", "mount \"/m\" option \"rro\"", json!({"mounts": [mount("rro")]}), &["mounts"], mount("rro"))
-            .probe(mounted, |out| out.starts_with("ro,")),
-        case("nosymfollow", "mount \"/m\" option \"nosymfollow\"", json!({"mounts": [mount("nosymfollow")]}), &["mounts"], mount("nosymfollow"))
-            .probe(mounted, |out| out.contains("nosymfollow")),
-        case("copy up", "mount \"/bin\" option \"tmpcopyup\"",
+        case(
+            "unified",
+            "unified \"memory.high\"",
+            resources(json!({"unified": {"memory.high": "61440000"}})),
+            &["linux", "resources", "unified"],
+            json!({"memory.high": "61440000"}),
+        )
+        .prints(cgroup!("memory.high"), "61440000"),
+        case(
+            "hugepages",
+            "hugepage limit \
+            \"2MB\"",
+            resources(json!({"hugepageLimits": [{"pageSize": "2MB", "limit": "4194304"}]})),
+            &["linux", "resources", "hugepageLimits"],
+            json!([{"pageSize": "2MB", "limit": 4_194_304}]),
+        )
+        .prints(
+            "cd /sys/fs/cgroup; cat hugetlb.2MB.max hugetlb/hugetlb.2MB.limit_in_bytes \
+                2>/dev/null | head -n 1",
+            "4194304",
+        ),
+        case(
+            "swappiness",
+            "memory.swappiness",
+            memory("swappiness", json!("17")),
+            &["linux", "resources", "memory"],
+            json!({"swappiness": 17}),
+        )
+        .prints(cgroup!("memory.swappiness"), "17"),
+        case(
+            "kernel memory",
+            "memory.kernel",
+            memory("kernel", json!("33554432")),
+            &["linux", "resources", "memory"],
+            json!({"kernel": 33_554_432}),
+        )
+        .prints(cgroup!("memory.kmem.limit_in_bytes"), "33554432"),
+        case(
+            "kernel tcp \
+            memory",
+            "memory.kernelTCP",
+            memory("kernelTcp", json!("33554432")),
+            &["linux", "resources", "memory"],
+            json!({"kernelTCP": 33_554_432}),
+        )
+        .prints(cgroup!("memory.kmem.tcp.limit_in_bytes"), "33554432"),
+        case(
+            "oom killer",
+            "memory.disableOOMKiller",
+            memory("disableOomKiller", json!(true)),
+            &["linux", "resources", "memory"],
+            json!({"disableOOMKiller": true}),
+        )
+        .prints(cgroup!("memory.oom_control"), "oom_kill_disable 1"),
+        case(
+            "flat hierarchy",
+            "memory.useHierarchy",
+            memory("useHierarchy", json!(false)),
+            &["linux", "resources", "memory"],
+            json!({"useHierarchy": false}),
+        )
+        .prints(cgroup!("memory.use_hierarchy"), "0"),
+        case(
+            "realtime \
+            period",
+            "cpu.realtimePeriod",
+            resources(json!({"cpu": {"realtimePeriod": {"value": "900000"}}})),
+            &["linux", "resources", "cpu"],
+            json!({"realtimePeriod": 900_000}),
+        )
+        .prints(cgroup!("cpu.rt_period_us"), "900000"),
+        case(
+            "recursive read-only",
+            "mount \"/m\" option \
+            \"rro\"",
+            json!({"mounts": [mount("rro")]}),
+            &["mounts"],
+            mount("rro"),
+        )
+        .probe(mounted, |out| out.starts_with("ro,")),
+        case(
+            "nosymfollow",
+            "mount \"/m\" option \
+            \"nosymfollow\"",
+            json!({"mounts": [mount("nosymfollow")]}),
+            &["mounts"],
+            mount("nosymfollow"),
+        )
+        .probe(mounted, |out| out.contains("nosymfollow")),
+        case(
+            "copy up",
+            "mount \"/bin\" option \"tmpcopyup\"",
             json!({"mounts": [{"destination": "/bin", "type": "tmpfs", "source": "tmpfs", "options": ["tmpcopyup"]}]}),
-            &["mounts"], json!({"destination": "/bin", "type": "tmpfs", "source": "tmpfs", "options": ["tmpcopyup"]})),
+            &["mounts"],
+            json!({"destination": "/bin", "type": "tmpfs", "source": "tmpfs", "options": ["tmpcopyup"]}),
+        ),
     ];
     if let Ok(host) = host_time {
         let time = json!({"type": "time"});
@@ -220,7 +305,7 @@ fn check_all(runtime: &Runtime, go: &Program, cases: Vec<Case>) -> Vec<String> {
         let make = |id: &str| node.bundle(id).arguments(&["/bin/sh", "-c", case.probe]).make();
         let id = node.id(&format!("bare{i}"));
         let bundle = make(&id);
-        bundle.edit(|document| case.edit(document));
+        bundle.edit(|config| case.edit(config));
         let bare = node.bare(&["run", "--bundle", bundle.dir().to_str().expect("UTF-8"), &id]);
         let id = node.id(&format!("plugin{i}"));
         let bundle = make(&id);

@@ -95,10 +95,10 @@ fn come_and_go(node: &Node, kinds: &[Kind], first: usize, done: &AtomicUsize) ->
 
 /// What a journal says about one container: its events in order, with `Known` for being
 /// synchronized with it, `Pod` with its pod.
-fn heard(journal: &Journal) -> BTreeMap<String, Vec<String>> {
-    let mut heard: BTreeMap<String, Vec<String>> = BTreeMap::new();
+fn received(journal: &Journal) -> BTreeMap<String, Vec<String>> {
+    let mut received: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut add = |id: &Value, event: &str| {
-        heard.entry(id.as_str().unwrap().to_owned()).or_default().push(event.to_owned());
+        received.entry(id.as_str().unwrap().to_owned()).or_default().push(event.to_owned());
     };
     for entry in journal.entries() {
         match entry["event"].as_str().unwrap() {
@@ -115,10 +115,10 @@ fn heard(journal: &Journal) -> BTreeMap<String, Vec<String>> {
             _ => {}
         }
     }
-    heard
+    received
 }
 
-/// Why this is not what a plugin may hear of a container, whenever it came and went.
+/// Returns what is wrong with the events that a plugin received of a container.
 fn fault(events: &[String]) -> Option<String> {
     let events: Vec<_> = events.iter().map(String::as_str).collect();
     let known = events.iter().take_while(|e| ["Pod", "Known"].contains(e)).count();
@@ -131,11 +131,11 @@ fn fault(events: &[String]) -> Option<String> {
         return Some(format!("not in order: {rest:?}"));
     }
     match (known, begin) {
-        // It was told of the pod, and then of the container if it stayed long enough.
+        // It received the pod, and then the container if it stayed connected long enough.
         ([], Some(0)) => None,
         // The pod was there, but not its container.
         (["Pod"], Some(1) | None) => None,
-        // Both were; what it hears next is later than the creation.
+        // It received both; its next events are later than the creation.
         (["Pod", "Known"], Some(2..=5) | None) => None,
         // The container had ended, the pod perhaps not yet.
         ([], Some(6..=8)) | (["Pod"], Some(6)) => None,
@@ -238,9 +238,9 @@ fn a_reconnecting_plugin_knows_each_container_once() {
     });
     let mut faults = Vec::new();
     for connection in &connections {
-        let heard = heard(&connection.journal);
+        let received = received(&connection.journal);
         for container in &lived {
-            let events = heard.get(&container.id).map(Vec::as_slice).unwrap_or_default();
+            let events = received.get(&container.id).map(Vec::as_slice).unwrap_or_default();
             let found = if events.is_empty() { None } else { fault(events) };
             for why in found.into_iter().chain(lack(connection, container, events)) {
                 faults.push(format!("{} and {}: {why}; {events:?}", connection.name, container.id));
@@ -248,6 +248,6 @@ fn a_reconnecting_plugin_knows_each_container_once() {
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
-    let told: usize = connections.iter().map(|c| heard(&c.journal).len()).sum();
-    assert!(told > CREATORS * EACH, "the connections heard of something: {told}");
+    let reported: usize = connections.iter().map(|c| received(&c.journal).len()).sum();
+    assert!(reported > CREATORS * EACH, "the connections heard of something: {reported}");
 }

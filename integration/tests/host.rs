@@ -1,5 +1,4 @@
-//! What an adjustment needs of the host: CDI devices and classes by name, from files that the
-//! configuration names.
+//! Adjustments that refer to files of the host: CDI devices and classes by name.
 
 use nri_integration::*;
 use serde_json::{Value, json};
@@ -19,7 +18,8 @@ fn node(runtime: &Runtime) -> Node {
     }
     // Tables stand at the end of a file, so the places that the harness adds have to come before.
     let places = format!(
-        "[blockio]\nconfig_file = {:?}\n[rdt]\nconfig_file = {:?}\n[cdi]\nspec_dirs = [{:?}, {:?}]\n",
+        "[blockio]\nconfig_file = {:?}\n[rdt]\nconfig_file = {:?}\n[cdi]\nspec_dirs = [{:?}, \
+            {:?}]\n",
         node.path("blockio.yaml"),
         node.path("rdt.yaml"),
         node.path("cdi-a"),
@@ -55,7 +55,11 @@ fn cdi_devices_are_injected() {
         let journal = node.launch(PLUGIN, &go, &json!({"rules": rules}).to_string());
         fs::write(node.path("data/file"), "from the host").unwrap();
         let yaml = format!(
-            "cdiVersion: 0.6.0\nkind: example.org/thing\ncontainerEdits:\n  env: [ALL=yes]\ndevices:\n- name: 0\n  containerEdits:\n    env:\n    - DEVICE=zero\n    deviceNodes:\n    - path: /dev/cdi-null\n      hostPath: /dev/null\n      fileMode: 0640\n    mounts:\n    - hostPath: {}\n      containerPath: /data\n      options: [rbind, ro]\n",
+            "cdiVersion: 0.6.0\nkind: example.org/thing\ncontainerEdits:\n  env: \
+                [ALL=yes]\ndevices:\n- name: 0\n  containerEdits:\n    env:\n    - \
+                DEVICE=zero\n    deviceNodes:\n    - path: /dev/cdi-null\n      hostPath: \
+                /dev/null\n      fileMode: 0640\n    mounts:\n    - hostPath: {}\n      \
+                containerPath: /data\n      options: [rbind, ro]\n",
             node.path("data").display()
         );
         fs::write(node.path("cdi-a/thing.yaml"), yaml).unwrap();
@@ -63,18 +67,19 @@ fn cdi_devices_are_injected() {
         fs::write(node.path("cdi-b/thing.json"), json.to_string()).unwrap();
         fs::write(node.path("cdi-b/broken.yaml"), "kind: x\nkind: y\n").unwrap();
 
-        let script = "echo $ALL $DEVICE $OTHER; cat /data/file; echo; stat -c '%t:%T %a' /dev/cdi-null; echo x >/dev/cdi-null && echo written";
+        let script = "echo $ALL $DEVICE $OTHER; cat /data/file; echo; stat -c '%t:%T %a' \
+            /dev/cdi-null; echo x >/dev/cdi-null && echo written";
         let ended = run(&node, "good", script).success();
         assert_eq!(ended.out(), "yes zero 1\nfrom the host\n1:3 640\nwritten\n");
-        let told = journal.wait_for("PostCreateContainer", &node.id("good"));
-        let names: Vec<_> = told["container"]["CDIDevices"]
+        let reported = journal.wait_for("PostCreateContainer", &node.id("good"));
+        let names: Vec<_> = reported["container"]["CDIDevices"]
             .as_array()
             .unwrap()
             .iter()
             .map(|d| &d["name"])
             .collect();
         assert_eq!(names, ["example.org/thing=0", "example.org/thing=other"]);
-        let env = told["container"]["env"].as_array().unwrap();
+        let env = reported["container"]["env"].as_array().unwrap();
         assert!(env.contains(&json!("DEVICE=zero")), "{env:?}");
 
         let line = run(&node, "missing", "true").refusal();

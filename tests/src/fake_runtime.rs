@@ -1,7 +1,7 @@
 //! Puts a fake low-level runtime somewhere, tells it what to do, and reads how it was called.
 //!
 //! The program itself is `src/bin/fake_runtime.rs`. It is not a runtime: no namespace, no cgroup,
-//! no document is read. A script is an object of verbs (`"*"`: any other), each with an object of
+//! no OCI config is read. A script is an object of verbs (`"*"`: any other), each with an object of
 //! what to do, in this order:
 //!
 //! | key | value | |
@@ -9,7 +9,7 @@
 //! | `stdin` | true | reads all of stdin and notes it |
 //! | `process_document` | true | reads the file of `--process` and notes it |
 //! | `catch` | true | blocks all signals, and notes those that come while it waits |
-//! | `process` | true | starts a process that lives until it is killed; its id goes to `--pid-file`; the last argument is the container's id |
+//! | `process` | true | starts a process that runs until it is killed; writes `--pid-file` |
 //! | `pid_file` | text | writes that to `--pid-file` |
 //! | `exec` | `{"argv": [..], "env": [..]}` | becomes another program, with any environment |
 //! | `until` | path | waits until that file exists |

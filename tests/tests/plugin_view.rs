@@ -1,6 +1,6 @@
-//! What later plugins see is what the document becomes: over all vectors, the container that the
-//! merge shows is the one that is read from the adjusted document. The merge and the document know
-//! nothing of each other, so each checks the other here.
+//! What later plugins see is what the OCI config becomes: over all vectors, the container that the
+//! merge shows is the one that is read from the adjusted OCI config. The merge and the OCI config
+//! know nothing of each other, so each checks the other here.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy takes for ordinary code")]
 
@@ -20,9 +20,9 @@ fn plugins_see_the_container_of_the_adjusted_config() {
     for case in
         text.lines().map(|line| Case::parse(line).unwrap()).filter(|case| case.op == Op::Create)
     {
-        let mut document = OciConfig::from_value(case.spec.clone()).unwrap();
+        let mut config = OciConfig::from_value(case.spec.clone()).unwrap();
         let info = ContainerInfo { id: case.container_id.clone(), ..Default::default() };
-        let mut merge = CreateMerge::new(case.pod.clone(), to_container(&document, &info).unwrap());
+        let mut merge = CreateMerge::new(case.pod.clone(), to_container(&config, &info).unwrap());
         let merged = case.plugins.iter().try_for_each(|plugin| {
             let adjust = plugin.adjust.clone().into();
             merge.reply(&plugin.id, CreateContainerResponse { adjust, ..Default::default() })
@@ -33,8 +33,8 @@ fn plugins_see_the_container_of_the_adjusted_config() {
             rdt: &|class| case.rdt_classes.get(class).cloned(),
             ..Default::default()
         };
-        if merged.is_ok() && apply(&mut document, &outcome.adjust, &context).is_ok() {
-            let real = to_container(&document, &info).unwrap();
+        if merged.is_ok() && apply(&mut config, &outcome.adjust, &context).is_ok() {
+            let real = to_container(&config, &info).unwrap();
             let (seen, real) = (comparable(outcome.container), comparable(real));
             if seen != real {
                 differ.push(format!("{}: seen {seen}\nreal {real}", case.id));
@@ -47,7 +47,7 @@ fn plugins_see_the_container_of_the_adjusted_config() {
 }
 
 /// Without what is right to differ: mounts and namespaces have their order from elsewhere; what a
-/// document cannot say (classes by name) and what is derived when it is written (swap from the
+/// OCI config cannot say (classes by name) and what is derived when it is written (swap from the
 /// limit, device rules from devices, resctrl from a class), or ignored then (an I/O priority and a
 /// scheduler of no class).
 fn comparable(mut container: Container) -> Container {

@@ -1,5 +1,5 @@
-//! Properties of merge and document together: random adjustments, by the descriptors of the
-//! protocol, of random documents, which are real ones with parts missing and parts that nobody
+//! Properties of merge and OCI config together: random adjustments, by the descriptors of the
+//! protocol, of random OCI configs, which are real ones with parts missing and parts that nobody
 //! knows. What holds for the merge alone is in `nri-merge`.
 
 #![allow(
@@ -56,8 +56,8 @@ fn atom() -> impl Strategy<Value = Atom> {
     })
 }
 
-/// Keys that an atom may have: what the document has, and others.
-fn keys(document: &Value, row: &Row) -> Vec<String> {
+/// Keys that an atom may have: what the OCI config has, and others.
+fn keys(config: &Value, row: &Row) -> Vec<String> {
     let new: &[&str] = match row.file {
         "mounts" | "devices" => &["/a", "/a/b", "/c~d"],
         "namespaces" => &["time", "user", "cgroup"],
@@ -67,15 +67,15 @@ fn keys(document: &Value, row: &Row) -> Vec<String> {
         _ => &["a", "b/c", "d"],
     };
     let place =
-        row.places[0].strip_suffix("/*").and_then(|list| by_name(document).pointer(list).cloned());
+        row.places[0].strip_suffix("/*").and_then(|list| by_name(config).pointer(list).cloned());
     let known = place.iter().filter_map(Value::as_object).flat_map(Map::keys);
     let known = known.filter(|key| !key.is_empty() && !key.starts_with('-'));
     known.cloned().chain(new.iter().map(|key| (*key).to_owned())).collect()
 }
 
 impl Atom {
-    fn name(&self, document: &Value) -> String {
-        let keys = keys(document, self.row);
+    fn name(&self, config: &Value) -> String {
+        let keys = keys(config, self.row);
         if matches!(self.row.key, Key::Whole) {
             String::new()
         } else {
@@ -83,8 +83,8 @@ impl Atom {
         }
     }
 
-    fn adjust(&self, document: &Value) -> ContainerAdjustment {
-        let name = format!("{}{}", if self.remove { "-" } else { "" }, self.name(document));
+    fn adjust(&self, config: &Value) -> ContainerAdjustment {
+        let name = format!("{}{}", if self.remove { "-" } else { "" }, self.name(config));
         let key = match self.row.key {
             Key::Whole => String::new(),
             Key::Map | Key::Names => format!("{}[]", self.row.path),
@@ -107,9 +107,9 @@ impl Atom {
 
     /// What it claims or may claim, so that two atoms without a common one are never in each
     /// other's way.
-    fn claims(&self, document: &Value) -> BTreeSet<(i32, String)> {
+    fn claims(&self, config: &Value) -> BTreeSet<(i32, String)> {
         let field =
-            |field: &nri_api::proto::Field| (protobuf::Enum::value(field), self.name(document));
+            |field: &nri_api::proto::Field| (protobuf::Enum::value(field), self.name(config));
         match &self.row.claim {
             Claim::Of(of) if field_kind(*of) != Some(FieldKind::Accumulated) => [field(of)].into(),
             Claim::Clears(all) => all.iter().map(field).collect(),
@@ -118,33 +118,33 @@ impl Atom {
     }
 }
 
-/// Something done to a real document: where, what, whether it is taken away or added.
+/// Something done to a real OCI config: where, what, whether it is taken away or added.
 type Oddity = (u16, u8, bool);
 
-fn document() -> impl Strategy<Value = Value> {
+fn config() -> impl Strategy<Value = Value> {
     let samples: Vec<Value> = files("../../src/spec/tests/samples", ".config.json")
         .iter()
         .map(|path| spec_tests::read_json(path))
         .chain([json!({}), json!({ "process": { "cwd": "/" }, "linux": {} })])
         .collect();
     (select(samples), vec(any::<Oddity>(), 0..8)).prop_map(|(sample, oddities)| {
-        oddities.into_iter().fold(sample, |document, oddity| {
-            let odd = made_odd(document.clone(), oddity);
+        oddities.into_iter().fold(sample, |config, oddity| {
+            let odd = made_odd(config.clone(), oddity);
             // What plugins cannot be told is refused before they are asked.
-            let told = to_container(
+            let reported = to_container(
                 &OciConfig::from_value(odd.clone()).unwrap(),
                 &ContainerInfo::default(),
             );
-            if told.is_ok() { odd } else { document }
+            if reported.is_ok() { odd } else { config }
         })
     })
 }
 
-fn made_odd(mut document: Value, (at, what, cut): Oddity) -> Value {
+fn made_odd(mut config: Value, (at, what, cut): Oddity) -> Value {
     let mut objects = Vec::new();
-    find_objects(&document, "", &mut objects);
+    find_objects(&config, "", &mut objects);
     let object = &objects[usize::from(at) % objects.len()];
-    let fields = document.pointer_mut(object).and_then(Value::as_object_mut).unwrap();
+    let fields = config.pointer_mut(object).and_then(Value::as_object_mut).unwrap();
     if cut {
         let key = fields.keys().nth(usize::from(what) % fields.len().max(1)).cloned();
         key.and_then(|key| fields.shift_remove(&key));
@@ -161,7 +161,7 @@ fn made_odd(mut document: Value, (at, what, cut): Oddity) -> Value {
         let value = values[usize::from(what) % values.len()];
         fields.insert(format!("x-{what}"), serde_json::from_str(value).unwrap());
     }
-    document
+    config
 }
 
 fn find_objects(value: &Value, path: &str, found: &mut Vec<String>) {
@@ -201,27 +201,27 @@ fn reply(adjust: ContainerAdjustment) -> CreateContainerResponse {
     CreateContainerResponse { adjust: Some(adjust).into(), ..Default::default() }
 }
 
-fn merge(document: &Value) -> CreateMerge {
+fn merge(config: &Value) -> CreateMerge {
     let info = ContainerInfo { id: "me".to_owned(), ..Default::default() };
-    let container = to_container(&OciConfig::from_value(document.clone()).unwrap(), &info).unwrap();
+    let container = to_container(&OciConfig::from_value(config.clone()).unwrap(), &info).unwrap();
     CreateMerge::new(Default::default(), container)
 }
 
 /// The outcome of atoms whose plugins are numbered as given; a refused reply is passed over.
-fn outcome(document: &Value, atoms: &[(usize, Atom)]) -> (CreateOutcome, Vec<usize>) {
-    let (mut merge, mut refused) = (merge(document), Vec::new());
+fn outcome(config: &Value, atoms: &[(usize, Atom)]) -> (CreateOutcome, Vec<usize>) {
+    let (mut merge, mut refused) = (merge(config), Vec::new());
     for (number, atom) in atoms {
-        if merge.reply(&plugin(*number), reply(atom.adjust(document))).is_err() {
+        if merge.reply(&plugin(*number), reply(atom.adjust(config))).is_err() {
             refused.push(*number);
         }
     }
     (merge.finish(), refused)
 }
 
-/// The document that an outcome makes. (`apply_on` sees to it that a refusal leaves the document as
-/// it was.)
-fn adjusted(document: &Value, outcome: &CreateOutcome) -> Result<(Value, bool), String> {
-    apply_on(&host(), document, &protojson(&outcome.adjust))
+/// The OCI config that an outcome makes. (`apply_on` sees to it that a refusal leaves the OCI
+/// config as it was.)
+fn adjusted(config: &Value, outcome: &CreateOutcome) -> Result<(Value, bool), String> {
+    apply_on(&host(), config, &protojson(&outcome.adjust))
 }
 
 fn numbered(atoms: &[Atom]) -> Vec<(usize, Atom)> {
@@ -229,10 +229,10 @@ fn numbered(atoms: &[Atom]) -> Vec<(usize, Atom)> {
 }
 
 /// Atoms that claim nothing that one before claims.
-fn apart(document: &Value, atoms: Vec<Atom>) -> Vec<Atom> {
+fn apart(config: &Value, atoms: Vec<Atom>) -> Vec<Atom> {
     let mut claimed = BTreeSet::new();
     let free = |atom: &Atom| {
-        let claims = atom.claims(document);
+        let claims = atom.claims(config);
         let free = claimed.is_disjoint(&claims);
         claimed.extend(claims);
         free
@@ -240,8 +240,8 @@ fn apart(document: &Value, atoms: Vec<Atom>) -> Vec<Atom> {
     atoms.into_iter().filter(free).collect()
 }
 
-/// A document without the order of what plugins add to lists.
-fn unordered(document: &Value) -> Value {
+/// An OCI config without the order of what plugins add to lists.
+fn unordered(config: &Value) -> Value {
     fn sort(value: &mut Value) {
         match value {
             Value::Array(entries) => entries.sort_by_key(Value::to_string),
@@ -249,7 +249,7 @@ fn unordered(document: &Value) -> Value {
             _ => {}
         }
     }
-    let mut copy = by_name(document);
+    let mut copy = by_name(config);
     for added in ["/hooks", "/linux/resources/devices"] {
         copy.pointer_mut(added).into_iter().for_each(sort);
     }
@@ -282,12 +282,12 @@ fn nothing() -> impl Strategy<Value = CreateContainerResponse> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, failure_persistence: None, ..Default::default() })]
 
-    /// Plugins that ask for nothing leave the document's bytes as they are, and claim nothing.
+    /// Plugins that ask for nothing leave the OCI config's bytes as they are, and claim nothing.
     #[test]
-    fn empty_replies_change_nothing(document in document(), replies in vec(nothing(), 0..4)) {
-        let bytes = document.to_string().into_bytes();
+    fn empty_replies_change_nothing(config in config(), replies in vec(nothing(), 0..4)) {
+        let bytes = config.to_string().into_bytes();
         let mut parsed = OciConfig::parse(&bytes).unwrap();
-        let mut merge = merge(&document);
+        let mut merge = merge(&config);
         for (number, reply) in replies.into_iter().enumerate() {
             merge.reply(&plugin(number), reply).unwrap();
         }
@@ -302,92 +302,91 @@ proptest! {
     /// lists; the order in maps never does.
     #[test]
     fn the_order_of_independent_plugins_does_not_matter(
-        document in document(),
+        config in config(),
         atoms in vec(atom(), 2..8),
         turn in 1..8usize,
     ) {
-        let atoms = apart(&document, atoms);
+        let atoms = apart(&config, atoms);
         let mut turned = numbered(&atoms);
-        let (one, refused) = outcome(&document, &turned);
+        let (one, refused) = outcome(&config, &turned);
         prop_assert_eq!(refused, Vec::<usize>::new());
-        let one = adjusted(&document, &one);
-        prop_assert_eq!(&one, &adjusted(&document, &outcome(&document, &turned).0));
+        let one = adjusted(&config, &one);
+        prop_assert_eq!(&one, &adjusted(&config, &outcome(&config, &turned).0));
         turned.rotate_left(turn % atoms.len());
         turned[1..].reverse();
-        let other = adjusted(&document, &outcome(&document, &turned).0);
+        let other = adjusted(&config, &outcome(&config, &turned).0);
         prop_assert_eq!(one.is_ok(), other.is_ok());
         if let (Ok((one, _)), Ok((other, _))) = (one, other) {
             prop_assert_eq!(unordered(&one), unordered(&other));
         }
     }
 
-    /// Nothing changes that no plugin asked for: no value, no order; and `changed` tells the truth.
+    /// Nothing changes that no plugin requested: no value, no order; and `changed` tells the truth.
     #[test]
-    fn only_requested_fields_change(document in document(), atoms in vec(atom(), 0..8)) {
-        let (outcome, refused) = outcome(&document, &numbered(&atoms));
-        let (after, changed) = adjusted(&document, &outcome).unwrap();
+    fn only_requested_fields_change(config in config(), atoms in vec(atom(), 0..8)) {
+        let (outcome, refused) = outcome(&config, &numbered(&atoms));
+        let (after, changed) = adjusted(&config, &outcome).unwrap();
         // the order of keys and the text of numbers count
-        let (old, new) = (document.to_string(), after.to_string());
+        let (old, new) = (config.to_string(), after.to_string());
         prop_assert_eq!(changed, old != new);
-        let asked: Vec<String> = numbered(&atoms)
+        let requested: Vec<String> = numbered(&atoms)
             .iter()
             .filter(|(number, _)| !refused.contains(number))
-            .flat_map(|(_, atom)| places(&protojson(&atom.adjust(&document)), ROWS))
+            .flat_map(|(_, atom)| places(&protojson(&atom.adjust(&config)), ROWS))
             .collect();
-        prop_assert_eq!(outside(&document, &after, &asked), Vec::<String>::new());
+        prop_assert_eq!(outside(&config, &after, &requested), Vec::<String>::new());
         let mut moved = Vec::new();
-        reordered(&by_name(&document), &by_name(&after), "", &mut moved);
+        reordered(&by_name(&config), &by_name(&after), "", &mut moved);
         prop_assert_eq!(moved, Vec::<String>::new());
     }
 
     /// A plugin that is refused in the middle leaves no claim and no change: the outcome is that of
     /// the others.
     #[test]
-    fn a_rejected_reply_leaves_no_claim(document in document(), atoms in vec(atom(), 1..8), again in any::<usize>()) {
+    fn a_rejected_reply_leaves_no_claim(config in config(), atoms in vec(atom(), 1..8), again in any::<usize>()) {
         let mut all = numbered(&atoms);
         let again = atoms[again % atoms.len()];
         all.push((all.len(), again)); // conflicts, unless it is a removal or a contribution
         all.extend(atoms.iter().rev().enumerate().map(|(i, atom)| (10 + i, *atom)));
-        let (with, refused) = outcome(&document, &all);
-        if !again.remove && matches!(again.row.claim, Claim::Of(_)) && !again.claims(&document).is_empty() {
+        let (with, refused) = outcome(&config, &all);
+        if !again.remove && matches!(again.row.claim, Claim::Of(_)) && !again.claims(&config).is_empty() {
             prop_assert!(refused.contains(&atoms.len()));
         }
         all.retain(|(number, _)| !refused.contains(number));
-        let (without, none) = outcome(&document, &all);
+        let (without, none) = outcome(&config, &all);
         prop_assert_eq!(none, Vec::<usize>::new());
         prop_assert_eq!(&with.owners, &without.owners);
         prop_assert_eq!(&with.adjust, &without.adjust);
-        prop_assert_eq!(adjusted(&document, &with), adjusted(&document, &without));
+        prop_assert_eq!(adjusted(&config, &with), adjusted(&config, &without));
     }
 
-    /// What the host cannot give refuses the whole creation, whatever else was asked: the document
-    /// is as it was.
+    /// What the host cannot give refuses the whole creation, whatever else was asked: the OCI
+    /// config is as it was.
     #[test]
-    fn a_refused_creation_changes_nothing(document in document(), atoms in vec(atom(), 0..8)) {
-        let mut outcome = outcome(&document, &numbered(&atoms)).0;
+    fn a_refused_creation_changes_nothing(config in config(), atoms in vec(atom(), 0..8)) {
+        let mut outcome = outcome(&config, &numbered(&atoms)).0;
         let missing = nri_api::proto::CDIDevice { name: "v.com/c=none".to_owned(), ..Default::default() };
         outcome.adjust.CDI_devices.push(missing);
-        prop_assert!(adjusted(&document, &outcome).is_err());
+        prop_assert!(adjusted(&config, &outcome).is_err());
     }
 }
 
-/// The properties speak of something: any atom alone is taken, and changes a document that has not
-/// what it sets.
+/// The properties speak of something: any atom alone is taken, and changes an OCI config that has
+/// not what it sets.
 #[test]
 fn every_field_has_an_atom_that_changes_the_config() {
-    let document =
-        json!({ "process": { "cwd": "/" }, "linux": { "intelRdt": { "closID": "old" } } });
+    let config = json!({ "process": { "cwd": "/" }, "linux": { "intelRdt": { "closID": "old" } } });
     for row in ROWS {
         let atom = Atom { row, key: 0, number: 1, remove: false };
-        let (outcome, refused) = outcome(&document, &[(0, atom)]);
+        let (outcome, refused) = outcome(&config, &[(0, atom)]);
         assert_eq!(refused, Vec::<usize>::new(), "{}", row.path);
-        let (after, changed) = adjusted(&document, &outcome).unwrap();
+        let (after, changed) = adjusted(&config, &outcome).unwrap();
         assert!(changed, "{}", row.path);
         assert_eq!(
-            outside(&document, &after, &places(&protojson(&atom.adjust(&document)), ROWS)),
+            outside(&config, &after, &places(&protojson(&atom.adjust(&config)), ROWS)),
             [""; 0]
         );
-        assert_ne!(outside(&document, &after, &[]), [""; 0], "{}", row.path);
+        assert_ne!(outside(&config, &after, &[]), [""; 0], "{}", row.path);
         assert_eq!(
             outcome.owners.owners.is_empty(),
             matches!(row.claim, Claim::Nobody),

@@ -24,15 +24,15 @@ impl Deref for Containerd {
 }
 
 impl Containerd {
-    /// Starts it, its own NRI off; images are there.
+    /// Starts it with its own NRI off and with the tests' images.
     pub fn start(suite: &Suite) -> Self {
         let new = Self { host: Host::new(suite) };
         new.begin(&[]);
         new
     }
 
-    /// Starts it with its own NRI on and with this plugin, which it launches; returns what that
-    /// hears.
+    /// Starts it with its own NRI on and with this plugin, which it launches; returns the plugin's
+    /// journal.
     pub fn start_with_nri(
         suite: &Suite,
         name: &str,
@@ -119,13 +119,14 @@ impl Containerd {
         self.run(command)
     }
 
-    /// Whether there is a client of the container runtime interface; a skip, if not.
+    /// Whether a client of the container runtime interface exists; a skip if not.
     pub fn has_cri(test: &str) -> bool {
         let there = cri_client().is_some();
         if !there {
             skip(
                 test,
-                "no client of the container runtime interface; integration/engines/setup.sh builds it with Go",
+                "no client of the container runtime interface; integration/engines/setup.sh \
+                    builds it with Go",
             );
         }
         there

@@ -9,7 +9,7 @@ use std::{
     process::Command,
 };
 
-/// A node whose real runtime is a suite's, its runc unless another is asked for.
+/// A node whose real runtime is a suite's: runc, or another one on request.
 #[derive(Debug)]
 pub struct Host {
     node: Node,
@@ -61,8 +61,8 @@ impl Host {
         file
     }
 
-    /// Puts its configuration where an administrator would, below a directory that is laid over an
-    /// engine's `/etc`, the real runtime named in it.
+    /// Puts its configuration where an administrator would, below a directory that is mounted over
+    /// an engine's `/etc`, the real runtime named in it.
     pub fn configure_etc(&self, etc: &Path) {
         self.configure(&format!("runtime = {{ path = {:?} }}", self.runtime().path));
         let dir = etc.join("nri-container-runtime");

@@ -3,7 +3,7 @@
 //! `engines/setup.sh` installs engines of several Debian suites side by side; a [`Suite`] is one of
 //! them. A test starts an engine for itself alone: a [`Host`] is a [`Node`](crate::Node)
 //! (configuration, plugins and `nrid` of its own) with a directory for an engine's state, a
-//! launcher that engines are given as their runtime, and what is needed to look at containers from
+//! launcher that engines are given as their runtime, and what is needed to inspect containers from
 //! outside. Start from [`for_each_suite`].
 
 mod containerd;

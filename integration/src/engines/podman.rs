@@ -78,7 +78,7 @@ impl Podman {
         self.run(command).success();
     }
 
-    /// What is laid over its `/etc`.
+    /// Directory that is mounted over its `/etc`.
     pub fn etc(&self) -> PathBuf {
         self.dir().join("etc")
     }

@@ -22,7 +22,7 @@ pub(super) struct Outcome {
     pub(super) code: Option<i32>,
     pub(super) out: String,
     pub(super) err: String,
-    /// It was killed, or asked to end: what it did is not known.
+    /// It was killed or got SIGTERM: what it did is not known.
     pub(super) cut_short: bool,
 }
 

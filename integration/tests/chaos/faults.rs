@@ -16,7 +16,7 @@ use std::{
 
 /// As many plugins from outside at once.
 const EXTERNALS: usize = 3;
-/// How long an nrid may take to end that was told to.
+/// Time in which an nrid must end after SIGTERM.
 const TIMEOUT: Duration = Duration::from_secs(60);
 /// As many silent connections at once.
 const HELD: usize = 8;
@@ -30,7 +30,7 @@ pub(super) fn signal(process: Process, signal: Signal) {
 
 /// Kills `nrid`, ends it, stops it for a while.
 pub(super) fn nrid(run: &Run, rng: &mut Rng) {
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     while !run.is_over() {
         rng.pause(200..2500);
         let Some(nrid) = run.node.nrids().first().copied() else { continue };
@@ -44,7 +44,7 @@ pub(super) fn nrid(run: &Run, rng: &mut Rng) {
                 run.note(format!("end nrid {}", nrid.0));
                 run.count("nrid ended");
                 signal(nrid, Signal::TERM);
-                told.push((nrid, nrid.start_time()));
+                reported.push((nrid, nrid.start_time()));
             }
             6 => {
                 run.note("nrictl stop");
@@ -63,7 +63,7 @@ pub(super) fn nrid(run: &Run, rng: &mut Rng) {
     // Whoever wants an nrid then is not to be content with one that has a signal which it has not
     // seen yet.
     let deadline = Instant::now() + TIMEOUT;
-    for (nrid, started) in told {
+    for (nrid, started) in reported {
         // Its id may be another process's by now.
         while nrid.is_alive() && nrid.start_time() == started {
             if Instant::now() > deadline {

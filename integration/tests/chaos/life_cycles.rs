@@ -1,5 +1,5 @@
-//! What an engine's clients do, a client each: lives of containers, one after the other. What a call
-//! says it did is looked at on the host.
+//! Clients of an engine: each makes life cycles of containers, one after the other, and checks on
+//! the host what a call reports.
 
 use super::{
     calls::{Outcome, call},
@@ -30,23 +30,23 @@ pub(super) struct Client<'a> {
     run: &'a Run,
     rng: Rng,
     name: usize,
-    lives: usize,
+    life_cycles: usize,
     stayed: usize,
     /// An id whose container is gone.
     free: Option<String>,
 }
 
-/// A container while it lives.
+/// A container during its life cycle.
 struct Life {
     id: String,
-    /// The limits of processes that may be in force; none: nobody has set one.
+    /// The pids limits that may be effective; empty: no update has set one.
     limits: BTreeSet<String>,
 }
 
 impl<'a> Client<'a> {
     pub(super) fn new(run: &'a Run, name: usize) -> Self {
         let rng = Rng::new(run.seed, name as u64);
-        Self { run, rng, name, lives: 0, stayed: 0, free: None }
+        Self { run, rng, name, life_cycles: 0, stayed: 0, free: None }
     }
 
     pub(super) fn live(mut self) {
@@ -62,7 +62,7 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// A pod with a sandbox container: it is there before its containers, and goes after them.
+    /// A pod with a sandbox container, which exists before its containers and ends after them.
     fn pod(&mut self) {
         let sandbox = self.bundle(Work::Long, Some(None));
         let mut life = Life { id: sandbox.clone(), limits: BTreeSet::new() };
@@ -106,21 +106,21 @@ impl<'a> Client<'a> {
     /// A new one, or that of a container that is gone, as it stands or written anew. `pod`: in one;
     /// `Some(None)`: it is one's sandbox.
     fn bundle(&mut self, work: Work, pod: Option<Option<&str>>) -> String {
-        self.lives += 1;
+        self.life_cycles += 1;
         let arguments: &[&str] = match work {
             Work::Long => &["/bin/sleep", "1000"],
             Work::Short(0) => &["/bin/true"],
             Work::Short(_) => &["/bin/sh", "-c", "echo it ends >&2; exit 7"],
         };
         let again = if self.rng.percent(25) && pod != Some(None) { self.free.take() } else { None };
-        let id =
-            again.unwrap_or_else(|| self.run.node.id(&format!("{}-{}", self.name, self.lives)));
+        let id = again
+            .unwrap_or_else(|| self.run.node.id(&format!("{}-{}", self.name, self.life_cycles)));
         let dir = self.run.bundle(&id);
         let _ = fs::create_dir(&dir);
         let pod = pod.map(|pod| pod.unwrap_or(&id));
-        let document = self.run.document(&id, pod, arguments);
-        fs::write(dir.join("config.json"), &document).expect("our directory");
-        lock(&self.run.documents).insert(id.clone(), document);
+        let config = self.run.config(&id, pod, arguments);
+        fs::write(dir.join("config.json"), &config).expect("our directory");
+        lock(&self.run.configs).insert(id.clone(), config);
         lock(&self.run.pods).insert(id.clone(), pod.unwrap_or(&id).to_owned());
         lock(&self.run.ids).insert(id.clone());
         id
@@ -227,8 +227,8 @@ impl<'a> Client<'a> {
         }
     }
 
-    /// An update of the engine's. What it asked for last is in force, if it was made; whatever else
-    /// is updated.
+    /// An update of the engine's. What it requested last is effective, if it was made; whatever
+    /// else is updated.
     fn update(&mut self, life: &mut Life) {
         let limit = self.rng.within(1000..1_000_000).to_string();
         let shares = self.rng.within(2..4000).to_string();
@@ -239,7 +239,7 @@ impl<'a> Client<'a> {
             if updated.is_ok() {
                 life.limits.clear();
             } else if life.limits.is_empty() {
-                // That of the document, which has none.
+                // That of config.json, which has none.
                 life.limits.insert("max".to_owned());
             }
             life.limits.insert(limit);

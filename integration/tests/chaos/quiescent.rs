@@ -19,7 +19,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What a plugin that is there hears of a life, updates apart.
+/// Events of a life cycle that a connected plugin receives, updates apart.
 const LIFE: [&str; 9] = [
     "RunPodSandbox",
     "CreateContainer",
@@ -57,7 +57,7 @@ pub(super) fn check(run: &Run, go: &Program, externals: Vec<External>) {
     }
     known(run, 0, 0);
     agree(run, &Live::default(), &last.journal);
-    settled(run, || {
+    wait_for_no_objection(run, || {
         let live = run
             .node
             .sessions()
@@ -80,7 +80,7 @@ pub(super) fn check(run: &Run, go: &Program, externals: Vec<External>) {
 }
 
 /// Waits until there is nothing to object to; else it is wrong.
-fn settled(run: &Run, objection: impl Fn() -> Option<String>) {
+fn wait_for_no_objection(run: &Run, objection: impl Fn() -> Option<String>) {
     let deadline = Instant::now() + TIMEOUT;
     while let Some(why) = objection() {
         if Instant::now() > deadline {
@@ -90,7 +90,7 @@ fn settled(run: &Run, objection: impl Fn() -> Option<String>) {
     }
 }
 
-/// What is there, and not stopped.
+/// Containers that exist and have not stopped.
 #[derive(Debug, Default)]
 struct Live {
     containers: BTreeSet<String>,
@@ -118,7 +118,7 @@ impl Live {
 }
 
 fn known(run: &Run, containers: usize, pods: usize) {
-    settled(run, || {
+    wait_for_no_objection(run, || {
         let Some(status) = run.node.status() else { return Some("no nrid runs".to_owned()) };
         let counts = (&status["containers"], &status["pods"]);
         (*counts.0 != containers || *counts.1 != pods).then(|| {
@@ -132,7 +132,7 @@ fn known(run: &Run, containers: usize, pods: usize) {
 
 /// All plugins that are connected believe in these.
 fn agree(run: &Run, host: &Live, last: &Path) {
-    settled(run, || {
+    wait_for_no_objection(run, || {
         let live: Vec<_> = run
             .node
             .sessions()
@@ -165,13 +165,13 @@ fn agree(run: &Run, host: &Live, last: &Path) {
     });
 }
 
-/// A life without any fault, of which all hear everything.
+/// A life cycle without any fault: all plugins receive every event.
 fn a_life(run: &Run, rng: &mut Rng) {
     let id = run.node.id("last");
-    let (bundle, document) = (run.bundle(&id), run.document(&id, None, &["/bin/sleep", "1000"]));
+    let (bundle, config) = (run.bundle(&id), run.config(&id, None, &["/bin/sleep", "1000"]));
     fs::create_dir(&bundle).expect("our directory");
-    fs::write(bundle.join("config.json"), &document).expect("our directory");
-    lock(&run.documents).insert(id.clone(), document);
+    fs::write(bundle.join("config.json"), &config).expect("our directory");
+    lock(&run.configs).insert(id.clone(), config);
     let before: Vec<_> = run
         .node
         .sessions()
@@ -179,7 +179,7 @@ fn a_life(run: &Run, rng: &mut Rng) {
         .filter(|(_, j)| !View::of_session(j).closed && View::of_session(j).synchronized)
         .collect();
     let dir = bundle.to_str().expect("our paths are UTF-8");
-    // Plugins of the run are there still; some refuse.
+    // Plugins of the run are still connected; some refuse.
     let calls: [&[&str]; 4] = [
         &["create", "--bundle", dir, &id],
         &["start", &id],
@@ -193,19 +193,19 @@ fn a_life(run: &Run, rng: &mut Rng) {
             return;
         }
     }
-    settled(run, || {
+    wait_for_no_objection(run, || {
         let short = before.iter().find_map(|(_, journal)| {
-            let told = nri_integration::Journal::new(journal).events(&id);
-            let told: Vec<_> =
-                told.iter().map(String::as_str).filter(|e| LIFE.contains(e)).collect();
-            (!View::of_session(journal).closed && told != LIFE)
-                .then(|| format!("{}: {told:?}", journal.display()))
+            let reported = nri_integration::Journal::new(journal).events(&id);
+            let reported: Vec<_> =
+                reported.iter().map(String::as_str).filter(|e| LIFE.contains(e)).collect();
+            (!View::of_session(journal).closed && reported != LIFE)
+                .then(|| format!("{}: {reported:?}", journal.display()))
         });
         short.map(|why| format!("a life without faults was told as {why}"))
     });
 }
 
-/// What each plugin heard came in order, whenever it was there.
+/// Checks that each plugin received its events in order.
 fn sessions(run: &Run) {
     for entry in fs::read_dir(run.node.path("journals")).expect("our directory").flatten() {
         let view = View::of_session(&entry.path());
@@ -218,11 +218,11 @@ fn sessions(run: &Run) {
 
 /// Bundles are as the engine wrote them; runtime and `nrid` keep nothing.
 fn files(run: &Run) {
-    let documents = lock(&run.documents);
-    for (id, document) in documents.iter() {
+    let configs = lock(&run.configs);
+    for (id, config) in configs.iter() {
         let dir = run.bundle(id);
         let found = fs::read_to_string(dir.join("config.json")).unwrap_or_default();
-        if found != *document {
+        if found != *config {
             run.wrong(format!("the document of {id} is not as its engine wrote it"));
         }
         let others: Vec<_> = names(&dir).into_iter().filter(|name| name != "config.json").collect();
@@ -230,8 +230,8 @@ fn files(run: &Run) {
             run.wrong(format!("in the bundle of {id} are {others:?}"));
         }
     }
-    // The record of a pod goes after its end was told.
-    settled(run, || {
+    // The record of a pod is removed after its end was notified.
+    wait_for_no_objection(run, || {
         let mut left = names(&run.node.root());
         for dir in ["containers", "pods", "exec"] {
             left.extend(
@@ -257,7 +257,7 @@ fn host_is_clean(run: &Run) {
     let node = &run.node;
     let dir = node.path("").into_os_string().into_string().expect("our paths are UTF-8");
     let prefix = node.prefix().to_owned();
-    settled(run, || {
+    wait_for_no_objection(run, || {
         let ours = |process: &Process| {
             let line = fs::read(format!("/proc/{}/cmdline", process.0)).unwrap_or_default();
             let line = String::from_utf8_lossy(&line).replace('\0', " ");

@@ -16,7 +16,7 @@ const CONFIG: &str = "engines = { crio = 'ours' }\nplugin_request_timeout = '1s'
 pub(super) struct Run {
     pub(super) node: Node,
     pub(super) seed: u64,
-    /// Faults and lives end here.
+    /// Faults and life cycles end at this time.
     pub(super) deadline: Instant,
     /// `config.json` of a container whose id is [`Run::template_id`].
     template: String,
@@ -25,7 +25,7 @@ pub(super) struct Run {
     wrong: Mutex<Vec<String>>,
     counts: Mutex<BTreeMap<&'static str, usize>>,
     /// What engines have written into each bundle last.
-    pub(super) documents: Mutex<BTreeMap<String, String>>,
+    pub(super) configs: Mutex<BTreeMap<String, String>>,
     /// The pod of each container.
     pub(super) pods: Mutex<BTreeMap<String, String>>,
     /// Containers that a plugin may ask an update for.
@@ -53,7 +53,7 @@ impl Run {
             history: Mutex::default(),
             wrong: Mutex::default(),
             counts: Mutex::default(),
-            documents: Mutex::default(),
+            configs: Mutex::default(),
             pods: Mutex::default(),
             ids: Mutex::default(),
             torn: Mutex::default(),
@@ -67,8 +67,8 @@ impl Run {
         text
     }
 
-    /// The document of a container, as its engine writes it: with a pod, as CRI-O does.
-    pub(super) fn document(&self, id: &str, pod: Option<&str>, arguments: &[&str]) -> String {
+    /// The config.json of a container, as its engine writes it: with a pod, as CRI-O does.
+    pub(super) fn config(&self, id: &str, pod: Option<&str>, arguments: &[&str]) -> String {
         let list: Vec<_> = arguments.iter().map(|a| format!("{a:?}")).collect();
         let text = self.template.replace("TEMPLATE", id).replace("\"ARGUMENTS\"", &list.join(", "));
         let Some(pod) = pod else { return text };
@@ -86,7 +86,7 @@ impl Run {
     /// runtime that was killed left.
     pub(super) fn cgroup(&self, id: &str) -> String {
         let name = format!("crio-{id}");
-        if lock(&self.documents)[id].contains(&name) { name } else { id.to_owned() }
+        if lock(&self.configs)[id].contains(&name) { name } else { id.to_owned() }
     }
 
     pub(super) fn bundle(&self, id: &str) -> PathBuf {

@@ -13,7 +13,8 @@ use crate::{
 use nri_integration::{Crash, Ended, Following, message_defect};
 use std::collections::BTreeMap;
 
-/// Lives, or starts, with this point in it; none: it was not reached. Else what was not done.
+/// Runs a life cycle, or a start, with this crash point. Returns the change that was prevented;
+/// none if the point was not reached.
 pub(crate) fn live(host: &mut Host, point: &Point) -> Option<String> {
     match point.victim {
         Victim::Starting => starting::start(host, point),
@@ -21,7 +22,7 @@ pub(crate) fn live(host: &mut Host, point: &Point) -> Option<String> {
     }
 }
 
-/// How many points each group has, by lives in which nothing is killed.
+/// Counts the points of each group in life cycles in which nothing is killed.
 pub(crate) fn count(host: &mut Host) -> BTreeMap<Group, usize> {
     let mut counts = BTreeMap::new();
     let alike: [&[Victim]; 3] = [
@@ -41,22 +42,22 @@ pub(crate) fn count(host: &mut Host) -> BTreeMap<Group, usize> {
     counts
 }
 
-/// Lives; returns what was not done, if it came to that.
+/// Runs a life cycle; returns the change that was prevented, if the point was reached.
 fn life_cycle(host: &mut Host, point: &Point) -> Option<String> {
     let (id, bundle) = host.next_bundle();
     let mut life = LifeCycle { host, id, bundle, point, crash: None, killed: None };
     life.host.set_neighbour();
     let following = life.follow();
-    let mut settled = false;
+    let mut wait_for_no_objection = false;
     for step in Step::ALL {
         let before = life.killed.is_some();
         life.step(step);
-        if before && !settled && step.brings_nrid() {
-            life.host.settle(&format!("after {}", step.name()));
-            settled = true;
+        if before && !wait_for_no_objection && step.brings_nrid() {
+            life.host.wait_until_all_agree(&format!("after {}", step.name()));
+            wait_for_no_objection = true;
         }
     }
-    life.host.settle_in_the_end();
+    life.host.wait_until_all_agree_in_the_end();
     // What is owed after the last verb's end may be what was not done.
     life.note_killed(Step::Remove);
     leftovers::check(life.host, &life.id, &life.bundle);
@@ -68,7 +69,7 @@ fn life_cycle(host: &mut Host, point: &Point) -> Option<String> {
 }
 
 impl LifeCycle<'_> {
-    /// Where it is `nrid`, its whole work for this life is looked at.
+    /// Follows `nrid` through this whole life cycle, if it is what is killed.
     fn follow(&mut self) -> Option<Following> {
         if self.is_wrappers() {
             return None;
@@ -110,7 +111,7 @@ impl LifeCycle<'_> {
         self.check(step);
     }
 
-    /// Whether it has happened, and not been noted before.
+    /// Notes the crash if it has happened; returns whether it is new.
     fn note_killed(&mut self, step: Step) -> bool {
         let killed = self.crash.as_ref().and_then(Crash::killed).filter(|_| self.killed.is_none());
         if let Some(what) = &killed {
@@ -120,7 +121,7 @@ impl LifeCycle<'_> {
         killed.is_some()
     }
 
-    /// An engine that is told of a failure, or whose runtime was killed, cleans up and tries again.
+    /// Does what an engine does after a failure: it cleans up and tries again.
     fn failed(&mut self, step: Step, ended: &Ended, now: bool, spared: bool) {
         if !now {
             self.host.wrong(format!(
@@ -133,11 +134,11 @@ impl LifeCycle<'_> {
             self.host.wrong(format!("{} fails and {why}: {:?}", step.name(), ended.err()));
         }
         self.host.count_failed(step);
-        leftovers::document(self.host, &self.bundle);
+        leftovers::config(self.host, &self.bundle);
         engine::again(self, step);
     }
 
-    /// What a verb that was made has done.
+    /// Checks the effect of a verb that succeeded.
     fn check(&mut self, step: Step) {
         let adjusted = String::from_utf8_lossy(&self.bundle.bytes()).contains("CRASH=yes");
         match step {
@@ -159,6 +160,6 @@ impl LifeCycle<'_> {
             }
             _ => {}
         }
-        leftovers::document(self.host, &self.bundle);
+        leftovers::config(self.host, &self.bundle);
     }
 }

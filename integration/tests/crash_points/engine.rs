@@ -25,11 +25,11 @@ pub(crate) fn arguments(life: &LifeCycle<'_>, step: Step) -> Vec<String> {
     }
 }
 
-/// Makes a verb that has failed, as engines do.
+/// Calls a verb that has failed once more, as engines do.
 pub(crate) fn again(life: &mut LifeCycle<'_>, step: Step) {
     match step {
         Step::Create | Step::Run => {
-            // Some clean up in any case, others look what is there.
+            // Some clean up in any case, others only what exists.
             if life.odd() || life.host.has(&life.id) {
                 remove(life);
             }
@@ -51,7 +51,7 @@ pub(crate) fn again(life: &mut LifeCycle<'_>, step: Step) {
         },
         Step::Update => {
             life.host.node.ctl(&["start"]).success();
-            life.host.settle("after an update that failed");
+            life.host.wait_until_all_agree("after an update that failed");
             call(life, step);
         }
         Step::Exec => call(life, step),
@@ -64,10 +64,10 @@ pub(crate) fn again(life: &mut LifeCycle<'_>, step: Step) {
     }
 }
 
-/// The engine may leave it at that.
+/// Checks that a failed creation left nothing: an engine may not try again.
 fn nothing_came_of_it(life: &mut LifeCycle<'_>) {
     life.host.node.ctl(&["start"]).success();
-    life.host.settle("after a creation that failed");
+    life.host.wait_until_all_agree("after a creation that failed");
     leftovers::check(life.host, &life.id, &life.bundle);
 }
 
@@ -90,7 +90,7 @@ fn remove(life: &mut LifeCycle<'_>) {
     }
 }
 
-/// What a runtime that was killed has left and does not know.
+/// Removes what a killed runtime has left and does not know.
 fn by_hand(life: &mut LifeCycle<'_>) {
     let cgroups = cgroups_of(&life.id);
     let torn = life.host.has(&life.id);

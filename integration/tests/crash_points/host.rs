@@ -1,5 +1,5 @@
-//! A host with an engine, two plugins that are launched, and a container that lives on beside the
-//! others; and whether all agree on what there is.
+//! A host with an engine, two launched plugins, and a container that runs beside the others; and
+//! the check that host, records and plugins agree.
 
 use crate::step::Step;
 use nri_integration::{Bundle, Node, Program, Runtime, TIMEOUT, View};
@@ -26,7 +26,7 @@ const LIFE: [&str; 11] = View::EVENTS;
 pub(crate) struct Host {
     pub(crate) node: Node,
     pub(crate) neighbour: String,
-    lives: usize,
+    life_cycles: usize,
     counted: BTreeMap<Option<Step>, usize>,
     begin: Instant,
     history: Vec<String>,
@@ -54,7 +54,7 @@ impl Host {
         Self {
             node,
             neighbour,
-            lives: 0,
+            life_cycles: 0,
             counted: BTreeMap::new(),
             begin: Instant::now(),
             history: Vec::new(),
@@ -65,9 +65,9 @@ impl Host {
 
     /// For a new life.
     pub(crate) fn next_bundle(&mut self) -> (String, Bundle) {
-        self.lives += 1;
+        self.life_cycles += 1;
         self.history.clear();
-        let id = self.node.id(&format!("life{}", self.lives));
+        let id = self.node.id(&format!("life{}", self.life_cycles));
         let bundle = self.node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
         fs::write(original(&bundle), bundle.bytes()).expect("our directory");
         (id, bundle)
@@ -82,7 +82,7 @@ impl Host {
         self.history.push(format!("{:8.3} {}", self.begin.elapsed().as_secs_f64(), what.into()));
     }
 
-    /// Something that must not be.
+    /// Notes a failure of the test.
     pub(crate) fn wrong(&mut self, what: impl Into<String>) {
         let what = what.into();
         self.note(format!("WRONG {what}"));
@@ -109,7 +109,7 @@ impl Host {
         std::mem::take(&mut self.failed)
     }
 
-    /// So many points were there.
+    /// Notes the number of points.
     pub(crate) fn count(&mut self, step: Option<Step>, points: usize) {
         self.counted.insert(step, points);
     }
@@ -129,9 +129,9 @@ impl Host {
         Some(self.node.state(id)?["status"].as_str()?.to_owned())
     }
 
-    /// Waits until all agree.
-    pub(crate) fn settle(&mut self, when: &str) {
-        self.settled(when, Self::disagreement);
+    /// Waits until host, records and plugins agree.
+    pub(crate) fn wait_until_all_agree(&mut self, when: &str) {
+        self.wait_for_no_objection(when, Self::disagreement);
         let verified = self.node.ctl(&["verify"]);
         if verified.code != Some(0) {
             self.wrong(format!("{when}: nrictl verify: {} {}", verified.out(), verified.err()));
@@ -140,15 +140,19 @@ impl Host {
 
     /// The same where no verb follows that would start an `nrid`, and what is still at work may be
     /// killed.
-    pub(crate) fn settle_in_the_end(&mut self) {
-        self.settled("in the end", |host| {
+    pub(crate) fn wait_until_all_agree_in_the_end(&mut self) {
+        self.wait_for_no_objection("in the end", |host| {
             host.node.ctl(&["start"]);
             host.disagreement()
         });
     }
 
     /// Waits until there is nothing to object to; else it is wrong.
-    pub(crate) fn settled(&mut self, when: &str, objection: impl Fn(&Self) -> Option<String>) {
+    pub(crate) fn wait_for_no_objection(
+        &mut self,
+        when: &str,
+        objection: impl Fn(&Self) -> Option<String>,
+    ) {
         let deadline = Instant::now() + TIMEOUT;
         while let Some(why) = objection(self) {
             if Instant::now() > deadline {
@@ -179,7 +183,7 @@ impl Host {
         self.files(&ids).or_else(|| self.views(&live))
     }
 
-    /// What `nrid` keeps is whole, and about what there is.
+    /// Checks that the records are complete, and about what exists.
     fn files(&self, ids: &BTreeSet<String>) -> Option<String> {
         let dir = self.node.state_dir();
         let parsed = |part: &str| -> Result<Vec<Value>, String> {
@@ -219,7 +223,7 @@ impl Host {
         all().err()
     }
 
-    /// All plugins are there, and believe in what there is.
+    /// Checks that all plugins are connected and know what exists.
     fn views(&self, live: &BTreeSet<String>) -> Option<String> {
         let sessions: Vec<_> = self
             .node
@@ -250,7 +254,7 @@ impl Host {
     }
 }
 
-/// A copy of the document as the engine wrote it, beside the bundle.
+/// A copy of config.json as the engine wrote it, beside the bundle.
 pub(crate) fn original(bundle: &Bundle) -> std::path::PathBuf {
     bundle.dir().with_extension("original")
 }

@@ -1,12 +1,12 @@
-//! What must not be left: half a document, and afterwards anything at all.
+//! What must not be left: half a `config.json`, and after the end anything at all.
 
 use crate::host::{Host, names, original};
 use nri_integration::{Bundle, Process, View, cgroups_of};
 use serde_json::Value;
 use std::fs;
 
-/// The document is the engine's, or all of what was made of it.
-pub(crate) fn document(host: &mut Host, bundle: &Bundle) {
+/// Checks that `config.json` is the engine's, or the whole of the adjusted one.
+pub(crate) fn config(host: &mut Host, bundle: &Bundle) {
     let (bytes, engine) = (bundle.bytes(), fs::read(original(bundle)).expect("our file"));
     let adjusted = || {
         let value: Value = serde_json::from_slice(&bytes).unwrap_or_default();
@@ -20,7 +20,7 @@ pub(crate) fn document(host: &mut Host, bundle: &Bundle) {
     }
 }
 
-/// After the life of a container, of which only the bundle is left.
+/// Checks that only the bundle is left after a container's life cycle.
 pub(crate) fn check(host: &mut Host, id: &str, bundle: &Bundle) {
     if bundle.bytes() != fs::read(original(bundle)).expect("our file") {
         host.wrong("the document is not as its engine wrote it");
@@ -47,7 +47,7 @@ pub(crate) fn check(host: &mut Host, id: &str, bundle: &Bundle) {
     if !left.is_empty() {
         host.wrong(format!("in the state directory are {left:?}"));
     }
-    host.settled("afterwards", |_| {
+    host.wait_for_no_objection("afterwards", |_| {
         let ours = |process: &Process| {
             let line = fs::read(format!("/proc/{}/cmdline", process.0)).unwrap_or_default();
             let line = String::from_utf8_lossy(&line).replace('\0', " ");
@@ -70,14 +70,14 @@ pub(crate) fn check(host: &mut Host, id: &str, bundle: &Bundle) {
     sessions(host);
 }
 
-/// What each plugin heard came in order, and those that are there have heard the end.
+/// Checks that each plugin received events in order, and those connected received the removal.
 fn sessions(host: &mut Host) {
     for name in names(&host.node.journals()) {
         for why in View::of_session(&host.node.journals().join(&name)).wrong {
             host.wrong(format!("{name}: {why}"));
         }
     }
-    host.settled("of the ends", |host| {
+    host.wait_for_no_objection("of the ends", |host| {
         let views = host.node.sessions().into_iter().map(|(_, journal)| View::of_session(&journal));
         let mut unfinished =
             views.filter(|view| view.synchronized && !view.closed).map(|view| view.unfinished());

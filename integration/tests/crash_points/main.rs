@@ -1,14 +1,12 @@
-//! Everything is killed everywhere: `nrid`, the wrapper, both, and the real runtime with its
-//! wrapper, before each single thing that they are about to change outside themselves, in the life
-//! of a container on real runc; and an `nrid` that starts. The next verb works, whoever is to start
-//! `nrid` again; host, records and plugins agree; no file is half written or left over; in the end
-//! nothing is left.
+//! Crash points: `nrid`, the wrapper, both, the real runtime with its wrapper, and an `nrid` that
+//! starts are killed before each change that they make outside of themselves, in the life cycle of
+//! a container on real runc. Afterwards the next verb works and starts `nrid` again; host, records
+//! and plugins agree; no file is half written; in the end nothing is left.
 //!
 //! A sample of the points, by their numbers; `NRI_CRASH_POINTS=all` (`make crash-points`) takes all
 //! of them and says where it is; `NRI_CRASH_POINTS='nrid 17'`, `wrapper create` … takes one, or
-//! those of a group. What counts as a change stands in `crash_at/points.rs`. A life is in
-//! `life.rs`, what an engine does when a verb fails in `engine.rs`, what must hold in `host.rs` and
-//! `left.rs`.
+//! those of a group. `crash_at/points.rs` has what counts as a change, `drive.rs` the life cycle,
+//! `engine.rs` what an engine does when a verb fails, `host.rs` and `leftovers.rs` what must hold.
 
 mod drive;
 mod engine;
@@ -25,10 +23,10 @@ use nri_integration::*;
 use point::Choice;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Journals grow.
+/// Life cycles on one host: journals grow.
 const LIVES: usize = 25;
 
-/// What all of this needs; none is a skip.
+/// The runtime and the Go plugin that these tests need; none is a skip.
 fn means(test: &str) -> Option<(&'static Runtime, Program)> {
     if !is_root() {
         skip(test, "not root");
@@ -75,14 +73,14 @@ fn a_crash_at_any_point_loses_nothing() {
         for (step, n) in host.take_failed() {
             *failed.entry(step).or_insert(0) += n;
         }
-        let told = format!("{point}: {}", what.as_deref().unwrap_or("not reached"));
-        if choice.tells() {
-            println!("{told}");
+        let reported = format!("{point}: {}", what.as_deref().unwrap_or("not reached"));
+        if choice.is_verbose() {
+            println!("{reported}");
         }
         let found = host.take_wrong();
         if !found.is_empty() {
-            println!("WRONG {told}: {found:#?}\n-- done:\n{}", host.history());
-            wrong.extend(found.into_iter().map(|what| format!("{told}: {what}")));
+            println!("WRONG {reported}: {found:#?}\n-- done:\n{}", host.history());
+            wrong.extend(found.into_iter().map(|what| format!("{reported}: {what}")));
             host = Host::new(runtime, &go);
         }
     }

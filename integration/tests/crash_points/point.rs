@@ -1,17 +1,17 @@
-//! Where something is killed, and which of all these points are taken.
+//! Crash points, and which of them are taken.
 
 use crate::step::Step;
 use nri_integration::{Crash, Node};
 use std::{collections::BTreeMap, fmt, ops::RangeInclusive};
 
-/// Who is killed: the first one at its own points.
+/// What is killed: the first program at its own points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Victim {
     Nrid,
     NridAndWrapper,
     Wrapper,
     WrapperAndNrid,
-    /// The real runtime, with its wrapper: whoever kills the wrapper kills both.
+    /// The real runtime with its wrapper: killing the wrapper kills both.
     Runtime,
     /// An `nrid` that is starting and has something to find out.
     Starting,
@@ -30,7 +30,7 @@ const SAMPLE: [(Victim, usize); 6] = [
 /// Points that are counted together: those of wrappers for each step.
 pub(crate) type Group = (Victim, Option<Step>);
 
-/// Before the how-manieth change of its group.
+/// A crash point: before which change of its group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Point {
     pub(crate) victim: Victim,
@@ -94,8 +94,8 @@ impl Choice {
         }
     }
 
-    /// Whether it takes so long that it is to be told where it is.
-    pub(crate) fn tells(&self) -> bool {
+    /// Whether each point is printed, since there are many.
+    pub(crate) fn is_verbose(&self) -> bool {
         matches!(self, Self::All(_))
     }
 

@@ -1,4 +1,4 @@
-//! What was wrong once, each at its point.
+//! Defects that were found at a crash point.
 
 use crate::{
     drive,
@@ -12,8 +12,8 @@ fn host(test: &str) -> Option<Host> {
     means(test).map(|(runtime, go)| Host::new(runtime, &go))
 }
 
-/// The next `nrid` had the container's lane and waited for the wrapper's end, and the wrapper for
-/// the lane: it had asked again.
+/// The next `nrid` held the container lock and waited for the wrapper's end, and the wrapper, which
+/// had sent its request again, for the lock.
 #[test]
 fn an_update_without_an_answer_is_requested_again() {
     let Some(host) = host("an update that was not answered") else { return };
@@ -26,7 +26,7 @@ fn an_update_without_an_answer_is_requested_again() {
         assert_eq!(ended.code, Some(0), "{:?}: {}", crash.points(), ended.err());
         assert_eq!(host.node.cgroup_file(&host.neighbour, "pids", "pids.max", "pids.max"), limit);
         if crash.killed().is_none() {
-            // The record that it is under way, that it has been made, two answers.
+            // The record that it is in progress, that it was made, two answers.
             assert!(at > 8, "{:?}", crash.points());
             return;
         }

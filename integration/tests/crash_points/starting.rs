@@ -11,13 +11,13 @@ use rustix::process::Signal;
 
 /// Starts it; returns what was not done, if it came to that.
 pub(crate) fn start(host: &mut Host, point: &Point) -> Option<String> {
-    let lives: Vec<_> = (0..3).map(|_| host.next_bundle()).collect();
-    for (id, bundle) in &lives {
+    let life_cycles: Vec<_> = (0..3).map(|_| host.next_bundle()).collect();
+    for (id, bundle) in &life_cycles {
         host.node.create(bundle, id).success();
         host.node.call(&["start", id]).success();
     }
     kill_nrid(host);
-    let [runs, ended, deleted] = [0, 1, 2].map(|n| lives[n].0.as_str());
+    let [runs, ended, deleted] = [0, 1, 2].map(|n| life_cycles[n].0.as_str());
     host.node.bare(&["kill", ended, "KILL"]).success();
     wait_until("its end", || (host.status(ended)? == "stopped").then_some(()));
     host.node.bare(&["delete", "--force", deleted]).success();
@@ -34,13 +34,13 @@ pub(crate) fn start(host: &mut Host, point: &Point) -> Option<String> {
     if updated.code != Some(0) {
         host.wrong(format!("the next verb fails: {}", updated.err()));
     }
-    host.settle("after an update");
-    for (id, _) in &lives {
+    host.wait_until_all_agree("after an update");
+    for (id, _) in &life_cycles {
         let deleted = host.node.call(&["delete", "--force", id]);
         host.note(format!("delete: {:?} {}", deleted.code, deleted.err().trim_end()));
     }
-    host.settle("in the end");
-    for (id, bundle) in &lives {
+    host.wait_until_all_agree("in the end");
+    for (id, bundle) in &life_cycles {
         leftovers::check(host, id, bundle);
     }
     killed.map(|what| format!("killed before {what}"))

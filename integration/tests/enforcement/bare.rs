@@ -3,26 +3,26 @@
 
 use crate::{
     check_verified,
-    table::{asked, there},
+    table::{requested, there},
     update,
 };
 use nri_integration::*;
 use serde_json::{Value, json};
 use std::fs;
 
-/// What the engine asks for at the creation.
-fn document() -> Value {
-    let mut document = json!({
+/// What the engine requests at the creation.
+fn resources() -> Value {
+    let mut resources = json!({
         "memory": {"limit": 64 << 20}, "cpu": {"shares": 512, "quota": 50000, "period": 100_000}, "pids": {"limit": 50}
     });
     if cpusets() {
-        document["cpu"]["cpus"] = "0".into();
-        document["cpu"]["mems"] = "0".into();
+        resources["cpu"]["cpus"] = "0".into();
+        resources["cpu"]["mems"] = "0".into();
     }
     if unified_cgroups() {
-        document["unified"] = json!({"memory.high": "58720256"});
+        resources["unified"] = json!({"memory.high": "58720256"});
     }
-    document
+    resources
 }
 
 /// `config.cgroups` in runc's own state.
@@ -53,7 +53,7 @@ fn is_blank(value: &Value) -> bool {
 }
 
 fn make(node: &Node, id: &str) -> Bundle {
-    node.bundle(id).resources(&document().to_string()).arguments(&["/bin/sleep", "1000"]).make()
+    node.bundle(id).resources(&resources().to_string()).arguments(&["/bin/sleep", "1000"]).make()
 }
 
 /// Only runc has this habit.
@@ -99,7 +99,7 @@ fn bare_runc_overwrites_direct_writes_to_cgroups() {
             return limitation("runc undoes", "neither swappiness nor huge pages here");
         };
         let id = node.id("c");
-        let bundle = node.bundle(&id).resources(&asked(&[field]).to_string()).make();
+        let bundle = node.bundle(&id).resources(&requested(&[field]).to_string()).make();
         node.bare(&["create", "--bundle", bundle.dir().to_str().expect("UTF-8"), &id]).success();
         let (controller, v1, v2) = field.file;
         let file = node.cgroup_dir(&id, controller).join(if unified_cgroups() { v2 } else { v1 });

@@ -1,9 +1,9 @@
-//! An update that fails leaves nothing behind, whoever asked for it, and however far it had come.
+//! An update that fails leaves nothing behind, whoever requested it, and however far it got.
 
 use crate::{
     check_verified,
     field::{Field, Values, join},
-    table::{asked, named, there},
+    table::{named, requested, there},
     update,
 };
 use nri_integration::*;
@@ -41,15 +41,16 @@ fn a_failed_update_by_the_engine_changes_nothing() {
             &go,
             &json!({"rules": [{"adjust": {"linux": {"resources": adjust}}}]}).to_string(),
         );
-        node.create(&node.bundle(&id).resources(&asked(&fields).to_string()).make(), &id).success();
+        node.create(&node.bundle(&id).resources(&requested(&fields).to_string()).make(), &id)
+            .success();
         // crun writes field by field, and stops where it fails.
-        let mut document = join(fields.iter().map(|f| f.document(&f.value(2))));
-        document["cpu"]["cpus"] = NO_CPU.into();
-        assert_ne!(update(&node, &id, &document).code, Some(0));
+        let mut resources = join(fields.iter().map(|f| f.resources(&f.value(2))));
+        resources["cpu"]["cpus"] = NO_CPU.into();
+        assert_ne!(update(&node, &id, &resources).code, Some(0));
         check(&node, &id, &fields[..2], 0, "the engine's, after a failed update");
         check(&node, &id, &fields[2..], 1, "the plugin's, after a failed update");
         check_verified(&node);
-        // What it asked for in vain can be asked for again.
+        // What failed can be requested again.
         update(&node, &id, &json!({"pids": {"limit": fields[2].value(2)}})).success();
         check(&node, &id, &fields[2..3], 2, "asked for again");
     });
@@ -72,7 +73,8 @@ fn a_failed_update_by_a_plugin_is_reported_and_changes_nothing() {
                 "no swappiness here, whose values the kernel refuses",
             );
         };
-        node.create(&node.bundle(&id).resources(&asked(&fields).to_string()).make(), &id).success();
+        node.create(&node.bundle(&id).resources(&requested(&fields).to_string()).make(), &id)
+            .success();
         node.ctl(&["start"]).success();
         let mut plugin = node.connect("10-go", &go, "{}");
         // The runtime makes its part of it, and the rest is written until the kernel refuses.

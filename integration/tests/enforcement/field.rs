@@ -1,14 +1,14 @@
-//! The fields of the resources: how documents and messages write them, and what the kernel's files
+//! The fields of the resources: how resources and messages write them, and what the kernel's files
 //! hold then.
 
 use nri_integration::{Node, unified_cgroups};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Where a field is, in the OCI document and in NRI's message.
+/// Where a field is, in the OCI resources and in NRI's message.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Shape {
-    /// Group, name in the document, name in the message, where it is a message of its own,
+    /// Group, name in the resources, name in the message, where it is a message of its own,
     /// `{"value": …}`.
     Wrapped(&'static str, &'static str, &'static str),
     /// Group and name, the same in both.
@@ -42,7 +42,7 @@ pub(crate) struct Field {
     /// Controller, with its file in cgroup v1, and the file in cgroup v2; empty where it has none.
     pub(crate) file: (&'static str, &'static str, &'static str),
     pub(crate) part: Part,
-    /// Values as JSON, used in turn; the first one is what the engine asks for.
+    /// Values as JSON, used in turn; the first one is what the engine requests.
     pub(crate) values: &'static [&'static str],
     /// Whether the runtimes' `update` takes it.
     pub(crate) updatable: bool,
@@ -68,7 +68,7 @@ impl Field {
     }
 
     /// `linux.resources` with this field alone.
-    pub(crate) fn document(&self, value: &Value) -> Value {
+    pub(crate) fn resources(&self, value: &Value) -> Value {
         match self.shape {
             Shape::Wrapped(group, name, _) | Shape::Plain(group, name) => {
                 json!({group: {name: value}})
@@ -94,7 +94,7 @@ impl Field {
         }
     }
 
-    /// Its value in a document or a message, which may write numbers as texts.
+    /// Its value in resources or a message, which may write numbers as texts.
     pub(crate) fn value_in(&self, resources: &Value) -> Option<Value> {
         let found = match self.shape {
             Shape::Wrapped(group, name, message) => {
@@ -203,11 +203,11 @@ fn weights(shares: i64) -> Vec<String> {
     vec![(1 + (shares - 2) * 9999 / 262_142).to_string(), curved.to_string()]
 }
 
-/// Lays documents of single fields together.
-pub(crate) fn join(documents: impl IntoIterator<Item = Value>) -> Value {
+/// Lays resources of single fields together.
+pub(crate) fn join(resources: impl IntoIterator<Item = Value>) -> Value {
     let mut all = Map::new();
-    for document in documents {
-        for (group, part) in document.as_object().into_iter().flatten() {
+    for resources in resources {
+        for (group, part) in resources.as_object().into_iter().flatten() {
             match (all.get_mut(group), part) {
                 (Some(Value::Object(there)), Value::Object(more)) => there.extend(more.clone()),
                 (Some(Value::Array(there)), Value::Array(more)) => {

@@ -4,7 +4,7 @@
 use crate::{
     check_verified,
     field::{Field, Values, join},
-    table::{allow_realtime, asked, named, there},
+    table::{allow_realtime, named, requested, there},
 };
 use nri_integration::*;
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ const FLAGS: [(&str, &str); 12] = [
     ("--blkio-weight", "blockIO.weight"),
 ];
 
-/// A node with a container that asks for everything, and of which a plugin set some.
+/// A node with a container that requests everything, and of which a plugin set some.
 struct Case {
     node: Node,
     id: String,
@@ -52,7 +52,7 @@ impl Case {
         let id = node.id("c");
         let bundle = node
             .bundle(&id)
-            .resources(&asked(&fields).to_string())
+            .resources(&requested(&fields).to_string())
             .arguments(&["/bin/sleep", "1000"]);
         node.create(&bundle.make(), &id).success();
         let mut values: Values = fields.iter().map(|f| (f.name, f.value(0))).collect();
@@ -64,11 +64,13 @@ impl Case {
     fn update(&self, arguments: &[&str], stdin: &Value) -> Ended {
         let mut command = self.node.wrapper();
         command.arg("update").args(arguments).arg(&self.id);
-        command.stdin(File::open(crate::document(&self.node, &self.id, stdin)).expect("our file"));
+        command.stdin(
+            File::open(crate::resources_file(&self.node, &self.id, stdin)).expect("our file"),
+        );
         self.node.run(command)
     }
 
-    /// All values are in force.
+    /// Checks that all values are effective.
     #[track_caller]
     fn check(&self, when: &str) {
         for field in self.fields.iter().filter(|f| f.is_engines()) {
@@ -88,7 +90,7 @@ fn an_update_by_flags_sets_what_it_says() {
             let Some(field) = case.fields.iter().copied().find(|f| f.name == *name) else {
                 continue;
             };
-            // What is asked for again is no request, and would not replace a plugin's.
+            // A repeated value is no request, and would not replace a plugin's.
             let value = field.value(2);
             let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             let inline = format!("{flag}={text}");
@@ -143,17 +145,17 @@ fn an_update_by_a_resources_file_sets_what_it_says() {
             &["--resources", "/dev/stdin"],
         ];
         for (n, form) in forms.iter().enumerate() {
-            let document =
+            let resources =
                 json!({"pids": {"limit": 200 + n}, "memory": {"reservation": (8 + n) << 20}});
-            std::fs::write(&file, document.to_string()).expect("our directory");
-            if !bare_takes(&case, form, &document) {
+            std::fs::write(&file, resources.to_string()).expect("our directory");
+            if !bare_takes(&case, form, &resources) {
                 limitation(
                     &format!("documents of update: {form:?} ({})", runtime.name),
                     "the runtime itself does not take it",
                 );
                 continue;
             }
-            case.update(form, &document).success();
+            case.update(form, &resources).success();
             case.values.insert("pids.limit", json!(200 + n));
             case.values.insert("memory.reservation", json!((8 + n) << 20));
             case.check(&format!("{form:?}"));
@@ -163,10 +165,11 @@ fn an_update_by_a_resources_file_sets_what_it_says() {
 }
 
 /// Whether the bare runtime takes this form.
-fn bare_takes(case: &Case, form: &[&str], document: &Value) -> bool {
+fn bare_takes(case: &Case, form: &[&str], resources: &Value) -> bool {
     let mut command = case.node.runtime().command(&case.node.root());
     command.arg("update").args(form).arg(case.node.id("first"));
-    command.stdin(File::open(crate::document(&case.node, "bare", document)).expect("our file"));
+    command
+        .stdin(File::open(crate::resources_file(&case.node, "bare", resources)).expect("our file"));
     case.node.run(command).code == Some(0)
 }
 
@@ -179,37 +182,37 @@ fn an_update_that_repeats_all_resources_keeps_what_plugins_set() {
             &go,
             &["cpu.shares", "cpu.cpus", "pids.limit", "hugepageLimits", "unified"],
         );
-        let mut document = asked(&case.fields);
-        document["devices"] = json!([{"allow": false, "access": "rwm"}, {"allow": true, "type": "c", "major": 1, "minor": 3, "access": "rwm"}]);
+        let mut resources = requested(&case.fields);
+        resources["devices"] = json!([{"allow": false, "access": "rwm"}, {"allow": true, "type": "c", "major": 1, "minor": 3, "access": "rwm"}]);
         for (step, name) in ["memory.limit", "memory.reservation", "cpu.quota", "memory.limit"]
             .into_iter()
             .enumerate()
         {
             let field = named(name);
             let value = field.value(2 + step);
-            merge(&mut document, &field.document(&value));
-            case.update(&["--resources=-"], &document).success();
+            merge(&mut resources, &field.resources(&value));
+            case.update(&["--resources=-"], &resources).success();
             case.values.insert(field.name, value.clone());
             case.check(&format!("{name} in the whole document"));
             let events = case.journal.about(&case.id);
             let last =
                 events.iter().rfind(|e| e["event"] == "UpdateContainer").expect("it was asked");
-            let asked: Vec<_> = case
+            let requested: Vec<_> = case
                 .fields
                 .iter()
                 .filter(|f| f.value_in(&last["resources"]).is_some())
                 .map(|f| f.name)
                 .collect();
-            assert_eq!(asked, [name], "what differs is the request: {}", last["resources"]);
+            assert_eq!(requested, [name], "what differs is the request: {}", last["resources"]);
         }
-        // Nothing differs: nothing is asked, nothing changes.
-        case.update(&["--resources", "-"], &document).success();
+        // Nothing differs: nothing is requested, nothing changes.
+        case.update(&["--resources", "-"], &resources).success();
         case.check("the same again");
         // What the engine does change, it gets, also where a plugin had set it.
         for field in case.set.clone().into_iter().filter(|f| f.updatable && f.is_engines()) {
             let value = field.value(2);
-            merge(&mut document, &field.document(&value));
-            case.update(&["--resources", "-"], &document).success();
+            merge(&mut resources, &field.resources(&value));
+            case.update(&["--resources", "-"], &resources).success();
             case.values.insert(field.name, value);
             case.check(&format!("{} of the engine's own", field.name));
         }
@@ -223,22 +226,22 @@ fn an_update_with_nulls_changes_only_what_has_a_value() {
     for_each_runtime("nulls", |runtime| {
         // runc itself would crash.
         let mut case = Case::new(runtime, &go, &["cpu.shares", "pids.limit"]);
-        let document = json!({"cpu": null, "pids": null, "blockIO": null, "memory": {"limit": 80 << 20, "swap": null}});
-        case.update(&["--resources", "-"], &document).success();
+        let resources = json!({"cpu": null, "pids": null, "blockIO": null, "memory": {"limit": 80 << 20, "swap": null}});
+        case.update(&["--resources", "-"], &resources).success();
         case.values.insert("memory.limit", json!(80 << 20));
         case.check("nulls");
     });
 }
 
-fn merge(document: &mut Value, part: &Value) {
+fn merge(resources: &mut Value, part: &Value) {
     for (group, fields) in part.as_object().into_iter().flatten() {
         match fields.as_object() {
             Some(fields) => {
                 for (name, value) in fields {
-                    document[group][name] = value.clone();
+                    resources[group][name] = value.clone();
                 }
             }
-            None => document[group] = fields.clone(),
+            None => resources[group] = fields.clone(),
         }
     }
 }

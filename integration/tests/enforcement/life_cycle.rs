@@ -4,7 +4,7 @@
 use crate::{
     check_verified,
     field::{Field, Values},
-    table::{allow_realtime, asked, configure_classes, there},
+    table::{allow_realtime, configure_classes, requested, there},
     update,
 };
 use nri_integration::*;
@@ -16,7 +16,7 @@ struct Life<'a> {
     fields: Vec<&'static Field>,
     /// Step that the engine's values have come to, by field; counted for all containers.
     step: usize,
-    /// Value in force of the field that is the plugin's, and of those that others depend on.
+    /// Effective value of the field that is the plugin's, and of those that others depend on.
     now: Vec<Values>,
 }
 
@@ -65,7 +65,7 @@ impl Life<'_> {
                 self.step += 1;
                 value = other.value(self.step);
             }
-            update(self.node, &id, &other.document(&value)).success();
+            update(self.node, &id, &other.resources(&value)).success();
             self.now[n].insert(other.name, value.clone());
             let when = format!("{when}: update of {}", other.name);
             other.check(self.node, &id, &value, &self.now[n], &when);
@@ -94,7 +94,7 @@ fn each_field_is_enforced_through_a_life_cycle() {
         let fields = there(&node, "fields");
         let now = vec![Values::default(); fields.len()];
         let mut life = Life { node: &node, fields, step: 0, now };
-        let document = asked(&life.fields);
+        let resources = requested(&life.fields);
 
         // Created with a plugin's value.
         node.ctl(&["start"]).success();
@@ -112,7 +112,7 @@ fn each_field_is_enforced_through_a_life_cycle() {
             }
             let bundle = node
                 .bundle(&id)
-                .resources(&document.to_string())
+                .resources(&resources.to_string())
                 .arguments(&["/bin/sleep", "1000"]);
             node.create(&bundle.make(), &id).success();
             for other in life.fields.iter().filter(|f| f.is_engines()) {
@@ -177,15 +177,15 @@ fn each_field_is_enforced_through_a_life_cycle() {
             check_verified(&node);
         }
 
-        // What the engine asks for in the end, it gets.
+        // What the engine requests in the end, it gets.
         for (n, field, id) in life.set() {
             if field.updatable && field.is_engines() && field.values.len() > 1 {
-                // What it asked for last time would be no request.
+                // What it requested last time would be no request.
                 let values = (6..).map(|step| field.value(step));
                 let mut new =
                     values.filter(|v| *v != field.value(0) && *v != life.now[n][field.name]);
                 let value = new.next().expect("there are three values");
-                update(&node, &id, &field.document(&value)).success();
+                update(&node, &id, &field.resources(&value)).success();
                 field.check(&node, &id, &value, &life.now[n], "the engine's own update");
             }
         }

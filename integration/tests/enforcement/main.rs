@@ -20,20 +20,20 @@ use nri_integration::*;
 use serde_json::Value;
 use std::{fs, path::PathBuf};
 
-/// Updates a container by a document in a file, as an engine would.
+/// Updates a container by resources in a file, as an engine would.
 fn update(node: &Node, id: &str, resources: &Value) -> Ended {
-    let file = document(node, id, resources);
+    let file = resources_file(node, id, resources);
     node.call(&["update", "--resources", file.to_str().expect("our paths are UTF-8"), id])
 }
 
-/// A file with a resources document.
-fn document(node: &Node, id: &str, resources: &Value) -> PathBuf {
+/// A file with resources.
+fn resources_file(node: &Node, id: &str, resources: &Value) -> PathBuf {
     let file = node.path(&format!("{id}.resources"));
     fs::write(&file, resources.to_string()).expect("our directory");
     file
 }
 
-/// What plugins set and the engine asked for is in force, says `nrictl verify`.
+/// Checks by `nrictl verify` that the values of plugins and engine are effective.
 #[track_caller]
 fn check_verified(node: &Node) {
     let verified = node.ctl(&["verify"]);

@@ -16,7 +16,7 @@ fn limited(node: &Node, id: &str, limit: u64, arguments: &[&str]) -> Bundle {
     node.bundle(id).resources(&resources.to_string()).arguments(arguments).make()
 }
 
-/// Creates and starts a container, and lets it end; what a plugin hears of that.
+/// Creates and starts a container, and lets it end; returns the events of a plugin.
 fn end_of(node: &Node, name: &str, limit: u64, arguments: &[&str], journal: &Journal) -> Value {
     let id = node.id(name);
     node.create(&limited(node, &id, limit, arguments), &id).success();
@@ -26,7 +26,7 @@ fn end_of(node: &Node, name: &str, limit: u64, arguments: &[&str], journal: &Jou
     stopped
 }
 
-/// The same in the foreground: the runtime is there to reap it, so that the kernel tells how it
+/// The same in the foreground: the runtime reaps it, so that the kernel reports how it
 /// ended (from Linux 6.15 on).
 fn end_of_run(node: &Node, name: &str, limit: u64, script: &str, journal: &Journal) -> Value {
     let id = node.id(name);

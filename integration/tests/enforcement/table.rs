@@ -95,9 +95,9 @@ pub(crate) fn there(node: &Node, test: &str) -> Vec<&'static Field> {
     fields
 }
 
-/// What the engine asks for: the first value of each.
-pub(crate) fn asked(fields: &[&Field]) -> Value {
-    join(fields.iter().map(|f| f.document(&f.value(0))))
+/// What the engine requests: the first value of each.
+pub(crate) fn requested(fields: &[&Field]) -> Value {
+    join(fields.iter().map(|f| f.resources(&f.value(0))))
 }
 
 /// Whether there is realtime left to give.

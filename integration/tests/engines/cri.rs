@@ -79,11 +79,11 @@ pub(crate) fn remove(containerd: &Containerd, id: &str) {
     containerd.cri("RemoveContainer", &json!({"container_id": id}));
 }
 
-/// A command that ends at once when it is told to.
+/// A command that ends at SIGTERM.
 pub(crate) const WAIT: [&str; 3] =
     ["/bin/sh", "-c", "trap 'exit 3' TERM; while :; do sleep 0.1; done"];
 
-/// The process of a container, as containerd tells it.
+/// The process of a container, from containerd.
 pub(crate) fn pid(containerd: &Containerd, id: &str) -> u32 {
     let status = containerd.cri("ContainerStatus", &json!({"container_id": id, "verbose": true}));
     let info = status["info"]["info"].as_str().expect("verbose information");
@@ -91,7 +91,7 @@ pub(crate) fn pid(containerd: &Containerd, id: &str) -> u32 {
     u32::try_from(info["pid"].as_u64().expect("a pid")).expect("a pid")
 }
 
-/// What a plugin hears of a container in a pod.
+/// Events of a container in a pod.
 pub(crate) fn member(between: &[&'static str]) -> Vec<&'static str> {
     [&TO_START[1..], between, &["StopContainer", "RemoveContainer"]].concat()
 }
@@ -171,10 +171,10 @@ fn check_pod(journal: &Journal, id: &str) {
 }
 
 fn check_container(journal: &Journal, pod: &str, id: &str, name: &str) {
-    let asked = journal.wait_for("CreateContainer", id);
-    let container = &asked["container"];
-    assert_eq!((&asked["pod"]["id"], &container["podSandboxId"]), (&json!(pod), &json!(pod)));
-    assert_eq!(asked["pod"]["labels"]["tier"], "front", "{}", asked["pod"]);
+    let requested = journal.wait_for("CreateContainer", id);
+    let container = &requested["container"];
+    assert_eq!((&requested["pod"]["id"], &container["podSandboxId"]), (&json!(pod), &json!(pod)));
+    assert_eq!(requested["pod"]["labels"]["tier"], "front", "{}", requested["pod"]);
     assert_eq!((&container["id"], &container["name"]), (&json!(id), &json!(name)));
     assert_eq!(container["labels"]["role"], name, "{container}");
     assert_eq!(

@@ -39,7 +39,7 @@ pub(crate) fn run_bare(
     containerd.ctr(&line(runc.to_str().unwrap(), options, id, command))
 }
 
-/// The process of a container, as containerd tells it.
+/// The process of a container, from containerd.
 pub(crate) fn pid(containerd: &Containerd, id: &str) -> u32 {
     let tasks = containerd.ctr(&["tasks", "ls"]).success().out();
     let pid = tasks

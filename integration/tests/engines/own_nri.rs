@@ -23,7 +23,7 @@ fn for_each_with_nri(name: &str, test: impl Fn(&Suite)) {
     });
 }
 
-/// Who adjusted a container: by the variables that it has.
+/// Whether the engine's NRI and ours have adjusted a container, by its variables.
 fn adjusted(containerd: &Containerd, pid: u32) -> (bool, bool) {
     let process = containerd.process(pid);
     (process.env("THEIRS").is_some(), process.env("OURS").is_some())

@@ -13,7 +13,7 @@ use std::{
 
 const ADJUSTS: &str = "[create.resources]\npids = 77\n";
 
-/// Makes the document a link to a file outside of the bundle, and returns that.
+/// Makes config.json a link to a file outside of the bundle, and returns that.
 fn link(node: &Node, bundle: &Bundle) -> PathBuf {
     let target = node.path("documents").join(bundle.dir().file_name().unwrap());
     fs::create_dir_all(node.path("documents")).unwrap();
@@ -88,7 +88,8 @@ fn another_directory_at_the_bundles_path_is_not_touched() {
     });
 }
 
-/// Whoever may write to the bundle's parent exchanges it, and its document, as fast as possible.
+/// A process that may write to the bundle's parent replaces it, and its `config.json`,
+/// continuously.
 #[test]
 fn nothing_outside_of_a_bundle_changes_while_it_is_replaced() {
     for_each_runtime("exchanged bundle", |runtime| {
@@ -143,7 +144,7 @@ fn nothing_outside_of_a_bundle_changes_while_it_is_replaced() {
     });
 }
 
-/// The engine gives up a creation while plugins are asked, and writes the document of the next
+/// The engine gives up a creation while plugins are asked, and writes config.json of the next
 /// container into the same bundle.
 #[test]
 fn the_next_containers_config_json_survives_an_abandoned_creation() {
@@ -161,7 +162,7 @@ fn the_next_containers_config_json_survives_an_abandoned_creation() {
         journal.wait_for("CreateContainer", &id);
         wrapper.kill().unwrap();
         wrapper.wait().unwrap();
-        bundle.edit(|document| document["hostname"] = "next".into());
+        bundle.edit(|config| config["hostname"] = "next".into());
         let next = bundle.bytes();
         fs::write(go_on, "").unwrap();
         journal.wait_for("RemoveContainer", &id);

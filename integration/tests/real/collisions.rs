@@ -32,7 +32,8 @@ fn a_run_in_progress_is_not_ended_by_other_verbs() {
         let slow = node.path("slow");
         let (working, go) = (node.path("working"), node.path("go"));
         let text = format!(
-            "#!/bin/sh\ncase \" $* \" in *' run '*) : > '{}'; while [ ! -e '{}' ]; do sleep 0.02; done ;; esac\nexec '{}' \"$@\"\n",
+            "#!/bin/sh\ncase \" $* \" in *' run '*) : > '{}'; while [ ! -e '{}' ]; do sleep 0.02; \
+                done ;; esac\nexec '{}' \"$@\"\n",
             working.display(),
             go.display(),
             runtime.path.display()
@@ -86,9 +87,7 @@ fn several_containers_can_share_a_bundle() {
         }
         let bundle = node.bundle(&node.id("b")).arguments(&["/bin/sleep", "1000"]).make();
         // Otherwise all would be in one cgroup.
-        bundle.edit(|document| {
-            drop(document["linux"].as_object_mut().unwrap().remove("cgroupsPath"))
-        });
+        bundle.edit(|config| drop(config["linux"].as_object_mut().unwrap().remove("cgroupsPath")));
         let original = bundle.bytes();
         for _ in 0..3 {
             std::thread::scope(|scope| {
@@ -118,9 +117,7 @@ fn a_shared_config_json_is_restored_by_the_last_container() {
         let node = Node::new(runtime);
         node.launch("10-adjust", &Program::Adjust, "[create.env]\nset = { A = \"b\" }\n");
         let bundle = node.bundle(&node.id("b")).arguments(&["/bin/sleep", "1000"]).make();
-        bundle.edit(|document| {
-            drop(document["linux"].as_object_mut().unwrap().remove("cgroupsPath"))
-        });
+        bundle.edit(|config| drop(config["linux"].as_object_mut().unwrap().remove("cgroupsPath")));
         let original = bundle.bytes();
         for round in 0..10 {
             let ids = ["x", "y", "z"].map(|name| node.id(&format!("{name}{round}")));

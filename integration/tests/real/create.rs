@@ -22,15 +22,15 @@ fn without_plugins_config_json_is_not_written_and_a_later_plugin_knows_the_conta
         plugin.journal.wait_for("StopContainer", &id);
         node.call(&["delete", &id]).success();
         plugin.journal.wait_for("RemovePodSandbox", &id);
-        // What is told after a start may come later than it does.
+        // Notifications after a start may arrive after it has returned.
         let before = ["Synchronize", "PostStartContainer"];
-        let heard: Vec<_> = plugin
+        let received: Vec<_> = plugin
             .journal
             .events(&id)
             .into_iter()
             .filter(|e| !before.contains(&e.as_str()))
             .collect();
-        assert_eq!(heard, FROM_STOP);
+        assert_eq!(received, FROM_STOP);
     });
 }
 
@@ -63,7 +63,7 @@ fn an_adjusted_creation_that_the_runtime_refuses_is_rolled_back() {
         bundle.edit(|config| drop(config["mounts"].as_array_mut().unwrap().pop()));
         node.create(&bundle, &id).success();
         assert_eq!(node.cgroup_file(&id, "pids", "pids.max", "pids.max"), "77");
-        // As engines do after any failure, and for ids that nobody knows.
+        // As engines do after any failure, and for unknown ids.
         node.call(&["delete", "--force", &id]).success();
         node.call(&["delete", "--force", &id]).success();
     });

@@ -51,7 +51,7 @@ impl Running {
             config["process"]["rlimits"] =
                 json!([{"type": "RLIMIT_NPROC", "hard": 300, "soft": 200}]);
         });
-        let process = bundle.document()["process"].clone();
+        let process = bundle.oci_config()["process"].clone();
         let created = node.create(&bundle, &id).success();
         node.call(&["start", &id]).success();
         wait_until("the probe", || created.out().contains("ready=1").then_some(()));
@@ -59,8 +59,8 @@ impl Running {
         Self { node, id, process }
     }
 
-    /// A process document as engines make it: the container's own process, with another command.
-    fn document(&self, arguments: &[&str], edit: impl FnOnce(&mut Value)) -> PathBuf {
+    /// A process file as engines make it: the container's own process, with another command.
+    fn process_file(&self, arguments: &[&str], edit: impl FnOnce(&mut Value)) -> PathBuf {
         let mut process = self.process.clone();
         process["args"] = json!(arguments);
         edit(&mut process);
@@ -70,8 +70,8 @@ impl Running {
     }
 
     /// `exec` in the foreground by the wrapper, or by the bare runtime.
-    fn exec(&self, mut command: Command, document: &Path) -> String {
-        command.args(["exec", "--process"]).arg(document).arg(&self.id);
+    fn exec(&self, mut command: Command, process_file: &Path) -> String {
+        command.args(["exec", "--process"]).arg(process_file).arg(&self.id);
         self.node.run(command).success().out()
     }
 
@@ -84,19 +84,19 @@ impl Running {
 fn exec_by_process_file_has_what_plugins_set() {
     for_each_runtime("exec", |runtime| {
         let container = Running::start(runtime);
-        let document = container.document(&["/probe", "wait"], |_| {});
-        let before = fs::read(&document).unwrap();
+        let process_file = container.process_file(&["/probe", "wait"], |_| {});
+        let before = fs::read(&process_file).unwrap();
         let pid_file = container.node.path("exec.pid");
         let mut command = container.node.wrapper();
-        command.arg("exec").arg("--process").arg(&document).args(["--detach", "--pid-file"]);
+        command.arg("exec").arg("--process").arg(&process_file).args(["--detach", "--pid-file"]);
         let ended = container.node.run({
             command.arg(&pid_file).arg(&container.id);
             command
         });
         let ended = ended.success();
-        assert_eq!(fs::read(&document).unwrap(), before);
+        assert_eq!(fs::read(&process_file).unwrap(), before);
         // As soon as the runtime has ended.
-        fs::remove_file(&document).unwrap();
+        fs::remove_file(&process_file).unwrap();
         wait_until("the probe", || ended.out().contains("ready=1").then_some(()));
         let seen = Report::parse(&ended.out());
         seen.check(&ADJUSTED);
@@ -112,18 +112,18 @@ fn exec_by_process_file_has_what_plugins_set() {
 fn exec_keeps_its_own_values_over_those_of_plugins() {
     for_each_runtime("exec by hand", |runtime| {
         let container = Running::start(runtime);
-        let document = container.document(&["/probe"], |_| {});
-        let bare = Report::parse(&container.exec(container.bare(), &document));
+        let process_file = container.process_file(&["/probe"], |_| {});
+        let bare = Report::parse(&container.exec(container.bare(), &process_file));
         bare.check(&[("env.CHANGED|env.REMOVED", "by the engine"), ("rlimit.nproc", "200 300")]);
         assert_eq!(bare.get("env.ADDED"), None);
 
-        let document = container.document(&["/probe"], |process| {
+        let process_file = container.process_file(&["/probe"], |process| {
             let env = process["env"].as_array_mut().unwrap();
             env.retain(|e| !e.as_str().unwrap().starts_with("CHANGED="));
             env.extend(["CHANGED=by the exec", "ADDED=by the exec", "OWN=1"].map(Value::from));
             process["rlimits"] = json!([{"type": "RLIMIT_NPROC", "hard": 100, "soft": 50}]);
         });
-        let seen = Report::parse(&container.exec(container.node.wrapper(), &document));
+        let seen = Report::parse(&container.exec(container.node.wrapper(), &process_file));
         seen.check(&[
             ("env.CHANGED", "by the exec"),
             ("env.ADDED", "by the exec"),
@@ -136,7 +136,8 @@ fn exec_keeps_its_own_values_over_those_of_plugins() {
     });
 }
 
-/// Without a document the runtime takes the process from the container's own, which is adjusted.
+/// Without a process file the runtime takes the process from the container's own, which is
+/// adjusted.
 #[test]
 fn exec_without_a_process_file_has_what_plugins_set() {
     for_each_runtime("exec without a document", |runtime| {
@@ -162,8 +163,9 @@ fn exec_without_a_process_file_has_what_plugins_set() {
 fn no_descriptor_of_ours_gets_into_the_container() {
     for_each_runtime("exec and descriptors", |runtime| {
         let container = Running::start(runtime);
-        let script = "for f in /proc/$$/fd/*; do echo \"fd.${f##*/}=$(readlink $f)\"; done; echo env.ADDED=$ADDED";
-        let document = container.document(&["/bin/sh", "-c", script], |_| {});
+        let script = "for f in /proc/$$/fd/*; do echo \"fd.${f##*/}=$(readlink $f)\"; done; echo \
+            env.ADDED=$ADDED";
+        let process_file = container.process_file(&["/bin/sh", "-c", script], |_| {});
         for preserved in ["0", "2"] {
             let [bare, ours] = [container.bare(), container.node.wrapper()].map(|inner| {
                 let mut shell = Command::new("sh");
@@ -171,7 +173,7 @@ fn no_descriptor_of_ours_gets_into_the_container() {
                 shell.args(["-c", open, "sh"]).arg(inner.get_program()).args(inner.get_args());
                 shell
                     .args(["exec", "--preserve-fds", preserved, "--process"])
-                    .arg(&document)
+                    .arg(&process_file)
                     .arg(&container.id);
                 Report::parse(&container.node.run(shell).success().out())
             });
@@ -208,10 +210,10 @@ fn exec_finds_its_marker_below_a_root_that_is_a_link() {
         std::os::unix::fs::symlink(".", node.path("link")).unwrap();
         let id = node.id("c");
         let bundle = node.bundle(&id).arguments(&["/probe", "wait"]).make();
-        let document = node.path("process.json");
-        let mut process = bundle.document()["process"].clone();
+        let process_file = node.path("process.json");
+        let mut process = bundle.oci_config()["process"].clone();
         process["args"] = json!(["/probe"]);
-        fs::write(&document, process.to_string()).unwrap();
+        fs::write(&process_file, process.to_string()).unwrap();
         let call = |arguments: &[&str]| {
             let mut command = node.wrapper();
             command.arg("--root").arg(node.path("link/root")).args(arguments);
@@ -222,7 +224,7 @@ fn exec_finds_its_marker_below_a_root_that_is_a_link() {
         call(&["start", &id]);
         journal.wait_for("PostStartContainer", &id);
         for by_link in [true, false] {
-            let exec = ["exec", "--process", document.to_str().unwrap(), &id];
+            let exec = ["exec", "--process", process_file.to_str().unwrap(), &id];
             let ended = if by_link { call(&exec) } else { node.call(&exec).success() };
             Report::parse(&ended.out()).check(&[("env.ADDED", "by 10")]);
         }

@@ -117,14 +117,14 @@ fn a_sandbox_created_again_has_a_pod() {
         node.call(&["start", &sandbox]).success();
         node.call(&["delete", "--force", &sandbox]).success();
         let one = ["RunPodSandbox", "StopPodSandbox", "RemovePodSandbox"];
-        let heard = || {
+        let received = || {
             let all = plugin.journal.events(&sandbox).into_iter();
             all.filter(|event| event.ends_with("PodSandbox")).collect::<Vec<_>>()
         };
         wait_until("the second end", || {
-            (heard().iter().filter(|e| *e == one[2]).count() == 2).then_some(())
+            (received().iter().filter(|e| *e == one[2]).count() == 2).then_some(())
         });
-        assert_eq!(heard(), [one, one].concat());
+        assert_eq!(received(), [one, one].concat());
     });
 }
 

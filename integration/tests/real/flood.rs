@@ -1,4 +1,4 @@
-//! A plugin that asks for updates without end, and what becomes of everybody else.
+//! A plugin that requests updates without end, and what becomes of everybody else.
 
 use nri_integration::*;
 use serde_json::{Value, json};
@@ -35,11 +35,11 @@ fn endless_updates_by_a_plugin_delay_no_other_request() {
         let one = |n: usize| json!({"containerId": victim, "linux": {"resources": {"pids": {"limit": 100 + n % 50}}}});
         let absent = |n: usize| json!({"containerId": format!("nobody{n}{}", "x".repeat(4000)), "linux": {"resources": {"pids": {"limit": 1}}}});
         let (stop, end) = StopFlag::new();
-        let told = AtomicU32::new(0);
+        let reported = AtomicU32::new(0);
         let (slowest, peak) = std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !stop.is_set() {
-                    let round = told.fetch_add(1, Ordering::Relaxed) as usize;
+                    let round = reported.fetch_add(1, Ordering::Relaxed) as usize;
                     let updates: Vec<Value> = match round % 2 {
                         0 => vec![one(round)],
                         _ => (0..200).map(absent).collect(),
@@ -58,9 +58,10 @@ fn endless_updates_by_a_plugin_delay_no_other_request() {
             (slowest, peak)
         });
         println!(
-            "{}: {usual:?} without, at most {slowest:?} with {} requests; {before} kB, then at most {peak} kB",
+            "{}: {usual:?} without, at most {slowest:?} with {} requests; {before} kB, then at \
+                most {peak} kB",
             runtime.name,
-            told.load(Ordering::Relaxed)
+            reported.load(Ordering::Relaxed)
         );
         assert!(slowest < usual * 20 + Duration::from_secs(30), "{slowest:?}");
         assert!(peak < before + (100 << 10), "{before} kB, then {peak} kB");

@@ -58,9 +58,9 @@ fn a_go_plugin_receives_events_in_order_and_adjusts() {
             life_cycle(&["UpdateContainer", "PostUpdateContainer"])
         );
 
-        let asked = plugin.journal.wait_for("CreateContainer", &id);
+        let requested = plugin.journal.wait_for("CreateContainer", &id);
         assert_eq!(
-            asked["container"]["linux"]["resources"]["pids"]["limit"], "50",
+            requested["container"]["linux"]["resources"]["pids"]["limit"], "50",
             "as the engine wrote it"
         );
         assert_eq!(

@@ -9,12 +9,12 @@ use std::{
     process::Command,
 };
 
-/// Our hook of this stage, as the bundle's document has it while its container lives.
+/// Our hook of this stage, as the bundle's config.json has it while its container lives.
 fn hook(bundle: &Bundle, stage: &str) -> Value {
-    let document = bundle.document();
+    let config = bundle.oci_config();
     let ours =
         |hook: &&Value| hook["path"].as_str().is_some_and(|path| path.ends_with("nri-oci-hook"));
-    document["hooks"][stage]
+    config["hooks"][stage]
         .as_array()
         .and_then(|all| all.iter().find(ours).cloned())
         .expect("our hook")
@@ -137,12 +137,16 @@ fn a_hook_whose_nrid_is_killed_calls_the_next_one() {
                     .is_some_and(|all| all.contains(&id.as_str().into()))
         });
         assert!(synchronized, "{:?}", journal.entries());
-        let heard = journal.events(&id);
-        assert_eq!(heard.iter().filter(|event| *event == "StartContainer").count(), 2, "{heard:?}");
+        let received = journal.events(&id);
         assert_eq!(
-            heard.iter().filter(|event| *event == "PostCreateContainer").count(),
+            received.iter().filter(|event| *event == "StartContainer").count(),
+            2,
+            "{received:?}"
+        );
+        assert_eq!(
+            received.iter().filter(|event| *event == "PostCreateContainer").count(),
             1,
-            "{heard:?}"
+            "{received:?}"
         );
         node.call(&["delete", "--force", &id]).success();
         journal.wait_for("RemovePodSandbox", &id);

@@ -1,4 +1,4 @@
-//! An `nrid` that is killed is succeeded by one that goes on where it ended.
+//! The next `nrid` continues what a killed one had started.
 
 use nri_integration::*;
 use rustix::process::Signal;
@@ -29,7 +29,7 @@ fn call_across_nrids(
 
 #[test]
 fn a_creation_survives_a_kill_of_nrid() {
-    for_each_runtime("succession", |runtime| {
+    for_each_runtime("next nrid, creation", |runtime| {
         let node = Node::new(runtime);
         let paused = PausedRuntime::new(&node);
         let journal =
@@ -45,8 +45,8 @@ fn a_creation_survives_a_kill_of_nrid() {
         node.call(&["delete", "--force", &id]).success();
         journal.wait_for("RemovePodSandbox", &id);
         let events = journal.events(&id);
-        let asked = events.iter().filter(|e| *e == "CreateContainer").count();
-        assert_eq!(asked, 1, "{events:?}");
+        let requested = events.iter().filter(|e| *e == "CreateContainer").count();
+        assert_eq!(requested, 1, "{events:?}");
         let after: Vec<_> =
             events.iter().skip_while(|e| *e != "PostCreateContainer").map(String::as_str).collect();
         assert_eq!(
@@ -67,7 +67,7 @@ fn a_creation_survives_a_kill_of_nrid() {
 
 #[test]
 fn a_creation_is_rolled_back_when_nrid_and_wrapper_are_killed() {
-    for_each_runtime("succession after both", |runtime| {
+    for_each_runtime("next nrid, wrapper killed", |runtime| {
         let node = Node::new(runtime);
         let paused = PausedRuntime::new(&node);
         node.launch("10-adjust", &Program::Adjust, "[create]\nenv = { set = { A = 'b' } }\n");
@@ -92,10 +92,10 @@ fn a_creation_is_rolled_back_when_nrid_and_wrapper_are_killed() {
 
 #[test]
 fn an_update_survives_a_kill_of_nrid() {
-    for_each_runtime("succession in an update", |runtime| {
+    for_each_runtime("next nrid, update", |runtime| {
         let node = Node::new(runtime);
         let paused = PausedRuntime::new(&node);
-        // Something of a plugin's own, so that every update is laid out anew from what is in force.
+        // A value of a plugin's, so that every update is made from all effective values.
         node.launch("10-adjust", &Program::Adjust, "[create.resources]\nshares = 300\n");
         let id = node.id("c");
         let bundle = node.bundle(&id).resources(r#"{"memory": {"limit": 67108864}}"#);
@@ -112,14 +112,14 @@ fn an_update_survives_a_kill_of_nrid() {
     });
 }
 
-/// What a runtime does not set, nrid writes after it; the next one, if need be.
+/// `nrid` writes what the runtime does not set; the next one does, if need be.
 #[test]
 fn an_update_that_only_nrid_writes_survives_a_kill_of_nrid() {
-    let Some(go) = go("succession in an update of ours") else { return };
+    let Some(go) = go("next nrid, update of ours") else { return };
     if unified_cgroups() {
-        return limitation("succession in an update of ours", "cgroup v2 has no swappiness");
+        return limitation("next nrid, update of ours", "cgroup v2 has no swappiness");
     }
-    for_each_runtime("succession in an update of ours", |runtime| {
+    for_each_runtime("next nrid, update of ours", |runtime| {
         let node = Node::new(runtime);
         let paused = PausedRuntime::new(&node);
         let id = node.id("c");
@@ -134,7 +134,7 @@ fn an_update_that_only_nrid_writes_survives_a_kill_of_nrid() {
         journal.wait_for("PostUpdateContainer", &id);
         let file = |name: &str| node.cgroup_file(&id, "memory", name, name).trim().to_owned();
         assert_eq!(file("memory.swappiness"), "5");
-        // It sends all that is in force.
+        // It sends all effective values.
         node.call(&["update", "--pids-limit", "40", &id]).success();
         assert_eq!(file("memory.limit_in_bytes"), "100663296", "an older value has not come back");
         node.ctl(&["verify", &id]).success();
@@ -142,10 +142,10 @@ fn an_update_that_only_nrid_writes_survives_a_kill_of_nrid() {
     });
 }
 
-/// The runtime sets another value than plugins wanted, and nobody is there to see it.
+/// The runtime sets another value than plugins requested while no `nrid` runs.
 #[test]
 fn a_creation_that_spans_two_nrids_is_enforced() {
-    for_each_runtime("succession and enforcement", |runtime| {
+    for_each_runtime("next nrid, enforcement", |runtime| {
         let node = Node::new(runtime);
         node.launch("10-adjust", &Program::Adjust, "[create.resources]\npids = 77\n");
         let id = node.id("c");

@@ -1,4 +1,4 @@
-//! What plugins are told of a container and its pod, beyond what the document holds.
+//! What plugins receive of a container and its pod beyond its `config.json`.
 
 use nri_integration::*;
 use serde_json::{Value, json};
@@ -22,20 +22,23 @@ fn plugins_see_addresses_namespaces_times_and_the_exit_code() {
         plugin.journal.wait_for_own("Synchronize");
         let id = node.id("c");
         let bundle = node.bundle(&id).arguments(&["/bin/sh", "-c", "exit 7"]).make();
-        bundle.edit(|document| {
-            document["hooks"] =
+        bundle.edit(|config| {
+            config["hooks"] =
                 json!({"createRuntime": [{"path": "/bin/sh", "args": ["sh", "-c", NETWORK_HOOK]}]});
-            document["process"]["user"] = json!({"uid": 5, "gid": 6, "additionalGids": [7]});
+            config["process"]["user"] = json!({"uid": 5, "gid": 6, "additionalGids": [7]});
         });
         let ended = node.call(&["run", "--bundle", bundle.dir().to_str().unwrap(), &id]);
         assert_eq!(ended.code, Some(7), "{}", ended.err());
         plugin.journal.wait_for("RemovePodSandbox", &id);
 
-        let asked = plugin.journal.wait_for("CreateContainer", &id);
-        assert_eq!(asked["container"]["user"], json!({"uid": 5, "gid": 6, "additionalGids": [7]}));
-        assert!(number(&asked["container"]["createdAt"]) > 0);
-        assert_eq!(number(&asked["container"]["startedAt"]), 0);
-        let kinds: Vec<_> = asked["pod"]["linux"]["namespaces"]
+        let requested = plugin.journal.wait_for("CreateContainer", &id);
+        assert_eq!(
+            requested["container"]["user"],
+            json!({"uid": 5, "gid": 6, "additionalGids": [7]})
+        );
+        assert!(number(&requested["container"]["createdAt"]) > 0);
+        assert_eq!(number(&requested["container"]["startedAt"]), 0);
+        let kinds: Vec<_> = requested["pod"]["linux"]["namespaces"]
             .as_array()
             .unwrap()
             .iter()

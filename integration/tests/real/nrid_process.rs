@@ -1,4 +1,4 @@
-//! `nrid` as a process: nobody's child, nobody's guest, and a clean end.
+//! `nrid` as a process: independent of its starter, and with a clean end.
 
 use nri_integration::*;
 use rustix::process::Signal;
@@ -62,7 +62,8 @@ fn nrid_does_not_depend_on_the_process_that_started_it() {
         let pid = node.path("caller.pid");
         // It stays, so that it can be killed.
         let then = format!(
-            "call create --bundle '{}' {id} || exit 1; echo $$ > '{pid}.new'; mv '{pid}.new' '{pid}'; exec sleep 1000",
+            "call create --bundle '{}' {id} || exit 1; echo $$ > '{pid}.new'; mv '{pid}.new' \
+                '{pid}'; exec sleep 1000",
             bundle.dir().display(),
             pid = pid.display()
         );
@@ -130,8 +131,8 @@ fn sigterm_ends_nrid_and_launched_plugins_only() {
         node.create(&node.bundle(&again).make(), &again).success();
         assert_ne!(node.nrid().unwrap(), nrid);
         wait_until("the launched plugin to be synchronized with it", || {
-            let heard = launched.events(&id);
-            heard.iter().any(|e| e == "Synchronize").then_some(())
+            let received = launched.events(&id);
+            received.iter().any(|e| e == "Synchronize").then_some(())
         });
         node.call(&["kill", &id, "TERM"]).success();
         launched.wait_for("StopContainer", &id);

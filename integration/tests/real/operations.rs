@@ -28,7 +28,7 @@ fn a_reload_keeps_containers_and_synchronizes_new_plugins() {
         node.call(&["start", &id]).success();
         same.wait_for("PostStartContainer", &id);
         let (nrid, state) = (node.nrid(), node.state(&id).unwrap());
-        let heard = same.entries().len();
+        let received = same.entries().len();
 
         let text = fs::read_to_string(node.path("conf.d/10-changed.conf")).unwrap();
         fs::write(node.path("conf.d/10-changed.conf"), text.replace("before", "after")).unwrap();
@@ -43,7 +43,7 @@ fn a_reload_keeps_containers_and_synchronizes_new_plugins() {
         }
         assert_eq!(node.nrid(), nrid);
         assert_eq!(node.state(&id).unwrap()["pid"], state["pid"]);
-        assert_eq!(same.entries().len(), heard, "it was neither asked nor told anything");
+        assert_eq!(same.entries().len(), received, "it was neither asked nor told anything");
         for journal in [&changed, &new] {
             wait_until("the view of the container", || {
                 journal.events(&id).iter().any(|e| e == "Synchronize").then_some(())
@@ -52,12 +52,12 @@ fn a_reload_keeps_containers_and_synchronizes_new_plugins() {
         let second = node.id("d");
         let bundle = node.bundle(&second).arguments(&["/bin/sleep", "1000"]).make();
         node.create(&bundle, &second).success();
-        assert!(bundle.document().to_string().contains("FROM=after"));
+        assert!(bundle.oci_config().to_string().contains("FROM=after"));
 
         // A plugin that goes, and a configuration that is wrong.
         fs::remove_file(node.path("plugins/30-new")).unwrap();
         node.ctl(&["reload"]).success();
-        let heard = new.entries().len();
+        let received = new.entries().len();
         node.configure("nonsense = 1\n");
         let refused = node.ctl(&["reload"]);
         assert_eq!(refused.code, Some(1));
@@ -72,7 +72,7 @@ fn a_reload_keeps_containers_and_synchronizes_new_plugins() {
             changed.wait_for("RemovePodSandbox", id);
         }
         assert_eq!(events(&same, &id), life_cycle(&[]));
-        assert_eq!(new.entries().len(), heard, "who was ended hears nothing more");
+        assert_eq!(new.entries().len(), received, "who was ended hears nothing more");
     });
 }
 
@@ -99,7 +99,7 @@ fn containers_are_created_while_nrid_is_replaced() {
         let make = |id: &str| {
             let bundle = node.bundle(id).arguments(&["/bin/sleep", "1000"]).make();
             call(&["create", "--bundle", bundle.dir().to_str().unwrap(), id]).success();
-            assert!(bundle.document().to_string().contains("A=b"), "{id} was not adjusted");
+            assert!(bundle.oci_config().to_string().contains("A=b"), "{id} was not adjusted");
             call(&["start", id]).success();
         };
         let stays = node.id("stays");
@@ -145,7 +145,7 @@ fn containers_are_created_while_nrid_is_replaced() {
         call(&["delete", &stays]).success();
         for id in made.iter().chain([&stays]) {
             journal.wait_for("RemovePodSandbox", id);
-            let heard = events(&journal, id);
+            let received = events(&journal, id);
             for once in [
                 "RunPodSandbox",
                 "CreateContainer",
@@ -154,9 +154,9 @@ fn containers_are_created_while_nrid_is_replaced() {
                 "RemovePodSandbox",
             ] {
                 assert_eq!(
-                    heard.iter().filter(|e| *e == once).count(),
+                    received.iter().filter(|e| *e == once).count(),
                     1,
-                    "{id}: {once} in {heard:?}"
+                    "{id}: {once} in {received:?}"
                 );
             }
         }
@@ -255,7 +255,7 @@ fn a_call_while_nrid_ends_reaches_the_next_one() {
             let id = node.id(&format!("c{n}"));
             let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
             node.create(&bundle, &id).success();
-            assert!(bundle.document().to_string().contains("A=b"));
+            assert!(bundle.oci_config().to_string().contains("A=b"));
             nrids.extend(node.nrid().map(|p| p.0));
             node.call(&["start", &id]).success();
             node.call(&["delete", "--force", &id]).success();
@@ -288,9 +288,10 @@ fn a_request_in_progress_at_the_end_of_nrid_is_finished_by_the_next_one() {
             fs::write(&go_on, "").unwrap();
             creating.join().unwrap().success();
         });
-        assert_eq!(bundle.document()["annotations"]["a"], "b");
-        let asked = journal.events(&id).iter().filter(|event| *event == "CreateContainer").count();
-        assert_eq!(asked, 2);
+        assert_eq!(bundle.oci_config()["annotations"]["a"], "b");
+        let requested =
+            journal.events(&id).iter().filter(|event| *event == "CreateContainer").count();
+        assert_eq!(requested, 2);
         node.call(&["delete", "--force", &id]).success();
     });
 }

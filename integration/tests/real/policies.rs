@@ -1,5 +1,5 @@
 //! What a plugin's policy makes of its faults, as it is configured; and whose decision holds where
-//! several creations are under way.
+//! several creations are in progress.
 
 use nri_integration::*;
 use rustix::process::Signal;
@@ -32,7 +32,8 @@ fn update(id: &str, limit: u64) -> Value {
 fn stopped(runtime: &Runtime, go: &Program, on_failure: &str) -> Node {
     let node = Node::new(runtime);
     node.configure(&format!(
-        "plugin = [{{ match = 'bad', on_failure = '{on_failure}', timeout = '2s', consecutive_timeouts = 2, restart_backoff = '100ms' }}]\n"
+        "plugin = [{{ match = 'bad', on_failure = '{on_failure}', timeout = '2s', \
+            consecutive_timeouts = 2, restart_backoff = '100ms' }}]\n"
     ));
     node.launch("10-bad", go, &json!({"events": ["CreateContainer"]}).to_string());
     create(&node, "before").success();
@@ -113,7 +114,8 @@ fn only_creations_wait_for_a_required_plugin_that_ended() {
 fn held(node: &Node, runtime: &Runtime, id: &str) -> Runtime {
     let path = node.path("held");
     let text = format!(
-        "#!/bin/sh\ncase \" $* \" in *' create '*' {id} '*) : > '{working}'; while [ ! -e '{go}' ]; do sleep 0.02; done ;; esac\nexec '{real}' \"$@\"\n",
+        "#!/bin/sh\ncase \" $* \" in *' create '*' {id} '*) : > '{working}'; while [ ! -e '{go}' \
+            ]; do sleep 0.02; done ;; esac\nexec '{real}' \"$@\"\n",
         working = node.path("working").display(),
         go = node.path("go").display(),
         real = runtime.path.display()
@@ -152,7 +154,7 @@ fn the_later_decision_is_effective_whichever_creation_ends_first() {
             assert_eq!(pids(&node, &target), "41");
             let slowly = scope.spawn(|| create(&second));
             slow.journal.wait_for("CreateContainer", &second);
-            // It enters while the second has been decided on, and is not in force.
+            // It enters while the second has been decided on, and is not effective.
             let entering = scope.spawn(|| create(&third));
             decides.journal.wait_for("RunPodSandbox", &third);
             fs::write(&go_on, "").unwrap();
@@ -167,8 +169,8 @@ fn the_later_decision_is_effective_whichever_creation_ends_first() {
         node.ctl(&["verify", &target]).success();
         let order = |journal: &Journal| -> Vec<Value> {
             let entries = journal.entries().into_iter();
-            let asked = entries.filter(|e| e["event"] == "CreateContainer");
-            asked.map(|e| e["container_id"].clone()).collect()
+            let requested = entries.filter(|e| e["event"] == "CreateContainer");
+            requested.map(|e| e["container_id"].clone()).collect()
         };
         assert_eq!(order(&decides.journal), [&target, &first, &second, &third].map(|id| json!(id)));
         assert_eq!(order(&slow.journal), order(&decides.journal), "one order at every plugin");

@@ -1,4 +1,4 @@
-//! `run`: the wrapper is gone before the container lives.
+//! `run`: the wrapper has become the runtime before the container exists.
 
 use nri_integration::*;
 use std::process::Command;

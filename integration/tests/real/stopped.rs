@@ -1,4 +1,4 @@
-//! What is asked of a container that has ended is its runtime's to refuse, and no plugin's to hear.
+//! Verbs of a container that has exited are for the runtime to refuse, without events for plugins.
 
 use nri_integration::*;
 use std::time::{Duration, Instant};

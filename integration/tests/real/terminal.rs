@@ -17,7 +17,7 @@ while :; do
 done
 "#;
 
-/// Runs the script in a terminal; tells whether a change of the size reaches the container.
+/// Runs the script in a terminal; returns whether a change of its size reaches the container.
 fn play(command: &std::process::Command) -> bool {
     let terminal = Terminal::run(command);
     terminal.wait_for("ready.");

@@ -44,7 +44,8 @@ fn the_default_validator_enforces_its_rules() {
         refused("required_plugins = ['missing']", "", &["missing", "not present"]);
         refused("", &format!("{NAME}=[ \"missing\" ]"), &["missing", "not present"]);
         accepted("", &format!("{NAME}=[ \"adjust\" ]"));
-        let tolerate = "required_plugins = ['missing'], tolerate_missing_plugins_annotation = 'example.org/tolerate'";
+        let tolerate = "required_plugins = ['missing'], tolerate_missing_plugins_annotation = \
+            'example.org/tolerate'";
         accepted(tolerate, "example.org/tolerate=true");
         refused(tolerate, "example.org/tolerate=false", &["missing"]);
     });

@@ -5,8 +5,8 @@ use std::fs;
 
 const MIB: u64 = 1 << 20;
 
-/// What the engine asks for.
-fn asked() -> String {
+/// What the engine requests.
+fn requested() -> String {
     let cpuset = if cpusets() { r#", "cpus": "0", "mems": "0""# } else { "" };
     let hugepages = if hugepages() {
         r#", "hugepageLimits": [{"pageSize": "2MB", "limit": 4194304}]"#
@@ -26,7 +26,7 @@ fn other_cpu() -> &'static str {
 
 fn bundle(node: &Node, id: &str, arguments: &[&str]) -> Bundle {
     node.bundle(id)
-        .resources(&asked())
+        .resources(&requested())
         .env("CHANGED=by the engine")
         .env("REMOVED=by the engine")
         .env("KEPT=by the engine")

@@ -30,8 +30,12 @@ fn wrappers_called_at_once_start_one_nrid() {
         for (_, id) in &made {
             assert_eq!(node.state(id).unwrap()["status"], "created");
             assert_eq!(node.cgroup_file(id, "pids", "pids.max", "pids.max"), "77");
-            let heard = journal.events(id);
-            assert_eq!(heard.iter().filter(|e| *e == "CreateContainer").count(), 1, "{heard:?}");
+            let received = journal.events(id);
+            assert_eq!(
+                received.iter().filter(|e| *e == "CreateContainer").count(),
+                1,
+                "{received:?}"
+            );
         }
         thread::scope(|scope| {
             let calls: Vec<_> = made

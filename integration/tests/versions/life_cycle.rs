@@ -91,7 +91,7 @@ fn follow(node: &Node, version: &Version, launched: bool) {
         "{}: updated from the creation",
         version.name
     );
-    assert_eq!(bundle.document()["annotations"]["example.org/stub"], version.name);
+    assert_eq!(bundle.oci_config()["annotations"]["example.org/stub"], version.name);
     node.call(&["start", &id]).success();
     wait_until("the probe", || created.out().contains("ready=1").then_some(()));
     let seen = Report::parse(&created.out());
@@ -124,7 +124,7 @@ fn follow(node: &Node, version: &Version, launched: bool) {
     }
 }
 
-/// What a plugin asks for when nobody asked it.
+/// An unsolicited update of a plugin.
 fn by_itself(node: &Node, version: &Version, plugin: &mut External, other: &str) {
     plugin.tell(&json!({"update": [memory(other, 70 * MEGA), memory("nobody", 70 * MEGA)]}));
     let done = plugin.journal.wait_for_own("UpdateContainers");

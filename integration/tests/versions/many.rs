@@ -14,7 +14,7 @@ const SIZES: [usize; 2] = [1000, 100_000];
 
 fn create(node: &Node, id: &str, sandbox: &str, size: usize) {
     let kind = if id == sandbox { "sandbox" } else { "container" };
-    let document = json!({
+    let config = json!({
         "ociVersion": "1.0.2",
         "process": {"args": ["true"], "cwd": "/", "env": [format!("FILL={}", "e".repeat(size / 2))]},
         "root": {"path": "rootfs"},
@@ -27,7 +27,7 @@ fn create(node: &Node, id: &str, sandbox: &str, size: usize) {
     });
     let bundle = node.path("bundles").join(id);
     fs::create_dir(&bundle).unwrap();
-    fs::write(bundle.join("config.json"), document.to_string()).unwrap();
+    fs::write(bundle.join("config.json"), config.to_string()).unwrap();
     node.call(&["create", "--bundle", bundle.to_str().unwrap(), id]).success();
 }
 
@@ -67,10 +67,15 @@ fn a_snapshot_of_any_size_reaches_each_version() {
     let ids: Vec<_> = (0..SMALL + LARGE).map(|n| node.id(&n.to_string())).collect();
     create_all(&node, &ids[..SMALL], &pods, SIZES[0]);
     let check = |version: &Version, plugin: &External, known: &[String]| {
-        let told = plugin.journal.wait_for_own("Synchronize");
-        assert!(set(&told["pods"]).iter().eq(pods.iter()), "{}: {}", version.name, told["pods"]);
+        let reported = plugin.journal.wait_for_own("Synchronize");
+        assert!(
+            set(&reported["pods"]).iter().eq(pods.iter()),
+            "{}: {}",
+            version.name,
+            reported["pods"]
+        );
         let expected: BTreeSet<_> = known.iter().cloned().collect();
-        assert_eq!(set(&told["containers"]), expected, "{}", version.name);
+        assert_eq!(set(&reported["containers"]), expected, "{}", version.name);
     };
     for (version, name) in named("below") {
         check(version, &node.connect(&name, &version.program, "{}"), &ids[..SMALL]);

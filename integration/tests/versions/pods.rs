@@ -28,14 +28,14 @@ fn birth<'a>(version: &Version, id: &'a str) -> Vec<Told<'a>> {
         "StartContainer",
         "PostStartContainer",
     ];
-    let told = events.into_iter().filter(|e| version.validates || !e.starts_with("Validate"));
-    told.map(|event| (event, id)).collect()
+    let reported = events.into_iter().filter(|e| version.validates || !e.starts_with("Validate"));
+    reported.map(|event| (event, id)).collect()
 }
 
 #[track_caller]
 fn check(version: &Version, plugin: &External, pod: &str, expected: &[Told<'_>]) {
     let text = |e: &serde_json::Value, key: &str| e[key].as_str().unwrap_or_default().to_owned();
-    let told: Vec<_> = plugin
+    let reported: Vec<_> = plugin
         .journal
         .about(pod)
         .iter()
@@ -43,7 +43,7 @@ fn check(version: &Version, plugin: &External, pod: &str, expected: &[Told<'_>])
         .collect();
     let expected: Vec<_> =
         expected.iter().map(|(e, c)| ((*e).to_owned(), (*c).to_owned())).collect();
-    assert_eq!(told, expected, "{}", version.name);
+    assert_eq!(reported, expected, "{}", version.name);
 }
 
 #[test]
@@ -63,12 +63,12 @@ fn a_pod_with_several_containers_reaches_each_version() {
         node.create(&made(&node, id, &pod), id).success();
     };
     let end = |id: &str, events: [&str; 2]| {
-        let heard =
+        let received =
             |event| first.iter().for_each(|(_, plugin)| drop(plugin.journal.wait_for(event, id)));
         node.call(&["kill", id, "TERM"]).success();
-        heard(events[0]);
+        received(events[0]);
         node.call(&["delete", id]).success();
-        heard(events[1]);
+        received(events[1]);
     };
     created(&pod);
     // Between create and start of its sandbox a pod is nothing that anybody was told of, so nothing

@@ -1,5 +1,5 @@
 //! Seeds from real things: `cargo run --example seeds -- FOLDER` writes `FOLDER/TARGET/NUMBER`,
-//! made of the documents and cases that other tests of the repository have. `corpus.sh` calls it
+//! made of the OCI configs and cases that other tests of the repository have. `corpus.sh` calls it
 //! and keeps the few that matter.
 
 use nri_api::proto::*;
@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 fn main() {
     let out = PathBuf::from(std::env::args().nth(1).expect("a folder"));
     let mut seeds = Seeds::default();
-    for document in documents() {
-        seeds.of_document(&document);
+    for config in configs() {
+        seeds.of_document(&config);
     }
     for case in cases() {
         seeds.of_case(&case);
@@ -43,13 +43,13 @@ impl Seeds {
     }
 
     /// A `config.json` of an engine.
-    fn of_document(&mut self, document: &Value) {
+    fn of_document(&mut self, config: &Value) {
         let mut input = Vec::new();
-        write::part(document.to_string().as_bytes(), &mut input);
+        write::part(config.to_string().as_bytes(), &mut input);
         write::message(&message::<ContainerAdjustment>(&some_adjustment()), &mut input);
         self.add("spec", input.clone());
         self.add("creation", input);
-        let mut other = document["linux"]["resources"].clone();
+        let mut other = config["linux"]["resources"].clone();
         let mut input = Vec::new();
         write::part(other.to_string().as_bytes(), &mut input);
         other["cpu"] = json!({ "shares": 512.0, "cpus": "0-1", "quota": -1 });
@@ -65,18 +65,18 @@ impl Seeds {
         input.pop();
         input.push(8);
         for text in
-            ["id", document["linux"]["cgroupsPath"].as_str().unwrap_or("s.slice:p:n"), "host", "/b"]
+            ["id", config["linux"]["cgroupsPath"].as_str().unwrap_or("s.slice:p:n"), "host", "/b"]
         {
             write::part(text.as_bytes(), &mut input);
         }
-        for (key, value) in document["annotations"].as_object().into_iter().flatten() {
+        for (key, value) in config["annotations"].as_object().into_iter().flatten() {
             write::part(key.as_bytes(), &mut input);
             write::part(value.as_str().unwrap_or_default().as_bytes(), &mut input);
         }
         self.add("names", input);
     }
 
-    /// A case of the document crate.
+    /// A case of the OCI config crate.
     fn of_case(&mut self, case: &Value) {
         let mut input = Vec::new();
         write::part(case["spec"].to_string().as_bytes(), &mut input);
@@ -271,7 +271,7 @@ fn repository() -> PathBuf {
 }
 
 /// Documents of engines, their long lists cut.
-fn documents() -> Vec<Value> {
+fn configs() -> Vec<Value> {
     let mut all = read_json(&repository().join("src/spec/tests/samples"), ".config.json");
     all.iter_mut().for_each(cut);
     all

@@ -1,5 +1,5 @@
 //! A creation from end to end, without I/O: `config.json`, replies of plugins, the merge, the
-//! adjusted document. The container that plugins were shown last is the one in that document.
+//! adjusted OCI config. The container that plugins were shown last is the one in that OCI config.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -11,9 +11,9 @@ use nri_spec::{ContainerInfo, OciConfig, apply, to_container};
 
 fuzz_target!(|data: &[u8]| {
     let mut input = Input::new(data);
-    let Ok(mut document) = OciConfig::parse(input.part()) else { return };
+    let Ok(mut config) = OciConfig::parse(input.part()) else { return };
     let info = ContainerInfo { id: "me".into(), ..Default::default() };
-    let Ok(container) = to_container(&document, &info) else { return };
+    let Ok(container) = to_container(&config, &info) else { return };
     let mut merge = CreateMerge::new(PodSandbox::new(), container);
     for index in ["00", "01", "02", "03"] {
         if !input.is_empty() {
@@ -22,12 +22,12 @@ fuzz_target!(|data: &[u8]| {
         }
     }
     let outcome = merge.finish();
-    if apply(&mut document, &outcome.adjust, &host::context()).is_ok()
+    if apply(&mut config, &outcome.adjust, &host::context()).is_ok()
         && outcome.adjust.CDI_devices.is_empty()
     {
-        let real = to_container(&document, &info).expect("an adjusted document can be read");
+        let real = to_container(&config, &info).expect("an adjusted document can be read");
         let (mut seen, mut real) = (comparable(outcome.container), comparable(real));
-        // A limit of 0 is none for the document, but plugins see it.
+        // A limit of 0 is none for the OCI config, but plugins see it.
         if outcome.adjust.linux.resources.memory.limit.as_ref().is_some_and(|l| l.value == 0) {
             for container in [&mut seen, &mut real] {
                 container
@@ -51,7 +51,7 @@ fuzz_target!(|data: &[u8]| {
 
 /// Without what is right to differ, as in the test over the vectors (`tests/tests/seen.rs`).
 fn comparable(mut container: Container) -> Container {
-    // What one plugin removed and another sets is new to the next; in the document it keeps its
+    // What one plugin removed and another sets is new to the next; in the OCI config it keeps its
     // place.
     container.env.sort();
     container.mounts.sort_by(|a, b| a.destination.cmp(&b.destination));

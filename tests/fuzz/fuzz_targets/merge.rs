@@ -1,5 +1,5 @@
 //! Replies of plugins, well-formed but otherwise of any content: a refused one changes nothing and
-//! names its plugin, and the outcome, asked for at once by one plugin, gives the same container.
+//! names its plugin, and the outcome, requested at once by one plugin, gives the same container.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -62,8 +62,8 @@ fn create(input: &mut Input<'_>) {
     let (again, first) =
         (unordered(again.adjust, again.container), unordered(outcome.adjust, outcome.container));
     assert!(again.0 == first.0, "again {}\nfirst {}", json(&again.0), json(&first.0));
-    // With such a name the container is refused by the document; until then two names may be meant
-    // by one entry.
+    // With such a name the container is refused by the OCI config; until then two names may be
+    // meant by one entry.
     if first.0.env.iter().any(|e| e.key.contains('=')) {
         return;
     }

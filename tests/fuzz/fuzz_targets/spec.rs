@@ -1,5 +1,5 @@
 //! `config.json` and an adjustment: what is not adjusted stays to the byte, a refused adjustment
-//! leaves no trace, and what comes out is still a document that can be read.
+//! leaves no trace, and what comes out is still an OCI config that can be read.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -17,38 +17,35 @@ fuzz_target!(|data: &[u8]| {
     use_accessors(&original);
     let readable = to_container(&original, &ContainerInfo::default()).is_ok();
 
-    let mut document = original.clone();
-    if let Ok(applied) = apply(&mut document, &ContainerAdjustment::new(), &ApplyContext::default())
-    {
+    let mut config = original.clone();
+    if let Ok(applied) = apply(&mut config, &ContainerAdjustment::new(), &ApplyContext::default()) {
         assert!(!applied.changed);
     }
-    assert_eq!(document.to_bytes(), bytes, "nothing asked, nothing changed");
+    assert_eq!(config.to_bytes(), bytes, "nothing asked, nothing changed");
 
     let adjust: ContainerAdjustment = input.message();
     let context = host::context();
-    let Ok(applied) = apply(&mut document, &adjust, &context) else {
-        assert_eq!(document.to_bytes(), bytes, "refused, nothing changed");
+    let Ok(applied) = apply(&mut config, &adjust, &context) else {
+        assert_eq!(config.to_bytes(), bytes, "refused, nothing changed");
         return;
     };
-    let after = document.to_bytes();
+    let after = config.to_bytes();
     assert_eq!(applied.changed, after != bytes, "`changed` tells the truth");
     let parsed = OciConfig::parse(&after).expect("the outcome parses");
     assert_eq!(parsed.to_bytes(), after);
-    assert!(nulls(document.value()) <= nulls(original.value()), "no null is written");
+    assert!(nulls(config.value()) <= nulls(original.value()), "no null is written");
     if readable {
-        to_container(&document, &ContainerInfo::default()).expect("what could be read still can");
+        to_container(&config, &ContainerInfo::default()).expect("what could be read still can");
     }
-    unconcerned(&original, &document, &adjust);
-    twice(document, adjust, &context);
+    unconcerned(&original, &config, &adjust);
+    twice(config, adjust, &context);
 });
 
-fn use_accessors(document: &OciConfig) {
-    let _ =
-        (document.oci_version(), document.hostname(), document.rootfs_path(), document.process());
-    let _ = (document.args(), document.env(), document.cwd(), document.terminal());
-    let _ = (document.cgroups_path(), document.resources(), document.rootfs_propagation());
-    let _ =
-        (document.annotations().count(), document.mounts().count(), document.namespaces().count());
+fn use_accessors(config: &OciConfig) {
+    let _ = (config.oci_version(), config.hostname(), config.rootfs_path(), config.process());
+    let _ = (config.args(), config.env(), config.cwd(), config.terminal());
+    let _ = (config.cgroups_path(), config.resources(), config.rootfs_propagation());
+    let _ = (config.annotations().count(), config.mounts().count(), config.namespaces().count());
 }
 
 /// Sections that the adjustment says nothing about are as they were, and so are all sections that
@@ -81,8 +78,8 @@ fn unconcerned(before: &OciConfig, after: &OciConfig, adjust: &ContainerAdjustme
             assert_eq!(text(before, key), text(after, key), "{key}");
         }
     }
-    let others = |document: &OciConfig| {
-        let fields = document.value().as_object().expect("an object").iter();
+    let others = |config: &OciConfig| {
+        let fields = config.value().as_object().expect("an object").iter();
         let others = fields.filter(|(key, _)| {
             !["annotations", "mounts", "hooks", "process", "linux"].contains(&key.as_str())
         });
@@ -91,12 +88,12 @@ fn unconcerned(before: &OciConfig, after: &OciConfig, adjust: &ContainerAdjustme
     assert_eq!(others(before), others(after));
 }
 
-fn text(document: &OciConfig, key: &str) -> Option<String> {
-    document.value().get(key).map(ToString::to_string)
+fn text(config: &OciConfig, key: &str) -> Option<String> {
+    config.value().get(key).map(ToString::to_string)
 }
 
 /// All but lists that are appended to can be applied again, and changes nothing then.
-fn twice(mut document: OciConfig, mut adjust: ContainerAdjustment, context: &ApplyContext<'_>) {
+fn twice(mut config: OciConfig, mut adjust: ContainerAdjustment, context: &ApplyContext<'_>) {
     adjust.hooks.take();
     adjust.CDI_devices.clear();
     if let Some(linux) = adjust.linux.as_mut() {
@@ -105,8 +102,8 @@ fn twice(mut document: OciConfig, mut adjust: ContainerAdjustment, context: &App
             resources.devices.clear();
         }
     }
-    let first = apply(&mut document, &adjust, context).map(|_| document.to_bytes());
-    let second = apply(&mut document, &adjust, context).map(|_| document.to_bytes());
+    let first = apply(&mut config, &adjust, context).map(|_| config.to_bytes());
+    let second = apply(&mut config, &adjust, context).map(|_| config.to_bytes());
     let lossy = |bytes: &Vec<u8>| String::from_utf8_lossy(bytes).into_owned();
     assert_eq!(first.as_ref().ok().map(lossy), second.as_ref().ok().map(lossy));
 }

@@ -72,11 +72,11 @@ fn assert_same(one: &Value, other: &Value, what: &str) {
 }
 
 /// What is present in the message is what is read afterwards.
-fn in_force(asked: &LinuxResources, read: &LinuxResources) {
+fn in_force(requested: &LinuxResources, read: &LinuxResources) {
     macro_rules! check {
         ($($group:ident: $($field:ident),*;)*) => {$($(
-            if asked.$group.$field.is_some() {
-                assert_eq!(asked.$group.$field, read.$group.$field);
+            if requested.$group.$field.is_some() {
+                assert_eq!(requested.$group.$field, read.$group.$field);
             }
         )*)*};
     }
@@ -84,20 +84,22 @@ fn in_force(asked: &LinuxResources, read: &LinuxResources) {
         memory: limit, reservation, swap, kernel, kernel_tcp, swappiness, disable_oom_killer, use_hierarchy;
         cpu: shares, quota, period, realtime_runtime, realtime_period;
     }
-    for (asked, read) in [(&asked.cpu.cpus, &read.cpu.cpus), (&asked.cpu.mems, &read.cpu.mems)] {
-        assert!(asked.is_empty() || asked == read);
+    for (requested, read) in
+        [(&requested.cpu.cpus, &read.cpu.cpus), (&requested.cpu.mems, &read.cpu.mems)]
+    {
+        assert!(requested.is_empty() || requested == read);
     }
-    for (name, value) in &asked.unified {
+    for (name, value) in &requested.unified {
         assert_eq!(read.unified.get(name), Some(value));
     }
-    if asked.pids.is_some() {
-        assert_eq!(read.pids.limit, asked.pids.limit.max(-1));
+    if requested.pids.is_some() {
+        assert_eq!(read.pids.limit, requested.pids.limit.max(-1));
     }
-    if !asked.devices.is_empty() {
-        assert_eq!(asked.devices, read.devices);
+    if !requested.devices.is_empty() {
+        assert_eq!(requested.devices, read.devices);
     }
-    for limit in &asked.hugepage_limits {
-        let last = asked.hugepage_limits.iter().rfind(|l| l.page_size == limit.page_size);
+    for limit in &requested.hugepage_limits {
+        let last = requested.hugepage_limits.iter().rfind(|l| l.page_size == limit.page_size);
         assert!(read.hugepage_limits.iter().any(|l| Some(l) == last), "{limit:?}");
     }
 }

@@ -43,7 +43,7 @@ pub fn without_empty(mut value: Value) -> Value {
     value
 }
 
-/// Reads a value as the programs do; none for what no document may be.
+/// Reads a value as the programs do; none for what no OCI config may be.
 pub fn parse(bytes: &[u8]) -> Option<Value> {
     nri_spec::OciConfig::parse(bytes).ok().map(nri_spec::OciConfig::into_value)
 }

@@ -16,7 +16,7 @@ pub struct Case {
     pub id: String,
     /// Which request.
     pub op: Op,
-    /// The OCI document.
+    /// The OCI config.
     pub spec: Value,
     /// The pod.
     pub pod: PodSandbox,
@@ -24,7 +24,7 @@ pub struct Case {
     pub container_id: String,
     /// The plugins and their replies, in order.
     pub plugins: Vec<Plugin>,
-    /// What the engine asks for, in an update.
+    /// What the engine requests, in an update.
     pub resources: LinuxResources,
     /// RDT class to `linux.intelRdt`.
     pub rdt_classes: Map<String, Value>,
@@ -63,7 +63,7 @@ pub struct Plugin {
 pub enum Expected {
     /// Each only where the case tells it.
     Outcome {
-        /// The adjusted document.
+        /// The adjusted OCI config.
         spec: Option<Value>,
         /// Who set what.
         owners: Option<OwningPlugins>,

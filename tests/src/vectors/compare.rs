@@ -6,8 +6,8 @@ use nri_api::proto::{ContainerUpdate, LinuxCPU, LinuxMemory, OwningPlugins};
 use protobuf::{MessageField, MessageFull};
 use serde_json::{Map, Number, Value};
 
-/// First difference between two OCI documents, nulls and empty objects and lists left out.
-pub(super) fn documents(expected: &Value, got: &Value) -> Result<(), Difference> {
+/// First difference between two OCI configs, nulls and empty objects and lists left out.
+pub(super) fn configs(expected: &Value, got: &Value) -> Result<(), Difference> {
     values("spec", &pruned(expected), &pruned(got))
 }
 
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn the_first_difference_is_reported() {
         let check = |a: Value, b: Value, path: Option<&str>| {
-            assert_eq!(documents(&a, &b).err().map(|d| d.path).as_deref(), path, "{a} {b}");
+            assert_eq!(configs(&a, &b).err().map(|d| d.path).as_deref(), path, "{a} {b}");
         };
         check(json!({"a": 1, "b": {}, "c": null, "d": []}), json!({"a": 1}), None);
         check(json!({"a": {"b": [1, 2]}}), json!({"a": {"b": [1, 3]}}), Some("spec.a.b[1]"));

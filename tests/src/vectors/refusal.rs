@@ -14,13 +14,13 @@ pub(super) enum Refusal {
     /// By the validator.
     #[error(transparent)]
     Validate(#[from] Rejection),
-    /// While the document was adjusted.
+    /// While the OCI config was adjusted.
     #[error(transparent)]
     Apply(#[from] ApplyError),
-    /// The document of the case is none.
+    /// The OCI config of the case is none.
     #[error(transparent)]
     Document(#[from] OciConfigError),
-    /// The document of the case is not as the specification says.
+    /// The OCI config of the case is not as the specification says.
     #[error(transparent)]
     Container(#[from] WrongType),
 }

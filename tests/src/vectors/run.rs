@@ -1,4 +1,4 @@
-//! One case through merge, validator and document.
+//! One case through merge, validator and OCI config.
 
 use super::case::{Case, Expected, Op};
 use super::compare;
@@ -43,7 +43,7 @@ pub fn run(case: &Case) -> Result<(), Difference> {
                 compare::updates(expected, &outcome.updates)?;
             }
             match (spec, &outcome.spec) {
-                (Some(expected), Some(got)) => compare::documents(expected, got),
+                (Some(expected), Some(got)) => compare::configs(expected, got),
                 (Some(_), None) => Err(difference("a document", "none")),
                 (None, _) => Ok(()),
             }
@@ -52,8 +52,8 @@ pub fn run(case: &Case) -> Result<(), Difference> {
 }
 
 fn create(case: &Case) -> Result<Outcome, Refusal> {
-    let mut document = OciConfig::from_value(case.spec.clone())?;
-    let mut merge = CreateMerge::new(case.pod.clone(), container(case, &document)?);
+    let mut config = OciConfig::from_value(case.spec.clone())?;
+    let mut merge = CreateMerge::new(case.pod.clone(), container(case, &config)?);
     for plugin in &case.plugins {
         let reply = CreateContainerResponse {
             adjust: plugin.adjust.clone().into(),
@@ -71,17 +71,17 @@ fn create(case: &Case) -> Result<Outcome, Refusal> {
         rdt: &|class| case.rdt_classes.get(class).cloned(),
         ..Default::default()
     };
-    nri_spec::apply(&mut document, &outcome.adjust, &context)?;
+    nri_spec::apply(&mut config, &outcome.adjust, &context)?;
     Ok(Outcome {
-        spec: Some(document.into_value()),
+        spec: Some(config.into_value()),
         owners: outcome.owners,
         updates: outcome.updates.into_iter().map(Some).collect(),
     })
 }
 
 fn update(case: &Case) -> Result<Outcome, Refusal> {
-    let document = OciConfig::from_value(case.spec.clone())?;
-    let container = container(case, &document)?;
+    let config = OciConfig::from_value(case.spec.clone())?;
+    let container = container(case, &config)?;
     let mut merge = UpdateMerge::new(case.pod.clone(), container, case.resources.clone());
     for plugin in &case.plugins {
         let reply =
@@ -110,12 +110,12 @@ fn stop(case: &Case) -> Result<Outcome, Refusal> {
     })
 }
 
-fn container(case: &Case, document: &OciConfig) -> Result<Container, Refusal> {
+fn container(case: &Case, config: &OciConfig) -> Result<Container, Refusal> {
     let info = ContainerInfo {
         id: case.container_id.clone(),
         pod_sandbox_id: case.pod.id.clone(),
         name: case.container_id.clone(),
         ..Default::default()
     };
-    Ok(nri_spec::to_container(document, &info)?)
+    Ok(nri_spec::to_container(config, &info)?)
 }

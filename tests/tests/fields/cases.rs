@@ -1,5 +1,5 @@
-//! Runs a case (document, adjustment, expected document) through the merge and onto the document,
-//! whole or without one value.
+//! Runs a case (OCI config, adjustment, expected OCI config) through the merge and onto the OCI
+//! config, whole or without one value.
 
 use crate::places::escaped;
 use crate::spec_tests::{apply_on, message, protojson};
@@ -16,11 +16,11 @@ pub(crate) fn file(case: &str) -> PathBuf {
     PathBuf::from(folder).join(format!("{case}.json"))
 }
 
-/// The document that comes out when one plugin asks for `adjust`.
+/// The OCI config that comes out when one plugin requests `adjust`.
 pub(crate) fn run(case: &Value, adjust: &Value) -> Result<Value, String> {
-    let document = OciConfig::from_value(case["spec"].clone()).map_err(|e| e.to_string())?;
+    let config = OciConfig::from_value(case["spec"].clone()).map_err(|e| e.to_string())?;
     let info = ContainerInfo { id: "me".to_owned(), ..Default::default() };
-    let container = to_container(&document, &info).map_err(|e| e.to_string())?;
+    let container = to_container(&config, &info).map_err(|e| e.to_string())?;
     let mut merge = CreateMerge::new(Default::default(), container);
     let adjust = Some(message::<ContainerAdjustment>(adjust)).into();
     let reply = CreateContainerResponse { adjust, ..Default::default() };

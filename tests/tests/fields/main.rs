@@ -1,9 +1,9 @@
 //! The field table: every adjustable field of the protocol has a handler in the merge, one in the
-//! document, an owner, and a case that goes through both and fails without it. A field that
+//! OCI config, an owner, and a case that goes through both and fails without it. A field that
 //! upstream adds fails here until it has all of that.
 //!
 //! `cargo test -p nri-tests --test fields -- --nocapture` prints the table. What each value of the
-//! protocol does to a document on its own is also checked by `nri-spec` without the merge.
+//! protocol does to an OCI config on its own is also checked by `nri-spec` without the merge.
 
 #![allow(
     clippy::unwrap_used,

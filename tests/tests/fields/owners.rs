@@ -25,17 +25,19 @@ const PLUGIN: &str = "00-p";
 fn every_field_of_an_adjustment_is_merged_and_owned() {
     let id = PluginId::from_file_name(PLUGIN).unwrap();
     for Row { path, claim, .. } in ROWS {
-        let asked: ContainerAdjustment = only(path, &mut fixed);
-        assert_ne!(asked, ContainerAdjustment::new(), "{path}");
+        let requested: ContainerAdjustment = only(path, &mut fixed);
+        assert_ne!(requested, ContainerAdjustment::new(), "{path}");
         let mut before = Container { id: "me".to_owned(), ..Default::default() };
         before.linux.mut_or_insert_default().rdt.mut_or_insert_default(); // something to remove
         let mut merge = CreateMerge::new(Default::default(), before.clone());
-        let reply =
-            CreateContainerResponse { adjust: Some(asked.clone()).into(), ..Default::default() };
+        let reply = CreateContainerResponse {
+            adjust: Some(requested.clone()).into(),
+            ..Default::default()
+        };
         merge.reply(&id, reply.clone()).unwrap();
         let again = merge.clone().reply(&id, reply);
         let outcome = merge.finish();
-        assert_eq!(outcome.adjust, asked, "{path}");
+        assert_eq!(outcome.adjust, requested, "{path}");
         assert_eq!(
             outcome.container == before,
             UNSEEN.contains(path),
@@ -74,16 +76,16 @@ fn every_field_of_an_update_is_merged_and_owned_or_reported() {
     let id = PluginId::from_file_name(PLUGIN).unwrap();
     for path in paths::<LinuxResources>() {
         let resources: LinuxResources = only(&path, &mut fixed);
-        let mut asked = ContainerUpdate { container_id: "c".to_owned(), ..Default::default() };
-        asked.linux.mut_or_insert_default().resources = Some(resources).into();
+        let mut requested = ContainerUpdate { container_id: "c".to_owned(), ..Default::default() };
+        requested.linux.mut_or_insert_default().resources = Some(resources).into();
         let mut merge = UpdatesMerge::new();
-        merge.reply(&id, vec![asked.clone()]).unwrap();
+        merge.reply(&id, vec![requested.clone()]).unwrap();
         let outcome = merge.finish();
         if NOT_IN_UPDATES.contains(&path.as_str()) {
             assert_eq!(outcome.ignored.len(), 1, "{path}");
             continue;
         }
-        assert_eq!(outcome.updates, [asked], "{path}");
+        assert_eq!(outcome.updates, [requested], "{path}");
         assert_eq!(outcome.ignored, [], "{path}");
         let adjusted = format!("linux.resources.{path}");
         let expected = ROWS.iter().find_map(|row| match row.claim {

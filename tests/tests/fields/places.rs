@@ -1,10 +1,10 @@
-//! What of a document an adjustment may change, by the table, and whether it changed more.
+//! What of an OCI config an adjustment may change, by the table, and whether it changed more.
 
 use crate::table::{Key, Row};
 use nri_api::removal_key;
 use serde_json::{Map, Value};
 
-/// Lists of the document whose entries have names, and the field that holds the name; environment
+/// Lists of the OCI config whose entries have names, and the field that holds the name; environment
 /// entries are `NAME=VALUE`.
 const NAMED: &[(&str, &str)] = &[
     ("/process/env", ""),
@@ -16,7 +16,7 @@ const NAMED: &[(&str, &str)] = &[
 ];
 
 /// What is at a row's path in an adjustment, which is protojson.
-pub(crate) fn asked<'a>(adjust: &'a Value, row: &Row) -> Option<&'a Value> {
+pub(crate) fn requested<'a>(adjust: &'a Value, row: &Row) -> Option<&'a Value> {
     row.path.split('.').try_fold(adjust, |at, name| at.get(json_name(name)))
 }
 
@@ -35,12 +35,12 @@ fn json_name(name: &str) -> String {
 pub(crate) fn places(adjust: &Value, rows: &[Row]) -> Vec<String> {
     let mut found = Vec::new();
     for row in rows {
-        let Some(asked) = asked(adjust, row) else { continue };
-        let entries = asked.as_array().into_iter().flatten();
+        let Some(requested) = requested(adjust, row) else { continue };
+        let entries = requested.as_array().into_iter().flatten();
         let keys: Vec<&str> = match row.key {
             Key::Whole => vec![""],
             Key::Map | Key::Names => {
-                asked.as_object().into_iter().flatten().map(|(key, _)| key.as_str()).collect()
+                requested.as_object().into_iter().flatten().map(|(key, _)| key.as_str()).collect()
             }
             Key::By(name) | Key::Named(name) => {
                 entries.filter_map(|entry| entry.get(name)?.as_str()).collect()
@@ -55,16 +55,17 @@ pub(crate) fn places(adjust: &Value, rows: &[Row]) -> Vec<String> {
     found
 }
 
-/// Differences that no place covers, as pointers into [`by_name`] of the document.
+/// Differences that no place covers, as pointers into [`by_name`] of the OCI config.
 pub(crate) fn outside(before: &Value, after: &Value, places: &[String]) -> Vec<String> {
     let mut found = Vec::new();
     walk("", Some(&by_name(before)), Some(&by_name(after)), places, &mut found);
     found
 }
 
-/// A document with its named lists as objects: where an entry stands in them is no difference here.
-pub(crate) fn by_name(document: &Value) -> Value {
-    let mut copy = document.clone();
+/// An OCI config with its named lists as objects: where an entry stands in them is no difference
+/// here.
+pub(crate) fn by_name(config: &Value) -> Value {
+    let mut copy = config.clone();
     for (list, name) in NAMED {
         let Some(entries) = copy.pointer_mut(list) else { continue };
         let mut all = Map::new();

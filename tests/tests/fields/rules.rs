@@ -34,8 +34,8 @@ fn complete(rows: &[Row]) -> Vec<String> {
     missing.chain(unknown).chain(twice).collect()
 }
 
-/// The files of the table are those that the merge and the document go through, none more and none
-/// less.
+/// The files of the table are those that the merge and the OCI config go through, none more and
+/// none less.
 fn lists(rows: &[Row], root: &Path) -> Vec<String> {
     let table: BTreeSet<String> = rows.iter().map(|row| row.file.to_owned()).collect();
     let mut merge = listed(root, "src/merge/src/merged.rs", "groups![", "");

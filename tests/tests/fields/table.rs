@@ -1,5 +1,5 @@
 //! The table of all adjustable fields: who owns them, the file that handles them in the merge and
-//! in the document, where they land, and the cases that use them. Only data: `main.rs` says what
+//! in the OCI config, where they land, and the cases that use them. Only data: `main.rs` says what
 //! has to be true of a row.
 
 use nri_api::proto::Field;
@@ -16,8 +16,8 @@ pub(crate) struct Row {
     pub(crate) file: &'static str,
     /// How its entries are told apart.
     pub(crate) key: Key,
-    /// What of the document it may change, as JSON pointers in which `*` is a key of the adjustment
-    /// and `+` an entry that is new.
+    /// What of the OCI config it may change, as JSON pointers in which `*` is a key of the
+    /// adjustment and `+` an entry that is new.
     pub(crate) places: &'static [&'static str],
     /// Cases: `fields/NAME` is of `tests/cases`, all others are of `src/spec/tests/cases`.
     pub(crate) cases: &'static [&'static str],

@@ -72,16 +72,16 @@ fn difference(
     {
         wrong.push(format!("runc's state says {}", state[name]));
     }
-    let asked = field.value_in(&record["asked"]).unwrap_or_default();
+    let requested = field.value_in(&record["asked"]).unwrap_or_default();
     let asked_last = history.last_asked(key);
-    if !asked_last.contains(&&asked) {
+    if !asked_last.contains(&&requested) {
         wrong.push(format!(
-            "the record says that the engine asked for {asked}, and it was {asked_last:?}"
+            "the record says that the engine asked for {requested}, and it was {asked_last:?}"
         ));
     }
-    let told = field.value_in(&record["container"]["linux"]["resources"]).unwrap_or_default();
-    if told != recorded {
-        wrong.push(format!("plugins are told {told}"));
+    let reported = field.value_in(&record["container"]["linux"]["resources"]).unwrap_or_default();
+    if reported != recorded {
+        wrong.push(format!("plugins are told {reported}"));
     }
     // Who sets a field to what it has already does not become its owner: of values that are used
     // again nobody can tell.
@@ -113,7 +113,7 @@ fn runc(node: &Node, id: &str) -> Value {
     serde_json::from_slice::<Value>(&text).expect("runc writes JSON")["config"]["cgroups"].clone()
 }
 
-/// Who owns what, as `nrictl verify` says: by id and field.
+/// Owners by id and field, from `nrictl verify`.
 fn owners(node: &Node) -> HashMap<(String, String), Option<String>> {
     let said: Value =
         serde_json::from_str(&node.ctl(&["verify", "--json"]).out()).expect("nrictl prints JSON");

@@ -18,7 +18,7 @@ use std::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Key(pub(super) usize, pub(super) &'static str);
 
-/// Who asked.
+/// Source of an update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum By {
     Engine,
@@ -31,7 +31,7 @@ pub(super) enum Outcome {
     Made,
     /// With what was said.
     Failed(String),
-    /// Nobody is told: part of the answer to an update that failed later.
+    /// Not reported: part of the answer to an update that failed later.
     Untold,
 }
 
@@ -63,8 +63,8 @@ pub(super) struct History {
     seen: Vec<Seen>,
     /// Updates of each field, in the order in which they were recorded.
     of: HashMap<Key, Vec<usize>>,
-    /// What the engine asked for itself, where a plugin's answer replaced it.
-    pub(super) asked: Vec<(Key, Value, usize)>,
+    /// Values that the engine requested and a plugin's answer replaced.
+    pub(super) requested: Vec<(Key, Value, usize)>,
 }
 
 impl History {
@@ -99,14 +99,14 @@ impl History {
         let number: HashMap<&str, usize> =
             ids.iter().enumerate().map(|(n, id)| (id.as_str(), n)).collect();
         for (n, op) in self.ops.iter().enumerate().filter(|(_, op)| op.by == By::Engine) {
-            self.asked.extend(op.writes.iter().map(|(key, value)| (*key, value.clone(), n)));
+            self.requested.extend(op.writes.iter().map(|(key, value)| (*key, value.clone(), n)));
         }
         for entry in journal.iter().filter(|e| e["event"] == "UpdateContainer") {
             let container = number[entry["container_id"].as_str().expect("an id")];
             let n = self.updated_by(container, &entry["resources"]);
-            // One that cannot be is asked for all the same, if the answer replaces it.
+            // One that cannot be is requested all the same, if the answer replaces it.
             let cpus = named("cpu.cpus").value_in(&entry["resources"]);
-            self.asked.extend(cpus.map(|cpus| (Key(container, "cpu.cpus"), cpus, n)));
+            self.requested.extend(cpus.map(|cpus| (Key(container, "cpu.cpus"), cpus, n)));
             for update in entry["updates"].as_array().into_iter().flatten() {
                 let of = number[update["containerId"].as_str().expect("an id")];
                 self.answer(n, of, of == container, &update["linux"]["resources"]);
@@ -114,7 +114,7 @@ impl History {
         }
     }
 
-    /// The engine's update that asked for this.
+    /// The engine's update that requested this.
     fn updated_by(&self, container: usize, request: &Value) -> usize {
         let is = |op: &&usize| {
             let op = &self.ops[**op];
@@ -235,13 +235,13 @@ impl History {
         all.iter().filter(may).copied().collect()
     }
 
-    /// What the engine may have asked for last.
+    /// Values that the engine may have requested last.
     pub(super) fn last_asked(&self, key: Key) -> Vec<&Value> {
         let made =
             |(k, _, n): &&(Key, Value, usize)| *k == key && self.ops[*n].outcome == Outcome::Made;
-        let latest = self.asked.iter().filter(made).map(|(.., n)| self.ops[*n].start).max();
+        let latest = self.requested.iter().filter(made).map(|(.., n)| self.ops[*n].start).max();
         let late = |n: usize| latest.is_none_or(|latest| self.ops[n].end >= latest);
-        self.asked
+        self.requested
             .iter()
             .filter(made)
             .filter(|(.., n)| late(*n))
@@ -259,7 +259,7 @@ impl History {
     }
 
     /// What the kernel may hold for a value. In version 2 that of swap depends on the limit of
-    /// memory: any that was asked for.
+    /// memory: any that was requested.
     pub(super) fn expected(&self, key: Key, value: &Value) -> Vec<String> {
         let field = named(key.1);
         if key.1 != "memory.swap" || !unified_cgroups() {

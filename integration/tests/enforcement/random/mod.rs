@@ -25,7 +25,7 @@ use std::{
 
 /// How many engines' clients call at once.
 const CALLERS: usize = 4;
-/// How many updates a plugin asks for at once, at most.
+/// How many updates a plugin requests at once, at most.
 const MOST: usize = 8;
 
 /// A number from the environment.
@@ -103,7 +103,7 @@ fn random_updates_at_once_lose_nothing() {
 
 /// Creates and starts the containers.
 fn create(run: &Run<'_>, plan: &Plan) {
-    let document = join(plan.fields.iter().map(|name| named(name).document(&plan.first(name))));
+    let resources = join(plan.fields.iter().map(|name| named(name).resources(&plan.first(name))));
     let next = Mutex::new(0..run.ids.len());
     thread::scope(|scope| {
         for _ in 0..2 {
@@ -112,7 +112,7 @@ fn create(run: &Run<'_>, plan: &Plan) {
                     let Some(n) = next.lock().expect("no thread failed").next() else { break };
                     let id = &run.ids[n];
                     let start = Instant::now();
-                    let bundle = run.node.bundle(id).resources(&document.to_string());
+                    let bundle = run.node.bundle(id).resources(&resources.to_string());
                     run.node
                         .create(&bundle.arguments(&["/bin/sleep", "100000"]).make(), id)
                         .success();
@@ -155,12 +155,12 @@ impl Run<'_> {
 fn call(run: &Run<'_>, plan: &Plan, caller: usize) {
     let Choice { container, writes, bad } = plan.engines();
     let id = &run.ids[container];
-    let mut document = join(writes.iter().map(|(name, value)| named(name).document(value)));
+    let mut resources = join(writes.iter().map(|(name, value)| named(name).resources(value)));
     if let Some(cpus) = &bad {
-        document["cpu"]["cpus"] = cpus.as_str().into();
+        resources["cpu"]["cpus"] = cpus.as_str().into();
     }
     let file = run.node.path(&format!("caller-{caller}"));
-    std::fs::write(&file, document.to_string()).expect("our directory");
+    std::fs::write(&file, resources.to_string()).expect("our directory");
     let start = Instant::now();
     let ended = run.node.call(&["update", "--resources", file.to_str().expect("UTF-8"), id]);
     let outcome = if ended.code == Some(0) { Outcome::Made } else { Outcome::Failed(ended.err()) };
@@ -176,7 +176,7 @@ fn call(run: &Run<'_>, plan: &Plan, caller: usize) {
     });
 }
 
-/// Updates that a plugin asks for out of itself.
+/// Updates that a plugin requests out of itself.
 fn ask(run: &Run<'_>, plan: &Plan, plugin: &mut External, name: &'static str, share: usize) {
     let mut journal = JournalReader::new(&plugin.journal);
     let mut left = share;

@@ -13,7 +13,7 @@ pub(super) const PLUGINS: [&str; 2] = ["10-a", "20-b"];
 const NO_CPU: u64 = 4000;
 /// Of a hundred updates, how many ask for what cannot be.
 const BAD: usize = 4;
-/// Fields whose values are used again; only plugins set them, since what the engine asked for
+/// Fields whose values are used again; only plugins set them, since what the engine requested
 /// before is no request.
 pub(super) const USED_AGAIN: [&str; 2] = ["cpu.cpus", "memory.swappiness"];
 const MIB: u64 = 1 << 20;
@@ -86,12 +86,12 @@ impl Plan {
         ((z ^ (z >> 31)) % n.max(1) as u64) as usize
     }
 
-    /// What the engine asks for at the creation.
+    /// What the engine requests at the creation.
     pub(super) fn first(&self, name: &'static str) -> Value {
         value(name, 0).expect("only such fields are taken")
     }
 
-    /// An update by the engine: what runtimes can, of values that it has not asked for before.
+    /// An update by the engine: what runtimes can, of values that it has not requested before.
     pub(super) fn engines(&self) -> Choice {
         // With cgroup v2 runc refuses a limit of swap without one of memory, where plugins have no
         // part in the update.
@@ -136,7 +136,7 @@ impl Plan {
         let fails = may_fail && self.below(100) < BAD && self.fields.contains(&"cpu.cpus");
         let bad = fails.then(|| {
             writes.retain(|(name, _)| *name != "cpu.cpus");
-            // Another one each time: what the engine asks for again is no request.
+            // Another one each time: what the engine requests again is no request.
             (NO_CPU + self.values.fetch_add(1, Ordering::Relaxed)).to_string()
         });
         Choice { container: self.below(self.containers), writes, bad }

@@ -1,4 +1,4 @@
-//! What a kubelet is told when something fails.
+//! Errors that a kubelet gets.
 
 use super::{Pod, WAIT};
 use nri_integration::{engines::*, *};

@@ -36,10 +36,10 @@ fn pods_at_once_do_not_mix() {
                     for id in &ids {
                         assert_eq!(journal.events(id), member(&[]));
                     }
-                    let heard = journal.events(&pod_id);
-                    assert_eq!(heard.len(), 3 + 2 * member(&[]).len(), "{heard:?}");
+                    let received = journal.events(&pod_id);
+                    assert_eq!(received.len(), 3 + 2 * member(&[]).len(), "{received:?}");
                     assert_eq!(
-                        (heard.first(), heard.last()),
+                        (received.first(), received.last()),
                         (Some(&"RunPodSandbox".to_owned()), Some(&"RemovePodSandbox".to_owned()))
                     );
                 });

@@ -1,4 +1,4 @@
-//! What a user of `ctr` is told when something fails.
+//! Errors that a user of `ctr` gets.
 
 use super::{A_IS_B, run, run_bare};
 use nri_integration::{engines::*, *};
@@ -17,9 +17,9 @@ fn a_missing_command_fails_as_with_the_bare_runtime() {
         assert_eq!(wrapped.code, without.code);
         journal.wait_for("RemovePodSandbox", &ours);
         assert_eq!(containerd.status().unwrap()["containers"], 0, "nrid keeps no record of it");
-        let heard = journal.events(&ours);
-        assert_eq!(heard[..3], life_cycle(&[])[..3]);
-        assert_eq!(heard[heard.len() - 4..], FROM_STOP);
+        let received = journal.events(&ours);
+        assert_eq!(received[..3], life_cycle(&[])[..3]);
+        assert_eq!(received[received.len() - 4..], FROM_STOP);
     });
 }
 

@@ -1,4 +1,4 @@
-//! The life of a container that `ctr` starts, as plugins hear it and as the kernel sees it.
+//! The life cycle of a container that `ctr` starts: events of plugins, and the kernel's view.
 
 use super::{delete_task, end, pid, run};
 use nri_integration::{engines::*, *};
@@ -71,8 +71,8 @@ fn a_ctr_container_is_adjusted_and_its_events_arrive_in_order() {
         let Some(go) = go else { return };
         go.journal.wait_for("RemovePodSandbox", &id);
         assert_eq!(go.journal.events(&id), life_cycle(&[]));
-        let asked = go.journal.wait_for("CreateContainer", &id);
-        let (container, pod) = (&asked["container"], &asked["pod"]);
+        let requested = go.journal.wait_for("CreateContainer", &id);
+        let (container, pod) = (&requested["container"], &requested["pod"]);
         assert_eq!((&container["id"], &pod["id"]), (&json!(id), &json!(id)));
         let memory = &container["linux"]["resources"]["memory"]["limit"]["value"];
         assert_eq!(memory, "50331648", "as the engine wrote it");

@@ -14,8 +14,8 @@ fn docker_info_shows_version_and_features_of_the_real_runtime() {
         let features =
             "{{json (index .Runtimes \"nri\").Status}}\n{{json (index .Runtimes \"runc\").Status}}";
         if suite.version("dockerd") >= (25, 0) {
-            let told = docker.out(&["info", "--format", features]);
-            let (ours, theirs) = told.split_once('\n').expect("two lines");
+            let reported = docker.out(&["info", "--format", features]);
+            let (ours, theirs) = reported.split_once('\n').expect("two lines");
             assert_eq!(ours, theirs);
             assert!(ours.contains("ociVersionMax"), "{ours}");
         }
@@ -41,7 +41,7 @@ fn containers_survive_a_restart_of_dockerd() {
             assert!(process.0.is_alive());
             journal.wait_for("PostStartContainer", &stays);
             assert_eq!(journal.events(&stays), TO_START);
-            // The end of a container is told while there is no dockerd.
+            // The end of a container is notified while no dockerd runs.
             ending.0.signal(rustix::process::Signal::KILL);
             journal.wait_for("StopPodSandbox", &ends);
             docker.resume();

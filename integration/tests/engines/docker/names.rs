@@ -1,4 +1,4 @@
-//! Who a container is to plugins: its name, labels and image are in dockerd's own files.
+//! Name, labels and image of a container, which are in dockerd's own files.
 
 use crate::adjusted::*;
 use nri_integration::engines::*;
@@ -25,8 +25,8 @@ fn plugins_see_names_labels_annotations_and_addresses_of_docker() {
         ]);
         assert!(address.starts_with("172."), "{address}");
 
-        let asked = adjusted.plugin.journal.wait_for("CreateContainer", &id);
-        let (pod, container) = (&asked["pod"], &asked["container"]);
+        let requested = adjusted.plugin.journal.wait_for("CreateContainer", &id);
+        let (pod, container) = (&requested["pod"], &requested["container"]);
         assert_eq!((&container["id"], &container["podSandboxId"]), (&json!(id), &json!(id)));
         assert_eq!((&container["name"], &pod["name"]), (&json!("web"), &json!("web")));
         let labels = json!({"org.example.label": "l", "empty": "", "org.example.imagelabel": "v"});

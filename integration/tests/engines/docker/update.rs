@@ -1,4 +1,4 @@
-//! `docker update`: what plugins set stays, unless the user asks for something else.
+//! `docker update`: what plugins set stays, unless the user requests something else.
 
 use crate::adjusted::*;
 use nri_integration::{engines::*, *};

@@ -23,8 +23,8 @@ fn is_known(adjusted: &Adjusted<Podman>, pod: &str) {
     let member = podman.run_detached("member", &[&["--pod=shop", IMAGE], &WAIT[..]].concat());
     let infra = infra_of(podman, "shop");
     assert_eq!(of_pod(adjusted, pod), ["RunPodSandbox"]);
-    let heard = adjusted.plugin.journal.entries();
-    assert!(heard.iter().all(|e| e["container_id"] != *infra), "it is no container to plugins");
+    let received = adjusted.plugin.journal.entries();
+    assert!(received.iter().all(|e| e["container_id"] != *infra), "it is no container to plugins");
     assert_eq!(podman.process_of(&infra).env("NRI"), None);
     assert_eq!(podman.process_of("member").env("NRI").as_deref(), Some("here"));
     podman.out(&["pod", "rm", "--force", "--time=1", "shop"]);
@@ -84,14 +84,15 @@ fn an_infra_container_is_a_sandbox_after_an_upgrade_of_catatonit() {
         let podman = &adjusted.engine;
         let pod = create_pod(podman, &[]);
         is_known(&adjusted, &pod);
-        let upgrade = "cp /usr/bin/catatonit /usr/bin/new && echo >>/usr/bin/new && mv /usr/bin/new /usr/bin/catatonit";
+        let upgrade = "cp /usr/bin/catatonit /usr/bin/new && echo >>/usr/bin/new && mv \
+            /usr/bin/new /usr/bin/catatonit";
         podman.inside("/bin/sh".as_ref(), &["-c", upgrade]).success();
         if suite.version("podman") < (5, 6) {
             let pod = create_pod(podman, &[]);
             podman.out(&["pod", "start", "shop"]);
-            let asked =
+            let requested =
                 adjusted.plugin.journal.wait_for("CreateContainer", &infra_of(podman, "shop"));
-            assert_eq!(asked["pod"]["id"], *pod, "it is asked about, in its pod");
+            assert_eq!(requested["pod"]["id"], *pod, "it is asked about, in its pod");
             let image =
                 podman.out(&["inspect", "--format", "{{.ImageName}}", &infra_of(podman, "shop")]);
             let log = podman.log();
@@ -130,17 +131,20 @@ fn an_infra_container_of_play_kube_is_a_sandbox() {
         let adjusted = Adjusted::<Podman>::start(suite, go);
         let (podman, journal) = (&adjusted.engine, &adjusted.plugin.journal);
         let file = podman.path("pod.yaml");
-        let document = json!({
+        let config = json!({
             "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "shop"},
             "spec": {"containers": [{"name": "web", "image": IMAGE, "imagePullPolicy": "Never", "command": WAIT}]}
         });
-        std::fs::write(&file, document.to_string()).unwrap();
+        std::fs::write(&file, config.to_string()).unwrap();
         let file = file.to_str().unwrap();
         podman.out(&["play", "kube", "--network=none", file]);
         let pod = podman.out(&["pod", "inspect", "--format", "{{.ID}}", "shop"]);
         let member = podman.out(&["inspect", "--format", "{{.Id}}", "shop-web"]);
-        let asked = journal.wait_for("CreateContainer", &member);
-        assert_eq!((&asked["pod"]["id"], &asked["pod"]["name"]), (&json!(pod), &json!("shop")));
+        let requested = journal.wait_for("CreateContainer", &member);
+        assert_eq!(
+            (&requested["pod"]["id"], &requested["pod"]["name"]),
+            (&json!(pod), &json!("shop"))
+        );
         assert_eq!(podman.process_of(&member).env("NRI").as_deref(), Some("here"));
         let infra = infra_of(podman, "shop");
         assert_eq!(of_container(&adjusted, &infra), Vec::<String>::new());
@@ -175,9 +179,9 @@ fn an_infra_container_with_another_program_is_adjusted_in_its_pod() {
             let (first, second) = (run("first"), run("second"));
             let infra = infra_of(podman, "shop");
             for id in [&infra, &first, &second] {
-                let asked = journal.wait_for("CreateContainer", id);
+                let requested = journal.wait_for("CreateContainer", id);
                 assert_eq!(
-                    (&asked["pod"]["id"], &asked["pod"]["name"]),
+                    (&requested["pod"]["id"], &requested["pod"]["name"]),
                     (&json!(pod), &json!("shop")),
                     "{id}"
                 );

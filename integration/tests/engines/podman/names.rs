@@ -1,4 +1,4 @@
-//! Who a container is to plugins: its name and image are in the lists of containers/storage.
+//! Name and image of a container, which are in the lists of containers/storage.
 
 use crate::adjusted::*;
 use nri_integration::engines::*;
@@ -17,8 +17,8 @@ fn plugins_see_names_images_annotations_and_addresses_of_podman() {
         let address = networks["podman"]["IPAddress"].as_str().unwrap_or_default();
         assert!(address.starts_with("10."), "{networks}");
 
-        let asked = adjusted.plugin.journal.wait_for("CreateContainer", &id);
-        let (pod, container) = (&asked["pod"], &asked["container"]);
+        let requested = adjusted.plugin.journal.wait_for("CreateContainer", &id);
+        let (pod, container) = (&requested["pod"], &requested["container"]);
         assert_eq!((&container["id"], &container["podSandboxId"]), (&json!(id), &json!(id)));
         assert_eq!(container["name"], "web");
         assert_eq!(container["image"]["name"], IMAGE);

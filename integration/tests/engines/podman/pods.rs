@@ -10,14 +10,14 @@ pub(super) fn count(adjusted: &Adjusted<Podman>, pod: &str, event: &str) -> usiz
     adjusted.plugin.journal.events(pod).iter().filter(|e| *e == event).count()
 }
 
-/// What was heard of a pod itself.
+/// Events of a pod itself.
 pub(super) fn of_pod(adjusted: &Adjusted<Podman>, pod: &str) -> Vec<String> {
     let entries = adjusted.plugin.journal.about(pod);
     let own = entries.iter().filter(|e| e["container_id"].is_null());
     own.map(|e| e["event"].as_str().unwrap().to_owned()).collect()
 }
 
-/// What was heard of a container itself.
+/// Events of a container itself.
 pub(super) fn of_container(adjusted: &Adjusted<Podman>, id: &str) -> Vec<String> {
     adjusted.plugin.journal.events(id)
 }
@@ -75,11 +75,11 @@ fn a_podman_pod_with_an_infra_container_has_the_events_of_a_pod() {
             "Podman's own program"
         );
         for (id, name) in [(&first, "first"), (&second, "second")] {
-            let asked = journal.wait_for("CreateContainer", id);
-            assert_eq!(asked["pod"]["id"], *pod);
-            assert_eq!(asked["pod"]["name"], "shop", "members know their pod");
+            let requested = journal.wait_for("CreateContainer", id);
+            assert_eq!(requested["pod"]["id"], *pod);
+            assert_eq!(requested["pod"]["name"], "shop", "members know their pod");
             assert_eq!(
-                (&asked["container"]["name"], &asked["container"]["podSandboxId"]),
+                (&requested["container"]["name"], &requested["container"]["podSandboxId"]),
                 (&json!(name), &json!(pod))
             );
             wait_until("its events", || (of_container(&adjusted, id) == BEGIN).then_some(()));

@@ -29,7 +29,8 @@ pub(super) struct Breakage {
 }
 
 /// What each line says that is the host's fault: how to go on without us.
-const BREAK_GLASS: &str = "to run containers without NRI set NRI_CONTAINER_RUNTIME_BYPASS=1 or create /etc/nri-container-runtime/bypass";
+const BREAK_GLASS: &str = "to run containers without NRI set NRI_CONTAINER_RUNTIME_BYPASS=1 or \
+    create /etc/nri-container-runtime/bypass";
 
 impl Breakage {
     fn new(
@@ -58,7 +59,7 @@ fn done() -> Box<dyn Any> {
     Box::new(())
 }
 
-/// Kills `nrid`, and puts a program in its place.
+/// Kills `nrid` and replaces its program.
 fn replace_nrid(installation: &Installation, script: Option<&str>) -> Box<dyn Any> {
     installation.kill_nrid();
     let nrid = installation.bin.join("nrid");
@@ -266,7 +267,7 @@ pub(super) fn the_log_cannot_be_written() -> Breakage {
     Breakage::new("log a directory", Needing::Works, make, |_| {})
 }
 
-/// Puts something else in the configuration's place, after a stop: `nrid` has read its own.
+/// Replaces the configuration after a stop: `nrid` has read its own.
 fn take_configuration(installation: &Installation) {
     fs::rename(installation.node.config(), installation.node.path("config.away")).unwrap();
 }

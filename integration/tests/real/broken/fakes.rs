@@ -1,4 +1,4 @@
-//! What listens on the control socket in place of an `nrid`, and does not do its work.
+//! Processes that listen on the control socket instead of an `nrid`, and do not do its work.
 
 use rustix::{
     net::{
@@ -34,7 +34,7 @@ pub(super) enum Manner {
     HangsUp,
 }
 
-/// A user that nobody is.
+/// A user id without processes.
 const STRANGER: u32 = 47_114;
 
 impl Fake {
@@ -73,7 +73,7 @@ impl Fake {
         Self { path: path.to_owned(), over: Arc::default(), thread: None, _fds: fds }
     }
 
-    /// Belongs to another user, who would hear all that is said.
+    /// Belongs to another user, who would receive all requests.
     pub(super) fn of_a_stranger(path: &Path) -> Self {
         let fds = vec![listening(path, 64, Some(STRANGER))];
         Self { path: path.to_owned(), over: Arc::default(), thread: None, _fds: fds }

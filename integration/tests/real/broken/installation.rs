@@ -140,7 +140,7 @@ impl Installation {
         path.to_str().unwrap().to_owned()
     }
 
-    /// All that is there before it breaks.
+    /// Makes the containers that exist before something breaks.
     pub(super) fn prepare(&self) -> Containers {
         self.node.launch("10-adjust", &Program::Adjust, "[create]\nenv = { set = { A = 'b' } }\n");
         let [made, started, ran] = ["made", "started", "ran"].map(|name| self.node.id(name));
@@ -161,7 +161,7 @@ impl Installation {
         wait_until("the end of nrid", || (!nrid.is_alive()).then_some(()));
     }
 
-    /// What becomes of verbs that need `nrid`.
+    /// Checks the verbs that need `nrid`.
     pub(super) fn check_needing(&self, expected: Needing, containers: &Containers) {
         let [create, run] = ["create", "run"].map(|name| self.node.id(name));
         let [create_in, run_in] = [&create, &run].map(|id| self.bundle(id));
@@ -214,7 +214,7 @@ impl Installation {
         }
     }
 
-    /// What needs no event is as with the bare runtime; updates pass.
+    /// Checks that verbs without an event behave as with the bare runtime, and updates pass.
     pub(super) fn check_others(&self, expected: Needing, containers: &Containers) {
         let id = containers.started.as_str();
         for call in [&["state", id][..], &["list"], &["features"], &["--version"]] {
@@ -229,7 +229,7 @@ impl Installation {
             let ours = self.success(call, AT_ONCE);
             assert!(!ours.err().contains("nri-container-runtime:"), "{call:?}: {}", ours.err());
         }
-        // As engines do it: what plugins gave the container is laid into the document, where that
+        // As engines do it: what plugins gave the container is laid into config.json, where that
         // can be read.
         self.success(&["exec", "--process", &self.process(), id], AT_ONCE);
         let update = ["update", "--pids-limit", "40", id];
@@ -242,7 +242,7 @@ impl Installation {
         }
     }
 
-    /// What is there can be ended and removed.
+    /// Checks that existing containers can be ended and removed.
     pub(super) fn check_removals(&self, containers: &Containers) {
         let id = containers.started.as_str();
         self.success(&["kill", id, "KILL"], AT_ONCE);
@@ -295,14 +295,14 @@ impl Installation {
         }
     }
 
-    /// When it is mended, plugins are asked again, and what was removed meanwhile is forgotten.
+    /// Checks that plugins are called again after the repair, and removed containers are forgotten.
     pub(super) fn check_mended(&self, containers: &Containers) {
         let id = self.node.id("mended");
         let create = ["create", "--bundle", &self.bundle(&id), &id];
         self.timed(&create, Policy::Default).0.success();
-        let document =
+        let config =
             fs::read_to_string(self.node.path("bundles").join(&id).join("config.json")).unwrap();
-        assert!(document.contains("\"A=b\""), "plugins were not asked: {document}");
+        assert!(config.contains("\"A=b\""), "plugins were not asked: {config}");
         for id in [&id, &containers.made, &containers.started, &containers.ran] {
             self.timed(&["delete", "--force", id], Policy::Default).0.success();
         }

@@ -3,8 +3,8 @@
 //! as with the bare runtime; what needs one is refused in one line that says what is broken, or
 //! passes; nothing waits for long; and when it is mended, all is as before.
 //!
-//! The breakages are in [`breakages`], the calls in [`installation`], the fakes that stand in for a bad
-//! `nrid` in [`fakes`], what `nrictl` says in [`nrictl`].
+//! The breakages are in [`breakages`], the calls in [`installation`], the fakes that stand in for a
+//! bad `nrid` in [`fakes`], what `nrictl` says in [`nrictl`].
 
 mod breakages;
 mod expected;

@@ -45,14 +45,14 @@ fn doctor_reports_the_rest_while_nrid_hangs() {
 #[test]
 fn doctor_and_status_report_break_glass() {
     each("break-glass is told", |installation| {
-        let told = "/etc/nri-container-runtime/bypass exists: containers run without NRI";
+        let reported = "/etc/nri-container-runtime/bypass exists: containers run without NRI";
         let check = |code| {
             let status = ctl(installation, &["status"]);
             assert_eq!(status.code, Some(code));
-            assert!(status.out().contains(told), "{}", status.out());
+            assert!(status.out().contains(reported), "{}", status.out());
             let doctor = ctl(installation, &["doctor"]);
             assert!(
-                doctor.out().contains(&format!("note    bypass         {told}")),
+                doctor.out().contains(&format!("note    bypass         {reported}")),
                 "{}",
                 doctor.out()
             );
@@ -65,14 +65,14 @@ fn doctor_and_status_report_break_glass() {
         check(0);
         // Above all with a configuration that is why it was made.
         fs::write(installation.node.config(), "nonsense = \n").unwrap();
-        assert!(ctl(installation, &["doctor"]).out().contains(told));
+        assert!(ctl(installation, &["doctor"]).out().contains(reported));
         installation.configure("");
         let without = installation.node.ctl(&["status"]).success().out();
         assert!(!without.contains("bypass"), "{without}");
     });
 }
 
-/// Who may not change the configuration may not take containers away from plugins either.
+/// A user who may not change the configuration may not switch NRI off either.
 #[test]
 fn a_break_glass_file_that_others_could_write_is_ignored() {
     each("break-glass of others", |installation| {

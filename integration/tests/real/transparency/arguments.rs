@@ -1,4 +1,4 @@
-//! Command lines as people write them: options in odd places, `--`, empty arguments, odd ids, no
+//! Command lines as people write them: options anywhere, `--`, empty arguments, unusual ids, no
 //! arguments at all.
 
 use super::{alike, how, saying, text};
@@ -160,7 +160,7 @@ fn arguments_after_the_id_belong_to_the_container() {
             &["exec", &id, "kill", "create", "start"],
             &["exec", &id, "/bin/echo", "--nri-version", "--nri-config=x"],
         ] {
-            stage.told(arguments);
+            stage.reported(arguments);
         }
     });
 }

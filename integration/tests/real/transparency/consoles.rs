@@ -29,14 +29,14 @@ fn receive(listener: &UnixListener) -> (File, String) {
     (File::from(terminal), String::from_utf8_lossy(&name[..got.bytes]).into_owned())
 }
 
-/// Reads until `end` is there.
+/// Reads until `end`.
 fn read_to(terminal: &mut File, end: &str) -> String {
     let mut text = String::new();
     let mut buffer = [0; 1024];
     while !text.contains(end) {
         match terminal.read(&mut buffer) {
             Ok(n @ 1..) => text.push_str(&String::from_utf8_lossy(&buffer[..n])),
-            // An error is how the end of the last process looks here.
+            // The end of the last process is an error here.
             _ => break,
         }
     }
@@ -44,7 +44,8 @@ fn read_to(terminal: &mut File, end: &str) -> String {
 }
 
 /// Says what it stands on, and what it reads.
-const SCRIPT: &str = "test -t 0 && test -t 1 && test -t 2 && echo terminal; read -r line; echo \"read $line.\"; echo end; sleep 1000";
+const SCRIPT: &str = "test -t 0 && test -t 1 && test -t 2 && echo terminal; read -r line; echo \
+    \"read $line.\"; echo end; sleep 1000";
 
 #[test]
 fn console_sockets_of_create_run_and_exec_are_transparent() {

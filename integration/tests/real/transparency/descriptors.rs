@@ -110,8 +110,8 @@ fn closed_standard_descriptors_are_transparent() {
                 .bundle(&id)
                 .arguments(&["/bin/sh", "-c", &format!("({LIST}) >/mark/list; exit 6")])
                 .make();
-            bundle.edit(|document| {
-                document["mounts"].as_array_mut().unwrap().push(serde_json::json!({
+            bundle.edit(|config| {
+                config["mounts"].as_array_mut().unwrap().push(serde_json::json!({
                     "destination": "/mark", "type": "bind", "source": text(&mark), "options": ["bind", "rw"]
                 }));
             });

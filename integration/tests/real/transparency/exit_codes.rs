@@ -16,7 +16,7 @@ fn exit_codes_of_run_are_transparent() {
                 .bundle(&id)
                 .arguments(&["/bin/sh", "-c", &format!("exit {code}")])
                 .make();
-            let ended = stage.told(&["run", "--bundle", text(bundle.dir()), &id]);
+            let ended = stage.reported(&["run", "--bundle", text(bundle.dir()), &id]);
             assert_eq!(ended.code, Some(code), "{}", ended.err());
         }
     });
@@ -27,7 +27,7 @@ fn exit_codes_of_exec_are_transparent() {
     alike("exit codes of exec", |stage| {
         let id = stage.waiting("c");
         for code in CODES {
-            let ended = stage.told(&["exec", &id, "/bin/sh", "-c", &format!("exit {code}")]);
+            let ended = stage.reported(&["exec", &id, "/bin/sh", "-c", &format!("exit {code}")]);
             assert_eq!(ended.code, Some(code.into()));
         }
         for signal in ["HUP", "INT", "KILL", "SEGV", "TERM", "USR1"] {
@@ -51,7 +51,7 @@ fn exit_codes_of_commands_that_cannot_run_are_transparent() {
             assert_ne!(ran.code, Some(0), "{program:?}");
             stage.node.bare(&["delete", "--force", &other]);
         }
-        stage.told(&["exec", &id]);
-        stage.told(&["exec", &stage.node.id("nobody"), "/bin/true"]);
+        stage.reported(&["exec", &id]);
+        stage.reported(&["exec", &stage.node.id("nobody"), "/bin/true"]);
     });
 }

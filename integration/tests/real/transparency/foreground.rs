@@ -6,7 +6,8 @@ use nri_integration::*;
 use rustix::process::Signal;
 
 /// Tells each signal; ends with 9 at the last.
-const SCRIPT: &str = "for s in HUP INT USR1 USR2 WINCH; do trap \"echo got $s\" $s; done; trap 'echo got TERM; exit 9' TERM; echo ready; while :; do sleep 0.05; done";
+const SCRIPT: &str = "for s in HUP INT USR1 USR2 WINCH; do trap \"echo got $s\" $s; done; trap \
+    'echo got TERM; exit 9' TERM; echo ready; while :; do sleep 0.05; done";
 
 fn run(stage: &Stage, id: &str, arguments: &[&str]) -> super::Running {
     let bundle = stage.node.bundle(id).arguments(arguments).make();
@@ -43,7 +44,7 @@ fn a_killed_foreground_container_is_transparent() {
             let id = stage.node.id("c");
             let running = run(stage, &id, &["/bin/sh", "-c", SCRIPT]);
             running.wait_for("ready");
-            stage.told(&["kill", &id, signal]);
+            stage.reported(&["kill", &id, signal]);
             stage.note(signal, running.end());
             wait_until("the container to go", || stage.node.state(&id).is_none().then_some(()));
         }

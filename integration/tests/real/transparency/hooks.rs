@@ -15,19 +15,20 @@ fn bundle(stage: &Stage, id: &str, failing: Option<&str>, arguments: &[&str]) ->
     let bundle = stage.node.bundle(id).arguments(arguments).make();
     let log = stage.node.path("hooks");
     fs::create_dir_all(&log).unwrap();
-    bundle.edit(|document| {
+    bundle.edit(|config| {
         // Some run in the container, where there is another root; the log has to have the same name
         // there.
-        document["mounts"].as_array_mut().unwrap().push(
+        config["mounts"].as_array_mut().unwrap().push(
             json!({"destination": text(&log), "type": "bind", "source": text(&log), "options": ["bind", "rw"]}),
         );
-        document["root"]["readonly"] = json!(false);
+        config["root"]["readonly"] = json!(false);
         let hook = |name: &str, n: u8| {
             let end = if failing == Some(name) { "exit 5" } else { "exit 0" };
             let status = "sed -n 's/.*\"status\": *\"\\([a-z]*\\)\".*/\\1/p'";
             let mut hook = json!({
                 "path": "/bin/sh",
-                "args": ["sh", "-c", format!("echo {name} {n} $(cat | tr -d '\\n' | {status}) $MARK >>{}/log; {end}", text(&log))],
+                "args": ["sh", "-c", format!("echo {name} {n} $(cat | tr -d '\\n' | {status}) \
+                    $MARK >>{}/log; {end}", text(&log))],
                 "env": [format!("MARK={name}"), "PATH=/bin:/usr/bin"]
             });
             // crun 1.8.1 may miss the end of a hook that has one, and waits for so long then: some
@@ -38,7 +39,7 @@ fn bundle(stage: &Stage, id: &str, failing: Option<&str>, arguments: &[&str]) ->
             hook
         };
         let hooks = STAGES.map(|name| (name.to_owned(), json!([hook(name, 1), hook(name, 2)])));
-        document["hooks"] = Value::Object(hooks.into_iter().collect());
+        config["hooks"] = Value::Object(hooks.into_iter().collect());
     });
     bundle
 }
@@ -117,8 +118,11 @@ fn failing_hooks_of_the_engine_are_transparent() {
                 stage.note("delete", how(&stage.call(&["delete", "--force", &id])));
                 stage.note("then", stage.node.state(&id).is_some());
                 // Those in the container may be killed at any point.
-                let told = |line: &&str| !line.starts_with("startContainer");
-                stage.note("hooks", log(stage).lines().filter(told).collect::<Vec<_>>().join("\n"));
+                let reported = |line: &&str| !line.starts_with("startContainer");
+                stage.note(
+                    "hooks",
+                    log(stage).lines().filter(reported).collect::<Vec<_>>().join("\n"),
+                );
             }
         }
     });
@@ -130,7 +134,7 @@ fn missing_hooks_of_the_engine_are_transparent() {
         for name in STAGES {
             let id = stage.node.id("c");
             let bundle = stage.node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
-            bundle.edit(|document| document["hooks"] = json!({name: [{"path": "/nowhere/hook"}]}));
+            bundle.edit(|config| config["hooks"] = json!({name: [{"path": "/nowhere/hook"}]}));
             stage.note(
                 name,
                 how(&stage.call(&["run", "--detach", "--bundle", text(bundle.dir()), &id])),

@@ -13,16 +13,16 @@ fn delete_is_transparent() {
     alike("delete", |stage| {
         let id = stage.waiting("c");
         let first = stage.pid(&id);
-        let refused = stage.told(&["delete", &id]);
+        let refused = stage.reported(&["delete", &id]);
         assert_ne!(refused.code, Some(0), "it runs");
         assert!(first.is_alive());
         stage.note("after the refusal", status(stage, &id));
-        stage.told(&["delete", "--force", &id]);
+        stage.reported(&["delete", "--force", &id]);
         // crun does not wait for it.
         wait_until("the end of its process", || (!first.is_alive()).then_some(()));
         stage.note("after the force", status(stage, &id));
         for again in [&["delete"][..], &["delete", "--force"], &["delete", "-f"]] {
-            stage.told(&[again, &[id.as_str()]].concat());
+            stage.reported(&[again, &[id.as_str()]].concat());
         }
         let created = stage.node.id("d");
         let bundle = stage.node.bundle(&created).arguments(&["/bin/sleep", "1000"]).make();
@@ -42,11 +42,11 @@ fn kill_is_transparent() {
     alike("kill", |stage| {
         let id = stage.waiting("c");
         for signal in ["0", "SIGWINCH", "winch", "28", "NOSUCH", "999", "-1"] {
-            stage.told(&["kill", &id, signal]);
+            stage.reported(&["kill", &id, signal]);
         }
         stage.note("still", status(stage, &id));
         // The default is SIGTERM, upon which it ends with 3.
-        stage.told(&["kill", &id]);
+        stage.reported(&["kill", &id]);
         stage.wait_for(&id, "stopped");
         for verb in [
             &["kill", &id, "TERM"][..],
@@ -56,7 +56,7 @@ fn kill_is_transparent() {
         ] {
             stage.note(verb[0], how(&stage.call(verb)));
         }
-        stage.told(&["delete", &id]);
+        stage.reported(&["delete", &id]);
     });
 }
 
@@ -65,8 +65,8 @@ fn kill_is_transparent() {
 fn kill_all_is_transparent() {
     alike("kill --all", |stage| {
         let script = "sleep 1001 & echo $! ; echo ready; while :; do sleep 0.05; done";
-        let id = stage.started("c", &["/bin/sh", "-c", script], |document| {
-            let namespaces = document["linux"]["namespaces"].as_array_mut().unwrap();
+        let id = stage.started("c", &["/bin/sh", "-c", script], |config| {
+            let namespaces = config["linux"]["namespaces"].as_array_mut().unwrap();
             namespaces.retain(|namespace| namespace["type"] != "pid");
         });
         let first = stage.pid(&id);
@@ -76,7 +76,7 @@ fn kill_all_is_transparent() {
         stage.note("kill --all", how(&stage.call(&["kill", "--all", &id, "KILL"])));
         stage.wait_for(&id, "stopped");
         wait_until("the end of all", || others.iter().all(|p| !p.is_alive()).then_some(()));
-        stage.told(&["delete", &id]);
+        stage.reported(&["delete", &id]);
     });
 }
 
@@ -88,13 +88,13 @@ fn a_duplicate_id_is_transparent() {
         let bundle = stage.node.bundle(&stage.node.id("other")).arguments(&["/bin/true"]).make();
         let original = bundle.bytes();
         for verb in ["create", "run"] {
-            let ended = stage.told(&[verb, "--bundle", text(bundle.dir()), &id]);
+            let ended = stage.reported(&[verb, "--bundle", text(bundle.dir()), &id]);
             assert_ne!(ended.code, Some(0));
         }
         assert_eq!(bundle.bytes(), original);
         assert_eq!(stage.pid(&id), first);
-        stage.told(&["delete", "--force", &id]);
-        stage.told(&["run", "--bundle", text(bundle.dir()), &id]);
+        stage.reported(&["delete", "--force", &id]);
+        stage.reported(&["run", "--bundle", text(bundle.dir()), &id]);
     });
 }
 
@@ -106,7 +106,7 @@ fn an_unknown_id_is_transparent() {
         for verb in
             ["state", "start", "kill", "pause", "resume", "delete", "update", "ps", "events"]
         {
-            let ended = stage.told(&[verb, &id]);
+            let ended = stage.reported(&[verb, &id]);
             assert_ne!(ended.code, Some(0), "{verb}");
         }
     });
@@ -117,7 +117,7 @@ fn pause_and_resume_are_transparent() {
     alike("pause", |stage| {
         let id = stage.waiting("c");
         for verb in ["pause", "pause", "resume", "resume", "pause"] {
-            stage.told(&[verb, &id]);
+            stage.reported(&[verb, &id]);
             // The kernel freezes in its own time, and crun does not wait for it.
             let wanted = if verb == "pause" { "paused" } else { "running" };
             stage.wait_for(&id, wanted);
@@ -125,7 +125,7 @@ fn pause_and_resume_are_transparent() {
         }
         stage.note("exec", how(&stage.call(&["exec", &id, "/bin/true"])));
         stage.note("delete", how(&stage.call(&["delete", &id])));
-        stage.told(&["delete", "--force", &id]);
+        stage.reported(&["delete", "--force", &id]);
         stage.note("then", status(stage, &id));
     });
 }

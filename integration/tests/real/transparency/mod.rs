@@ -2,9 +2,10 @@
 //! output, files, what the container sees.
 //!
 //! Each scenario is played three times, each time on a [`Node`] of its own: bare; through the
-//! wrapper without any plugin; and with a plugin that changes each creation, so that documents are
-//! rewritten and hooks injected. What the steps note is compared as text, with what differs by
-//! nature (names of this node, times, process ids) taken out. Start from [`transparency`].
+//! wrapper without any plugin; and with a plugin that changes each creation, so that `config.json`
+//! files are rewritten and hooks injected. What the steps note is compared as text, with what
+//! differs by nature (names of this node, times, process ids) taken out. Start from
+//! [`transparency`].
 
 mod arguments;
 mod checkpoint;
@@ -58,11 +59,11 @@ fn alike(name: &str, steps: impl Fn(&Stage)) {
         };
         let (bare, _) = play(Way::Bare);
         for way in [Way::Wrapped, Way::Adjusted] {
-            let (notes, heard) = play(way);
+            let (notes, received) = play(way);
             assert_eq!(notes, bare, "{name} ({}), {way:?}", runtime.name);
             // Else nothing of ours would have taken part.
             assert!(
-                heard.is_none_or(|n| n > 0),
+                received.is_none_or(|n| n > 0),
                 "{name} ({}): no plugin heard of it",
                 runtime.name
             );
@@ -92,7 +93,7 @@ impl Stage {
     }
 
     /// Calls it, and notes how that ended and what it said.
-    fn told(&self, arguments: &[&str]) -> Ended {
+    fn reported(&self, arguments: &[&str]) -> Ended {
         let ended = self.call(arguments);
         self.note(arguments.join(" "), saying(&ended));
         ended

@@ -4,7 +4,9 @@
 use super::{Stage, alike, how, saying, text};
 use serde_json::json;
 
-const SHOW: &str = "umask; pwd; ulimit -n; ulimit -c; cat /proc/self/oom_score_adj; nice; grep -E '^(SigBlk|SigIgn|CapEff|NoNewPrivs|Seccomp):' /proc/$$/status; env | sort | grep -v -E '^(NRI_SEEN|_)='";
+const SHOW: &str = "umask; pwd; ulimit -n; ulimit -c; cat /proc/self/oom_score_adj; nice; grep -E \
+    '^(SigBlk|SigIgn|CapEff|NoNewPrivs|Seccomp):' /proc/$$/status; env | sort | grep -v -E \
+    '^(NRI_SEEN|_)='";
 
 fn run(stage: &Stage, name: &str, first: &str, edit: impl FnOnce(&mut serde_json::Value)) {
     let id = stage.node.id("c");
@@ -94,7 +96,7 @@ fn a_broken_config_json_is_transparent() {
         let bundle = stage.node.bundle(&id).make();
         std::fs::remove_file(bundle.config()).unwrap();
         for verb in ["create", "run"] {
-            stage.told(&[verb, "--bundle", text(bundle.dir()), &id]);
+            stage.reported(&[verb, "--bundle", text(bundle.dir()), &id]);
         }
     });
 }
