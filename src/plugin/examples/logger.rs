@@ -1,11 +1,12 @@
-//! An NRI plugin that prints every event as a line of JSON: `{"event": …, "request": …}`, the
-//! request in the protobuf JSON mapping.
+//! An NRI plugin that prints every event as a line of JSON, `{"event": ..., "request": ...}`, with
+//! the request in protobuf's JSON mapping.
 //!
 //! ```text
 //! logger [--idx NN] [--name NAME] [--socket PATH]
 //! ```
-//! `--idx` is 00 and `--name` is `logger` unless given or launched by a runtime.
-#![allow(clippy::print_stdout)] // that is what it is for
+//! The defaults are `--idx 00` and `--name logger`; a runtime that launches the plugin overrides
+//! both.
+#![allow(clippy::print_stdout)] // the output of the program
 
 use nri_plugin::{
     Changes, Creation, EventMask, Failure, Plugin, Reply, Session, Stub, async_trait, proto::*,
@@ -30,16 +31,16 @@ fn value(message: &dyn MessageDyn) -> Reply<Value> {
 
 #[async_trait]
 impl Plugin for Logger {
-    /// Nothing, which means everything, those events included that this protocol version does not
-    /// know.
+    /// Subscribes to all events, unknown ones included: an empty set means all.
     fn events(&self) -> EventMask {
         EventMask::NONE
     }
 
     async fn configure(&self, session: &Session, config: &str) -> Reply<()> {
         let runtime = session.runtime().cloned().unwrap_or_default();
+        let timeout = runtime.request_timeout.as_millis() as u64;
         let about = json!({ "config": config, "runtime": runtime.name, "version": runtime.version,
-            "nri": runtime.nri_version, "requestTimeoutMs": runtime.request_timeout.as_millis() as u64 });
+            "nri": runtime.nri_version, "requestTimeoutMs": timeout });
         println!("{}", json!({ "event": "Configure", "request": about }));
         Ok(())
     }
@@ -60,7 +61,7 @@ impl Plugin for Logger {
     }
 
     async fn shutdown(&self, _: &Session) {
-        print("Shutdown", &[]).ok(); // there is nobody left to tell
+        print("Shutdown", &[]).ok(); // the runtime is closing the connection
     }
 
     async fn run_pod_sandbox(&self, _: &Session, pod: PodSandbox) -> Reply<()> {

@@ -1,19 +1,24 @@
-//! Changes to a container that is being created: a setter for each field that a plugin may set.
+//! Adjustment of a container that is being created: a setter for each field.
 
 use crate::SetResources;
 use nri_api::{opt, proto::*};
 
-/// What a plugin wants changed in a container that is being created. Resources are set through
-/// [`SetResources`].
+/// Adjustment of a container that is being created. The methods of [`SetResources`] set its
+/// resources.
 ///
-/// Setters give back `&mut Self` and can be chained. Nothing is checked here: what is in conflict
-/// with another plugin, or makes no sense, the runtime says. To override what an earlier plugin
-/// set, remove it and set it anew.
+/// Setters return `&mut Self` and can be chained. They check nothing: the runtime reports invalid
+/// values and conflicts with other plugins. To override the value of an earlier plugin, remove it
+/// and set it again in the same adjustment:
+///
+/// ```
+/// let mut adjustment = nri_plugin::Adjustment::new();
+/// adjustment.remove_env("PATH").add_env("PATH", "/opt/bin:/bin");
+/// ```
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Adjustment(ContainerAdjustment);
 
 impl Adjustment {
-    /// An adjustment that changes nothing yet.
+    /// Creates an adjustment without changes.
     pub fn new() -> Self {
         Self::default()
     }
@@ -34,7 +39,7 @@ impl Adjustment {
         self
     }
 
-    /// Adds a mount, or replaces the one with the same destination of the original container.
+    /// Adds a mount. It replaces the container's mount with the same destination.
     pub fn add_mount(&mut self, mount: Mount) -> &mut Self {
         self.0.mounts.push(mount);
         self
@@ -58,7 +63,7 @@ impl Adjustment {
         self
     }
 
-    /// Appends OCI hooks to those that are there.
+    /// Appends OCI hooks to those of the container and of other plugins.
     pub fn add_hooks(&mut self, hooks: Hooks) -> &mut Self {
         let all = self.0.hooks.mut_or_insert_default();
         all.prestart.extend(hooks.prestart);
@@ -76,19 +81,19 @@ impl Adjustment {
         self
     }
 
-    /// Adds a CDI device by its full name, `vendor/class=name`.
+    /// Adds a CDI device by its qualified name, `vendor/class=name`.
     pub fn add_cdi_device(&mut self, name: impl Into<String>) -> &mut Self {
         self.0.CDI_devices.push(CDIDevice { name: name.into(), ..Default::default() });
         self
     }
 
-    /// Sets the command line.
+    /// Sets the arguments of the process, including the program.
     pub fn set_args<S: Into<String>>(&mut self, args: impl IntoIterator<Item = S>) -> &mut Self {
         self.0.args = args.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Sets the command line even if an earlier plugin did.
+    /// Sets the arguments of the process, even if an earlier plugin set them.
     pub fn replace_args<S: Into<String>>(
         &mut self,
         args: impl IntoIterator<Item = S>,
@@ -98,7 +103,7 @@ impl Adjustment {
         self
     }
 
-    /// Adds a device node, and a rule that allows it.
+    /// Adds a device node, and a device cgroup rule that allows it.
     pub fn add_device(&mut self, device: LinuxDevice) -> &mut Self {
         self.linux().devices.push(device);
         self
@@ -116,7 +121,7 @@ impl Adjustment {
         self
     }
 
-    /// Sets the score by which the kernel chooses whom to kill when out of memory, -1000 to 1000.
+    /// Sets the OOM score adjustment, -1000 (never killed) to 1000 (killed first).
     pub fn set_oom_score_adj(&mut self, score: i64) -> &mut Self {
         self.linux().oom_score_adj = opt(Some(score));
         self
@@ -135,7 +140,7 @@ impl Adjustment {
         self
     }
 
-    /// Sets a namespace: the one at `path`, or a new one if that is empty.
+    /// Sets a namespace, such as `network`: the one at `path`, or a new one if `path` is empty.
     pub fn add_namespace(&mut self, kind: impl Into<String>, path: impl Into<String>) -> &mut Self {
         let namespace =
             LinuxNamespace { type_: kind.into(), path: path.into(), ..Default::default() };
@@ -143,7 +148,7 @@ impl Adjustment {
         self
     }
 
-    /// Removes a namespace: the container uses that of the runtime.
+    /// Removes a namespace, such as `network`: the container uses that of the runtime.
     pub fn remove_namespace(&mut self, kind: &str) -> &mut Self {
         self.add_namespace(removal(kind), "")
     }
@@ -159,7 +164,7 @@ impl Adjustment {
         self.set_sysctl(removal(key), "")
     }
 
-    /// Moves a network device of the host into the container; an empty `name` keeps the one it has.
+    /// Moves a network device of the host into the container; an empty `name` keeps its name.
     pub fn add_net_device(
         &mut self,
         host_name: impl Into<String>,
@@ -170,7 +175,7 @@ impl Adjustment {
         self
     }
 
-    /// Leaves a network device on the host.
+    /// Removes a network device from the container; it stays on the host.
     pub fn remove_net_device(&mut self, host_name: &str) -> &mut Self {
         self.add_net_device(removal(host_name), "")
     }
@@ -181,13 +186,13 @@ impl Adjustment {
         self
     }
 
-    /// Sets the resctrl group.
+    /// Sets the resctrl group by its name (closid).
     pub fn set_rdt_clos_id(&mut self, clos_id: impl Into<String>) -> &mut Self {
         self.rdt().clos_id = opt(Some(clos_id.into()));
         self
     }
 
-    /// Sets the lines of the resctrl group's schemata.
+    /// Sets the schemata of the resctrl group, line by line, such as `L3:0=ff`.
     pub fn set_rdt_schemata<S: Into<String>>(
         &mut self,
         lines: impl IntoIterator<Item = S>,
@@ -202,13 +207,13 @@ impl Adjustment {
         self
     }
 
-    /// Drops all that was set for resctrl, the class included.
+    /// Clears closid, schemata, monitoring and the RDT class.
     pub fn remove_rdt(&mut self) -> &mut Self {
         self.rdt().remove = true;
         self
     }
 
-    /// Sets the policy by which memory nodes are chosen.
+    /// Sets the memory policy (`set_mempolicy(2)`); `nodes` is a list such as `0-1`.
     pub fn set_memory_policy(
         &mut self,
         mode: MpolMode,
@@ -266,7 +271,7 @@ mod tests {
         reflect::{ReflectFieldRef, RuntimeFieldType, RuntimeType},
     };
 
-    /// Messages that the author makes as a whole; their fields are not the builder's matter.
+    /// Messages that a plugin passes as a whole; they have no setters for their fields.
     const WHOLE: [&str; 9] = [
         "Mount",
         "KeyValue",
@@ -279,7 +284,7 @@ mod tests {
         "LinuxMemoryPolicy",
     ];
 
-    /// The fields that are not set, by path.
+    /// Collects the paths of the fields that are not set.
     fn unset(message: &dyn MessageDyn, path: &str, out: &mut Vec<String>) {
         let descriptor = message.descriptor_dyn();
         for field in descriptor.fields() {
@@ -368,9 +373,8 @@ mod tests {
         a
     }
 
-    /// A field that the protocol gains has no setter, and is reported here.
     #[test]
-    fn every_field_has_a_setter() {
+    fn every_field_of_the_protocol_has_a_setter() {
         let check = |message: &dyn MessageDyn, expect: &[&str]| {
             let mut missing = Vec::new();
             unset(message, "", &mut missing);
@@ -381,7 +385,7 @@ mod tests {
         let mut update = Update::new("id");
         set_all_resources(update.set_ignore_failure(true));
         check(&ContainerUpdate::from(update), &[]);
-        // The check sees what is missing.
+        // The check finds missing fields.
         let mut less = everything();
         (less.0.args, less.rdt().remove) = (Vec::new(), false);
         less.resources().cpu.mut_or_insert_default().quota = None.into();
@@ -389,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn removals_are_marked() {
+    fn removals_have_a_leading_minus() {
         let a = ContainerAdjustment::from(everything());
         assert_eq!(a.env[1].key, "-C");
         assert_eq!(a.mounts[1].destination, "-/m");

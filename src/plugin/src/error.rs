@@ -1,64 +1,69 @@
-//! Why a plugin could not connect, or why its session failed.
+//! Errors of a connection and of its session.
 
 use nri_api::{InvalidPlugin, PluginId};
 use nri_wire::{CallError, Closed, WireError};
 use std::{io, path::PathBuf};
 
-/// What can go wrong between a plugin and its runtime.
+/// Error of a connection to a runtime, or of its session.
 #[derive(Debug, thiserror::Error)]
 pub enum StubError {
-    /// The plugin has no name or no index: not from the builder, not from a runtime that launched
-    /// it, not from the name of its program.
+    /// The plugin has no name or no index: neither the builder, nor a runtime that launched it, nor
+    /// the program's name has one.
     #[error("the plugin has no {0}: give it one, or name its program NN-name")]
     NoIdentity(&'static str),
-    /// The name or index is not acceptable.
-    #[error("bad identity")]
+    /// The name or index is invalid.
+    #[error("invalid name or index")]
     Identity(#[from] InvalidPlugin),
-    /// `NRI_PLUGIN_SOCKET` is no file descriptor number.
-    #[error("NRI_PLUGIN_SOCKET={0:?} is no file descriptor")]
+    /// `NRI_PLUGIN_SOCKET` is not the number of a file descriptor.
+    #[error("NRI_PLUGIN_SOCKET={0:?} is not a file descriptor")]
     LaunchedSocket(String),
     /// The inherited socket could not be taken over.
     #[error("taking over inherited file descriptor {fd} failed")]
     Inherit {
-        /// Its number.
+        /// Number of the descriptor.
         fd: i32,
-        /// Why; `ENOSYS` on Linux before 5.6.
+        /// Cause; `ENOSYS` on Linux before 5.6.
         #[source]
         source: io::Error,
     },
-    /// A launched plugin has one connection in its life.
+    /// The inherited socket was used before: a launched plugin has one connection.
     #[error("the socket inherited from the runtime was used already")]
     Used,
-    /// No socket answered.
-    #[error("no NRI socket answers: {}", .0.iter().map(|(p, e)| format!("{}: {e}", p.display())).collect::<Vec<_>>().join(", "))]
+    /// No socket accepted the connection.
+    #[error("no NRI socket accepts connections: {}", list(.0))]
     Connect(Vec<(PathBuf, io::Error)>),
-    /// The connection ended while it was being set up.
+    /// The connection failed before the registration.
     #[error("connection failed")]
     Wire(#[from] WireError),
-    /// The runtime did not accept the plugin.
+    /// The runtime refused the plugin.
     #[error("registration of {plugin} failed")]
     Register {
-        /// As whom it tried.
+        /// Identity that was refused.
         plugin: PluginId,
-        /// What the runtime says.
+        /// Error of the runtime.
         #[source]
         source: CallError,
     },
-    /// The plugin itself refused its configuration.
+    /// The plugin refused its configuration.
     #[error("plugin {plugin} refused its configuration: {reason}")]
     Configure {
-        /// Which plugin.
+        /// Identity of the plugin.
         plugin: PluginId,
-        /// What it says.
+        /// Error of the plugin.
         reason: String,
     },
-    /// The session broke.
+    /// The session failed.
     #[error("session of {plugin} failed")]
     Session {
-        /// Which plugin.
+        /// Identity of the plugin.
         plugin: PluginId,
-        /// How.
+        /// Cause.
         #[source]
         source: Closed,
     },
+}
+
+fn list(failures: &[(PathBuf, io::Error)]) -> String {
+    let failures = failures.iter().map(|(path, error)| format!("{}: {error}", path.display()));
+    failures.collect::<Vec<_>>().join(", ")
 }

@@ -1,5 +1,4 @@
-//! Launched by a runtime: its environment says who we are and which inherited descriptor is the
-//! socket.
+//! Identity and socket of a plugin that a runtime launched, from its environment.
 
 use crate::StubError;
 use rustix::process::{ForeignRawFd, PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
@@ -9,7 +8,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-/// What a runtime told a plugin that it launched.
+/// Environment of a launched plugin.
 pub(crate) struct Launched {
     pub(crate) name: Option<String>,
     pub(crate) index: Option<String>,
@@ -17,7 +16,7 @@ pub(crate) struct Launched {
 }
 
 impl Launched {
-    /// What the environment says, if it says anything.
+    /// Reads the environment; `None` if the plugin was not launched by a runtime.
     pub(crate) fn from_env() -> Result<Option<Self>, StubError> {
         let Ok(fd) = env::var("NRI_PLUGIN_SOCKET") else { return Ok(None) };
         let fd = match fd.parse() {
@@ -31,16 +30,16 @@ impl Launched {
         }))
     }
 
-    /// Takes the socket over, once per process.
+    /// Takes over the inherited socket, once per process.
     ///
-    /// Owning a descriptor by its number alone is an unsafe operation in Rust. So the process asks
-    /// the kernel for a duplicate of its own descriptor (`pidfd_getfd(2)`, Linux 5.6), which is
-    /// owned and closed on exec, and closes the number that it inherited, so that children of the
-    /// plugin do not hold the connection.
+    /// Owning a descriptor by its number is an unsafe operation in Rust. Instead the process
+    /// duplicates its own descriptor with `pidfd_getfd(2)` (Linux 5.6), which is owned and has
+    /// close-on-exec set, and closes the inherited number, so that children of the plugin do not
+    /// keep the connection open.
     pub(crate) fn socket(&self) -> Result<UnixStream, StubError> {
         static TAKEN: AtomicBool = AtomicBool::new(false);
         if TAKEN.swap(true, Ordering::SeqCst) {
-            return Err(StubError::Used); // by now the number may be something else
+            return Err(StubError::Used); // the number may be another file by now
         }
         let failed = |source| StubError::Inherit { fd: self.fd, source };
         let own = pidfd_open(getpid(), PidfdFlags::empty())

@@ -1,8 +1,16 @@
-//! SDK to write NRI plugins in Rust: implement [`Plugin`], give it to [`Stub`], answer with
-//! [`Adjustment`]s and [`Update`]s.
+//! SDK for NRI plugins in Rust.
+//!
+//! Implement [`Plugin`], a trait with a method for each event, and run it with a [`Stub`], which
+//! connects to the runtime and registers the plugin. Handlers reply with [`Adjustment`]s of a
+//! container that is created and [`Update`]s of existing ones.
+//!
+//! This plugin sets a variable and limits memory to 64 MiB in each container that is created:
 //!
 //! ```no_run
-//! use nri_plugin::{Adjustment, Creation, EventMask, Plugin, Reply, SetResources, Session, Stub, async_trait, proto::*};
+//! use nri_plugin::proto::{Container, Event, PodSandbox};
+//! use nri_plugin::{
+//!     Adjustment, Creation, EventMask, Plugin, Reply, Session, SetResources, Stub, async_trait,
+//! };
 //!
 //! struct Greeter;
 //!
@@ -12,7 +20,12 @@
 //!         EventMask::from_iter([Event::CREATE_CONTAINER])
 //!     }
 //!
-//!     async fn create_container(&self, _: &Session, _: PodSandbox, container: Container) -> Reply<Creation> {
+//!     async fn create_container(
+//!         &self,
+//!         _session: &Session,
+//!         _pod: PodSandbox,
+//!         container: Container,
+//!     ) -> Reply<Creation> {
 //!         let mut adjustment = Adjustment::new();
 //!         adjustment.add_env("HELLO", &container.name).set_memory_limit(64 << 20);
 //!         Ok(adjustment.into())
@@ -20,13 +33,15 @@
 //! }
 //!
 //! # async fn main_() -> Result<(), nri_plugin::StubError> {
-//! // Works launched by a runtime as well as started by hand, then with this name and index.
+//! // A runtime that launches the plugin determines its name and index; otherwise these apply.
 //! Stub::builder(Greeter).name("greeter").index("50").connect().await?.run().await
 //! # }
 //! ```
 //!
-//! Deliberately absent: reconnecting. A plugin that wants to outlive its runtime calls `connect`
-//! and `run` in a loop of its own, with the pauses that suit it.
+//! Units are those of the OCI runtime specification: bytes, microseconds, CPU shares.
+//!
+//! Deliberately absent: reconnecting. A plugin that continues after its runtime restarts calls
+//! `connect` and `run` in a loop, with a pause of its choice.
 
 #![deny(unsafe_code)]
 

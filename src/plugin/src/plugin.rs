@@ -1,35 +1,39 @@
-//! What an author implements: a method per event, all optional.
+//! The trait that a plugin implements: a method for each event.
 
 use crate::{Adjustment, EventMask, Session, Update};
 use async_trait::async_trait;
 use nri_api::proto::*;
 
-/// Why a handler fails; its text is what the runtime gets to see.
+/// Error of a handler. The runtime receives its text.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// What a handler returns.
+/// Result of a handler.
 pub type Reply<T> = Result<T, Failure>;
 
-/// An NRI plugin.
+/// An NRI plugin. All methods but [`events`](Self::events) have a default that changes nothing.
 ///
-/// The runtime sends one event at a time to a plugin and waits for the answer, up to a timeout
-/// ([`RuntimeInfo::request_timeout`](crate::RuntimeInfo)). After that it goes on without, and
-/// events may overlap. A handler always runs to its end. A panic in one fails its event only.
+/// The runtime sends one event at a time and waits for the reply, up to a timeout
+/// ([`RuntimeInfo::request_timeout`](crate::RuntimeInfo)). After a timeout it continues without the
+/// plugin, and handlers may overlap. A handler is never cancelled. A panic fails its event only.
 #[async_trait]
 pub trait Plugin: Send + Sync + 'static {
-    /// The events that the plugin wants to hear, asked after [`configure`](Self::configure). An
-    /// empty set subscribes to all of them: that is how the protocol reads it.
+    /// Returns the events that the plugin subscribes to. Called after
+    /// [`configure`](Self::configure). As the protocol defines it, an empty set subscribes to all
+    /// events.
     fn events(&self) -> EventMask;
 
-    /// The contents of the plugin's configuration file, or nothing. Runtimes send it to launched
-    /// plugins only. What the runtime is like is in [`Session::runtime`]. A failure ends the
-    /// session.
+    /// Receives the content of the plugin's configuration file; empty without one. Runtimes send it
+    /// to launched plugins only. [`Session::runtime`] describes the runtime from now on.
+    ///
+    /// # Errors
+    /// An error ends the session.
     async fn configure(&self, session: &Session, config: &str) -> Reply<()> {
         let _ = (session, config);
         Ok(())
     }
 
-    /// All pods and containers that exist. May update some.
+    /// Receives all existing pods and containers when the plugin connects. Returns updates of
+    /// containers.
     async fn synchronize(
         &self,
         session: &Session,
@@ -40,18 +44,24 @@ pub trait Plugin: Send + Sync + 'static {
         Ok(Vec::new())
     }
 
-    /// The runtime takes its leave; it closes the connection next.
+    /// Called before the runtime closes the connection.
     async fn shutdown(&self, session: &Session) {
         let _ = session;
     }
 
-    /// A pod is being run. A failure fails it.
+    /// Called before a pod starts.
+    ///
+    /// # Errors
+    /// An error prevents the start.
     async fn run_pod_sandbox(&self, session: &Session, pod: PodSandbox) -> Reply<()> {
         let _ = (session, pod);
         Ok(())
     }
 
-    /// A pod's resources are about to change to these. A failure fails that.
+    /// Called before a pod's resources change to `resources`.
+    ///
+    /// # Errors
+    /// An error prevents the change.
     async fn update_pod_sandbox(
         &self,
         session: &Session,
@@ -63,26 +73,29 @@ pub trait Plugin: Send + Sync + 'static {
         Ok(())
     }
 
-    /// A pod's resources have changed.
+    /// Called after a pod's resources changed.
     async fn post_update_pod_sandbox(&self, session: &Session, pod: PodSandbox) -> Reply<()> {
         let _ = (session, pod);
         Ok(())
     }
 
-    /// A pod stopped.
+    /// Called after a pod stopped.
     async fn stop_pod_sandbox(&self, session: &Session, pod: PodSandbox) -> Reply<()> {
         let _ = (session, pod);
         Ok(())
     }
 
-    /// A pod was removed.
+    /// Called after a pod was removed.
     async fn remove_pod_sandbox(&self, session: &Session, pod: PodSandbox) -> Reply<()> {
         let _ = (session, pod);
         Ok(())
     }
 
-    /// A container is being created, and is shown as adjusted by the plugins before this one. A
-    /// failure fails it.
+    /// Called before a container is created, with the adjustments of earlier plugins applied.
+    /// Returns the adjustment of the container, and updates of others.
+    ///
+    /// # Errors
+    /// An error prevents the creation.
     async fn create_container(
         &self,
         session: &Session,
@@ -93,7 +106,7 @@ pub trait Plugin: Send + Sync + 'static {
         Ok(Creation::default())
     }
 
-    /// A container was created.
+    /// Called after a container was created.
     async fn post_create_container(
         &self,
         session: &Session,
@@ -104,7 +117,10 @@ pub trait Plugin: Send + Sync + 'static {
         Ok(())
     }
 
-    /// A container is being started. A failure fails it.
+    /// Called before a container starts.
+    ///
+    /// # Errors
+    /// An error prevents the start.
     async fn start_container(
         &self,
         session: &Session,
@@ -115,7 +131,7 @@ pub trait Plugin: Send + Sync + 'static {
         Ok(())
     }
 
-    /// A container was started.
+    /// Called after a container started.
     async fn post_start_container(
         &self,
         session: &Session,
@@ -126,8 +142,11 @@ pub trait Plugin: Send + Sync + 'static {
         Ok(())
     }
 
-    /// A container's resources are about to change to these. An update of this very container takes
-    /// their place field by field. A failure fails the update.
+    /// Called before a container's resources change to `resources`. A returned update of this
+    /// container overrides them field by field.
+    ///
+    /// # Errors
+    /// An error prevents the update.
     async fn update_container(
         &self,
         session: &Session,
@@ -139,7 +158,7 @@ pub trait Plugin: Send + Sync + 'static {
         Ok(Changes::default())
     }
 
-    /// A container's resources have changed.
+    /// Called after a container's resources changed.
     async fn post_update_container(
         &self,
         session: &Session,
@@ -150,7 +169,7 @@ pub trait Plugin: Send + Sync + 'static {
         Ok(())
     }
 
-    /// A container stopped. May update others.
+    /// Called after a container stopped. Returns updates of other containers.
     async fn stop_container(
         &self,
         session: &Session,
@@ -161,7 +180,7 @@ pub trait Plugin: Send + Sync + 'static {
         Ok(Vec::new())
     }
 
-    /// A container was removed.
+    /// Called after a container was removed.
     async fn remove_container(
         &self,
         session: &Session,
@@ -172,8 +191,10 @@ pub trait Plugin: Send + Sync + 'static {
         Ok(())
     }
 
-    /// All that the plugins want changed in a container that is being created. A failure rejects
-    /// the creation, and its text is the reason.
+    /// Validates the merged adjustment of a container, after all plugins replied to its creation.
+    ///
+    /// # Errors
+    /// An error rejects the creation; its text is the reason.
     async fn validate_container_adjustment(
         &self,
         session: &Session,
@@ -184,23 +205,23 @@ pub trait Plugin: Send + Sync + 'static {
     }
 }
 
-/// Answer to the creation of a container.
+/// Reply to the creation of a container.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Creation {
-    /// What is to be changed in it.
+    /// Changes of the container.
     pub adjustment: Adjustment,
     /// Updates of other containers.
     pub updates: Vec<ContainerUpdate>,
-    /// Other containers that are to be stopped.
+    /// Other containers to stop.
     pub evictions: Vec<ContainerEviction>,
 }
 
-/// Answer to the update of a container.
+/// Reply to the update of a container.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Changes {
     /// Updates of this container and of others.
     pub updates: Vec<ContainerUpdate>,
-    /// Containers that are to be stopped.
+    /// Containers to stop.
     pub evictions: Vec<ContainerEviction>,
 }
 

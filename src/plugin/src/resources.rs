@@ -1,104 +1,104 @@
-//! Setting resources, in an adjustment and in an update alike. Names are those of the protocol.
+//! Setters of resources, for adjustments and updates. Their names are those of the protocol.
 
 use nri_api::{opt, proto::*};
 
-/// Sets [`LinuxResources`], whatever they are part of. Setters give back `&mut Self` and can be
-/// chained.
+/// Setters of [`LinuxResources`]. They return `&mut Self` and can be chained.
 pub trait SetResources {
-    /// The resources, added if there were none.
+    /// Returns the resources; they are added if there are none.
     fn resources(&mut self) -> &mut LinuxResources;
 
-    /// Memory limit in bytes. Also limits swap to the same unless that is set; -1 means none.
+    /// Sets the memory limit in bytes; -1 means unlimited. The limit of memory and swap gets the
+    /// same value unless it is set.
     fn set_memory_limit(&mut self, bytes: i64) -> &mut Self {
         memory(self).limit = opt(Some(bytes));
         self
     }
 
-    /// Memory below which the container is spared, in bytes.
+    /// Sets the memory reservation (soft limit) in bytes.
     fn set_memory_reservation(&mut self, bytes: i64) -> &mut Self {
         memory(self).reservation = opt(Some(bytes));
         self
     }
 
-    /// Limit of memory and swap together in bytes; -1 means none.
+    /// Sets the limit of memory and swap together in bytes; -1 means unlimited.
     fn set_memory_swap(&mut self, bytes: i64) -> &mut Self {
         memory(self).swap = opt(Some(bytes));
         self
     }
 
-    /// Limit of kernel memory in bytes (cgroup v1).
+    /// Sets the limit of kernel memory in bytes (cgroup v1).
     fn set_memory_kernel(&mut self, bytes: i64) -> &mut Self {
         memory(self).kernel = opt(Some(bytes));
         self
     }
 
-    /// Limit of TCP buffers in bytes (cgroup v1).
+    /// Sets the limit of kernel TCP memory in bytes (cgroup v1).
     fn set_memory_kernel_tcp(&mut self, bytes: i64) -> &mut Self {
         memory(self).kernel_tcp = opt(Some(bytes));
         self
     }
 
-    /// Swappiness, 0 to 100 (cgroup v1).
+    /// Sets the swappiness, 0 to 100 (cgroup v1).
     fn set_memory_swappiness(&mut self, swappiness: u64) -> &mut Self {
         memory(self).swappiness = opt(Some(swappiness));
         self
     }
 
-    /// Whether the container is frozen rather than killed when out of memory (cgroup v1).
+    /// Sets whether the OOM killer is disabled: processes wait for memory instead (cgroup v1).
     fn set_memory_disable_oom_killer(&mut self, disable: bool) -> &mut Self {
         memory(self).disable_oom_killer = opt(Some(disable));
         self
     }
 
-    /// Whether memory is accounted hierarchically (cgroup v1).
+    /// Sets whether memory is accounted hierarchically (cgroup v1).
     fn set_memory_use_hierarchy(&mut self, hierarchy: bool) -> &mut Self {
         memory(self).use_hierarchy = opt(Some(hierarchy));
         self
     }
 
-    /// CPU shares.
+    /// Sets the CPU shares, 2 to 262144; the default is 1024.
     fn set_cpu_shares(&mut self, shares: u64) -> &mut Self {
         cpu(self).shares = opt(Some(shares));
         self
     }
 
-    /// CPU time per period in microseconds; -1 means no limit.
+    /// Sets the CPU time per period in microseconds; -1 means unlimited.
     fn set_cpu_quota(&mut self, quota: i64) -> &mut Self {
         cpu(self).quota = opt(Some(quota));
         self
     }
 
-    /// Period of the CPU quota in microseconds.
+    /// Sets the period of the CPU quota in microseconds.
     fn set_cpu_period(&mut self, period: u64) -> &mut Self {
         cpu(self).period = opt(Some(period));
         self
     }
 
-    /// Realtime CPU time per period in microseconds (cgroup v1).
+    /// Sets the realtime CPU time per period in microseconds (cgroup v1).
     fn set_cpu_realtime_runtime(&mut self, runtime: i64) -> &mut Self {
         cpu(self).realtime_runtime = opt(Some(runtime));
         self
     }
 
-    /// Period of the realtime CPU time in microseconds (cgroup v1).
+    /// Sets the period of the realtime CPU time in microseconds (cgroup v1).
     fn set_cpu_realtime_period(&mut self, period: u64) -> &mut Self {
         cpu(self).realtime_period = opt(Some(period));
         self
     }
 
-    /// CPUs as a list, such as `0-3,8`.
+    /// Sets the CPUs, a list such as `0-3,8`.
     fn set_cpu_cpus(&mut self, cpus: impl Into<String>) -> &mut Self {
         cpu(self).cpus = cpus.into();
         self
     }
 
-    /// Memory nodes as a list, such as `0,1`.
+    /// Sets the memory nodes, a list such as `0,1`.
     fn set_cpu_mems(&mut self, mems: impl Into<String>) -> &mut Self {
         cpu(self).mems = mems.into();
         self
     }
 
-    /// Limit in bytes for one size of huge pages, such as `2MB`.
+    /// Adds a limit in bytes for huge pages of one size, such as `2MB`.
     fn add_hugepage_limit(&mut self, page_size: impl Into<String>, bytes: u64) -> &mut Self {
         let limit =
             HugepageLimit { page_size: page_size.into(), limit: bytes, ..Default::default() };
@@ -106,31 +106,32 @@ pub trait SetResources {
         self
     }
 
-    /// Class of block I/O; empty for none.
+    /// Sets the block I/O class; an empty name removes the class.
     fn set_blockio_class(&mut self, class: impl Into<String>) -> &mut Self {
         self.resources().blockio_class = opt(Some(class.into()));
         self
     }
 
-    /// Class of RDT; empty for none.
+    /// Sets the RDT class; an empty name removes the class.
     fn set_rdt_class(&mut self, class: impl Into<String>) -> &mut Self {
         self.resources().rdt_class = opt(Some(class.into()));
         self
     }
 
-    /// A file of the cgroup and its contents (cgroup v2).
+    /// Sets a file of the cgroup, such as `memory.high`, to a value (cgroup v2).
     fn add_unified(&mut self, file: impl Into<String>, value: impl Into<String>) -> &mut Self {
         self.resources().unified.insert(file.into(), value.into());
         self
     }
 
-    /// A rule of the device cgroup. Devices that are added have theirs already.
+    /// Adds a rule of the device cgroup. [`Adjustment::add_device`](crate::Adjustment::add_device)
+    /// implies one. Updates must not have rules.
     fn add_device_rule(&mut self, rule: LinuxDeviceCgroup) -> &mut Self {
         self.resources().devices.push(rule);
         self
     }
 
-    /// Limit of processes; 0 or less means none.
+    /// Sets the limit of processes; 0 or less means unlimited.
     fn set_pids_limit(&mut self, limit: i64) -> &mut Self {
         self.resources().pids.mut_or_insert_default().limit = limit;
         self

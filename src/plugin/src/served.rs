@@ -1,4 +1,4 @@
-//! The protocol's calls turned into the author's methods, those of old runtimes included.
+//! Dispatch of the protocol's calls to the methods of [`Plugin`], for old runtimes too.
 
 use crate::{Failure, Plugin, Reply, Session};
 use async_trait::async_trait;
@@ -8,13 +8,13 @@ use protobuf::MessageField;
 use std::sync::{Arc, Mutex, PoisonError};
 use ttrpc::Code;
 
-/// A plugin as ttrpc serves it.
+/// A plugin as a ttrpc service.
 pub(crate) struct Served<P> {
     pub(crate) plugin: Arc<P>,
     pub(crate) session: Session,
-    /// The parts of a split `Synchronize` so far.
+    /// Received parts of a split `Synchronize`.
     pub(crate) parts: Mutex<Option<SynchronizeRequest>>,
-    /// Why the plugin refused its configuration.
+    /// Error of the plugin that refused its configuration.
     pub(crate) refusal: Arc<Mutex<Option<String>>>,
 }
 
@@ -116,8 +116,7 @@ impl<P: Plugin> nri_wire::Plugin for Served<P> {
         Ok(verdict)
     }
 
-    /// Runtimes before v0.12 send these events in this form; newer ones too, to plugins that do not
-    /// know the calls.
+    /// Runtimes before NRI v0.12 send these events in this form.
     async fn state_change(&self, _: &Context, event: StateChangeEvent) -> ttrpc::Result<Empty> {
         let (plugin, session) = (&self.plugin, &self.session);
         let (kind, pod, container) = (event.event, message(event.pod), message(event.container));
@@ -137,8 +136,7 @@ impl<P: Plugin> nri_wire::Plugin for Served<P> {
                 plugin.post_update_container(session, pod, container).await
             }
             Event::REMOVE_CONTAINER => plugin.remove_container(session, pod, container).await,
-            // These always had a call of their own, and an event that nobody knows is no reason to
-            // fail.
+            // All other events have a call of their own; unknown ones must not fail.
             _ => Ok(()),
         })?;
         Ok(Empty::new())
@@ -232,7 +230,7 @@ impl<P: Plugin> nri_wire::Plugin for Served<P> {
 }
 
 impl<P> Served<P> {
-    /// Adds a part; the whole once the last one is there.
+    /// Adds a part, and returns the whole request after the last one.
     fn collect(&self, part: SynchronizeRequest) -> Option<SynchronizeRequest> {
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         let more = part.more;

@@ -1,4 +1,4 @@
-//! What handlers know of their runtime, and how they reach it.
+//! Session of a plugin: the runtime, and requests to it.
 
 use nri_api::{PluginId, proto::*};
 use nri_wire::{CallError, RuntimeClient};
@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-/// The connection to the runtime. Cheap to clone; may be kept and used outside of handlers.
+/// Handle of the session with a runtime. Cheap to clone; may be used outside of handlers.
 #[derive(Clone, Debug)]
 pub struct Session {
     inner: Arc<Inner>,
@@ -20,18 +20,18 @@ struct Inner {
     runtime: OnceLock<RuntimeInfo>,
 }
 
-/// What a runtime tells of itself in `Configure`.
+/// Description of a runtime, as sent in `Configure`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RuntimeInfo {
-    /// Its name.
+    /// Name of the runtime.
     pub name: String,
-    /// Its version.
+    /// Version of the runtime.
     pub version: String,
-    /// The version of NRI that it speaks; empty if it is older than the field.
+    /// NRI version that the runtime supports; empty for old runtimes.
     pub nri_version: String,
-    /// How long it waits for a plugin to register; 0 if it is older than the field.
+    /// Time limit for the registration of a plugin; 0 for old runtimes.
     pub registration_timeout: Duration,
-    /// How long it waits for the answer to an event; 0 if it is older than the field.
+    /// Time limit for the reply to an event; 0 for old runtimes.
     pub request_timeout: Duration,
 }
 
@@ -56,22 +56,24 @@ impl Session {
         });
     }
 
-    /// As whom the plugin registered. A runtime that launched it may know it by another name.
+    /// Returns the identity that the plugin registered with. A runtime that launched the plugin
+    /// uses the name of its file instead.
     pub fn plugin(&self) -> &PluginId {
         &self.inner.plugin
     }
 
-    /// What the runtime is, once it has configured the plugin.
+    /// Returns the description of the runtime; `None` before it has configured the plugin.
     pub fn runtime(&self) -> Option<&RuntimeInfo> {
         self.inner.runtime.get()
     }
 
-    /// Asks for updates and evictions at any time, also from within a handler, and gives back the
-    /// updates that failed. Waits as long as the runtime takes. (Upstream's runtimes ignore
-    /// evictions here.)
+    /// Requests updates and evictions of containers, and returns the updates that failed.
+    ///
+    /// May be called at any time, also within a handler. The call has no time limit. (Runtimes with
+    /// upstream NRI ignore the evictions.)
     ///
     /// # Errors
-    /// If the connection ended, or the runtime refuses all of it.
+    /// If the connection is closed, or the runtime refuses the whole request.
     pub async fn update_containers(
         &self,
         updates: Vec<ContainerUpdate>,

@@ -1,5 +1,4 @@
-//! From a plugin to a session: who it is, where the runtime is, registration, and the wait for the
-//! end.
+//! Connection of a plugin: identity, socket, registration, end of the session.
 
 use crate::{Plugin, Session, StubError, launched::Launched, served::Served};
 use nri_api::{NRI_VERSION, PluginId, proto::RegisterPluginRequest};
@@ -12,21 +11,21 @@ use std::{
 };
 use tokio::net::UnixStream;
 
-/// Where runtimes listen: upstream's place, then that of `nrid`.
+/// Sockets of runtimes: that of NRI, then that of `nrid`.
 pub const DEFAULT_SOCKETS: [&str; 2] =
     ["/var/run/nri/nri.sock", "/run/nri-container-runtime/nri.sock"];
 
-/// How long a registration may take, as upstream's default.
+/// Default time limit of the registration, as in upstream NRI.
 const REGISTRATION_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A registered plugin. Dropping it ends the session.
+/// A registered plugin and its connection. Dropping it ends the session.
 pub struct Stub {
     end: PluginEnd,
     session: Session,
     refusal: Arc<Mutex<Option<String>>>,
 }
 
-/// What is known of a plugin before it connects.
+/// Builder of a [`Stub`].
 pub struct Builder<P> {
     plugin: Arc<P>,
     name: Option<String>,
@@ -37,12 +36,12 @@ pub struct Builder<P> {
 }
 
 impl Stub {
-    /// Begins with the plugin; everything else has a default.
+    /// Creates a builder. Everything but the plugin has a default.
     pub fn builder<P: Plugin>(plugin: P) -> Builder<P> {
         Self::shared(Arc::new(plugin))
     }
 
-    /// The same with a plugin that is used elsewhere too, or again for the next connection.
+    /// Creates a builder for a shared plugin, which may be used again for the next connection.
     pub fn shared<P: Plugin>(plugin: Arc<P>) -> Builder<P> {
         Builder {
             plugin,
@@ -54,15 +53,15 @@ impl Stub {
         }
     }
 
-    /// The connection, for updates outside of handlers.
+    /// Returns the session, for updates outside of handlers.
     pub fn session(&self) -> &Session {
         &self.session
     }
 
-    /// Serves until the connection ends. Cancel safe: dropping the future ends the session.
+    /// Handles events until the connection ends. Dropping the future ends the session.
     ///
     /// # Errors
-    /// If the end was a failure: of the socket, of the protocol, or the plugin refused its
+    /// If the socket failed, the runtime violated the protocol, or the plugin refused its
     /// configuration.
     pub async fn run(self) -> Result<(), StubError> {
         let reason = self.end.closed().await;
@@ -76,57 +75,58 @@ impl Stub {
         }
     }
 
-    /// Ends the session once everything that was answered has been sent.
+    /// Ends the session after all replies are sent.
     pub async fn stop(self) {
-        self.end.trunk().flush().await.ok(); // if it has ended, that is what was asked for
+        self.end.trunk().flush().await.ok(); // fails if the session has ended already
         self.end.close();
     }
 }
 
 impl<P: Plugin> Builder<P> {
-    /// The plugin's name. If it is launched, the runtime's word counts; without either, the
-    /// program's name `NN-name`.
+    /// Sets the plugin's name. A runtime that launches the plugin overrides it. Without either the
+    /// name is that of the program, `NN-name`.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// The plugin's index, two digits. If it is launched, the runtime's word counts; without
-    /// either, the program's name `NN-name`.
+    /// Sets the plugin's index, two digits. A runtime that launches the plugin overrides it.
+    /// Without either the index is that of the program's name, `NN-name`.
     #[must_use]
     pub fn index(mut self, index: impl Into<String>) -> Self {
         self.index = Some(index.into());
         self
     }
 
-    /// Connects here, even if the plugin was launched. Several are tried in the order given.
-    /// Default: [`DEFAULT_SOCKETS`].
+    /// Adds a socket to connect to, even if the plugin was launched. Several are tried in the given
+    /// order. Default: [`DEFAULT_SOCKETS`].
     #[must_use]
     pub fn socket_path(mut self, path: impl Into<PathBuf>) -> Self {
         self.sockets.push(path.into());
         self
     }
 
-    /// Uses a connection that exists.
+    /// Uses an existing connection.
     #[must_use]
     pub fn stream(mut self, stream: UnixStream) -> Self {
         self.stream = Some(stream);
         self
     }
 
-    /// How long a registration may take. Default: 5 s.
+    /// Sets the time limit of the registration. Default: 5 s.
     #[must_use]
     pub fn registration_timeout(mut self, timeout: Duration) -> Self {
         self.registration_timeout = timeout;
         self
     }
 
-    /// Connects and registers. The runtime configures and synchronizes the plugin next, which may
-    /// happen before this returns.
+    /// Connects and registers the plugin. The runtime then configures and synchronizes it, possibly
+    /// before this returns.
     ///
     /// # Errors
-    /// If no runtime answers, it refuses the plugin, or the plugin has no identity.
+    /// If no socket accepts the connection, the runtime refuses the plugin, or its name or index is
+    /// missing or invalid.
     pub async fn connect(self) -> Result<Stub, StubError> {
         let explicit = self.stream.is_some() || !self.sockets.is_empty();
         let launched = if explicit { None } else { Launched::from_env()? };
@@ -167,7 +167,7 @@ impl<P: Plugin> Builder<P> {
     }
 }
 
-/// Who the plugin is: as launched, else as built, else as its program is named.
+/// Returns the identity of the plugin: as launched, or as built, or from its program's name.
 fn identity<P>(
     builder: &Builder<P>,
     launched: Option<&Launched>,
@@ -190,7 +190,7 @@ fn identity<P>(
     Ok(PluginId::new(&index, &name)?)
 }
 
-/// The first of these sockets that answers.
+/// Connects to the first of these sockets that accepts.
 async fn dial(paths: &[PathBuf]) -> Result<UnixStream, StubError> {
     let mut failures = Vec::new();
     for path in paths {
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn identities() {
+    fn the_identity_comes_from_the_builder_then_from_the_program() {
         let check = |name: Option<&str>,
                      index: Option<&str>,
                      program: Option<&str>,
@@ -232,7 +232,7 @@ mod tests {
         check(None, Some("10"), Some("20-b"), Ok("10-b"));
         check(None, Some("10"), Some("/usr/bin/logger"), Ok("10-logger"));
         check(None, None, Some("/usr/bin/logger"), Err("the plugin has no"));
-        check(Some("a b"), Some("10"), None, Err("bad identity"));
-        check(Some("a"), Some("1"), None, Err("bad identity"));
+        check(Some("a b"), Some("10"), None, Err("invalid name or i"));
+        check(Some("a"), Some("1"), None, Err("invalid name or i"));
     }
 }

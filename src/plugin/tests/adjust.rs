@@ -1,4 +1,4 @@
-//! Runs the tests of the example `adjust`, which are beside what they test.
+//! Unit tests of the example `adjust`, which are in its modules.
 
 #[allow(dead_code, unreachable_pub)]
 #[path = "../examples/adjust/main.rs"]

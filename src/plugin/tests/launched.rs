@@ -1,4 +1,4 @@
-//! The example `adjust` as a real process: launched with its socket as descriptor 3, and external.
+//! The example `adjust` as a process: launched with its socket as descriptor 3, and external.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -16,13 +16,13 @@ use tokio::{
     time::timeout,
 };
 
-/// Cargo builds the examples of a crate before it runs its tests, and puts them beside them.
+/// Path of the example. Cargo builds it before the tests, into the folder beside them.
 fn example() -> PathBuf {
     let tests = std::env::current_exe().unwrap();
     tests.parent().unwrap().with_file_name("examples").join("adjust")
 }
 
-/// The plugin ends with its connection.
+/// Waits for the exit of the plugin, which follows the end of its connection.
 async fn exit(child: Child) -> Output {
     let wait = tokio::task::spawn_blocking(move || child.wait_with_output().unwrap());
     timeout(SOON, wait).await.unwrap().unwrap()
@@ -41,7 +41,7 @@ async fn launch() -> (TestEnd, Child) {
         .fd_mappings(vec![FdMapping { parent_fd: far.into_std().unwrap().into(), child_fd: 3 }])
         .unwrap();
     let child = command.spawn().unwrap();
-    drop(command); // it holds the other end
+    drop(command); // it holds the plugin's end of the socket
     let mut runtime = runtime(near).await;
     let registered = timeout(SOON, runtime.registered.recv()).await.unwrap().unwrap();
     assert_eq!((registered.plugin_name.as_str(), registered.plugin_idx.as_str()), ("tuner", "33"));
@@ -53,7 +53,7 @@ fn configure(config: &str) -> ConfigureRequest {
 }
 
 #[tokio::test]
-async fn launched() {
+async fn a_launched_plugin_takes_its_socket_and_identity_from_the_environment() {
     let dir = tempfile::tempdir().unwrap();
     let log = dir.path().join("log");
     let (runtime, child) = launch().await;
@@ -84,7 +84,10 @@ async fn launched() {
         r#"{"event":"Synchronize"}"#,
         r#"{"event":"CreateContainer","pod":"p","container":"c"}"#,
         r#"{"event":"CreateContainer","pod":"p","container":"other"}"#,
-        r#"{"event":"UpdateContainer","pod":"","container":"c","resources":{"pids":{"limit":"3"}}}"#,
+        concat!(
+            r#"{"event":"UpdateContainer","pod":"","container":"c","#,
+            r#""resources":{"pids":{"limit":"3"}}}"#
+        ),
     ];
     assert_eq!(lines.lines().collect::<Vec<_>>(), expect);
 
@@ -94,7 +97,7 @@ async fn launched() {
 }
 
 #[tokio::test]
-async fn a_bad_configuration_is_told_to_both() {
+async fn an_invalid_configuration_is_reported_by_plugin_and_runtime() {
     let (runtime, child) = launch().await;
     let error = runtime.end.plugin().configure(SOON, &configure("colour = 1")).await.unwrap_err();
     assert!(error.to_string().contains("unknown field `colour`"), "{error}");
@@ -108,9 +111,9 @@ async fn a_bad_configuration_is_told_to_both() {
     );
 }
 
-/// The plugin does not leave its socket to a child: the peer would not see it die.
+/// A child must not inherit the socket: the runtime would not notice the exit of the plugin.
 #[tokio::test]
-async fn killed() {
+async fn a_killed_plugin_closes_its_connection_despite_a_child() {
     let (runtime, mut child) = launch().await;
     let fds = std::fs::read_dir(format!("/proc/{}/fd", child.id())).unwrap();
     let fds: Vec<_> = fds.map(|f| f.unwrap().path()).collect();
@@ -130,7 +133,7 @@ async fn killed() {
 }
 
 #[tokio::test]
-async fn external() {
+async fn an_external_plugin_connects_to_the_given_socket() {
     let dir = tempfile::tempdir().unwrap();
     let (socket, log, config) =
         (dir.path().join("nri.sock"), dir.path().join("log"), dir.path().join("toml"));
@@ -167,12 +170,13 @@ async fn external() {
     let text = String::from_utf8_lossy(&nobody.stderr).into_owned();
     assert_eq!(
         text,
-        "adjust: no NRI socket answers: /nowhere: No such file or directory (os error 2)\n"
+        "adjust: no NRI socket accepts connections: \
+         /nowhere: No such file or directory (os error 2)\n"
     );
 }
 
 #[test]
-fn help_is_no_error() {
+fn help_is_printed_without_an_error() {
     for (name, usage) in [("adjust", "adjust [--config FILE]"), ("logger", "logger [--idx NN]")] {
         for option in ["--help", "-h"] {
             let said = Command::new(example().with_file_name(name)).arg(option).output().unwrap();

@@ -1,4 +1,4 @@
-//! The SDK against the runtime's end of a real session.
+//! The SDK and the runtime's end of a session over real sockets.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -20,20 +20,20 @@ use tokio::{
     net::{UnixListener, UnixStream},
 };
 
-/// Notes what it hears; refuses whatever has the id "bad".
+/// Records its events; refuses those of the id "bad".
 #[derive(Default)]
 struct Recorder {
-    heard: Mutex<Vec<String>>,
+    received: Mutex<Vec<String>>,
 }
 
 impl Recorder {
     fn note(&self, what: &str, id: &str) -> Reply<()> {
-        self.heard.lock().unwrap().push(format!("{what} {id}"));
+        self.received.lock().unwrap().push(format!("{what} {id}"));
         if id == "bad" { Err("not this one".into()) } else { Ok(()) }
     }
 
-    fn heard(&self) -> Vec<String> {
-        std::mem::take(&mut self.heard.lock().unwrap())
+    fn received(&self) -> Vec<String> {
+        std::mem::take(&mut self.received.lock().unwrap())
     }
 }
 
@@ -177,7 +177,7 @@ fn configure(config: &str) -> ConfigureRequest {
 }
 
 #[tokio::test]
-async fn registration_and_configuration() {
+async fn a_plugin_registers_and_is_configured() {
     let mut p = connected().await;
     let registered = p.runtime.registered.recv().await.unwrap();
     assert_eq!((registered.plugin_name.as_str(), registered.plugin_idx.as_str()), ("rec", "07"));
@@ -185,7 +185,7 @@ async fn registration_and_configuration() {
     assert_eq!(p.stub.session().runtime(), None);
     let answer = p.runtime.end.plugin().configure(SOON, &configure("text")).await.unwrap();
     assert_eq!(answer.events, 1 << 3 | 1 << 10);
-    assert_eq!(p.plugin.heard(), ["configure text"]);
+    assert_eq!(p.plugin.received(), ["configure text"]);
     let expect = RuntimeInfo {
         name: "r".into(),
         version: "1".into(),
@@ -197,7 +197,7 @@ async fn registration_and_configuration() {
 }
 
 #[tokio::test]
-async fn a_split_synchronization_arrives_whole() {
+async fn the_parts_of_a_split_synchronize_are_joined() {
     let p = connected().await;
     let part = |pods: &[&str], containers: &[&str], more| SynchronizeRequest {
         pods: pods.iter().map(|id| pod(id)).collect(),
@@ -205,7 +205,7 @@ async fn a_split_synchronization_arrives_whole() {
         more,
         ..Default::default()
     };
-    // Twice, as after the first nothing may be left over.
+    // Twice: parts of the first must not remain.
     for _ in 0..2 {
         for (request, more, updates) in [
             (part(&["p1", "p2"], &["a"], true), true, 0),
@@ -215,7 +215,7 @@ async fn a_split_synchronization_arrives_whole() {
             let answer = p.runtime.end.plugin().synchronize(SOON, &request).await.unwrap();
             assert_eq!((answer.more, answer.update.len()), (more, updates));
         }
-        assert_eq!(p.plugin.heard(), ["synchronize p1,p2,p3;a,b,c,d"]);
+        assert_eq!(p.plugin.received(), ["synchronize p1,p2,p3;a,b,c,d"]);
     }
 }
 
@@ -228,14 +228,14 @@ macro_rules! event {
     }};
 }
 
-/// The calls of today and the one of old runtimes reach the same methods.
 #[tokio::test]
-async fn events_in_both_forms() {
+async fn dedicated_calls_and_state_change_reach_the_same_methods() {
     let p = connected().await;
     let plugin = p.runtime.end.plugin();
     macro_rules! pods {
         ($($call:ident $request:ident)*) => {$(
-            plugin.$call(SOON, &$request { pod: Some(pod("p")).into(), ..Default::default() }).await.unwrap();
+            let request = $request { pod: Some(pod("p")).into(), ..Default::default() };
+            plugin.$call(SOON, &request).await.unwrap();
         )*};
     }
     pods! {
@@ -260,7 +260,7 @@ async fn events_in_both_forms() {
         "post-update p/c",
         "remove p/c",
     ];
-    assert_eq!(p.plugin.heard(), expect);
+    assert_eq!(p.plugin.received(), expect);
 
     for event in [
         Event::RUN_POD_SANDBOX,
@@ -277,17 +277,17 @@ async fn events_in_both_forms() {
         change.event = event.into();
         plugin.state_change(SOON, &change).await.unwrap();
     }
-    assert_eq!(p.plugin.heard(), expect);
+    assert_eq!(p.plugin.received(), expect);
 
-    // An event of the future is no failure, and nothing at all.
+    // An unknown event is ignored.
     let mut unknown = event!(StateChangeEvent);
     unknown.event = protobuf::EnumOrUnknown::from_i32(99);
     plugin.state_change(SOON, &unknown).await.unwrap();
-    assert_eq!(p.plugin.heard(), [""; 0]);
+    assert_eq!(p.plugin.received(), [""; 0]);
 }
 
 #[tokio::test]
-async fn requests_with_answers() {
+async fn adjustments_updates_and_evictions_are_sent_in_replies() {
     let mut p = connected().await;
     let plugin = p.runtime.end.plugin();
 
@@ -340,11 +340,11 @@ async fn requests_with_answers() {
         "validate bad",
         "shutdown ",
     ];
-    assert_eq!(p.plugin.heard(), expect);
+    assert_eq!(p.plugin.received(), expect);
 }
 
 #[tokio::test]
-async fn a_failure_tells_its_text() {
+async fn the_text_of_a_failure_is_sent_to_the_runtime() {
     let p = connected().await;
     let mut request = RunPodSandboxRequest { pod: Some(pod("bad")).into(), ..Default::default() };
     let error = p.runtime.end.plugin().run_pod_sandbox(SOON, &request).await.unwrap_err();
@@ -352,13 +352,13 @@ async fn a_failure_tells_its_text() {
         matches!(&error, CallError::Status { code: 2, message } if message == "not this one"),
         "{error:?}"
     );
-    request.pod = None.into(); // a runtime that sends nothing is no reason to fall over
+    request.pod = None.into(); // a request without a pod is accepted
     p.runtime.end.plugin().run_pod_sandbox(SOON, &request).await.unwrap();
-    assert_eq!(p.plugin.heard(), ["run pod bad", "run pod "]);
+    assert_eq!(p.plugin.received(), ["run pod bad", "run pod "]);
 }
 
 #[tokio::test]
-async fn updates_at_any_time() {
+async fn updates_can_be_requested_at_any_time() {
     let mut p = connected().await;
     let session = p.stub.session().clone();
     let failed = session.update_containers(vec![Update::new("x").into()], vec![]).await.unwrap();
@@ -370,7 +370,7 @@ async fn updates_at_any_time() {
 }
 
 #[tokio::test]
-async fn run_tells_how_it_ended() {
+async fn run_returns_the_cause_of_the_end() {
     let p = connected().await;
     drop(p.runtime);
     p.stub.run().await.unwrap();
@@ -383,7 +383,7 @@ async fn run_tells_how_it_ended() {
     let error = run.await.unwrap().unwrap_err();
     assert_eq!(error.to_string(), "plugin 07-rec refused its configuration: not this one");
 
-    // A peer that answers the registration and then talks nonsense.
+    // A peer that replies to the registration and then sends an invalid frame.
     let (a, b) = UnixStream::pair().unwrap();
     let trunk = nri_wire::Trunk::new(a);
     let mut conn = trunk.open(nri_wire::ConnId::RUNTIME).unwrap();
@@ -404,7 +404,7 @@ async fn run_tells_how_it_ended() {
 }
 
 #[tokio::test]
-async fn registration_fails() {
+async fn a_refused_or_late_registration_is_an_error() {
     async fn check(name: &str, expect: impl Fn(&CallError) -> bool) {
         let (a, b) = UnixStream::pair().unwrap();
         let _runtime = runtime(a).await;
@@ -436,7 +436,7 @@ async fn registration_fails() {
 }
 
 #[tokio::test]
-async fn the_first_socket_that_answers() {
+async fn the_first_socket_that_accepts_is_used() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name);
     drop(UnixListener::bind(path("dead")).unwrap());
@@ -458,9 +458,8 @@ async fn the_first_socket_that_answers() {
     );
 }
 
-/// A plugin may be connected again, and is then configured again.
 #[tokio::test]
-async fn reconnecting() {
+async fn a_plugin_that_reconnects_is_configured_again() {
     let plugin = Arc::new(Recorder::default());
     for n in 0..2 {
         let (a, b) = UnixStream::pair().unwrap();
@@ -471,5 +470,5 @@ async fn reconnecting() {
         RuntimeEnd::close(&runtime.end);
         stub.run().await.unwrap();
     }
-    assert_eq!(plugin.heard(), ["configure 0", "configure 1"]);
+    assert_eq!(plugin.received(), ["configure 0", "configure 1"]);
 }

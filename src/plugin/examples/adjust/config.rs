@@ -1,4 +1,4 @@
-//! The TOML file: its keys, which are those at the top of the program, and how it is read.
+//! The TOML file. Its keys are documented in `main.rs`.
 
 use nri_plugin::proto::*;
 use serde::Deserialize;
@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Config {
+pub(crate) struct AdjustConfig {
     pub(crate) log: Option<PathBuf>,
     pub(crate) filter: Filter,
     pub(crate) create: Create,
@@ -126,13 +126,22 @@ impl Filter {
     }
 }
 
-/// An error is one line, since it ends in a log.
-pub(crate) fn parse(text: &str) -> Result<Config, String> {
+/// Error of a TOML file. Its text is one line, since it is logged.
+#[derive(Debug, thiserror::Error)]
+#[error("line {line}, column {column}: {message}")]
+pub(crate) struct ParseError {
+    line: usize,
+    column: usize,
+    message: String,
+}
+
+/// Parses a TOML file.
+pub(crate) fn parse(text: &str) -> Result<AdjustConfig, ParseError> {
     toml::from_str(text).map_err(|e| {
         let before = &text[..e.span().map_or(0, |span| span.start.min(text.len()))];
         let line = before.matches('\n').count() + 1;
         let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-        format!("line {line}, column {column}: {}", e.message().trim_end().replace('\n', ", "))
+        ParseError { line, column, message: e.message().trim_end().replace('\n', ", ") }
     })
 }
 
@@ -140,7 +149,7 @@ pub(crate) fn parse(text: &str) -> Result<Config, String> {
 mod tests {
     use super::*;
 
-    /// The example at the top of the program.
+    /// The example in the documentation of the program.
     fn documented() -> String {
         let source = include_str!("main.rs");
         let toml = source
@@ -153,8 +162,8 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_one_line_with_its_place() {
-        let wrong = |text: &str| parse(text).map(|_| ()).unwrap_err();
+    fn an_error_is_one_line_with_line_and_column() {
+        let wrong = |text: &str| parse(text).unwrap_err().to_string();
         assert!(
             wrong("log = '/l'\n  nonsense = 1\n")
                 .starts_with("line 2, column 3: unknown field `nonsense`")
@@ -166,8 +175,8 @@ mod tests {
     }
 
     #[test]
-    fn the_documented_example_is_read_and_says_everything() {
-        let config: Config = toml::from_str(&documented()).unwrap();
+    fn the_documented_example_is_parsed() {
+        let config: AdjustConfig = toml::from_str(&documented()).unwrap();
         let a = ContainerAdjustment::from(config.create.adjustment());
         assert_eq!(a.args, ["", "sleep", "100"]);
         assert_eq!(a.env.iter().map(|e| e.key.as_str()).collect::<Vec<_>>(), ["-C", "A"]);
@@ -196,13 +205,13 @@ mod tests {
             ("[create.resources]\ncpu = 1", "`cpu`"),
             ("[[create.mounts]]\ndestination = \"/a\"\nsource = \"/b\"\nopts = []", "opts"),
         ] {
-            let e = toml::from_str::<Config>(toml).unwrap_err().to_string();
+            let e = toml::from_str::<AdjustConfig>(toml).unwrap_err().to_string();
             assert!(e.contains(key) && e.contains("unknown field"), "{e}");
         }
     }
 
     #[test]
-    fn filters() {
+    fn a_filter_matches_names_and_annotations_of_container_or_pod() {
         let check = |filter: &str, expect: bool| {
             let filter: Filter = toml::from_str(filter).unwrap();
             let pod = PodSandbox {

@@ -1,17 +1,17 @@
-//! An NRI plugin that does what a TOML file says: adjusts containers that are created, changes
-//! updates, and logs every event.
+//! An NRI plugin with rules in a TOML file: adjusts containers that are created, overrides updates,
+//! and logs every event.
 //!
 //! ```text
 //! adjust [--config FILE] [--idx NN] [--name NAME] [--socket PATH] [--log FILE]
 //! ```
-//! Launched by a runtime, as `NN-name` in its plugin directory, it takes the TOML from its
-//! configuration there instead. `--idx` is 50 and `--name` is `adjust` unless given. All of the
-//! TOML is optional; an unknown key is an error.
+//! When a runtime launches the plugin, as `NN-name` in the plugin directory, its configuration file
+//! `NN-name.conf` has the TOML instead. The defaults are `--idx 50` and `--name adjust`. All keys
+//! are optional; an unknown key is an error.
 //!
 //! ```toml
-//! log = "/run/adjust.log"          # a JSON line per event; `--log` wins
+//! log = "/run/adjust.log"          # a JSON line per event; `--log` overrides it
 //!
-//! [filter]                         # adjust and update only containers that match all of this
+//! [filter]                         # only containers that match all of these
 //! name = "web"
 //! annotations = { "example.org/adjust" = "yes" }   # of the container, or else of its pod
 //!
@@ -47,7 +47,8 @@
 //! soft = 512
 //!
 //! [[create.hooks]]
-//! stage = "poststop"               # prestart, create_runtime, create_container, start_container, poststart, poststop
+//! stage = "poststop"               # or prestart, create_runtime, create_container,
+//!                                  # start_container, poststart
 //! path = "/bin/true"
 //! args = ["true"]
 //! env = ["A=b"]
@@ -68,7 +69,8 @@
 //! blockio_class = "slow"
 //! rdt_class = "shared"
 //!
-//! [update]                         # laid over every update of a matching container; keys as in create.resources
+//! [update]                         # overrides updates of matching containers;
+//!                                  # keys as in create.resources
 //! shares = 256
 //! ```
 
@@ -76,15 +78,16 @@ mod config;
 mod plugin;
 mod rules;
 
-use config::{Config, parse};
+use config::{AdjustConfig, parse};
 use nri_plugin::{Failure, Stub};
 use plugin::Adjust;
 use std::{io::Write, path::PathBuf};
 
 const USAGE: &str = "\
-An NRI plugin that adjusts containers as a TOML file says.
+An NRI plugin that adjusts containers by the rules of a TOML file.
 Usage: adjust [--config FILE] [--idx NN] [--name NAME] [--socket PATH] [--log FILE]
-Launched by a runtime, it takes the TOML from its configuration there. src/plugin/examples/adjust/main.rs begins with all of its keys.";
+When a runtime launches it, its configuration file in the configuration directory has the TOML.
+src/plugin/examples/adjust/main.rs documents the keys.";
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
@@ -102,7 +105,7 @@ async fn main() {
 
 async fn run() -> Result<(), Failure> {
     let (mut config, mut log, mut index, mut name, mut socket) =
-        (Config::default(), None, None, None, None);
+        (AdjustConfig::default(), None, None, None, None);
     let mut args = std::env::args().skip(1);
     while let Some(option) = args.next() {
         if matches!(option.as_str(), "-h" | "--help") {

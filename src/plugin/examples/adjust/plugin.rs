@@ -1,6 +1,6 @@
-//! The plugin: each event is logged, creations and updates are answered by the rules.
+//! The plugin: logs each event, and replies to creations and updates by the rules.
 
-use super::config::{Config, parse};
+use super::config::{AdjustConfig, parse};
 use nri_plugin::{
     Changes, Creation, EventMask, Plugin, Reply, Session, Update, async_trait, proto::*,
 };
@@ -12,22 +12,22 @@ use std::{
 };
 
 pub(crate) struct Adjust {
-    config: Mutex<Arc<Config>>,
-    /// From the command line; wins over that of the configuration.
+    config: Mutex<Arc<AdjustConfig>>,
+    /// Path from the command line; overrides that of the configuration.
     log: Option<PathBuf>,
 }
 
 impl Adjust {
-    /// `log` is that of the command line.
-    pub(crate) fn new(config: Config, log: Option<PathBuf>) -> Self {
+    /// Creates the plugin; `log` is the path from the command line.
+    pub(crate) fn new(config: AdjustConfig, log: Option<PathBuf>) -> Self {
         Self { config: Mutex::new(Arc::new(config)), log }
     }
 
-    fn config(&self) -> Arc<Config> {
+    fn config(&self) -> Arc<AdjustConfig> {
         self.config.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Writes a line: the event, whom it is about, and the resources it brings.
+    /// Writes a line: event, pod, container and resources.
     fn log(
         &self,
         event: &str,
@@ -49,7 +49,8 @@ impl Adjust {
                 serde_json::from_str(&protobuf_json_mapping::print_to_string(resources)?)?;
         }
         let mut file = OpenOptions::new().create(true).append(true).open(path)?;
-        file.write_all(format!("{line}\n").as_bytes())?; // one write, so that lines do not mix
+        // One write, so that lines are not interleaved.
+        file.write_all(format!("{line}\n").as_bytes())?;
         Ok(())
     }
 
@@ -64,8 +65,7 @@ impl Adjust {
 
 #[async_trait]
 impl Plugin for Adjust {
-    /// Nothing, which means everything, those events included that this protocol version does not
-    /// know.
+    /// Subscribes to all events, unknown ones included: an empty set means all.
     fn events(&self) -> EventMask {
         EventMask::NONE
     }
@@ -95,7 +95,7 @@ impl Plugin for Adjust {
     }
 
     async fn shutdown(&self, _: &Session) {
-        self.log("Shutdown", None, None, None).ok(); // there is nobody left to tell
+        self.log("Shutdown", None, None, None).ok(); // the runtime is closing the connection
     }
 
     async fn run_pod_sandbox(&self, _: &Session, pod: PodSandbox) -> Reply<()> {

@@ -1,10 +1,10 @@
-//! What the rules of the TOML file make of a container.
+//! Replies by the rules of the TOML file.
 
 use super::config::{Create, HookRule, Resources, Stage};
 use nri_plugin::{Adjustment, SetResources, opt, proto::*};
 
 impl Create {
-    /// What a container that is created gets.
+    /// Returns the adjustment of a container.
     pub(crate) fn adjustment(&self) -> Adjustment {
         let mut a = Adjustment::new();
         if self.replace_args && !self.args.is_empty() {
@@ -18,7 +18,7 @@ impl Create {
         for name in &self.cdi_devices {
             a.add_cdi_device(name);
         }
-        // Removals first: removing and setting the same key in one answer sets it whoever had it.
+        // A key that is removed and set in one reply is set, even if another plugin owned it.
         for key in &self.env.remove {
             a.remove_env(key);
         }
@@ -100,7 +100,7 @@ impl HookRule {
 }
 
 impl Resources {
-    /// Sets what is given, and nothing else.
+    /// Sets the resources that the rules have.
     pub(crate) fn apply(&self, to: &mut impl SetResources) {
         macro_rules! set {
             ($($field:ident: $setter:ident),*) => {$(
@@ -109,8 +109,9 @@ impl Resources {
                 }
             )*};
         }
-        set!(cpus: set_cpu_cpus, mems: set_cpu_mems, shares: set_cpu_shares, quota: set_cpu_quota, period: set_cpu_period);
-        set!(memory: set_memory_limit, reservation: set_memory_reservation, swap: set_memory_swap, pids: set_pids_limit);
+        set!(cpus: set_cpu_cpus, mems: set_cpu_mems, shares: set_cpu_shares);
+        set!(quota: set_cpu_quota, period: set_cpu_period, pids: set_pids_limit);
+        set!(memory: set_memory_limit, reservation: set_memory_reservation, swap: set_memory_swap);
         set!(blockio_class: set_blockio_class, rdt_class: set_rdt_class);
         for (size, limit) in &self.hugepages {
             to.add_hugepage_limit(size, *limit);

@@ -1,5 +1,5 @@
-//! The runtime's side of a session.
-#![allow(dead_code, unreachable_pub)] // each test file uses its part
+//! Test runtime.
+#![allow(dead_code, unreachable_pub)] // each test file uses a part
 #![allow(clippy::unwrap_used)]
 
 use async_trait::async_trait;
@@ -11,10 +11,10 @@ use tokio::{
     sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
 };
 
-/// For what must happen, generously.
+/// Time limit of steps that must succeed, ample for a loaded machine.
 pub const SOON: Duration = Duration::from_secs(20);
 
-/// Accepts plugins of any name but "unwanted", never answers "ignored", and fails each update.
+/// A runtime that refuses the plugin "unwanted", never replies to "ignored", and fails each update.
 struct TestRuntime {
     registered: UnboundedSender<RegisterPluginRequest>,
     asked: UnboundedSender<UpdateContainersRequest>,
