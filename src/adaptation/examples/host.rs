@@ -1,7 +1,7 @@
-//! Plays the life of a container to plugins: `host PLUGIN_DIR [SOCKET]`.
+//! Sends the events of one container to plugins: `host PLUGIN_DIR [SOCKET]`.
 //!
-//! Launches the plugins of the directory; with a socket it then waits for one that connects. What
-//! the plugins want is printed, not done.
+//! Launches the plugins of the directory; with a socket it then waits for an external plugin. The
+//! requests of plugins are printed and not performed.
 
 use async_trait::async_trait;
 use nri_adaptation::{
@@ -16,14 +16,14 @@ use std::sync::Arc;
 use tokio::net::UnixListener;
 use tokio::sync::Notify;
 
-/// Keeps one pod with one container, and tells when a plugin has connected.
+/// Manager of one pod with one container; notifies `connected` when an external plugin is active.
 #[derive(Default)]
 struct Printer {
     connected: Notify,
 }
 
-fn say(what: impl std::fmt::Display) {
-    // Nobody to tell if that fails.
+fn print(what: impl std::fmt::Display) {
+    // A closed standard output is no error here.
     let _ = writeln!(std::io::stdout(), "{what}");
 }
 
@@ -38,11 +38,11 @@ impl ContainerManager for Printer {
         updates: Vec<ContainerUpdate>,
         evictions: Vec<ContainerEviction>,
     ) -> Vec<ContainerUpdate> {
-        say(format_args!("{plugin} asks for {updates:?} {evictions:?}"));
+        print(format_args!("{plugin} requests {updates:?} {evictions:?}"));
         Vec::new()
     }
     fn plugin_changed(&self, status: &PluginStatus) {
-        say(format_args!("{status:?}"));
+        print(format_args!("{status:?}"));
         if status.state == PluginState::Active && status.origin == PluginOrigin::External {
             self.connected.notify_one();
         }
@@ -66,18 +66,18 @@ fn container(id: &str) -> Container {
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args_os().skip(1);
     let plugin_path = args.next().ok_or("usage: host PLUGIN_DIR [SOCKET]")?.into();
-    let host = Arc::new(Printer::default());
+    let manager = Arc::new(Printer::default());
     let (nri, outcomes) = Adaptation::start(
         AdaptationConfig { plugin_path, ..AdaptationConfig::default() },
-        host.clone(),
+        manager.clone(),
     )
     .await?;
     for outcome in outcomes {
-        say(format_args!("{}: {:?}", outcome.path.display(), outcome.result));
+        print(format_args!("{}: {:?}", outcome.path.display(), outcome.result));
     }
     if let Some(socket) = args.next() {
         nri.serve(UnixListener::bind(socket)?)?;
-        host.connected.notified().await;
+        manager.connected.notified().await;
     }
 
     macro_rules! about {
@@ -104,16 +104,16 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .await;
     match created {
         Ok(outcome) => {
-            say(format_args!("c1 is adjusted: {}\nowners: {}", outcome.adjust, outcome.owners))
+            print(format_args!("c1 is adjusted: {}\nowners: {}", outcome.adjust, outcome.owners))
         }
-        Err(e) => say(format_args!("c1 is not created: {e}")),
+        Err(e) => print(format_args!("c1 is not created: {e}")),
     }
     nri.post_create_container(about!(PostCreateContainerRequest));
     nri.start_container(about!(StartContainerRequest), &RequestContext::default(), async || ())
         .await?;
     nri.post_start_container(about!(PostStartContainerRequest));
     nri.stop_container(about!(StopContainerRequest), async |outcome| {
-        say(format_args!("{outcome:?}"))
+        print(format_args!("{outcome:?}"))
     })
     .await;
     nri.remove_container(about!(RemoveContainerRequest), async || ()).await;

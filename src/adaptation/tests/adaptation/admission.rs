@@ -1,4 +1,4 @@
-//! Plugins that come while requests are under way, and what they ask for by themselves.
+//! Plugins that register while requests are in progress, and their unsolicited updates.
 
 use crate::harness::*;
 use async_trait::async_trait;
@@ -9,7 +9,7 @@ use nri_wire::{CallError, RuntimeClient, status, ttrpc};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Containers that a plugin was told of at `Synchronize`, and those whose creation it received of.
+/// Containers that a plugin received at `Synchronize`, and those whose creation it received.
 fn known(harness: &Harness, plugin: &str) -> (Vec<String>, Vec<String>) {
     let synchronized = harness.log.of(&format!("{plugin} synchronize")).remove(0);
     let synchronized =
@@ -27,7 +27,7 @@ async fn a_plugin_that_registers_meanwhile_misses_no_container_and_sees_none_twi
         for i in 0..60 {
             creating.push(harness.creating(&format!("c{i}")));
             if i % 15 == 7 {
-                // Before, between and behind the others.
+                // Indices before, between and after those of other plugins.
                 let name = format!("{:02}-p", (i * 17 + round) % 100);
                 let (peer, connecting) = harness.peer(&name, &[CREATE_CONTAINER], Quiet).await;
                 peer.register().await.unwrap();
@@ -57,7 +57,7 @@ async fn a_plugin_that_registers_meanwhile_misses_no_container_and_sees_none_twi
     }
 }
 
-/// Holds up its creations, or its synchronization.
+/// Blocks creations, or its synchronization.
 struct Held(Arc<Gate>);
 
 #[async_trait]
@@ -92,7 +92,7 @@ async fn the_snapshot_holds_earlier_requests_and_later_ones_are_delivered() {
     let _slow = harness.plugin("50-slow", &[CREATE_CONTAINER], Held(gate.clone())).await;
     let before = harness.creating("before");
     harness.log.wait("50-slow create_container before").await;
-    // Ahead of the slow one: "before" has passed its place.
+    // Called before the slow plugin, which "before" has reached already.
     let (new, connecting) = harness.peer("10-new", &[CREATE_CONTAINER], Quiet).await;
     new.register().await.unwrap();
     run_until_idle().await;
@@ -166,10 +166,10 @@ async fn a_plugin_that_disconnects_before_its_snapshot_blocks_no_request() {
     assert_eq!(harness.log.of("10-new"), [""; 0]);
 }
 
-/// Asks for updates from inside of its handlers.
+/// Requests updates in its handlers.
 struct UpdateRequester;
 
-async fn ask(runtime: &RuntimeClient, id: &str) -> ttrpc::Result<()> {
+async fn request_updates(runtime: &RuntimeClient, id: &str) -> ttrpc::Result<()> {
     let request = UpdateContainersRequest {
         update: vec![shares(id, 5), shares("bad", 6)],
         evict: vec![ContainerEviction {
@@ -191,8 +191,8 @@ impl Script for UpdateRequester {
         runtime: &RuntimeClient,
         _: SynchronizeRequest,
     ) -> ttrpc::Result<SynchronizeResponse> {
-        ask(runtime, "in-sync").await?;
-        let update = vec![shares("answered", 1), shares("bad", 2)];
+        request_updates(runtime, "in-sync").await?;
+        let update = vec![shares("in-reply", 1), shares("bad", 2)];
         Ok(SynchronizeResponse { update, ..Default::default() })
     }
     async fn create(
@@ -200,7 +200,7 @@ impl Script for UpdateRequester {
         runtime: &RuntimeClient,
         _: CreateContainerRequest,
     ) -> ttrpc::Result<CreateContainerResponse> {
-        ask(runtime, "in-create").await?;
+        request_updates(runtime, "in-create").await?;
         Ok(CreateContainerResponse::new())
     }
 }
@@ -210,21 +210,21 @@ async fn updates_are_accepted_from_within_handlers() {
     let harness = Harness::new().await;
     let peer = harness.plugin("10-a", &[CREATE_CONTAINER], UpdateRequester).await;
     harness.create("c").await.unwrap();
-    ask(peer.end.runtime(), "in-peace").await.unwrap();
+    request_updates(peer.end.runtime(), "outside-events").await.unwrap();
     let mut expected = vec!["snapshot".to_owned()];
-    let asked = |id: &str| {
+    let updates = |id: &str| {
         [
             format!("update {id} by 10-a"),
             "update bad by 10-a".into(),
             format!("evict {id}-evicted by 10-a"),
         ]
     };
-    expected.extend(asked("in-sync"));
+    expected.extend(updates("in-sync"));
     expected.extend(
-        ["update answered by 10-a", "update bad by 10-a", "10-a Active"].map(str::to_owned),
+        ["update in-reply by 10-a", "update bad by 10-a", "10-a Active"].map(str::to_owned),
     );
-    expected.extend(asked("in-create"));
-    expected.extend(asked("in-peace"));
+    expected.extend(updates("in-create"));
+    expected.extend(updates("outside-events"));
     assert_eq!(harness.log.of("manager"), expected);
 }
 

@@ -1,4 +1,4 @@
-//! Plugins that do not answer, and what their policy makes of it.
+//! Plugins that do not reply, and their failure policies.
 
 use crate::harness::*;
 use async_trait::async_trait;
@@ -9,7 +9,7 @@ use nri_wire::{PluginEnd, RuntimeClient, status, ttrpc};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// What a plugin does to the creation of a container, by its id.
+/// A plugin that fails the creation of a container in a way given by the container's id.
 struct Bad(OnceLock<Arc<PluginEnd>>);
 
 #[async_trait]
@@ -32,8 +32,8 @@ impl Script for Arc<Bad> {
     }
 }
 
-/// A bad plugin between two good ones; containers are created one after the other, with these
-/// results and these plugins left.
+/// Creates containers one after the other with a failing plugin between two good ones, and checks
+/// the results and the plugins that are active afterwards.
 async fn check(policy: PluginPolicy, containers: &[(&str, Result<(), &str>)], left: &[&str]) {
     let harness = Harness::with(AdaptationConfig {
         policies: vec![policy.clone()],
@@ -45,11 +45,11 @@ async fn check(policy: PluginPolicy, containers: &[(&str, Result<(), &str>)], le
     let b = harness.plugin("20-b", &[CREATE_CONTAINER], bad.clone()).await;
     let _c = harness.plugin("30-c", &[CREATE_CONTAINER], Quiet).await;
     assert!(bad.0.set(b.end.clone()).is_ok());
-    let mut gone = false;
+    let mut is_closed = false;
     for (id, expected) in containers {
         let result = harness.create(id).await;
         let skipped = matches!(*id, "hang" | "die");
-        gone |= skipped && left == OTHERS;
+        is_closed |= skipped && left == OTHERS;
         assert_eq!(
             result.as_ref().map(|_| ()).map_err(|e| &**e),
             *expected,
@@ -59,7 +59,7 @@ async fn check(policy: PluginPolicy, containers: &[(&str, Result<(), &str>)], le
             let consulted: Vec<_> = outcome.consulted.iter().map(ToString::to_string).collect();
             assert_eq!(
                 consulted,
-                if skipped || gone { OTHERS } else { ALL },
+                if skipped || is_closed { OTHERS } else { ALL },
                 "{id} with {policy:?}"
             );
         }
@@ -82,11 +82,18 @@ const DEAD: &str =
     "plugin 20-b could not handle CREATE_CONTAINER of die: connection closed: closed by the peer";
 
 #[tokio::test(start_paused = true)]
-async fn a_plugin_that_fails_is_skipped_by_default() {
-    let default = PluginPolicy::default();
-    check(default.clone(), &[("c", Ok(())), ("hang", Ok(()))], OTHERS).await;
-    check(default.clone(), &[("die", Ok(())), ("c", Ok(()))], OTHERS).await;
-    check(default, &[("refuse", Err(REFUSED)), ("c", Ok(()))], ALL).await;
+async fn a_dead_plugin_does_not_fail_create() {
+    check(PluginPolicy::default(), &[("die", Ok(())), ("c", Ok(()))], OTHERS).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hanging_plugin_does_not_fail_create() {
+    check(PluginPolicy::default(), &[("c", Ok(())), ("hang", Ok(()))], OTHERS).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_that_refuses_fails_create_and_stays_connected() {
+    check(PluginPolicy::default(), &[("refuse", Err(REFUSED)), ("c", Ok(()))], ALL).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -133,7 +140,7 @@ async fn a_timeout_while_this_process_was_stopped_does_not_count() {
     .await;
     let _b = harness.plugin("20-b", &[CREATE_CONTAINER], Arc::new(Bad(OnceLock::new()))).await;
     let creating = harness.creating("hang");
-    // It is asked, and then the time is over at once, as after SIGCONT.
+    // The clock jumps after the call was sent, as after SIGSTOP and SIGCONT.
     for _ in 0..100 {
         tokio::task::yield_now().await;
     }
@@ -177,12 +184,12 @@ async fn a_hanging_plugin_delays_other_requests_by_its_own_timeout_only() {
     };
     let harness = Harness::with(config).await;
     let _b = harness.plugin("20-b", &[CREATE_CONTAINER], Arc::new(Bad(OnceLock::new()))).await;
-    let begin = tokio::time::Instant::now(); // virtual time: exact
+    let start = tokio::time::Instant::now(); // virtual, and so exact
     let creating: Vec<_> = (0..5).map(|_| harness.creating("hang")).collect();
     for create in creating {
         create.await.unwrap().unwrap();
     }
-    assert_eq!(begin.elapsed().as_secs(), 10);
+    assert_eq!(start.elapsed().as_secs(), 10);
 }
 
 #[tokio::test(start_paused = true)]
@@ -271,8 +278,8 @@ async fn updates_of_plugins_are_merged_over_the_requested_resources() {
             &self,
             r: UpdateContainerRequest,
         ) -> ttrpc::Result<UpdateContainerResponse> {
-            let asked = r.linux_resources.cpu.shares.value;
-            let update = vec![shares("c", asked * 2), shares("other", 3)];
+            let requested = r.linux_resources.cpu.shares.value;
+            let update = vec![shares("c", requested * 2), shares("other", 3)];
             Ok(UpdateContainerResponse { update, ..Default::default() })
         }
     }

@@ -1,9 +1,7 @@
-//! Every fault of a plugin at every call: the other plugins, the containers and the time that it
-//! all takes.
+//! Every fault of a plugin at every call, and its effect on other plugins, containers and time.
 //!
-//! The faulty plugin is at the other end of a real socket, between two good ones. The clock stands
-//! still while anything can happen, so that what is measured is what is waited for: the timeout of
-//! a call, and nothing else.
+//! The faulty plugin is at the other end of a real socket, between two good ones. The clock is
+//! paused while any task can run, so that the measured time is that of timeouts only.
 
 use crate::harness::*;
 use crate::raw::{self, Fault};
@@ -16,16 +14,17 @@ use tokio::net::UnixStream;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 
-/// One call's timeout, and all that may be lost to one faulty plugin.
+/// Timeout of a call, and limit of the delay that a faulty plugin may cause.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// As the protocol calls it.
+/// Name of the event's method in the protocol.
 fn method(event: Event) -> String {
     let words = format!("{event:?}").to_lowercase();
     words.split('_').map(|word| word[..1].to_uppercase() + &word[1..]).collect()
 }
 
-/// Two good plugins, and between them one with these events that goes wrong at this call.
+/// Connects two good plugins, and between them one that subscribes to `events` and fails at the
+/// call `at`.
 async fn harness(
     events: &[Event],
     at: &str,
@@ -49,7 +48,7 @@ async fn harness(
     (harness, good, connecting)
 }
 
-/// The good plugins have received of all events, in order, since they had received of so many.
+/// Checks that the good plugins received all events in order, after the first `before` calls.
 fn check_received(harness: &Harness, before: [usize; 2], context: &str) {
     let expected: Vec<_> = ALL.iter().map(|(_, received)| *received).collect();
     for (name, before) in ["10-a", "30-c"].into_iter().zip(before) {
@@ -57,8 +56,8 @@ fn check_received(harness: &Harness, before: [usize; 2], context: &str) {
     }
 }
 
-/// What the good plugins hear of the events when one of them fails its request: the first that, and
-/// the second nothing more of it.
+/// Checks that, when a request fails, the good plugin before the faulty one received it and the one
+/// after it did not, and both received all other events.
 fn check_received_with_failure(harness: &Harness, failed: Event, context: &str) {
     let validation =
         |event: Event| failed == CREATE_CONTAINER && event == VALIDATE_CONTAINER_ADJUSTMENT;
@@ -70,7 +69,8 @@ fn check_received_with_failure(harness: &Harness, failed: Event, context: &str) 
     }
 }
 
-/// What a good plugin has received since it was synchronized, but for the other container.
+/// Calls that a good plugin received after its synchronization, without those of the other
+/// container.
 fn of_this(harness: &Harness, name: &str) -> Vec<String> {
     harness.log.of(name)[1..]
         .iter()
@@ -79,62 +79,62 @@ fn of_this(harness: &Harness, name: &str) -> Vec<String> {
         .collect()
 }
 
-/// Requests of another container, made while the plugin is at fault; what came of them, and how
-/// long they took.
+/// Makes requests for another container during the fault. Returns their results and duration.
 async fn others(
     harness: &Harness,
     received: &str,
 ) -> (Result<(), String>, Result<(), AdaptError>, Duration) {
     harness.log.wait(&format!("10-a {received}")).await;
     run_until_idle().await;
-    let begin = Instant::now();
-    let start =
+    let start = Instant::now();
+    let request =
         StartContainerRequest { container: Some(container("other")).into(), ..Default::default() };
     let (creating, adaptation) = (harness.creating("other"), harness.adaptation.clone());
     let starting = tokio::spawn(async move {
-        adaptation.start_container(start, &RequestContext::default(), async || ()).await
+        adaptation.start_container(request, &RequestContext::default(), async || ()).await
     });
     let created = creating.await.unwrap().map(drop);
-    (created, starting.await.unwrap(), begin.elapsed())
+    (created, starting.await.unwrap(), start.elapsed())
 }
 
-/// Whether a request may fail for the plugin's sake where its policy is to fail.
+/// Whether the failure of a plugin can fail the request.
 fn can_fail(event: Event) -> bool {
-    let asked =
+    let fallible =
         [RUN_POD_SANDBOX, UPDATE_POD_SANDBOX, CREATE_CONTAINER, START_CONTAINER, UPDATE_CONTAINER];
-    asked.contains(&event)
+    fallible.contains(&event)
 }
 
-/// Answers without content take any message for themselves, with fields of a newer protocol.
+/// Whether the fault is harmless: an empty reply accepts any message as one of a newer protocol.
 fn is_no_fault(event: Event, fault: Fault) -> bool {
     let with_content =
         [CREATE_CONTAINER, UPDATE_CONTAINER, STOP_CONTAINER, VALIDATE_CONTAINER_ADJUSTMENT];
     fault == Fault::OtherMessage && !with_content.contains(&event)
 }
 
-/// One cell: returns when the plugin is gone and the others have gone on without it.
+/// Checks one combination of event, fault and policy, until the faulty plugin is closed and the
+/// others continued without it.
 async fn check(event: Event, received: &str, fault: Fault, on_failure: OnFailure) {
     let context = format!("{fault:?} at {event:?}, {on_failure:?}");
-    // To no other: a validator that is gone rejects, whatever it went at.
+    // Subscribed to this event only: a validator that is closed rejects every creation.
     let (harness, _good, connecting) = harness(&[event], &method(event), fault, on_failure).await;
     assert!(connecting.await.unwrap(), "{context}");
     assert_eq!(harness.names(), ["10-a", "20-b", "30-c"], "{context}");
 
-    let begin = Instant::now();
-    let ((errors, took), (created, started, of_others)) = tokio::join!(
-        async { (everything(&harness).await, begin.elapsed()) },
+    let start = Instant::now();
+    let ((errors, took), (created, started, delay)) = tokio::join!(
+        async { (everything(&harness).await, start.elapsed()) },
         others(&harness, received)
     );
     assert!(took <= TIMEOUT, "{context}: {took:?}");
-    // What a validator does not say is no consent; everything else goes on without the plugin,
-    // unless that is its policy. A stop has no way back, and its failures are told.
+    // A validator that does not reply rejects. All other requests continue without the plugin,
+    // unless its policy is to fail them. A stop cannot fail, but reports failures.
     let is_fault = !is_no_fault(event, fault);
     let fails = is_fault && on_failure == OnFailure::Fail;
-    let is_told = (event == VALIDATE_CONTAINER_ADJUSTMENT && is_fault)
+    let is_reported = (event == VALIDATE_CONTAINER_ADJUSTMENT && is_fault)
         || (fails && (can_fail(event) || event == STOP_CONTAINER));
     let subject = received.rsplit(' ').next().unwrap();
     let unavailable = |id: &str| format!("plugin 20-b could not handle {event:?} of {id}: ");
-    if is_told {
+    if is_reported {
         assert_eq!(errors.len(), 1, "{context}: {errors:?}");
         assert!(errors[0].starts_with(&unavailable(subject)), "{context}: {errors:?}");
     } else {
@@ -149,9 +149,9 @@ async fn check(event: Event, received: &str, fault: Fault, on_failure: OnFailure
         }
     }
 
-    // Another container waits for the same call and no longer; only what its own request owes the
-    // plugin can fail it.
-    assert!(of_others <= TIMEOUT, "{context}: {of_others:?}");
+    // Another container waits for the timeout of the same call at most, and fails only if its own
+    // request needs the plugin.
+    assert!(delay <= TIMEOUT, "{context}: {delay:?}");
     for (result, concerned) in [
         (created, matches!(event, CREATE_CONTAINER | VALIDATE_CONTAINER_ADJUSTMENT)),
         (started.map_err(|e| e.to_string()), event == START_CONTAINER),
@@ -159,7 +159,7 @@ async fn check(event: Event, received: &str, fault: Fault, on_failure: OnFailure
         match result {
             Ok(()) => {}
             Err(e) => assert!(
-                concerned && is_told && e.starts_with(&unavailable("other")),
+                concerned && is_reported && e.starts_with(&unavailable("other")),
                 "{context}: {e}"
             ),
         }
@@ -167,10 +167,10 @@ async fn check(event: Event, received: &str, fault: Fault, on_failure: OnFailure
     let of_other = |name: &str| {
         harness.log.of(name).into_iter().filter(|received| received.ends_with(" other")).count()
     };
-    // Creation, its validation, start.
+    // Creation, validation and start.
     let (first, second) = (of_other("10-a"), of_other("30-c"));
     assert!(
-        first <= 3 && second <= first && (is_told || second == 3),
+        first <= 3 && second <= first && (is_reported || second == 3),
         "{context}: {first} {second}"
     );
 
@@ -179,12 +179,12 @@ async fn check(event: Event, received: &str, fault: Fault, on_failure: OnFailure
         assert_eq!(harness.names(), ["10-a", "20-b", "30-c"], "{context}");
         return;
     }
-    let gone = timeout(Duration::from_secs(50), harness.log.wait("manager 20-b Closed"));
-    gone.await.unwrap_or_else(|_| panic!("{context}: it stays"));
+    let closed = timeout(Duration::from_secs(50), harness.log.wait("manager 20-b Closed"));
+    closed.await.unwrap_or_else(|_| panic!("{context}: the plugin was not closed"));
     assert_eq!(harness.names(), ["10-a", "30-c"], "{context}");
-    let (begin, before) = (Instant::now(), ["10-a", "30-c"].map(|name| harness.log.of(name).len()));
+    let (start, before) = (Instant::now(), ["10-a", "30-c"].map(|name| harness.log.of(name).len()));
     assert_eq!(everything(&harness).await, [""; 0], "{context}");
-    assert_eq!(begin.elapsed(), Duration::ZERO, "{context}");
+    assert_eq!(start.elapsed(), Duration::ZERO, "{context}");
     check_received(&harness, before, &context);
 }
 
@@ -209,10 +209,10 @@ async fn every_fault_during_registration_leaves_other_plugins_unaffected() {
             let context = format!("{fault:?} at {at}");
             let (harness, _good, connecting) =
                 harness(&[CREATE_CONTAINER], at, fault, OnFailure::Ignore).await;
-            let begin = Instant::now();
+            let start = Instant::now();
             assert_eq!(everything(&harness).await, [""; 0], "{context}");
             assert!(!connecting.await.unwrap(), "{context}");
-            assert!(begin.elapsed() <= TIMEOUT, "{context}: {:?}", begin.elapsed());
+            assert!(start.elapsed() <= TIMEOUT, "{context}: {:?}", start.elapsed());
             harness.log.wait("manager 20-b Closed").await;
             assert_eq!(harness.names(), ["10-a", "30-c"], "{context}");
             check_received(&harness, [1, 1], &context);
@@ -229,15 +229,15 @@ async fn a_plugin_that_never_registers_blocks_no_request() {
     let adaptation = harness.adaptation.clone();
     let connecting = tokio::spawn(async move { adaptation.connect(ours, Some(7)).await });
     run_until_idle().await;
-    let begin = Instant::now();
+    let start = Instant::now();
     assert_eq!(everything(&harness).await, [""; 0]);
-    assert_eq!(begin.elapsed(), Duration::ZERO);
-    check_received(&harness, [1, 1], "never registering");
+    assert_eq!(start.elapsed(), Duration::ZERO);
+    check_received(&harness, [1, 1], "unregistered plugin");
     assert_eq!(connecting.await.unwrap().unwrap_err().to_string(), "did not register within 5s");
-    assert_eq!(begin.elapsed(), Duration::from_secs(5));
-    let seen = harness.adaptation.plugins().pop().unwrap();
+    assert_eq!(start.elapsed(), Duration::from_secs(5));
+    let listed = harness.adaptation.plugins().pop().unwrap();
     assert_eq!(
-        (seen.pid, seen.last_error.as_deref()),
+        (listed.pid, listed.last_error.as_deref()),
         (Some(7), Some("did not register within 5s"))
     );
 }

@@ -1,4 +1,4 @@
-//! Plugins as programs: really launched, really ended. These tests take real time, but none waits
+//! Plugins that are launched as programs. These tests run in real time, and wait for events, not
 //! for time to pass.
 
 use crate::harness::*;
@@ -33,20 +33,19 @@ impl Dirs {
         Self { dir, config }
     }
 
-    /// What ends stays away.
+    /// Disables restarts.
     pub(crate) fn never_restart(&mut self) {
         self.policy(PluginPolicy { restart: false, ..PluginPolicy::default() });
     }
 
-    /// A policy for all plugins.
+    /// Adds a policy for all plugins.
     pub(crate) fn policy(&mut self, policy: PluginPolicy) {
         self.config.policies.push(PluginPolicy { plugin: "*".into(), ..policy });
     }
 
     pub(crate) fn plugin(&self, name: &str, script: &str) -> PathBuf {
         let path = self.config.plugin_path.join(name);
-        // Written under another name and moved: nobody may have it open for writing when it is
-        // executed.
+        // Written under another name and moved: executing a file that is open for writing fails.
         let new = self.dir.path().join("new");
         fs::write(&new, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(&new, fs::Permissions::from_mode(0o755)).unwrap();
@@ -58,7 +57,7 @@ impl Dirs {
         self.dir.path().join(name)
     }
 
-    /// A script that becomes the fixture; it tells of `Shutdown` in this file.
+    /// Script that executes the fixture, which writes "shutdown" to the file "told" on `Shutdown`.
     pub(crate) fn fixture(&self) -> String {
         format!(
             "exec {} {} <&3",
@@ -83,7 +82,7 @@ pub(crate) fn results(outcomes: &[LaunchOutcome]) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Whether there is such a process, be it a zombie.
+/// Whether the process exists, possibly as a zombie.
 pub(crate) fn exists(pid: u32) -> bool {
     fs::exists(format!("/proc/{pid}")).unwrap()
 }
@@ -110,18 +109,18 @@ async fn a_plugin_is_launched_with_socket_identity_and_configuration_and_stopped
     let pid = status.pid.unwrap();
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let group = stat.rsplit_once(") ").unwrap().1.split(' ').nth(2).unwrap().to_owned();
-    assert_eq!(group, pid.to_string(), "a process group of its own");
+    assert_eq!(group, pid.to_string(), "not in a process group of its own");
     let outputs = [1, 2].map(|fd| fs::read_link(format!("/proc/{pid}/fd/{fd}")).unwrap());
     assert!(outputs[0].to_string_lossy().starts_with("pipe:"), "{outputs:?}");
-    assert_eq!(outputs[0], outputs[1], "in the order in which they are written");
+    assert_eq!(outputs[0], outputs[1], "two pipes would not keep the order of lines");
 
     let outcome = harness.create("c").await.unwrap();
     assert_eq!(outcome.adjust.annotations["config"], "of the fixture");
     assert_eq!(outcome.adjust.annotations["NRI_PLUGIN_NAME"], "fix");
-    assert_eq!(outcome.consulted[0].to_string(), "07-fix", "whatever it registers as");
+    assert_eq!(outcome.consulted[0].to_string(), "07-fix", "the name of the file is kept");
 
     harness.adaptation.shutdown().await;
-    assert!(!exists(pid), "reaped");
+    assert!(!exists(pid), "not reaped");
     assert_eq!(fs::read_to_string(dirs.file("told")).unwrap(), "shutdown");
 }
 
@@ -155,14 +154,14 @@ async fn a_plugin_that_fails_to_start_is_reported_and_others_start() {
     );
     assert_eq!(harness.names(), ["40-good"]);
     let pid = fs::read_to_string(never).unwrap().trim().parse().unwrap();
-    assert!(!exists(pid), "ended and reaped");
+    assert!(!exists(pid), "not stopped and reaped");
     let closed: Vec<_> = harness
         .adaptation
         .plugins()
         .into_iter()
         .filter(|p| p.state == PluginState::Closed)
         .collect();
-    assert_eq!(closed.len(), 6, "they can still be seen: {closed:?}");
+    assert_eq!(closed.len(), 6, "closed plugins stay listed: {closed:?}");
     harness.adaptation.shutdown().await;
 }
 
@@ -171,9 +170,10 @@ async fn a_plugin_that_ignores_sigterm_is_killed_with_its_children() {
     let mut dirs = Dirs::new();
     dirs.config.stop_grace = Duration::from_millis(100);
     let child = dirs.file("child");
-    // The fixture leaves when the socket closes; the shell stays.
+    // The fixture exits when the socket is closed; the shell does not.
     let script = format!(
-        "trap '' TERM\n/bin/sleep 1000 3<&- &\necho $! > {}\n{} 3<&-\nwhile :; do /bin/sleep 1000 3<&-; done",
+        "trap '' TERM\n/bin/sleep 1000 3<&- &\necho $! > {}\n{} 3<&-\n\
+         while :; do /bin/sleep 1000 3<&-; done",
         child.display(),
         dirs.fixture().trim_start_matches("exec "),
     );
@@ -185,8 +185,7 @@ async fn a_plugin_that_ignores_sigterm_is_killed_with_its_children() {
     assert!(exists(pid) && exists(child));
     harness.adaptation.shutdown().await;
     assert!(!exists(pid));
-    // Its child is nobody's who waits for it here; dead, it may remain as a zombie until init comes
-    // by.
+    // The orphaned child may remain a zombie until init reaps it.
     let dead = || match fs::read_to_string(format!("/proc/{child}/stat")) {
         Ok(stat) => matches!(stat.rsplit_once(") ").unwrap().1.as_bytes()[0], b'Z' | b'X'),
         Err(_) => true,
@@ -249,12 +248,10 @@ async fn the_start_fails_only_if_a_required_plugin_does_not_start() {
             }
             Err(e) => {
                 assert!(fails, "{required} {plugin}: {e}");
-                assert!(
-                    matches!(&e, AdaptError::Start { plugin, .. } if plugin.to_string() == "10-bad"),
-                    "{e}"
-                );
+                let AdaptError::Start { plugin, .. } = &e else { panic!("{e}") };
+                assert_eq!(plugin.to_string(), "10-bad");
             }
         }
-        assert!(!exists(pid), "nobody is left behind");
+        assert!(!exists(pid), "the program still runs");
     }
 }

@@ -1,12 +1,9 @@
-//! The adaptation with real sessions: plugins are scripted, everything between them and the
-//! adaptation is the real thing.
+//! Tests of the adaptation with real sessions and scripted plugins.
 //!
-//! Sockets are in memory and the clock is paused wherever no program is launched: time passes only
-//! when nothing else can happen, so a timeout that is waited for comes at once, and none comes by
-//! accident.
+//! Where no program is launched, sockets are in memory and the clock is paused: time advances only
+//! when all tasks are idle, so an expected timeout takes no time and no other timeout occurs.
 
-// Helpers are no tests in the eyes of the lint; a failure of theirs is that of the test that called
-// them.
+// The lints do not recognise helpers as test code.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod admission;

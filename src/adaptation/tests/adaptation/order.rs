@@ -1,4 +1,5 @@
-//! Requests in the line: no overtaking, one order everywhere, one call at a time.
+//! Order of requests in the pipeline: no overtaking, the same order at all plugins, one call at a
+//! time.
 
 use crate::harness::*;
 use async_trait::async_trait;
@@ -8,7 +9,7 @@ use nri_wire::{RuntimeClient, ttrpc};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Holds up what is about one container.
+/// Blocks the events of one container.
 struct Slow(&'static str, Arc<Gate>);
 
 #[async_trait]
@@ -79,7 +80,7 @@ async fn a_request_that_fails_does_not_hold_up_others() {
     assert_eq!(harness.log.of("commit"), ["begin c2", "end c2"]);
 }
 
-/// Takes a while that depends on who and what, and notices company.
+/// Yields a number of times that depends on plugin and container, and fails on concurrent calls.
 struct Uneven(u64, AtomicUsize);
 
 #[async_trait]
@@ -172,7 +173,7 @@ async fn the_caller_does_not_wait_for_post_events_but_later_requests_do() {
         ..Default::default()
     };
     let delivery = harness.adaptation.post_create_container(request());
-    drop(harness.adaptation.post_create_container(request())); // goes on
+    drop(harness.adaptation.post_create_container(request())); // continues
     let start =
         StartContainerRequest { container: Some(container("c1")).into(), ..Default::default() };
     let adaptation = harness.adaptation.clone();
@@ -217,7 +218,7 @@ async fn post_events_do_not_overtake_earlier_requests() {
     };
     let delivery = harness.adaptation.post_create_container(request);
     run_until_idle().await;
-    assert_eq!(harness.log.of("20-b"), ["synchronize "], "c1 has not come by yet");
+    assert_eq!(harness.log.of("20-b"), ["synchronize "], "c1 has not reached the plugin yet");
     gate.open();
     delivery.await;
     assert_eq!(

@@ -1,4 +1,4 @@
-//! What launched plugins write.
+//! Standard output and error of launched plugins.
 
 use crate::launched::Dirs;
 use std::time::{Duration, Instant};
@@ -8,25 +8,26 @@ async fn lines_are_logged_under_the_plugins_name_up_to_its_exit() {
     let mut dirs = Dirs::new();
     dirs.never_restart();
     dirs.plugin("10-a", &format!("echo out\necho err >&2\nprintf unfinished\n{}", dirs.fixture()));
-    dirs.plugin("20-b", "echo 'of b'; echo 'last words'; exit 1");
+    dirs.plugin("20-b", "echo 'of b'; echo 'last line'; exit 1");
     let (harness, _) = dirs.start().await;
     harness.adaptation.shutdown().await;
     assert_eq!(harness.log.of("10-a says"), ["out", "err", "unfinished"]);
-    assert_eq!(harness.log.of("20-b says"), ["of b", "last words"]);
+    assert_eq!(harness.log.of("20-b says"), ["of b", "last line"]);
 }
 
 #[tokio::test]
 async fn a_log_that_hangs_blocks_no_plugin() {
     let dirs = Dirs::new();
-    // More than pipe and queue hold together.
-    let loud = "i=0; while [ $i -lt 3000 ]; do echo 'a line of some length, to fill what there is to fill'; i=$((i+1)); done";
+    // More than the pipe and the queue hold.
+    let loud = "i=0; while [ $i -lt 3000 ]; do\n\
+                echo 'a line that is long enough to fill the pipe and the queue'; i=$((i+1)); done";
     dirs.plugin("10-a", &format!("echo slow\n{loud}\n{}", dirs.fixture()));
-    let begin = Instant::now();
+    let start = Instant::now();
     let (harness, _) = dirs.start().await;
     assert_eq!(harness.names(), ["10-a"]);
     harness.create("c").await.unwrap();
     harness.adaptation.shutdown().await;
-    assert!(begin.elapsed() < Duration::from_secs(60), "the log hangs for 600 s");
+    assert!(start.elapsed() < Duration::from_secs(60), "the log hangs for 600 s");
     assert_eq!(harness.log.of("10-a says"), [""; 0]);
 }
 
@@ -37,13 +38,13 @@ async fn a_child_that_keeps_the_pipe_open_blocks_no_shutdown() {
     let child = dirs.file("child");
     dirs.plugin(
         "10-a",
-        &format!("/bin/sleep 1000 3<&- &\necho $! > {}\necho gone\nexit 1", child.display()),
+        &format!("/bin/sleep 1000 3<&- &\necho $! > {}\necho exits\nexit 1", child.display()),
     );
-    let begin = Instant::now();
+    let start = Instant::now();
     let (harness, _) = dirs.start().await;
     harness.adaptation.shutdown().await;
-    assert!(begin.elapsed() < Duration::from_secs(60));
-    assert_eq!(harness.log.of("10-a says"), ["gone"]);
+    assert!(start.elapsed() < Duration::from_secs(60));
+    assert_eq!(harness.log.of("10-a says"), ["exits"]);
     let child: i32 = std::fs::read_to_string(child).unwrap().trim().parse().unwrap();
     let child = rustix::process::Pid::from_raw(child).unwrap();
     rustix::process::kill_process(child, rustix::process::Signal::TERM).unwrap();

@@ -1,4 +1,4 @@
-//! Who may connect: real programs at a real socket.
+//! Checks of connecting processes, with real programs and sockets.
 
 use crate::harness::*;
 use nri_adaptation::{
@@ -14,12 +14,12 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio::net::{UnixListener, UnixStream};
 
-struct Place {
+struct SocketDir {
     dir: tempfile::TempDir,
 }
 
-impl Place {
-    /// A directory that anybody can reach.
+impl SocketDir {
+    /// Creates a directory that all users can reach.
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -30,8 +30,8 @@ impl Place {
         self.dir.path().join(name)
     }
 
-    /// A copy of the plugin program. Some other thread may fork while it is written, so it is moved
-    /// into place by a program of its own.
+    /// Copies the plugin program. A process of its own writes it: a descriptor open for writing
+    /// could be inherited by another test's child, and executing the file would fail.
     fn program(&self, name: &str) -> PathBuf {
         let path = self.path(name);
         let copied = Command::new("/bin/cp")
@@ -65,7 +65,7 @@ impl Place {
     }
 }
 
-/// Ended and reaped when dropped.
+/// A process that is killed and reaped when dropped.
 struct Running(Child);
 
 impl Drop for Running {
@@ -75,10 +75,11 @@ impl Drop for Running {
     }
 }
 
-/// The last error of each external plugin that is gone.
+/// Last errors of all closed external plugins.
 fn refusals(harness: &Harness) -> Vec<String> {
-    let gone = harness.adaptation.plugins().into_iter().filter(|p| p.state == PluginState::Closed);
-    gone.map(|p| p.last_error.unwrap()).collect()
+    let closed =
+        harness.adaptation.plugins().into_iter().filter(|p| p.state == PluginState::Closed);
+    closed.map(|p| p.last_error.unwrap()).collect()
 }
 
 fn is_root() -> bool {
@@ -95,18 +96,18 @@ async fn only_allowed_users_may_connect() {
     if !is_root() {
         return;
     }
-    let place = Place::new();
-    let program = place.program("plugin");
-    let harness = place.serve(PeerPolicy::default()).await;
-    let _ours = place.connect(&program, None);
+    let dir = SocketDir::new();
+    let program = dir.program("plugin");
+    let harness = dir.serve(PeerPolicy::default()).await;
+    let _ours = dir.connect(&program, None);
     harness.log.wait("manager 99-other Active").await;
     let refused = "refused: user 4711 may not connect; [connections] allow_uids could allow it";
-    let stranger = place.connect(&program, Some(4711));
+    let foreign = dir.connect(&program, Some(4711));
     harness.log.wait("manager ? Closed").await;
     assert_eq!(refusals(&harness), [refused]);
-    assert_eq!(harness.adaptation.plugins()[1].pid, Some(stranger.0.id()));
-    // Who tries again is seen, and the manager is told once.
-    let again = place.connect(&program, Some(4711));
+    assert_eq!(harness.adaptation.plugins()[1].pid, Some(foreign.0.id()));
+    // A second attempt is listed, and the manager is notified once.
+    let again = dir.connect(&program, Some(4711));
     let deadline = std::time::Instant::now() + Duration::from_secs(60);
     while harness.adaptation.plugins()[1].pid != Some(again.0.id()) {
         assert!(std::time::Instant::now() < deadline);
@@ -116,10 +117,10 @@ async fn only_allowed_users_may_connect() {
     assert_eq!(harness.log.of("manager ?"), ["Closed"]);
     assert_eq!(harness.names(), ["99-other"]);
 
-    let place = Place::new();
-    let program = place.program("plugin");
-    let harness = place.serve(PeerPolicy { uids: vec![4711], ..PeerPolicy::default() }).await;
-    let _allowed = place.connect(&program, Some(4711));
+    let dir = SocketDir::new();
+    let program = dir.program("plugin");
+    let harness = dir.serve(PeerPolicy { uids: vec![4711], ..PeerPolicy::default() }).await;
+    let _allowed = dir.connect(&program, Some(4711));
     harness.log.wait("manager 99-other Active").await;
     assert_eq!(refusals(&harness), [""; 0]);
 }
@@ -144,10 +145,10 @@ async fn a_name_with_a_policy_is_refused_to_other_users() {
         (vec![all.clone(), uids(&[4711])], None, Ok(())),
         (vec![all], Some(rules), Err(refused)),
     ] {
-        let place = Place::new();
-        let program = place.program("plugin");
+        let dir = SocketDir::new();
+        let program = dir.program("plugin");
         let peers = PeerPolicy { uids: vec![4711], ..PeerPolicy::default() };
-        let harness = place
+        let harness = dir
             .serve_with(AdaptationConfig {
                 peers,
                 policies,
@@ -155,14 +156,14 @@ async fn a_name_with_a_policy_is_refused_to_other_users() {
                 ..AdaptationConfig::default()
             })
             .await;
-        let _stranger = place.connect(&program, Some(4711));
+        let _foreign = dir.connect(&program, Some(4711));
         match expected {
             Ok(()) => harness.log.wait("manager 99-other Active").await,
             Err(why) => {
                 harness.log.wait("manager ? Closed").await;
                 assert_eq!(refusals(&harness), [why]);
-                // Root's are what they say.
-                let _ours = place.connect(&program, None);
+                // Root may use the name.
+                let _ours = dir.connect(&program, None);
                 harness.log.wait("manager 99-other Active").await;
             }
         }
@@ -171,17 +172,17 @@ async fn a_name_with_a_policy_is_refused_to_other_users() {
 
 #[tokio::test]
 async fn only_allowed_programs_may_connect() {
-    let place = Place::new();
-    let (good, other) = (place.program("good"), place.program("other"));
-    fs::hard_link(&good, place.path("alias")).unwrap();
+    let dir = SocketDir::new();
+    let (good, other) = (dir.program("good"), dir.program("other"));
+    fs::hard_link(&good, dir.path("alias")).unwrap();
     let peers = PeerPolicy {
-        programs: Some(vec![place.path("missing"), place.path("alias")]),
+        programs: Some(vec![dir.path("missing"), dir.path("alias")]),
         ..PeerPolicy::default()
     };
-    let harness = place.serve(peers).await;
-    let _good = place.connect(&good, None);
+    let harness = dir.serve(peers).await;
+    let _good = dir.connect(&good, None);
     harness.log.wait("manager 99-other Active").await;
-    let _other = place.connect(&other, None);
+    let _other = dir.connect(&other, None);
     harness.log.wait("manager ? Closed").await;
     let refused = |path: &Path| {
         format!(
@@ -190,40 +191,40 @@ async fn only_allowed_programs_may_connect() {
         )
     };
     assert_eq!(refusals(&harness), [refused(&other)]);
-    // One that others could have changed is not the one that was meant.
+    // A program that other users can change is refused.
     fs::set_permissions(&good, fs::Permissions::from_mode(0o777)).unwrap();
-    let _again = place.connect(&good, None);
+    let _again = dir.connect(&good, None);
     harness.log.wait_times("manager ? Closed", 2).await;
     let refusals = refusals(&harness);
     let start = format!(
         "refused: program is allowed but not trusted: {} is writable by everybody (mode 777)",
-        place.path("alias").display()
+        dir.path("alias").display()
     );
     assert!(refusals[1].starts_with(&start), "{refusals:?}");
     assert_eq!(harness.names(), ["99-other"]);
 
-    // An empty list allows nobody.
-    let place = Place::new();
-    let program = place.program("plugin");
-    let harness = place.serve(PeerPolicy { programs: Some(vec![]), ..PeerPolicy::default() }).await;
-    let _refused = place.connect(&program, None);
+    // An empty list allows no program.
+    let dir = SocketDir::new();
+    let program = dir.program("plugin");
+    let harness = dir.serve(PeerPolicy { programs: Some(vec![]), ..PeerPolicy::default() }).await;
+    let _refused = dir.connect(&program, None);
     harness.log.wait("manager ? Closed").await;
     assert_eq!(self::refusals(&harness), [refused(&program)]);
 }
 
 #[tokio::test]
 async fn a_peer_that_exited_is_refused_even_if_its_pid_is_reused() {
-    let place = Place::new();
-    let program = place.program("plugin");
+    let dir = SocketDir::new();
+    let program = dir.program("plugin");
     let peers = PeerPolicy { programs: Some(vec![program.clone()]), ..PeerPolicy::default() };
     let harness = Harness::with(AdaptationConfig { peers, ..AdaptationConfig::default() }).await;
-    let listener = std::os::unix::net::UnixListener::bind(place.path("nri.sock")).unwrap();
-    let running = place.connect(&program, None);
+    let listener = std::os::unix::net::UnixListener::bind(dir.path("nri.sock")).unwrap();
+    let running = dir.connect(&program, None);
     let limit = Timespec { tv_sec: 60, tv_nsec: 0 };
     assert_eq!(
         poll(&mut [PollFd::new(&listener, PollFlags::IN)], Some(&limit)),
         Ok(1),
-        "it has connected"
+        "no connection within 60 s"
     );
     drop(running);
     listener.set_nonblocking(true).unwrap();
@@ -233,7 +234,7 @@ async fn a_peer_that_exited_is_refused_even_if_its_pid_is_reused() {
     assert!(refusals[0].starts_with("refused: program of the peer unknown: "), "{refusals:?}");
 }
 
-/// Waits for the end of a connection that nothing was ever said on.
+/// Waits for the end of a connection, and checks that nothing was sent.
 async fn is_closed(mut stream: UnixStream) {
     let mut byte = [0; 1];
     let read = stream.read(&mut byte);
@@ -243,20 +244,21 @@ async fn is_closed(mut stream: UnixStream) {
 
 #[tokio::test]
 async fn connections_that_do_not_register_are_limited() {
-    let place = Place::new();
-    let harness = place.serve(PeerPolicy { max_unregistered: 3, ..PeerPolicy::default() }).await;
-    let socket = place.path("nri.sock");
+    let dir = SocketDir::new();
+    let harness = dir.serve(PeerPolicy { max_unregistered: 3, ..PeerPolicy::default() }).await;
+    let socket = dir.path("nri.sock");
     let mut waiting = Vec::new();
     for _ in 0..3 {
         waiting.push(UnixStream::connect(&socket).await.unwrap());
     }
     is_closed(UnixStream::connect(&socket).await.unwrap()).await;
-    let refused = "refused: 3 connections have not registered yet, the limit of [connections] max_unregistered";
+    let refused = "refused: 3 connections have not registered yet, \
+                   the limit of [connections] max_unregistered";
     assert_eq!(refusals(&harness), [refused]);
-    // Each that goes leaves its place to another.
+    // A connection that closes makes room for another.
     drop(waiting.pop());
     harness.log.wait_times("manager ? Closed", 2).await;
-    let _plugin = place.connect(&place.program("plugin"), None);
+    let _plugin = dir.connect(&dir.program("plugin"), None);
     harness.log.wait("manager 99-other Active").await;
     assert_eq!(harness.names(), ["99-other"]);
     harness.create("c").await.unwrap();
@@ -264,19 +266,19 @@ async fn connections_that_do_not_register_are_limited() {
 
 #[tokio::test]
 async fn the_number_of_plugins_is_limited() {
-    let place = Place::new();
-    let harness = place.serve(PeerPolicy { max_plugins: 2, ..PeerPolicy::default() }).await;
-    let program = place.program("plugin");
-    let first = place.connect(&program, None);
-    let _second = place.connect(&program, None);
+    let dir = SocketDir::new();
+    let harness = dir.serve(PeerPolicy { max_plugins: 2, ..PeerPolicy::default() }).await;
+    let program = dir.program("plugin");
+    let first = dir.connect(&program, None);
+    let _second = dir.connect(&program, None);
     harness.log.wait_times("manager 99-other Active", 2).await;
-    let _third = place.connect(&program, None);
+    let _third = dir.connect(&program, None);
     harness.log.wait("manager ? Closed").await;
     let refused = "refused: 2 plugins are connected, the limit of [connections] max_plugins";
     assert_eq!(refusals(&harness), [refused]);
     drop(first);
     harness.log.wait("manager 99-other Closed").await;
-    let _fourth = place.connect(&program, None);
+    let _fourth = dir.connect(&program, None);
     harness.log.wait_times("manager 99-other Active", 3).await;
     assert_eq!(harness.names(), ["99-other", "99-other"]);
 }

@@ -1,4 +1,4 @@
-//! What a plugin may not change is refused by name, wherever it asks for it.
+//! Permissions of plugins: denied changes are refused in every reply and request.
 
 use crate::harness::*;
 use async_trait::async_trait;
@@ -7,15 +7,15 @@ use nri_api::proto::Event::*;
 use nri_api::proto::*;
 use nri_wire::{RuntimeClient, ttrpc};
 
-/// Asks for the same at every opportunity.
-struct Asks {
+/// Requests the same changes in every reply.
+struct Requests {
     adjust: ContainerAdjustment,
     update: Vec<ContainerUpdate>,
     evict: Vec<ContainerEviction>,
     at_synchronize: bool,
 }
 
-impl Asks {
+impl Requests {
     fn nothing() -> Self {
         Self {
             adjust: ContainerAdjustment::new(),
@@ -27,7 +27,7 @@ impl Asks {
 }
 
 #[async_trait]
-impl Script for Asks {
+impl Script for Requests {
     async fn synchronize(
         &self,
         _: &RuntimeClient,
@@ -74,13 +74,13 @@ fn hooks() -> ContainerAdjustment {
     adjust
 }
 
-/// Takes its time to be configured.
+/// Blocks its configuration until the gate opens.
 struct Late(Log, std::sync::Arc<Gate>);
 
 #[async_trait]
 impl Script for Late {
     async fn configure(&self, _: ConfigureRequest) -> Option<ttrpc::Result<ConfigureResponse>> {
-        self.0.add("asked to configure itself");
+        self.0.add("configure received");
         self.1.pass().await;
         None
     }
@@ -100,7 +100,7 @@ async fn a_reload_applies_to_a_plugin_that_is_registering() {
     let (peer, connecting) =
         harness.peer("10-a", &[CREATE_CONTAINER], Late(harness.log.clone(), gate.clone())).await;
     peer.register().await.unwrap();
-    harness.log.wait("asked to configure itself").await;
+    harness.log.wait("configure received").await;
     let permissions = Permissions::new(None::<[&str; 0]>, ["hooks"]).unwrap();
     let policy = PluginPolicy { plugin: "a".into(), permissions, ..PluginPolicy::default() };
     let config = AdaptationConfig {
@@ -118,15 +118,15 @@ async fn a_reload_applies_to_a_plugin_that_is_registering() {
 #[tokio::test(start_paused = true)]
 async fn a_denied_adjustment_fails_its_creation_and_no_other() {
     let harness = harness(None, &["hooks"]).await;
-    let asks = || Asks { adjust: hooks(), ..Asks::nothing() };
-    let other = harness.plugin("05-other", &[CREATE_CONTAINER], asks()).await;
+    let requests = || Requests { adjust: hooks(), ..Requests::nothing() };
+    let other = harness.plugin("05-other", &[CREATE_CONTAINER], requests()).await;
     harness.create("c0").await.unwrap();
-    let _a = harness.plugin("10-a", &[CREATE_CONTAINER], asks()).await;
+    let _a = harness.plugin("10-a", &[CREATE_CONTAINER], requests()).await;
     let error = harness.create("c").await.unwrap_err();
     let why = "plugin 10-a may not adjust hooks of c: the policy \"a\" denies hooks";
     assert_eq!(error, format!("CREATE_CONTAINER: {why}"));
     assert_eq!(harness.log.of("commit"), ["begin c0", "end c0"]);
-    assert_eq!(harness.names(), ["05-other", "10-a"], "it stays");
+    assert_eq!(harness.names(), ["05-other", "10-a"], "the plugin stays connected");
     drop(other);
     let request =
         CreateContainerRequest { container: Some(container("d")).into(), ..Default::default() };
@@ -143,10 +143,12 @@ async fn a_denied_adjustment_fails_its_creation_and_no_other() {
 async fn an_allow_list_denies_all_other_groups() {
     let harness = harness(Some(&["annotations"]), &[]).await;
     let adjust = annotate("k", "v").adjust.unwrap();
-    let _a = harness.plugin("10-a", &[CREATE_CONTAINER], Asks { adjust, ..Asks::nothing() }).await;
+    let _a = harness
+        .plugin("10-a", &[CREATE_CONTAINER], Requests { adjust, ..Requests::nothing() })
+        .await;
     assert_eq!(harness.create("c").await.unwrap().adjust.annotations["k"], "v");
     let _b = harness
-        .plugin("11-a", &[CREATE_CONTAINER], Asks { adjust: hooks(), ..Asks::nothing() })
+        .plugin("11-a", &[CREATE_CONTAINER], Requests { adjust: hooks(), ..Requests::nothing() })
         .await;
     let error = harness.create("d").await.unwrap_err();
     let why = "plugin 11-a may not adjust hooks of d: the policy \"a\" does not allow hooks";
@@ -195,8 +197,8 @@ async fn updates_need_the_groups_of_their_fields_and_of_other_containers() {
         ("x", Some(&["resources.cpu", "update"]), &[], None),
     ] {
         let harness = harness(allow, deny).await;
-        let asks = Asks { update: vec![shares(id, 5)], ..Asks::nothing() };
-        let _a = harness.plugin("10-a", &[UPDATE_CONTAINER], asks).await;
+        let requests = Requests { update: vec![shares(id, 5)], ..Requests::nothing() };
+        let _a = harness.plugin("10-a", &[UPDATE_CONTAINER], requests).await;
         let expected =
             expected.map_or(Ok(()), |e| Err(format!("UPDATE_CONTAINER: plugin 10-a may not {e}")));
         assert_eq!(update(&harness).await, expected, "{id} {allow:?} {deny:?}");
@@ -208,7 +210,7 @@ async fn evictions_need_their_own_group() {
     let harness = harness(None, &["evict"]).await;
     let evict = vec![ContainerEviction { container_id: "x".into(), ..Default::default() }];
     let events = [CREATE_CONTAINER, UPDATE_CONTAINER];
-    let _a = harness.plugin("10-a", &events, Asks { evict, ..Asks::nothing() }).await;
+    let _a = harness.plugin("10-a", &events, Requests { evict, ..Requests::nothing() }).await;
     let why = "plugin 10-a may not evict containers (x): the policy \"a\" denies evict";
     assert_eq!(update(&harness).await, Err(format!("UPDATE_CONTAINER: {why}")));
     assert_eq!(harness.create("c").await.unwrap_err(), format!("CREATE_CONTAINER: {why}"));
@@ -217,9 +219,9 @@ async fn evictions_need_their_own_group() {
 #[tokio::test(start_paused = true)]
 async fn a_stop_succeeds_without_the_updates_that_are_denied() {
     let harness = harness(None, &["update"]).await;
-    let asks = |id: &str| Asks { update: vec![shares(id, 5)], ..Asks::nothing() };
-    let _a = harness.plugin("10-a", &[STOP_CONTAINER], asks("x")).await;
-    let _b = harness.plugin("20-b", &[STOP_CONTAINER], asks("y")).await;
+    let requests = |id: &str| Requests { update: vec![shares(id, 5)], ..Requests::nothing() };
+    let _a = harness.plugin("10-a", &[STOP_CONTAINER], requests("x")).await;
+    let _b = harness.plugin("20-b", &[STOP_CONTAINER], requests("y")).await;
     let request =
         StopContainerRequest { container: Some(container("c")).into(), ..Default::default() };
     let outcome = harness.adaptation.stop_container(request, async |outcome| outcome).await;
@@ -233,7 +235,7 @@ async fn a_stop_succeeds_without_the_updates_that_are_denied() {
 async fn an_unsolicited_request_is_refused_as_a_whole_with_the_reason() {
     let harness = harness(None, &["resources.cpu", "evict"]).await;
     let peer = harness.plugin("10-a", &[], Quiet).await;
-    let ask = async |request: UpdateContainersRequest| {
+    let request_updates = async |request: UpdateContainersRequest| {
         peer.end
             .runtime()
             .update_containers(None, &request)
@@ -248,28 +250,35 @@ async fn an_unsolicited_request_is_refused_as_a_whole_with_the_reason() {
         update
     };
     let update = vec![pids("x"), shares("y", 5)];
-    let why = "plugin 10-a may not update resources.cpu of y: the policy \"a\" denies resources.cpu (status 7)";
-    let refused = ask(UpdateContainersRequest { update, ..Default::default() }).await;
+    let why = "plugin 10-a may not update resources.cpu of y: \
+               the policy \"a\" denies resources.cpu (status 7)";
+    let refused = request_updates(UpdateContainersRequest { update, ..Default::default() }).await;
     assert_eq!(refused, Err(why.into()));
     let evict = vec![ContainerEviction { container_id: "z".into(), ..Default::default() }];
     let why = "plugin 10-a may not evict containers (z): the policy \"a\" denies evict (status 7)";
-    assert_eq!(ask(UpdateContainersRequest { evict, ..Default::default() }).await, Err(why.into()));
+    assert_eq!(
+        request_updates(UpdateContainersRequest { evict, ..Default::default() }).await,
+        Err(why.into())
+    );
     let many = vec![ContainerUpdate::new(); 20_000];
     let why = "20000 updates and evictions in one request exceed the limit of 16384 (status 3)";
     assert_eq!(
-        ask(UpdateContainersRequest { update: many, ..Default::default() }).await,
+        request_updates(UpdateContainersRequest { update: many, ..Default::default() }).await,
         Err(why.into())
     );
-    assert_eq!(harness.log.of("manager"), ["snapshot", "10-a Active"], "nothing was done");
-    ask(UpdateContainersRequest { update: vec![pids("x")], ..Default::default() }).await.unwrap();
+    assert_eq!(harness.log.of("manager"), ["snapshot", "10-a Active"], "no update was performed");
+    request_updates(UpdateContainersRequest { update: vec![pids("x")], ..Default::default() })
+        .await
+        .unwrap();
     assert_eq!(harness.log.of("manager").last().unwrap(), "update x by 10-a");
 }
 
 #[tokio::test(start_paused = true)]
 async fn denied_updates_in_the_reply_to_synchronize_close_the_session() {
     let harness = harness(None, &["update"]).await;
-    let asks = Asks { update: vec![shares("x", 5)], at_synchronize: true, ..Asks::nothing() };
-    let (peer, connecting) = harness.peer("10-a", &[], asks).await;
+    let requests =
+        Requests { update: vec![shares("x", 5)], at_synchronize: true, ..Requests::nothing() };
+    let (peer, connecting) = harness.peer("10-a", &[], requests).await;
     peer.register().await.unwrap();
     let error = connecting.await.unwrap().unwrap_err().to_string();
     let why = "plugin 10-a may not update other containers (x): the policy \"a\" denies update";

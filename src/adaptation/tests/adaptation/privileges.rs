@@ -1,4 +1,4 @@
-//! As whom launched plugins run, as the kernel shows it. Only root can become another.
+//! Privileges of launched plugins, as the kernel shows them. Changing the user needs root.
 
 use crate::launched::{Dirs, results};
 use nri_adaptation::{PluginPolicy, Privileges};
@@ -16,28 +16,31 @@ fn is_root() -> bool {
 
 fn dirs(privileges: Privileges) -> Dirs {
     let mut dirs = Dirs::new();
-    // Others have to reach the program.
+    // The plugin's user must reach the program.
     fs::set_permissions(dirs.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
     dirs.policy(PluginPolicy { privileges, restart: false, ..PluginPolicy::default() });
     dirs
 }
 
-/// What a plugin says of itself, by these lines of its status, and by its limits.
+/// Launches a plugin that prints its process status and limits, and checks for these lines.
 async fn check(privileges: Privileges, expected: &[&str]) {
     let context = format!("{privileges:?}");
     let dirs = dirs(privileges);
     dirs.plugin("10-a", "/bin/cat /proc/$$/status\necho limit $(ulimit -n) $(ulimit -Hn)\necho $0");
     let (harness, outcomes) = dirs.start().await;
     harness.adaptation.shutdown().await;
-    let said = harness.log.of("10-a says");
+    let output = harness.log.of("10-a says");
     assert_eq!(
         results(&outcomes)[0].1,
         "ended before it registered: the program exited with code 0"
     );
     for line in expected {
-        assert!(said.iter().any(|said| said == line), "{line:?} with {context}: {said:#?}");
+        assert!(
+            output.iter().any(|printed| printed == line),
+            "{line:?} with {context}: {output:#?}"
+        );
     }
-    assert!(said.iter().any(|said| said.ends_with("/10-a")), "{said:#?}");
+    assert!(output.iter().any(|printed| printed.ends_with("/10-a")), "{output:#?}");
 }
 
 fn user(user: &str, group: Option<&str>) -> Privileges {
@@ -62,10 +65,10 @@ async fn a_plugin_runs_with_the_user_and_groups_of_its_policy() {
         (user("nobody", Some("nogroup")), "Groups:\t65534"),
     ] {
         let caps = format!("CapEff:\t{NONE}");
-        // The kernel ends the line of groups with a blank, which the log leaves out.
+        // The kernel ends the line with a blank, which the log trims.
         check(privileges, &[NOBODY[0], NOBODY[1], groups, &caps, "NoNewPrivs:\t0"]).await;
     }
-    // A number that nobody has.
+    // A uid without a passwd entry.
     check(
         user("4711", Some("4712")),
         &["Uid:\t4711\t4711\t4711\t4711", "Gid:\t4712\t4712\t4712\t4712", "Groups:\t4712"],
@@ -87,7 +90,7 @@ async fn a_plugin_keeps_only_the_capabilities_of_its_policy() {
     };
     check(Privileges { capabilities: capabilities(&[]), ..Privileges::default() }, NONE).await;
     check(Privileges { capabilities: capabilities(&[]), ..user("nobody", None) }, NONE).await;
-    // kill is 5, net_bind_service is 10.
+    // CAP_KILL is bit 5, CAP_NET_BIND_SERVICE is bit 10.
     let some = capabilities(&["kill", "net_bind_service"]);
     check(Privileges { capabilities: some.clone(), ..user("nobody", None) }, "0000000000000420")
         .await;
@@ -120,10 +123,7 @@ async fn a_plugin_without_privileges_handles_requests() {
     assert_eq!(outcome.adjust.annotations["NRI_PLUGIN_NAME"], "fix");
     let pid = harness.adaptation.plugins()[0].pid.unwrap();
     let outputs = [1, 2].map(|fd| fs::read_link(format!("/proc/{pid}/fd/{fd}")).unwrap());
-    assert_eq!(
-        outputs[0], outputs[1],
-        "what the launcher told us by is closed, or we would still wait"
-    );
+    assert_eq!(outputs[0], outputs[1], "the launcher's pipe must be closed");
     harness.adaptation.shutdown().await;
 }
 
@@ -160,7 +160,7 @@ async fn privileges_that_cannot_be_applied_are_reported() {
         harness.adaptation.shutdown().await;
         assert_eq!(harness.log.of("10-a says"), [""; 0]);
     }
-    // A file that the user may not run.
+    // A file that the user may not execute.
     let dirs = dirs(user("nobody", None));
     let path = dirs.plugin("10-a", "");
     fs::set_permissions(path, fs::Permissions::from_mode(0o700)).unwrap();

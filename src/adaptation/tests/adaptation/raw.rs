@@ -1,5 +1,4 @@
-//! A plugin that speaks in bare frames, and breaks whatever rule a test wants broken at whatever
-//! call.
+//! A plugin that writes raw frames, and commits a given fault at a given call.
 
 use nri_api::EventMask;
 use nri_api::proto::*;
@@ -9,34 +8,34 @@ use std::io;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
-/// What goes wrong.
+/// Fault of a plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The connection ends.
+    /// The connection is closed.
     Crash,
-    /// No answer comes.
+    /// No reply.
     Hang,
-    /// An answer begins and does not end, in its header.
+    /// A reply that ends within its header.
     HalfHeader,
-    /// An answer begins and does not end, in its payload.
+    /// A reply that ends within its payload.
     HalfFrame,
-    /// The answer is for a call that was not made.
+    /// A reply to a call that was not made.
     WrongCall,
-    /// The answer is on a connection of the trunk that is not open.
+    /// A reply on a connection of the trunk that is not open.
     WrongConnection,
     /// A frame of 5 MiB.
     HugeFrame,
-    /// A message of 5 MiB, in frames that are small enough.
+    /// A message of 5 MiB, in frames of valid size.
     HugeMessage,
-    /// Thousands of requests for updates, and no answer.
+    /// Thousands of requests for updates, and no reply.
     Flood,
-    /// The answer is no message at all.
+    /// A reply that is not a message.
     Garbage,
-    /// The answer is another message than the call's.
+    /// A reply with the message of another call.
     OtherMessage,
-    /// The answer says that it is a request.
+    /// A reply with the type of a request.
     Request,
-    /// Bytes without any form.
+    /// Arbitrary bytes.
     Noise,
 }
 
@@ -77,12 +76,12 @@ fn message(kind: u8, call: u32, length: usize, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn answer(call: u32, payload: Vec<u8>) -> Vec<u8> {
+fn reply(call: u32, payload: Vec<u8>) -> Vec<u8> {
     let response = Response { payload, ..Default::default() }.write_to_bytes().unwrap();
     message(MESSAGE_TYPE_RESPONSE, call, response.len(), &response)
 }
 
-fn ask(call: u32, method: &str, request: &impl Message) -> Vec<u8> {
+fn request_frame(call: u32, method: &str, request: &impl Message) -> Vec<u8> {
     let request = Request {
         service: "nri.pkg.api.v1alpha1.Runtime".into(),
         method: method.into(),
@@ -93,8 +92,8 @@ fn ask(call: u32, method: &str, request: &impl Message) -> Vec<u8> {
     frame(RUNTIME, &message(MESSAGE_TYPE_REQUEST, call, request.len(), &request))
 }
 
-/// Registers as this plugin with these events, answers every call with an empty message, and
-/// commits the fault at the call of this name. Returns when the connection has ended.
+/// Registers as this plugin with these events, replies to every call with an empty message, and
+/// commits the fault at the call `at`. Returns when the connection is closed.
 pub(crate) async fn plugin(
     mut stream: UnixStream,
     name: &str,
@@ -108,15 +107,15 @@ pub(crate) async fn plugin(
         plugin_idx: index.into(),
         ..Default::default()
     };
-    stream.write_all(&ask(1, "RegisterPlugin", &register)).await?;
-    let mut silent = false;
+    stream.write_all(&request_frame(1, "RegisterPlugin", &register)).await?;
+    let mut is_silent = false;
     loop {
         let mut header = [0; 8];
         stream.read_exact(&mut header).await?;
         let connection = u32::from_be_bytes(header[..4].try_into().unwrap());
         let mut payload = vec![0; u32::from_be_bytes(header[4..].try_into().unwrap()) as usize];
         stream.read_exact(&mut payload).await?;
-        if connection != PLUGIN || silent {
+        if connection != PLUGIN || is_silent {
             continue;
         }
         assert_eq!(payload[8], MESSAGE_TYPE_REQUEST);
@@ -128,29 +127,27 @@ pub(crate) async fn plugin(
                 "Configure" => configured.write_to_bytes().unwrap(),
                 _ => Vec::new(),
             };
-            stream.write_all(&frame(PLUGIN, &answer(call, payload))).await?;
+            stream.write_all(&frame(PLUGIN, &reply(call, payload))).await?;
             continue;
         }
         if fault == Fault::Crash {
             return Ok(());
         }
-        // Nothing else of it can be taken for an answer, so whoever called waits or gives up. An
-        // answer to Configure without a field that is known is one.
-        silent = fault != Fault::OtherMessage || at == "Configure";
+        // After the fault nothing is sent that could be a valid reply. A reply to Configure without
+        // known fields is valid.
+        is_silent = fault != Fault::OtherMessage || at == "Configure";
         commit(&mut stream, call, fault).await?;
     }
 }
 
 async fn commit(stream: &mut UnixStream, call: u32, fault: Fault) -> io::Result<()> {
-    let good = frame(PLUGIN, &answer(call, Vec::new()));
+    let good = frame(PLUGIN, &reply(call, Vec::new()));
     match fault {
         Fault::Crash | Fault::Hang => Ok(()),
         Fault::HalfHeader => stream.write_all(&good[..5]).await,
         Fault::HalfFrame => stream.write_all(&good[..good.len() - 1]).await,
-        Fault::WrongCall => {
-            stream.write_all(&frame(PLUGIN, &answer(call + 1000, Vec::new()))).await
-        }
-        Fault::WrongConnection => stream.write_all(&frame(7, &answer(call, Vec::new()))).await,
+        Fault::WrongCall => stream.write_all(&frame(PLUGIN, &reply(call + 1000, Vec::new()))).await,
+        Fault::WrongConnection => stream.write_all(&frame(7, &reply(call, Vec::new()))).await,
         Fault::HugeFrame => {
             let whole = message(MESSAGE_TYPE_RESPONSE, call, HUGE, &vec![0; HUGE]);
             stream.write_all(&frame(PLUGIN, &whole)).await
@@ -170,26 +167,28 @@ async fn commit(stream: &mut UnixStream, call: u32, fault: Fault) -> io::Result<
                     let update = super::harness::shares(&format!("other{i}"), 7);
                     let request =
                         UpdateContainersRequest { update: vec![update], ..Default::default() };
-                    write.write_all(&ask(3 + 2 * i, "UpdateContainers", &request)).await?;
+                    write
+                        .write_all(&request_frame(3 + 2 * i, "UpdateContainers", &request))
+                        .await?;
                 }
                 Ok(())
             };
-            // Answers are taken as they come, or nobody would get anywhere.
+            // Replies are read meanwhile, so that neither end blocks.
             let drain = async { tokio::io::copy(&mut sink, &mut tokio::io::sink()).await };
             tokio::select! {
                 done = flood => done,
                 _ = drain => Ok(()),
             }
         }
-        Fault::Garbage => stream.write_all(&frame(PLUGIN, &answer(call, vec![0xff; 64]))).await,
+        Fault::Garbage => stream.write_all(&frame(PLUGIN, &reply(call, vec![0xff; 64]))).await,
         Fault::OtherMessage => {
-            // A string where all answers with content have a message, or nothing.
+            // A string in a field where all replies with content have a message, or none.
             let other =
                 RegisterPluginRequest { plugin_name: "\u{1}".repeat(9), ..Default::default() };
-            stream.write_all(&frame(PLUGIN, &answer(call, other.write_to_bytes().unwrap()))).await
+            stream.write_all(&frame(PLUGIN, &reply(call, other.write_to_bytes().unwrap()))).await
         }
         Fault::Request => {
-            let mut payload = answer(call, Vec::new());
+            let mut payload = reply(call, Vec::new());
             payload[8] = MESSAGE_TYPE_REQUEST;
             stream.write_all(&frame(PLUGIN, &payload)).await
         }

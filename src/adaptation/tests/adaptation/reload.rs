@@ -1,4 +1,4 @@
-//! Another configuration, and another content of the plugin directory, while plugins run.
+//! Reloads: a new configuration, and a changed plugin directory, while plugins run.
 
 use crate::harness::*;
 use crate::launched::{Dirs, exists};
@@ -8,7 +8,7 @@ use nri_adaptation::{
 use std::fs;
 use std::time::Duration;
 
-fn done(changes: Vec<ReloadedPlugin>) -> Vec<(String, String)> {
+fn outcomes(reloaded: Vec<ReloadedPlugin>) -> Vec<(String, String)> {
     let text = |change: ReloadedPlugin| {
         let name = change.path.file_name().unwrap().to_string_lossy().into_owned();
         let text = match change.outcome {
@@ -21,7 +21,7 @@ fn done(changes: Vec<ReloadedPlugin>) -> Vec<(String, String)> {
         };
         (name, text)
     };
-    changes.into_iter().map(text).collect()
+    reloaded.into_iter().map(text).collect()
 }
 
 fn expected(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -45,7 +45,7 @@ async fn a_reload_launches_new_relaunches_changed_and_ends_removed_plugins() {
     let before =
         ["10-stays", "20-configured", "30-replaced", "40-goes"].map(|name| pid(&harness, name));
     assert_eq!(
-        done(harness.adaptation.reload(dirs.config.clone()).await)
+        outcomes(harness.adaptation.reload(dirs.config.clone()).await)
             .iter()
             .filter(|c| c.1 == "kept")
             .count(),
@@ -76,7 +76,7 @@ async fn a_reload_launches_new_relaunches_changed_and_ends_removed_plugins() {
             ReloadAction::Unusable(bad.to_owned()),
         ]
     );
-    let changes = done(harness.adaptation.reload(dirs.config.clone()).await);
+    let changes = outcomes(harness.adaptation.reload(dirs.config.clone()).await);
     assert_eq!(
         changes,
         expected(&[
@@ -91,14 +91,18 @@ async fn a_reload_launches_new_relaunches_changed_and_ends_removed_plugins() {
     );
     assert_eq!(harness.names(), ["05-new", "10-stays", "20-configured", "30-replaced"]);
     assert_eq!(pid(&harness, "10-stays"), before[0]);
-    for gone in &before[1..] {
-        assert!(!exists(*gone), "ended and reaped");
+    for ended in &before[1..] {
+        assert!(!exists(*ended), "not stopped and reaped");
     }
     assert!(
         harness.adaptation.plugins().iter().all(|p| p.state == PluginState::Active),
-        "who left is not shown"
+        "removed plugins are not listed"
     );
-    assert_eq!(harness.adaptation.pending_reload().await.len(), 1, "the bad name stays bad");
+    assert_eq!(
+        harness.adaptation.pending_reload().await.len(),
+        1,
+        "the invalid name stays unusable"
+    );
     assert_eq!(fs::read_to_string(dirs.file("told")).unwrap(), "shutdown".repeat(4));
     harness.adaptation.shutdown().await;
 }
@@ -118,7 +122,7 @@ async fn permissions_apply_at_once_and_privileges_and_timeouts_take_a_relaunch()
         ..PluginPolicy::default()
     });
     assert_eq!(
-        done(harness.adaptation.reload(config.clone()).await),
+        outcomes(harness.adaptation.reload(config.clone()).await),
         expected(&[("10-a", "kept")])
     );
     assert_eq!(pid(&harness, "10-a"), first);
@@ -126,10 +130,10 @@ async fn permissions_apply_at_once_and_privileges_and_timeouts_take_a_relaunch()
     assert!(refused.contains("annotations"), "{refused}");
 
     config.request_timeout = Duration::from_secs(59);
-    let changes = done(harness.adaptation.reload(config.clone()).await);
+    let changes = outcomes(harness.adaptation.reload(config.clone()).await);
     assert_eq!(changes, expected(&[("10-a", "relaunched: timeouts changed")]));
     config.policies[0].privileges.no_new_privs = true;
-    let changes = done(harness.adaptation.reload(config).await);
+    let changes = outcomes(harness.adaptation.reload(config).await);
     assert_eq!(changes, expected(&[("10-a", "relaunched: privileges changed")]));
     let status = fs::read_to_string(format!("/proc/{}/status", pid(&harness, "10-a"))).unwrap();
     assert!(status.contains("NoNewPrivs:\t1"), "{status}");
@@ -142,7 +146,7 @@ async fn no_container_is_created_while_a_plugin_is_relaunched() {
     let (waits, go) = (dirs.file("waits"), dirs.file("go"));
     dirs.plugin("10-a", &dirs.fixture());
     let mut config = dirs.config.clone();
-    // Whoever misses it is refused; nobody is.
+    // Required: a creation without it would be refused.
     config.policies.push(PluginPolicy {
         plugin: "10-a".into(),
         required: true,
@@ -166,7 +170,7 @@ async fn no_container_is_created_while_a_plugin_is_relaunched() {
     run_until_idle().await;
     assert!(!creating.is_finished());
     fs::write(go, "").unwrap();
-    let changes = done(reloading.await.unwrap());
+    let changes = outcomes(reloading.await.unwrap());
     assert_eq!(changes, expected(&[("10-a", "relaunched: program changed")]));
     let consulted = creating.await.unwrap().unwrap().consulted;
     assert_eq!(consulted.iter().map(ToString::to_string).collect::<Vec<_>>(), ["10-a", "20-b"]);
@@ -185,7 +189,7 @@ async fn requests_that_entered_before_a_reload_complete_before_the_plugin_ends()
     });
     let (harness, _) = Harness::launching(config.clone()).await.unwrap();
     let first = pid(&harness, "10-a");
-    // A second plugin holds the request up, when the first has been asked.
+    // A second plugin blocks the request after the first has replied.
     struct Slow(std::sync::Arc<Gate>);
     #[async_trait::async_trait]
     impl Script for Slow {
@@ -208,11 +212,11 @@ async fn requests_that_entered_before_a_reload_complete_before_the_plugin_ends()
     let adaptation = harness.adaptation.clone();
     let reloading = tokio::spawn(async move { adaptation.reload(config).await });
     tokio::time::sleep(Duration::from_millis(50)).await;
-    assert!(exists(first) && !reloading.is_finished(), "it is still needed");
+    assert!(exists(first) && !reloading.is_finished(), "the request still needs it");
     gate.open();
-    creating.await.unwrap().expect("the required plugin was there");
+    creating.await.unwrap().expect("the required plugin is active");
     assert_eq!(
-        done(reloading.await.unwrap()),
+        outcomes(reloading.await.unwrap()),
         expected(&[("10-a", "relaunched: program changed")])
     );
     assert!(!exists(first));
@@ -230,7 +234,7 @@ async fn a_reload_launches_a_plugin_that_waits_for_its_restart_or_removes_it() {
     let (harness, _) = dirs.start().await;
     dirs.plugin("10-mended", &dirs.fixture());
     fs::remove_file(dirs.config.plugin_path.join("20-gone")).unwrap();
-    let changes = done(harness.adaptation.reload(dirs.config.clone()).await);
+    let changes = outcomes(harness.adaptation.reload(dirs.config.clone()).await);
     let failed = "failed: ended before it registered: the program exited with code 1";
     assert_eq!(
         changes,
@@ -259,7 +263,7 @@ async fn a_reload_with_another_plugin_path_and_policies_that_match_no_plugin() {
     for name in ["10-a", "b", "11-a", "cc", "*"] {
         config.policies.push(PluginPolicy { plugin: name.into(), ..PluginPolicy::default() });
     }
-    let changes = done(harness.adaptation.reload(config).await);
+    let changes = outcomes(harness.adaptation.reload(config).await);
     let elsewhere = "ended: file outside plugin_path";
     assert_eq!(
         changes,

@@ -1,4 +1,4 @@
-//! Launched plugins that end, and come back.
+//! Restarts of launched plugins.
 
 use crate::harness::*;
 use crate::launched::{Dirs, exists, results};
@@ -8,18 +8,18 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
-/// The fixture exits at this.
+/// Sends an event at which the fixture exits.
 async fn stop(harness: &Harness) {
     let request =
         StopContainerRequest { container: Some(container("c")).into(), ..Default::default() };
     harness.adaptation.stop_container(request, async |_| ()).await;
 }
 
-fn back_after(millis: u64) -> PluginPolicy {
+fn restart_after(millis: u64) -> PluginPolicy {
     PluginPolicy { restart_backoff: Some(Duration::from_millis(millis)), ..PluginPolicy::default() }
 }
 
-/// What became of the only plugin.
+/// State and last error of the only plugin.
 fn last(harness: &Harness) -> (PluginState, String) {
     let plugins = harness.adaptation.plugins();
     assert_eq!(plugins.len(), 1, "{plugins:?}");
@@ -29,7 +29,7 @@ fn last(harness: &Harness) -> (PluginState, String) {
 #[tokio::test]
 async fn a_plugin_that_exits_is_restarted_and_synchronized() {
     let mut dirs = Dirs::new();
-    dirs.policy(back_after(10));
+    dirs.policy(restart_after(10));
     dirs.plugin("10-dies", &dirs.fixture());
     let (harness, _) = dirs.start().await;
     let first = harness.adaptation.plugins()[0].pid.unwrap();
@@ -39,9 +39,9 @@ async fn a_plugin_that_exits_is_restarted_and_synchronized() {
         harness.log.wait_times("manager 10-dies Active", times).await;
         harness.log.wait_times("manager snapshot", times).await;
     }
-    let of_it = harness.log.of("manager 10-dies");
-    assert_eq!(of_it[..4], ["Active", "Closed", "Restarting", "Active"]);
-    assert!(!exists(first), "reaped");
+    let states = harness.log.of("manager 10-dies");
+    assert_eq!(states[..4], ["Active", "Closed", "Restarting", "Active"]);
+    assert!(!exists(first), "not reaped");
     let outcome = harness.create("c").await.unwrap();
     assert_eq!(outcome.consulted[0].to_string(), "10-dies");
     harness.adaptation.shutdown().await;
@@ -50,7 +50,7 @@ async fn a_plugin_that_exits_is_restarted_and_synchronized() {
 #[tokio::test]
 async fn a_plugin_that_cannot_start_is_retried_with_growing_pauses_until_its_file_is_removed() {
     let mut dirs = Dirs::new();
-    dirs.policy(back_after(100));
+    dirs.policy(restart_after(100));
     let tried = dirs.file("tried");
     let path = dirs.plugin("10-bad", &format!("/bin/date +%s%N >> {}\nexit 5", tried.display()));
     dirs.plugin("20-good", &dirs.fixture());
@@ -59,25 +59,25 @@ async fn a_plugin_that_cannot_start_is_retried_with_growing_pauses_until_its_fil
     assert_eq!(results(&outcomes)[0].1, why);
     harness.create("c").await.unwrap();
     harness.log.wait_times("manager 10-bad Restarting", 4).await;
-    // Its absence is what everybody sees meanwhile.
+    // The status shows the failure during the pause.
     let plugins = harness.adaptation.plugins();
     let bad = plugins.iter().find(|p| p.id.as_ref().unwrap().to_string() == "10-bad").unwrap();
     assert_eq!((bad.state, bad.last_error.as_deref()), (PluginState::Restarting, Some(why)));
     fs::remove_file(path).unwrap();
-    let given_up = format!("{why}; not launched again: file removed");
+    let abandoned = format!("{why}; not launched again: file removed");
     let deadline = Instant::now() + Duration::from_secs(60);
     while harness.adaptation.plugins()[0].state != PluginState::Closed {
         assert!(Instant::now() < deadline);
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    assert_eq!(harness.adaptation.plugins()[0].last_error.as_deref(), Some(&*given_up));
+    assert_eq!(harness.adaptation.plugins()[0].last_error.as_deref(), Some(&*abandoned));
 
     let tried = fs::read_to_string(tried).unwrap();
     let times: Vec<u64> = tried.lines().map(|line| line.parse().unwrap()).collect();
-    assert!(times.len() >= 4, "the first time, and three more: {times:?}");
+    assert!(times.len() >= 4, "fewer than four attempts: {times:?}");
     for (pause, atleast) in times.windows(2).map(|w| (w[1] - w[0]) / 1_000_000).zip([100, 200, 400])
     {
-        assert!(pause >= atleast, "{pause} ms, and not {atleast}");
+        assert!(pause >= atleast, "pause of {pause} ms, expected {atleast} or more");
     }
     harness.adaptation.shutdown().await;
 }
@@ -85,7 +85,7 @@ async fn a_plugin_that_cannot_start_is_retried_with_growing_pauses_until_its_fil
 #[tokio::test]
 async fn a_file_that_others_can_change_is_not_launched_again() {
     let mut dirs = Dirs::new();
-    dirs.policy(back_after(10));
+    dirs.policy(restart_after(10));
     let path = dirs.plugin("10-dies", &dirs.fixture());
     let (harness, _) = dirs.start().await;
     fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
@@ -102,16 +102,16 @@ async fn a_file_that_others_can_change_is_not_launched_again() {
 #[tokio::test]
 async fn the_shutdown_does_not_wait_for_a_restart_pause_and_nothing_starts_after_it() {
     let mut dirs = Dirs::new();
-    dirs.policy(back_after(600_000));
+    dirs.policy(restart_after(600_000));
     let tried = dirs.file("tried");
     dirs.plugin("10-bad", &format!("echo x >> {}\nexit 1", tried.display()));
     let (harness, _) = dirs.start().await;
     harness.log.wait("manager 10-bad Restarting").await;
-    let begin = Instant::now();
+    let start = Instant::now();
     harness.adaptation.shutdown().await;
-    assert!(begin.elapsed() < Duration::from_secs(60));
+    assert!(start.elapsed() < Duration::from_secs(60));
     assert_eq!(fs::read_to_string(&tried).unwrap(), "x\n");
-    // Nor is it launched when it ends by the shutdown.
+    // A plugin that the shutdown ends is not restarted either.
     let dirs = Dirs::new();
     dirs.plugin("10-good", &dirs.fixture());
     let (harness, _) = dirs.start().await;
@@ -122,7 +122,7 @@ async fn the_shutdown_does_not_wait_for_a_restart_pause_and_nothing_starts_after
 #[tokio::test]
 async fn an_explicit_launch_replaces_the_restart_pause() {
     let mut dirs = Dirs::new();
-    dirs.policy(back_after(600_000));
+    dirs.policy(restart_after(600_000));
     let path = dirs.plugin("10-dies", &dirs.fixture());
     let (harness, _) = dirs.start().await;
     stop(&harness).await;

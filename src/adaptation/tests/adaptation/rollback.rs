@@ -10,7 +10,7 @@ use nri_wire::{RuntimeClient, status, ttrpc};
 /// Refuses every event that can be refused.
 struct Refuses;
 
-fn no<T>() -> ttrpc::Result<T> {
+fn refusal<T>() -> ttrpc::Result<T> {
     Err(status(ttrpc::Code::UNKNOWN, "no"))
 }
 
@@ -21,23 +21,23 @@ impl Script for Refuses {
         _: &RuntimeClient,
         _: CreateContainerRequest,
     ) -> ttrpc::Result<CreateContainerResponse> {
-        no()
+        refusal()
     }
 
     async fn update(&self, _: UpdateContainerRequest) -> ttrpc::Result<UpdateContainerResponse> {
-        no()
+        refusal()
     }
 
     async fn validate(
         &self,
         _: ValidateContainerAdjustmentRequest,
     ) -> ttrpc::Result<ValidateContainerAdjustmentResponse> {
-        no()
+        refusal()
     }
 
     async fn event(&self, event: Event, _: &str) -> ttrpc::Result<()> {
         if matches!(event, RUN_POD_SANDBOX | START_CONTAINER | UPDATE_POD_SANDBOX) {
-            no()
+            refusal()
         } else {
             Ok(())
         }
@@ -80,7 +80,7 @@ async fn only_plugins_that_received_a_refused_creation_get_its_rollback() {
         .create_container(creation(), &context, async |_| (), async |()| ())
         .await;
     assert_eq!(created.unwrap_err().plugin().unwrap().to_string(), "20-b");
-    // One that comes now has not been asked either.
+    // A plugin that registers now did not receive the creation either.
     let _late = harness.plugin("40-late", LIFE, Quiet).await;
     harness.adaptation.roll_back_creation(&context, pod("p"), container("c"), async |_| ()).await;
     let told = ["create_container c", "stop_container c", "remove_container c"];
@@ -98,7 +98,6 @@ async fn only_plugins_that_received_a_refused_creation_get_its_rollback() {
     assert_eq!(harness.log.of("40-late"), ["synchronize "]);
 }
 
-/// Also those who only judge have received of it.
 #[tokio::test(start_paused = true)]
 async fn validators_get_the_rollback_of_a_refused_creation() {
     let harness = Harness::new().await;
@@ -147,19 +146,22 @@ async fn with_consult_all_every_plugin_is_called_and_refusals_are_collected() {
     let a = &harness.adaptation;
     let (p, c) = (|| Some(pod("p")).into(), || Some(container("c")).into());
     let mut refused = Vec::new();
-    macro_rules! ask {
+    macro_rules! request {
         ($method:ident($request:expr) $($commit:tt)*) => {{
             let context = RequestContext::consult_all();
             a.$method($request, &context, $($commit)*).await.unwrap();
             refused.extend(context.into_refusals().iter().map(|e| e.plugin().unwrap().to_string()));
         }};
     }
-    ask!(run_pod_sandbox(RunPodSandboxRequest { pod: p(), ..Default::default() }) async || ());
-    ask!(update_pod_sandbox(UpdatePodSandboxRequest { pod: p(), ..Default::default() }) async || ());
-    ask!(create_container(creation()) async |_| (), async |()| harness.log.add("committed"));
-    ask!(start_container(StartContainerRequest { pod: p(), container: c(), ..Default::default() }) async || ());
-    ask!(update_container(UpdateContainerRequest { pod: p(), container: c(), ..Default::default() }) async |_| ());
-    // The creation twice: once more at the judgment.
+    request!(run_pod_sandbox(RunPodSandboxRequest { pod: p(), ..Default::default() }) async || ());
+    let update = UpdatePodSandboxRequest { pod: p(), ..Default::default() };
+    request!(update_pod_sandbox(update) async || ());
+    request!(create_container(creation()) async |_| (), async |()| harness.log.add("committed"));
+    let start = StartContainerRequest { pod: p(), container: c(), ..Default::default() };
+    request!(start_container(start) async || ());
+    let update = UpdateContainerRequest { pod: p(), container: c(), ..Default::default() };
+    request!(update_container(update) async |_| ());
+    // The creation is refused twice: by its reply and by its validation.
     assert_eq!(refused, ["20-b"; 6]);
     assert!(harness.log.all().contains(&"committed".to_owned()));
     let calls = [

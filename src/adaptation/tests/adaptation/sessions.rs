@@ -39,7 +39,7 @@ async fn a_plugin_registers_once_in_a_session() {
     let error = peer.register_as("20", "b").await.unwrap_err();
     assert_eq!(error.to_string(), "the plugin has registered already (status 9)");
     assert_eq!(harness.names(), ["10-a"]);
-    // Two sessions of one name are two plugins, as upstream has it.
+    // Two sessions with one name are two plugins, as in upstream NRI.
     let _other = harness.plugin("10-a", &[], Quiet).await;
     assert_eq!(harness.names(), ["10-a", "10-a"]);
 }
@@ -78,7 +78,7 @@ async fn garbage_closes_its_own_connection_only() {
     assert_eq!(harness.names(), ["10-a"]);
 }
 
-/// Answers `Configure` with these bits, and keeps what it was told.
+/// Replies to `Configure` with these bits, and records the request.
 struct Configured(i32, Arc<Mutex<Option<ConfigureRequest>>>);
 
 #[async_trait]
@@ -117,9 +117,10 @@ async fn configure_sends_runtime_name_timeouts_and_nri_version() {
     };
     for (name, request_timeout) in [("10-a", 1500), ("20-a", 2000)] {
         let harness = Harness::with(config.clone()).await;
-        let told = Arc::default();
+        let received = Arc::default();
         let events = EventMask::from_iter([STOP_CONTAINER, CREATE_CONTAINER]);
-        let _peer = harness.plugin(name, &[], Configured(events.bits(), Arc::clone(&told))).await;
+        let _peer =
+            harness.plugin(name, &[], Configured(events.bits(), Arc::clone(&received))).await;
         let expected = ConfigureRequest {
             runtime_name: "engine".into(),
             runtime_version: "1.2".into(),
@@ -128,7 +129,7 @@ async fn configure_sends_runtime_name_timeouts_and_nri_version() {
             NRI_version: NRI_VERSION.into(),
             ..Default::default()
         };
-        assert_eq!(told.lock().unwrap().take(), Some(expected));
+        assert_eq!(received.lock().unwrap().take(), Some(expected));
         let status = harness.adaptation.plugins().remove(0);
         assert_eq!(status.events, events);
         assert_eq!((status.version.as_str(), status.pid), ("v0.12.0", Some(42)));
@@ -136,7 +137,7 @@ async fn configure_sends_runtime_name_timeouts_and_nri_version() {
     }
 }
 
-/// Keeps what it is synchronized with. An old one does not know of parts.
+/// Records the parts of its synchronization. An old plugin does not support parts.
 struct Collect {
     old: bool,
     parts: Arc<Mutex<Vec<SynchronizeRequest>>>,
@@ -200,7 +201,8 @@ async fn an_old_plugin_takes_a_state_of_one_message_only() {
     let (peer, connecting) =
         harness.peer("10-a", &[], Collect { old: true, parts: Arc::clone(&parts) }).await;
     peer.register().await.unwrap();
-    let text = "cannot be synchronized: the snapshot takes 7 messages, and the plugin is too old for more than one";
+    let text = "cannot be synchronized: the snapshot takes 7 messages, \
+                and the plugin is too old for more than one";
     assert_eq!(connecting.await.unwrap().unwrap_err().to_string(), text);
     peer.end.closed().await;
     assert_eq!(parts.lock().unwrap().len(), 1);
@@ -238,14 +240,14 @@ async fn plugins_connect_to_any_of_the_sockets() {
         harness.log.wait(&format!("manager {name} Active")).await;
         let status = harness.adaptation.plugins().into_iter().last().unwrap();
         assert_eq!(status.pid, Some(std::process::id()));
-        // Keeps the session for the rest of the test.
+        // Keeps the session until the end of the test.
         std::mem::forget(peer);
     }
     assert_eq!(harness.names(), ["10-a", "20-b"]);
     harness.adaptation.shutdown().await;
     for path in ["one.sock", "two.sock"] {
         let error = UnixStream::connect(dir.path().join(path)).await.unwrap_err();
-        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused, "nobody listens any more");
+        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionRefused, "the listener is closed");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Who hears of what: event masks, and the old form of events.
+//! Subscriptions: event masks, and StateChange for old plugins.
 
 use crate::harness::*;
 use async_trait::async_trait;
@@ -8,14 +8,15 @@ use nri_api::proto::Event::*;
 use nri_api::proto::*;
 use nri_wire::ttrpc;
 
-/// Every event that there is, each once, for a pod `p` and a container `c`.
+/// Sends every event once, for a pod `p` and a container `c`. Returns the errors.
 pub(crate) async fn everything(harness: &Harness) -> Vec<String> {
     let a: &Adaptation = &harness.adaptation;
     let mut errors = Vec::new();
     macro_rules! fire {
-        ($method:ident($request:ident { $($field:ident: $value:expr),* }) $($commit:tt)*) => {
-            fire!(@ a.$method($request { $($field: Some($value).into(),)* ..Default::default() }, $($commit)*).await)
-        };
+        ($method:ident($request:ident { $($field:ident: $value:expr),* }) $($commit:tt)*) => {{
+            let request = $request { $($field: Some($value).into(),)* ..Default::default() };
+            fire!(@ a.$method(request, $($commit)*).await)
+        }};
         (@ $call:expr) => { if let Err(e) = $call { errors.push(e.to_string()) } };
     }
     let (p, c) = (pod("p"), container("c"));
@@ -84,7 +85,7 @@ pub(crate) async fn everything(harness: &Harness) -> Vec<String> {
     errors
 }
 
-/// Each event in the order of [`everything`], and how the plugin logs it.
+/// Events in the order of [`everything`], and their entries in the plugin's log.
 pub(crate) const ALL: [(Event, &str); 14] = [
     (RUN_POD_SANDBOX, "run_pod_sandbox p"),
     (UPDATE_POD_SANDBOX, "update_pod_sandbox p"),
@@ -113,13 +114,13 @@ async fn a_plugin_receives_only_the_events_that_it_subscribed_to() {
         assert_eq!(everything(&harness).await, [""; 0]);
         assert_eq!(harness.log.of("10-a")[1..], received, "subscribed to {events:?}");
         for (event, _) in ALL {
-            // A creation is also the validators' business.
+            // A creation also concerns validators.
             let validates =
                 event == CREATE_CONTAINER && events.contains(&VALIDATE_CONTAINER_ADJUSTMENT);
-            let wanted = events.is_empty() || events.contains(&event) || validates;
+            let is_needed = events.is_empty() || events.contains(&event) || validates;
             assert_eq!(
                 harness.adaptation.needs_request(event),
-                wanted,
+                is_needed,
                 "{event:?} with {events:?}"
             );
         }
@@ -133,7 +134,7 @@ async fn without_plugins_no_request_is_needed_and_every_event_succeeds() {
     assert!(ALL.iter().all(|(event, _)| !harness.adaptation.needs_request(*event)));
 }
 
-/// Knows no events but by StateChange, and perhaps not even that.
+/// A plugin that supports events only as StateChange, or not at all.
 struct OldPlugin {
     state_change: bool,
 }
@@ -193,5 +194,5 @@ async fn a_plugin_without_state_change_refuses_the_event() {
             refused(START_CONTAINER, "c")
         ]
     );
-    assert_eq!(harness.names(), ["10-a"], "an error is no reason to close the connection");
+    assert_eq!(harness.names(), ["10-a"], "an error must not close the connection");
 }

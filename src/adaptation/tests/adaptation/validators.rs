@@ -1,4 +1,4 @@
-//! Who judges what the plugins want: validators, the built-in one, and required plugins.
+//! Validators, the built-in validator, and required plugins.
 
 use crate::harness::*;
 use async_trait::async_trait;
@@ -9,7 +9,7 @@ use nri_wire::{RuntimeClient, status, ttrpc};
 use std::sync::{Arc, Mutex};
 use tokio::sync::Barrier;
 
-/// Adjusts by adding a hook and an annotation.
+/// Adds a hook, an annotation and an update of another container.
 struct Adjust;
 
 #[async_trait]
@@ -27,11 +27,11 @@ impl Script for Adjust {
     }
 }
 
-/// Judges by its name, and keeps what it was asked.
-struct Judge(&'static str, Arc<Mutex<Option<ValidateContainerAdjustmentRequest>>>);
+/// Replies by its verdict, and records the request.
+struct Validator(&'static str, Arc<Mutex<Option<ValidateContainerAdjustmentRequest>>>);
 
 #[async_trait]
-impl Script for Judge {
+impl Script for Validator {
     async fn validate(
         &self,
         r: ValidateContainerAdjustmentRequest,
@@ -52,19 +52,19 @@ impl Script for Judge {
     }
 }
 
-fn judge(verdict: &'static str) -> Judge {
-    Judge(verdict, Arc::default())
+fn validator(verdict: &'static str) -> Validator {
+    Validator(verdict, Arc::default())
 }
 
 const VALIDATE: &[Event] = &[VALIDATE_CONTAINER_ADJUSTMENT];
 
-/// An adjusting plugin and validators of these verdicts; what becomes of a creation.
+/// Creates a container with an adjusting plugin and validators of these verdicts.
 async fn check(verdicts: &[&'static str], expected: Result<(), &str>) {
     let harness = Harness::new().await;
     let _adjust = harness.plugin("50-adjust", &[CREATE_CONTAINER], Adjust).await;
     let mut peers = Vec::new();
     for (i, verdict) in verdicts.iter().enumerate() {
-        peers.push(harness.plugin(&format!("{i:02}-v"), VALIDATE, judge(verdict)).await);
+        peers.push(harness.plugin(&format!("{i:02}-v"), VALIDATE, validator(verdict)).await);
     }
     let result = harness.create("c").await;
     assert_eq!(result.as_ref().map(|_| ()).map_err(|e| &**e), expected, "{verdicts:?}");
@@ -93,21 +93,22 @@ async fn any_rejection_fails_the_creation() {
 #[tokio::test(start_paused = true)]
 async fn a_validator_gets_the_pristine_container_and_the_merged_adjustment() {
     let harness = Harness::new().await;
-    let asked = Arc::default();
-    let _judge = harness.plugin("00-v", VALIDATE, Judge("accept", Arc::clone(&asked))).await;
+    let request = Arc::default();
+    let _validator =
+        harness.plugin("00-v", VALIDATE, Validator("accept", Arc::clone(&request))).await;
     let _adjust = harness.plugin("50-adjust", &[CREATE_CONTAINER], Adjust).await;
     harness.create("c").await.unwrap();
-    let asked = asked.lock().unwrap().take().unwrap();
-    assert_eq!(*asked.pod, pod("p"));
-    assert_eq!(*asked.container, container("c"), "pristine");
-    assert_eq!(asked.adjust.annotations["k"], "v");
-    assert_eq!(asked.update, [shares("other", 5)]);
+    let request = request.lock().unwrap().take().unwrap();
+    assert_eq!(*request.pod, pod("p"));
+    assert_eq!(*request.container, container("c"), "pristine");
+    assert_eq!(request.adjust.annotations["k"], "v");
+    assert_eq!(request.update, [shares("other", 5)]);
     assert_eq!(
-        asked.owners.owners["c"].compound[&(Field::Annotations as i32)].owners["k"],
+        request.owners.owners["c"].compound[&(Field::Annotations as i32)].owners["k"],
         "50-adjust"
     );
     let plugins: Vec<_> =
-        asked.plugins.iter().map(|p| (p.index.as_str(), p.name.as_str())).collect();
+        request.plugins.iter().map(|p| (p.index.as_str(), p.name.as_str())).collect();
     assert_eq!(plugins, [("00", "v"), ("50", "adjust")]);
 }
 
@@ -173,7 +174,7 @@ async fn a_validator_gets_one_call_at_a_time() {
     harness.log.wait("20-slow create_container c1").await;
     let second = harness.creating("c2");
     harness.log.wait("10-v create_container c2").await;
-    slow.open(); // c1 is to be judged now, while the validator is at c2
+    slow.open(); // c1 is validated next, while the validator handles c2
     run_until_idle().await;
     assert_eq!(harness.log.of("10-v validate_container_adjustment"), [""; 0]);
     gate.open();
@@ -193,7 +194,7 @@ async fn the_built_in_validator_rejects_by_its_rules() {
     .await;
     assert!(
         harness.adaptation.needs_request(CREATE_CONTAINER),
-        "its rules hold without plugins too"
+        "its rules apply without plugins too"
     );
     harness.create("c1").await.unwrap();
     let _adjust = harness.plugin("50-adjust", &[CREATE_CONTAINER], Adjust).await;
@@ -214,13 +215,13 @@ async fn no_container_is_created_without_a_required_plugin() {
     let missing = |name| format!("required plugin {name} is not active, so c cannot be created");
     assert!(harness.adaptation.needs_request(CREATE_CONTAINER));
     assert_eq!(harness.create("c").await.unwrap_err(), missing("a"));
-    // Also one that does not care for creations.
+    // A required plugin need not subscribe to creations.
     let a = harness.plugin("77-a", &[STOP_CONTAINER], Quiet).await;
     assert_eq!(harness.create("c").await.unwrap_err(), missing("20-b"));
     let _other = harness.plugin("21-b", &[], Quiet).await;
     assert_eq!(harness.create("c").await.unwrap_err(), missing("20-b"));
 
-    /// Goes away instead of answering.
+    /// Disconnects instead of replying.
     struct Leave(Arc<Mutex<Option<Arc<nri_wire::PluginEnd>>>>);
     #[async_trait]
     impl Script for Leave {
@@ -242,7 +243,7 @@ async fn no_container_is_created_without_a_required_plugin() {
     assert_eq!(
         harness.create("c").await.unwrap_err(),
         missing("20-b"),
-        "it went during the request"
+        "it disconnected during the request"
     );
     a.end.close();
     harness.log.wait("manager 77-a Closed").await;

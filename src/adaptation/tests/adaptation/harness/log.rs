@@ -1,0 +1,41 @@
+//! Log of calls and effects that tests wait for and compare.
+
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+
+/// Log of calls and effects, in order. Clones are the same log.
+#[derive(Clone)]
+pub(crate) struct Log(Arc<watch::Sender<Vec<String>>>);
+
+impl Log {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(watch::Sender::new(Vec::new())))
+    }
+
+    pub(crate) fn add(&self, entry: impl Into<String>) {
+        self.0.send_modify(|log| log.push(entry.into()));
+    }
+
+    pub(crate) fn all(&self) -> Vec<String> {
+        self.0.borrow().clone()
+    }
+
+    /// Entries that start with `who` and a blank, without that prefix.
+    pub(crate) fn of(&self, who: &str) -> Vec<String> {
+        let start = format!("{who} ");
+        self.all().iter().filter_map(|e| e.strip_prefix(&start)).map(str::to_owned).collect()
+    }
+
+    pub(crate) async fn wait(&self, entry: &str) {
+        self.wait_times(entry, 1).await;
+    }
+
+    pub(crate) async fn wait_times(&self, entry: &str, times: usize) {
+        let mut log = self.0.subscribe();
+        let found = log.wait_for(|log| log.iter().filter(|e| *e == entry).count() >= times);
+        if tokio::time::timeout(Duration::from_secs(60), found).await.is_err() {
+            panic!("{entry:?} not logged {times} times: {:#?}", self.all());
+        }
+    }
+}
