@@ -21,7 +21,9 @@ struct Group {
 }
 
 macro_rules! groups {
-    ($($module:ident),* $(,)?) => { &[$(Group { claim: $module::claim, apply: $module::apply }),*] };
+    ($($module:ident),* $(,)?) => {
+        &[$(Group { claim: $module::claim, apply: $module::apply }),*]
+    };
 }
 
 const GROUPS: &[Group] = groups![

@@ -14,7 +14,9 @@ struct Group {
 }
 
 macro_rules! groups {
-    ($($module:ident),* $(,)?) => { &[$(Group { claim: $module::claim, apply: $module::apply }),*] };
+    ($($module:ident),* $(,)?) => {
+        &[$(Group { claim: $module::claim, apply: $module::apply }),*]
+    };
 }
 
 const GROUPS: &[Group] = groups![memory, cpu, hugepages, unified, blockio, rdt_class, pids];

@@ -24,7 +24,11 @@ pub(crate) fn apply(requested: &LinuxResources, into: &mut LinuxResources) {
     }
     let (from, to) = (&requested.memory, into.memory.mut_or_insert_default());
     macro_rules! take {
-        ($($field:ident),*) => {$(if from.$field.is_some() { to.$field.clone_from(&from.$field); })*};
+        ($($field:ident),*) => {$(
+            if from.$field.is_some() {
+                to.$field.clone_from(&from.$field);
+            }
+        )*};
     }
     take!(
         limit,

@@ -1,4 +1,4 @@
-//! What a merged adjustment holds, what later plugins see, and which conflict is named.
+//! The merged adjustment, the container that later plugins see, and the conflict that is reported.
 
 use crate::cases::{CONTAINER, adjusting, check, create, message, plugin, refuse};
 use nri_api::proto::{Container, ContainerUpdate, CreateContainerResponse, Field};
@@ -8,7 +8,7 @@ const A: &str = "00-a";
 const B: &str = "10-b";
 
 #[test]
-fn nothing_asked_changes_nothing() {
+fn an_empty_reply_changes_nothing() {
     let outcome = create(&[
         (A, "{}"),
         (B, r#"{"hooks": {}, "linux": {"resources": {"cpu": {}}, "rdt": {}}}"#),
@@ -23,10 +23,10 @@ fn nothing_asked_changes_nothing() {
 }
 
 #[test]
-fn the_next_plugin_sees_what_will_be() {
+fn later_plugins_see_the_container_as_it_will_be() {
     let seen = |reply: &str| create(&[(A, reply)]).unwrap().container;
     let check = |reply: &str, expected: &str| {
-        // The expectation is laid over the container: keys it names replace the container's.
+        // The expected keys replace those of the container.
         let mut container: Container = message(CONTAINER);
         let expected: Container = message(expected);
         let nothing = Container::new();
@@ -43,12 +43,14 @@ fn the_next_plugin_sees_what_will_be() {
         r#"{"annotations": {"a": "0", "b": "1", "c": "1"}}"#,
     );
     check(
-        r#"{"env": [{"key": "N", "value": "1"}, {"key": "BARE"}, {"key": "PATH", "value": "a=b"}]}"#,
+        r#"{"env": [{"key": "N", "value": "1"}, {"key": "BARE"}, {"key": "PATH",
+            "value": "a=b"}]}"#,
         r#"{"env": ["PATH=a=b", "BARE", "X=0", "N=1", "BARE="]}"#,
     );
     check(
         r#"{"mounts": [{"destination": "/data", "source": "/new"}, {"destination": "/data/"}]}"#,
-        r#"{"mounts": [{"destination": "/proc"}, {"destination": "/data", "source": "/new"}, {"destination": "/data/"}]}"#,
+        r#"{"mounts": [{"destination": "/proc"}, {"destination": "/data", "source": "/new"},
+            {"destination": "/data/"}]}"#,
     );
     check(
         r#"{"rlimits": [{"type": "RLIMIT_CORE", "hard": 9}, {"type": "RLIMIT_CPU"}]}"#,
@@ -56,21 +58,25 @@ fn the_next_plugin_sees_what_will_be() {
     );
     check(
         r#"{"hooks": {"prestart": [{"path": "/p"}], "poststop": [{"path": "/q"}]}}"#,
-        r#"{"hooks": {"prestart": [{"path": "/old"}, {"path": "/p"}], "poststop": [{"path": "/q"}]}}"#,
+        r#"{"hooks": {"prestart": [{"path": "/old"}, {"path": "/p"}],
+            "poststop": [{"path": "/q"}]}}"#,
     );
     let resources = seen(
-        r#"{"linux": {"resources": {"hugepageLimits": [{"pageSize": "2MB", "limit": 7}, {"pageSize": "1GB", "limit": 8}],
+        r#"{"linux": {"resources": {"hugepageLimits": [{"pageSize": "2MB", "limit": 7},
+            {"pageSize": "1GB", "limit": 8}],
             "memory": {"swap": {"value": 6}}, "devices": [{"allow": true}]}}}"#,
     );
     assert_eq!(
         resources.linux.unwrap().resources.unwrap(),
         message(
-            r#"{"memory": {"limit": {"value": 5}, "swap": {"value": 6}}, "devices": [{"allow": true}],
+            r#"{"memory": {"limit": {"value": 5}, "swap": {"value": 6}},
+                "devices": [{"allow": true}],
             "hugepageLimits": [{"pageSize": "2MB", "limit": 7}, {"pageSize": "1GB", "limit": 8}]}"#
         )
     );
     let namespaces = seen(
-        r#"{"linux": {"namespaces": [{"type": "uts"}, {"type": "pid", "path": "/p"}, {"type": "-network"}]}}"#,
+        r#"{"linux": {"namespaces": [{"type": "uts"}, {"type": "pid", "path": "/p"},
+            {"type": "-network"}]}}"#,
     );
     let namespaces: Vec<_> =
         namespaces.linux.namespaces.iter().map(|n| (n.type_.as_str(), n.path.as_str())).collect();
@@ -78,16 +84,18 @@ fn the_next_plugin_sees_what_will_be() {
 }
 
 #[test]
-fn contributions_add_up() {
+fn hooks_and_device_rules_are_appended() {
     check(
         &[
             (
                 A,
-                r#"{"hooks": {"prestart": [{"path": "/a"}]}, "linux": {"resources": {"devices": [{"type": "a"}]}}}"#,
+                r#"{"hooks": {"prestart": [{"path": "/a"}]},
+                    "linux": {"resources": {"devices": [{"type": "a"}]}}}"#,
             ),
             (
                 B,
-                r#"{"hooks": {"prestart": [{"path": "/b"}]}, "linux": {"resources": {"devices": [{"type": "b"}]}}}"#,
+                r#"{"hooks": {"prestart": [{"path": "/b"}]},
+                    "linux": {"resources": {"devices": [{"type": "b"}]}}}"#,
             ),
         ],
         r#"{"hooks": {"prestart": [{"path": "/a"}, {"path": "/b"}]},
@@ -97,20 +105,24 @@ fn contributions_add_up() {
 }
 
 #[test]
-fn of_several_conflicts_the_first_group_and_key_is_named() {
+fn of_several_conflicts_the_first_group_and_key_is_reported() {
     let all = r#"{
-        "annotations": {"z": "", "b": "", "c": ""}, "env": [{"key": "E"}], "CDIDevices": [{"name": "v/c=d"}],
-        "linux": {"resources": {"unified": {"u": "1", "t": "1"}, "pids": {"limit": 1}, "rdtClass": {}}, "rdt": {"schemata": {}}}}"#;
+        "annotations": {"z": "", "b": "", "c": ""}, "env": [{"key": "E"}],
+        "CDIDevices": [{"name": "v/c=d"}],
+        "linux": {"resources": {"unified": {"u": "1", "t": "1"}, "pids": {"limit": 1},
+        "rdtClass": {}}, "rdt": {"schemata": {}}}}"#;
     let order = [
         (r#"{"annotations": {"z": "", "c": ""}}"#, "Annotations c"),
         (r#"{"CDIDevices": [{"name": "v/c=d"}], "env": [{"key": "E"}]}"#, "Env E"),
         (
-            r#"{"linux": {"resources": {"pids": {}, "rdtClass": {}, "unified": {"u": "", "t": ""}}}}"#,
+            r#"{"linux": {"resources": {"pids": {}, "rdtClass": {}, "unified": {"u": "",
+                "t": ""}}}}"#,
             "CgroupsUnified t",
         ),
         (r#"{"linux": {"resources": {"pids": {}, "rdtClass": {"value": "x"}}}}"#, "RdtClass"),
         (
-            r#"{"CDIDevices": [{"name": "v/c=d"}], "linux": {"rdt": {"schemata": {}}, "resources": {"pids": {}}}}"#,
+            r#"{"CDIDevices": [{"name": "v/c=d"}], "linux": {"rdt": {"schemata": {}},
+                "resources": {"pids": {}}}}"#,
             "PidsLimit",
         ),
         (
@@ -128,7 +140,7 @@ fn of_several_conflicts_the_first_group_and_key_is_named() {
 }
 
 #[test]
-fn a_conflict_tells_its_parts() {
+fn a_conflict_names_plugins_field_key_and_container() {
     let error =
         create(&[(A, r#"{"annotations": {"k": ""}}"#), (B, r#"{"annotations": {"k": ""}}"#)])
             .unwrap_err();
@@ -144,7 +156,7 @@ fn a_conflict_tells_its_parts() {
 }
 
 #[test]
-fn a_refused_reply_leaves_no_trace() {
+fn a_refused_reply_changes_nothing() {
     let mut merge = CreateMerge::new(Default::default(), message(CONTAINER));
     merge.reply(&plugin(A), adjusting(r#"{"CDIDevices": [{"name": "d"}]}"#)).unwrap();
     let before = merge.clone();
@@ -170,7 +182,7 @@ fn a_refused_reply_leaves_no_trace() {
 }
 
 #[test]
-fn a_reply_updates_and_evicts_others() {
+fn a_reply_can_update_and_evict_other_containers() {
     let mut merge = CreateMerge::new(Default::default(), message(CONTAINER));
     let reply = |reason: &str| CreateContainerResponse {
         update: vec![message(r#"{"containerId": "c2"}"#), message(r#"{"containerId": "c1"}"#)],
@@ -191,10 +203,11 @@ fn a_reply_updates_and_evicts_others() {
 }
 
 #[test]
-fn what_has_no_effect_is_told() {
+fn parts_without_effect_are_reported() {
     use protobuf::Message;
     let mut reply = adjusting(
-        r#"{"mounts": [{"destination": "/m"}], "linux": {"netDevices": {"e": {}}, "resources": {"memory": {"limit": {}}}}}"#,
+        r#"{"mounts": [{"destination": "/m"}], "linux": {"netDevices": {"e": {}},
+            "resources": {"memory": {"limit": {}}}}}"#,
     );
     let adjust = reply.adjust.mut_or_insert_default();
     adjust.mut_unknown_fields().add_varint(99, 1);

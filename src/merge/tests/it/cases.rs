@@ -1,11 +1,11 @@
-//! Cases as text: messages are protojson, plugins are `NN-name`.
+//! Helpers for cases as text: messages are protojson, plugins are `NN-name`.
 
 use nri_api::PluginId;
 use nri_api::proto::{Container, CreateContainerResponse, OwningPlugins};
 use nri_merge::{CreateMerge, CreateOutcome, MergeError};
 use protobuf::MessageFull;
 
-/// The container that cases are about.
+/// Container of the cases.
 pub(crate) const CONTAINER: &str = r#"{
     "id": "me", "name": "main", "args": ["sh"], "env": ["PATH=/bin", "BARE", "X=0"],
     "annotations": {"a": "0", "b": "0"},
@@ -17,7 +17,8 @@ pub(crate) const CONTAINER: &str = r#"{
         "devices": [{"path": "/dev/a", "type": "c"}],
         "sysctl": {"s.a": "0"},
         "netDevices": {"eth0": {"name": "e"}},
-        "resources": {"memory": {"limit": {"value": 5}}, "hugepageLimits": [{"pageSize": "2MB", "limit": 1}]},
+        "resources": {"memory": {"limit": {"value": 5}}, "hugepageLimits": [{"pageSize": "2MB",
+        "limit": 1}]},
         "rdt": {"closId": {"value": "old"}}
     }
 }"#;
@@ -31,7 +32,7 @@ pub(crate) fn plugin(id: &str) -> PluginId {
     PluginId::from_file_name(id).unwrap()
 }
 
-/// A reply that only adjusts.
+/// Returns a reply with an adjustment only.
 pub(crate) fn adjusting(json: &str) -> CreateContainerResponse {
     CreateContainerResponse { adjust: Some(message(json)).into(), ..Default::default() }
 }
@@ -45,7 +46,7 @@ pub(crate) fn create(replies: &[(&str, &str)]) -> Result<CreateOutcome, MergeErr
     Ok(merge.finish())
 }
 
-/// Requires the merged adjustment, and the owners of the container.
+/// Checks the merged adjustment, and the owners of the container.
 #[track_caller]
 pub(crate) fn check(replies: &[(&str, &str)], adjust: &str, owners: &str) {
     let outcome = create(replies).unwrap();
@@ -57,7 +58,7 @@ pub(crate) fn check(replies: &[(&str, &str)], adjust: &str, owners: &str) {
     assert_eq!(outcome.owners, expected, "{replies:?}");
 }
 
-/// Requires a refusal with this text.
+/// Checks that the last reply is refused with this text.
 #[track_caller]
 pub(crate) fn refuse(replies: &[(&str, &str)], error: &str) {
     assert_eq!(create(replies).unwrap_err().to_string(), error, "{replies:?}");

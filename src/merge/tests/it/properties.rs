@@ -1,4 +1,4 @@
-//! Properties of any merge.
+//! Properties that hold for any merge.
 
 use crate::cases::{CONTAINER, message, plugin};
 use nri_api::proto::{
@@ -12,7 +12,7 @@ use protobuf::Enum;
 use serde_json::{Map, Value};
 use std::collections::{BTreeSet, HashMap};
 
-/// One thing that a reply sets or removes.
+/// One value that a reply sets or removes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Atom {
     field: Field,
@@ -55,13 +55,13 @@ fn atoms() -> impl Strategy<Value = Vec<Atom>> {
 }
 
 impl Atom {
-    /// What it is about; whole fields have no key.
+    /// Field and key; a field that is owned as a whole has no key.
     fn place(&self) -> (i32, &'static str) {
         let compound = nri_api::field_kind(self.field) == Some(nri_api::FieldKind::Compound);
         (self.field.value(), if compound { self.key } else { "" })
     }
 
-    /// A reply with only this, as protojson.
+    /// Reply with this value only, as protojson.
     fn json(&self) -> String {
         let v = self.value;
         let k = format!("{}{}", if self.remove { "-" } else { "" }, self.key);
@@ -128,8 +128,8 @@ impl Atom {
     }
 }
 
-/// A reply of all `atoms`. (Not by merging messages: rust-protobuf replaces a submessage where it
-/// should merge it.)
+/// Reply with all `atoms`. They are joined as JSON, since rust-protobuf replaces submessages
+/// instead of merging them.
 fn reply(atoms: &[Atom]) -> CreateContainerResponse {
     let mut all = Value::Object(Map::new());
     for atom in atoms {
@@ -138,7 +138,7 @@ fn reply(atoms: &[Atom]) -> CreateContainerResponse {
     CreateContainerResponse { adjust: Some(message(&all.to_string())).into(), ..Default::default() }
 }
 
-/// Joins objects, appends lists; of two values the second stands.
+/// Joins objects and appends lists; the second of two values is kept.
 fn join(all: &mut Value, one: Value) {
     match (all, one) {
         (Value::Object(all), Value::Object(one)) => {
@@ -170,7 +170,7 @@ fn outcome(replies: &[(PluginId, Vec<Atom>)]) -> Result<CreateOutcome, MergeErro
     Ok(merge.finish())
 }
 
-/// Order of plugins shows in lists only; this is without it.
+/// Removes the order of plugins, which only lists show.
 fn unordered(mut outcome: CreateOutcome) -> CreateOutcome {
     fn sort<T: std::fmt::Debug>(list: &mut [T]) {
         list.sort_by_key(|entry| format!("{entry:?}"));
@@ -195,7 +195,7 @@ fn unordered(mut outcome: CreateOutcome) -> CreateOutcome {
     outcome
 }
 
-/// What the ledger says is set: place and owner, without what was only removed.
+/// Fields and keys that are set by the ledger, and their owners.
 fn owned(owners: &OwningPlugins) -> HashMap<(i32, String), String> {
     let Some(fields) = owners.owners.get("me") else { return HashMap::new() };
     let simple =
@@ -206,7 +206,7 @@ fn owned(owners: &OwningPlugins) -> HashMap<(i32, String), String> {
     simple.chain(compound).filter(|(_, owner)| !owner.starts_with('-')).collect()
 }
 
-/// The places that an adjustment sets. Namespaces own their removals too.
+/// Fields and keys that an adjustment sets. Removals of namespaces count too.
 fn set(adjust: &ContainerAdjustment) -> BTreeSet<(i32, String)> {
     let (linux, resources) = (&adjust.linux, &adjust.linux.resources);
     let (memory, cpu) = (&resources.memory, &resources.cpu);
@@ -289,13 +289,20 @@ fn every_field_has_an_atom_that_sets_it() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..Default::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 512,
+        failure_persistence: None,
+        ..Default::default()
+    })]
 
-    /// Plugins that touch different places may come in any order.
     #[test]
-    fn disjoint_replies_commute(atoms in atoms(), split in any::<u64>()) {
+    fn replies_without_common_keys_can_be_merged_in_any_order(
+        atoms in atoms(),
+        split in any::<u64>(),
+    ) {
         let mut places = BTreeSet::new();
-        let apart: Vec<Atom> = atoms.into_iter().filter(|atom| places.insert(atom.place())).collect();
+        let distinct = atoms.into_iter().filter(|atom| places.insert(atom.place()));
+        let apart: Vec<Atom> = distinct.collect();
         let (mut first, mut second) = (Vec::new(), Vec::new());
         for (i, atom) in apart.into_iter().enumerate() {
             if split >> i & 1 == 0 { first.push(atom) } else { second.push(atom) }
@@ -306,9 +313,8 @@ proptest! {
         prop_assert_eq!(unordered(one), unordered(other));
     }
 
-    /// A refused reply is as if it had never come.
     #[test]
-    fn a_refused_reply_changes_nothing(replies in vec(atoms(), 1..5)) {
+    fn a_refused_reply_changes_nothing_of_the_outcome(replies in vec(atoms(), 1..5)) {
         let mut merge = new();
         for (number, atoms) in replies.iter().enumerate() {
             let before = merge.clone();
@@ -320,7 +326,6 @@ proptest! {
         }
     }
 
-    /// What is set is owned by who set it, and nothing else is.
     #[test]
     fn no_claim_without_value_and_no_value_without_claim(replies in vec(atoms(), 1..5)) {
         let mut merge = new();
@@ -341,9 +346,12 @@ proptest! {
         }
     }
 
-    /// Who removes and sets in one reply overrides, unless somebody else removed it before.
     #[test]
-    fn remove_and_set_overrides(prior in atoms(), chosen in 0..6usize, key in proptest::sample::select(KEYS)) {
+    fn a_reply_that_removes_and_sets_a_key_overrides_unless_another_removed_it(
+        prior in atoms(),
+        chosen in 0..6usize,
+        key in proptest::sample::select(KEYS),
+    ) {
         let mut merge = new();
         if merge.reply(&id(0), reply(&prior)).is_ok() {
             let set = Atom { field: MARKED[chosen], key, value: 9, remove: false };
@@ -357,9 +365,10 @@ proptest! {
         }
     }
 
-    /// The merged adjustment asks for exactly what the container that plugins see has become.
     #[test]
-    fn the_outcome_replayed_gives_the_same_container(replies in vec(atoms(), 1..5)) {
+    fn the_merged_adjustment_applied_gives_the_container_that_plugins_saw(
+        replies in vec(atoms(), 1..5),
+    ) {
         let mut merge = new();
         for (number, atoms) in replies.iter().enumerate() {
             let _ = merge.reply(&id(number), reply(atoms));

@@ -1,9 +1,9 @@
-//! Removal markers, and who may set what was removed.
+//! Removal markers, and the claims on removed keys.
 
 use crate::cases::{CONTAINER, check, create, message, refuse};
 use nri_api::proto::{Container, LinuxRdt};
 
-/// A group with markers whose removals pass claims on.
+/// A group of fields whose removals pass claims on.
 struct Group {
     field: &'static str,
     name: &'static str,
@@ -62,22 +62,22 @@ const B: &str = "10-b";
 const C: &str = "20-c";
 
 #[test]
-fn a_removal_passes_the_claim_on_and_a_setting_ends_it() {
+fn a_removal_passes_the_claim_to_the_remover() {
     for Group { field, name, set, remove, both } in GROUPS {
         let by = |owner: &str| {
             format!(r#"{{"compound": {{"{field}": {{"owners": {{"K": "{owner}"}}}}}}}}"#)
         };
         check(&[(A, set)], set, &by(A));
-        // Nobody had it: nobody owns it, and the removal is for what the container has.
+        // No plugin set the key: it has no owner, and the container's value is removed.
         check(&[(A, remove)], remove, "");
         check(&[(A, remove), (B, remove)], remove, "");
         check(&[(A, remove), (B, set)], set, &by(B));
-        // Removed and set in one reply ends set, whatever the order.
+        // A key that is removed and set in one reply is set, whatever the order.
         check(&[(A, both)], set, &by(A));
         check(&[(A, set), (B, both)], set, &by(B));
         check(&[(A, set), (B, both), (C, both)], set, &by(C));
-        // What a plugin set is removed by another: gone, also from the container, and the remover's
-        // to set.
+        // Another plugin removes the key: it is removed from the container too, and only the
+        // remover may set it.
         check(&[(A, set), (B, remove)], remove, &by("-10-b"));
         check(&[(A, set), (B, remove), (B, set)], set, &by(B));
         check(&[(A, set), (B, remove), (C, remove)], remove, &by("-10-b"));
@@ -87,7 +87,7 @@ fn a_removal_passes_the_claim_on_and_a_setting_ends_it() {
                 &format!("plugins \"20-c\" and \"10-b\" both tried to set {name} K"),
             );
         }
-        // Without a removal there is one owner.
+        // Without a removal a second plugin conflicts.
         refuse(
             &[(A, set), (B, set)],
             &format!("plugins \"10-b\" and \"00-a\" both tried to set {name} K"),
@@ -100,11 +100,12 @@ fn a_removal_passes_the_claim_on_and_a_setting_ends_it() {
 }
 
 #[test]
-fn later_plugins_see_the_container_without_what_was_removed() {
+fn later_plugins_do_not_see_removed_keys() {
     let original: Container = message(CONTAINER);
     let see = |reply: &str| create(&[(A, reply)]).unwrap().container;
     let seen = see(r#"{
-        "annotations": {"-a": ""}, "mounts": [{"destination": "-/proc"}], "env": [{"key": "-BARE"}, {"key": "-PATH"}],
+        "annotations": {"-a": ""}, "mounts": [{"destination": "-/proc"}],
+        "env": [{"key": "-BARE"}, {"key": "-PATH"}],
         "linux": {
             "devices": [{"path": "-/dev/a"}], "sysctl": {"-s.a": ""}, "netDevices": {"-eth0": {}},
             "namespaces": [{"type": "-network"}], "rdt": {"remove": true}
@@ -123,7 +124,7 @@ fn later_plugins_see_the_container_without_what_was_removed() {
 }
 
 #[test]
-fn removing_a_name_that_begins_with_a_dash_is_not_undone_by_another_removal() {
+fn the_removal_of_a_name_with_a_leading_dash_is_kept_beside_another_removal() {
     for (two, other) in [
         (r#"{"annotations": {"-K": "", "--K": ""}}"#, r#"{"annotations": {"--K": ""}}"#),
         (
@@ -139,18 +140,19 @@ fn removing_a_name_that_begins_with_a_dash_is_not_undone_by_another_removal() {
         check(&[(A, two), (B, other)], two, "");
         check(&[(A, other), (B, two)], two, "");
     }
-    let lists = r#"{"env": [{"key": "--K"}, {"key": "-K"}], "mounts": [{"destination": "--K"}, {"destination": "-K"}]}"#;
+    let lists = r#"{"env": [{"key": "--K"}, {"key": "-K"}], "mounts": [{"destination": "--K"},
+        {"destination": "-K"}]}"#;
     check(&[(A, lists)], lists, "");
 }
 
 #[test]
-fn a_lone_marker_is_a_key() {
+fn a_dash_alone_is_a_key() {
     check(
         &[(A, r#"{"env": [{"key": "-", "value": "v"}]}"#)],
         r#"{"env": [{"key": "-", "value": "v"}]}"#,
         r#"{"compound": {"6": {"owners": {"-": "00-a"}}}}"#,
     );
-    // It is not the removal of the empty key, which another plugin sets.
+    // It is a key, not the removal of the empty key, which another plugin sets.
     check(
         &[(A, r#"{"annotations": {"-": "v"}}"#), (B, r#"{"annotations": {"": "w"}}"#)],
         r#"{"annotations": {"-": "v", "": "w"}}"#,
@@ -174,17 +176,17 @@ fn removing_a_namespace_is_a_claim() {
 }
 
 #[test]
-fn args_with_a_leading_empty_string_replace() {
+fn args_with_a_leading_empty_string_replace_those_of_an_earlier_plugin() {
     let (a, b, take_back) =
         (r#"{"args": ["x"]}"#, r#"{"args": ["", "y", ""]}"#, r#"{"args": [""]}"#);
     check(&[(A, a)], a, r#"{"simple": {"7": "00-a"}}"#);
     check(&[(A, a), (B, b)], r#"{"args": ["y", ""]}"#, r#"{"simple": {"7": "10-b"}}"#);
     check(&[(A, b), (B, b)], r#"{"args": ["y", ""]}"#, r#"{"simple": {"7": "10-b"}}"#);
     refuse(&[(A, a), (B, a)], "plugins \"10-b\" and \"00-a\" both tried to set Args");
-    // Alone it takes back what was set: the container keeps its own.
+    // Alone it restores the container's own arguments.
     check(&[(A, a), (B, take_back)], "{}", r#"{"simple": {"7": "-10-b"}}"#);
     assert_eq!(create(&[(A, a), (B, take_back)]).unwrap().container.args, ["sh"]);
-    // More of them are the same marker: the outcome has no argument that could be taken for one.
+    // Several empty strings are one marker: no argument of the outcome looks like one.
     check(
         &[(A, a), (B, r#"{"args": ["", "", "y"]}"#)],
         r#"{"args": ["y"]}"#,
@@ -198,7 +200,7 @@ fn args_with_a_leading_empty_string_replace() {
 }
 
 #[test]
-fn rdt_removal_takes_all_three_claims() {
+fn the_removal_of_rdt_takes_over_all_three_claims() {
     let set =
         r#"{"linux": {"rdt": {"closId": {"value": "x"}, "enableMonitoring": {"value": false}}}}"#;
     let remove = r#"{"linux": {"rdt": {"remove": true}}}"#;
@@ -215,7 +217,7 @@ fn rdt_removal_takes_all_three_claims() {
         r#"{"simple": {"37": "-10-b", "38": "10-b", "39": "-10-b"}}"#,
     );
     refuse(&[(A, remove), (B, set)], "plugins \"10-b\" and \"00-a\" both tried to set RdtClosID");
-    // What is seen is what will be: the container's own, with what is set on top.
+    // Later plugins see the container's values, overlaid with those that were set.
     let seen = create(&[(A, set), (B, both)]).unwrap().container;
     assert_eq!(
         *seen.linux.rdt,

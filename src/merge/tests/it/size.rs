@@ -1,5 +1,5 @@
-//! Each list and map of the protocol with as many entries as a message holds: the merge finishes,
-//! and loses none. Work that grew with the square of their number would take hours.
+//! Each list and map of the protocol with as many entries as a message holds: the merge completes
+//! and loses none. With quadratic work it would take hours.
 
 use crate::cases::plugin;
 use nri_api::MAX_MESSAGE;
@@ -14,10 +14,10 @@ use protobuf::reflect::{
 };
 use protobuf::{Enum, Message, MessageDyn, MessageFull};
 
-/// A list or map: the fields that lead to it, itself the last.
+/// Path of a list or map: the fields that lead to it, and itself.
 type List = Vec<FieldDescriptor>;
 
-/// Lists whose entries can be removed, by another plugin, too.
+/// Lists whose entries another plugin can remove.
 const MARKED: [&str; 6] = [
     "adjust.annotations",
     "adjust.mounts",
@@ -27,10 +27,10 @@ const MARKED: [&str; 6] = [
     "adjust.linux.net_devices",
 ];
 
-/// Rules of the device cgroup: an update has no say in them.
+/// Rules of the device cgroup, which updates cannot set.
 const IGNORED: &str = "update.linux.resources.devices";
 
-/// Lists below a message.
+/// Collects the lists below a message.
 fn lists(message: &MessageDescriptor, path: &[FieldDescriptor], found: &mut Vec<List>) {
     for field in message.fields() {
         let path = [path, std::slice::from_ref(&field)].concat();
@@ -50,7 +50,7 @@ fn name(list: &[FieldDescriptor]) -> String {
     list.iter().map(|field| field.name()).collect::<Vec<_>>().join(".")
 }
 
-/// A message with one list, and what leads there.
+/// Returns a message with one list, and the messages on its path.
 fn build(
     message: &MessageDescriptor,
     list: &[FieldDescriptor],
@@ -84,7 +84,7 @@ fn build(
     built
 }
 
-/// An entry whose first text, which is what entries are known by, is `key`.
+/// Returns an entry whose first string field, its key, is `key`.
 fn entry(kind: &RuntimeType, key: &str) -> ReflectValueBox {
     match kind {
         RuntimeType::String => ReflectValueBox::String(key.to_owned()),
@@ -108,7 +108,7 @@ fn reply(list: &[FieldDescriptor], keys: &[String]) -> CreateContainerResponse {
     *built.downcast_box().unwrap()
 }
 
-/// How many entries a list has.
+/// Returns the number of entries of a list.
 fn count(message: &dyn MessageDyn, list: &[FieldDescriptor]) -> usize {
     let Some((field, rest)) = list.split_first() else { return 0 };
     match (field.get_reflect(message), rest) {
@@ -126,7 +126,7 @@ fn count(message: &dyn MessageDyn, list: &[FieldDescriptor]) -> usize {
     }
 }
 
-/// The list of a container that an adjustment's is laid over, if it has one.
+/// Returns the list of the container that an adjustment's list changes, if it has one.
 fn in_container(list: &[FieldDescriptor]) -> Option<List> {
     let mut message = Container::descriptor();
     let mut found = List::new();
@@ -141,7 +141,7 @@ fn in_container(list: &[FieldDescriptor]) -> Option<List> {
     (list[0].name() == "adjust").then_some(found)
 }
 
-/// A container whose list has these entries already.
+/// Returns a container whose list has these entries.
 fn container(list: &[FieldDescriptor], keys: &[String]) -> Container {
     let filled = in_container(list).map(|list| {
         let is_env = list.last().is_some_and(|field| field.name() == "env");
@@ -152,8 +152,8 @@ fn container(list: &[FieldDescriptor], keys: &[String]) -> Container {
     Container { id: "me".into(), ..filled.unwrap_or_default() }
 }
 
-/// Has one plugin set half of the entries that a container has and remove the others, and then
-/// another remove what is left.
+/// Lets one plugin set half of a container's entries and remove the others, and another remove the
+/// rest.
 fn check(list: &[FieldDescriptor]) {
     let path = name(list);
     let key = |i: usize| format!("example.org/key{i:07}");
@@ -188,13 +188,14 @@ fn all() -> Vec<List> {
     all
 }
 
-/// A test for each beginning of paths, and one for all other lists.
+/// Generates a test for each prefix of paths, and one for all other lists.
 macro_rules! tests {
-    ($($test:ident: $beginning:literal),* $(,)?) => {
-        const TESTS: &[&str] = &[$($beginning),*];
+    ($($test:ident: $prefix:literal),* $(,)?) => {
+        const TESTS: &[&str] = &[$($prefix),*];
         $(#[test] fn $test() {
-            let found: Vec<_> = all().into_iter().filter(|list| test_of(&name(list)) == Some($beginning)).collect();
-            assert!(!found.is_empty(), "no list begins with {}", $beginning);
+            let is_mine = |list: &List| test_of(&name(list)) == Some($prefix);
+            let found: Vec<_> = all().into_iter().filter(is_mine).collect();
+            assert!(!found.is_empty(), "no list begins with {}", $prefix);
             found.iter().for_each(|list| check(list));
         })*
     };
@@ -222,7 +223,7 @@ tests! {
     updated_unified: "update.linux.resources.unified",
 }
 
-/// The longest beginning counts.
+/// Returns the longest prefix of a path that has a test.
 fn test_of(path: &str) -> Option<&'static str> {
     TESTS
         .iter()
@@ -232,14 +233,13 @@ fn test_of(path: &str) -> Option<&'static str> {
 }
 
 #[test]
-fn all_other_lists() {
+fn all_other_lists_are_merged() {
     all().iter().filter(|list| test_of(&name(list)).is_none()).for_each(|list| check(list));
 }
 
-/// As many keys of an update as a message holds beside the id of a container that takes half of it:
-/// the id is not kept for each.
+/// An update whose container id takes half of a message: the id must not be stored for each key.
 #[test]
-fn long_ids() {
+fn the_id_of_a_container_is_not_stored_for_each_key() {
     let id = "x".repeat(MAX_MESSAGE / 2);
     let most = MAX_MESSAGE / 2 / 16;
     let mut update = ContainerUpdate { container_id: id.clone(), ..Default::default() };
@@ -251,9 +251,8 @@ fn long_ids() {
     assert_eq!(owners.owners[&id].compound[&Field::CgroupsUnified.value()].owners.len(), most);
 }
 
-/// As many updates of one container as a message holds, each of another page size.
 #[test]
-fn updates_of_one_container() {
+fn a_message_full_of_updates_of_one_container_is_merged() {
     let update = |i: usize| {
         let mut update = ContainerUpdate { container_id: "x".into(), ..Default::default() };
         let limit = HugepageLimit { page_size: format!("{i:07}"), ..Default::default() };
@@ -280,9 +279,8 @@ fn updates_of_one_container() {
     assert_eq!(merge.finish().resources, requested);
 }
 
-/// As many unknown fields as a message holds, of one number and of different ones.
 #[test]
-fn unknown_fields() {
+fn a_message_full_of_unknown_fields_is_merged() {
     let mut update = ContainerUpdate { container_id: "x".into(), ..Default::default() };
     let fields = update.mut_unknown_fields();
     (0..MAX_MESSAGE / 4).for_each(|_| fields.add_varint(1000, 1));

@@ -1,5 +1,4 @@
-//! Updates: per container and field, with the request as the base, and failures that may be
-//! ignored.
+//! Updates by container and field, with the request as base, and with `ignore_failure`.
 
 use crate::cases::{CONTAINER, message, plugin};
 use nri_api::proto::{ContainerUpdate, LinuxResources, UpdateContainerResponse};
@@ -37,51 +36,61 @@ fn update(requested: &str, replies: &[(&str, &str)]) -> UpdateOutcome {
 }
 
 #[test]
-fn updates_of_one_container_merge() {
+fn updates_of_one_container_are_merged() {
     let outcome = merge(&[
         (
             A,
-            r#"[{"containerId": "c2", "ignoreFailure": true, "linux": {"resources": {"pids": {"limit": 1}}}},
+            r#"[{"containerId": "c2", "ignoreFailure": true,
+                "linux": {"resources": {"pids": {"limit": 1}}}},
                 {"containerId": "c1", "ignoreFailure": true}]"#,
         ),
         (
             B,
-            r#"[{"containerId": "c1", "ignoreFailure": true, "linux": {"resources": {"unified": {"a": "1"}}}},
+            r#"[{"containerId": "c1", "ignoreFailure": true,
+                "linux": {"resources": {"unified": {"a": "1"}}}},
                 {"containerId": "c2", "linux": {"resources": {"cpu": {"cpus": "0"}}}}]"#,
         ),
     ]);
     assert_eq!(
         outcome.updates,
         updates(
-            r#"[{"containerId": "c2", "linux": {"resources": {"pids": {"limit": 1}, "cpu": {"cpus": "0"}}}},
-                {"containerId": "c1", "ignoreFailure": true, "linux": {"resources": {"unified": {"a": "1"}}}}]"#
+            r#"[{"containerId": "c2", "linux": {"resources": {"pids": {"limit": 1},
+                "cpu": {"cpus": "0"}}}},
+                {"containerId": "c1", "ignoreFailure": true,
+                "linux": {"resources": {"unified": {"a": "1"}}}}]"#
         )
     );
     assert_eq!(
         outcome.owners,
         message(
-            r#"{"owners": {"c1": {"compound": {"27": {"owners": {"a": "10-b"}}}}, "c2": {"simple": {"21": "10-b", "23": "00-a"}}}}"#
+            r#"{"owners": {"c1": {"compound": {"27": {"owners": {"a": "10-b"}}}},
+                "c2": {"simple": {"21": "10-b", "23": "00-a"}}}}"#
         )
     );
 }
 
 #[test]
-fn the_request_is_the_base_and_claims_nothing() {
-    let requested = r#"{"memory": {"limit": {"value": 1}}, "pids": {"limit": 5}, "hugepageLimits": [{"pageSize": "2MB", "limit": 1}]}"#;
+fn the_requested_resources_are_the_base_and_have_no_owner() {
+    let requested = r#"{"memory": {"limit": {"value": 1}}, "pids": {"limit": 5},
+        "hugepageLimits": [{"pageSize": "2MB", "limit": 1}]}"#;
     let outcome = update(
         requested,
         &[
             (
                 A,
-                r#"[{"containerId": "me", "linux": {"resources": {"memory": {"swap": {"value": 2}}}}}, {"containerId": "c1"}]"#,
+                r#"[{"containerId": "me",
+                    "linux": {"resources": {"memory": {"swap": {"value": 2}}}}},
+                    {"containerId": "c1"}]"#,
             ),
             (
                 B,
-                r#"[{"containerId": "me", "linux": {"resources": {"pids": {"limit": 6}, "hugepageLimits": [{"pageSize": "2MB", "limit": 3}]}}}]"#,
+                r#"[{"containerId": "me", "linux": {"resources": {"pids": {"limit": 6},
+                    "hugepageLimits": [{"pageSize": "2MB", "limit": 3}]}}}]"#,
             ),
         ],
     );
-    let merged = r#"{"memory": {"limit": {"value": 1}, "swap": {"value": 2}}, "pids": {"limit": 6}, "hugepageLimits": [{"pageSize": "2MB", "limit": 3}]}"#;
+    let merged = r#"{"memory": {"limit": {"value": 1}, "swap": {"value": 2}},
+        "pids": {"limit": 6}, "hugepageLimits": [{"pageSize": "2MB", "limit": 3}]}"#;
     assert_eq!(outcome.resources, message(merged));
     assert!(outcome.touched);
     assert_eq!(
@@ -92,13 +101,14 @@ fn the_request_is_the_base_and_claims_nothing() {
     assert_eq!(
         outcome.owners,
         message(
-            r#"{"owners": {"me": {"simple": {"10": "00-a", "23": "10-b"}, "compound": {"24": {"owners": {"2MB": "10-b"}}}}}}"#
+            r#"{"owners": {"me": {"simple": {"10": "00-a", "23": "10-b"},
+                "compound": {"24": {"owners": {"2MB": "10-b"}}}}}}"#
         )
     );
 }
 
 #[test]
-fn untouched_or_touched_by_nothing_stays_as_requested() {
+fn without_updates_the_resources_are_as_requested() {
     let requested = r#"{"pids": {"limit": 5}}"#;
     let outcome = update(requested, &[(A, "[]"), (B, r#"[{"containerId": "c1"}]"#)]);
     assert_eq!((outcome.touched, outcome.answer), (false, None));
@@ -110,12 +120,13 @@ fn untouched_or_touched_by_nothing_stays_as_requested() {
 }
 
 #[test]
-fn an_update_that_fails_and_may_leaves_neither_claims_nor_values() {
+fn a_failed_update_with_ignore_failure_leaves_no_claims_and_no_values() {
     let outcome = merge(&[
         (A, r#"[{"containerId": "c1", "linux": {"resources": {"pids": {"limit": 1}}}}]"#),
         (
             B,
-            r#"[{"containerId": "c1", "ignoreFailure": true, "linux": {"resources": {"cpu": {"cpus": "0"}, "pids": {"limit": 2}}}},
+            r#"[{"containerId": "c1", "ignoreFailure": true,
+                "linux": {"resources": {"cpu": {"cpus": "0"}, "pids": {"limit": 2}}}},
                 {"containerId": "c2", "linux": {"resources": {"rdtClass": {"value": "x"}}}}]"#,
         ),
         ("20-c", r#"[{"containerId": "c1", "linux": {"resources": {"cpu": {"cpus": "1"}}}}]"#),
@@ -123,14 +134,16 @@ fn an_update_that_fails_and_may_leaves_neither_claims_nor_values() {
     assert_eq!(
         outcome.updates,
         updates(
-            r#"[{"containerId": "c1", "linux": {"resources": {"pids": {"limit": 1}, "cpu": {"cpus": "1"}}}},
+            r#"[{"containerId": "c1", "linux": {"resources": {"pids": {"limit": 1},
+                "cpu": {"cpus": "1"}}}},
                 {"containerId": "c2", "linux": {"resources": {"rdtClass": {"value": "x"}}}}]"#
         )
     );
     assert_eq!(
         outcome.owners,
         message(
-            r#"{"owners": {"c1": {"simple": {"21": "20-c", "23": "00-a"}}, "c2": {"simple": {"26": "10-b"}}}}"#
+            r#"{"owners": {"c1": {"simple": {"21": "20-c", "23": "00-a"}},
+                "c2": {"simple": {"26": "10-b"}}}}"#
         )
     );
     let [failed] = outcome.failed.as_slice() else { panic!("{:?}", outcome.failed) };
@@ -151,7 +164,8 @@ fn a_conflict_refuses_the_whole_reply() {
         .reply(
             &plugin(B),
             updates(&format!(
-                r#"[{{"containerId": "c2", "linux": {{"resources": {{"rdtClass": {{}}}}}}}}, {pids}]"#
+                r#"[{{"containerId": "c2", "linux": {{"resources": {{"rdtClass": {{}}}}}}}},
+                    {pids}]"#
             )),
         )
         .unwrap_err();
@@ -159,7 +173,7 @@ fn a_conflict_refuses_the_whole_reply() {
 }
 
 #[test]
-fn one_eviction_per_container() {
+fn evictions_are_merged_to_one_per_container() {
     let mut merge = UpdatesMerge::new();
     let evict =
         |reason: &str| vec![message(&format!(r#"{{"containerId": "c", "reason": "{reason}"}}"#))];

@@ -1,11 +1,11 @@
-//! The rules of the built-in validator.
+//! Rules of the built-in validator.
 
 use crate::cases::{adjusting, message, plugin};
 use nri_api::proto::{Container, PodSandbox};
 use nri_merge::CreateMerge;
 use nri_merge::validator::{DefaultValidatorConfig, Rejection, validate};
 
-fn judge(
+fn validate_with(
     config: &DefaultValidatorConfig,
     container: &str,
     pod: &[(&str, &str)],
@@ -21,7 +21,7 @@ fn judge(
 }
 
 #[test]
-fn restricted_fields() {
+fn restricted_fields_are_rejected_by_their_rules() {
     let mut all = DefaultValidatorConfig {
         reject_oci_hook_adjustment: true,
         reject_namespace_adjustment: true,
@@ -30,9 +30,12 @@ fn restricted_fields() {
     };
     let check =
         |config: &DefaultValidatorConfig, container: &str, adjust: &str, error: Option<&str>| {
-            let judged = judge(config, container, &[], adjust).map_err(|e| e.to_string());
+            let judged = validate_with(config, container, &[], adjust).map_err(|e| e.to_string());
             assert_eq!(judged.err().as_deref(), error, "{adjust}");
-            assert_eq!(judge(&DefaultValidatorConfig::default(), container, &[], adjust), Ok(()));
+            assert_eq!(
+                validate_with(&DefaultValidatorConfig::default(), container, &[], adjust),
+                Ok(())
+            );
         };
     check(&all, "{}", r#"{"annotations": {"a": ""}, "linux": {"seccompPolicy": {}}}"#, None);
     check(
@@ -46,7 +49,8 @@ fn restricted_fields() {
         "{}",
         r#"{"linux": {"namespaces": [{"type": "-pid"}, {"type": "ipc"}]}}"#,
         Some(
-            "attempted restricted namespace adjustment by plugin \"00-a\" (namespace \"ipc\"), plugin \"00-a\" (namespace \"pid\")",
+            "attempted restricted namespace adjustment by plugin \"00-a\" \
+             (namespace \"ipc\"), plugin \"00-a\" (namespace \"pid\")",
         ),
     );
     check(
@@ -72,7 +76,7 @@ fn restricted_fields() {
 }
 
 #[test]
-fn required_plugins() {
+fn creations_without_required_plugins_are_rejected() {
     const KEY: &str = "required-plugins.noderesource.dev";
     let check = |required: &[&str], pod: &[(&str, &str)], error: Option<&str>| {
         let config = DefaultValidatorConfig {
@@ -80,7 +84,7 @@ fn required_plugins() {
             tolerate_missing_plugins_annotation: Some("tolerate".to_owned()),
             ..Default::default()
         };
-        let judged = judge(&config, "{}", pod, "{}").map_err(|e| e.to_string());
+        let judged = validate_with(&config, "{}", pod, "{}").map_err(|e| e.to_string());
         assert_eq!(judged.err().as_deref(), error, "{required:?} {pod:?}");
     };
     let missing = |names: &str| format!("required plugins [{names}] not present");
@@ -105,7 +109,8 @@ fn required_plugins() {
         &[],
         &[(KEY, "a")],
         Some(
-            "annotation required-plugins.noderesource.dev of the pod is \"a\", which is not a YAML list of plugin names",
+            "annotation required-plugins.noderesource.dev of the pod is \"a\", \
+             which is not a YAML list of plugin names",
         ),
     );
 }
