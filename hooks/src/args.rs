@@ -1,34 +1,34 @@
-//! The command line, which only `nrid` writes.
+//! The command line, which `nrid` writes into `config.json`.
 
 use crate::Error;
 use nri_control::HookKind;
 use std::{ffi::OsString, path::PathBuf};
 
-/// What is typed.
+/// The parsed command line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Args {
     /// Control socket of `nrid`.
     pub(crate) socket: PathBuf,
     /// Key of the container's record.
     pub(crate) record: String,
-    /// How long its answer may take, in seconds.
-    pub(crate) patience: Option<u64>,
-    /// Which hook runs.
+    /// Time limit of the reply, in seconds.
+    pub(crate) timeout: Option<u64>,
+    /// The hook that runs.
     pub(crate) kind: HookKind,
 }
 
 impl Args {
     pub(crate) fn parse(mut words: impl Iterator<Item = OsString>) -> Result<Self, Error> {
         let (mut socket, mut record, mut kind) = (None, None, None);
-        let mut patience = None;
+        let mut timeout = None;
         while let Some(word) = words.next() {
             match word.to_str() {
                 Some("--socket") => socket = words.next().map(PathBuf::from),
                 Some("--record") => record = words.next().and_then(|r| r.into_string().ok()),
-                // Only nrid writes it. What cannot be read has the default: no container is to fail
-                // for that.
+                // The name is part of the configuration of containers that older releases created.
+                // A value that cannot be parsed means the default: no container must fail for it.
                 Some("--patience") => {
-                    patience = words.next().and_then(|p| p.to_str()?.parse().ok())
+                    timeout = words.next().and_then(|seconds| seconds.to_str()?.parse().ok())
                 }
                 Some("createRuntime") => kind = Some(HookKind::CreateRuntime),
                 Some("poststart") => kind = Some(HookKind::Poststart),
@@ -37,7 +37,7 @@ impl Args {
             }
         }
         match (socket, record, kind) {
-            (Some(socket), Some(record), Some(kind)) => Ok(Self { socket, record, patience, kind }),
+            (Some(socket), Some(record), Some(kind)) => Ok(Self { socket, record, timeout, kind }),
             (None, ..) => Err(Error::Missing("--socket PATH")),
             (_, None, _) => Err(Error::Missing("--record KEY")),
             (.., None) => Err(Error::Missing("createRuntime, poststart or poststop")),
@@ -54,13 +54,13 @@ mod tests {
     }
 
     #[test]
-    fn table() {
+    fn a_command_line_names_socket_record_and_hook() {
         let args = |kind| {
             let (socket, record) = ("/s".into(), "k".to_owned());
-            Ok(Args { socket, record, patience: None, kind })
+            Ok(Args { socket, record, timeout: None, kind })
         };
         let whole = parse("--socket /s --record k --patience 70 poststop").unwrap();
-        assert_eq!(whole.patience, Some(70));
+        assert_eq!(whole.timeout, Some(70));
         assert_eq!(parse("--socket /s --record k createRuntime"), args(HookKind::CreateRuntime));
         assert_eq!(parse("poststop --record k --socket /s"), args(HookKind::Poststop));
         assert_eq!(parse("--socket /s --record k poststart"), args(HookKind::Poststart));

@@ -1,10 +1,10 @@
-//! Why `nrid` was not told, or what it said.
+//! Errors of the hook.
 
 use nri_control::ClientError;
 use nri_locate::BreakGlassHint;
 use std::{ffi::OsString, io};
 
-/// In one line each.
+/// Reason for which the report failed, or was refused; one line each.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     #[error("unexpected argument {0:?}")]
@@ -17,8 +17,8 @@ pub(crate) enum Error {
     StateTooLarge(u64),
     #[error("{0}; start nrid with 'nrictl start' and create the container again; {BreakGlassHint}")]
     Nrid(#[from] ClientError),
-    #[error("nrid gave an answer that does not fit")]
-    Answer,
+    #[error("nrid sent a reply of the wrong type")]
+    Reply,
     #[error("{0}")]
     Refused(String),
 }

@@ -1,11 +1,10 @@
 //! `nri-oci-hook --socket PATH --record KEY [--patience SECONDS] createRuntime|poststart|poststop`:
-//! tells `nrid` what happens inside the life of a container where the wrapper is not, as inside
-//! `run`.
+//! reports events of a container to `nrid` where the wrapper is not there to do so, as inside `run`.
 //!
-//! `nrid` writes this call into the document of a container. The low-level runtime makes it, with
-//! the OCI state on stdin and no environment that one could rely on. Decides nothing:
-//! `createRuntime` fails the creation if `nrid` says so or is gone, since the container would start
-//! without what was promised to it; the later two never fail anything.
+//! `nrid` writes this command line into the `config.json` of a container. The low-level runtime runs
+//! it with the OCI state on stdin and an environment that cannot be relied upon. The hook decides
+//! nothing: `createRuntime` fails the creation if `nrid` refuses or does not run, since the container
+//! would start without what plugins set; the other two never fail anything.
 //!
 //! Start from [`args::Args`] and [`report`].
 
@@ -23,34 +22,34 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Largest state, in bytes: it holds the container's annotations.
-const LARGEST_STATE: u64 = 4 << 20;
-/// How long `nrid` may take where it did not say; it bounds each plugin by itself.
-const ANSWER: Duration = Duration::from_secs(60);
-/// The same where the container does not depend on it: nrid goes on by itself then.
-const AFTERWARDS: Duration = Duration::from_secs(30);
-/// How long there may be none.
-const ABSENCE: Duration = Duration::from_secs(3);
-/// And how long it waits before it looks again.
-const PAUSE: Duration = Duration::from_millis(20);
-/// How often it is asked: it may end meanwhile, and once more.
+/// Limit of the OCI state, in bytes: it holds the annotations of the container.
+const STATE_LIMIT: u64 = 4 << 20;
+/// Time limit of the reply where the command line has none; `nrid` bounds each plugin by itself.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time limit of a reply on which the container does not depend: nrid completes the event by itself.
+const LATE_REPLY_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time in which a next nrid has to accept connections, where the container depends on it.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// Pause between two connections.
+const CONNECT_PAUSE: Duration = Duration::from_millis(20);
+/// Number of requests: an nrid may end before its reply, and so may the next one.
 const ATTEMPTS: u32 = 3;
-/// How long it may give no sign of life. A `delete` waits for us.
+/// Longest silence of nrid. A `delete` waits for this program.
 const SILENCE: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
     let args = match Args::parse(std::env::args_os().skip(1)) {
         Ok(args) => args,
-        Err(e) => return say(&e, ExitCode::FAILURE),
+        Err(e) => return fail(&e, ExitCode::FAILURE),
     };
     match report(&args) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(e) if may_fail(args.kind) && !is_bypassed() => say(&e, ExitCode::FAILURE),
-        Err(e) => say(&e, ExitCode::SUCCESS),
+        Err(e) if may_fail(args.kind) && !is_bypassed() => fail(&e, ExitCode::FAILURE),
+        Err(e) => fail(&e, ExitCode::SUCCESS),
     }
 }
 
-/// Whether the container is better not started.
+/// Whether a failure of the hook must keep the container from starting.
 fn may_fail(kind: HookKind) -> bool {
     kind == HookKind::CreateRuntime
 }
@@ -61,14 +60,14 @@ fn is_bypassed() -> bool {
     matches!(break_glass(&Environment::of_this_process()), BreakGlass::On)
 }
 
-/// Tells `nrid`.
+/// Reports the event to `nrid`.
 fn report(args: &Args) -> Result<(), Error> {
     let mut state = String::new();
-    io::stdin().lock().take(LARGEST_STATE + 1).read_to_string(&mut state).map_err(Error::State)?;
-    if state.len() as u64 > LARGEST_STATE {
-        return Err(Error::StateTooLarge(LARGEST_STATE));
+    io::stdin().lock().take(STATE_LIMIT + 1).read_to_string(&mut state).map_err(Error::State)?;
+    if state.len() as u64 > STATE_LIMIT {
+        return Err(Error::StateTooLarge(STATE_LIMIT));
     }
-    // Not before: a runtime whose hook does not read may die of that.
+    // stdin is read first: a runtime may die of SIGPIPE if its hook does not read.
     if is_bypassed() {
         return Ok(());
     }
@@ -78,37 +77,41 @@ fn report(args: &Args) -> Result<(), Error> {
     loop {
         left -= 1;
         let mut client = connect(args)?;
-        let answer = args.patience.map_or(ANSWER, Duration::from_secs);
-        client.set_patience(if may_fail(args.kind) { answer } else { AFTERWARDS }, SILENCE)?;
+        let timeout = match args.timeout {
+            _ if !may_fail(args.kind) => LATE_REPLY_TIMEOUT,
+            Some(seconds) => Duration::from_secs(seconds),
+            None => REPLY_TIMEOUT,
+        };
+        client.set_timeouts(timeout, SILENCE)?;
         match client.first_call(&request, &[]) {
             Ok(Reply::Done) => return Ok(()),
             Ok(Reply::Refused { message }) => return Err(Error::Refused(message)),
-            Ok(_) => return Err(Error::Answer),
-            // It ended, or is being replaced: the next one knows the container and what it has told
-            // of it.
+            Ok(_) => return Err(Error::Reply),
+            // It has ended or is being replaced: the next nrid knows the container, and which events
+            // plugins have received.
             Err(ClientError::Frame(FrameError::Closed | FrameError::Io(_))) if left > 0 => {}
             Err(e) => return Err(Error::Nrid(e)),
         }
     }
 }
 
-/// Connects. Where a container depends on it, one that has just ended is waited for: systemd or a
-/// wrapper may be starting the next one. A hook itself starts none: it would be a child of the
-/// runtime, which may not end before all its children have.
+/// Connects. Where the container depends on it, this waits for the next nrid: systemd or a wrapper may
+/// be starting it. A hook starts none: nrid would be a child of the runtime, and crun ends only after
+/// its last child.
 fn connect(args: &Args) -> Result<Client, ClientError> {
-    let deadline = Instant::now() + ABSENCE;
+    let deadline = Instant::now() + CONNECT_TIMEOUT;
     loop {
         match Client::connect(&args.socket) {
             Err(ClientError::Connect(_)) if may_fail(args.kind) && Instant::now() < deadline => {
-                sleep(PAUSE)
+                sleep(CONNECT_PAUSE)
             }
             connected => return connected,
         }
     }
 }
 
-/// A hook that fails is reported by its stderr.
-fn say(e: &Error, code: ExitCode) -> ExitCode {
+/// Writes the error to stderr, which runtimes report, and returns the exit code.
+fn fail(e: &Error, code: ExitCode) -> ExitCode {
     let _ = writeln!(io::stderr(), "nri-oci-hook: {}", printable(e.to_string().trim_end()));
     code
 }

@@ -140,7 +140,7 @@ impl Event<'_> {
         let config = &self.invocation.loaded.config;
         let fds: Vec<_> = bundle.iter().map(|b| b.fd.as_fd()).collect();
         let silence = timeouts::silence(self.verb, config);
-        client.set_patience(timeouts::begin(self.verb, config), silence)?;
+        client.set_timeouts(timeouts::begin(self.verb, config), silence)?;
         client.first_call(request, &fds)
     }
 
@@ -229,7 +229,7 @@ impl Event<'_> {
         let finished = Finished { exit, pid: pid_file.and_then(|file| read_pid(file, args)) };
         let silence = timeouts::silence_after(&loaded.config);
         let reply = client
-            .set_patience(timeouts::finish(&loaded.config), silence)
+            .set_timeouts(timeouts::finish(&loaded.config), silence)
             .and_then(|()| client.call(&Request::Finished(finished), &[]));
         if let Some(e) = failed {
             return Err(e);

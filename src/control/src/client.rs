@@ -1,11 +1,13 @@
 //! The client's end of a connection.
 //!
-//! Nothing here waits for ever for an `nrid` that hangs: not for a place in its queue, not for its
-//! reading. Where a client may have to wait long for an answer, while plugins are asked, one that
-//! hangs is told from one that is busy by a second connection, over which the latter says how it
-//! is.
+//! No call waits without limit for an `nrid` that hangs: neither for its `accept` nor for its reads.
+//! Where a reply may take long, because plugins are asked, a second connection distinguishes an
+//! `nrid` that is busy, which answers it with its status, from one that hangs.
 
-use crate::{FrameError, Reply, Request, Versioned, frame};
+use crate::{
+    frame::{self, FrameError},
+    message::{Reply, Request, Versioned},
+};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
@@ -27,36 +29,36 @@ use std::{
 #[derive(Debug)]
 pub struct Client {
     stream: UnixStream,
-    /// How long it may be silent, where that is limited.
+    /// Longest silence, where it is limited.
     silence: Option<Duration>,
 }
 
-/// How long it may take until a connection has a place: the kernel lets callers wait for one
-/// without an end.
-const PLACE: Duration = Duration::from_secs(5);
+/// Time limit of `connect`: where the queue of the socket is full, the kernel blocks callers without
+/// limit.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a process may take to end once it has closed a connection.
-const END: Duration = Duration::from_secs(1);
+/// Time limit of a process to end after it has closed a connection.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How often a client that meets an `nrid` of another protocol, which is about to be replaced,
-/// connects again.
-const ATTEMPTS: u32 = 200;
-/// And how long it waits before: whoever is replaced may still accept connections for a moment.
-const PAUSE: Duration = Duration::from_millis(50);
+/// Number of connections to an `nrid` of another protocol that is about to be replaced: with the
+/// pause, they last for 10 seconds.
+const RECONNECTS: u32 = 200;
+/// Pause before each of them: the previous `nrid` may accept connections for a moment.
+const RECONNECT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Why a request has no answer.
+/// Reason for which a request has no reply.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Nobody listens.
+    /// No process listens, or one of another user.
     #[error("cannot connect to nrid: {0}")]
     Connect(#[source] std::io::Error),
     /// The connection failed.
     #[error("connection to nrid: {0}")]
     Frame(#[from] FrameError),
-    /// It listens, and does nothing else.
+    /// It listens, but does not reply.
     #[error("nrid hangs: no sign of life within {1:?} ({socket})", socket = .0.display())]
     Hangs(PathBuf, Duration),
-    /// Another release.
+    /// It is of another release.
     #[error("nrid is of version {0}, which speaks another protocol: run 'nrictl restart'")]
     OtherVersion(String),
 }
@@ -65,17 +67,17 @@ impl Client {
     /// Connects to a control socket.
     ///
     /// # Errors
-    /// Nobody listens there, or somebody else than root or the user that we run as. The answers
-    /// decide what is run with our rights, and a user's socket may be in `/tmp`, where anybody
-    /// could have made it.
+    /// No process listens there, or one of a user other than root and the user of this process.
+    /// Replies decide what is run with our privileges, and the socket of a user may be in `/tmp`,
+    /// where any user could create it.
     pub fn connect(socket: &Path) -> Result<Self, ClientError> {
-        Self::connect_within(socket, PLACE)
+        Self::connect_within(socket, CONNECT_TIMEOUT)
     }
 
     fn connect_within(socket: &Path, limit: Duration) -> Result<Self, ClientError> {
         let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", socket.display()));
         let connect = || {
-            let stream = reach(socket, limit)?;
+            let stream = connect_to(socket, limit)?;
             let uid = getsockopt(&stream, PeerCredentials)?.uid();
             is_ours(uid, geteuid().as_raw())?;
             Ok(Self { stream, silence: None })
@@ -83,7 +85,7 @@ impl Client {
         connect().map_err(|e| ClientError::Connect(named(e)))
     }
 
-    /// Limits the time that each request, and each answer, may take; none waits for as long as the
+    /// Limits the time of each request and each reply; with `None`, both may take as long as the
     /// connection lasts.
     ///
     /// # Errors
@@ -96,18 +98,17 @@ impl Client {
         set.map_err(|e| FrameError::from(e).into())
     }
 
-    /// Limits the time that each answer may take, and besides how long `nrid` may give no sign of
-    /// life meanwhile.
+    /// Limits the time of each reply, and the time in which `nrid` gives no sign of life meanwhile.
     ///
     /// # Errors
     /// The socket refuses it.
-    pub fn set_patience(&mut self, whole: Duration, silence: Duration) -> Result<(), ClientError> {
+    pub fn set_timeouts(&mut self, whole: Duration, silence: Duration) -> Result<(), ClientError> {
         self.silence = Some(silence);
         self.set_timeout(Some(whole))?;
         self.stream.set_write_timeout(Some(silence)).map_err(|e| FrameError::from(e).into())
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a request and waits for the reply.
     ///
     /// # Errors
     /// The connection fails, or `nrid` is of another version.
@@ -118,9 +119,9 @@ impl Client {
         }
     }
 
-    /// As [`Client::call`], for the first request of a connection. An `nrid` of another protocol
-    /// that says that it is being replaced by the installed program has done nothing: the new one
-    /// is asked, over a new connection.
+    /// Sends the first request of a connection and waits for the reply. Where an `nrid` of another
+    /// protocol replies that the installed program is replacing it, it has done nothing: the request
+    /// goes to the next `nrid`, over a new connection.
     ///
     /// # Errors
     /// As [`Client::call`].
@@ -129,7 +130,7 @@ impl Client {
         request: &Request,
         fds: &[BorrowedFd<'_>],
     ) -> Result<Reply, ClientError> {
-        let mut left = ATTEMPTS;
+        let mut left = RECONNECTS;
         loop {
             match self.call_once(request, fds)? {
                 Reply::OtherVersion { restarting: true, .. } if left > 0 => {}
@@ -139,14 +140,14 @@ impl Client {
                 other => return Ok(other),
             }
             left -= 1;
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(RECONNECT_PAUSE);
             self.connect_again()?;
         }
     }
 
-    /// Waits until the process that listened when we connected has ended, which closes connections
-    /// before its socket refuses new ones; not for long, since it may go on: who listened may be
-    /// systemd.
+    /// Waits until the process that listened at the time of the connection has ended: an `nrid` that
+    /// ends closes connections before its socket refuses new ones. The wait is short, since the
+    /// process may be systemd, which does not end.
     pub fn wait_ended(&self) {
         let pid = getsockopt(&self.stream, PeerCredentials)
             .ok()
@@ -154,20 +155,20 @@ impl Client {
         let Some(process) = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok()) else {
             return;
         };
-        let limit = Timespec { tv_sec: END.as_secs().cast_signed(), tv_nsec: 0 };
+        let limit = Timespec { tv_sec: EXIT_TIMEOUT.as_secs().cast_signed(), tv_nsec: 0 };
         let _ = retry_on_intr(|| poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&limit)));
     }
 
-    /// Another connection to the same socket, with the same limits.
+    /// Replaces the connection by another one to the same socket, with the same limits.
     ///
     /// # Errors
-    /// Nobody listens there any more.
+    /// No process listens there any more.
     pub fn connect_again(&mut self) -> Result<(), ClientError> {
         let timeout = self.stream.read_timeout().map_err(FrameError::from)?;
         let next = Self::connect(&self.socket()?)?;
         *self = Self { silence: self.silence, ..next };
         match (timeout, self.silence) {
-            (Some(whole), Some(silence)) => self.set_patience(whole, silence),
+            (Some(whole), Some(silence)) => self.set_timeouts(whole, silence),
             _ => self.set_timeout(timeout),
         }
     }
@@ -190,14 +191,13 @@ impl Client {
         Ok(reply.message)
     }
 
-    /// Waits until something comes. Half of the time of silence is for the answer, half for the
-    /// sign of life.
+    /// Waits for data. Half of the longest silence is for the reply, half for the sign of life.
     fn wait(&self, whole: Duration, silence: Duration) -> Result<(), ClientError> {
         let deadline = Instant::now() + whole;
         let half = silence / 2;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            if self.speaks_within(half.min(left)).map_err(FrameError::from)? {
+            if self.is_readable_within(half.min(left)).map_err(FrameError::from)? {
                 return Ok(());
             }
             if left <= half {
@@ -205,15 +205,15 @@ impl Client {
             }
             let socket = self.socket()?;
             if !is_alive(&socket, half)
-                && !self.speaks_within(Duration::ZERO).map_err(FrameError::from)?
+                && !self.is_readable_within(Duration::ZERO).map_err(FrameError::from)?
             {
                 return Err(ClientError::Hangs(socket, silence));
             }
         }
     }
 
-    /// Whether anything comes, the end included.
-    fn speaks_within(&self, limit: Duration) -> io::Result<bool> {
+    /// Whether data or the end of the connection arrives in time.
+    fn is_readable_within(&self, limit: Duration) -> io::Result<bool> {
         let deadline = Instant::now() + limit;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -226,7 +226,7 @@ impl Client {
         }
     }
 
-    /// Waits until the other end closes the connection; false if the time limit passed before.
+    /// Waits until the other end closes the connection. Returns false after the time limit.
     pub fn wait_closed(&self) -> bool {
         loop {
             match frame::receive(&self.stream) {
@@ -238,29 +238,29 @@ impl Client {
     }
 }
 
-/// A connection that has a place.
-fn reach(socket: &Path, limit: Duration) -> io::Result<UnixStream> {
+/// Connects within a time limit.
+fn connect_to(socket: &Path, limit: Duration) -> io::Result<UnixStream> {
     let address = SocketAddrUnix::new(socket)?;
     let fd = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    // It is the limit of `connect`, too.
+    // It limits `connect`, too.
     set_socket_timeout(&fd, Timeout::Send, Some(limit))?;
     match retry_on_intr(|| connect(&fd, &address)) {
         Err(Errno::AGAIN) => Err(io::Error::new(
             io::ErrorKind::TimedOut,
-            format!("no connection was taken within {limit:?}"),
+            format!("no connection was accepted within {limit:?}"),
         )),
         connected => Ok(connected.map(|()| fd.into())?),
     }
 }
 
-/// Whether whoever listens there answers. One that is gone has closed our connection, or will: the
-/// caller notices.
+/// Whether the listener replies to another connection. One that has ended counts as alive: it closes
+/// the first connection, which the caller detects.
 fn is_alive(socket: &Path, limit: Duration) -> bool {
-    let asked = Client::connect_within(socket, limit).and_then(|client| {
+    let reply = Client::connect_within(socket, limit).and_then(|client| {
         client.set_timeout(Some(limit))?;
         client.call(&Request::Status, &[])
     });
-    match asked {
+    match reply {
         Ok(_) | Err(ClientError::OtherVersion(_) | ClientError::Frame(FrameError::Closed)) => true,
         Err(ClientError::Connect(e)) => {
             matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
@@ -269,7 +269,7 @@ fn is_alive(socket: &Path, limit: Duration) -> bool {
     }
 }
 
-/// Whether who listens may tell us what to do.
+/// Whether the user of the listener may decide what this process runs.
 fn is_ours(uid: u32, me: u32) -> io::Result<()> {
     if uid == 0 || uid == me {
         return Ok(());
@@ -284,11 +284,11 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     #[test]
-    fn only_root_and_ourselves_are_believed() {
+    fn only_root_and_the_own_user_are_trusted() {
         assert!(is_ours(0, 1000).is_ok() && is_ours(1000, 1000).is_ok() && is_ours(0, 0).is_ok());
         for (uid, me) in [(1000, 0), (65534, 1000)] {
             let refused = is_ours(uid, me).unwrap_err();
-            // Not an absence: nothing is started in its place.
+            // Not the error of a missing nrid: none is started in its place.
             assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
             assert!(
                 refused.to_string().contains(&format!("user {uid} listens there")),
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stranger_who_listens_is_not_asked() {
+    fn a_socket_of_another_user_is_refused() {
         if !geteuid().is_root() {
             println!("skipped: only root can be another user");
             return;
@@ -308,7 +308,7 @@ mod tests {
             .unwrap();
         let path = dir.path().join("s");
         let listen = || {
-            // The user of this thread only.
+            // Of this thread only.
             let nobody = rustix::fs::Uid::from_raw(65534);
             rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
             UnixListener::bind(&path).unwrap()
@@ -320,18 +320,17 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_one_that_goes_on_is_not_waited_for_long() {
+    fn waiting_for_a_process_that_does_not_end_is_limited() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         let _listener = UnixListener::bind(&path).unwrap();
         let client = Client::connect(&path).unwrap();
         let begin = Instant::now();
         client.wait_ended();
-        assert!(begin.elapsed() >= END && begin.elapsed() < END * 10);
+        assert!(begin.elapsed() >= EXIT_TIMEOUT && begin.elapsed() < EXIT_TIMEOUT * 10);
     }
 
-    /// A listener that does this with each connection; the first is ours, others ask for a sign of
-    /// life.
+    /// Starts a listener that serves each connection; those after the first ask for a sign of life.
     fn listener(path: &Path, serve: impl Fn(usize, UnixStream) + Send + 'static) {
         let listener = UnixListener::bind(path).unwrap();
         std::thread::spawn(move || {
@@ -345,12 +344,12 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_busy_is_waited_for_and_one_that_hangs_is_not() {
+    fn a_busy_nrid_is_waited_for_and_one_that_hangs_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let silence = Duration::from_millis(200);
         let ask = |path: &Path, whole| {
             let mut client = Client::connect(path).unwrap();
-            client.set_patience(whole, silence).unwrap();
+            client.set_timeouts(whole, silence).unwrap();
             client.first_call(&Request::Stop, &[])
         };
         let hour = Duration::from_secs(3600);
@@ -363,7 +362,7 @@ mod tests {
             "{e}"
         );
 
-        // It answers after the third sign of life: a plugin took its time.
+        // It replies after the third sign of life: a plugin was slow.
         let busy = dir.path().join("busy");
         let asked = std::sync::Mutex::new(None);
         listener(&busy, move |n, stream| match n {
@@ -376,7 +375,7 @@ mod tests {
         });
         assert_eq!(ask(&busy, hour).unwrap(), Reply::Done);
 
-        // There is an end to it, all the same.
+        // The whole time is limited, too.
         let never = dir.path().join("never");
         let kept = std::sync::Mutex::new(Vec::new());
         listener(&never, move |n, stream| {
@@ -388,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_without_a_place_is_not_waited_for() {
+    fn connecting_to_a_full_queue_is_limited() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         let address = SocketAddrUnix::new(&path).unwrap();
@@ -404,11 +403,11 @@ mod tests {
         let e = Client::connect_within(&path, Duration::from_millis(50)).unwrap_err();
         let ClientError::Connect(e) = e else { panic!("{e}") };
         assert_eq!(e.kind(), io::ErrorKind::TimedOut);
-        assert!(e.to_string().ends_with("s: no connection was taken within 50ms"), "{e}");
+        assert!(e.to_string().ends_with("s: no connection was accepted within 50ms"), "{e}");
     }
 
     #[test]
-    fn a_socket_of_our_own_is_connected_to() {
+    fn a_socket_of_the_own_user_is_connected_to() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         let _listener = UnixListener::bind(&path).unwrap();

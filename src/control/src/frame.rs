@@ -1,4 +1,8 @@
-//! Frames: a 4-byte big-endian length, then that many bytes; descriptors travel with the length.
+//! Frames: a 4-byte big-endian length, then that many bytes; descriptors are sent with the length.
+//!
+//! A codec apart from that of `nri-wire`, which has other frames (a connection id of the trunk, ttrpc
+//! headers), is asynchronous, and needs tokio: these frames are blocking, since the wrapper links no
+//! async runtime, and carry descriptors (`SCM_RIGHTS`), which those of NRI never do.
 
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -13,27 +17,27 @@ use std::{
     },
 };
 
-/// Largest frame, in bytes: room for an environment and a resources document, with a margin.
+/// Largest frame, in bytes: enough for an environment and the file of `update --resources`.
 pub const MAX_FRAME: usize = 16 << 20;
-/// Most descriptors that come with a frame.
+/// Largest number of descriptors of a frame.
 pub const MAX_FDS: usize = 8;
 
-/// Why a frame could not be sent or received.
+/// Error of a frame that could not be sent or received.
 #[derive(Debug, thiserror::Error)]
 pub enum FrameError {
     /// The peer has closed the connection.
     #[error("the peer closed the connection")]
     Closed,
-    /// Larger than [`MAX_FRAME`].
+    /// It is larger than [`MAX_FRAME`].
     #[error("a message of {0} bytes is larger than {MAX_FRAME}")]
     TooLarge(usize),
-    /// Not answered in time.
+    /// No reply came in time.
     #[error("no answer in time")]
     Timeout,
-    /// Not a message of this protocol.
+    /// It is no message of this protocol.
     #[error("not a control message: {0}")]
     Json(#[from] serde_json::Error),
-    /// A message of another release.
+    /// It is a message of another release.
     #[error("a message of protocol {0}")]
     OtherProtocol(u32),
     /// The socket failed.
@@ -81,8 +85,8 @@ pub fn send(stream: &UnixStream, payload: &[u8], fds: &[BorrowedFd<'_>]) -> Resu
             other => break other.map_err(io::Error::from)?,
         }
     };
-    // A blocking socket takes all of it but for a signal in between; the descriptors went with the
-    // first byte.
+    // A blocking socket accepts all of it, unless a signal interrupts; the descriptors were sent with
+    // the first byte.
     let mut stream = stream;
     if sent < length.len() {
         stream.write_all(&length[sent..])?;
@@ -96,8 +100,7 @@ pub fn send(stream: &UnixStream, payload: &[u8], fds: &[BorrowedFd<'_>]) -> Resu
 /// Receives one frame and the descriptors that came with it (close-on-exec).
 ///
 /// # Errors
-/// A closed connection, a frame that is too large, a socket that fails or (with a timeout set on
-/// it) is silent.
+/// The connection is closed, the frame is too large, the socket fails, or its timeout passes.
 pub fn receive(stream: &UnixStream) -> Result<(Vec<u8>, Vec<OwnedFd>), FrameError> {
     let mut length = [0; 4];
     let mut fds = Vec::new();
@@ -131,7 +134,7 @@ pub fn receive(stream: &UnixStream) -> Result<(Vec<u8>, Vec<OwnedFd>), FrameErro
     if length > MAX_FRAME {
         return Err(FrameError::TooLarge(length));
     }
-    // Grows with what arrives, not with what was announced.
+    // The buffer grows with the received data, not with the announced length.
     let mut payload = Vec::with_capacity(length.min(64 << 10));
     stream.take(length as u64).read_to_end(&mut payload)?;
     if payload.len() < length {
@@ -168,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn lies_about_length_are_refused() {
+    fn frames_that_are_too_long_or_too_short_are_refused() {
         let (a, b) = UnixStream::pair().unwrap();
         (&a).write_all(&u32::MAX.to_be_bytes()).unwrap();
         assert!(matches!(receive(&b), Err(FrameError::TooLarge(_))));

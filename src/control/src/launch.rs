@@ -1,12 +1,16 @@
-//! Reaching `nrid`, and starting it on first use: exactly once, however many processes race.
+//! Connecting to `nrid`, and starting it on first use: exactly once, however many processes race.
 //!
-//! A starter holds `start.lock` while it starts `nrid` and waits for it to be ready; the others
-//! wait for the lock and then find it running. Who waits, for whatever, waits no longer than the
-//! launcher's timeout: where `nrid` hangs, a queue of starters does not take turns in waiting for
-//! it. What makes the new process independent of its starter (session, descriptors, cgroup) is
-//! `nrid --background`'s own work.
+//! A starter holds `start.lock` while it starts `nrid` and waits for it to be ready; other starters
+//! wait for the lock and then find `nrid` running. Each wait, also for the lock, ends with the
+//! launcher's timeout: where `nrid` hangs, starters do not wait for it one after the other.
+//! `nrid --background` itself makes the new process independent of its starter (session,
+//! descriptors, cgroup).
 
-use crate::{CONTROL_SOCKET, Client, ClientError, START_LOCK};
+use crate::{
+    client::{Client, ClientError},
+    files::{CONTROL_SOCKET, START_LOCK},
+};
+use nri_locate::LIBEXEC_DIR;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fs::{FlockOperation, Mode, OFlags},
@@ -20,36 +24,36 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The line that `nrid --background` writes to its stdout when it is ready; anything else is the
-/// reason why it is not.
+/// Line that `nrid --background` writes to its stdout when it is ready; any other line is the reason
+/// why it is not.
 pub const READY: &str = "ready";
 
-/// The longest line, in bytes.
+/// Longest line, in bytes: a reason is shorter.
 const LONGEST_LINE: usize = 4096;
-/// Pauses between looks at what may take a moment.
+/// First and longest pause between two attempts.
 const PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(20)];
 
 /// How to reach and to start `nrid`.
 #[derive(Debug, Clone)]
 pub struct Launcher {
-    /// The program; none where it was not found.
+    /// The program; `None` where it was not found.
     pub program: Option<PathBuf>,
     /// The state directory.
     pub state_dir: PathBuf,
-    /// The configuration file, passed on where one was named.
+    /// The configuration file, where one was named.
     pub config: Option<PathBuf>,
-    /// How long it may take to be ready.
+    /// Time limit of a start.
     pub timeout: Duration,
 }
 
-/// Why `nrid` cannot be reached.
+/// Reason for which `nrid` cannot be reached.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
     /// It runs, but the connection fails.
     #[error(transparent)]
     Client(#[from] ClientError),
     /// There is no such program.
-    #[error("no executable nrid beside this program, in {libexec}, or in PATH", libexec = nri_libexec())]
+    #[error("no executable nrid beside this program, in {LIBEXEC_DIR}, or in PATH")]
     NotFound,
     /// The state directory cannot be used.
     #[error("state directory {0}: {1}")]
@@ -57,16 +61,12 @@ pub enum LaunchError {
     /// It does not start.
     #[error("cannot start {0}: {1}")]
     Spawn(PathBuf, #[source] io::Error),
-    /// It says why it does not start.
+    /// It does not start, for this reason.
     #[error("nrid did not start: {0}")]
     Refused(String),
     /// It does not become ready.
     #[error("nrid was not ready within {0:?}")]
     Timeout(Duration),
-}
-
-fn nri_libexec() -> &'static str {
-    "/usr/libexec/nri-container-runtime"
 }
 
 impl Launcher {
@@ -95,7 +95,7 @@ impl Launcher {
     }
 
     fn start(&self) -> Result<Client, LaunchError> {
-        // Before anything is made on the host.
+        // Nothing is created on the host without a program.
         if self.program.is_none() {
             return Err(LaunchError::NotFound);
         }
@@ -127,7 +127,7 @@ impl Launcher {
             Err(ClientError::Connect(e)) if absent(&e) => {}
             other => return Ok(other?),
         }
-        // One whose starter was killed may have been faster than ours: whichever answers will do.
+        // An nrid of a starter that was killed may have been faster: any nrid that replies will do.
         let started = self.spawn_and_wait(deadline);
         match self.connect() {
             Err(ClientError::Connect(e)) if absent(&e) => {
@@ -144,7 +144,7 @@ impl Launcher {
         if let Some(config) = &self.config {
             command.arg("--config").arg(config);
         }
-        // Its own process group: a signal to the caller's whole group is not for it.
+        // A process group of its own keeps signals to the group of the caller from it.
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -153,14 +153,13 @@ impl Launcher {
             .process_group(0)
             .spawn()
             .map_err(|e| LaunchError::Spawn(program.clone(), e))?;
-        let answer = child.stdout.take().map(|pipe| read_line(pipe, deadline));
-        // The process that we started only starts the one that stays; it is gone by now or will be
-        // soon.
+        let reply = child.stdout.take().map(|pipe| read_line(pipe, deadline));
+        // The started process only starts the one that stays, and ends soon.
         reap(
             &mut child,
-            if matches!(answer, Some(Ok(Some(_)))) { deadline } else { Instant::now() },
+            if matches!(reply, Some(Ok(Some(_)))) { deadline } else { Instant::now() },
         );
-        match answer {
+        match reply {
             Some(Ok(Some(line))) => {
                 if line == READY {
                     Ok(())
@@ -174,11 +173,11 @@ impl Launcher {
     }
 }
 
-/// Looks until it is so, or the time is over.
-fn until(deadline: Instant, mut is_so: impl FnMut() -> bool) -> bool {
+/// Repeats the check until it succeeds or the deadline passes.
+fn until(deadline: Instant, mut check: impl FnMut() -> bool) -> bool {
     let [mut pause, longest] = PAUSES;
     loop {
-        if is_so() {
+        if check() {
             return true;
         }
         let left = deadline.saturating_duration_since(Instant::now());
@@ -190,7 +189,7 @@ fn until(deadline: Instant, mut is_so: impl FnMut() -> bool) -> bool {
     }
 }
 
-/// Waits for the child's end, and sees to it.
+/// Waits for the end of the child, and kills it after the deadline.
 fn reap(child: &mut Child, deadline: Instant) {
     if !until(deadline, || !matches!(child.try_wait(), Ok(None))) {
         let _ = child.kill();
@@ -202,7 +201,8 @@ fn absent(e: &io::Error) -> bool {
     matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
 }
 
-/// Makes `dir` and what is missing above it, 0700; a directory that others can write to is refused.
+/// Creates `dir` and missing parents with mode 0700. A directory that others can write to is an
+/// error.
 fn make_private_dir(dir: &Path) -> io::Result<()> {
     use std::os::unix::fs::MetadataExt;
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
@@ -217,7 +217,7 @@ fn make_private_dir(dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The first line that comes through `pipe`; `None` if it takes too long.
+/// Reads the first line from `pipe`. Returns `None` after the deadline.
 fn read_line(
     mut pipe: impl Read + std::os::fd::AsFd,
     deadline: Instant,
@@ -244,7 +244,7 @@ fn read_line(
         if n == 0 {
             let said = String::from_utf8_lossy(&line).into_owned();
             return Ok(Some(if said.is_empty() {
-                "it ended without a word".to_owned()
+                "it exited without a message".to_owned()
             } else {
                 said
             }));
@@ -257,7 +257,7 @@ mod tests {
     use super::*;
     use std::{fs, os::unix::fs::PermissionsExt};
 
-    /// What comes of starting a program with this script, and how long that took.
+    /// Starts a program with this script. Returns the error and the time that it took.
     fn start(dir: &Path, script: &str, timeout: Duration) -> (LaunchError, Duration) {
         let program = dir.join("nrid");
         fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -269,17 +269,17 @@ mod tests {
     }
 
     const SHORT: Duration = Duration::from_millis(300);
-    /// For what does not wait for the end of a timeout.
+    /// For programs that fail before the timeout.
     const LONG: Duration = Duration::from_secs(1000);
 
     #[test]
-    fn what_is_no_nrid_is_not_waited_for() {
+    fn a_program_that_does_not_become_ready_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         for (script, timeout, said) in [
-            ("exit 1", LONG, "nrid did not start: it ended without a word"),
+            ("exit 1", LONG, "nrid did not start: it exited without a message"),
             ("echo why; exit 1", LONG, "nrid did not start: why"),
             ("exec sleep 1000", SHORT, "nrid was not ready within 300ms"),
-            ("exec >&-; exec sleep 1000", SHORT, "nrid did not start: it ended without a word"),
+            ("exec >&-; exec sleep 1000", SHORT, "nrid did not start: it exited without a message"),
             ("while :; do echo -n xxxxxxxxxxxxxxxx; done", SHORT, "nrid did not start: xxxx"),
         ] {
             let (e, took) = start(dir.path(), script, timeout);
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn starters_in_a_queue_do_not_take_turns_in_waiting() {
+    fn waiting_for_another_starter_ends_with_the_timeout() {
         let dir = tempfile::tempdir().unwrap();
         let state = dir.path().join("s");
         fs::DirBuilder::new().mode(0o700).create(&state).unwrap();

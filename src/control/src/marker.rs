@@ -1,10 +1,9 @@
-//! The file that tells the wrapper's `exec` what a container's process got beyond its engine's
-//! document.
+//! The file by which `nrid` passes plugins' changes of a container's process to the wrapper's `exec`.
 //!
-//! It is read without asking `nrid`: an `exec` carries no event, and most containers have no such
-//! file.
+//! The wrapper reads it without asking `nrid`: `exec` carries no event, and most containers have no
+//! such file.
 
-use crate::OsText;
+use crate::text::OsText;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -12,26 +11,26 @@ use std::path::{Path, PathBuf};
 /// Directory of the files in the state directory.
 pub const EXEC_DIR: &str = "exec";
 
-/// Ids have up to 255 bytes, as have names of files, with `.json`.
+/// Longest id that is a file name with `.json`: both may have 255 bytes.
 const LONGEST_NAME: usize = 255 - ".json".len();
 
-/// All containers of one id; two runtime roots may hold the same.
+/// All containers of one id, which may exist in several runtime roots.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ExecMarker {
     /// One per runtime root.
     pub containers: Vec<ExecContainer>,
 }
 
-/// One container.
+/// A container, and its changes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExecContainer {
     /// Root directory of its runtime, links resolved.
     pub root: OsText,
-    /// What its processes get.
+    /// Changes of its processes.
     pub changes: ExecChanges,
 }
 
-/// What is laid into the process document of an `exec`.
+/// Changes of the process file of an `exec`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ExecChanges {
     /// Variables.
@@ -40,29 +39,29 @@ pub struct ExecChanges {
     pub rlimits: Vec<ExecRlimit>,
 }
 
-/// A variable that differs from the engine's document. It is changed where the `exec` has what the
-/// engine's document had (or nothing, as that); a value that was given to the `exec` itself stays.
+/// A variable that differs from the engine's OCI config. It is changed where the `exec` has the value
+/// of that config (or none, as that); a value that was given to the `exec` itself stays.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExecVariable {
     /// Its name.
     pub name: String,
-    /// What the engine's document had.
+    /// Value in the engine's OCI config.
     pub engine: Option<String>,
-    /// What the container has; none where it was removed.
+    /// Value in the container; `None` where it was removed.
     pub value: Option<String>,
 }
 
-/// A resource limit that differs from the engine's document; the same rule holds.
+/// An rlimit that differs from the engine's OCI config; the same rule applies.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExecRlimit {
-    /// What the engine's document had: an entry of `process.rlimits`.
+    /// Entry of `process.rlimits` in the engine's OCI config.
     pub engine: Option<Value>,
-    /// What the container has.
+    /// Entry in the container.
     pub value: Value,
 }
 
 impl ExecMarker {
-    /// The file for containers of this id.
+    /// Path of the file for containers of this id.
     pub fn path(state_dir: &Path, id: &str) -> PathBuf {
         let name = if id.len() <= LONGEST_NAME { id.to_owned() } else { shortened(id) };
         state_dir.join(EXEC_DIR).join(format!("{name}.json"))
@@ -70,15 +69,15 @@ impl ExecMarker {
 }
 
 impl ExecChanges {
-    /// Whether there is nothing to do.
+    /// Whether nothing changes.
     pub fn is_empty(&self) -> bool {
         self.env.is_empty() && self.rlimits.is_empty()
     }
 }
 
-/// A name for an id that is too long to be one: its beginning, what no runtime has in its ids, and
-/// a digest (FNV-1a). Whoever chooses ids could change the markers themselves, so that nobody gains
-/// by two of the same digest.
+/// File name for an id that is too long to be one: its prefix, a character that no runtime allows in
+/// ids, and a digest (FNV-1a). Collisions give no advantage: a user who chooses ids could change the
+/// markers directly.
 fn shortened(id: &str) -> String {
     let cut = (0..=200).rev().find(|at| id.is_char_boundary(*at)).unwrap_or(0);
     let digest = id.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
@@ -92,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_id_has_a_name_of_its_own_that_a_file_may_have() {
+    fn every_id_has_a_unique_valid_file_name() {
         let name = |id: &str| {
             ExecMarker::path(Path::new("/s"), id).file_name().unwrap().to_str().unwrap().to_owned()
         };

@@ -1,7 +1,7 @@
-//! What is said. A message is a JSON object; fields that the other end does not know are ignored,
-//! so that a field may be added without a new [`PROTOCOL`]; anything else that changes raises it.
+//! The messages: JSON objects. Unknown fields are ignored, so that a field may be added without a new
+//! [`PROTOCOL`]; any other change needs a new one.
 
-use crate::OsText;
+use crate::text::OsText;
 use serde::{Deserialize, Serialize};
 
 /// Version of the messages in this file.
@@ -12,7 +12,7 @@ pub const PROTOCOL: u32 = 1;
 pub struct Versioned<T> {
     /// [`PROTOCOL`] of the sender.
     pub protocol: u32,
-    /// Program version of the sender; empty if it does not tell.
+    /// Program version of the sender; empty in messages of old releases.
     #[serde(default)]
     pub version: String,
     /// The message.
@@ -20,74 +20,73 @@ pub struct Versioned<T> {
 }
 
 impl<T> Versioned<T> {
-    /// A message of ours.
+    /// A message with the versions of this program.
     pub fn ours(message: T) -> Self {
         Self { protocol: PROTOCOL, version: env!("CARGO_PKG_VERSION").to_owned(), message }
     }
 }
 
-/// What a client asks. [`Request::Stop`], [`Request::Restart`] and the answer [`Reply::Done`] are
-/// the same in all protocols: they are how one release gets rid of another.
+/// Request of a client. [`Request::Stop`], [`Request::Restart`] and the reply [`Reply::Done`] are the
+/// same in all protocols: a release replaces another one by them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Request {
-    /// A wrapper is about to run a verb. One descriptor, the bundle directory, where there is one.
-    /// Answers: proceed, bypass, refused.
+    /// A wrapper is about to run a verb. One descriptor, the bundle directory, if the verb has one.
+    /// Replies: proceed, bypass, refused.
     Begin(Box<Begin>),
-    /// On the same connection: the verb is over. Answer: done, or refused (the verb is to be
-    /// reported as failed).
+    /// On the same connection: the verb has ended. Reply: done, or refused (the wrapper reports the
+    /// verb as failed).
     Finished(Finished),
-    /// An OCI hook runs. Answers: done, refused.
+    /// An OCI hook runs. Replies: done, refused.
     Hook(Box<Hook>),
-    /// What there is. Answer: status.
+    /// Status of `nrid`. Reply: status.
     Status,
-    /// Compare what containers are to have with what their control groups hold. Answer: verified.
+    /// Compare the resources of containers with their cgroups. Reply: verified.
     Verify {
-        /// Ids, or beginnings of them; none: all containers that have a process.
+        /// Ids or prefixes of ids; empty: all containers that have a process.
         ids: Vec<String>,
     },
-    /// End cleanly. Answer: done, then the connection stays open until the process is gone.
+    /// End cleanly. Reply: done, then the connection stays open until the process has ended.
     Stop,
-    /// Read the configuration anew, and look into the plugin directory. Answer: reloaded, or
-    /// refused (the configuration is wrong, and the one of before holds).
+    /// Read the configuration and the plugin directory again. Reply: reloaded, or refused (the
+    /// configuration is broken, and the previous one stays effective).
     Reload,
-    /// End cleanly and go on as the program that is installed now, in the same process and with the
-    /// same sockets. Answer: done, then the connection stays open until the other program takes
-    /// over; or refused (there is none, or it does not run, and nothing has changed).
+    /// End cleanly and continue as the installed program, in the same process and with the same
+    /// sockets. Reply: done, then the connection stays open until that program takes over; or refused
+    /// (it does not exist or does not run, and nothing has changed).
     Restart {
-        /// The program; none: the one of the path that this `nrid` was started from.
+        /// The program. Default: the path from which this `nrid` was started.
         #[serde(default)]
         program: Option<OsText>,
     },
 }
 
-/// What `nrid` answers.
+/// Reply of `nrid`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reply {
     /// Run the real runtime, report with [`Request::Finished`] (unless the verb is exec'ed).
     Proceed(Substitute),
-    /// Run the real runtime as it was called; report nothing.
+    /// Run the real runtime as it was called, without a report.
     Bypass,
-    /// Do not run it; fail with this one line.
+    /// Do not run it; fail with this line.
     Refused {
-        /// Names plugin, field, container and what to do.
+        /// Names plugin, field, container and remedy.
         message: String,
     },
-    /// It is done.
+    /// The request has been carried out.
     Done,
-    /// Answer to [`Request::Status`].
+    /// Reply to [`Request::Status`].
     Status(Box<Status>),
-    /// Answer to [`Request::Verify`].
+    /// Reply to [`Request::Verify`].
     Verified(Vec<Verified>),
-    /// Answer to [`Request::Reload`].
+    /// Reply to [`Request::Reload`].
     Reloaded(Box<Reloaded>),
     /// The request was of a protocol that this `nrid` does not speak.
     OtherVersion {
         /// Program version of this `nrid`.
         version: String,
-        /// It is about to be replaced by the program that is installed now: whoever connects again
-        /// is answered by that.
+        /// Whether the installed program is about to replace it, which then serves new connections.
         #[serde(default)]
         restarting: bool,
     },
@@ -99,7 +98,7 @@ pub enum Reply {
 pub enum Verb {
     /// `create`
     Create,
-    /// `run`: execve after the answer; the hook reports the rest.
+    /// `run`: execve after the reply; the hook reports later events.
     Run,
     /// `restore`: as `run`.
     Restore,
@@ -114,27 +113,27 @@ pub enum Verb {
 /// A verb that is about to run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Begin {
-    /// Which.
+    /// The verb.
     pub verb: Verb,
     /// Container id, as given.
     pub id: String,
     /// The real runtime, absolute.
     pub runtime: OsText,
-    /// `--root`, made absolute; none where it was not given.
+    /// `--root`, made absolute; `None` where it was not given.
     pub root: Option<OsText>,
-    /// Global options, as given (before the verb, without `argv[0]` and without our own).
+    /// Global options as given: before the verb, without `argv[0]` and our own.
     pub globals: Vec<OsText>,
-    /// Everything behind the verb, as given.
+    /// Arguments behind the verb, as given.
     pub arguments: Vec<OsText>,
-    /// Bundle directory, absolute; where the verb has one.
+    /// Bundle directory, absolute, if the verb has one.
     pub bundle: Option<OsText>,
-    /// Name of the OCI document in the bundle (`config.json`, or crun's `--config`).
+    /// Name of the OCI config in the bundle (`config.json`, or crun's `--config`).
     pub config: Option<OsText>,
     /// Working directory.
     pub cwd: OsText,
     /// Environment, `NAME=value`.
     pub environment: Vec<OsText>,
-    /// `update`: the document of `--resources`, read from its file or from stdin.
+    /// `update`: content of the file of `--resources`, or of stdin.
     pub resources: Option<String>,
     /// `--detach` of `run` and `restore`; `--force` of `delete`.
     pub flag: bool,
@@ -142,21 +141,21 @@ pub struct Begin {
     pub hook: Option<OsText>,
 }
 
-/// How to run the real runtime.
+/// Replacements in the call of the real runtime.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Substitute {
-    /// In place of everything behind the verb.
+    /// Arguments behind the verb.
     pub arguments: Option<Vec<OsText>>,
-    /// In place of stdin.
+    /// Content of stdin.
     pub stdin: Option<String>,
 }
 
-/// The verb is over.
+/// End of a verb.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finished {
     /// How the real runtime ended.
     pub exit: Exit,
-    /// What stands in the `--pid-file`, after a `create` that has one.
+    /// Content of the `--pid-file` after a `create`.
     pub pid: Option<i32>,
 }
 
@@ -173,13 +172,13 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// Whether the verb did what it was asked for.
+    /// Whether the verb succeeded.
     pub fn success(self) -> bool {
         self == Self::Code(0)
     }
 }
 
-/// The kinds of hooks that we inject.
+/// Kind of an injected hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum HookKind {
@@ -194,15 +193,15 @@ pub enum HookKind {
 /// An OCI hook that runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Hook {
-    /// Which.
+    /// Its kind.
     pub kind: HookKind,
-    /// Record that it belongs to, as written into its arguments.
+    /// Key of the record of its container, from its arguments.
     pub record: String,
     /// The OCI state, as given on stdin.
     pub state: String,
 }
 
-/// What `nrid` has.
+/// Status of `nrid`.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Status {
     /// Program version.
@@ -217,100 +216,102 @@ pub struct Status {
     pub sockets: Vec<OsText>,
     /// Its plugins, in order.
     pub plugins: Vec<PluginStatus>,
-    /// The directory of the plugins that it launches; none while they are left to an engine.
+    /// Directory of the plugins that it launches; `None` while an engine launches them.
     #[serde(default)]
     pub plugin_dir: Option<OsText>,
-    /// How many pods it knows.
+    /// Number of pods.
     pub pods: usize,
-    /// How many containers it knows.
+    /// Number of containers.
     pub containers: usize,
-    /// The path of its program when it was started.
+    /// Path of its program at its start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<OsText>,
-    /// Whether there is another program, or none, at that path now.
+    /// Whether another program, or none, is at that path now.
     #[serde(default)]
     pub program_replaced: bool,
-    /// Why it could not be replaced by the installed program, when that was tried last.
+    /// Reason for which the last restart failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart_error: Option<String>,
     /// SHA-256 of the configuration file that it read, in hexadecimal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_digest: Option<String>,
-    /// `apply`, or `shadow`: plugins are asked and nothing changes. Older ones do not say.
+    /// `apply` or `shadow`; empty from old releases.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub mode: String,
-    /// What a reload would do with files of the plugin directory.
+    /// Changes that a reload would make for files of the plugin directory.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub due: Vec<PluginChange>,
-    /// Policies (`[[plugin]] match`) that are about no plugin that it knows.
+    /// Policies (`[[plugin]] match`) that match no known plugin.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub idle_policies: Vec<String>,
 }
 
-/// What a reload did.
+/// Result of a reload.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Reloaded {
     /// The configuration file that it read, if any.
     pub config: Option<OsText>,
-    /// Whether it says something else than before.
+    /// Whether the configuration has changed.
     pub changed: bool,
-    /// What became of each launched plugin.
+    /// Changes of launched plugins.
     pub plugins: Vec<PluginChange>,
     /// Keys whose new value takes `nrictl restart`, with the reason.
     pub needs_restart: Vec<String>,
-    /// What else is to be known.
+    /// Further remarks.
     pub notes: Vec<String>,
 }
 
-/// What was, or is to be, done with one file of the plugin directory.
+/// Change, made or due, for a file of the plugin directory.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct PluginChange {
     /// Its name: `NN-name`.
     pub name: String,
-    /// In a word: kept, launch, launched, relaunch, relaunched, end, ended, failed, unusable.
+    /// One of kept, launch, launched, relaunch, relaunched, end, ended, failed, unusable.
     pub change: String,
-    /// Why.
+    /// The reason.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub why: String,
 }
 
-/// One container, and what its control groups hold.
+/// A container, and the content of its cgroup.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Verified {
-    /// Its id, or what was asked for.
+    /// Its id, or the requested one.
     pub id: String,
     /// Its name, where it has one.
     pub name: String,
     /// Its engine.
     pub engine: String,
-    /// Why nothing was compared.
+    /// Reason for which nothing was compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Its resources, file by file.
-    pub settings: Vec<VerifiedSetting>,
-    /// Fields for which this host has no file.
+    pub settings: Vec<VerifiedResource>,
+    /// Fields for which this host has no cgroup file.
     pub nowhere: Vec<String>,
 }
 
-/// One file of a control group.
+/// A cgroup file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct VerifiedSetting {
+pub struct VerifiedResource {
     /// The field of the resources.
     pub field: String,
     /// The file.
     pub file: OsText,
-    /// What it is to hold.
+    /// Expected content.
     pub wanted: String,
-    /// What it holds, or why it cannot be read.
+    /// Its content, or the reason for which it cannot be read.
     pub found: Result<String, String>,
-    /// Whether that is right: the kernel rounds, and has more than one way to say some things.
-    pub in_force: bool,
-    /// The plugin that set it; none: the engine.
+    /// Whether the content means the expected one: the kernel rounds some values, and accepts several
+    /// forms of others.
+    #[serde(rename = "in_force")]
+    pub effective: bool,
+    /// The plugin that set it; `None`: the engine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
 }
 
-/// One plugin.
+/// A plugin.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct PluginStatus {
     /// `NN-name`
@@ -319,11 +320,11 @@ pub struct PluginStatus {
     pub launched: bool,
     /// Process id, where known.
     pub pid: Option<u32>,
-    /// Its state in a word.
+    /// Its state, one word.
     pub state: String,
-    /// What went wrong last, if anything did.
+    /// Its last error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
-    /// Names of the events that it is subscribed to.
+    /// Names of the events that it has subscribed to.
     pub events: Vec<String>,
 }

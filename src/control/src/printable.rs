@@ -1,26 +1,26 @@
-//! Text of others, for a log or a terminal: names, messages of plugins and paths may hold anything.
+//! Untrusted text for a log or a terminal: names, paths and messages of plugins may hold any
+//! characters.
 
 use std::borrow::Cow;
 
-/// The text as one line in which nothing starts a new one or is acted upon by a terminal: line
-/// feeds become `; `, other control characters and those that change the direction of what follows
-/// `\u{fffd}`. Tabs stay.
+/// Returns the text as one line without terminal control: line feeds become `; `; other control
+/// characters, and those that change the direction of text, become `\u{fffd}`. Tabs stay.
 pub fn printable(text: &str) -> Cow<'_, str> {
-    if !text.contains(is_active) {
+    if !text.contains(is_control) {
         return Cow::Borrowed(text);
     }
     let mut line = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
             '\n' => line.push_str("; "),
-            c if is_active(c) => line.push('\u{fffd}'),
+            c if is_control(c) => line.push('\u{fffd}'),
             c => line.push(c),
         }
     }
     Cow::Owned(line)
 }
 
-fn is_active(c: char) -> bool {
+fn is_control(c: char) -> bool {
     let separates = matches!(c, '\u{2028}' | '\u{2029}');
     let turns =
         matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_line_that_no_terminal_acts_upon() {
+    fn control_characters_are_replaced() {
         for (text, expected) in [
             ("plain é\ttext", "plain é\ttext"),
             ("a\nb\r\nc", "a; b\u{fffd}; c"),

@@ -1,16 +1,15 @@
-//! Root directories of runtimes as keys: two ways to write the same directory must be one key.
+//! Root directories of runtimes as keys: different paths of the same directory must be one key.
 
 use std::path::{Component, Path, PathBuf};
 
-/// `root` with links resolved as far as it exists. The first container after a boot comes before
-/// its root does, and all that follow must find it: a root `/var/run/x` is `/run/x` from the
-/// beginning.
+/// Resolves links in `root` as far as it exists. The first container after a boot is created before
+/// its root, and later ones must have the same key: `/var/run/x` is `/run/x` in both cases.
 pub fn resolved_root(root: &Path) -> PathBuf {
     for existing in root.ancestors() {
         if let Ok(resolved) = std::fs::canonicalize(existing) {
             let missing: Vec<_> =
                 root.strip_prefix(existing).iter().flat_map(|m| m.components()).collect();
-            // What is not there has no parent either.
+            // `..` below a missing directory cannot be resolved.
             let plain = missing.iter().all(|c| matches!(c, Component::Normal(_)));
             let whole = [Component::RootDir]
                 .into_iter()

@@ -1,5 +1,4 @@
-//! Arguments, paths and variables in JSON: text where they are UTF-8, and without loss where they
-//! are not.
+//! Arguments, paths and variables in JSON: text where they are UTF-8, bytes otherwise.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use std::{
@@ -20,7 +19,7 @@ enum Form<'a> {
 }
 
 impl OsText {
-    /// As a path.
+    /// Returns it as a path.
     pub fn as_path(&self) -> &Path {
         Path::new(&self.0)
     }
@@ -71,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_bytes_survive() {
+    fn any_bytes_but_nul_are_encoded_without_loss() {
         for bytes in
             [&b"plain"[..], b"", "\u{fc}ml".as_bytes(), b"\xff\xfe", b"new\nline \"quote\""]
         {

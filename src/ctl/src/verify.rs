@@ -1,7 +1,7 @@
 //! The output of `nrictl verify`.
 
 use crate::output::output;
-use nri_control::{Verified, VerifiedSetting, printable};
+use nri_control::{Verified, VerifiedResource, printable};
 use std::io::{self, Write};
 
 /// Prints text or JSON. Returns whether all cgroups have what was requested.
@@ -9,7 +9,7 @@ use std::io::{self, Write};
 /// # Errors
 /// Standard output cannot be written to.
 pub(crate) fn print(containers: &[Verified], json: bool) -> io::Result<bool> {
-    let wrong = |c: &Verified| c.settings.iter().filter(|s| !s.in_force).count();
+    let wrong = |c: &Verified| c.settings.iter().filter(|s| !s.effective).count();
     let drift: usize = containers.iter().map(wrong).sum();
     let failed = containers.iter().filter(|c| c.error.is_some()).count();
     let fine = drift == 0 && failed == 0;
@@ -41,8 +41,8 @@ pub(crate) fn print(containers: &[Verified], json: bool) -> io::Result<bool> {
     Ok(fine)
 }
 
-fn line(out: &mut impl Write, setting: &VerifiedSetting) -> io::Result<()> {
-    let mark = if setting.in_force { "ok" } else { "DRIFT" };
+fn line(out: &mut impl Write, setting: &VerifiedResource) -> io::Result<()> {
+    let mark = if setting.effective { "ok" } else { "DRIFT" };
     let owner = setting.owner.as_deref().unwrap_or("engine");
     write!(
         out,
@@ -52,7 +52,7 @@ fn line(out: &mut impl Write, setting: &VerifiedSetting) -> io::Result<()> {
         printable(&setting.wanted)
     )?;
     match &setting.found {
-        Ok(found) if !setting.in_force => write!(out, ", found {found:?}")?,
+        Ok(found) if !setting.effective => write!(out, ", found {found:?}")?,
         Ok(_) => {}
         Err(error) => write!(out, ", cannot be read: {}", printable(error))?,
     }

@@ -113,7 +113,7 @@ fn unreachable_may_pass() {
 fn one_that_says_nothing_and_one_that_is_too_slow() {
     let lab = Lab::new();
     let nrid = nrid(&lab, json!({}));
-    check_fails(&lab.run(&["create", "id"]), "without a word");
+    check_fails(&lab.run(&["create", "id"]), "exited without a message");
     lab.configure("start_timeout = '50ms'");
     nrid.script(&always(json!({"until": lab.path("never")}))).unwrap();
     check_fails(&lab.run(&["create", "id"]), "50ms");

@@ -101,7 +101,7 @@ pub(super) fn nrid_is_not_executable() -> Breakage {
 pub(super) fn nrid_ends_at_once() -> Breakage {
     let make =
         |installation: &Installation| replace_nrid(installation, Some("#!/bin/sh\nexit 1\n"));
-    let words = &["nrid did not start", "without a word", BREAK_GLASS];
+    let words = &["nrid did not start", "exited without a message", BREAK_GLASS];
     Breakage::new("nrid ends at once", Needing::Refused(words), make, bring_nrid_back)
 }
 
@@ -151,8 +151,12 @@ pub(super) fn nrid_takes_no_connection() -> Breakage {
         installation.kill_nrid();
         Box::new(Fake::full(&control(installation)))
     };
-    let words =
-        &["cannot connect to nrid", "STATE/control.sock", "no connection was taken", BREAK_GLASS];
+    let words = &[
+        "cannot connect to nrid",
+        "STATE/control.sock",
+        "no connection was accepted",
+        BREAK_GLASS,
+    ];
     Breakage::new("nrid takes no connection", Needing::Refused(words), make, |_| {}).waits()
 }
 

@@ -7,7 +7,7 @@ use crate::{
     service::Service,
     state::{container::Container, record::Record, status::ContainerStatus},
 };
-use nri_control::{Verified, VerifiedSetting};
+use nri_control::{Verified, VerifiedResource};
 use std::{sync::Arc, time::Duration};
 
 /// Time that a verification waits for an update in progress, whose resources are effective in part.
@@ -83,7 +83,7 @@ async fn verify(container: &Container) -> Verified {
     verified
 }
 
-fn verify_file(write: &nri_cgroup::CgroupWrite, record: &Record) -> Option<VerifiedSetting> {
+fn verify_file(write: &nri_cgroup::CgroupWrite, record: &Record) -> Option<VerifiedResource> {
     let file = files::file(write)?;
     let found = files::found(write);
     let owner = owners::owner(&record.owners, &write.field);
@@ -93,11 +93,11 @@ fn verify_file(write: &nri_cgroup::CgroupWrite, record: &Record) -> Option<Verif
     if write.is_optional && (found.is_err() || (owner.is_none() && !in_force)) {
         return None;
     }
-    Some(VerifiedSetting {
+    Some(VerifiedResource {
         field: write.field.clone(),
         file: file.as_os_str().into(),
         wanted: write.effective.to_string(),
-        in_force,
+        effective: in_force,
         found: found.map_err(|e| e.to_string()),
         owner,
     })
