@@ -1,6 +1,6 @@
-//! What `nrid` is told, and what it can make of a verb.
+//! Messages to `nrid`, and effects of its replies on a verb.
 
-use crate::lab::{Lab, Server, always, argv, stderr};
+use crate::harness::{Server, WrapperHarness, always, argv, stderr};
 use nri_control::{Begin, Exit, OsText, Reply, Request, Substitute, Verb};
 use serde_json::json;
 use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
@@ -9,25 +9,25 @@ fn texts(words: &[&str]) -> Vec<OsText> {
     words.iter().map(OsText::from).collect()
 }
 
-/// The begin that `arguments` led to, and the number of descriptors beside it.
-fn begin(lab: &Lab, arguments: &[&str]) -> (Begin, usize) {
-    let server = Server::proceeding(lab);
-    let output = lab.run(arguments);
+/// Returns the begin message for these arguments, and the number of its descriptors.
+fn begin(harness: &WrapperHarness, arguments: &[&str]) -> (Begin, usize) {
+    let server = Server::proceeding(harness);
+    let output = harness.run(arguments);
     assert!(output.status.success(), "{}", stderr(&output));
-    let (Request::Begin(begin), fds) = server.heard().remove(0) else { panic!("no begin") };
+    let (Request::Begin(begin), fds) = server.received().remove(0) else { panic!("no begin") };
     (*begin, fds)
 }
 
 #[test]
-fn create() {
-    let lab = Lab::new();
+fn a_create_sends_its_arguments_bundle_and_environment() {
+    let harness = WrapperHarness::new();
     let (begin, fds) = begin(
-        &lab,
+        &harness,
         &[
             "--root",
             "some/root",
             "--nri-runtime",
-            &lab.text("bin/runc"),
+            &harness.text("bin/runc"),
             "--debug",
             "create",
             "--bundle",
@@ -37,80 +37,86 @@ fn create() {
             "id",
         ],
     );
-    assert_eq!(fds, 1, "the bundle");
+    assert_eq!(fds, 1, "the bundle directory");
     assert_eq!(begin.verb, Verb::Create);
     assert_eq!(begin.id, "id");
-    assert_eq!(begin.runtime, OsText::from(&lab.path("bin/runc")));
-    assert_eq!(begin.root, Some(OsText::from(&lab.path("some/root"))));
+    assert_eq!(begin.runtime, OsText::from(&harness.path("bin/runc")));
+    assert_eq!(begin.root, Some(OsText::from(&harness.path("some/root"))));
     assert_eq!(begin.globals, texts(&["--root", "some/root", "--debug"]));
     assert_eq!(begin.arguments, texts(&["--bundle", "./bundle", "--pid-file", "pid", "id"]));
     assert_eq!(
         begin.bundle.unwrap().as_path().canonicalize().unwrap(),
-        lab.path("bundle").canonicalize().unwrap()
+        harness.path("bundle").canonicalize().unwrap()
     );
     assert_eq!(begin.config, Some("config.json".into()));
-    assert_eq!(begin.cwd, OsText::from(&lab.dir.path().canonicalize().unwrap()));
-    assert!(begin.environment.contains(&OsText::from(&format!("PATH={}", lab.text("bin")))));
+    assert_eq!(begin.cwd, OsText::from(&harness.dir.path().canonicalize().unwrap()));
+    assert!(begin.environment.contains(&OsText::from(&format!("PATH={}", harness.text("bin")))));
     assert_eq!((begin.resources, begin.flag), (None, false));
 }
 
 #[test]
-fn other_verbs() {
-    let lab = Lab::new();
-    let (run, fds) = begin(&lab, &["run", "-d", "-b", "bundle", "id"]);
+fn other_verbs_send_their_flags_and_bundle() {
+    let harness = WrapperHarness::new();
+    let (run, fds) = begin(&harness, &["run", "-d", "-b", "bundle", "id"]);
     assert_eq!((run.verb, run.flag, fds), (Verb::Run, true, 1));
-    let (restore, fds) = begin(&lab, &["restore", "--bundle=bundle", "--image-path", "/i", "id"]);
+    let (restore, fds) =
+        begin(&harness, &["restore", "--bundle=bundle", "--image-path", "/i", "id"]);
     assert_eq!((restore.verb, restore.flag, fds), (Verb::Restore, false, 1));
-    let (start, fds) = begin(&lab, &["start", "id"]);
+    let (start, fds) = begin(&harness, &["start", "id"]);
     assert_eq!((start.verb, start.bundle, start.root, fds), (Verb::Start, None, None, 0));
-    let (delete, fds) = begin(&lab, &["delete", "--force", "id"]);
+    let (delete, fds) = begin(&harness, &["delete", "--force", "id"]);
     assert_eq!((delete.verb, delete.flag, fds), (Verb::Delete, true, 0));
 }
 
 #[test]
-fn the_bundle_is_the_working_directory_if_not_named() {
-    let lab = Lab::new();
-    let server = Server::proceeding(&lab);
+fn the_bundle_is_the_working_directory_if_none_is_named() {
+    let harness = WrapperHarness::new();
+    let server = Server::proceeding(&harness);
     assert!(
-        lab.command(&["create", "id"]).current_dir(lab.path("bundle")).status().unwrap().success()
+        harness
+            .command(&["create", "id"])
+            .current_dir(harness.path("bundle"))
+            .status()
+            .unwrap()
+            .success()
     );
-    let (Request::Begin(begin), _) = server.heard().remove(0) else { panic!("no begin") };
-    assert_eq!(begin.bundle.unwrap().as_path(), lab.path("bundle").canonicalize().unwrap());
+    let (Request::Begin(begin), _) = server.received().remove(0) else { panic!("no begin") };
+    assert_eq!(begin.bundle.unwrap().as_path(), harness.path("bundle").canonicalize().unwrap());
 }
 
 #[test]
-fn another_document() {
-    let lab = Lab::new();
-    std::fs::write(lab.path("other.json"), "{}").unwrap();
-    let elsewhere = format!("-f{}", lab.text("other.json"));
+fn the_config_flag_of_crun_names_another_oci_config() {
+    let harness = WrapperHarness::new();
+    std::fs::write(harness.path("other.json"), "{}").unwrap();
+    let elsewhere = format!("-f{}", harness.text("other.json"));
     for (option, expected) in [
         ("--config=config.json", OsText::from("config.json")),
-        ("--config=other.json", OsText::from(&lab.path("other.json"))),
-        (&elsewhere, OsText::from(&lab.path("other.json"))),
+        ("--config=other.json", OsText::from(&harness.path("other.json"))),
+        (&elsewhere, OsText::from(&harness.path("other.json"))),
     ] {
-        let (begin, _) = begin(&lab, &["create", "-b", "bundle", option, "id"]);
+        let (begin, _) = begin(&harness, &["create", "-b", "bundle", option, "id"]);
         assert_eq!(begin.config, Some(expected), "{option}");
     }
 }
 
 #[test]
-fn the_hook_beside_the_wrapper_is_told() {
-    let lab = Lab::new();
+fn the_hook_beside_the_wrapper_is_sent() {
+    let harness = WrapperHarness::new();
     std::fs::hard_link(
         nri_tests::fake_runtime::program("nri-oci-hook"),
-        lab.beside("nri-oci-hook"),
+        harness.beside("nri-oci-hook"),
     )
     .unwrap();
-    let (begin, _) = begin(&lab, &["run", "-b", "bundle", "id"]);
-    assert_eq!(begin.hook, Some(OsText::from(&lab.beside("nri-oci-hook"))));
+    let (begin, _) = begin(&harness, &["run", "-b", "bundle", "id"]);
+    assert_eq!(begin.hook, Some(OsText::from(&harness.beside("nri-oci-hook"))));
 }
 
 #[test]
-fn bytes_that_are_no_text_arrive() {
-    let lab = Lab::new();
-    let server = Server::proceeding(&lab);
+fn arguments_and_variables_that_are_not_utf8_are_sent_unchanged() {
+    let harness = WrapperHarness::new();
+    let server = Server::proceeding(&harness);
     let odd = OsStr::from_bytes(b"--console-socket=\xff");
-    let mut command = lab.command(&["create", "-b", "bundle"]);
+    let mut command = harness.command(&["create", "-b", "bundle"]);
     assert!(
         command
             .arg(odd)
@@ -120,14 +126,14 @@ fn bytes_that_are_no_text_arrive() {
             .unwrap()
             .success()
     );
-    let (Request::Begin(begin), _) = server.heard().remove(0) else { panic!("no begin") };
+    let (Request::Begin(begin), _) = server.received().remove(0) else { panic!("no begin") };
     assert_eq!(begin.arguments[2], OsText::from(odd));
     assert!(begin.environment.contains(&OsText::from(OsStr::from_bytes(b"ODD=\xfe"))));
 }
 
 #[test]
-fn the_end_is_reported_with_the_pid() {
-    let lab = Lab::new();
+fn the_exit_code_and_the_pid_are_reported() {
+    let harness = WrapperHarness::new();
     for (step, option, pid) in [
         (json!({"pid_file": "4711"}), "--pid-file=pid", Some(4711)),
         (json!({"pid_file": "4711\n"}), "--pid-file=pid", Some(4711)),
@@ -135,39 +141,39 @@ fn the_end_is_reported_with_the_pid() {
         (json!({"pid_file": "4711", "exit": 1}), "--pid-file=pid", None),
         (json!({}), "--no-pivot", None),
     ] {
-        let server = Server::proceeding(&lab);
-        lab.fake.script(&always(step.clone())).unwrap();
-        let code = lab.run(&["create", "-b", "bundle", option, "id"]).status.code().unwrap();
+        let server = Server::proceeding(&harness);
+        harness.fake.script(&always(step.clone())).unwrap();
+        let code = harness.run(&["create", "-b", "bundle", option, "id"]).status.code().unwrap();
         let finished = server.finished().unwrap();
         assert_eq!((finished.exit, finished.pid), (Exit::Code(code), pid), "{step}");
     }
 }
 
 #[test]
-fn exec_ed_verbs_report_nothing_more() {
-    let lab = Lab::new();
-    let server = Server::proceeding(&lab);
-    assert!(lab.run(&["run", "-b", "bundle", "id"]).status.success());
-    assert_eq!(server.heard().len(), 1);
-    assert_eq!(lab.fake.calls().len(), 1);
+fn verbs_that_are_execed_report_no_end() {
+    let harness = WrapperHarness::new();
+    let server = Server::proceeding(&harness);
+    assert!(harness.run(&["run", "-b", "bundle", "id"]).status.success());
+    assert_eq!(server.received().len(), 1);
+    assert_eq!(harness.fake.calls().len(), 1);
 }
 
 #[test]
-fn bypass_is_an_exec() {
-    let lab = Lab::new();
-    let server = Server::start(&lab, |_| Reply::Bypass);
-    let child = lab.command(&["create", "-b", "bundle", "id"]).spawn().unwrap();
+fn a_bypass_reply_is_an_execve() {
+    let harness = WrapperHarness::new();
+    let server = Server::start(&harness, |_| Reply::Bypass);
+    let child = harness.command(&["create", "-b", "bundle", "id"]).spawn().unwrap();
     let pid = child.id();
     assert!(child.wait_with_output().unwrap().status.success());
-    assert_eq!(lab.fake.calls()[0]["own"]["pid"], pid);
-    assert_eq!(server.heard().len(), 1);
+    assert_eq!(harness.fake.calls()[0]["own"]["pid"], pid);
+    assert_eq!(server.received().len(), 1);
 }
 
 #[test]
-fn substituted_arguments_and_stdin() {
-    let lab = Lab::new();
-    lab.fake.script(&always(json!({"stdin": true}))).unwrap();
-    let _server = Server::start(&lab, |request| match request {
+fn arguments_and_stdin_are_substituted() {
+    let harness = WrapperHarness::new();
+    harness.fake.script(&always(json!({"stdin": true}))).unwrap();
+    let _server = Server::start(&harness, |request| match request {
         Request::Begin(_) => Reply::Proceed(Substitute {
             arguments: Some(texts(&["--resources", "-", "id"])),
             stdin: Some("{\"memory\":{}}".to_owned()),
@@ -175,37 +181,37 @@ fn substituted_arguments_and_stdin() {
         _ => Reply::Done,
     });
     for verb in ["update", "run"] {
-        lab.fake.forget();
-        let output = lab.run(&["--root", "/r", verb, "--memory", "1", "id"]);
+        harness.fake.forget();
+        let output = harness.run(&["--root", "/r", verb, "--memory", "1", "id"]);
         assert!(output.status.success(), "{}", stderr(&output));
-        let call = &lab.fake.calls()[0];
+        let call = &harness.fake.calls()[0];
         assert_eq!(argv(call)[1..], ["--root", "/r", verb, "--resources", "-", "id"]);
         assert_eq!(call["stdin"], "{\"memory\":{}}");
     }
 }
 
 #[test]
-fn stdin_is_substituted_even_if_it_was_closed() {
-    let lab = Lab::new();
-    lab.fake.script(&always(json!({"stdin": true}))).unwrap();
-    let _server = Server::start(&lab, |request| match request {
+fn closed_stdin_is_substituted() {
+    let harness = WrapperHarness::new();
+    harness.fake.script(&always(json!({"stdin": true}))).unwrap();
+    let _server = Server::start(&harness, |request| match request {
         Request::Begin(_) => {
             Reply::Proceed(Substitute { arguments: None, stdin: Some("{}".to_owned()) })
         }
         _ => Reply::Done,
     });
     for verb in ["update", "run"] {
-        lab.fake.forget();
+        harness.fake.forget();
         let output =
-            lab.through_shell(&lab.wrapper(), "exec 0<&-", &[verb, "id"]).output().unwrap();
+            harness.through_shell(&harness.wrapper(), "exec 0<&-", &[verb, "id"]).output().unwrap();
         assert!(output.status.success(), "{}", stderr(&output));
-        assert_eq!(lab.fake.calls()[0]["stdin"], "{}");
+        assert_eq!(harness.fake.calls()[0]["stdin"], "{}");
     }
 }
 
 #[test]
-fn a_verb_that_nrid_fails_afterwards() {
-    let lab = Lab::new();
+fn a_verb_fails_if_nrid_refuses_after_it() {
+    let harness = WrapperHarness::new();
     let script = |request: &Request| match request {
         Request::Begin(_) => Reply::Proceed(Substitute::default()),
         _ => Reply::Refused { message: "plugin 10-a: no".to_owned() },
@@ -213,9 +219,9 @@ fn a_verb_that_nrid_fails_afterwards() {
     for (verb, exit, code, said) in
         [("start", 0, 1, true), ("start", 5, 5, false), ("delete", 0, 0, false)]
     {
-        let _server = Server::start(&lab, script);
-        lab.fake.script(&always(json!({"exit": exit}))).unwrap();
-        let output = lab.run(&[verb, "id"]);
+        let _server = Server::start(&harness, script);
+        harness.fake.script(&always(json!({"exit": exit}))).unwrap();
+        let output = harness.run(&[verb, "id"]);
         assert_eq!(output.status.code(), Some(code), "{verb} {exit}");
         assert_eq!(stderr(&output).contains("plugin 10-a: no"), said, "{verb} {exit}");
     }

@@ -1,6 +1,6 @@
-//! The hook.
+//! The OCI hook, from the outside.
 
-use crate::lab::{Act, Lab, Server, stderr};
+use crate::harness::{Reaction, Server, WrapperHarness, stderr};
 use nri_control::{CONTROL_SOCKET, Hook, HookKind, Reply, Request};
 use nri_locate::{BYPASS_ENV, BYPASS_FILE};
 use nri_tests::fake_runtime::program;
@@ -12,8 +12,13 @@ use std::{
 const STATE: &str =
     "{\"ociVersion\":\"1.2.0\",\"id\":\"c\",\"status\":\"creating\",\"pid\":1,\"bundle\":\"/b\"}";
 
-fn hook(lab: &Lab, kind: &str, input: &[u8], prepare: impl FnOnce(&mut Command)) -> Output {
-    let socket = lab.path("state").join(CONTROL_SOCKET);
+fn hook(
+    harness: &WrapperHarness,
+    kind: &str,
+    input: &[u8],
+    prepare: impl FnOnce(&mut Command),
+) -> Output {
+    let socket = harness.path("state").join(CONTROL_SOCKET);
     let mut command = Command::new(program("nri-oci-hook"));
     command.arg("--socket").arg(socket).args(["--record", "key", kind]).env_clear();
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -34,25 +39,25 @@ const KINDS: [(&str, HookKind); 3] = [
 ];
 
 #[test]
-fn nrid_is_told() {
-    let lab = Lab::new();
+fn a_hook_reports_to_nrid() {
+    let harness = WrapperHarness::new();
     for (name, kind) in KINDS {
-        let server = Server::start(&lab, |_| Reply::Done);
-        let output = hook(&lab, name, STATE.as_bytes(), |_| {});
+        let server = Server::start(&harness, |_| Reply::Done);
+        let output = hook(&harness, name, STATE.as_bytes(), |_| {});
         assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
         let expected = Request::Hook(Box::new(Hook {
             kind,
             record: "key".to_owned(),
             state: STATE.to_owned(),
         }));
-        assert_eq!(server.heard(), [(expected, 0)]);
+        assert_eq!(server.received(), [(expected, 0)]);
     }
 }
 
-/// Exit code and what was said, per kind: only `createRuntime` fails.
-fn check_trouble(lab: &Lab, input: &[u8], parts: &[&str]) {
+/// Checks exit codes and stderr by kind: only `createRuntime` fails.
+fn check_trouble(harness: &WrapperHarness, input: &[u8], parts: &[&str]) {
     for (name, kind) in KINDS {
-        let output = hook(lab, name, input, |_| {});
+        let output = hook(harness, name, input, |_| {});
         let said = stderr(&output);
         assert_eq!(
             output.status.code(),
@@ -67,33 +72,33 @@ fn check_trouble(lab: &Lab, input: &[u8], parts: &[&str]) {
 }
 
 #[test]
-fn refused() {
-    let lab = Lab::new();
-    let _server = Server::refusing(&lab, "plugin 10-a: no");
-    check_trouble(&lab, STATE.as_bytes(), &["plugin 10-a: no"]);
+fn only_create_runtime_fails_if_nrid_refuses() {
+    let harness = WrapperHarness::new();
+    let _server = Server::refusing(&harness, "plugin 10-a: no");
+    check_trouble(&harness, STATE.as_bytes(), &["plugin 10-a: no"]);
 }
 
 #[test]
-fn nrid_is_gone() {
-    let lab = Lab::new();
+fn only_create_runtime_fails_without_nrid() {
+    let harness = WrapperHarness::new();
     check_trouble(
-        &lab,
+        &harness,
         STATE.as_bytes(),
         &["cannot connect to nrid", "nrictl start", &format!("{BYPASS_ENV}=1"), BYPASS_FILE],
     );
-    let output = hook(&lab, "createRuntime", STATE.as_bytes(), |c| {
+    let output = hook(&harness, "createRuntime", STATE.as_bytes(), |c| {
         c.env(BYPASS_ENV, "1");
     });
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let _server = Server::start(&lab, |_| Act::HangUp);
-    check_trouble(&lab, STATE.as_bytes(), &["closed the connection"]);
+    let _server = Server::start(&harness, |_| Reaction::Close);
+    check_trouble(&harness, STATE.as_bytes(), &["closed the connection"]);
 }
 
 #[test]
-fn bad_states() {
-    let lab = Lab::new();
-    let server = Server::start(&lab, |_| Reply::Done);
-    check_trouble(&lab, &vec![b' '; (4 << 20) + 1], &["larger than"]);
-    check_trouble(&lab, b"\xff", &["stdin"]);
-    assert_eq!(server.heard(), []);
+fn a_malformed_state_is_an_error() {
+    let harness = WrapperHarness::new();
+    let server = Server::start(&harness, |_| Reply::Done);
+    check_trouble(&harness, &vec![b' '; (4 << 20) + 1], &["larger than"]);
+    check_trouble(&harness, b"\xff", &["stdin"]);
+    assert_eq!(server.received(), []);
 }

@@ -1,19 +1,18 @@
-//! The wrapper and the hook, from the outside: the real programs, a fake runtime that writes down
-//! how it was called, and a control server that plays `nrid` by a script.
+//! The wrapper and the hook, from the outside: the real programs, a fake runtime that records its
+//! calls, and a scripted control server in place of `nrid`.
 //!
-//! The main idea is an oracle: the fake runtime is called once directly and once through the
-//! wrapper, and must notice no difference.
+//! The oracle is a direct call of the fake runtime: through the wrapper, the call must be the same.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)] // all of it is tests
+#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)] // tests only
 
 mod begin;
+mod bypass;
 mod exec;
-mod fake;
-mod finding;
+mod fake_runtime;
+mod harness;
 mod hook;
-mod lab;
 mod logging;
-mod out_of_service;
+mod runtime_search;
 mod signals;
 mod transparent;
 mod unreachable;

@@ -1,6 +1,6 @@
 //! Signals while the real runtime runs as a child.
 
-use crate::lab::{Lab, Running, Server, always};
+use crate::harness::{Running, Server, WrapperHarness, always};
 use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
@@ -19,16 +19,19 @@ use std::{
 const SI_USER: i64 = 0;
 const SI_KERNEL: i64 = 0x80;
 
-/// A `create` whose runtime notes signals until the file `go` exists, then exits with 7.
-fn held(lab: &Lab, make: impl FnOnce(&Lab) -> Command) -> Running {
-    lab.fake.script(&always(json!({"catch": true, "until": lab.path("go"), "exit": 7}))).unwrap();
-    let running = Running::start(&mut make(lab));
-    lab.fake.wait("the call", |notes| !notes.is_empty());
+/// Starts a verb whose runtime records signals until the file `go` exists, then exits with 7.
+fn held(harness: &WrapperHarness, make: impl FnOnce(&WrapperHarness) -> Command) -> Running {
+    harness
+        .fake
+        .script(&always(json!({"catch": true, "until": harness.path("go"), "exit": 7})))
+        .unwrap();
+    let running = Running::start(&mut make(harness));
+    harness.fake.wait("the call", |notes| !notes.is_empty());
     running
 }
 
-fn create(lab: &Lab) -> Command {
-    lab.command(&["create", "--bundle", "bundle", "id"])
+fn create(harness: &WrapperHarness) -> Command {
+    harness.command(&["create", "--bundle", "bundle", "id"])
 }
 
 fn noted(notes: &[Value], signal: Signal) -> Vec<&Value> {
@@ -43,7 +46,7 @@ fn wait_until(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// State letter of a process; none if it is gone.
+/// State letter of a process; `None` after its end.
 fn state(pid: i64) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit(") ").next()?.chars().next()
@@ -51,9 +54,9 @@ fn state(pid: i64) -> Option<char> {
 
 #[test]
 fn a_signal_to_the_wrapper_alone_reaches_the_child() {
-    let lab = Lab::new();
-    let server = Server::proceeding(&lab);
-    let mut wrapper = held(&lab, create);
+    let harness = WrapperHarness::new();
+    let server = Server::proceeding(&harness);
+    let mut wrapper = held(&harness, create);
     for signal in [
         Signal::SIGTERM,
         Signal::SIGINT,
@@ -63,23 +66,23 @@ fn a_signal_to_the_wrapper_alone_reaches_the_child() {
         Signal::SIGCONT,
     ] {
         wrapper.signal(signal);
-        let notes = lab.fake.wait(signal.as_str(), |notes| !noted(notes, signal).is_empty());
+        let notes = harness.fake.wait(signal.as_str(), |notes| !noted(notes, signal).is_empty());
         assert_eq!(noted(&notes, signal)[0]["sender"], wrapper.pid(), "{signal}");
         assert_eq!(noted(&notes, signal)[0]["code"], SI_USER, "{signal}");
     }
-    fs::write(lab.path("go"), "").unwrap();
+    fs::write(harness.path("go"), "").unwrap();
     assert_eq!(wrapper.0.wait().unwrap().code(), Some(7));
     assert_eq!(server.finished().unwrap().exit, nri_control::Exit::Code(7));
 }
 
 #[test]
 fn ctrl_c_reaches_the_child_once() {
-    let lab = Lab::new();
-    let _server = Server::proceeding(&lab);
+    let harness = WrapperHarness::new();
+    let _server = Server::proceeding(&harness);
     let (master, terminal) = terminal();
-    let mut wrapper = held(&lab, |lab| {
-        let mut setsid = lab.command_of(Path::new("/usr/bin/setsid"), &["--ctty"]);
-        setsid.arg(lab.wrapper()).args(["create", "--bundle", "bundle", "id"]);
+    let mut wrapper = held(&harness, |harness| {
+        let mut setsid = harness.command_of(Path::new("/usr/bin/setsid"), &["--ctty"]);
+        setsid.arg(harness.wrapper()).args(["create", "--bundle", "bundle", "id"]);
         setsid
             .stdin(terminal.try_clone().unwrap())
             .stdout(terminal.try_clone().unwrap())
@@ -88,23 +91,23 @@ fn ctrl_c_reaches_the_child_once() {
     });
     let mut master = fs::File::from(master);
     for (key, signal) in [(b"\x03", Signal::SIGINT), (b"\x1c", Signal::SIGQUIT)] {
-        // The wrapper is held up until the child has noted the key, as two pending signals of a
-        // kind would become one.
+        // The wrapper is stopped until the child has recorded the key, since two pending signals of
+        // a kind become one.
         wrapper.signal(Signal::SIGSTOP);
         wait_until("the wrapper is stopped", || state(wrapper.pid().into()) == Some('T'));
         master.write_all(key).unwrap();
-        lab.fake.wait(signal.as_str(), |notes| !noted(notes, signal).is_empty());
+        harness.fake.wait(signal.as_str(), |notes| !noted(notes, signal).is_empty());
         wrapper.signal(Signal::SIGCONT);
     }
-    // What the wrapper would have passed on a second time had come before this.
+    // A signal that the wrapper forwarded a second time would have arrived before this one.
     wrapper.signal(Signal::SIGUSR2);
-    let notes = lab.fake.wait("the marker", |notes| !noted(notes, Signal::SIGUSR2).is_empty());
+    let notes = harness.fake.wait("the marker", |notes| !noted(notes, Signal::SIGUSR2).is_empty());
     for signal in [Signal::SIGINT, Signal::SIGQUIT] {
-        let came: Vec<_> =
+        let received: Vec<_> =
             noted(&notes, signal).iter().map(|n| n["code"].as_i64().unwrap()).collect();
-        assert_eq!(came, [SI_KERNEL], "{signal}");
+        assert_eq!(received, [SI_KERNEL], "{signal}");
     }
-    fs::write(lab.path("go"), "").unwrap();
+    fs::write(harness.path("go"), "").unwrap();
     assert_eq!(wrapper.0.wait().unwrap().code(), Some(7));
 }
 
@@ -120,22 +123,22 @@ fn terminal() -> (OwnedFd, fs::File) {
 }
 
 #[test]
-fn a_child_that_dies_by_a_signal_takes_the_wrapper_along() {
-    let lab = Lab::new();
-    let _server = Server::proceeding(&lab);
-    lab.fake.script(&always(json!({"until": lab.path("go")}))).unwrap();
-    let mut wrapper = Running::start(&mut create(&lab));
-    lab.fake.wait("the call", |notes| !notes.is_empty());
+fn the_wrapper_dies_by_the_signal_of_the_child() {
+    let harness = WrapperHarness::new();
+    let _server = Server::proceeding(&harness);
+    harness.fake.script(&always(json!({"until": harness.path("go")}))).unwrap();
+    let mut wrapper = Running::start(&mut create(&harness));
+    harness.fake.wait("the call", |notes| !notes.is_empty());
     wrapper.signal(Signal::SIGTERM);
     assert_eq!(wrapper.0.wait().unwrap().signal(), Some(Signal::SIGTERM as i32));
 }
 
 #[test]
 fn killing_the_wrapper_kills_the_child() {
-    let lab = Lab::new();
-    let server = Server::proceeding(&lab);
-    let wrapper = held(&lab, create);
-    let child = lab.fake.calls()[0]["own"]["pid"].as_i64().unwrap();
+    let harness = WrapperHarness::new();
+    let server = Server::proceeding(&harness);
+    let wrapper = held(&harness, create);
+    let child = harness.fake.calls()[0]["own"]["pid"].as_i64().unwrap();
     assert_ne!(child, i64::from(wrapper.pid()));
     wrapper.signal(Signal::SIGKILL);
     wait_until("the child is gone", || matches!(state(child), None | Some('Z' | 'X')));
@@ -143,44 +146,44 @@ fn killing_the_wrapper_kills_the_child() {
 }
 
 #[test]
-fn stopping_and_continuing() {
-    let lab = Lab::new();
-    let _server = Server::proceeding(&lab);
-    let mut wrapper = held(&lab, create);
-    let child = lab.fake.calls()[0]["own"]["pid"].as_i64().unwrap();
+fn the_wrapper_stops_and_continues_with_the_child() {
+    let harness = WrapperHarness::new();
+    let _server = Server::proceeding(&harness);
+    let mut wrapper = held(&harness, create);
+    let child = harness.fake.calls()[0]["own"]["pid"].as_i64().unwrap();
     kill(Pid::from_raw(child as i32), Signal::SIGSTOP).unwrap();
     wait_until("the wrapper stops with its child", || state(wrapper.pid().into()) == Some('T'));
     wrapper.signal(Signal::SIGCONT);
     wait_until("the child continues with the wrapper", || state(child) != Some('T'));
-    fs::write(lab.path("go"), "").unwrap();
+    fs::write(harness.path("go"), "").unwrap();
     assert_eq!(wrapper.0.wait().unwrap().code(), Some(7));
 }
 
 #[test]
 fn before_the_child_signals_act_on_the_wrapper() {
-    let lab = Lab::new();
-    let (asked, go) = (lab.path("asked"), lab.path("go"));
-    let asking = asked.clone();
-    let _server = Server::start(&lab, move |_| {
-        fs::write(&asking, "").unwrap();
+    let harness = WrapperHarness::new();
+    let (requested, go) = (harness.path("requested"), harness.path("go"));
+    let request = requested.clone();
+    let _server = Server::start(&harness, move |_| {
+        fs::write(&request, "").unwrap();
         wait_until("the test goes on", || go.exists());
-        crate::lab::Act::HangUp
+        crate::harness::Reaction::Close
     });
-    let mut wrapper = Running::start(&mut create(&lab));
-    wait_until("nrid is asked", || asked.exists());
+    let mut wrapper = Running::start(&mut create(&harness));
+    wait_until("nrid receives the request", || requested.exists());
     wrapper.signal(Signal::SIGTERM);
     assert_eq!(wrapper.0.wait().unwrap().signal(), Some(Signal::SIGTERM as i32));
-    fs::write(lab.path("go"), "").unwrap();
-    lab.check_not_called();
+    fs::write(harness.path("go"), "").unwrap();
+    harness.check_not_called();
 }
 
 #[test]
 fn output_is_complete_when_the_wrapper_ends() {
-    let lab = Lab::new();
-    let _server = Server::proceeding(&lab);
+    let harness = WrapperHarness::new();
+    let _server = Server::proceeding(&harness);
     let much = "x".repeat(300_000);
-    lab.fake.script(&always(json!({"stdout": much}))).unwrap();
-    let mut wrapper = Running::start(create(&lab).stdout(std::process::Stdio::piped()));
+    harness.fake.script(&always(json!({"stdout": much}))).unwrap();
+    let mut wrapper = Running::start(create(&harness).stdout(std::process::Stdio::piped()));
     let mut got = String::new();
     wrapper.0.stdout.take().unwrap().read_to_string(&mut got).unwrap();
     assert_eq!(got.len(), much.len());

@@ -1,7 +1,7 @@
-//! The real runtime notices no difference: called directly or through the wrapper, as `execve` or
-//! as a child.
+//! The real runtime sees no difference between a direct call and one through the wrapper, by
+//! `execve` or as a child.
 
-use crate::lab::{Lab, Server, always, argv, stderr};
+use crate::harness::{Server, WrapperHarness, always, argv, stderr};
 use nri_control::Exit;
 use nri_tests::fake_runtime::FakeRuntime;
 use serde_json::{Value, json};
@@ -11,29 +11,31 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-/// One verb that is exec'ed without asking, one that is after asking, and those that run as a
+/// A verb that is execed without nrid, one that is execed after its reply, and those that run as a
 /// child.
 const VERBS: [&str; 6] = ["state", "run", "create", "start", "update", "delete"];
 
-/// Calls the fake runtime directly and through the wrapper, each made by `make`, and returns both
+/// Calls the fake runtime directly and through the wrapper, by the command of `make`. Returns both
 /// results.
-fn both(lab: &Lab, make: impl Fn(&std::path::Path) -> Command) -> [(Output, Value); 2] {
-    [lab.fake.path.clone(), lab.wrapper()].map(|program| {
-        lab.fake.forget();
+fn both(
+    harness: &WrapperHarness,
+    make: impl Fn(&std::path::Path) -> Command,
+) -> [(Output, Value); 2] {
+    [harness.fake.path.clone(), harness.wrapper()].map(|program| {
+        harness.fake.forget();
         let output = make(&program).output().unwrap();
-        let mut calls = lab.fake.calls();
+        let mut calls = harness.fake.calls();
         assert_eq!(calls.len(), 1, "{program:?}: {}", stderr(&output));
         (output, calls.remove(0))
     })
 }
 
-/// What both must have in common. A child differs in its ids and dies with the wrapper, nothing
-/// else.
-fn check_same(lab: &Lab, what: &str, make: impl Fn(&std::path::Path) -> Command) {
-    let [(direct_output, direct), (wrapped_output, wrapped)] = both(lab, make);
+/// Checks that both calls are the same, but for process ids and the parent-death signal of a child.
+fn check_same(harness: &WrapperHarness, what: &str, make: impl Fn(&std::path::Path) -> Command) {
+    let [(direct_output, direct), (wrapped_output, wrapped)] = both(harness, make);
     assert_eq!(wrapped["argv"], direct["argv"], "{what}");
     for key in ["env", "cwd", "umask", "fds", "blocked", "ignored"] {
-        // Two runs have two pipes: which one it is does not matter, whether it is one does.
+        // Two runs have different pipes: only the kind of a descriptor is compared.
         assert_eq!(kinds(&wrapped["own"][key]), kinds(&direct["own"][key]), "{key} of {what}");
     }
     assert_eq!(wrapped["stdin"], direct["stdin"], "{what}");
@@ -61,12 +63,12 @@ fn line(verb: &str) -> Vec<&str> {
 }
 
 #[test]
-fn argv_and_environment() {
-    let lab = Lab::new();
-    let _server = Server::proceeding(&lab);
+fn argv_and_environment_are_those_of_the_caller() {
+    let harness = WrapperHarness::new();
+    let _server = Server::proceeding(&harness);
     for verb in VERBS {
-        check_same(&lab, verb, |program| {
-            let mut command = lab.command_of(program, &line(verb));
+        check_same(&harness, verb, |program| {
+            let mut command = harness.command_of(program, &line(verb));
             command
                 .env("EMPTY", "")
                 .env("ODD", OsStr::from_bytes(b"\xff\xfe=\n"))
@@ -77,9 +79,9 @@ fn argv_and_environment() {
 }
 
 #[test]
-fn argv_byte_for_byte() {
-    let lab = Lab::new();
-    let _server = Server::proceeding(&lab);
+fn argv_is_passed_byte_for_byte() {
+    let harness = WrapperHarness::new();
+    let _server = Server::proceeding(&harness);
     let odd = OsStr::from_bytes(b"--console-socket=/\xff\xfe \n'\"");
     for arguments in [
         vec![OsStr::new("create"), odd, OsStr::new("-b=bundle"), OsStr::new("id")],
@@ -109,8 +111,8 @@ fn argv_byte_for_byte() {
         vec![OsStr::new("create")],
         vec![],
     ] {
-        check_same(&lab, &format!("{arguments:?}"), |program| {
-            let mut command = lab.command_of(program, &[]);
+        check_same(&harness, &format!("{arguments:?}"), |program| {
+            let mut command = harness.command_of(program, &[]);
             command.args(&arguments);
             command
         });
@@ -118,12 +120,12 @@ fn argv_byte_for_byte() {
 }
 
 #[test]
-fn our_own_options_are_taken_out() {
-    let lab = Lab::new();
-    let _server = Server::proceeding(&lab);
-    let (runtime, config) = (lab.text("bin/runc"), lab.text("config.toml"));
+fn our_own_flags_are_removed() {
+    let harness = WrapperHarness::new();
+    let _server = Server::proceeding(&harness);
+    let (runtime, config) = (harness.text("bin/runc"), harness.text("config.toml"));
     let config_option = format!("--nri-config={config}");
-    let output = lab.run(&[
+    let output = harness.run(&[
         "--debug",
         "--nri-runtime",
         &runtime,
@@ -138,17 +140,17 @@ fn our_own_options_are_taken_out() {
     ]);
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(
-        argv(&lab.fake.calls()[0])[1..],
+        argv(&harness.fake.calls()[0])[1..],
         ["--debug", "--root", "/r", "create", "-b", "bundle", "--nri-config", "id"]
     );
 }
 
 #[test]
-fn process_state() {
-    let lab = Lab::new();
-    let _server = Server::proceeding(&lab);
+fn umask_descriptors_and_ignored_signals_are_those_of_the_caller() {
+    let harness = WrapperHarness::new();
+    let _server = Server::proceeding(&harness);
     for name in ["a", "b"] {
-        std::fs::write(lab.path(name), name).unwrap();
+        std::fs::write(harness.path(name), name).unwrap();
     }
     for preparation in [
         "umask 0027",
@@ -160,48 +162,52 @@ fn process_state() {
         "trap '' PIPE HUP",
     ] {
         for verb in VERBS {
-            let bundle = lab.text("bundle");
+            let bundle = harness.text("bundle");
             let arguments = line(verb)
                 .into_iter()
                 .map(|a| if a == "bundle" { &bundle } else { a })
                 .collect::<Vec<_>>();
-            check_same(&lab, &format!("{verb} after {preparation}"), |program| {
-                lab.through_shell(program, preparation, &arguments)
+            check_same(&harness, &format!("{verb} after {preparation}"), |program| {
+                harness.through_shell(program, preparation, &arguments)
             });
         }
     }
 }
 
-/// What a shell cannot do: signals that are blocked, and an ignored SIGCHLD.
-fn with_signals(lab: &Lab, program: &std::path::Path, arguments: &[&str]) -> Command {
+/// A command with blocked signals and an ignored SIGCHLD, which a shell cannot set.
+fn with_signals(
+    harness: &WrapperHarness,
+    program: &std::path::Path,
+    arguments: &[&str],
+) -> Command {
     let options = [
         "--block-signal=USR1",
         "--block-signal=TERM",
         "--ignore-signal=PIPE",
         "--ignore-signal=CHLD",
     ];
-    let mut env = lab.command_of("/usr/bin/env".as_ref(), &options);
+    let mut env = harness.command_of("/usr/bin/env".as_ref(), &options);
     env.arg(program).args(arguments);
     env
 }
 
 #[test]
-fn blocked_and_ignored_signals() {
-    let lab = Lab::new();
-    let _server = Server::proceeding(&lab);
+fn blocked_and_ignored_signals_are_inherited() {
+    let harness = WrapperHarness::new();
+    let _server = Server::proceeding(&harness);
     for verb in VERBS {
-        check_same(&lab, verb, |program| with_signals(&lab, program, &line(verb)));
-        // It was so indeed: USR1 and TERM, PIPE and CHLD. Others may be ignored by whoever runs the
-        // tests.
-        let own = lab.fake.calls()[0]["own"].clone();
+        check_same(&harness, verb, |program| with_signals(&harness, program, &line(verb)));
+        // USR1 and TERM were blocked, PIPE and CHLD ignored. The caller of the tests may ignore
+        // others.
+        let own = harness.fake.calls()[0]["own"].clone();
         let mask = |key: &str| u64::from_str_radix(own[key].as_str().unwrap(), 16).unwrap();
         assert_eq!((mask("blocked") & 0x4200, mask("ignored") & 0x11000), (0x4200, 0x11000));
     }
 }
 
 #[test]
-fn ends_as_the_real_runtime_ends() {
-    let lab = Lab::new();
+fn the_wrapper_exits_as_the_real_runtime() {
+    let harness = WrapperHarness::new();
     for step in [
         json!({"exit": 0}),
         json!({"exit": 1, "stderr": "it failed\n"}),
@@ -212,11 +218,11 @@ fn ends_as_the_real_runtime_ends() {
         json!({"signal": 6}),
         json!({"signal": 13}),
     ] {
-        lab.fake.script(&always(step.clone())).unwrap();
+        harness.fake.script(&always(step.clone())).unwrap();
         for verb in VERBS {
-            let server = Server::proceeding(&lab);
-            check_same(&lab, &format!("{step} of {verb}"), |program| {
-                lab.command_of(program, &line(verb))
+            let server = Server::proceeding(&harness);
+            check_same(&harness, &format!("{step} of {verb}"), |program| {
+                harness.command_of(program, &line(verb))
             });
             let expected = match (verb, &step["signal"], &step["exit"]) {
                 ("state" | "run", ..) => None,
@@ -231,39 +237,39 @@ fn ends_as_the_real_runtime_ends() {
 }
 
 #[test]
-fn exit_code_survives_an_ignored_sigchld() {
-    let lab = Lab::new();
-    let _server = Server::proceeding(&lab);
-    lab.fake.script(&always(json!({"exit": 3}))).unwrap();
-    let output = with_signals(&lab, &lab.wrapper(), &["start", "id"]).output().unwrap();
+fn the_exit_code_is_kept_if_sigchld_is_ignored() {
+    let harness = WrapperHarness::new();
+    let _server = Server::proceeding(&harness);
+    harness.fake.script(&always(json!({"exit": 3}))).unwrap();
+    let output = with_signals(&harness, &harness.wrapper(), &["start", "id"]).output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
 }
 
 #[test]
-fn stdin_is_passed_on() {
-    let lab = Lab::new();
-    let _server = Server::proceeding(&lab);
-    lab.fake.script(&always(json!({"stdin": true}))).unwrap();
-    std::fs::write(lab.path("input"), b"some \xff input\n").unwrap();
+fn stdin_is_inherited() {
+    let harness = WrapperHarness::new();
+    let _server = Server::proceeding(&harness);
+    harness.fake.script(&always(json!({"stdin": true}))).unwrap();
+    std::fs::write(harness.path("input"), b"some \xff input\n").unwrap();
     for verb in VERBS {
-        check_same(&lab, verb, |program| {
-            let mut command = lab.command_of(program, &line(verb));
-            command.stdin(std::fs::File::open(lab.path("input")).unwrap());
+        check_same(&harness, verb, |program| {
+            let mut command = harness.command_of(program, &line(verb));
+            command.stdin(std::fs::File::open(harness.path("input")).unwrap());
             command
         });
     }
 }
 
 #[test]
-fn process_group_and_descent() {
-    let lab = Lab::new();
-    let _server = Server::proceeding(&lab);
+fn the_runtime_is_in_the_process_group_of_the_wrapper() {
+    let harness = WrapperHarness::new();
+    let _server = Server::proceeding(&harness);
     for (verb, is_child) in [("state", false), ("run", false), ("create", true), ("delete", true)] {
-        lab.fake.forget();
-        let mut child = lab.command(&line(verb)).stdout(Stdio::null()).spawn().unwrap();
+        harness.fake.forget();
+        let mut child = harness.command(&line(verb)).stdout(Stdio::null()).spawn().unwrap();
         let pid = i64::from(child.id());
         assert!(child.wait().unwrap().success());
-        let own = lab.fake.calls()[0]["own"].clone();
+        let own = harness.fake.calls()[0]["own"].clone();
         let us = i64::from(nix::unistd::getpgrp().as_raw());
         assert_eq!(own["pgid"], us, "{verb}");
         assert_eq!(own[if is_child { "ppid" } else { "pid" }], pid, "{verb}");
@@ -276,18 +282,19 @@ fn process_group_and_descent() {
 }
 
 #[test]
-fn listen_pid_means_the_real_runtime() {
-    let lab = Lab::new();
-    let _server = Server::proceeding(&lab);
+fn listen_pid_names_the_real_runtime() {
+    let harness = WrapperHarness::new();
+    let _server = Server::proceeding(&harness);
     for (verb, preparation, is_ours) in [
         ("state", "export LISTEN_FDS=1 LISTEN_PID=$$", true),
         ("create", "export LISTEN_FDS=1 LISTEN_PID=$$", true),
         ("create", "export LISTEN_FDS=1 LISTEN_PID=1", false),
     ] {
-        lab.fake.forget();
-        let output = lab.through_shell(&lab.wrapper(), preparation, &line(verb)).output().unwrap();
+        harness.fake.forget();
+        let output =
+            harness.through_shell(&harness.wrapper(), preparation, &line(verb)).output().unwrap();
         assert!(output.status.success(), "{}", stderr(&output));
-        let own = &lab.fake.calls()[0]["own"];
+        let own = &harness.fake.calls()[0]["own"];
         let listen = own["env"]
             .as_array()
             .unwrap()
@@ -299,21 +306,21 @@ fn listen_pid_means_the_real_runtime() {
 }
 
 #[test]
-fn an_environment_that_nobody_should_make() {
-    let lab = Lab::new();
-    let _server = Server::proceeding(&lab);
-    let maker = FakeRuntime::install(&lab.path("maker"), "maker").unwrap();
+fn entries_of_the_environment_without_equals_sign_are_passed() {
+    let harness = WrapperHarness::new();
+    let _server = Server::proceeding(&harness);
+    let caller = FakeRuntime::install(&harness.path("caller"), "caller").unwrap();
     for verb in VERBS {
-        let environments = [lab.fake.path.clone(), lab.wrapper()].map(|program| {
-            lab.fake.forget();
+        let environments = [harness.fake.path.clone(), harness.wrapper()].map(|program| {
+            harness.fake.forget();
             let argv = [&[program.to_str().unwrap()], line(verb).as_slice()].concat();
-            let config = format!("{}={}", nri_locate::CONFIG_ENV, lab.text("config.toml"));
-            let path = format!("PATH={}", lab.text("bin"));
+            let config = format!("{}={}", nri_locate::CONFIG_ENV, harness.text("config.toml"));
+            let path = format!("PATH={}", harness.text("bin"));
             let env = ["no equals sign", "A=1", &path, "A=2", "", "=x", &config];
-            maker.script(&always(json!({"exec": {"argv": argv, "env": env}}))).unwrap();
-            let output = lab.command_of(&maker.path, &[]).output().unwrap();
+            caller.script(&always(json!({"exec": {"argv": argv, "env": env}}))).unwrap();
+            let output = harness.command_of(&caller.path, &[]).output().unwrap();
             assert!(output.status.success(), "{}", stderr(&output));
-            lab.fake.calls()[0]["own"]["env"].clone()
+            harness.fake.calls()[0]["own"]["env"].clone()
         });
         assert_eq!(environments[1], environments[0], "{verb}");
         assert_eq!(environments[0].as_array().unwrap().len(), 7);
@@ -321,12 +328,12 @@ fn an_environment_that_nobody_should_make() {
 }
 
 #[test]
-fn empty_environment() {
-    let lab = Lab::new();
-    let runtime = lab.text("bin/runc");
-    check_same(&lab, "no variable at all", |program| {
-        let own = program == lab.wrapper();
-        let mut command = lab.command_of(program, &[]);
+fn an_empty_environment_is_passed() {
+    let harness = WrapperHarness::new();
+    let runtime = harness.text("bin/runc");
+    check_same(&harness, "no variable at all", |program| {
+        let own = program == harness.wrapper();
+        let mut command = harness.command_of(program, &[]);
         command.env_clear();
         if own {
             command.args(["--nri-runtime", &runtime]);

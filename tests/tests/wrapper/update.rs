@@ -1,124 +1,130 @@
-//! `update`: the resources document is read by the wrapper and still reaches the real runtime.
+//! `update`: the wrapper reads the resources, and the real runtime still receives them.
 
-use crate::lab::{Lab, Server, always, argv, stderr};
+use crate::harness::{Server, WrapperHarness, always, argv, stderr};
 use nri_control::{Reply, Request, Substitute};
 use serde_json::{Value, json};
 use std::{fs, io::Write, process::Stdio};
 
-const DOCUMENT: &str = "{\"cpu\":{\"shares\":512}}\n";
+const RESOURCES: &str = "{\"cpu\":{\"shares\":512}}\n";
 
-/// Runs an update with `input` on stdin; returns the resources that nrid was told and the call of
+/// Runs an update with `input` on stdin. Returns the resources that nrid received, and the call of
 /// the real runtime.
 fn update(
-    lab: &Lab,
+    harness: &WrapperHarness,
     server: Option<&Server>,
     arguments: &[&str],
     input: &[u8],
 ) -> (Option<String>, Value) {
-    lab.fake.forget();
-    lab.fake.script(&always(json!({"stdin": true}))).unwrap();
+    harness.fake.forget();
+    harness.fake.script(&always(json!({"stdin": true}))).unwrap();
     let mut child =
-        lab.command(arguments).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        harness.command(arguments).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let input = input.to_vec();
-    // It may not be read.
+    // The wrapper may not read it.
     let writer = std::thread::spawn(move || stdin.write_all(&input));
     let output = child.wait_with_output().unwrap();
     let _ = writer.join();
     assert!(output.status.success(), "{}", stderr(&output));
-    let told = server.and_then(|s| {
-        s.heard()
+    let sent = server.and_then(|s| {
+        s.received()
             .into_iter()
             .find_map(|(r, _)| if let Request::Begin(b) = r { b.resources } else { None })
     });
-    (told, lab.fake.calls().remove(0))
+    (sent, harness.fake.calls().remove(0))
 }
 
 #[test]
-fn from_stdin() {
-    let lab = Lab::new();
+fn resources_are_read_from_stdin() {
+    let harness = WrapperHarness::new();
     for arguments in [
         &["update", "--resources", "-", "id"][..],
         &["update", "--resources=-", "id"],
         &["update", "-r-", "id"],
     ] {
         for reply in [Reply::Proceed(Substitute::default()), Reply::Bypass] {
-            let server = Server::start(&lab, move |r| {
+            let server = Server::start(&harness, move |r| {
                 if matches!(r, Request::Begin(_)) { reply.clone() } else { Reply::Done }
             });
-            let (told, call) = update(&lab, Some(&server), arguments, DOCUMENT.as_bytes());
-            assert_eq!(told.as_deref(), Some(DOCUMENT));
+            let (sent, call) = update(&harness, Some(&server), arguments, RESOURCES.as_bytes());
+            assert_eq!(sent.as_deref(), Some(RESOURCES));
             assert_eq!(argv(&call)[1..], *arguments);
-            assert_eq!(call["stdin"], DOCUMENT);
+            assert_eq!(call["stdin"], RESOURCES);
         }
     }
 }
 
 #[test]
-fn from_a_file() {
-    let lab = Lab::new();
-    let server = Server::proceeding(&lab);
-    fs::write(lab.path("res"), DOCUMENT).unwrap();
-    let (told, call) =
-        update(&lab, Some(&server), &["update", "--resources", "res", "id"], b"not read");
-    assert_eq!(told.as_deref(), Some(DOCUMENT));
+fn resources_are_read_from_a_file() {
+    let harness = WrapperHarness::new();
+    let server = Server::proceeding(&harness);
+    fs::write(harness.path("res"), RESOURCES).unwrap();
+    let (sent, call) =
+        update(&harness, Some(&server), &["update", "--resources", "res", "id"], b"not read");
+    assert_eq!(sent.as_deref(), Some(RESOURCES));
     assert_eq!(argv(&call)[1..], ["update", "--resources", "res", "id"]);
     assert_eq!(call["stdin"], "not read");
 }
 
 #[test]
-fn from_a_pipe_with_a_name() {
-    let lab = Lab::new();
-    let server = Server::proceeding(&lab);
+fn resources_are_read_from_a_named_pipe() {
+    let harness = WrapperHarness::new();
+    let server = Server::proceeding(&harness);
     for name in ["/dev/stdin", "/proc/self/fd/0"] {
         let option = format!("--resources={name}");
-        let (told, call) =
-            update(&lab, Some(&server), &["update", &option, "id"], DOCUMENT.as_bytes());
-        assert_eq!(told.as_deref(), Some(DOCUMENT));
+        let (sent, call) =
+            update(&harness, Some(&server), &["update", &option, "id"], RESOURCES.as_bytes());
+        assert_eq!(sent.as_deref(), Some(RESOURCES));
         assert_eq!(
             argv(&call)[1..],
             ["update", "--resources=-", "id"],
-            "what was read once cannot be read by name again"
+            "a pipe cannot be read again by name"
         );
-        assert_eq!(call["stdin"], DOCUMENT);
+        assert_eq!(call["stdin"], RESOURCES);
     }
 }
 
 #[test]
-fn what_is_no_document_is_the_real_runtimes_to_refuse() {
-    let lab = Lab::new();
-    let server = Server::proceeding(&lab);
-    let (told, call) = update(&lab, Some(&server), &["update", "--resources=-", "id"], b"\xff{");
-    assert_eq!(told, None);
+fn malformed_resources_are_refused_by_the_real_runtime() {
+    let harness = WrapperHarness::new();
+    let server = Server::proceeding(&harness);
+    let (sent, call) =
+        update(&harness, Some(&server), &["update", "--resources=-", "id"], b"\xff{");
+    assert_eq!(sent, None);
     assert_eq!(call["stdin"], json!({"bytes": [255, 123]}));
-    let (_, call) = update(&lab, Some(&server), &["update", "--resources=missing", "id"], b"");
+    let (_, call) = update(&harness, Some(&server), &["update", "--resources=missing", "id"], b"");
     assert_eq!(argv(&call)[1..], ["update", "--resources=missing", "id"]);
 }
 
 #[test]
 fn without_nrid_stdin_is_not_touched() {
-    let lab = Lab::new();
-    let (_, call) = update(&lab, None, &["update", "--resources", "-", "id"], DOCUMENT.as_bytes());
-    assert_eq!(call["stdin"], DOCUMENT);
+    let harness = WrapperHarness::new();
+    let (_, call) =
+        update(&harness, None, &["update", "--resources", "-", "id"], RESOURCES.as_bytes());
+    assert_eq!(call["stdin"], RESOURCES);
     assert!(call["own"]["fds"]["0"].as_str().unwrap().starts_with("pipe:"));
 }
 
 #[test]
-fn nrid_that_hangs_up_leaves_the_document() {
-    let lab = Lab::new();
-    let server = Server::start(&lab, |_| crate::lab::Act::HangUp);
-    let (told, call) =
-        update(&lab, Some(&server), &["update", "--resources", "-", "id"], DOCUMENT.as_bytes());
-    assert_eq!(told.as_deref(), Some(DOCUMENT));
-    assert_eq!(call["stdin"], DOCUMENT);
+fn resources_reach_the_runtime_if_nrid_closes_the_connection() {
+    let harness = WrapperHarness::new();
+    let server = Server::start(&harness, |_| crate::harness::Reaction::Close);
+    let (sent, call) = update(
+        &harness,
+        Some(&server),
+        &["update", "--resources", "-", "id"],
+        RESOURCES.as_bytes(),
+    );
+    assert_eq!(sent.as_deref(), Some(RESOURCES));
+    assert_eq!(call["stdin"], RESOURCES);
 }
 
 #[test]
 fn a_refused_update_fails() {
-    let lab = Lab::new();
-    let _server = Server::refusing(&lab, "plugin 10-a: no");
-    let output = lab.run(&["update", "--memory", "1", "id"]);
+    let harness = WrapperHarness::new();
+    let _server = Server::refusing(&harness, "plugin 10-a: no");
+    let output = harness.run(&["update", "--memory", "1", "id"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("plugin 10-a: no"), "{}", stderr(&output));
-    lab.check_not_called();
+    harness.check_not_called();
 }

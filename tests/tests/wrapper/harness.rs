@@ -1,5 +1,4 @@
-//! A place to call the wrapper in: own directories, own configuration, a fake runtime, an `nrid` by
-//! script.
+//! WrapperHarness for calls of the wrapper: directories, configuration, a fake runtime, a scripted `nrid`.
 
 use nri_control::{CONTROL_SOCKET, Finished, PROTOCOL, Reply, Request, Substitute, Versioned};
 use nri_tests::fake_runtime::{FakeRuntime, program};
@@ -13,21 +12,19 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// Directories are removed with it.
-pub(crate) struct Lab {
+/// Directories and programs of a test; dropping it removes them.
+pub(crate) struct WrapperHarness {
     pub(crate) dir: TempDir,
-    /// Where the wrapper is, alone: on the file system of the target directory, since it is a hard
-    /// link.
+    /// Directory of the wrapper, a hard link, and so on the file system of the target directory.
     programs: TempDir,
     pub(crate) fake: FakeRuntime,
 }
 
-impl Lab {
+impl WrapperHarness {
     pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let programs = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        // A link and not a copy: a file that was open for writing when another thread forked could
-        // not be executed.
+        // Not a copy: a file that is open for writing while another thread forks cannot be executed.
         fs::hard_link(
             program("nri-container-runtime"),
             programs.path().join("nri-container-runtime"),
@@ -37,13 +34,13 @@ impl Lab {
         for name in ["bundle", "state"] {
             fs::create_dir(dir.path().join(name)).unwrap();
         }
-        // The working directory is a bundle, too: the one of who names none.
+        // The working directory is a bundle, too, for calls that name none.
         for document in ["bundle/config.json", "config.json"] {
             fs::write(dir.path().join(document), "{}").unwrap();
         }
-        let lab = Self { dir, programs, fake };
-        lab.configure("");
-        lab
+        let harness = Self { dir, programs, fake };
+        harness.configure("");
+        harness
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -58,7 +55,7 @@ impl Lab {
         self.programs.path().join("nri-container-runtime")
     }
 
-    /// Beside the wrapper: another name of it, or a program of ours.
+    /// Path of a file beside the wrapper.
     pub(crate) fn beside(&self, name: &str) -> PathBuf {
         self.programs.path().join(name)
     }
@@ -72,7 +69,7 @@ impl Lab {
         .unwrap();
     }
 
-    /// `program` with `arguments` in an environment that leads to this lab.
+    /// A call of `program` in the environment of this harness.
     pub(crate) fn command_of(&self, program: &Path, arguments: &[&str]) -> Command {
         let mut command = Command::new(program);
         command
@@ -93,13 +90,13 @@ impl Lab {
         self.command(arguments).output().unwrap()
     }
 
-    /// The real runtime was not called.
+    /// Checks that the real runtime was not called.
     pub(crate) fn check_not_called(&self) {
         assert_eq!(self.fake.calls(), Vec::<Value>::new());
     }
 
-    /// A shell command that makes something of the process before it becomes `program`, such as
-    /// `umask 027` or `exec 5<file`.
+    /// A shell that changes its process by `preparation`, such as `umask 027` or `exec 5<file`, and
+    /// becomes `program`.
     pub(crate) fn through_shell(
         &self,
         program: &Path,
@@ -121,73 +118,72 @@ pub(crate) fn argv(call: &Value) -> Vec<String> {
     argv.iter().map(|a| a.as_str().map_or_else(|| a.to_string(), str::to_owned)).collect()
 }
 
-/// What a process wrote to stderr.
+/// Text that a process wrote to stderr.
 pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// What the scripted `nrid` does with a request.
-pub(crate) enum Act {
-    Answer(Reply),
+/// Reaction of the scripted `nrid` to a request.
+pub(crate) enum Reaction {
+    Reply(Reply),
     /// Closes the connection.
-    HangUp,
+    Close,
 }
 
-impl From<Reply> for Act {
+impl From<Reply> for Reaction {
     fn from(reply: Reply) -> Self {
-        Self::Answer(reply)
+        Self::Reply(reply)
     }
 }
 
-/// A request and how many descriptors came with it.
-pub(crate) type Heard = (Request, usize);
+/// A request, and the number of its descriptors.
+pub(crate) type Received = (Request, usize);
 
-/// An `nrid` by script, on the lab's control socket.
+/// A scripted `nrid` on the control socket of a harness.
 pub(crate) struct Server {
     socket: PathBuf,
-    heard: Arc<Mutex<Vec<Heard>>>,
+    received: Arc<Mutex<Vec<Received>>>,
 }
 
 impl Server {
-    pub(crate) fn start<A: Into<Act>>(
-        lab: &Lab,
+    pub(crate) fn start<A: Into<Reaction>>(
+        harness: &WrapperHarness,
         script: impl Fn(&Request) -> A + Send + Sync + 'static,
     ) -> Self {
-        let socket = lab.path("state").join(CONTROL_SOCKET);
+        let socket = harness.path("state").join(CONTROL_SOCKET);
         let listener = UnixListener::bind(&socket).unwrap();
-        let heard = Arc::new(Mutex::new(Vec::new()));
-        let (noting, script) = (Arc::clone(&heard), Arc::new(script));
-        // It ends when its socket is removed and connected to no more; a test process does not live
-        // long.
+        let received = Arc::new(Mutex::new(Vec::new()));
+        let (noting, script) = (Arc::clone(&received), Arc::new(script));
+        // The thread ends with the test process.
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let (noting, script) = (Arc::clone(&noting), Arc::clone(&script));
                 std::thread::spawn(move || serve(&stream.unwrap(), &noting, |r| script(r).into()));
             }
         });
-        Self { socket, heard }
+        Self { socket, received }
     }
 
-    /// Lets everything through as it was called.
-    pub(crate) fn proceeding(lab: &Lab) -> Self {
-        Self::start(lab, |request| match request {
+    /// Starts one that lets every verb proceed unchanged.
+    pub(crate) fn proceeding(harness: &WrapperHarness) -> Self {
+        Self::start(harness, |request| match request {
             Request::Begin(_) => Reply::Proceed(Substitute::default()),
             _ => Reply::Done,
         })
     }
 
-    pub(crate) fn refusing(lab: &Lab, message: &str) -> Self {
+    pub(crate) fn refusing(harness: &WrapperHarness, message: &str) -> Self {
         let message = message.to_owned();
-        Self::start(lab, move |_| Reply::Refused { message: message.clone() })
+        Self::start(harness, move |_| Reply::Refused { message: message.clone() })
     }
 
-    pub(crate) fn heard(&self) -> Vec<Heard> {
-        self.heard.lock().unwrap().clone()
+    pub(crate) fn received(&self) -> Vec<Received> {
+        self.received.lock().unwrap().clone()
     }
 
-    /// What followed the begin, if it did.
+    /// The message after the begin, if there was one.
     pub(crate) fn finished(&self) -> Option<Finished> {
-        self.heard()
+        self.received()
             .into_iter()
             .find_map(|(r, _)| if let Request::Finished(f) = r { Some(f) } else { None })
     }
@@ -199,22 +195,26 @@ impl Drop for Server {
     }
 }
 
-fn serve(stream: &UnixStream, heard: &Mutex<Vec<Heard>>, script: impl Fn(&Request) -> Act) {
+fn serve(
+    stream: &UnixStream,
+    received: &Mutex<Vec<Received>>,
+    script: impl Fn(&Request) -> Reaction,
+) {
     while let Ok((payload, fds)) = nri_control::receive(stream) {
         let request: Versioned<Request> = serde_json::from_slice(&payload).unwrap();
         assert_eq!(request.protocol, PROTOCOL);
-        heard.lock().unwrap().push((request.message.clone(), fds.len()));
+        received.lock().unwrap().push((request.message.clone(), fds.len()));
         match script(&request.message) {
-            Act::Answer(message) => {
+            Reaction::Reply(message) => {
                 let reply = serde_json::to_vec(&Versioned::ours(message)).unwrap();
                 let _ = nri_control::send(stream, &reply, &[]);
             }
-            Act::HangUp => return,
+            Reaction::Close => return,
         }
     }
 }
 
-/// A child that is killed with the test.
+/// A child that is killed at the end of the test.
 pub(crate) struct Running(pub(crate) Child);
 
 impl Running {
@@ -238,7 +238,7 @@ impl Drop for Running {
     }
 }
 
-/// A script in which every verb does the same.
+/// A script with the same step for every verb.
 pub(crate) fn always(step: Value) -> Value {
     json!({ "*": step })
 }

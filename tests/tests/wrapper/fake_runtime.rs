@@ -1,19 +1,22 @@
-//! What the fake runtime itself promises to other tests.
+//! Properties of the fake runtime on which other tests rely.
 
-use crate::lab::Lab;
+use crate::harness::WrapperHarness;
 use nri_tests::fake_runtime::PATIENCE;
 use serde_json::json;
 use std::{fs, time::Instant};
 
 #[test]
-fn a_container_has_a_process_until_it_is_ended() {
-    let lab = Lab::new();
-    lab.fake.script(&json!({"create": {"process": true}, "kill": {"end_process": true}})).unwrap();
+fn a_container_has_a_process_until_it_is_killed() {
+    let harness = WrapperHarness::new();
+    harness
+        .fake
+        .script(&json!({"create": {"process": true}, "kill": {"end_process": true}}))
+        .unwrap();
     let run = |arguments: &[&str]| {
-        assert!(lab.command_of(&lab.fake.path, arguments).status().unwrap().success())
+        assert!(harness.command_of(&harness.fake.path, arguments).status().unwrap().success())
     };
     run(&["create", "--pid-file", "pid", "id"]);
-    let pid = fs::read_to_string(lab.path("pid")).unwrap();
+    let pid = fs::read_to_string(harness.path("pid")).unwrap();
     let is_alive = || {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with(['R', 'S']))

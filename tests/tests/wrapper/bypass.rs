@@ -1,0 +1,198 @@
+//! Bypass, and configurations that cannot be used.
+
+use crate::harness::{Server, WrapperHarness, stderr};
+use nri_locate::{BYPASS_ENV, BYPASS_FILE, CONFIG_ENV};
+use std::{fs, path::Path, process::Command};
+
+const VERBS: [&str; 6] = ["create", "run", "restore", "start", "update", "delete"];
+
+/// Checks that the verb is an `execve` of the real runtime, without a request to `nrid`.
+fn check_exec(harness: &WrapperHarness, server: &Server, mut command: Command) {
+    harness.fake.forget();
+    let child = command.spawn().unwrap();
+    let pid = child.id();
+    assert!(child.wait_with_output().unwrap().status.success(), "{command:?}");
+    let calls = harness.fake.calls();
+    assert_eq!(calls.len(), 1, "{command:?}");
+    assert_eq!(calls[0]["own"]["pid"], pid, "{command:?}");
+    assert_eq!(server.received(), [], "{command:?}");
+}
+
+#[test]
+fn the_bypass_variable_makes_verbs_an_execve() {
+    let harness = WrapperHarness::new();
+    let server = Server::refusing(&harness, "nrid was asked");
+    for verb in VERBS {
+        let mut command = harness.command(&[verb, "id"]);
+        command.env(BYPASS_ENV, "1");
+        check_exec(&harness, &server, command);
+    }
+    // A broken configuration makes no difference.
+    harness.configure("unreachable = 3");
+    let mut command = harness.command(&["create", "id"]);
+    command.env(BYPASS_ENV, "1");
+    check_exec(&harness, &server, command);
+    harness.configure("");
+    for value in ["", "0"] {
+        assert_eq!(
+            harness
+                .command(&["create", "id"])
+                .env(BYPASS_ENV, value)
+                .output()
+                .unwrap()
+                .status
+                .code(),
+            Some(1),
+            "{value:?}"
+        );
+    }
+}
+
+#[test]
+fn the_key_disable_makes_verbs_an_execve() {
+    let harness = WrapperHarness::new();
+    let server = Server::refusing(&harness, "nrid was asked");
+    harness.configure("disable = true");
+    for verb in VERBS {
+        check_exec(&harness, &server, harness.command(&[verb, "id"]));
+    }
+}
+
+#[test]
+fn the_bypass_file_makes_verbs_an_execve() {
+    let harness = WrapperHarness::new();
+    let server = Server::refusing(&harness, "nrid was asked");
+    // The path of the file is fixed: a mount namespace hides it from other processes. The programs
+    // in /bin may be links into /usr.
+    let name = Path::new(BYPASS_FILE).strip_prefix("/etc").unwrap();
+    let file = harness.path("etc").join(name);
+    fs::create_dir_all(file.parent().unwrap()).unwrap();
+    let (etc, wrapper) = (harness.text("etc"), harness.wrapper().display().to_string());
+    let run = |arguments: &[&str]| {
+        let script = "mount --bind \"$1\" /etc || exit 77; shift; exec \"$@\"";
+        let mut unshare = harness.command_of(
+            Path::new("/usr/bin/unshare"),
+            &["--mount", "/bin/sh", "-c", script, "sh", &etc, &wrapper],
+        );
+        unshare.args(arguments).env("PATH", format!("{}:/usr/bin:/bin", harness.text("bin")));
+        unshare
+    };
+    let refused = run(&["create", "id"]).output().unwrap();
+    if refused.status.code() != Some(1) || !stderr(&refused).contains("nrid was asked") {
+        println!("skipped: no mount namespace can be made here: {}", stderr(&refused));
+        return;
+    }
+    fs::write(&file, "").unwrap();
+    drop(server);
+    let server = Server::refusing(&harness, "nrid was asked");
+    for verb in VERBS {
+        check_exec(&harness, &server, run(&[verb, "id"]));
+    }
+}
+
+#[test]
+fn a_broken_configuration_fails_only_creations_and_starts() {
+    let harness = WrapperHarness::new();
+    let server = Server::proceeding(&harness);
+    harness.configure("[runtime]\npath = 7");
+    for verb in ["state", "kill", "exec", "pause", "features", "--version", "update", "delete"] {
+        check_exec(&harness, &server, harness.command(&[verb, "id"]));
+    }
+    harness.fake.forget();
+    for verb in ["create", "run", "restore", "start"] {
+        let output = harness.run(&[verb, "id"]);
+        assert_eq!(output.status.code(), Some(1), "{verb}");
+        let said = stderr(&output);
+        assert!(
+            said.contains(&format!("{}: line 3, column 8", harness.text("config.toml"))),
+            "{said}"
+        );
+        assert_eq!(said.lines().count(), 1, "{said}");
+    }
+    harness.check_not_called();
+    assert_eq!(server.received(), []);
+}
+
+#[test]
+fn an_untrusted_configuration_fails_only_creations_and_starts() {
+    use std::os::unix::fs::PermissionsExt;
+    let harness = WrapperHarness::new();
+    let server = Server::proceeding(&harness);
+    let config = harness.path("config.toml");
+    let mode =
+        |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    let check = |why: &str| {
+        for verb in ["state", "kill", "exec", "pause", "update", "delete"] {
+            check_exec(&harness, &server, harness.command(&[verb, "id"]));
+        }
+        harness.fake.forget();
+        for verb in ["create", "run", "restore", "start"] {
+            let output = harness.run(&[verb, "id"]);
+            assert_eq!(output.status.code(), Some(1), "{verb}");
+            let said = stderr(&output);
+            assert!(
+                said.contains(&format!("{} is not trusted: {why}", config.display())),
+                "{said}"
+            );
+            assert_eq!(said.lines().count(), 1, "{said}");
+        }
+        harness.check_not_called();
+    };
+    mode(&config, 0o646);
+    check(&format!("{} is writable by everybody (mode 646)", config.display()));
+    mode(&config, 0o644);
+    let dir = config.parent().unwrap();
+    mode(dir, 0o777);
+    check(&format!("{} is writable by everybody (mode 777)", dir.display()));
+    mode(dir, 0o700);
+    harness.run(&["create", "id"]);
+    assert_eq!(harness.fake.calls().len(), 1, "it is trusted again");
+    assert_eq!(server.received().len(), 2, "begin and finished");
+}
+
+#[test]
+fn a_configuration_that_was_named_must_exist() {
+    let harness = WrapperHarness::new();
+    let server = Server::proceeding(&harness);
+    let nowhere = harness.text("nowhere.toml");
+    let by_option = |verb| harness.command(&["--nri-config", &nowhere, verb, "id"]);
+    let by_variable = |verb| {
+        let mut command = harness.command(&[verb, "id"]);
+        command.env(CONFIG_ENV, &nowhere);
+        command
+    };
+    for make in [&by_option as &dyn Fn(&'static str) -> Command, &by_variable] {
+        check_exec(&harness, &server, make("state"));
+        let output = make("create").output().unwrap();
+        assert_eq!(output.status.code(), Some(1));
+        assert!(stderr(&output).contains(&nowhere), "{}", stderr(&output));
+    }
+    // A directory is no configuration file.
+    let output = harness.run(&["--nri-config", &harness.text("bundle"), "create", "id"]);
+    assert!(stderr(&output).contains(&harness.text("bundle")), "{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
+fn own_flags_without_a_value_are_refused() {
+    let harness = WrapperHarness::new();
+    for option in ["--nri-config", "--nri-runtime", "--nri-config="] {
+        let output = harness.run(&[option]);
+        assert_eq!(output.status.code(), Some(1), "{option}");
+        assert!(stderr(&output).contains("needs a value"), "{}", stderr(&output));
+    }
+    harness.check_not_called();
+}
+
+#[test]
+fn the_own_version_is_printed_and_that_of_the_runtime_passed_through() {
+    let harness = WrapperHarness::new();
+    let output = harness.run(&["--nri-version"]);
+    assert!(output.stdout.starts_with(b"nri-container-runtime version "), "{output:?}");
+    harness.check_not_called();
+    for option in ["--version", "-v", "--help", "-h"] {
+        let server = Server::proceeding(&harness);
+        check_exec(&harness, &server, harness.command(&[option, "create"]));
+        check_exec(&harness, &server, harness.command(&["create", "--help", "id"]));
+    }
+}
