@@ -313,7 +313,10 @@ fn check_all(runtime: &Runtime, go: &Program, cases: Vec<Case>) -> Vec<String> {
         let (can, did) = (shown(case, &bare), shown(case, &ours));
         let err = ours.err();
         let refused = ours.code == Some(1)
-            && err.contains(&format!("{}, set by plugin \"{PLUGIN}\", is beyond", case.field));
+            && err.contains(&format!(
+                "{}, set by plugin \"{PLUGIN}\", is not supported by",
+                case.field
+            ));
         println!("{} {}: {}", version(runtime), case.name, if can { "can" } else { "cannot" });
         match (can, did, refused) {
             (true, true, false) | (false, false, true) => None,

@@ -1,4 +1,4 @@
-//! [`apply`]: an adjustment laid into a document, all of it or nothing.
+//! [`apply`]: applies an adjustment to an OCI config, all of it or nothing.
 
 use crate::cdi::apply as cdi;
 use crate::context::ApplyContext;
@@ -12,18 +12,18 @@ use crate::resources::{blockio, cpu, device_rules, hugepages, memory, pids, rdt_
 use nri_api::proto::ContainerAdjustment;
 use serde_json::Value;
 
-/// What applying an adjustment came to.
+/// Result of applying an adjustment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Applied {
-    /// Whether the document is another one now; if not, its file need not be touched.
+    /// Whether the OCI config changed; if not, its file need not be written.
     pub changed: bool,
 }
 
 type Group = fn(&mut Value, &ContainerAdjustment, &ApplyContext<'_>) -> Result<(), ApplyError>;
 
-/// All groups of fields, in upstream's order. It matters where two meet in one list: CDI edits come
-/// after a plugin's environment and before its devices, mounts and RDT settings; the rules of added
-/// devices come before a plugin's own rules.
+/// All groups of fields, in the order of upstream NRI. It matters where two groups change one list:
+/// CDI edits come after a plugin's environment and before its devices, mounts and RDT settings; the
+/// rules of added devices come before a plugin's own rules.
 const GROUPS: [Group; 26] = [
     annotations::apply,
     env::apply,
@@ -53,22 +53,21 @@ const GROUPS: [Group; 26] = [
     rlimits::apply,
 ];
 
-/// Applies an adjustment. On an error the document is as it was.
+/// Applies an adjustment. On an error the OCI config is unchanged.
 ///
-/// What the adjustment does not set is untouched, down to the order of keys and the text of
-/// numbers.
+/// All else in the OCI config is untouched, including the order of keys and the text of numbers.
 pub fn apply(
-    document: &mut OciConfig,
+    config: &mut OciConfig,
     adjust: &ContainerAdjustment,
     ctx: &ApplyContext<'_>,
 ) -> Result<Applied, ApplyError> {
-    let mut copy = document.value().clone();
+    let mut copy = config.value().clone();
     for group in GROUPS {
         group(&mut copy, adjust, ctx)?;
     }
-    let changed = copy != *document.value();
+    let changed = copy != *config.value();
     if changed {
-        *document.value_mut() = copy;
+        *config.value_mut() = copy;
     }
     Ok(Applied { changed })
 }

@@ -1,4 +1,5 @@
-//! [`to_container`]: a document, and what else is known of its container, as plugins see it.
+//! [`to_container`]: converts an OCI config, and facts that it does not have, to the container that
+//! plugins see.
 
 use crate::fields::{
     annotations, args, cgroups_path, devices, env, hooks, io_priority, mounts, namespaces,
@@ -14,10 +15,10 @@ use protobuf::MessageField;
 use serde_json::Value;
 use std::collections::HashMap;
 
-/// What the document does not hold.
+/// Facts about a container that its OCI config does not have.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ContainerInfo {
-    /// Id, as the plugins know it.
+    /// Id, as plugins see it.
     pub id: String,
     /// Id of its pod.
     pub pod_sandbox_id: String,
@@ -25,15 +26,15 @@ pub struct ContainerInfo {
     pub name: String,
     /// Labels.
     pub labels: HashMap<String, String>,
-    /// Annotations beyond those of the document; where both have one, this one is shown.
+    /// Further annotations, which override those of the OCI config.
     pub annotations: HashMap<String, String>,
-    /// What the root filesystem was made from.
+    /// Image of the root file system.
     pub image: Option<ContainerImage>,
     /// Life cycle state.
     pub state: ContainerState,
-    /// Pid of the container process, 0 when there is none.
+    /// Pid of the container process, 0 if there is none.
     pub pid: u32,
-    /// Nanoseconds since the epoch, 0 when unknown.
+    /// Nanoseconds since the epoch, 0 if unknown.
     pub created_at: i64,
     /// Nanoseconds since the epoch, 0 when not started.
     pub started_at: i64,
@@ -41,17 +42,17 @@ pub struct ContainerInfo {
     pub finished_at: i64,
     /// Exit code of a container that is finished.
     pub exit_code: i32,
-    /// One word on why it is in this state.
+    /// Reason of the state, one word.
     pub status_reason: String,
-    /// A sentence on it.
+    /// Reason of the state, a sentence.
     pub status_message: String,
     /// Names of the CDI devices that were injected.
     pub cdi_devices: Vec<String>,
-    /// Where the seccomp policy is from; a document has only the policy itself.
+    /// Origin of the seccomp policy; the OCI config has only the policy itself.
     pub seccomp_profile: Option<SecurityProfile>,
-    /// Block I/O class in force.
+    /// Effective block I/O class.
     pub blockio_class: Option<String>,
-    /// RDT class in force.
+    /// Effective RDT class.
     pub rdt_class: Option<String>,
 }
 
@@ -66,10 +67,10 @@ pub struct ContainerImage {
     pub config_digest: String,
 }
 
-/// Everything that the protocol has a field for. A field of the document that has a wrong type is
-/// an error that names its path.
-pub fn to_container(document: &OciConfig, info: &ContainerInfo) -> Result<Container, WrongType> {
-    let spec = object(document.value())?;
+/// Converts every field that the protocol has. A field of a wrong type is an error that has its
+/// path.
+pub fn to_container(config: &OciConfig, info: &ContainerInfo) -> Result<Container, WrongType> {
+    let spec = object(config.value())?;
     let mut container = Container::new();
     container.annotations = annotations::read(spec)?;
     container.mounts = mounts::read(spec)?;

@@ -1,25 +1,24 @@
-//! [`ApplyContext`]: what applying an adjustment has to know about the host.
+//! [`ApplyContext`]: facts about the host that adjustments depend on.
 
 use crate::cdi::{edits::CdiEdits, error::CdiError};
 use serde_json::Value;
 use std::fmt;
 
-/// Answers for what is not in the document. The default knows nothing, so that what depends on the
-/// host is refused.
+/// Lookups on the host. The default knows nothing, so that adjustments which depend on the host are
+/// refused.
 #[derive(Clone, Copy)]
 pub struct ApplyContext<'a> {
     /// Block I/O class to the `linux.resources.blockIO` object; see
-    /// [`blockio::Classes`](crate::resources::blockio::Classes).
+    /// [`BlockIoClasses`](crate::resources::BlockIoClasses).
     pub blockio: &'a dyn Fn(&str) -> Option<Value>,
-    /// RDT class to the `linux.intelRdt` object; see
-    /// [`rdt_class::Classes`](crate::resources::rdt_class::Classes).
+    /// RDT class to the `linux.intelRdt` object; see [`RdtClasses`](crate::resources::RdtClasses).
     pub rdt: &'a dyn Fn(&str) -> Option<Value>,
     /// CDI device names to container edits; see [`cdi::CdiRegistry`](crate::cdi::CdiRegistry).
     pub cdi: &'a dyn CdiResolver,
-    /// Device node at a path of the host, symbolic links not followed. CDI edits leave out what the
-    /// host knows.
+    /// Device node at a path of the host, without following symbolic links. CDI edits may leave out
+    /// facts that the node has.
     pub device: &'a dyn Fn(&str) -> Option<HostDevice>,
-    /// Propagation of the mount that a path of the host lies on.
+    /// Propagation of the mount that holds a path of the host.
     pub propagation: &'a dyn Fn(&str) -> Option<Propagation>,
 }
 
@@ -43,7 +42,7 @@ impl fmt::Debug for ApplyContext<'_> {
 
 /// Finds CDI devices.
 pub trait CdiResolver {
-    /// The edits of these fully qualified names, to be applied in this order.
+    /// The edits of fully qualified device names, in the order in which they are applied.
     fn resolve(&self, names: &[&str]) -> Result<Vec<CdiEdits>, CdiError>;
 }
 
@@ -55,7 +54,7 @@ impl CdiResolver for NoCdi {
     }
 }
 
-/// What the host knows about a device node.
+/// A device node of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HostDevice {
     /// Its kind.
@@ -82,7 +81,7 @@ pub enum HostDeviceKind {
 /// Propagation of a mount, from the optional fields of `/proc/PID/mountinfo`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Propagation {
-    /// Neither.
+    /// Neither of the following.
     Private,
     /// `shared:`, whether or not it is a slave as well.
     Shared,

@@ -4,19 +4,19 @@ use crate::cdi::error::CdiError;
 use crate::context::Propagation;
 use crate::json::wrong_type::WrongType;
 
-/// An adjustment that cannot be applied. Nothing was changed.
+/// An adjustment that cannot be applied; the OCI config is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
-    /// The document has another type where the adjustment has to go.
-    #[error("cannot adjust {field}: the document does not follow the specification")]
+    /// A field of the OCI config has another type than the adjustment needs.
+    #[error("cannot adjust {field}: OCI config does not follow the specification")]
     OciConfig {
-        /// Group of fields that was being adjusted.
+        /// Group of fields of the adjustment.
         field: &'static str,
-        /// Which field of the document.
+        /// The field of the OCI config.
         #[source]
         source: WrongType,
     },
-    /// A block I/O or RDT class that nothing defines.
+    /// A block I/O or RDT class that is not defined.
     #[error("unknown {field} {name:?}")]
     UnknownClass {
         /// `block I/O class` or `RDT class`.
@@ -31,20 +31,20 @@ pub enum ApplyError {
         field: &'static str,
         /// Its name.
         name: String,
-        /// What it is.
+        /// Type of the definition.
         found: String,
     },
-    /// A value that no runtime could take.
+    /// A value that no runtime accepts.
     #[error("{field} {value:?} {why}")]
     Invalid {
         /// Field of the adjustment.
         field: &'static str,
-        /// What the plugin gave.
+        /// Value of the plugin.
         value: String,
-        /// What is wrong with it.
+        /// Reason.
         why: &'static str,
     },
-    /// An enumeration value that this version does not know.
+    /// An enumeration value that this version of the protocol lacks.
     #[error("{field} has the unknown value {value}")]
     UnknownValue {
         /// Field of the adjustment.
@@ -52,30 +52,30 @@ pub enum ApplyError {
         /// Number on the wire.
         value: i32,
     },
-    /// A mount asks for a propagation that its source does not have.
+    /// A mount option needs a propagation that the source of the mount does not have.
     #[error(
         "mount {destination:?}: propagation of {mount_source:?} is {found}, {wanted} needs {needed}"
     )]
     Propagation {
-        /// Where it goes.
+        /// Destination of the mount.
         destination: String,
-        /// Where it comes from.
+        /// Source of the mount.
         mount_source: String,
         /// The mount option.
         wanted: &'static str,
-        /// What would do.
+        /// Propagation that would suffice.
         needed: &'static str,
-        /// What it has.
+        /// Propagation of the source.
         found: Propagation,
     },
-    /// The propagation of the source of a mount could not be found out.
+    /// The propagation of the source of a mount is unknown.
     #[error(
         "mount {destination:?}: propagation of {mount_source:?} is not known, but {wanted} depends on it"
     )]
     UnknownPropagation {
-        /// Where it goes.
+        /// Destination of the mount.
         destination: String,
-        /// Where it comes from.
+        /// Source of the mount.
         mount_source: String,
         /// The mount option.
         wanted: &'static str,

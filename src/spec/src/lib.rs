@@ -1,27 +1,28 @@
-//! OCI runtime documents: kept as they are, read as NRI messages, and changed by NRI adjustments.
+//! The OCI config (`config.json`): kept lossless, converted to NRI messages, and changed by NRI
+//! adjustments.
 //!
-//! Start from [`OciConfig`], then [`to_container`] (what a plugin sees) and [`apply`] (what a plugin
-//! asked for). For `update` there are [`resources_to_nri`], [`merge_resources`], [`changed`] and
-//! [`overlay`]. [`cdi::CdiRegistry`], [`BlockIoClasses`] and [`RdtClasses`] turn
-//! configuration that somebody else has read into what [`ApplyContext`] asks for.
-//! [`capability::check`] tells what of an adjustment the real runtime cannot do.
+//! Start from [`OciConfig`], then [`to_container`] (the container as plugins see it) and [`apply`]
+//! (the adjustment of plugins). For `update` there are [`resources_to_nri`], [`merge_resources`],
+//! [`changed`] and [`overlay`]. [`cdi::CdiRegistry`], [`BlockIoClasses`] and [`RdtClasses`] parse
+//! configuration files of the host for [`ApplyContext`]. [`capability::check`] finds the parts of
+//! an adjustment that the low-level runtime does not support.
 //!
-//! * **Lossless.** A document is untyped JSON with its key order and the text of its numbers. What
-//!   an adjustment does not name is the same before and after, unknown fields included; `null` is
-//!   never written. A value that is set to what it already is keeps its text.
-//! * **Total.** Each field of an adjustment is applied or refused by name. Nothing here panics,
-//!   whatever the bytes.
-//! * **Pure.** No file, clock, environment or thread: what depends on the host (classes, CDI
-//!   devices, mount propagation) is asked of [`ApplyContext`], and a context that knows nothing
-//!   makes such an adjustment an error.
+//! * **Lossless.** An OCI config is untyped JSON with its key order and the text of its numbers.
+//!   Fields that an adjustment does not name are the same before and after, unknown ones included;
+//!   `null` is never written. A value that does not change keeps its text.
+//! * **Total.** Each field of an adjustment is applied or refused by name. No input makes this
+//!   crate panic.
+//! * **Pure.** No file, clock, environment or thread: facts about the host (classes, CDI devices,
+//!   mount propagation) come from [`ApplyContext`], and an adjustment that needs one which the
+//!   context lacks is an error.
 //!
 //! A merged adjustment follows upstream's convention: an entry whose key, path, destination or type
-//! begins with `-` removes, and stands beside entries that set. Where both are there for one key
-//! the setting wins, in whatever order they stand. An empty string, list or message is "not set",
-//! as in protocol buffers.
+//! begins with `-` removes, and may accompany entries that set. If there are both for one key, the
+//! key is set, whatever their order. An empty string, list or message means not set, as in protocol
+//! buffers.
 //!
 //! A file per group of fields, `read` for OCI to NRI and `apply` for the way back, in the order of
-//! `apply::GROUPS`. Which plugin may set what is not decided here but in `nri-merge`.
+//! `apply::GROUPS`. Conflicts between plugins are decided in `nri-merge`.
 
 #![forbid(unsafe_code)]
 

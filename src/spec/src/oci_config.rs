@@ -1,15 +1,17 @@
-//! [`OciConfig`]: a `config.json`, as it was written.
+//! [`OciConfig`]: a `config.json`, kept as it was written.
 //!
-//! The accessors are lenient (what is missing or of a wrong type is `None`) and meant for finding
-//! one's way; what plugins see is read strictly by [`to_container`](crate::to_container).
+//! The accessors are lenient: a field that is missing or of a wrong type is `None`. The strict
+//! conversion for plugins is [`to_container`](crate::to_container).
 
 use crate::json::wrong_type::kind;
 use serde_json::Value;
 
-/// Most bytes a document may have. Real ones have tens of kilobytes.
+/// Largest size of an OCI config in bytes. Those of engines have tens of kilobytes; the limit
+/// bounds the memory that one container can take.
 pub const MAX_OCI_CONFIG: usize = 16 << 20;
 
-/// Most levels of nesting. Real documents have less than ten.
+/// Largest number of nested levels, below the recursion limit of `serde_json`. OCI configs of
+/// engines have less than ten.
 pub const MAX_DEPTH: usize = 127;
 
 /// `serde_json` reads an object that begins with this key as a number (feature
@@ -20,35 +22,34 @@ const RESERVED: &str = "$serde_json::private::Number";
 pub(crate) const HOOK_KINDS: [&str; 6] =
     ["prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop"];
 
-/// An OCI runtime document: JSON object, key order and number text kept.
+/// An OCI config: a JSON object with its key order and the text of its numbers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OciConfig(Value);
 
-/// One entry of `mounts`.
+/// An entry of `mounts`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OciMount<'a> {
     /// Path in the container.
     pub destination: &'a str,
-    /// Path on the host, or what the file system type makes of it.
+    /// Path on the host, or another source that the file system type defines.
     pub source: Option<&'a str>,
     /// File system type.
     pub kind: Option<&'a str>,
 }
 
-/// One entry of `linux.namespaces`.
+/// An entry of `linux.namespaces`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OciNamespace<'a> {
     /// `network`, `pid`, …
     pub kind: &'a str,
-    /// The namespace to join; `None` asks for a new one.
+    /// The namespace to join; `None` creates a new one.
     pub path: Option<&'a str>,
 }
 
 impl OciConfig {
     /// Reads the bytes of a `config.json`.
     ///
-    /// Of a key that occurs twice in one object the last counts, at the place of the first, as for
-    /// every reader of JSON that keeps order.
+    /// If a key occurs twice in one object, the last value counts, at the position of the first.
     pub fn parse(bytes: &[u8]) -> Result<Self, OciConfigError> {
         if bytes.len() > MAX_OCI_CONFIG {
             return Err(OciConfigError::TooLarge { size: bytes.len(), limit: MAX_OCI_CONFIG });
@@ -59,7 +60,7 @@ impl OciConfig {
         Self::from_value(serde_json::from_slice(bytes)?)
     }
 
-    /// Takes a value that was read already.
+    /// Wraps parsed JSON.
     pub fn from_value(value: Value) -> Result<Self, OciConfigError> {
         if !value.is_object() {
             return Err(OciConfigError::NotAnObject { found: kind(&value) });
@@ -75,23 +76,23 @@ impl OciConfig {
         &self.0
     }
 
-    /// The JSON, to be changed by other means than an adjustment.
+    /// The JSON for changes other than adjustments.
     pub fn value_mut(&mut self) -> &mut Value {
         &mut self.0
     }
 
-    /// The JSON itself.
+    /// Unwraps the JSON.
     pub fn into_value(self) -> Value {
         self.0
     }
 
-    /// Compact JSON: key order and number text as they were read, but that an exponent is written
-    /// as `e+5` or `e-5`.
+    /// Compact JSON with the key order and number text of the input, except that exponents are
+    /// written as `e+5` or `e-5`.
     pub fn to_bytes(&self) -> Vec<u8> {
         self.0.to_string().into_bytes()
     }
 
-    /// The value at a path of keys, unless missing or null.
+    /// The value at a path of keys; `None` if it is missing or null.
     pub fn get(&self, path: &[&str]) -> Option<&Value> {
         path.iter().try_fold(&self.0, |v, key| v.get(key)).filter(|v| !v.is_null())
     }
@@ -117,12 +118,12 @@ impl OciConfig {
         self.text(&["hostname"])
     }
 
-    /// `root.path`: of the bundle, unless absolute.
+    /// `root.path`, relative to the bundle unless absolute.
     pub fn rootfs_path(&self) -> Option<&str> {
         self.text(&["root", "path"])
     }
 
-    /// `process`, the document that `exec --process` takes as well.
+    /// `process`, of the form that `exec --process` takes.
     pub fn process(&self) -> Option<&Value> {
         self.get(&["process"])
     }
@@ -164,7 +165,7 @@ impl OciConfig {
         self.text(&["linux", "cgroupsPath"])
     }
 
-    /// `linux.resources`, the document that `update --resources` takes as well.
+    /// `linux.resources`, of the form that `update --resources` takes.
     pub fn resources(&self) -> Option<&Value> {
         self.get(&["linux", "resources"])
     }
@@ -180,7 +181,7 @@ impl OciConfig {
         })
     }
 
-    /// Whether the process gets a namespace of this kind other than the runtime's.
+    /// Whether the process has a namespace of this kind other than the runtime's.
     pub fn has_namespace(&self, kind: &str) -> bool {
         self.namespaces().any(|n| n.kind == kind)
     }
@@ -209,7 +210,7 @@ fn text<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
 }
 
 fn deeper_than(value: &Value, levels: usize) -> bool {
-    // One level of recursion per level of nesting, and it stops at `levels`.
+    // The recursion stops at `levels`.
     match (value, levels) {
         (Value::Array(_) | Value::Object(_), 0) => true,
         (Value::Array(list), _) => list.iter().any(|v| deeper_than(v, levels - 1)),
@@ -230,35 +231,35 @@ fn has_reserved_key(bytes: &[u8]) -> bool {
     false
 }
 
-/// Bytes that are no OCI document.
+/// Bytes that are not an OCI config.
 #[derive(Debug, thiserror::Error)]
 pub enum OciConfigError {
     /// More bytes than [`MAX_OCI_CONFIG`](crate::MAX_OCI_CONFIG).
-    #[error("document has {size} bytes, more than {limit}")]
+    #[error("OCI config has {size} bytes, more than {limit}")]
     TooLarge {
-        /// Bytes it has.
+        /// Size in bytes.
         size: usize,
-        /// Bytes it may have.
+        /// Largest allowed size.
         limit: usize,
     },
-    /// Not JSON, or nested too deeply; the source names line and column.
-    #[error("document is not valid JSON")]
+    /// Not JSON, or nested too deeply; the source has line and column.
+    #[error("OCI config is not valid JSON")]
     Syntax(#[from] serde_json::Error),
     /// Nested more deeply than [`MAX_DEPTH`](crate::MAX_DEPTH).
-    #[error("document is nested more than {limit} levels deep")]
+    #[error("OCI config is nested more than {limit} levels deep")]
     TooDeep {
-        /// Levels it may have.
+        /// Largest allowed number.
         limit: usize,
     },
     /// JSON, but not an object.
-    #[error("document is {found}, not an object")]
+    #[error("OCI config is {found}, not an object")]
     NotAnObject {
-        /// What it is.
+        /// Type of the value.
         found: String,
     },
-    /// A key that the JSON library reserves for itself; a document with it would not come out as it
-    /// went in.
-    #[error("document uses the reserved key {key:?}")]
+    /// A key that `serde_json` reserves for numbers; an OCI config with it would be changed by
+    /// being parsed.
+    #[error("OCI config uses the reserved key {key:?}")]
     ReservedKey {
         /// The key.
         key: &'static str,
@@ -289,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn parses_and_writes() {
+    fn an_oci_config_is_written_as_it_was_parsed() {
         for same in [
             r#"{"z":1,"a":{"y":null,"b":[1.50,1e+400,-0,18446744073709551616]},"unknown":true}"#,
             r#"{"annotations":{"k":"$serde_json::private::Number"}}"#,
@@ -302,12 +303,12 @@ mod tests {
     }
 
     #[test]
-    fn refuses() {
+    fn what_is_not_an_oci_config_is_refused() {
         assert_eq!(check("{\n \"a\": }"), Err("2:7".into()));
         assert_eq!(check(""), Err("1:0".into()));
         assert_eq!(check("{} x"), Err("1:4".into()));
-        assert_eq!(check("[]"), Err("document is an array, not an object".into()));
-        assert_eq!(check("1e5"), Err("document is the number 1e+5, not an object".into()));
+        assert_eq!(check("[]"), Err("OCI config is an array, not an object".into()));
+        assert_eq!(check("1e5"), Err("OCI config is the number 1e+5, not an object".into()));
         assert!(check(&format!("{}{}", r#"{"a":"#.repeat(100_000), "1")).is_err());
         assert!(
             check(r#"{"a":{ "$serde_json::private::Number":"5"}}"#)

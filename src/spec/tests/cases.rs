@@ -1,8 +1,7 @@
-//! Cases as data: `cases/GROUP/NAME.json` holds a document, an adjustment (protojson) and what
-//! becomes of it.
+//! Cases as data: `cases/GROUP/NAME.json` has an OCI config, an adjustment (protojson) and the
+//! result.
 //!
-//! `NRI_REGENERATE=1 cargo test -p nri-spec` writes the outcomes anew; the difference is then to be
-//! read.
+//! `NRI_REGENERATE=1 cargo test -p nri-spec` rewrites the results; read the difference.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests may fail as tests do
 
@@ -23,7 +22,7 @@ fn check(case: &Value) -> Result<Value, String> {
 }
 
 #[test]
-fn adjustments() {
+fn adjustments_change_the_oci_config_as_their_cases_say() {
     let mut failures = Vec::new();
     for path in files("cases", ".json") {
         let mut case = read_json(&path);
@@ -49,7 +48,7 @@ fn adjustments() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
-/// Outcomes are compared as text: the order of keys and the text of numbers count.
+/// Compares results as text: the order of keys and the text of numbers count.
 fn text(value: &Value) -> String {
     value.to_string()
 }

@@ -1,4 +1,5 @@
-//! What plugins see of documents that are odd, and of what the document does not hold.
+//! Conversion to the container that plugins see: unusual OCI configs, all fields of the protocol,
+//! wrong types, and facts that the OCI config does not have.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests may fail as tests do
 
@@ -9,9 +10,9 @@ use nri_api::proto::{ContainerState, SecurityProfile};
 use nri_spec::{ContainerImage, ContainerInfo, OciConfig, to_container};
 use serde_json::{Value, json};
 
-fn check(document: Value, expected: Result<Value, &str>) {
-    let document = OciConfig::from_value(document).unwrap();
-    let seen = to_container(&document, &ContainerInfo::default());
+fn check(config: Value, expected: Result<Value, &str>) {
+    let config = OciConfig::from_value(config).unwrap();
+    let seen = to_container(&config, &ContainerInfo::default());
     match expected {
         Ok(expected) => assert_eq!(protojson(&seen.unwrap()), expected),
         Err(error) => assert_eq!(seen.unwrap_err().to_string(), error),
@@ -19,7 +20,7 @@ fn check(document: Value, expected: Result<Value, &str>) {
 }
 
 #[test]
-fn odd_documents() {
+fn unusual_oci_configs_are_converted() {
     check(json!({}), Ok(json!({ "linux": {} })));
     check(
         json!({ "process": null, "linux": null, "hooks": null, "mounts": null }),
@@ -49,7 +50,7 @@ fn odd_documents() {
 }
 
 #[test]
-fn everything_the_protocol_has() {
+fn every_field_of_the_protocol_is_converted() {
     check(
         json!({
             "process": {
@@ -90,10 +91,10 @@ fn everything_the_protocol_has() {
 }
 
 #[test]
-fn wrong_types_are_named() {
+fn errors_name_the_path_of_a_wrong_type() {
     let deep = |key: &str, value: Value| json!({ "linux": { key: value } });
     let process = |key: &str, value: Value| json!({ "process": { key: value } });
-    for (document, error) in [
+    for (config, error) in [
         (json!({ "process": 5 }), "process is the number 5, not an object"),
         (
             json!({ "annotations": { "a b": {} } }),
@@ -147,15 +148,14 @@ fn wrong_types_are_named() {
             "linux.intelRdt.schemata is a string, not an array",
         ),
     ] {
-        check(document, Err(error));
+        check(config, Err(error));
     }
 }
 
 #[test]
-fn what_else_is_known() {
-    let document =
-        OciConfig::from_value(json!({ "annotations": { "a": "document", "b": "document" } }))
-            .unwrap();
+fn facts_beyond_the_oci_config_are_added() {
+    let config =
+        OciConfig::from_value(json!({ "annotations": { "a": "config", "b": "config" } })).unwrap();
     let mut profile = SecurityProfile::new();
     profile.localhost_ref = "p".into();
     let info = ContainerInfo {
@@ -184,7 +184,7 @@ fn what_else_is_known() {
     };
     let expected = json!({
         "CDIDevices": [{ "name": "v/c=d" }],
-        "annotations": { "a": "engine", "b": "document" },
+        "annotations": { "a": "engine", "b": "config" },
         "createdAt": "2", "exitCode": -5, "finishedAt": "4", "id": "id",
         "image": { "configDigest": "c", "digest": "d", "name": "i" },
         "labels": { "l": "m" },
@@ -195,5 +195,5 @@ fn what_else_is_known() {
         "name": "n", "pid": 1, "podSandboxId": "pod", "startedAt": "3", "state": "CONTAINER_STOPPED",
         "statusMessage": "s", "statusReason": "r",
     });
-    assert_eq!(protojson(&to_container(&document, &info).unwrap()), expected);
+    assert_eq!(protojson(&to_container(&config, &info).unwrap()), expected);
 }

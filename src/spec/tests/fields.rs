@@ -33,8 +33,7 @@ fn leaves(message: &MessageDescriptor, prefix: &str, found: &mut BTreeSet<String
     }
 }
 
-/// Paths of all values of a protojson message, in the same form, each with a copy of the message
-/// that lacks it.
+/// Paths of all values of a protojson message, each with a copy of the message without it.
 fn without_each(descriptor: &MessageDescriptor, json: &Value) -> Vec<(String, Value)> {
     let mut names = BTreeSet::new();
     leaves(descriptor, "", &mut names);
@@ -56,7 +55,7 @@ fn without_each(descriptor: &MessageDescriptor, json: &Value) -> Vec<(String, Va
         .collect()
 }
 
-/// Everything set, to something other than the default.
+/// An adjustment that sets every field to a value other than its default.
 fn everything() -> Value {
     let hook = json!([{ "path": "/h", "args": ["h"], "env": ["A=1"], "timeout": { "value": 3 } }]);
     json!({

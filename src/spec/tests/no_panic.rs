@@ -1,4 +1,4 @@
-//! Nothing panics, whatever the bytes: real documents with junk at any place, and junk alone.
+//! No input panics: real OCI configs with junk at any place, and junk alone.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests may fail as tests do
 
@@ -51,7 +51,7 @@ fn junk() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Puts junk at a place that `steps` lead to.
+/// Puts junk at the place to which `steps` lead.
 fn spoil(value: &mut Value, steps: &[usize], junk: Value) {
     let Some((step, rest)) = steps.split_first() else {
         *value = junk;
@@ -108,7 +108,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn spoiled_documents(
+    fn oci_configs_with_junk_do_not_panic(
         sample in any::<prop::sample::Index>(), case in any::<prop::sample::Index>(),
         steps in prop::collection::vec(any::<usize>(), 0..6), junk in junk(), cdi in junk(),
     ) {
@@ -122,7 +122,7 @@ proptest! {
     }
 
     #[test]
-    fn spoiled_cdi_specifications(steps in prop::collection::vec(any::<usize>(), 0..8), junk in junk()) {
+    fn cdi_specifications_with_junk_do_not_panic(steps in prop::collection::vec(any::<usize>(), 0..8), junk in junk()) {
         let path = files("cases/cdi", "all-edits.json").remove(0);
         let case = read_json(&path);
         let mut cdi = case["host"]["cdi"][0]["document"].clone();
@@ -131,7 +131,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..64), text in "[\\[\\]{}:,\"a0 .eE+-]{0,64}") {
+    fn any_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..64), text in "[\\[\\]{}:,\"a0 .eE+-]{0,64}") {
         let _ = OciConfig::parse(&bytes);
         let _ = OciConfig::parse(text.as_bytes());
     }

@@ -1,4 +1,4 @@
-//! Resources on their own: what engines send with `update`, as differences, as messages, and back.
+//! Resources objects of `update`: differences, overlays, conversion to messages and back.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests may fail as tests do
 
@@ -13,7 +13,7 @@ use nri_spec::{
 use serde_json::{Value, json};
 
 #[test]
-fn what_changed() {
+fn changed_returns_the_fields_that_differ() {
     let old = json!({
         "memory": { "limit": 100, "swap": 200 }, "cpu": { "shares": 512, "cpus": "0" },
         "hugepageLimits": [{ "pageSize": "2MB", "limit": 1 }, { "pageSize": "1GB", "limit": 2 }],
@@ -51,7 +51,7 @@ fn what_changed() {
 }
 
 #[test]
-fn overlays() {
+fn an_overlay_sets_fields_and_drops_nulls() {
     for (base, top, expected) in [
         (
             r#"{"cpu":{"shares":1,"quota":2}}"#,
@@ -90,7 +90,7 @@ fn overlays() {
 }
 
 #[test]
-fn merges() {
+fn a_message_is_merged_into_a_resources_object() {
     for (base, resources, expected) in [
         (json!({}), json!({}), json!({})),
         (
@@ -139,7 +139,7 @@ fn merges() {
 }
 
 #[test]
-fn blockio_class() {
+fn a_blockio_class_replaces_the_object() {
     let ctx = ApplyContext {
         blockio: &|name| (name == "fast").then(|| json!({ "weight": 7 })),
         ..Default::default()
@@ -153,11 +153,11 @@ fn blockio_class() {
 }
 
 #[test]
-fn there_and_back() {
+fn conversion_to_a_message_and_back_changes_nothing() {
     let mut seen = 0;
     for path in files("samples", ".config.json") {
-        let document = OciConfig::from_value(read_json(&path)).unwrap();
-        let Some(resources) = document.resources() else { continue };
+        let config = OciConfig::from_value(read_json(&path)).unwrap();
+        let Some(resources) = config.resources() else { continue };
         let nri = resources_to_nri(resources).unwrap();
         let mut again = resources.clone();
         merge_resources(&mut again, &nri);
@@ -171,7 +171,7 @@ fn there_and_back() {
 }
 
 #[test]
-fn reads_and_refuses() {
+fn resources_of_a_wrong_type_are_refused() {
     let all = json!({
         "memory": {
             "limit": "1", "reservation": "2", "swap": "-1", "kernel": "4", "kernelTcp": "5", "swappiness": "60",
@@ -199,7 +199,7 @@ fn reads_and_refuses() {
         message::<LinuxResources>(&json!({ "cpu": {} }))
     );
     for (wrong, error) in [
-        (r#"5"#, "document is the number 5, not an object"),
+        (r#"5"#, "OCI config is the number 5, not an object"),
         (r#"{"memory":[]}"#, "memory is an array, not an object"),
         (r#"{"memory":{"limit":"5"}}"#, "memory.limit is a string, not a 64-bit integer"),
         (r#"{"memory":{"limit":1.5}}"#, "memory.limit is the number 1.5, not a 64-bit integer"),

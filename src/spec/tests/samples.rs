@@ -1,5 +1,5 @@
-//! Documents that real engines wrote: nothing is lost, plugins see what is there, and one field
-//! changes one place.
+//! OCI configs of real engines: nothing is lost, plugins see their fields, and one field changes
+//! one place.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests may fail as tests do
 
@@ -12,7 +12,7 @@ use nri_spec::{ContainerInfo, OciConfig, to_container};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// JSON text without the white space between tokens: independent of any parser's idea of numbers
+/// JSON text without the white space between tokens: without a parser, which could change numbers
 /// and order.
 fn compact(text: &str) -> String {
     let (mut out, mut in_string, mut escaped) = (String::new(), false, false);
@@ -29,36 +29,32 @@ fn compact(text: &str) -> String {
 fn samples() -> impl Iterator<Item = (String, String, OciConfig)> {
     files("samples", ".config.json").into_iter().map(|path| {
         let text = std::fs::read_to_string(&path).unwrap();
-        let document = OciConfig::parse(text.as_bytes()).unwrap();
-        (path.file_name().unwrap().to_string_lossy().into_owned(), text, document)
+        let config = OciConfig::parse(text.as_bytes()).unwrap();
+        (path.file_name().unwrap().to_string_lossy().into_owned(), text, config)
     })
 }
 
 #[test]
-fn nothing_is_lost() {
-    for (name, text, document) in samples() {
-        assert_eq!(String::from_utf8(document.to_bytes()).unwrap(), compact(&text), "{name}");
-        assert_valid(document.value());
+fn an_oci_config_is_written_as_it_was_parsed() {
+    for (name, text, config) in samples() {
+        assert_eq!(String::from_utf8(config.to_bytes()).unwrap(), compact(&text), "{name}");
+        assert_valid(config.value());
     }
 }
 
 #[test]
-fn nothing_asked_nothing_changed() {
-    for (name, _, document) in samples() {
-        let (after, changed) = apply_on(&json!({}), document.value(), &json!({})).unwrap();
-        assert_eq!(
-            (after.to_string().into_bytes(), changed),
-            (document.to_bytes(), false),
-            "{name}"
-        );
+fn an_empty_adjustment_changes_nothing() {
+    for (name, _, config) in samples() {
+        let (after, changed) = apply_on(&json!({}), config.value(), &json!({})).unwrap();
+        assert_eq!((after.to_string().into_bytes(), changed), (config.to_bytes(), false), "{name}");
     }
 }
 
 #[test]
-fn plugins_see_it() {
+fn plugins_see_the_fields_of_an_engine() {
     for path in files("samples", ".config.json") {
-        let document = OciConfig::parse(&std::fs::read(&path).unwrap()).unwrap();
-        let container = to_container(&document, &ContainerInfo::default()).unwrap();
+        let config = OciConfig::parse(&std::fs::read(&path).unwrap()).unwrap();
+        let container = to_container(&config, &ContainerInfo::default()).unwrap();
         let seen = protojson(&container);
         let expected = path.to_string_lossy().replace(".config.json", ".container.json");
         if regenerate() {
@@ -74,7 +70,7 @@ fn plugins_see_it() {
 }
 
 #[test]
-fn one_field_changes_one_place() {
+fn an_adjusted_field_changes_one_place() {
     let resources = |name: &str, value: Value| json!({ "linux": { "resources": { name: value } } });
     let table = [
         (json!({ "annotations": { "x": "y" } }), vec!["/annotations"]),
@@ -132,14 +128,14 @@ fn one_field_changes_one_place() {
     ];
     let host =
         json!({ "blockio": { "fast": { "weight": 7 } }, "rdt": { "gold": { "closID": "gold" } } });
-    for (name, _, document) in samples() {
+    for (name, _, config) in samples() {
         for (adjust, places) in &table {
-            let (after, changed) = apply_on(&host, document.value(), adjust).unwrap();
-            let found = differences(document.value(), &after);
+            let (after, changed) = apply_on(&host, config.value(), adjust).unwrap();
+            let found = differences(config.value(), &after);
             assert!(changed && !found.is_empty(), "{name}: {adjust} changes nothing");
             for path in found {
                 // Where an object had to be made, the difference is the object.
-                let made = path == "/linux/resources" && document.resources().is_none();
+                let made = path == "/linux/resources" && config.resources().is_none();
                 assert!(
                     made || places.iter().any(|p| path.starts_with(p)),
                     "{name}: {adjust} changes {path}"

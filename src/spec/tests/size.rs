@@ -1,6 +1,5 @@
-//! Each list and map of an adjustment with as many entries as a message holds, on a document that
-//! has as many: applying finishes, and every entry is where it belongs. Work that grew with the
-//! square of their number would take hours.
+//! Lists and maps of an adjustment with as many entries as a message holds, applied to an OCI
+//! config with as many. Work that grew with the square of their number would take hours.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests may fail as tests do
 
@@ -20,24 +19,24 @@ use protobuf::reflect::{MessageDescriptor, RuntimeFieldType, RuntimeType};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// Entries of a message: each has a name of twenty bytes, and what the encoding needs.
+/// Largest number of entries: each has a name of twenty bytes and a few bytes of encoding.
 const MOST: usize = MAX_MESSAGE / 32;
 
-/// What becomes of entries that are there already.
+/// Effect on entries that exist already.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
-    /// They are replaced, and can be removed.
+    /// Replaced, or removed.
     Marked,
-    /// They are replaced.
+    /// Replaced.
     Keyed,
-    /// Others are put behind them.
+    /// Kept: new ones are appended.
     Appended,
 }
 
 struct List {
     field: &'static str,
     kind: Kind,
-    /// Where it is in a document: a JSON pointer.
+    /// JSON pointer of the list in the OCI config.
     place: &'static str,
     add: fn(&mut ContainerAdjustment, String),
 }
@@ -86,7 +85,7 @@ lists! {
         a.rlimits.push(POSIXRlimit { type_, ..Default::default() });
 }
 
-/// Lists that no test fills, and why.
+/// Lists that no test fills, and the reason.
 const OTHERS: &[(&str, &str)] = &[
     ("CDI_devices", "has a test of its own"),
     ("hooks.prestart.", "copied, in a hook"),
@@ -108,7 +107,7 @@ fn resources(adjust: &mut ContainerAdjustment) -> &mut LinuxResources {
     adjust.linux.mut_or_insert_default().resources.mut_or_insert_default()
 }
 
-/// Names that no field refuses.
+/// Names that every field accepts.
 fn key(i: usize) -> String {
     format!("/example.org/{i:07}")
 }
@@ -119,14 +118,14 @@ fn adjust(list: &List, keys: impl Iterator<Item = String>) -> ContainerAdjustmen
     adjust
 }
 
-fn apply_to(document: &mut OciConfig, adjust: &ContainerAdjustment, ctx: &ApplyContext<'_>) {
-    let before = document.clone();
-    assert!(apply(document, adjust, ctx).unwrap().changed);
-    to_container(document, &ContainerInfo::default()).unwrap();
+fn apply_to(config: &mut OciConfig, adjust: &ContainerAdjustment, ctx: &ApplyContext<'_>) {
+    let before = config.clone();
+    assert!(apply(config, adjust, ctx).unwrap().changed);
+    to_container(config, &ContainerInfo::default()).unwrap();
     // Of an unknown runtime everything is asked.
     capability::check(
         &before,
-        document,
+        config,
         &FieldOwners::default(),
         &RuntimeVersion { kind: None, version: None },
         &host(),
@@ -134,7 +133,7 @@ fn apply_to(document: &mut OciConfig, adjust: &ContainerAdjustment, ctx: &ApplyC
     .unwrap();
 }
 
-/// A host that has everything.
+/// A host that supports everything.
 fn host() -> HostCapabilities {
     HostCapabilities {
         cgroup_v2: true,
@@ -149,40 +148,40 @@ fn words(text: &str) -> BTreeSet<String> {
     text.split(' ').map(str::to_owned).collect()
 }
 
-fn entries(document: &OciConfig, place: &str) -> usize {
-    match document.value().pointer(place) {
+fn entries(config: &OciConfig, place: &str) -> usize {
+    match config.value().pointer(place) {
         Some(Value::Array(items)) => items.len(),
         Some(Value::Object(fields)) => fields.len(),
         _ => 0,
     }
 }
 
-/// Fills a list of the document; then sets half of its entries, and removes the others, or sets as
-/// many new ones.
+/// Fills a list of the OCI config; then sets half of its entries, and removes the others or appends
+/// as many.
 fn check(list: &List) {
     let ctx = ApplyContext {
         propagation: &|_| Some(nri_spec::Propagation::Shared),
         ..Default::default()
     };
-    let mut document = OciConfig::from_value(json!({})).unwrap();
-    apply(&mut document, &adjust(list, (0..MOST).map(key)), &ctx).unwrap();
-    assert_eq!(entries(&document, list.place), MOST);
+    let mut config = OciConfig::from_value(json!({})).unwrap();
+    apply(&mut config, &adjust(list, (0..MOST).map(key)), &ctx).unwrap();
+    assert_eq!(entries(&config, list.place), MOST);
     let other = |i: usize| match (i % 2, list.kind) {
         (0, _) => key(i),
         (_, Kind::Marked) => format!("-{}", key(i)),
         _ => format!("new-{}", key(i)),
     };
     let again = adjust(list, (0..MOST).map(other));
-    apply_to(&mut document, &again, &ctx);
+    apply_to(&mut config, &again, &ctx);
     let expected = match list.kind {
         Kind::Marked => MOST / 2,
         Kind::Keyed => MOST / 2 * 3,
         Kind::Appended => MOST * 2,
     };
-    assert_eq!(entries(&document, list.place), expected);
+    assert_eq!(entries(&config, list.place), expected);
 }
 
-/// Every device brings of everything one, in place of what the document has.
+/// Each CDI device has one edit of every kind, which replaces an entry of the OCI config.
 struct Everything;
 
 impl CdiResolver for Everything {
@@ -206,19 +205,19 @@ impl CdiResolver for Everything {
     }
 }
 
-/// Their names are longer than others, and each stands for several entries.
+/// Names of CDI devices are longer, and each device has several entries.
 #[test]
 fn cdi_devices() {
     const MOST: usize = MAX_MESSAGE / 128;
     let ctx = ApplyContext { cdi: &Everything, ..Default::default() };
-    let mut document = OciConfig::from_value(json!({})).unwrap();
+    let mut config = OciConfig::from_value(json!({})).unwrap();
     for numbers in [0..MOST, MOST / 2..MOST + MOST / 2] {
         let device = |i| CDIDevice { name: key(i), ..Default::default() };
         let adjust = ContainerAdjustment {
             CDI_devices: numbers.map(device).collect(),
             ..Default::default()
         };
-        apply_to(&mut document, &adjust, &ctx);
+        apply_to(&mut config, &adjust, &ctx);
     }
     for (place, expected) in [
         ("/process/env", MOST / 2 * 3),
@@ -226,7 +225,7 @@ fn cdi_devices() {
         ("/mounts", MOST / 2 * 3),
         ("/process/user/additionalGids", MOST - 1),
     ] {
-        assert_eq!(entries(&document, place), expected, "{place}");
+        assert_eq!(entries(&config, place), expected, "{place}");
     }
 }
 

@@ -11,30 +11,30 @@ use std::cell::LazyCell;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// Something that plugins asked for, and the runtime cannot do on this host.
+/// A field that plugins requested and the runtime does not support on this host.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{field}{} is beyond {runtime}: {lack}", asked_by(plugins))]
+#[error("{field}{} is not supported by {runtime}: {lack}", set_by(plugins))]
 pub struct Unsupported {
-    /// What, in words, with its key where it has one.
+    /// Name of the field, with its key if it has one.
     pub field: String,
-    /// Who asked; empty if nobody claims it.
+    /// Plugins that requested it; empty if no plugin owns it.
     pub plugins: Vec<String>,
     /// The runtime.
     pub runtime: RuntimeVersion,
-    /// What is missing.
+    /// Reason.
     pub lack: Lack,
 }
 
-/// All that plugins asked for in vain.
+/// All requested fields that the runtime does not support.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", listed(.0))]
 pub struct UnsupportedFields(pub Vec<Unsupported>);
 
-/// Checks what an adjustment made of a document: `before` and `after` it. `owners` are those of the
-/// container.
+/// Checks the changes of an adjustment: the OCI config `before` and `after` it. `owners` are those
+/// of the container.
 ///
 /// # Errors
-/// Everything that the runtime cannot do on this host.
+/// Every changed field that the runtime does not support on this host.
 pub fn check(
     before: &OciConfig,
     after: &OciConfig,
@@ -46,17 +46,18 @@ pub fn check(
         let owners = owners.compound.get(&Field::CdiDevices.value()).into_iter();
         owners.flat_map(|c| c.owners.values()).map(String::as_str).collect::<BTreeSet<_>>()
     });
-    let beyond = |asked: Requested| {
-        let lack = lack(asked.feature, runtime, host)?;
-        let plugins = owners_of(&asked.claims, owners, &injectors);
-        Some(Unsupported { field: asked.field, plugins, runtime: runtime.clone(), lack })
+    let unsupported = |requested: Requested| {
+        let lack = lack(requested.feature, runtime, host)?;
+        let plugins = owners_of(&requested.claims, owners, &injectors);
+        Some(Unsupported { field: requested.field, plugins, runtime: runtime.clone(), lack })
     };
     let all: Vec<_> =
-        requested(before.value(), after.value()).into_iter().filter_map(beyond).collect();
+        requested(before.value(), after.value()).into_iter().filter_map(unsupported).collect();
     if all.is_empty() { Ok(()) } else { Err(UnsupportedFields(all)) }
 }
 
-/// Who set any of these fields; if nobody did, who injected CDI devices, whose edits may have.
+/// Plugins that set any of these fields; if none did, those that injected CDI devices, whose edits
+/// may have.
 fn owners_of<'a>(
     claims: &[(Field, Option<String>)],
     owners: &'a FieldOwners,
@@ -73,14 +74,14 @@ fn owners_of<'a>(
     if names.is_empty() {
         names.clone_from(injectors);
     }
-    // Several contributors are joined by commas; a leading dash marks one that removed what another
-    // had set.
+    // Several contributors are joined by commas; a leading dash marks a plugin that removed the
+    // value of another.
     let names =
         names.iter().flat_map(|n| n.split(',')).map(|n| n.trim_start_matches('-').to_owned());
     names.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-fn asked_by(plugins: &[String]) -> String {
+fn set_by(plugins: &[String]) -> String {
     match plugins {
         [] => String::new(),
         [one] => format!(", set by plugin {one:?},"),

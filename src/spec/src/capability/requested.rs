@@ -1,5 +1,4 @@
-//! Which features an adjustment brought into a document: what stands there afterwards, and stood
-//! there otherwise, or not at all, before.
+//! Features that an adjustment requests: fields of the OCI config that it adds or changes.
 
 use super::table::Feature;
 use crate::json::number::{ByValue, same};
@@ -7,17 +6,17 @@ use nri_api::{fields_of, proto::Field};
 use serde_json::Value;
 use std::collections::HashSet;
 
-/// A feature that is asked for.
+/// A requested feature.
 #[derive(Debug, PartialEq)]
 pub(super) struct Requested {
     pub(super) feature: Feature,
-    /// In words, with its key where it has one.
+    /// Name of the field for messages, with its key if it has one.
     pub(super) field: String,
-    /// Whose claim it may be.
+    /// Fields whose owners may have requested it.
     pub(super) claims: Vec<(Field, Option<String>)>,
 }
 
-/// All of them, each once for each key.
+/// Returns the requested features, one for each key.
 pub(super) fn requested(before: &Value, after: &Value) -> Vec<Requested> {
     let mut all = Collected { before, after, requested: Vec::new() };
     all.process();
@@ -50,7 +49,7 @@ impl<'a> Collected<'a> {
         self.requested.push(Requested { feature, field: field.into(), claims });
     }
 
-    /// What stands at a path now, if it is not what stood there.
+    /// The value at a path, if the adjustment changed it.
     fn changed(&self, path: &[&str]) -> Option<&'a Value> {
         let now = at(self.after, path)?;
         if at(self.before, path).is_some_and(|then| same(then, now)) { None } else { Some(now) }
@@ -66,9 +65,9 @@ impl<'a> Collected<'a> {
         now.into_iter().flatten().map(|(k, v)| (k.as_str(), v)).filter(is_new).collect()
     }
 
-    /// Elements of a list that are in no place of the list as it was, each once.
+    /// Elements of a list that the list before did not have, without duplicates.
     fn new_elements(&self, path: &[&str]) -> Vec<&'a Value> {
-        let list = |document| at(document, path).and_then(Value::as_array).into_iter().flatten();
+        let list = |config| at(config, path).and_then(Value::as_array).into_iter().flatten();
         let mut known: HashSet<ByValue<'a>> = list(self.before).map(ByValue).collect();
         list(self.after).filter(|now| known.insert(ByValue(now))).collect()
     }
@@ -112,12 +111,12 @@ impl<'a> Collected<'a> {
                 "enableMonitoring" => (Feature::RdtMonitoring, Field::RdtEnableMonitoring),
                 _ => (Feature::Rdt, Field::RdtClosID),
             };
-            // A class is a closID.
+            // A class sets the closID.
             let claims = [(claim, None), (Field::RdtClass, None)];
             let claims = if claim == Field::RdtClosID { &claims[..] } else { &claims[..1] };
             self.push(feature, format!("RDT {key}"), claims);
             if feature != Feature::Rdt {
-                // These need all that RDT as such needs.
+                // These need the same as RDT itself.
                 self.push(Feature::Rdt, format!("RDT {key}"), claims);
             }
         }
@@ -132,7 +131,7 @@ impl<'a> Collected<'a> {
                 | "SECCOMP_FILTER_FLAG_LOG"
                 | "SECCOMP_FILTER_FLAG_SPEC_ALLOW" => Feature::SeccompFlags,
                 "SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV" => Feature::SeccompWaitKillable,
-                // Runtimes refuse what they do not know.
+                // Runtimes refuse unknown flags.
                 _ => continue,
             };
             self.push(feature, format!("seccomp flag {flag}"), &claims);
@@ -238,8 +237,8 @@ impl<'a> Collected<'a> {
     }
 }
 
-/// The feature that an option of a mount is; none for those that all runtimes have, and for those
-/// of the file system.
+/// The feature of a mount option; `None` for options that all runtimes support, and for those of
+/// the file system.
 fn of_option(option: &str) -> Option<Feature> {
     const RECURSIVE: [&str; 19] = [
         "rro",
@@ -275,8 +274,8 @@ fn of_option(option: &str) -> Option<Feature> {
     }
 }
 
-fn at<'a>(document: &'a Value, path: &[&str]) -> Option<&'a Value> {
-    path.iter().try_fold(document, |value, key| value.get(key)).filter(|v| !v.is_null())
+fn at<'a>(config: &'a Value, path: &[&str]) -> Option<&'a Value> {
+    path.iter().try_fold(config, |value, key| value.get(key)).filter(|v| !v.is_null())
 }
 
 fn text<'a>(value: &'a Value, key: &str) -> &'a str {

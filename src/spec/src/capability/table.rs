@@ -1,13 +1,13 @@
-//! The table: features, and what each runtime needs for them.
+//! The table of features and of what each runtime needs for them.
 
 use super::host::HostCapabilities;
 use super::version::{RuntimeKind, RuntimeVersion, Version};
 use nri_api::{ResourceField, resource_field};
 use std::fmt;
 
-/// Something that a document can ask for, and not every runtime can do everywhere.
+/// A feature of the OCI config that not every runtime supports on every host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs)] // the names say it; `asked` says where in a document they are
+#[allow(missing_docs)] // `requested` has the field of each
 pub enum Feature {
     Scheduler,
     IoPriority,
@@ -46,37 +46,37 @@ pub enum Feature {
     Unified,
 }
 
-/// What a runtime, or the host it is on, lacks for a feature.
+/// Reason why a runtime does not support a feature on a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lack {
-    /// No version has it.
+    /// No version supports it.
     Never,
-    /// It came later.
+    /// The runtime is older than its support.
     Since(Version),
-    /// It works with the other version of cgroups only.
+    /// It needs the other version of cgroups.
     Cgroup {
         /// Whether containers are in version 2.
         v2: bool,
     },
-    /// The host does not have this controller.
+    /// The host lacks this controller.
     Controller(&'static str),
-    /// Cgroups have none of these files here.
+    /// Cgroups of the host have none of these files.
     Files(&'static [&'static str]),
     /// Resctrl is not mounted.
     Resctrl,
-    /// Kernels from this one on have it no more.
+    /// Kernels have ignored it since this version.
     Kernel(u32, u32),
 }
 
-/// Controllers' files that not every kernel has: for the weights of block I/O, whose names depend
-/// on its scheduler, and for realtime groups.
+/// Control files that not every kernel has: those for weights of block I/O, whose names depend on
+/// the I/O scheduler, and for realtime groups.
 pub const FILES: [&str; 5] =
     [WEIGHT.v1[0], WEIGHT.v1[1], REALTIME_PERIOD.v1[0], WEIGHT.v2[0], WEIGHT.v2[1]];
 
 const WEIGHT: &ResourceField = resource_field("blockIO.weight");
 const REALTIME_PERIOD: &ResourceField = resource_field("cpu.realtimePeriod");
 
-/// What a feature needs.
+/// Condition for a feature.
 #[derive(Clone, Copy)]
 enum Need {
     Never,
@@ -84,7 +84,7 @@ enum Need {
     V1,
     V2,
     Controller(&'static str),
-    /// One of these, where containers are in the version of cgroups that is named first.
+    /// One of these files, if containers are in the given version of cgroups (`true`: v2).
     Files(bool, &'static [&'static str]),
     Resctrl,
     KernelBefore(u32, u32),
@@ -105,32 +105,31 @@ const fn candidate(major: u32, minor: u32, patch: u32, number: u32) -> Need {
 const REALTIME: Need = Files(false, REALTIME_PERIOD.v1);
 const WEIGHTS_V1: Need = Files(false, WEIGHT.v1);
 const WEIGHTS_V2: Need = Files(true, WEIGHT.v2);
-/// Before 1.8.2 crun does not know the names that BFQ has for them.
+/// crun before 1.8.2 does not know the file names of BFQ.
 const NO_BFQ_V1: Need = Files(false, &["blkio.weight"]);
-/// runc and crun write the weight of a device to no other file, and runc goes on without.
+/// runc and crun write the weight of a device to no other file; runc ignores that it is missing.
 const BFQ_V2: Need = Files(true, &["io.bfq.weight"]);
 
-/// Feature, and what runc, crun and youki need for it. Run: runc 1.1.5, 1.1.15, 1.3.6 and crun
-/// 1.8.1, 1.21, 1.28, with cgroup v1, hybrid and v2. Read in the sources: at which version between
-/// these something came, newer versions, RDT (no host had it), and all of youki.
+/// Feature, and conditions for runc, crun and youki. Tried with: runc 1.1.5, 1.1.15, 1.3.6 and crun
+/// 1.8.1, 1.21, 1.28, with cgroup v1, hybrid and v2. Read in the sources: the version between these
+/// that introduced a feature, newer versions, RDT (no host had it), and all of youki.
 #[rustfmt::skip]
 const ROWS: &[(Feature, Needs, Needs, Needs)] = &[
-    // Before, they ignore it.
+    // Older versions ignore it.
     (Feature::Scheduler, &[candidate(1, 2, 0, 1)], &[since(1, 8, 5)], &[since(0, 3, 2)]),
     (Feature::IoPriority, &[candidate(1, 2, 0, 1)], &[since(1, 8, 6)], &[since(0, 2, 0)]),
     (Feature::MemoryPolicy, &[candidate(1, 4, 0, 2)], &[since(1, 24, 0)], &[since(0, 6, 0)]),
     (Feature::NetDevices, &[candidate(1, 4, 0, 1)], &[since(1, 22, 0)], &[since(0, 6, 0)]),
-    // Before, runc says that the namespace does not exist, and crun that a socket is broken.
+    // Older versions fail: runc with an unknown namespace, crun with a broken socket.
     (Feature::TimeNamespace, &[candidate(1, 2, 0, 1)], &[since(1, 8, 4)], &[since(0, 7, 0)]),
-    // Before 1.4 runc ignores a closID where resctrl is not mounted; crun before 1.10 ignores all
-    // of it.
+    // runc before 1.4 ignores a closID if resctrl is not mounted; crun before 1.10 ignores RDT.
     (Feature::Rdt, &[Resctrl], &[since(1, 10, 0), Resctrl], &[since(0, 1, 0), Resctrl]),
     (Feature::RdtSchemata, &[candidate(1, 4, 0, 2)], &[since(1, 22, 0)], &[since(0, 7, 0)]),
     (Feature::RdtMonitoring, &[candidate(1, 4, 0, 2)], &[since(1, 24, 0)], &[since(0, 7, 0)]),
     (Feature::SeccompFlags, &[candidate(1, 2, 0, 1)], &[], &[]),
     (Feature::SeccompWaitKillable, &[candidate(1, 5, 0, 2)], &[since(1, 6, 0)], &[since(0, 6, 0)]),
     (Feature::SeccompListener, &[candidate(1, 1, 0, 1)], &[since(0, 19, 0)], &[]),
-    // Before, runc ignores it; crun before 1.9 ignores the recursive one; youki refuses.
+    // Older versions of runc ignore it; crun before 1.9 ignores the recursive one; youki refuses.
     (Feature::MountIdmap, &[candidate(1, 2, 0, 1)], &[since(1, 4, 0)], &[since(0, 7, 0)]),
     (Feature::MountIdmapRecursive, &[candidate(1, 2, 0, 1)], &[since(1, 9, 0)], &[since(0, 7, 0)]),
     (Feature::MountRecursiveAttributes, &[candidate(1, 1, 0, 1)], &[since(1, 4, 0)], &[]),
@@ -141,18 +140,17 @@ const ROWS: &[(Feature, Needs, Needs, Needs)] = &[
     (Feature::MountCopySymlink, &[Never], &[since(1, 10, 0)], &[Never]),
     (Feature::MountNoFollow, &[Never], &[since(1, 22, 0)], &[Never]),
     (Feature::Memory, &[Controller("memory")], &[Controller("memory")], &[Controller("memory")]),
-    // runc ignores it with a warning; where crun and youki write it, kernels have ignored it for
-    // long.
+    // runc ignores it with a warning; crun and youki write it, to no effect on current kernels.
     (Feature::KernelMemory, &[Never], &[V1, KernelBefore(5, 16)], &[V1, KernelBefore(5, 16)]),
     (Feature::KernelTcpMemory, &[Never], &[V1], &[V1]),
-    // With cgroup v2 runc and youki ignore these, crun refuses them.
+    // On cgroup v2 runc and youki ignore these, crun refuses them.
     (Feature::Swappiness, &[V1], &[V1], &[V1]),
     (Feature::DisableOomKiller, &[V1], &[V1], &[V1]),
-    // It is always so; crun refuses to hear of it with cgroup v2.
+    // The default everywhere; crun refuses it on cgroup v2.
     (Feature::UseHierarchy, &[], &[V1], &[]),
     (Feature::FlatHierarchy, &[Never], &[Never], &[Never]),
     (Feature::Cpu, &[Controller("cpu")], &[Controller("cpu")], &[Controller("cpu")]),
-    // With cgroup v2 runc ignores it, crun and youki refuse it.
+    // On cgroup v2 runc ignores it, crun and youki refuse it.
     (Feature::Realtime, &[V1, REALTIME], &[V1, REALTIME], &[V1, REALTIME]),
     (Feature::Cpuset, &[Controller("cpuset")], &[Controller("cpuset")], &[Controller("cpuset")]),
     (Feature::Pids, &[Controller("pids")], &[Controller("pids")], &[Controller("pids")]),
@@ -160,11 +158,12 @@ const ROWS: &[(Feature, Needs, Needs, Needs)] = &[
     (Feature::BlockIo, &[Controller("io")], &[Controller("io")], &[Controller("io")]),
     (Feature::BlockIoWeight, &[WEIGHTS_V1, WEIGHTS_V2], &[WEIGHTS_V1, WEIGHTS_V2], &[WEIGHTS_V1, WEIGHTS_V2]),
     (Feature::BlockIoWeightDevice, &[WEIGHTS_V1, BFQ_V2], &[WEIGHTS_V1, BFQ_V2], &[WEIGHTS_V1, BFQ_V2]),
-    // All refuse it with cgroup v1.
+    // All refuse it on cgroup v1.
     (Feature::Unified, &[V2], &[V2], &[V2]),
 ];
 
-/// What is missing for a feature; `None` if nothing is, or nothing is known.
+/// Reason why the runtime does not support a feature on the host; `None` if it does, or if the
+/// runtime is unknown.
 pub fn lack(feature: Feature, runtime: &RuntimeVersion, host: &HostCapabilities) -> Option<Lack> {
     let kind = runtime.kind?;
     let (_, runc, crun, youki) = ROWS.iter().find(|(f, ..)| *f == feature)?;
@@ -177,7 +176,7 @@ pub fn lack(feature: Feature, runtime: &RuntimeVersion, host: &HostCapabilities)
     exception.iter().chain(*needs).find_map(|need| need.lack(runtime, host))
 }
 
-/// What only some versions need.
+/// Condition of some versions only.
 fn exception(feature: Feature, runtime: &RuntimeVersion) -> Option<Need> {
     let before = |version| runtime.version.is_some_and(|v| v < version);
     match (feature, runtime.kind) {
@@ -216,17 +215,17 @@ impl Need {
 impl fmt::Display for Lack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Never => write!(f, "no version has it"),
-            Self::Since(version) => write!(f, "it came with {version}"),
-            Self::Cgroup { v2: true } => write!(f, "there is no such thing with cgroup v2"),
-            Self::Cgroup { v2: false } => write!(f, "there is no such thing with cgroup v1"),
+            Self::Never => write!(f, "no version supports it"),
+            Self::Since(version) => write!(f, "supported since {version}"),
+            Self::Cgroup { v2: true } => write!(f, "not available on cgroup v2"),
+            Self::Cgroup { v2: false } => write!(f, "not available on cgroup v1"),
             Self::Controller(name) => {
-                write!(f, "cgroups have no controller {name} on this host")
+                write!(f, "host has no cgroup controller {name}")
             }
-            Self::Files(names) => write!(f, "cgroups have no {} on this host", names.join(", no ")),
-            Self::Resctrl => write!(f, "resctrl is not mounted on this host"),
+            Self::Files(names) => write!(f, "host has no cgroup file {}", names.join(" or ")),
+            Self::Resctrl => write!(f, "resctrl is not mounted"),
             Self::Kernel(major, minor) => {
-                write!(f, "kernels have ignored it since {major}.{minor}")
+                write!(f, "ignored by Linux since {major}.{minor}")
             }
         }
     }
@@ -236,7 +235,7 @@ impl fmt::Display for Lack {
 mod tests {
     use super::*;
 
-    /// A feature without a row would be passed on without a check.
+    /// A feature without a row would pass unchecked.
     #[test]
     fn each_feature_has_one_row() {
         let rows: Vec<_> = ROWS.iter().map(|(f, ..)| *f).collect();

@@ -1,4 +1,4 @@
-//! What the table answers: by version, cgroup and host, and for every field.
+//! Tests of the table, by version, cgroup and host.
 
 use super::*;
 use crate::oci_config::OciConfig;
@@ -44,12 +44,12 @@ fn check_change(
     host: &HostCapabilities,
     expected: &str,
 ) {
-    let document = |mut value: Value| {
+    let config = |mut value: Value| {
         value["ociVersion"] = "1.2.0".into();
         OciConfig::from_value(value).unwrap()
     };
     let runtime = RuntimeVersion::parse(&runtime.replacen(' ', " version ", 1));
-    let found = check(&document(before), &document(after.clone()), &owners(), &runtime, host);
+    let found = check(&config(before), &config(after.clone()), &owners(), &runtime, host);
     assert_eq!(found.err().map(|e| e.to_string()).unwrap_or_default(), expected, "{after}");
 }
 
@@ -58,10 +58,11 @@ fn check_new(after: Value, runtime: &str, host: &HostCapabilities, expected: &st
 }
 
 #[test]
-fn by_version() {
+fn support_depends_on_the_version() {
     let scheduler = json!({"process": {"scheduler": {"policy": "SCHED_BATCH"}}});
-    let beyond = "scheduler, set by plugin \"10-a\", is beyond runc 1.1.5: it came with 1.2.0-rc.1";
-    check_new(scheduler.clone(), "runc 1.1.5+ds1", &v1(), beyond);
+    let expected = "scheduler, set by plugin \"10-a\", \
+        is not supported by runc 1.1.5: supported since 1.2.0-rc.1";
+    check_new(scheduler.clone(), "runc 1.1.5+ds1", &v1(), expected);
     for can in [
         "runc 1.2.0-rc.1",
         "runc 1.3.6",
@@ -80,48 +81,54 @@ fn by_version() {
         time,
         "crun 1.8.1",
         &v2(),
-        "namespace \"time\", set by plugin \"20-b\", is beyond crun 1.8.1: it came with 1.8.4",
+        "namespace \"time\", set by plugin \"20-b\", \
+         is not supported by crun 1.8.1: supported since 1.8.4",
     );
 }
 
 #[test]
-fn by_cgroup() {
+fn support_depends_on_the_version_of_cgroups() {
     let swappiness = json!({"linux": {"resources": {"memory": {"swappiness": 0, "limit": 1}}}});
     check_new(swappiness.clone(), "runc 1.1.5", &v1(), "");
-    let beyond = "memory.swappiness, set by plugin \"10-a\", is beyond runc 1.1.5: there is no such thing with cgroup v2";
-    check_new(swappiness.clone(), "runc 1.1.5", &v2(), beyond);
+    let expected = "memory.swappiness, set by plugin \"10-a\", \
+        is not supported by runc 1.1.5: not available on cgroup v2";
+    check_new(swappiness.clone(), "runc 1.1.5", &v2(), expected);
     check_change(swappiness.clone(), swappiness, "runc 1.1.5", &v2(), "");
     let unified = json!({"linux": {"resources": {"unified": {"memory.high": "1"}}}});
     check_new(unified.clone(), "crun 1.28", &v2(), "");
-    let beyond = "unified \"memory.high\", set by plugin \"30-c\", is beyond crun 1.28.0: there is no such thing with cgroup v1";
-    check_new(unified, "crun 1.28", &v1(), beyond);
+    let expected = "unified \"memory.high\", set by plugin \"30-c\", \
+        is not supported by crun 1.28.0: not available on cgroup v1";
+    check_new(unified, "crun 1.28", &v1(), expected);
     let hierarchy =
         |flag: bool| json!({"linux": {"resources": {"memory": {"useHierarchy": flag}}}});
     check_new(hierarchy(true), "runc 1.3.6", &v2(), "");
-    let beyond =
-        "memory.useHierarchy, set by plugin \"20-b\", is beyond runc 1.3.6: no version has it";
-    check_new(hierarchy(false), "runc 1.3.6", &v1(), beyond);
+    let expected = "memory.useHierarchy, set by plugin \"20-b\", \
+        is not supported by runc 1.3.6: no version supports it";
+    check_new(hierarchy(false), "runc 1.3.6", &v1(), expected);
     let oom = |flag: bool| json!({"linux": {"resources": {"memory": {"disableOOMKiller": flag}}}});
     check_new(oom(false), "runc 1.3.6", &v2(), "");
 }
 
 #[test]
-fn by_host() {
+fn support_depends_on_the_host() {
     let huge =
         json!({"linux": {"resources": {"hugepageLimits": [{"pageSize": "2MB", "limit": 0}]}}});
-    let beyond = "hugepage limit \"2MB\", set by plugin \"30-c\", is beyond runc 1.1.5: cgroups have no controller hugetlb on this host";
-    check_new(huge.clone(), "runc 1.1.5", &v1(), beyond);
+    let expected = "hugepage limit \"2MB\", set by plugin \"30-c\", \
+        is not supported by runc 1.1.5: host has no cgroup controller hugetlb";
+    check_new(huge.clone(), "runc 1.1.5", &v1(), expected);
     let mut host = v1();
     host.controllers.insert("hugetlb".to_owned());
     check_new(huge, "runc 1.1.5", &host, "");
     let class = json!({"linux": {"intelRdt": {"closID": "gold", "enableMonitoring": false}}});
-    let beyond = "RDT closID, set by plugin \"20-b\", is beyond runc 1.1.5: resctrl is not mounted on this host";
-    check_new(class.clone(), "runc 1.1.5", &v1(), beyond);
+    let expected = "RDT closID, set by plugin \"20-b\", \
+        is not supported by runc 1.1.5: resctrl is not mounted";
+    check_new(class.clone(), "runc 1.1.5", &v1(), expected);
     host.resctrl = true;
     check_new(class, "runc 1.1.5", &host, "");
     let kernel = json!({"linux": {"resources": {"memory": {"kernel": 1}}}});
-    let beyond = "memory.kernel, set by plugin \"20-b\", is beyond crun 1.8.1: kernels have ignored it since 5.16";
-    check_new(kernel.clone(), "crun 1.8.1", &v1(), beyond);
+    let expected = "memory.kernel, set by plugin \"20-b\", \
+        is not supported by crun 1.8.1: ignored by Linux since 5.16";
+    check_new(kernel.clone(), "crun 1.8.1", &v1(), expected);
     check_new(kernel, "crun 1.8.1", &HostCapabilities { kernel: (4, 18), ..v1() }, "");
 }
 
@@ -131,49 +138,54 @@ fn weights_need_their_files() {
     check_new(weight.clone(), "runc 1.1.5", &v1(), "");
     check_new(weight.clone(), "runc 1.1.5", &v2(), "");
     check_new(weight.clone(), "crun 1.8.2", &v1(), "");
-    let beyond = "blockIO.weight, set by plugin \"10-a\", is beyond crun 1.8.1: cgroups have no blkio.weight on this host";
-    check_new(weight, "crun 1.8.1", &v1(), beyond);
+    let expected = "blockIO.weight, set by plugin \"10-a\", \
+        is not supported by crun 1.8.1: host has no cgroup file blkio.weight";
+    check_new(weight, "crun 1.8.1", &v1(), expected);
     let device = json!({"linux": {"resources": {"blockIO": {"weightDevice": [{"major": 8, "minor": 0, "weight": 80}]}}}});
-    let beyond = "blockIO.weightDevice, set by plugin \"10-a\", is beyond runc 1.3.6: cgroups have no io.bfq.weight on this host";
-    check_new(device, "runc 1.3.6", &v2(), beyond);
+    let expected = "blockIO.weightDevice, set by plugin \"10-a\", \
+        is not supported by runc 1.3.6: host has no cgroup file io.bfq.weight";
+    check_new(device, "runc 1.3.6", &v2(), expected);
 }
 
 #[test]
-fn options_of_mounts() {
+fn mount_options_are_features() {
     let mount = |options: &[&str]| json!({"mounts": [{"destination": "/m", "options": options}]});
     check_new(mount(&["rbind", "rro", "ro", "nosymfollow", "tmpcopyup"]), "runc 1.1.5", &v1(), "");
-    let beyond = "mount \"/m\" option \"idmap\", set by plugin \"10-a\", is beyond runc 1.1.5: it came with 1.2.0-rc.1";
-    check_new(mount(&["idmap"]), "runc 1.1.5", &v1(), beyond);
+    let expected = "mount \"/m\" option \"idmap\", set by plugin \"10-a\", \
+        is not supported by runc 1.1.5: supported since 1.2.0-rc.1";
+    check_new(mount(&["idmap"]), "runc 1.1.5", &v1(), expected);
     check_change(mount(&["idmap"]), mount(&["idmap"]), "runc 1.1.5", &v1(), "");
-    let beyond = "mount \"/m\" option \"nosymfollow\", set by plugin \"10-a\", is beyond crun 1.28.0: no version has it";
-    check_new(mount(&["nosymfollow"]), "crun 1.28", &v1(), beyond);
+    let expected = "mount \"/m\" option \"nosymfollow\", set by plugin \"10-a\", \
+        is not supported by crun 1.28.0: no version supports it";
+    check_new(mount(&["nosymfollow"]), "crun 1.28", &v1(), expected);
 }
 
 #[test]
-fn seccomp() {
+fn seccomp_flags_are_features() {
     let policy = json!({"linux": {"seccomp": {"defaultAction": "SCMP_ACT_ALLOW", "listenerPath": "/l",
         "flags": ["SECCOMP_FILTER_FLAG_LOG", "SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV", "SECCOMP_FILTER_FLAG_NEW"]}}});
     check_new(policy.clone(), "crun 1.28", &v1(), "");
-    let beyond = "seccomp flag SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, set by plugin \"20-b\", is beyond runc 1.3.6: it came with 1.5.0-rc.2";
-    check_new(policy, "runc 1.3.6", &v1(), beyond);
+    let expected = "seccomp flag SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, set by plugin \"20-b\", \
+        is not supported by runc 1.3.6: supported since 1.5.0-rc.2";
+    check_new(policy, "runc 1.3.6", &v1(), expected);
 }
 
 #[test]
-fn all_are_told_and_nobody_is_made_up() {
+fn all_unsupported_fields_are_named_without_a_plugin_if_none_owns_them() {
     let both = json!({"process": {"ioPriority": {"class": "IOPRIO_CLASS_BE"}, "scheduler": {"policy": "SCHED_IDLE"}}});
-    let document = OciConfig::from_value(both).unwrap();
+    let config = OciConfig::from_value(both).unwrap();
     let before = OciConfig::from_value(json!({})).unwrap();
     let runtime = RuntimeVersion::parse("crun version 1.8.1");
-    let error = check(&before, &document, &FieldOwners::new(), &runtime, &v2()).unwrap_err();
+    let error = check(&before, &config, &FieldOwners::new(), &runtime, &v2()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "scheduler is beyond crun 1.8.1: it came with 1.8.5; io priority is beyond crun 1.8.1: it came with 1.8.6"
+        "scheduler is not supported by crun 1.8.1: supported since 1.8.5; io priority is not supported by crun 1.8.1: supported since 1.8.6"
     );
 }
 
-/// Whatever stands where the features are.
+/// Fields of features with values of a wrong type.
 #[test]
-fn junk_is_no_request() {
+fn values_of_a_wrong_type_request_no_feature() {
     for junk in [
         json!(null),
         json!(1),
@@ -181,8 +193,8 @@ fn junk_is_no_request() {
         json!([1, null, "x"]),
         json!({"a": [], "type": 3, "options": [1]}),
     ] {
-        let document = json!({"process": junk, "mounts": junk, "linux": {"namespaces": junk, "netDevices": null,
+        let config = json!({"process": junk, "mounts": junk, "linux": {"namespaces": junk, "netDevices": null,
             "seccomp": junk, "intelRdt": null, "resources": {"memory": junk, "cpu": junk, "pids": junk, "blockIO": null, "unified": null}}});
-        check_new(document, "runc 1.1.5", &v1(), "");
+        check_new(config, "runc 1.1.5", &v1(), "");
     }
 }

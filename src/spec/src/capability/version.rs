@@ -1,8 +1,8 @@
-//! Which runtime it is, from what it says to `--version`.
+//! Kind and version of a runtime, from the output of `--version`.
 
 use std::fmt;
 
-/// The runtimes that the table knows.
+/// Runtimes of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RuntimeKind {
     /// <https://github.com/opencontainers/runc>
@@ -13,20 +13,20 @@ pub enum RuntimeKind {
     Youki,
 }
 
-/// A version. A candidate is before its release.
+/// A version of a runtime. A release candidate is before its release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Version {
     numbers: (u32, u32, u32),
-    /// Number of the candidate; the release itself has the highest.
+    /// Number of the release candidate; `u32::MAX` for the release itself.
     candidate: u32,
 }
 
-/// A runtime, as far as it is known.
+/// A runtime with its version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuntimeVersion {
-    /// Which; none for all others.
+    /// Kind; `None` for others than those of the table.
     pub kind: Option<RuntimeKind>,
-    /// Which version; none if it is not understood.
+    /// Version; `None` if it cannot be parsed.
     pub version: Option<Version>,
 }
 
@@ -41,7 +41,7 @@ impl Version {
         Self { numbers: (major, minor, patch), candidate }
     }
 
-    /// Reads `1.2`, `1.2.3`, `v1.2.3-rc.1` and what distributions and builds add (`+ds1`,
+    /// Reads `1.2`, `1.2.3`, `v1.2.3-rc.1` with the suffixes of distributions and builds (`+ds1`,
     /// `-0ubuntu1`, `~rc3`, `.0.0.12-abcd`).
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.strip_prefix('v').unwrap_or(text);
@@ -54,7 +54,7 @@ impl Version {
     }
 }
 
-/// Number of the candidate that a suffix such as `-rc.1`, `-rc93` or `~rc1+ds1` names.
+/// Number of the release candidate in a suffix such as `-rc.1`, `-rc93` or `~rc1+ds1`.
 fn candidate_of(suffix: &str) -> u32 {
     let Some(rest) = suffix.strip_prefix(['-', '~']).and_then(|s| s.strip_prefix("rc")) else {
         return u32::MAX;
@@ -65,10 +65,10 @@ fn candidate_of(suffix: &str) -> u32 {
 }
 
 impl RuntimeVersion {
-    /// Reads what `--version` printed: `NAME version VERSION` on the first line. Programs that only
-    /// mention a runtime further down are not that runtime.
-    pub fn parse(said: &str) -> Self {
-        let mut words = said.lines().next().unwrap_or_default().split_whitespace();
+    /// Parses the output of `--version`: `NAME version VERSION` on the first line. A program that
+    /// mentions a runtime on a later line is not that runtime.
+    pub fn parse(output: &str) -> Self {
+        let mut words = output.lines().next().unwrap_or_default().split_whitespace();
         let kind = match words.next().map(|name| name.trim_end_matches(':')) {
             Some("runc") => Some(RuntimeKind::Runc),
             Some("crun") => Some(RuntimeKind::Crun),
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn runtimes() {
+    fn runtimes_are_known_by_the_first_line() {
         for (said, expected) in [
             (
                 "runc version 1.1.5+ds1\ncommit: 1.1.5+ds1-1+deb12u1\nspec: 1.0.2-dev\n",
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn candidates_are_before_their_release() {
+    fn release_candidates_are_before_their_release() {
         let order = ["1.1.15", "1.2.0-rc.1", "1.2.0-rc.3", "1.2.0-rc.10", "1.2.0", "1.2.1", "1.10"];
         let parsed: Vec<_> = order.iter().map(|v| Version::parse(v).unwrap()).collect();
         assert!(parsed.is_sorted_by(|a, b| a < b), "{parsed:?}");

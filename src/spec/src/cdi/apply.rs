@@ -28,12 +28,11 @@ pub(crate) fn apply(
     for edits in &all {
         apply_edits(spec, edits, ctx, &mut lists)?;
     }
-    lists.lay_into(spec)
+    lists.write_to(spec)
 }
 
-/// What goes into lists where it takes the place of others: gathered from all edits, since both
-/// devices and the document's entries may be many. The lists themselves are made in the order of
-/// the edits.
+/// Entries of lists in which they replace others, collected from all edits, since both devices and
+/// entries of the OCI config may be many. The lists are created in the order of the edits.
 #[derive(Default)]
 struct Lists<'a> {
     env: Vec<(&'a str, String)>,
@@ -43,7 +42,7 @@ struct Lists<'a> {
 }
 
 impl Lists<'_> {
-    fn lay_into(self, spec: &mut Value) -> Result<(), ApplyError> {
+    fn write_to(self, spec: &mut Value) -> Result<(), ApplyError> {
         let field = in_field("CDI devices");
         if !self.env.is_empty() {
             env::set_all(array(spec, &env::PATH).map_err(&field)?, self.env);
@@ -103,8 +102,8 @@ fn apply_edits<'a>(
     Ok(())
 }
 
-/// A device node, and in the document the rule to use it; what the edit leaves open is taken from
-/// the host, the owner from the process.
+/// Returns the entry of a device node, and adds its device rule. Facts that the edit leaves out are
+/// those of the host, the owner is that of the process.
 fn apply_node(
     spec: &mut Value,
     node: &CdiDeviceNode,
@@ -167,7 +166,8 @@ fn has_user_namespace(spec: &Value) -> bool {
     namespaces.into_iter().flatten().any(|n| n.get("type").and_then(Value::as_str) == Some("user"))
 }
 
-/// In a user namespace a bind mount has to be mapped, or its files belong to nobody.
+/// Option that maps the ids of a bind mount in a user namespace; unmapped, its files would belong
+/// to the overflow user.
 fn id_mapping(mount: &CdiMount) -> Option<&'static str> {
     let mut option = (mount.kind == "bind").then_some("idmap");
     for given in &mount.options {

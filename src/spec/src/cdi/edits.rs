@@ -1,4 +1,4 @@
-//! [`CdiEdits`]: what a specification wants changed, checked as it is read.
+//! [`CdiEdits`]: the changes that a specification defines, validated when they are parsed.
 
 use super::error::InvalidCdiSpec;
 use crate::json::edit::{put_list, put_text};
@@ -29,12 +29,12 @@ pub struct CdiEdits {
     pub additional_gids: Vec<u32>,
 }
 
-/// A device node; empty and zero stand for what the host has.
+/// A device node; empty texts and zeros stand for the values of the host.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CdiDeviceNode {
     /// Path in the container.
     pub path: String,
-    /// Path on the host, if another.
+    /// Path on the host, if it differs.
     pub host_path: String,
     /// `b`, `c`, `u`, `p`.
     pub kind: String,
@@ -46,9 +46,9 @@ pub struct CdiDeviceNode {
     pub file_mode: Option<u32>,
     /// Access in the device cgroup, some of `rwm`, or `none`.
     pub permissions: String,
-    /// Owner; that of the process if missing.
+    /// Owner; `None` for that of the process.
     pub uid: Option<u32>,
-    /// Group; that of the process if missing.
+    /// Group; `None` for that of the process.
     pub gid: Option<u32>,
 }
 
@@ -77,7 +77,7 @@ pub struct CdiMount {
 /// An OCI hook.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CdiHook {
-    /// When it runs, as the OCI specification spells it.
+    /// Kind of the hook, as the OCI specification spells it.
     pub kind: String,
     /// Program.
     pub path: String,
@@ -97,12 +97,12 @@ impl CdiEdits {
         Ok(edits)
     }
 
-    /// Whether there is nothing to do; for a device that is a mistake.
+    /// Whether there are no edits, which is a mistake for a device.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// What the types alone do not say.
+    /// Validates values beyond their types.
     pub(super) fn check(&self) -> Result<(), InvalidCdiSpec> {
         let check = |ok: bool, field, value: &str, why| {
             if ok {
@@ -170,7 +170,7 @@ impl CdiEdits {
     }
 }
 
-/// Reads the types, without looking at the values.
+/// Reads the fields without validation of their values.
 pub(super) fn read(value: &Value) -> Read<CdiEdits> {
     let names =
         ["env", "deviceNodes", "netDevices", "mounts", "hooks", "intelRdt", "additionalGids"];
@@ -186,8 +186,8 @@ pub(super) fn read(value: &Value) -> Read<CdiEdits> {
     })
 }
 
-/// An object that has no other fields than these: to ignore one would make a device that does not
-/// work.
+/// Returns an object that has no other fields than `names`: a device whose fields are ignored would
+/// not work.
 pub(super) fn known<'a>(value: &'a Value, names: &[&str]) -> Read<&'a Object> {
     let fields = object(value)?;
     match fields.iter().find(|(key, _)| !names.contains(&key.as_str())) {

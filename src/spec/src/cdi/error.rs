@@ -1,4 +1,4 @@
-//! What can be wrong with CDI specifications and with the use of their devices.
+//! Errors of CDI specifications and of the injection of their devices.
 
 use crate::json::wrong_type::WrongType;
 
@@ -10,16 +10,16 @@ pub enum CdiError {
     InvalidName {
         /// The name.
         name: String,
-        /// What is wrong with it.
+        /// Reason.
         why: &'static str,
     },
-    /// No specification defines these.
+    /// No specification defines the devices.
     #[error("no CDI specification defines {}", names.join(", "))]
     Unresolvable {
-        /// All that are missing.
+        /// Names of the devices.
         names: Vec<String>,
     },
-    /// Two files of the same priority define it.
+    /// Two files of the same priority define the device.
     #[error("CDI device {name} is defined in both {} and {}", files[0], files[1])]
     Conflict {
         /// The device.
@@ -27,22 +27,22 @@ pub enum CdiError {
         /// The files.
         files: [String; 2],
     },
-    /// A specification file that is left out.
+    /// A specification file that was skipped.
     #[error("CDI specification {path}")]
     Spec {
         /// The file.
         path: String,
-        /// What is wrong with it.
+        /// Reason.
         #[source]
         source: InvalidCdiSpec,
     },
-    /// A device node that is not on the host, and not described either.
+    /// A device node that neither the host has nor the specification describes.
     #[error("CDI device node {path:?} is not on the host")]
     UnknownDevice {
         /// Path on the host.
         path: String,
     },
-    /// A device node that is of another kind than the specification says.
+    /// A device node whose kind on the host is not that of the specification.
     #[error("CDI device node {path:?} is of type {found}, not {wanted}")]
     DeviceKind {
         /// Path on the host.
@@ -60,30 +60,30 @@ pub enum InvalidCdiSpec {
     /// A field has a wrong type, or does not exist.
     #[error(transparent)]
     Form(#[from] WrongType),
-    /// A version that does not exist, or not yet.
-    #[error("version {version:?} is not known")]
+    /// An unknown version.
+    #[error("version {version:?} is unknown")]
     Version {
         /// `cdiVersion`.
         version: String,
     },
-    /// Something newer than the version that is declared.
+    /// A feature that is newer than the declared version.
     #[error("version {declared} has no {feature}, which came with {needed}")]
     NeedsVersion {
         /// `cdiVersion`.
         declared: String,
-        /// What it uses.
+        /// Feature.
         feature: &'static str,
-        /// Version that has it.
+        /// First version with the feature.
         needed: &'static str,
     },
-    /// A value that is not allowed.
+    /// An invalid value.
     #[error("{field} {value:?} {why}")]
     Invalid {
-        /// Which field.
+        /// Field.
         field: &'static str,
         /// Its value.
         value: String,
-        /// What is wrong with it.
+        /// Reason.
         why: &'static str,
     },
 }

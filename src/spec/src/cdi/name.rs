@@ -3,7 +3,7 @@
 use super::error::CdiError;
 use std::fmt;
 
-/// A device name that is in order.
+/// A valid device name.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct CdiDeviceName {
     /// `vendor.com/class`.

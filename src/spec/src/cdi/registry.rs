@@ -1,4 +1,4 @@
-//! [`CdiRegistry`]: all devices of all specification files.
+//! [`CdiRegistry`]: the devices of all specification files.
 
 use super::edits::CdiEdits;
 use super::edits::{self, known};
@@ -11,20 +11,19 @@ use crate::json::read::{Read, field_or_default, list, map, text};
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 
-/// A specification file that somebody has read; YAML becomes the same values as JSON.
+/// The content of a specification file; YAML has the same values as JSON.
 #[derive(Debug, Clone)]
 pub struct CdiSpecFile {
-    /// Where it was, for messages.
+    /// Path, for messages.
     pub path: String,
-    /// Position of its directory in the list of directories: of `/etc/cdi` and `/var/run/cdi` the
-    /// second overrules the first.
+    /// Position of its directory in the list of directories; `/var/run/cdi` comes after `/etc/cdi`
+    /// and overrides it.
     pub priority: usize,
-    /// What is in it.
+    /// Content.
     pub document: Value,
 }
 
-/// Devices by name. A file that cannot be used is left out and told in [`errors`](Self::errors);
-/// the rest works.
+/// Devices by name. An unusable file is skipped and listed in [`errors`](Self::errors).
 #[derive(Debug, Clone, Default)]
 pub struct CdiRegistry {
     specs: Vec<Spec>,
@@ -43,7 +42,7 @@ struct Spec {
 struct Entry {
     spec: usize,
     edits: CdiEdits,
-    /// Another file of the same priority that defines it as well: then nobody knows which is meant.
+    /// Another file of the same priority that defines the device, which makes the device ambiguous.
     conflict: Option<usize>,
 }
 
@@ -60,7 +59,7 @@ impl CdiRegistry {
         registry
     }
 
-    /// Files that were left out.
+    /// Errors of the files that were skipped.
     pub fn errors(&self) -> &[CdiError] {
         &self.errors
     }

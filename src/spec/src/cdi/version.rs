@@ -1,7 +1,7 @@
-//! Versions of the format, and what came with which.
+//! Versions of the format, and the features of each.
 //!
-//! A specification that uses more than its version has is refused, as every other reader of the
-//! format does: that way a file either works everywhere or nowhere.
+//! A specification that uses features newer than its declared version is refused, as by every other
+//! implementation of the format, so that a file works with all of them or with none.
 
 use super::edits::CdiEdits;
 use super::error::InvalidCdiSpec;
@@ -9,11 +9,11 @@ use super::error::InvalidCdiSpec;
 const VERSIONS: [&str; 10] =
     ["0.1.0", "0.2.0", "0.3.0", "0.4.0", "0.5.0", "0.6.0", "0.7.0", "0.8.0", "1.0.0", "1.1.0"];
 
-/// Nothing of what came before can be told apart any more: older declared versions are too old for
-/// any content.
+/// Earliest version of a usable specification: the features of older versions are not
+/// distinguished.
 const EARLIEST: &str = "0.3.0";
 
-/// What a specification uses, as far as it depends on the version.
+/// Features of a specification that depend on the version.
 #[derive(Debug, Default)]
 pub(super) struct Uses<'a> {
     /// CdiEdits of the file and of all devices.

@@ -20,8 +20,8 @@ pub(crate) fn apply(
     apply_map(spec, "annotations", &[], "annotations", &adjust.annotations)
 }
 
-/// Applies a map of strings at `path`.`key`. What is both removed and set is set, and keeps its
-/// place.
+/// Applies a map of strings at `path`.`key`. A key that is both removed and set is set, and keeps
+/// its position.
 pub(crate) fn apply_map(
     spec: &mut Value,
     group: &'static str,
@@ -40,7 +40,7 @@ pub(crate) fn apply_map(
     Ok(())
 }
 
-/// The keys that a map removes and does not set.
+/// Keys that a map removes and does not set.
 pub(crate) fn removed<V>(changes: &HashMap<String, V>) -> HashSet<&str> {
     let marked = changes.keys().filter_map(|key| removal_key(key));
     marked.filter(|key| !(Marked::sets(key, key) && changes.contains_key(*key))).collect()

@@ -16,8 +16,8 @@ pub(crate) fn apply(
     adjust: &ContainerAdjustment,
     _: &ApplyContext<'_>,
 ) -> Result<(), ApplyError> {
-    // A leading "" takes over from another plugin; it is no argument, and nothing can be executed
-    // by an empty name, so that any number is one.
+    // A leading "" overrides the arguments of another plugin and is not an argument itself. An
+    // empty name cannot be executed, so any number of them counts as one.
     let args = &adjust.args[adjust.args.iter().take_while(|a| a.is_empty()).count()..];
     if args.is_empty() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Where the cgroup is: `linux.cgroupsPath`.
+//! Path of the cgroup: `linux.cgroupsPath`.
 
 use crate::context::ApplyContext;
 use crate::error::{ApplyError, in_field};

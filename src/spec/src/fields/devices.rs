@@ -1,8 +1,8 @@
 //! Device nodes: `linux.devices`, by path.
 //!
-//! A node that is added also gets a rule of the device cgroup that allows its use. Its access is
-//! that of upstream: `rw`, and `rwm` for a block device; runtimes make the node themselves, so that
-//! the container need not be allowed to.
+//! A new node also gets a device rule that allows its use, with the access of upstream NRI: `rw`,
+//! or `rwm` for a block device. The runtime creates the node, so the container itself needs no
+//! access for that.
 
 use crate::context::ApplyContext;
 use crate::error::{ApplyError, in_field};
@@ -36,7 +36,7 @@ fn read_one(value: &Value) -> Read<LinuxDevice> {
     Ok(device)
 }
 
-/// Nodes, each with its rule.
+/// Adds and removes nodes, each with its rule.
 pub(crate) fn apply(
     spec: &mut Value,
     adjust: &ContainerAdjustment,
@@ -77,7 +77,7 @@ pub(crate) fn apply(
     Ok(())
 }
 
-/// Nodes that edits of CDI ask for: each in place of any other of its path.
+/// Adds the nodes of CDI edits; each replaces others of its path.
 pub(crate) fn replace(spec: &mut Value, nodes: Vec<(&str, Value)>) -> Result<(), ApplyError> {
     if nodes.is_empty() {
         return Ok(());

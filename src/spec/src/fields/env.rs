@@ -1,6 +1,6 @@
 //! Environment of the process: `process.env`, a list of `NAME=value`.
 //!
-//! A variable that is there keeps its place and takes the new value, new ones are appended, entries
+//! An existing variable keeps its position and gets the new value, new ones are appended, entries
 //! without `=` stay.
 
 use crate::context::ApplyContext;
@@ -33,7 +33,7 @@ pub(crate) fn apply(
             return Err(ApplyError::Invalid {
                 field: "env",
                 value: key.into(),
-                why: "is no name of a variable",
+                why: "is not a variable name",
             });
         }
     }
@@ -60,8 +60,8 @@ pub(crate) fn apply(
     Ok(())
 }
 
-/// Puts each `NAME=value` in the place of `NAME`, or at the end. Should a name be there several
-/// times, all but the first go.
+/// Sets each `NAME=value` at the position of `NAME`, or appends it. Of several entries with one
+/// name the first is replaced, the others are removed.
 pub(crate) fn set_all(env: &mut Vec<Value>, variables: Vec<(&str, String)>) {
     let variables =
         variables.into_iter().map(|(name, variable)| (Some(name), variable.into())).collect();

@@ -1,4 +1,4 @@
-//! OCI hooks: `hooks`. Those of an adjustment come after those of the document.
+//! OCI hooks: `hooks`. Those of an adjustment run after those of the engine.
 
 use crate::context::ApplyContext;
 use crate::error::{ApplyError, in_field};

@@ -8,7 +8,7 @@ use nri_api::proto::{ContainerAdjustment, IOPrioClass, LinuxIOPriority};
 use protobuf::{Enum, MessageField};
 use serde_json::{Value, json};
 
-/// A class that the protocol has no word for leaves the message out.
+/// Returns no message for a class that the protocol lacks.
 pub(crate) fn read(process: &Object) -> Read<MessageField<LinuxIOPriority>> {
     let read = field(process, "ioPriority", |value| {
         let fields = object(value)?;

@@ -1,7 +1,7 @@
 //! Mounts: `mounts`, by destination.
 //!
 //! Destinations are compared as they are written (`/data` and `/data/` are two), as upstream does.
-//! When an adjustment names any mount, all are sorted, so that parents come before what lies below
+//! If an adjustment names any mount, all are sorted, so that parents come before what lies below
 //! them.
 
 use crate::context::{ApplyContext, Propagation};
@@ -60,8 +60,8 @@ pub(crate) fn apply(
     sort(spec, |destination| (parts(destination), destination.to_owned()))
 }
 
-/// Mounts that edits of CDI ask for: each in place of any other on its destination. They are
-/// sorted, but not among those of one depth.
+/// Adds the mounts of CDI edits; each replaces others of its destination. They are sorted, but not
+/// among those of one depth.
 pub(crate) fn replace(spec: &mut Value, mounts: Vec<(&str, Value)>) -> Result<(), ApplyError> {
     if mounts.is_empty() {
         return Ok(());

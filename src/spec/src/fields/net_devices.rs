@@ -1,4 +1,4 @@
-//! Network devices that move into the container: `linux.netDevices`, by name on the host.
+//! Network devices moved to the container: `linux.netDevices`, by name on the host.
 
 use crate::context::ApplyContext;
 use crate::error::{ApplyError, in_field};
@@ -40,7 +40,7 @@ pub(crate) fn apply(
     Ok(())
 }
 
-/// An empty new name keeps the name that it has on the host.
+/// Returns the entry of a device; an empty name keeps the name of the host.
 pub(crate) fn to_oci(new_name: &str) -> Value {
     let mut device = Object::new();
     put_text(&mut device, "name", new_name);

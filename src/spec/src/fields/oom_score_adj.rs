@@ -1,4 +1,4 @@
-//! Inclination of the OOM killer: `process.oomScoreAdj`.
+//! OOM score adjustment: `process.oomScoreAdj`.
 
 use crate::context::ApplyContext;
 use crate::error::{ApplyError, in_field};

@@ -1,5 +1,4 @@
-//! Explicit settings of resource director technology: `linux.intelRdt`, on top of what the class
-//! brought.
+//! Explicit RDT fields: `linux.intelRdt`, set after the class.
 
 use crate::context::ApplyContext;
 use crate::error::{ApplyError, in_field};
@@ -22,7 +21,7 @@ pub(crate) fn read(linux: &Object) -> Read<MessageField<LinuxRdt>> {
     })
 }
 
-/// Explicit settings. An empty or false one is the same as none, and takes the field away.
+/// Sets the explicit fields; an empty or false value removes the field.
 pub(crate) fn apply(
     spec: &mut Value,
     adjust: &ContainerAdjustment,
@@ -32,7 +31,7 @@ pub(crate) fn apply(
     if rdt.remove {
         remove_at(spec, &["linux"], "intelRdt").map_err(in_field("RDT"))?;
     }
-    let settings: [(&str, Option<Option<Value>>); 3] = [
+    let fields: [(&str, Option<Option<Value>>); 3] = [
         (
             "closID",
             rdt.clos_id.as_ref().map(|v| (!v.value.is_empty()).then(|| v.value.as_str().into())),
@@ -43,8 +42,8 @@ pub(crate) fn apply(
         ),
         ("enableMonitoring", rdt.enable_monitoring.as_ref().map(|v| v.value.then(|| true.into()))),
     ];
-    for (key, setting) in settings {
-        match setting {
+    for (key, value) in fields {
+        match value {
             None => Ok(()),
             Some(None) => remove_at(spec, &PATH, key),
             Some(Some(value)) => set_at(spec, &PATH, key, value),

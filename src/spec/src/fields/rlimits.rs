@@ -29,7 +29,7 @@ pub(crate) fn apply(
     if let Some(wrong) =
         adjust.rlimits.iter().find(|l| l.type_.is_empty() || l.type_.starts_with('-'))
     {
-        // The protocol has no way to remove one; let nobody think that it has.
+        // The protocol cannot remove a limit; a marker for removal is a mistake of the plugin.
         let value = wrong.type_.clone();
         return Err(ApplyError::Invalid {
             field: "rlimit",

@@ -10,7 +10,7 @@ use nri_api::proto::{
 use protobuf::{Enum, MessageField};
 use serde_json::Value;
 
-/// A policy that the protocol has no word for leaves the message out, such a flag itself.
+/// Returns no message for a policy that the protocol lacks, and skips such flags.
 pub(crate) fn read(process: &Object) -> Read<MessageField<LinuxScheduler>> {
     let read = field(process, "scheduler", |value| {
         let fields = object(value)?;

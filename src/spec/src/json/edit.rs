@@ -1,4 +1,4 @@
-//! Changing a document in place without disturbing what stays.
+//! Edits of JSON in place, which leave all else as it is.
 
 use crate::json::number::same;
 use crate::json::read::Object;
@@ -8,7 +8,7 @@ use protobuf::MessageField;
 use serde_json::Value;
 use std::collections::HashSet;
 
-/// The object at a path, made where it is missing.
+/// The object at a path, created if it is missing.
 pub(crate) fn object<'a>(root: &'a mut Value, path: &[&str]) -> Result<&'a mut Object, WrongType> {
     match at(root, path, || Value::Object(Object::new()))? {
         Value::Object(made) => Ok(made),
@@ -16,7 +16,7 @@ pub(crate) fn object<'a>(root: &'a mut Value, path: &[&str]) -> Result<&'a mut O
     }
 }
 
-/// The array at a path, made where it is missing.
+/// The array at a path, created if it is missing.
 pub(crate) fn array<'a>(
     root: &'a mut Value,
     path: &[&str],
@@ -27,7 +27,7 @@ pub(crate) fn array<'a>(
     }
 }
 
-/// The object at a path, if it is there.
+/// The object at a path, if it exists.
 pub(crate) fn existing_object<'a>(
     root: &'a mut Value,
     path: &[&str],
@@ -35,7 +35,7 @@ pub(crate) fn existing_object<'a>(
     if existing(root, path)?.is_none() { Ok(None) } else { object(root, path).map(Some) }
 }
 
-/// The array at a path, if it is there.
+/// The array at a path, if it exists.
 pub(crate) fn existing_array<'a>(
     root: &'a mut Value,
     path: &[&str],
@@ -43,7 +43,7 @@ pub(crate) fn existing_array<'a>(
     if existing(root, path)?.is_none() { Ok(None) } else { array(root, path).map(Some) }
 }
 
-/// Sets a field, unless it has that value: then even its text stays.
+/// Sets a field. A field that has the value already keeps its text.
 pub(crate) fn set(object: &mut Object, key: &str, value: impl Into<Value>) {
     let value = value.into();
     if object.get(key).is_none_or(|old| !same(old, &value)) {
@@ -51,7 +51,7 @@ pub(crate) fn set(object: &mut Object, key: &str, value: impl Into<Value>) {
     }
 }
 
-/// Sets a field at a path below the root, making objects on the way.
+/// Sets a field of the object at a path, which is created if it is missing.
 pub(crate) fn set_at(
     root: &mut Value,
     path: &[&str],
@@ -62,16 +62,16 @@ pub(crate) fn set_at(
     Ok(())
 }
 
-/// Removes a field of the object at a path, if both are there.
+/// Removes a field of the object at a path, if both exist.
 pub(crate) fn remove_at(root: &mut Value, path: &[&str], key: &str) -> Result<(), WrongType> {
     if let Some(object) = existing_object(root, path)? {
-        object.shift_remove(key); // unlike `remove` keeps the order of the rest
+        object.shift_remove(key); // keeps the order of the other keys
     }
     Ok(())
 }
 
-/// Removes these fields of the object at a path, those that are there. One by one, each would move
-/// all that come after it.
+/// Removes fields of the object at a path in one pass: one by one, each removal would move all
+/// later keys.
 pub(crate) fn remove_all_at(
     root: &mut Value,
     path: &[&str],
@@ -122,7 +122,7 @@ fn inside(error: WrongType, path: &[&str]) -> WrongType {
     path.iter().rev().fold(error, |e, key| e.within(key))
 }
 
-/// Adds an optional message's value.
+/// Adds the value of an optional message, if it is set.
 pub(crate) fn put<T: Optional<Value: Into<Value>>>(
     object: &mut Object,
     key: &str,

@@ -1,12 +1,12 @@
-//! Lists whose entries have names. An adjustment may have as many entries as fit into a message,
-//! and so may the document: work on them must not grow with the product of the two, so that many
-//! are laid into a list at once.
+//! Lists whose entries have names. Both an adjustment and an OCI config may have as many entries as
+//! fit into a message, so each function takes all entries at once: its work grows with the sum of
+//! both, not with the product.
 
 use crate::json::number::same;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 
-/// The name of an entry that has it under `key`.
+/// Returns a function that reads the name of an entry from its field `key`.
 pub(crate) fn under(key: &str) -> impl Fn(&Value) -> Option<&str> {
     move |entry| entry.get(key).and_then(Value::as_str)
 }
@@ -20,8 +20,8 @@ pub(crate) fn remove(
     list.retain(|entry| !name(entry).is_some_and(|name| names.contains(name)));
 }
 
-/// Puts entries, in their order, each in place of those of the same name, or at the end. An entry
-/// that is the same keeps its text; one without a name goes to the end.
+/// Adds entries in their order: each replaces those of the same name, or is appended. An equal
+/// entry keeps its text; one without a name is appended.
 pub(crate) fn replace_or_push(
     list: &mut Vec<Value>,
     name: impl Fn(&Value) -> Option<&str>,
@@ -54,7 +54,7 @@ pub(crate) fn replace_or_push(
     }
 }
 
-/// Of several entries of one name the last, in its place.
+/// Keeps the last entry of each name.
 pub(crate) fn last_of_each<T>(entries: Vec<(&str, T)>) -> Vec<(&str, T)> {
     let mut seen = HashSet::new();
     let mut last: Vec<_> =

@@ -19,7 +19,7 @@ pub fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-/// A value in a set: equal to those that are [`same`].
+/// A value whose equality and hash are those of [`same`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ByValue<'a>(pub(crate) &'a Value);
 
@@ -98,7 +98,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn numbers_by_value() {
+    fn numbers_are_equal_by_value() {
         for (a, b, expected) in [
             ("1", "1.0", true),
             ("1000", "1e3", true),

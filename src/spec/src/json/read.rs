@@ -1,6 +1,6 @@
-//! Small typed readers for JSON; a failure names the path from where reading began.
+//! Typed reads of JSON; an error has the path from the value that was read first.
 //!
-//! `null` counts as missing, as it does for the runtimes.
+//! `null` counts as missing, as for runtimes.
 
 use crate::json::wrong_type::WrongType;
 use nri_api::{Optional, opt};
@@ -23,7 +23,7 @@ pub(crate) fn field<'a, T>(
     }
 }
 
-/// The same, with the protocol's default for what is missing.
+/// Reads like [`field`], with the default of the protocol for a missing field.
 pub(crate) fn field_or_default<'a, T: Default>(
     object: &'a Object,
     key: &str,
@@ -32,7 +32,7 @@ pub(crate) fn field_or_default<'a, T: Default>(
     Ok(field(object, key, read)?.unwrap_or_default())
 }
 
-/// The same, as one of the protocol's optional messages.
+/// Reads like [`field`], as an `Optional…` message of the protocol.
 pub(crate) fn optional<'a, T: Optional>(
     object: &'a Object,
     key: &str,
@@ -41,7 +41,7 @@ pub(crate) fn optional<'a, T: Optional>(
     Ok(opt(field(object, key, read)?))
 }
 
-/// The same, as a message.
+/// Reads like [`field`], as a message.
 pub(crate) fn message<'a, T>(
     object: &'a Object,
     key: &str,
@@ -80,15 +80,15 @@ pub(crate) fn boolean(value: &Value) -> Read<bool> {
     value.as_bool().ok_or_else(|| WrongType::new("a boolean", value))
 }
 
-/// An integer of the target's range. Like the runtimes, takes no fraction and no exponent.
+/// An integer in the range of the target type. Fractions and exponents are refused, as by runtimes.
 pub(crate) fn integer<T: Integer>(value: &Value) -> Read<T> {
     let number = value.as_number().and_then(|n| n.as_str().parse::<i128>().ok());
     number.and_then(|n| T::try_from(n).ok()).ok_or_else(|| WrongType::new(T::NAME, value))
 }
 
-/// The integers of the protocol.
+/// Integer types of the protocol.
 pub(crate) trait Integer: TryFrom<i128> {
-    /// In words.
+    /// Name of the type in errors.
     const NAME: &'static str;
 }
 

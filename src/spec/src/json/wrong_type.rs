@@ -3,15 +3,15 @@
 use serde_json::Value;
 use std::fmt::Write as _;
 
-/// A field of a document that has another type than the specification gives it.
+/// A field whose type is not that of the specification.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{} is {found}, not {expected}", if path.is_empty() { "document" } else { path.as_str() })]
+#[error("{} is {found}, not {expected}", if path.is_empty() { "OCI config" } else { path.as_str() })]
 pub struct WrongType {
-    /// Path of the field, as in `linux.devices[2].major`.
+    /// Path of the field, such as `linux.devices[2].major`.
     pub path: String,
-    /// What it should be.
+    /// Type in the specification.
     pub expected: &'static str,
-    /// What it is. Contents of strings are not shown: they may be secrets.
+    /// Type of the value. Contents of strings are not shown: they may be secrets.
     pub found: String,
 }
 
@@ -20,7 +20,7 @@ impl WrongType {
         Self { path: String::new(), expected, found: kind(found) }
     }
 
-    /// The same, seen from the object that holds it under `key`.
+    /// Prepends the key of the object that holds the field.
     pub(crate) fn within(mut self, key: &str) -> Self {
         let mut path = String::new();
         if !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
@@ -36,7 +36,7 @@ impl WrongType {
         self
     }
 
-    /// The same, seen from the array that holds it at `index`.
+    /// Prepends the index in the array that holds the field.
     pub(crate) fn at(mut self, index: usize) -> Self {
         let dot = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
         self.path = format!("[{index}]{dot}{}", self.path);
@@ -44,7 +44,7 @@ impl WrongType {
     }
 }
 
-/// What a value is, in words.
+/// Type of a value, in words.
 pub(crate) fn kind(value: &Value) -> String {
     match value {
         Value::Null => "null".into(),

@@ -1,7 +1,7 @@
 //! Block I/O by class: a name becomes `linux.resources.blockIO`, the empty name removes it.
 //!
-//! What a class means is asked of the context; [`Classes`] answers from a configuration in
-//! goresctrl's format.
+//! The context defines the classes; [`BlockIoClasses`](crate::BlockIoClasses) parses a
+//! configuration in goresctrl's format.
 
 use crate::context::ApplyContext;
 use crate::error::{ApplyError, in_field};

@@ -1,9 +1,9 @@
 //! Block I/O classes in goresctrl's format: `{"Classes": {NAME: [{"Devices": […], "Weight": "50",
 //! "ThrottleReadBps": "10M", …}]}}`.
 //!
-//! Differs from goresctrl where it would go on with less than was asked for: a class with a mistake
-//! is an error, not a warning. Which devices of the host a pattern stands for is asked of
-//! [`BlockDevices`] when a class is resolved, so that devices may come and go.
+//! Unlike goresctrl, a class with a mistake is an error, not a warning: the container would run
+//! with less than requested. Patterns of devices are matched by [`BlockDevices`] when a class is
+//! resolved, so that devices may come and go.
 
 use crate::json::read::{Object, Read, field, list, map, object, text};
 use crate::json::wrong_type::WrongType;
@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 
 /// Finds block devices.
 pub trait BlockDevices {
-    /// Major and minor numbers of the block devices that a glob pattern of paths stands for,
-    /// symbolic links followed.
+    /// Major and minor numbers of the block devices whose paths match a glob pattern, with symbolic
+    /// links followed.
     fn matching(&self, pattern: &str) -> Vec<(i64, i64)>;
 }
 
@@ -23,7 +23,7 @@ impl<F: Fn(&str) -> Vec<(i64, i64)>> BlockDevices for F {
     }
 }
 
-/// A configuration of classes that cannot be used.
+/// An invalid configuration of classes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidBlockIoClass {
     /// A field has a wrong type.
@@ -44,9 +44,9 @@ pub enum InvalidBlockIoClass {
         class: String,
         /// Name of the field.
         field: &'static str,
-        /// What it says.
+        /// Value of the field.
         value: String,
-        /// What is wrong with it.
+        /// Reason.
         why: &'static str,
     },
     /// Throttling without devices.
@@ -61,7 +61,7 @@ pub enum InvalidBlockIoClass {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BlockIoClasses(BTreeMap<String, Vec<Part>>);
 
-/// Parameters for a set of devices, or the default weight where there are none.
+/// Parameters for a set of devices, or the default weight if it has no devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Part {
     devices: Option<Vec<String>>,
@@ -69,7 +69,7 @@ struct Part {
     rates: [Option<u64>; 4],
 }
 
-/// Fields of a rate, and what they are called in OCI.
+/// Fields of rates, and their names in the OCI config.
 const RATES: [(&str, &str); 4] = [
     ("ThrottleReadBps", "throttleReadBpsDevice"),
     ("ThrottleWriteBps", "throttleWriteBpsDevice"),
@@ -91,7 +91,7 @@ impl BlockIoClasses {
         Ok(Self(classes))
     }
 
-    /// The `linux.resources.blockIO` object of a class. Later entries overrule earlier ones for the
+    /// The `linux.resources.blockIO` object of a class. Later entries override earlier ones for the
     /// same device.
     pub fn resolve(&self, class: &str, devices: &dyn BlockDevices) -> Option<Value> {
         let mut weight = None;
@@ -159,7 +159,7 @@ fn read_part(class: &str, part: &Object) -> Result<Part, InvalidBlockIoClass> {
     Ok(Part { devices, weight: quantity(class, part, "Weight", 10, 1000)?, rates })
 }
 
-/// A field by its name in any case, as goresctrl reads it.
+/// A field by its name in any case, as in goresctrl.
 fn named<'a, T>(
     fields: &'a Object,
     name: &str,
@@ -195,7 +195,7 @@ fn quantity(
     }
 }
 
-/// A quantity as Kubernetes writes it (`50M`, `4Ki`, `1.5G`, `1e3`), rounded up to a whole number.
+/// A quantity in Kubernetes' notation (`50M`, `4Ki`, `1.5G`, `1e3`), rounded up to a whole number.
 fn parse_quantity(text: &str) -> Option<u64> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, suffix) = text.split_at(end);
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn classes() {
+    fn classes_are_resolved_to_block_io() {
         check(json!([]), Ok(json!({})));
         check(json!([{ "Weight": "80" }, { "weight": 400 }]), Ok(json!({ "weight": 400 })));
         check(
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes() {
+    fn mistakes_in_classes_are_errors() {
         check(json!({}), Err(r"Classes.c is an object, not an array"));
         check(json!([{ "Weight": "9" }]), Err(r#"block I/O class "c": Weight "9" is too small"#));
         check(
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn quantities() {
+    fn quantities_are_those_of_kubernetes() {
         for (text, expected) in [
             ("0", Some(0)),
             ("1.5k", Some(1500)),

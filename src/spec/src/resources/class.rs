@@ -5,7 +5,7 @@ use crate::json::wrong_type::kind;
 use crate::resources::diff::without_nulls;
 use serde_json::Value;
 
-/// The definition of a class, which has to be an object.
+/// Returns the definition of a class, which must be an object.
 pub(crate) fn resolved(
     field: &'static str,
     name: &str,

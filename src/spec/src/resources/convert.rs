@@ -1,7 +1,7 @@
-//! Resources on their own, as in `update --resources`: OCI to NRI, and back onto a document.
+//! Resources objects of `update --resources`: OCI to NRI, and NRI merged into OCI.
 //!
-//! Unlike an adjustment, this sets exactly what it is given: a memory limit brings no swap limit
-//! with it, and zeros count.
+//! Unlike an adjustment, this sets exactly the given fields: a memory limit brings no swap limit,
+//! and zeros are values.
 
 use crate::context::ApplyContext;
 use crate::error::ApplyError;
@@ -14,8 +14,8 @@ use nri_api::proto::LinuxResources;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
 
-/// Reads an OCI resources object. The protocol's classes are not in it; `blockIO`, `network`,
-/// `rdma` and newer fields have no place in the protocol.
+/// Reads an OCI resources object. It has no classes; the protocol has no `blockIO`, `network`,
+/// `rdma` and newer fields.
 pub fn resources_to_nri(resources: &Value) -> Result<LinuxResources, WrongType> {
     read(resources)
 }
@@ -32,12 +32,11 @@ pub(crate) fn read(value: &Value) -> Read<LinuxResources> {
     Ok(resources)
 }
 
-/// Sets in an OCI resources object what is present in the message. Huge page limits are set by page
-/// size, unified files by name, a list of device rules replaces the list. No null is written, and
-/// those in `base` go.
+/// Sets in an OCI resources object the fields of the message. Huge page limits are set by page
+/// size, unified files by name; a list of device rules replaces the list. No null is written, and
+/// those of `base` are removed.
 ///
-/// The two classes are no part of such an object: see [`merge_blockio_class`]; an RDT class is of
-/// `linux.intelRdt`.
+/// The classes are not set: see [`merge_blockio_class`]; an RDT class belongs to `linux.intelRdt`.
 pub fn merge_resources(base: &mut Value, resources: &LinuxResources) {
     let mut top = Object::new();
     for (key, fields) in [("memory", memory::to_oci(resources)), ("cpu", cpu::to_oci(resources))] {
@@ -45,8 +44,8 @@ pub fn merge_resources(base: &mut Value, resources: &LinuxResources) {
             top.insert(key.into(), fields.into());
         }
     }
-    // What is in force already stays as it is: a limit without a page size reads as one of the
-    // empty size, which nobody must write.
+    // Equal limits stay: a limit without a page size reads as one of the empty size, which must not
+    // be written.
     let old_limits = base.as_object().and_then(|b| hugepages::read(b).ok()).unwrap_or_default();
     let limits = hugepages::by_size(&resources.hugepage_limits);
     let old_limits: HashMap<_, _> = hugepages::by_size(&old_limits).into_iter().collect();
@@ -64,14 +63,14 @@ pub fn merge_resources(base: &mut Value, resources: &LinuxResources) {
         );
     }
     if let Some(pids) = resources.pids.as_ref() {
-        // No limit reads as 0; writing that 0 would be a change.
+        // An absent limit reads as 0; to write that 0 would be a change.
         let unlimited_before =
             base.get("pids").is_some_and(|p| p.get("limit").is_none_or(Value::is_null));
         if pids.limit != 0 || !unlimited_before {
             top.insert("pids".into(), json!({ "limit": pids::to_oci(pids) }));
         }
     }
-    // The same rules may be there in other words (`"type": ""` and no type); those stay.
+    // Equal rules of another spelling (`"type": ""` and no type) stay.
     let old_rules = base.as_object().and_then(|b| device_rules::read(b).ok()).unwrap_or_default();
     if resources.devices != old_rules && !resources.devices.is_empty() {
         top.insert("devices".into(), resources.devices.iter().map(device_rules::rule_of).collect());
@@ -79,7 +78,8 @@ pub fn merge_resources(base: &mut Value, resources: &LinuxResources) {
     overlay(base, &top.into());
 }
 
-/// Sets `blockIO` of an OCI resources object to what a class stands for; the empty name removes it.
+/// Sets `blockIO` of an OCI resources object to the definition of a class; the empty name removes
+/// it.
 pub fn merge_blockio_class(
     base: &mut Value,
     class: &str,

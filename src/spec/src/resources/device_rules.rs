@@ -1,5 +1,5 @@
-//! Rules of the device cgroup: `linux.resources.devices`. Later ones overrule earlier ones, so that
-//! they are only ever appended.
+//! Rules of the devices controller: `linux.resources.devices`. Later rules override earlier ones,
+//! so rules are only appended.
 
 use crate::context::ApplyContext;
 use crate::error::{ApplyError, in_field};
@@ -27,7 +27,7 @@ fn read_one(value: &Value) -> Read<LinuxDeviceCgroup> {
     Ok(rule)
 }
 
-/// Rules that a plugin gives itself.
+/// Appends the rules of the adjustment.
 pub(crate) fn apply(
     spec: &mut Value,
     adjust: &ContainerAdjustment,

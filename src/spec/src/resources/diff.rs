@@ -1,8 +1,8 @@
-//! Differences of resources documents, and laying one over another.
+//! Differences between resources objects, and overlays of one on another.
 //!
-//! Some engines send an update with only what changed, others their whole document again;
-//! [`changed`] makes the second into the first. A missing field is "not given", never "taken away".
-//! Nulls are dropped on every way: runtimes crash on some of them.
+//! Some engines send only changed fields in an update, others all resources; [`changed`] converts
+//! the second to the first. A missing field means not set, never removed. Nulls are dropped
+//! everywhere: runtimes crash on some of them.
 
 use crate::json::edit::set;
 use crate::json::named;
@@ -12,16 +12,16 @@ use crate::resources::hugepages;
 use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 
-/// What `new` gives that `old` does not have: an object, empty when nothing differs. Numbers are
-/// compared by value; huge page limits by page size; any other list is given whole.
+/// Returns the fields of `new` that differ from `old`: an object, empty if none does. Numbers are
+/// compared by value, huge page limits by page size; any other list that differs is returned whole.
 pub fn changed(old: &Value, new: &Value) -> Value {
     let empty = Object::new();
     let fields = new.as_object().unwrap_or(&empty);
     changed_object(old.as_object().unwrap_or(&empty), fields).into()
 }
 
-/// Lays `top` over `base`: objects field by field, huge page limits by page size, all else
-/// replaces. A value that is the same keeps its text.
+/// Sets in `base` the values of `top`: objects field by field, huge page limits by page size, all
+/// else as a whole. An equal value keeps its text.
 pub fn overlay(base: &mut Value, top: &Value) {
     drop_nulls(base);
     if !base.is_object() {
@@ -58,7 +58,7 @@ pub(crate) fn overlay_object(base: &mut Object, top: &Object) {
     }
 }
 
-/// The same without nulls.
+/// Returns a copy without nulls.
 pub(crate) fn without_nulls(value: &Value) -> Value {
     let mut copy = value.clone();
     drop_nulls(&mut copy);
@@ -112,7 +112,7 @@ fn non_empty(object: Object) -> Option<Value> {
     (!object.is_empty()).then(|| object.into())
 }
 
-/// Huge page limits with their page sizes; of several for one size the last counts.
+/// Huge page limits by page size; the last limit of a size counts.
 fn limits(list: &[Value]) -> Vec<(Option<&str>, Value)> {
     let mut result: Vec<(Option<&str>, Value)> = Vec::new();
     let mut places = HashMap::new();

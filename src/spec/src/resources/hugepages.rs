@@ -8,10 +8,10 @@ use crate::json::read::{Object, Read, field_or_default, integer, list, object, t
 use nri_api::proto::{ContainerAdjustment, HugepageLimit};
 use serde_json::{Value, json};
 
-/// What identifies an entry of the list.
+/// Key of an entry of the list.
 pub(crate) const KEY: &str = "pageSize";
 
-/// Where the list is in a resources document.
+/// Name of the list in a resources object.
 pub(crate) const FIELD: &str = "hugepageLimits";
 
 pub(crate) fn read(resources: &Object) -> Read<Vec<HugepageLimit>> {
@@ -48,7 +48,7 @@ pub(crate) fn apply(
     Ok(())
 }
 
-/// One limit per page size: the last one given counts.
+/// One limit per page size: the last counts.
 pub(crate) fn by_size(limits: &[HugepageLimit]) -> Vec<(&str, &HugepageLimit)> {
     named::last_of_each(limits.iter().map(|limit| (limit.page_size.as_str(), limit)).collect())
 }

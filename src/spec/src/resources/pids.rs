@@ -8,7 +8,7 @@ use nri_api::proto::{ContainerAdjustment, LinuxPids};
 use protobuf::MessageField;
 use serde_json::Value;
 
-/// An object without a limit reads as the limit 0, which the protocol takes for unlimited.
+/// Reads an object without a limit as the limit 0, which means unlimited in the protocol.
 pub(crate) fn read(resources: &Object) -> Read<MessageField<LinuxPids>> {
     message(resources, "pids", |value| {
         let mut pids = LinuxPids::new();
@@ -29,7 +29,7 @@ pub(crate) fn apply(
     }
 }
 
-/// Runtimes know -1 for unlimited; upstream leaves the old limit in force for any negative one.
+/// Runtimes take -1 as unlimited; upstream NRI keeps the old limit for any negative one.
 pub(crate) fn to_oci(pids: &LinuxPids) -> i64 {
     pids.limit.max(-1)
 }

@@ -1,9 +1,9 @@
 //! Resource director technology by class: a name becomes `linux.intelRdt`, the empty name removes
 //! it.
 //!
-//! A class is the control group (`closID`) of that name; making such groups and their schemata is
-//! the business of who administers resctrl. [`RdtClasses`] knows the names from a configuration in
-//! goresctrl's format.
+//! A class is the control group (`closID`) of that name; groups and their schemata are created by
+//! the administrator of resctrl. [`RdtClasses`](crate::RdtClasses) parses the names from a
+//! configuration in goresctrl's format.
 
 use crate::context::ApplyContext;
 use crate::error::{ApplyError, in_field};
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 const FIELD: &str = "RDT class";
 
-/// The class, which replaces all that was there.
+/// Replaces `linux.intelRdt` by the class.
 pub(crate) fn apply(
     spec: &mut Value,
     adjust: &ContainerAdjustment,

@@ -12,7 +12,7 @@ pub struct RdtClasses(BTreeSet<String>);
 
 impl RdtClasses {
     /// Reads the classes of all partitions: `{"partitions": {P: {"classes": {NAME: …}}}}`.
-    /// Allocations are not looked at.
+    /// Allocations are ignored.
     pub fn parse(config: &Value) -> Result<Self, WrongType> {
         let partitions = field_or_default(object(config)?, "partitions", map(read_partition))?;
         Ok(Self(partitions.into_values().flatten().collect()))
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn classes() {
+    fn classes_of_all_partitions_are_resolved() {
         let config = json!({ "options": {}, "partitions": {
             "guaranteed": { "l3Allocation": "60%", "classes": { "gold": { "l3Allocation": "100%" } } },
             "shared": { "classes": { "silver": {}, "bronze": null } }, "empty": {},
