@@ -1,4 +1,4 @@
-//! Which events a plugin wants: bit `1 << (event - 1)` of `ConfigureResponse.events`.
+//! Subscription of a plugin to events: bit `1 << (event - 1)` of `ConfigureResponse.events`.
 
 use crate::proto::Event;
 use protobuf::Enum;
@@ -18,7 +18,7 @@ impl EventMask {
     /// Every event of this protocol version.
     pub const ALL: Self = Self((1 << (Event::LAST as u32 - 1)) - 1);
 
-    /// Reads the mask of a `ConfigureResponse`; 0 asks for everything.
+    /// Parses the mask of a `ConfigureResponse`; 0 subscribes to all events.
     ///
     /// # Errors
     /// Bits beyond the events of this protocol version, as upstream.

@@ -2,7 +2,7 @@
 
 use crate::proto::Field;
 
-/// How claims on a field work.
+/// Ownership of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FieldKind {
     /// One owner (`FieldOwners.simple`).
@@ -13,7 +13,7 @@ pub enum FieldKind {
     Accumulated,
 }
 
-/// The kind of `field`; `None` for [`Field::None`].
+/// Returns the kind of `field`; `None` for [`Field::None`].
 pub fn field_kind(field: Field) -> Option<FieldKind> {
     match field {
         Field::None => None,

@@ -1,8 +1,8 @@
 //! The NRI protocol as plain data: its messages, event mask, plugin identities, removal markers and
 //! resource fields.
 //!
-//! Nothing here does I/O, and nothing here decides: the merge is `nri-merge`, the transport
-//! `nri-wire`. Start from [`proto`], the generated messages, and [`PluginId`], who sent them.
+//! No I/O and no decisions: the merge is `nri-merge`, the transport `nri-wire`. Start from
+//! [`proto`], the generated messages, and [`PluginId`], the identity of their sender.
 
 #![deny(unsafe_code)]
 
@@ -34,7 +34,7 @@ pub use resource_field::{
     resource_field,
 };
 
-/// Version of upstream's NRI whose protocol this is; told to plugins in `Configure`.
+/// Version of upstream NRI with this protocol, sent to plugins in `Configure`.
 pub const NRI_VERSION: &str = "v0.12.3";
 
 /// Largest ttrpc message, in bytes, without its 10-byte header.

@@ -1,4 +1,4 @@
-//! Who a plugin is: a two-digit index that orders the plugins, and a name.
+//! Identity of a plugin: a two-digit index that orders the plugins, and a name.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ pub struct PluginId {
     pub name: PluginName,
 }
 
-/// Why a plugin's identity is not acceptable.
+/// Reason why the identity of a plugin is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidPlugin {
     /// Not exactly two digits.
@@ -36,7 +36,7 @@ pub enum InvalidPlugin {
     FileName(String),
 }
 
-/// As much as tells what it is: it comes from anybody, and goes into logs.
+/// Shortens an invalid identity for logs; any process can send one.
 fn beginning(text: &str) -> String {
     text.chars().take(64).collect()
 }
@@ -78,7 +78,7 @@ impl PluginName {
 
 impl PluginId {
     /// # Errors
-    /// An index or name that is not acceptable.
+    /// An invalid index or name.
     pub fn new(index: &str, name: &str) -> Result<Self, InvalidPlugin> {
         Ok(Self { index: PluginIndex::parse(index)?, name: PluginName::parse(name)? })
     }

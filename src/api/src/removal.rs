@@ -1,13 +1,13 @@
-//! Removal markers: a key with a leading `-` asks for the removal of that key.
+//! Removal markers: a key with a leading `-` removes that key.
 
 /// The key without its marker, if `key` is a removal.
 ///
-/// A lone `-` is no marker: there is nothing behind it to remove.
+/// A lone `-` is no marker: it has no key.
 pub fn removal_key(key: &str) -> Option<&str> {
     key.strip_prefix('-').filter(|k| !k.is_empty())
 }
 
-/// A key of an adjustment, read once.
+/// A parsed key of an adjustment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Marked<'a> {
     /// Set this key.
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn markers() {
+    fn a_leading_dash_removes_the_key_behind_it() {
         assert_eq!(Marked::parse("-a"), Marked::Remove("a"));
         assert_eq!(Marked::parse("--a"), Marked::Remove("-a"));
         assert_eq!(Marked::parse("a-"), Marked::Set("a-"));

@@ -3,7 +3,7 @@
 
 use std::path::{Component, Path};
 
-/// `linux.cgroupsPath`, taken apart.
+/// Parsed `linux.cgroupsPath`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum CgroupsPath<'a> {
     /// For systemd: the unit is `prefix-name.scope` in the slice.
@@ -20,7 +20,7 @@ impl<'a> CgroupsPath<'a> {
         }
     }
 
-    /// The last two components of a path, the parent's first; nothing of systemd's form.
+    /// The last two components of a path, the parent's first; `None` for systemd's form.
     pub(crate) fn last_two(&self) -> Option<(&'a str, &'a str)> {
         let Self::Path(path) = self else { return None };
         let mut components = path.components().rev();
@@ -33,7 +33,7 @@ impl<'a> CgroupsPath<'a> {
     }
 }
 
-/// What stands above the last component of a path, or the slice.
+/// Parent of the last component of a path, or the slice.
 pub(crate) fn parent(cgroups_path: &str) -> String {
     match CgroupsPath::of(cgroups_path) {
         CgroupsPath::Systemd { slice, .. } => slice.to_owned(),

@@ -8,12 +8,12 @@ use std::{
 /// Annotations, labels or variables.
 pub type Map = BTreeMap<String, String>;
 
-/// What is known of a container before any engine was recognized.
+/// Facts about a container by which its engine is recognized.
 #[derive(Debug, Clone, Copy)]
 pub struct Clues<'a> {
-    /// Container id, as the runtime was given it.
+    /// Container id in the arguments of the runtime.
     pub id: &'a str,
-    /// Annotations of the OCI document.
+    /// Annotations of the OCI config.
     pub annotations: &'a Map,
     /// Bundle directory.
     pub bundle: &'a Path,
@@ -25,19 +25,19 @@ pub struct Clues<'a> {
     pub root: &'a Path,
     /// Sources of the mounts, as written.
     pub mounts: &'a [PathBuf],
-    /// `--root` of the runtime's call.
+    /// `--root` argument of the runtime.
     pub runtime_root: Option<&'a Path>,
-    /// Environment of the runtime's call.
+    /// Environment of the runtime.
     pub environment: &'a Map,
 }
 
 impl<'a> Clues<'a> {
-    /// An annotation that is there and not empty.
+    /// Value of an annotation, unless it is empty.
     pub(crate) fn annotation(&self, key: &str) -> Option<&'a str> {
         self.annotations.get(key).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// The annotations whose keys pass.
+    /// Annotations whose keys satisfy a predicate.
     pub(crate) fn annotations_if(&self, pass: impl Fn(&str) -> bool) -> Map {
         self.annotations
             .iter()

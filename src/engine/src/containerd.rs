@@ -1,6 +1,6 @@
-//! containerd: its CRI by annotations, other clients by the bundle,
-//! `<state>/io.containerd.runtime.v2.task/<namespace>/<id>`. Labels, and what CRI was asked for,
-//! are known to its API only. Sources: containerd, `internal/cri/labels/labels.go`,
+//! containerd: CRI by annotations, other clients by the bundle,
+//! `<state>/io.containerd.runtime.v2.task/<namespace>/<id>`. Labels and CRI requests are in its API
+//! only. Sources: containerd, `internal/cri/labels/labels.go`,
 //! `internal/cri/store/{container,sandbox}/metadata.go`, `pkg/shim/shim.go`.
 
 use crate::{Clues, EngineKind, Identity, Map, Role, Source, Unreadable, cri, paths, unreadable};
@@ -17,14 +17,14 @@ pub(crate) const NERDCTL_NAME: &str = "nerdctl/name";
 const CRI_NAMESPACE: &str = "k8s.io";
 const SOCKET: &str = "/run/containerd/containerd.sock";
 
-/// What containerd knows of a container (`Containers.Get`).
+/// Metadata of a container (`Containers.Get`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Metadata {
     /// Labels, those of the image among them.
     pub labels: Map,
     /// Name of the image.
     pub image: String,
-    /// Extensions by name: the bytes inside of their `Any`.
+    /// Extensions by name: the bytes in their `Any`.
     pub extensions: BTreeMap<String, Vec<u8>>,
     /// Name of the runtime.
     pub runtime: String,
@@ -48,7 +48,7 @@ struct Kept {
     runtime_handler: Option<String>,
 }
 
-/// What CRI was asked for.
+/// Configuration in a CRI request.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Config {
@@ -65,8 +65,8 @@ struct Names {
     namespace: Option<String>,
 }
 
-/// A container of CRI. Not one whose bundle is in the namespace of another client: users of those
-/// choose annotations, and `ctr`'s choose ids, so that they could say that they are a sandbox.
+/// Recognizes a container of CRI. A container in the namespace of another client is none: users of
+/// those choose annotations, and those of `ctr` ids, by which a container could pass for a sandbox.
 pub(crate) fn identify_cri(clues: &Clues<'_>) -> Option<Identity> {
     if task(clues).is_some_and(|(_, namespace)| namespace != CRI_NAMESPACE) {
         return None;
@@ -76,7 +76,7 @@ pub(crate) fn identify_cri(clues: &Clues<'_>) -> Option<Identity> {
     Some(identity)
 }
 
-/// A container of some other client.
+/// Recognizes a container of another client.
 pub(crate) fn identify_task(clues: &Clues<'_>) -> Option<Identity> {
     task(clues)?;
     let mut identity = Identity::alone(EngineKind::Ctr, clues);
@@ -84,7 +84,7 @@ pub(crate) fn identify_task(clues: &Clues<'_>) -> Option<Identity> {
     Some(identity)
 }
 
-/// State folder and namespace of a bundle that a shim made.
+/// State directory and namespace of a bundle that a shim created.
 fn task(clues: &Clues<'_>) -> Option<(PathBuf, String)> {
     match paths::components(clues.bundle)?.as_slice() {
         [state @ .., plugin, namespace, id]
@@ -96,7 +96,7 @@ fn task(clues: &Clues<'_>) -> Option<(PathBuf, String)> {
     }
 }
 
-/// Where containerd is asked, if it is one that called the runtime.
+/// Socket and namespace for the API, if containerd called the runtime.
 pub(crate) fn source(clues: &Clues<'_>, namespace: &str) -> Option<Source> {
     let variable =
         |key: &str| clues.environment.get(key).map(String::as_str).filter(|v| !v.is_empty());
@@ -129,10 +129,10 @@ fn kept(metadata: &Metadata, extension: &'static str) -> Result<Option<Kept>, Un
     Ok(Some(metadata))
 }
 
-/// Adds what containerd knows of the container and, for a member of a pod, of its sandbox.
+/// Adds containerd's metadata of the container and, for a member of a pod, of its sandbox.
 ///
 /// # Errors
-/// Extensions that are not what CRI writes; then nothing has changed.
+/// Extensions that are not CRI's; the identity is unchanged then.
 pub fn complete(
     identity: &mut Identity,
     own: &Metadata,
@@ -171,7 +171,7 @@ pub fn complete(
     Ok(())
 }
 
-/// A client of its own: its labels, and nerdctl's name if the document has not told it.
+/// Adds labels of another client, and nerdctl's name unless the OCI config has it.
 fn complete_alone(identity: &mut Identity, own: &Metadata) {
     identity.labels.clone_from(&own.labels);
     identity.image.clone_from(&own.image);

@@ -3,11 +3,10 @@
 
 use crate::{Clues, EngineKind, Identity, Map, Pod, Role, cgroup};
 
-/// What all of the keys begin with.
+/// Prefix of the keys.
 pub(crate) const PREFIX: &str = "io.kubernetes.cri.";
 
-/// The identity that the annotations tell. A sandbox has its own id as that of the sandbox, or none
-/// (`sandbox_id`).
+/// Identity from the annotations. A sandbox has its own id as sandbox id, or none (`sandbox_id`).
 pub(crate) fn identify(
     engine: EngineKind,
     clues: &Clues<'_>,

@@ -1,9 +1,9 @@
-//! cri-dockerd (and dockershim before it): Kubernetes on Docker. Everything is in Docker's labels;
+//! cri-dockerd (and dockershim before it): Kubernetes on Docker. All facts are in Docker's labels;
 //! annotations of CRI are labels with a prefix.
 //!
-//! An image brings labels too. What it cannot bring is the container's name, so that only
-//! containers with kubelet's names are taken for what their labels say. Sources: cri-dockerd,
-//! `core/docker_service.go`, `core/helpers.go`, `core/naming.go`.
+//! An image can have labels too, but not the name of the container: labels count only for
+//! containers with kubelet's names. Sources: cri-dockerd, `core/docker_service.go`,
+//! `core/helpers.go`, `core/naming.go`.
 
 use crate::{EngineKind, Identity, Map, Pod, Role, kubernetes};
 
@@ -12,7 +12,7 @@ const SANDBOX_ID: &str = "io.kubernetes.sandbox.id";
 const LOG_PATH: &str = "io.kubernetes.container.logpath";
 const ANNOTATION: &str = "annotation.";
 
-/// Makes an identity of Docker one of a pod's, if labels and name say so.
+/// Changes an identity of Docker to one of a Kubernetes pod, if labels and name are kubelet's.
 pub(crate) fn complete(identity: &mut Identity, id: &str, name: &str) -> bool {
     let Some(names) = kubernetes::of_container(name) else { return false };
     let label = |key: &str| identity.labels.get(key).filter(|v| !v.is_empty()).cloned();

@@ -1,11 +1,11 @@
-//! CRI-O: everything is in annotations, labels and annotations of the container among them as JSON
-//! in a string.
+//! CRI-O: all facts are in annotations; labels and annotations of the container are JSON in a
+//! string.
 //!
-//! A pod has no sandbox container by default (`drop_infra_ctr`), and the documents do not tell
-//! whether this one has: its containers share a pod by the sandbox's id, and where the sandbox is a
-//! container it has that id. Kubernetes' annotations of the pod are copied to its containers; the
-//! rest is in the document that a sandbox has beside its containers', be there a container for it
-//! or not. Sources: CRI-O, `internal/annotations/annotations.go`,
+//! A pod has no sandbox container by default (`drop_infra_ctr`), and OCI configs do not show
+//! whether it has: its containers share a pod by the id of the sandbox, which is that of the
+//! sandbox container if there is one. Kubernetes' annotations of the pod are copied to its
+//! containers; other facts are in the OCI config of the sandbox, which exists with and without a
+//! sandbox container. Sources: CRI-O, `internal/annotations/annotations.go`,
 //! `internal/factory/container/container.go`, `server/sandbox_run_linux.go`.
 
 use crate::{
@@ -17,7 +17,7 @@ use std::path::PathBuf;
 
 const PREFIX: &str = "io.kubernetes.cri-o.";
 
-/// Keys, and beginnings of keys, that are the engine's own.
+/// Keys, and prefixes of keys, of the engine itself.
 const OWN: &[&str] = &[
     PREFIX,
     "io.container.manager",
@@ -26,7 +26,7 @@ const OWN: &[&str] = &[
     "platform-runtime-path.crio.io",
 ];
 
-/// What CRI calls metadata; a container's has a name only.
+/// Metadata of CRI; that of a container has a name only.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Metadata {
@@ -42,8 +42,7 @@ pub(crate) fn identify(clues: &Clues<'_>) -> Option<Identity> {
     let get = |key: &str| clues.annotation(&format!("{PREFIX}{key}"));
     let text = |key: &str| get(key).unwrap_or_default().to_owned();
     let sandbox = get("SandboxID")?.to_owned();
-    // Annotations may be anybody's, such as Podman's users' who want to pass for another engine's;
-    // the cgroup is named by the engine.
+    // Users of other engines can set these annotations; the cgroup is named by the engine.
     if !is_in_own_cgroup(clues) {
         return None;
     }
@@ -111,7 +110,7 @@ fn is_in_own_cgroup(clues: &Clues<'_>) -> bool {
 }
 
 impl Metadata {
-    /// Sets what is known.
+    /// Sets the names of the pod.
     fn name_pod(self, pod: &mut Pod) {
         let names = [
             (&mut pod.name, self.name),
@@ -137,21 +136,20 @@ fn sandbox_document(clues: &Clues<'_>, sandbox: &str) -> Option<PathBuf> {
     Some(paths::absolute(&path))
 }
 
-/// The part of a sandbox's document that matters.
+/// The used part of a sandbox's OCI config.
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct Document {
+struct SandboxConfig {
     annotations: Map,
 }
 
-/// Completes a pod from its sandbox's document, which is also there where the sandbox is no
-/// container.
+/// Adds the facts of a pod from the OCI config of its sandbox.
 ///
 /// # Errors
-/// It is no such document, or another sandbox's.
-pub fn complete(identity: &mut Identity, document: &[u8]) -> Result<(), Unreadable> {
+/// Bytes that are not such an OCI config, or that of another sandbox.
+pub fn complete(identity: &mut Identity, config: &[u8]) -> Result<(), Unreadable> {
     const WHAT: &str = "the sandbox's config.json";
-    let Document { annotations } = unreadable::parse(WHAT, document, unreadable::ONE)?;
+    let SandboxConfig { annotations } = unreadable::parse(WHAT, config, unreadable::ONE)?;
     let get = |key: &str| annotations.get(&format!("{PREFIX}{key}")).map(String::as_str);
     let found = get("SandboxID").unwrap_or_default();
     if found != identity.pod.id {
@@ -176,7 +174,7 @@ pub fn complete(identity: &mut Identity, document: &[u8]) -> Result<(), Unreadab
     Ok(())
 }
 
-/// JSON in an annotation. What is not readable is as if it were not there.
+/// Parses JSON in an annotation; the default if it is malformed.
 fn json<T: DeserializeOwned>(text: Option<&str>) -> Option<T> {
     unreadable::parse("annotation", text?.as_bytes(), unreadable::ANNOTATION).ok()
 }

@@ -1,17 +1,17 @@
 //! Docker: names, labels and image are in files of dockerd,
-//! `<data-root>/containers/<id>/{config.v2,hostconfig}.json`, which are there before the container
-//! is created. The data root is known by mounts of files in that folder, and by the place of the
-//! root file system, which all storage drivers keep three levels below it. Sources: moby,
+//! `<data-root>/containers/<id>/{config.v2,hostconfig}.json`, which dockerd writes before it
+//! creates the container. The data root follows from mounts of files in that directory, or from the
+//! path of the root file system, three levels below it with all storage drivers. Sources: moby,
 //! `daemon/oci_linux.go`, `daemon/container/container.go`, `daemon/snapshotter/mount.go`.
 
 use crate::{Clues, EngineKind, Identity, Map, Source, Unreadable, cri_dockerd, paths, unreadable};
 use serde::Deserialize;
 use std::path::PathBuf;
 
-/// Files that dockerd makes for each container and mounts into it.
+/// Files that dockerd writes for each container and mounts in it.
 const MOUNTED: [&str; 3] = ["resolv.conf", "hostname", "hosts"];
 
-/// What is used of `config.v2.json`.
+/// Used part of `config.v2.json`.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "PascalCase", default)]
 struct ConfigV2 {
@@ -28,7 +28,7 @@ struct Config {
     labels: Option<Map>,
 }
 
-/// What is used of `hostconfig.json`.
+/// Used part of `hostconfig.json`.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "PascalCase", default)]
 struct HostConfig {
@@ -36,7 +36,7 @@ struct HostConfig {
     runtime: Option<String>,
 }
 
-/// A bundle in containerd's namespace `moby`, or dockerd's files among the mounts.
+/// Recognizes a bundle in containerd's namespace `moby`, or dockerd's files among the mounts.
 pub(crate) fn identify(clues: &Clues<'_>) -> Option<Identity> {
     if !paths::is_component(clues.id) {
         return None;
@@ -54,7 +54,7 @@ pub(crate) fn identify(clues: &Clues<'_>) -> Option<Identity> {
     Some(identity)
 }
 
-/// The folders `containers/<id>` of which files are mounted.
+/// Directories `containers/<id>` of mounted files.
 fn mounted(clues: &Clues<'_>) -> Vec<PathBuf> {
     let mut dirs = Vec::new();
     for mount in clues.mounts {
@@ -70,8 +70,8 @@ fn mounted(clues: &Clues<'_>) -> Vec<PathBuf> {
     dirs
 }
 
-/// The folder by the data root: `<data-root>/overlay2/<x>/merged`,
-/// `<data-root>/rootfs/<snapshotter>/<id>`, and so on.
+/// Directory `containers/<id>` by the path of the root file system:
+/// `<data-root>/overlay2/<x>/merged`, `<data-root>/rootfs/<snapshotter>/<id>`, and so on.
 fn beside_root(clues: &Clues<'_>) -> Option<PathBuf> {
     match paths::components(clues.root)?.as_slice() {
         [data_root @ .., _, _, _] if !data_root.is_empty() => {
@@ -81,11 +81,11 @@ fn beside_root(clues: &Clues<'_>) -> Option<PathBuf> {
     }
 }
 
-/// Adds what dockerd's files of this container say. `kubernetes`: cri-dockerd uses this Docker, so
-/// its labels count; users of Docker may choose the same.
+/// Adds the facts in dockerd's files of this container. `kubernetes`: whether cri-dockerd uses this
+/// Docker, so that its labels count; users of Docker can set the same labels.
 ///
 /// # Errors
-/// Bytes that are not such files, or those of another container; then nothing has changed.
+/// Bytes that are not such files, or those of another container; the identity is unchanged then.
 pub fn complete(
     identity: &mut Identity,
     id: &str,

@@ -6,33 +6,33 @@ use crate::{
 };
 use std::{fmt, path::PathBuf};
 
-/// The engines that are told apart.
+/// Engines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EngineKind {
     /// containerd's CRI.
     Containerd,
-    /// containerd without CRI: `ctr`, or a client of its own.
+    /// containerd without CRI: `ctr` or another client.
     Ctr,
     /// nerdctl.
     Nerdctl,
     /// CRI-O.
     CriO,
-    /// Podman, or whatever else uses libpod.
+    /// Podman, or another user of libpod.
     Podman,
     /// Docker.
     Docker,
     /// Docker on behalf of Kubernetes.
     CriDockerd,
-    /// iSulad, by its CRI or without.
+    /// iSulad, with or without CRI.
     Isulad,
     /// BuildKit.
     BuildKit,
-    /// Nothing recognized: a shell, or an engine without marks.
+    /// Not recognized: a shell, or an engine that leaves no traces.
     Plain,
 }
 
 impl EngineKind {
-    /// As logs, metrics and the configuration call it.
+    /// Name in logs, metrics and the configuration.
     pub fn name(self) -> &'static str {
         match self {
             Self::Containerd => "containerd",
@@ -55,34 +55,34 @@ impl fmt::Display for EngineKind {
     }
 }
 
-/// What the container is to its pod.
+/// Role of a container in its pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Role {
-    /// It is the pod's sandbox.
+    /// Sandbox container of the pod.
     Sandbox,
-    /// It is in a pod that has a sandbox container.
+    /// Member of a pod that has a sandbox container.
     Member,
-    /// It is in a pod that has none, or need not have one: unless the sandbox is known, the pod is
-    /// made up, begins with the first of its containers and ends with the last.
+    /// Member of a pod that may have no sandbox container: unless the sandbox is known, the pod is
+    /// synthetic, starts with its first container and ends with the last.
     Shared,
-    /// The pod is made up, and begins and ends with this container.
+    /// Only container of a synthetic pod, which starts and ends with it.
     Alone,
 }
 
-/// A pod's identity.
+/// Identity of a pod.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pod {
     /// Id of the pod.
     pub id: String,
-    /// Id of its sandbox container, if the pod has one and it is known.
+    /// Id of the sandbox container, if the pod has one and it is known.
     ///
-    /// It is the pod's id nearly everywhere. Not under Podman, where a member may know nothing else
-    /// of its pod (`pod.id` is the sandbox's then): the pod of the container of this id is the one
-    /// that is meant, if there is such a container.
+    /// Equal to the id of the pod except under Podman, where a member may have no other trace of
+    /// its pod: then `id` is this one too, and the pod is that of the container with this id, if it
+    /// exists.
     pub sandbox: String,
     /// Name.
     pub name: String,
-    /// Uid that the orchestrator gave.
+    /// Uid from the orchestrator.
     pub uid: String,
     /// Namespace of the orchestrator.
     pub namespace: String,
@@ -90,36 +90,35 @@ pub struct Pod {
     pub labels: Map,
     /// Annotations.
     pub annotations: Map,
-    /// Cgroup above the containers'.
+    /// Parent cgroup of the containers.
     pub cgroup_parent: String,
-    /// The runtime's name among those that the engine has.
+    /// Name of the runtime in the configuration of the engine.
     pub runtime_handler: String,
 }
 
-/// Who a container is.
+/// Engine, pod and names of a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     /// The engine.
     pub engine: EngineKind,
-    /// What it is to its pod.
+    /// Role in the pod.
     pub role: Role,
     /// The pod.
     pub pod: Pod,
-    /// The container's name; its id where the engine keeps the name elsewhere.
+    /// Name of the container; its id if the engine has the name elsewhere.
     pub name: String,
-    /// The container's labels.
+    /// Labels of the container.
     pub labels: Map,
-    /// Annotations that the engine keeps of the container; its document may have some of them too,
-    /// and others.
+    /// Annotations in the engine's own data; the OCI config may have others.
     pub annotations: Map,
-    /// Name of its image.
+    /// Name of the image.
     pub image: String,
-    /// Where more is known.
+    /// Source of further facts.
     pub source: Option<Source>,
 }
 
 impl Identity {
-    /// A container that is a pod of its own; what has no name yet is called by its id.
+    /// Identity of a container with a synthetic pod, both named by the id.
     pub(crate) fn alone(engine: EngineKind, clues: &Clues<'_>) -> Self {
         Self {
             engine,
@@ -140,7 +139,7 @@ impl Identity {
     }
 }
 
-/// Where an engine keeps what its document does not say.
+/// Data of an engine with facts that the OCI config does not have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// Files of dockerd, for [`docker::complete`](crate::docker::complete).
@@ -151,12 +150,12 @@ pub enum Source {
     },
     /// containerd's API, for [`containerd::complete`](crate::containerd::complete).
     Containerd {
-        /// Its gRPC socket.
+        /// gRPC socket.
         socket: PathBuf,
-        /// The namespace in which it has the container.
+        /// Namespace of the container.
         namespace: String,
     },
-    /// The document of a sandbox of CRI-O, for [`cri_o::complete`](crate::cri_o::complete).
+    /// OCI config of a sandbox of CRI-O, for [`cri_o::complete`](crate::cri_o::complete).
     CriO {
         /// The file.
         sandbox: PathBuf,

@@ -1,11 +1,11 @@
 //! iSulad: bundles are `<graph>/engines/<runtime>/<id>`, systemd's cgroups `<slice>:isulad:<id>`.
-//! Its CRI writes containerd's keys, but a sandbox's own id only on the others; names and labels of
-//! containers without CRI are nowhere in the document. Sources: iSulad,
+//! Its CRI writes containerd's keys, but a sandbox's own id only on the others; the OCI config has
+//! no names and labels of containers without CRI. Sources: iSulad,
 //! `src/daemon/config/isulad_config.c`, `src/daemon/entry/cri/`, `src/daemon/modules/spec/specs.c`.
 
 use crate::{Clues, EngineKind, Identity, Role, cgroup::CgroupsPath, cri, paths};
 
-/// What iSulad itself keeps with a sandbox.
+/// Annotation of iSulad itself on a sandbox.
 const CHECKPOINT: &str = "cri.sandbox.isulad.checkpoint";
 
 pub(crate) fn identify(clues: &Clues<'_>) -> Option<Identity> {

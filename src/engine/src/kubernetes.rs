@@ -1,20 +1,19 @@
-//! Names that kubelet's runtimes give to containers:
-//! `k8s_<container>_<pod>_<namespace>_<uid>_<attempt>`, and CRI-O to sandboxes, without the
-//! container. Parts that are names of Kubernetes have no underscore. Sources: cri-dockerd,
-//! `core/naming.go`; CRI-O, `internal/lib/sandbox/builder.go`.
+//! Names of containers that kubelet created: `k8s_<container>_<pod>_<namespace>_<uid>_<attempt>`,
+//! and without the container for sandboxes of CRI-O. Parts that are names of Kubernetes have no
+//! underscore. Sources: cri-dockerd, `core/naming.go`; CRI-O, `internal/lib/sandbox/builder.go`.
 
 use crate::{Map, Pod};
 
-/// Keys that kubelet puts into the labels of containers and sandboxes.
+/// Keys of kubelet's labels of containers and sandboxes.
 pub(crate) const POD_NAME: &str = "io.kubernetes.pod.name";
 pub(crate) const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
 pub(crate) const POD_UID: &str = "io.kubernetes.pod.uid";
 pub(crate) const CONTAINER_NAME: &str = "io.kubernetes.container.name";
 
-/// What kubelet calls a sandbox's container.
+/// Kubelet's name of a sandbox container.
 pub(crate) const SANDBOX: &str = "POD";
 
-/// What a name says of a container and its pod.
+/// Parts of a name.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Names<'a> {
     pub(crate) container: &'a str,
@@ -23,8 +22,8 @@ pub(crate) struct Names<'a> {
     pub(crate) uid: &'a str,
 }
 
-/// Takes the name of a container apart. It may have a random part at its end, given when the name
-/// was taken.
+/// Parses the name of a container. A random suffix is allowed, which cri-dockerd appends if the
+/// name is taken.
 pub(crate) fn of_container(name: &str) -> Option<Names<'_>> {
     match name.split('_').collect::<Vec<_>>().as_slice() {
         &["k8s", container, pod, namespace, uid, _]
@@ -35,8 +34,8 @@ pub(crate) fn of_container(name: &str) -> Option<Names<'_>> {
     }
 }
 
-/// Takes the name of a sandbox apart. What is not Kubernetes' may have underscores in the pod's
-/// name.
+/// Parses the name of a sandbox. Clients other than kubelet may use underscores in the name of the
+/// pod.
 pub(crate) fn of_sandbox(name: &str) -> Option<Names<'_>> {
     match name.strip_prefix("k8s_")?.rsplitn(4, '_').collect::<Vec<_>>().as_slice() {
         &[_, uid, namespace, pod] => Some(Names { container: "", pod, namespace, uid }),
@@ -44,7 +43,7 @@ pub(crate) fn of_sandbox(name: &str) -> Option<Names<'_>> {
     }
 }
 
-/// Names the pod by the engine's own name of it, else by the labels that kubelet gave.
+/// Names the pod by the engine's name of it, else by kubelet's labels.
 pub(crate) fn name_pod(pod: &mut Pod, names: Option<&Names<'_>>, labels: &Map) {
     let choose = |named: Option<&str>, key: &str| {
         named.map(str::to_owned).or_else(|| labels.get(key).cloned()).unwrap_or_default()

@@ -1,21 +1,20 @@
-//! Which engine wrote a bundle, which pod a container belongs to, and their names: a file per
-//! engine.
+//! Recognition of the engine that wrote a bundle, of the container's pod, and of their names; a
+//! file per engine.
 //!
-//! Pure: [`identify`] decides from what the OCI document and the call of the runtime hold. What is
-//! not there stays empty; nothing here fails, since a container must not fail because its name
-//! could not be found. Where an engine keeps more elsewhere (Docker's files, containerd's API,
-//! Podman's lists), the [`Identity`] names the [`Source`]; whoever reads it hands the bytes to the
-//! `complete` function of [`docker`], [`containerd`] or [`podman`], and an error of those is a
-//! reason to log, no more.
+//! Pure: [`identify`] decides by the OCI config and the arguments and environment of the runtime.
+//! Unknown names stay empty; recognition cannot fail, since a container must not fail for want of a
+//! name. If the engine has more facts elsewhere (Docker's files, containerd's API, Podman's lists),
+//! the [`Identity`] has a [`Source`]; its reader passes the bytes to the `complete` function of
+//! [`docker`], [`containerd`], [`cri_o`] or [`podman`], whose errors are logged only.
 //!
-//! * **Who decides.** A sandbox is no container to plugins: nothing is asked about it. Therefore no
-//!   annotation, label or argument that an image could bring makes one; there is always something
-//!   besides that only the engine sets (the id, the bundle, the cgroup, the name).
-//! * **Made-up pods.** A container that is alone is a pod of its own, with its names, labels and
+//! * **Sandboxes.** Plugins are not requested to adjust a sandbox container. So a container is a
+//!   sandbox only by facts that the engine alone sets (id, bundle, cgroup, name), never by an
+//!   annotation, label or argument that an image could have.
+//! * **Synthetic pods.** A container without a pod gets one of its own, with its name, labels and
 //!   annotations.
-//! * **Bounds.** JSON inside of JSON is parsed up to a size, and `serde_json` bounds its depth.
-//!   Paths are built from absolute ones without `..`, by engines' fixed layouts, for ids that are
-//!   one ordinary component.
+//! * **Bounds.** JSON in strings of JSON is parsed up to a size, and `serde_json` bounds its depth.
+//!   Paths are built from absolute ones without `..`, in the layouts of engines, for ids that are
+//!   one path component.
 
 #![forbid(unsafe_code)]
 
@@ -40,10 +39,10 @@ pub use clues::{Clues, Map};
 pub use identity::{EngineKind, Identity, Pod, Role, Source};
 pub use unreadable::Unreadable;
 
-/// Decides who a container is.
+/// Recognizes the engine, pod and names of a container.
 ///
-/// Engines that are known by paths and cgroups come before those that are known by annotations,
-/// which users of the former may set.
+/// Engines that are recognized by paths and cgroups come before those that are recognized by
+/// annotations, which users of the former can set.
 pub fn identify(clues: &Clues<'_>) -> Identity {
     docker::identify(clues)
         .or_else(|| podman::identify(clues))

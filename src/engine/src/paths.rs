@@ -1,10 +1,9 @@
-//! Paths in the layouts of engines. Only absolute paths without `..` are taken apart, and only for
-//! ids that are one ordinary component, so that nothing that is built here leads out of where it
-//! began.
+//! Paths in the layouts of engines. Only absolute paths without `..` are parsed, and only for ids
+//! that are one path component, so that no path built here leads out of its parent.
 
 use std::path::{Component, Path, PathBuf};
 
-/// Longest id that is looked for in paths; engines' have 64 characters, and file systems end at
+/// Longest id that is searched for in paths; ids of engines have 64 characters, file names at most
 /// 255.
 const LONGEST_ID: usize = 255;
 
@@ -14,8 +13,7 @@ pub(crate) fn is_component(id: &str) -> bool {
     !id.is_empty() && id.len() <= LONGEST_ID && id.bytes().all(allowed) && id != "." && id != ".."
 }
 
-/// The ordinary components of an absolute path; nothing if it is relative, has `..` or is not
-/// UTF-8.
+/// Components of an absolute path; `None` if it is relative, has `..` or is not UTF-8.
 pub(crate) fn components(path: &Path) -> Option<Vec<&str>> {
     let mut components = path.components();
     if components.next() != Some(Component::RootDir) {
@@ -24,17 +22,17 @@ pub(crate) fn components(path: &Path) -> Option<Vec<&str>> {
     components.map(|c| if let Component::Normal(name) = c { name.to_str() } else { None }).collect()
 }
 
-/// The absolute path of components.
+/// Joins components to an absolute path.
 pub(crate) fn absolute(components: &[&str]) -> PathBuf {
     Path::new("/").join(components.iter().collect::<PathBuf>())
 }
 
-/// An absolute path without `..`, from text.
+/// Parses an absolute path without `..`.
 pub(crate) fn checked(text: &str) -> Option<PathBuf> {
     components(Path::new(text)).filter(|c| !c.is_empty()).map(|c| absolute(&c))
 }
 
-/// Adds a path once.
+/// Adds a path, unless the list has it.
 pub(crate) fn add(paths: &mut Vec<PathBuf>, path: PathBuf) {
     if !paths.contains(&path) {
         paths.push(path);

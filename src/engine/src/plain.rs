@@ -1,4 +1,4 @@
-//! No engine, or one that leaves no marks: the container is a pod of its own.
+//! No engine, or one that leaves no traces: the container gets a synthetic pod.
 
 use crate::{Clues, EngineKind, Identity};
 

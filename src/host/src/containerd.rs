@@ -1,8 +1,7 @@
-//! Whether the NRI of a running containerd is on.
+//! State of the NRI of a running containerd.
 //!
-//! Its API does not tell: the NRI plugin is listed as loaded in either case (seen with 1.7 and
-//! 2.1). What tells is that its process listens on the NRI socket; where it was told not to listen,
-//! its configuration.
+//! The API lists the NRI plugin as loaded in either case (seen with 1.7 and 2.1). So NRI is on if
+//! the process listens on the NRI socket, or if its configuration enables NRI without a socket.
 
 use glob::glob;
 use nri_locate::{PLUGIN_DIR, PLUGIN_SOCKET};
@@ -14,34 +13,34 @@ use std::{
 use toml::{Table, Value};
 
 const DEFAULT_FILE: &str = "/etc/containerd/config.toml";
-/// Its name among containerd's plugins.
+/// Name of NRI among containerd's plugins.
 const PLUGIN: &str = "io.containerd.nri.v1.nri";
-/// Files that import one another do not keep us.
+/// Largest number of files: files that import one another must not cause a loop.
 const MAX_FILES: usize = 64;
 
-/// What could be found out.
+/// State of containerd's own NRI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OwnNri {
     /// It is on.
     On,
     /// It is off.
     Off,
-    /// As by default: on since 2.0, off before. See [`on_by_default`].
+    /// The default: on since 2.0, off before. See [`on_by_default`].
     ByVersion,
 }
 
-/// Whether the NRI of the containerd that runs as this process is on.
+/// Returns the state of the NRI of the containerd of this process.
 pub fn own_nri(pid: i32) -> OwnNri {
     NriConfig::of(pid).is_on(pid)
 }
 
 impl NriConfig {
-    /// Whether it is on in the process that it was read of.
+    /// Whether NRI is on in the process of this configuration.
     pub fn is_on(&self, pid: i32) -> OwnNri {
         if crate::socket::listening(pid).is_ok_and(|paths| paths.contains(&self.socket_path)) {
             return OwnNri::On;
         }
-        // It would listen if it were on.
+        // With NRI on it would listen.
         if self.not_loaded || !self.disable_connections {
             return OwnNri::Off;
         }
@@ -52,12 +51,12 @@ impl NriConfig {
         }
     }
 
-    /// Reads it; what cannot be read or parsed counts as not said.
+    /// Reads the configuration; files that cannot be read or parsed count as empty.
     pub fn of(pid: i32) -> Self {
         let mut config = Self::default();
         let Ok(arguments) = Process::new(pid).and_then(|p| p.cmdline()) else { return config };
         let named = config_file(&arguments).unwrap_or_else(|| DEFAULT_FILE.into());
-        // As the process sees it; a relative one from where it is.
+        // The path in the mount namespace of the process, relative to its working directory.
         let cwd = fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_else(|_| "/".into());
         let (file, root) = (cwd.join(named), PathBuf::from(format!("/proc/{pid}/root")));
         take_file(&mut config, &root, &file, &mut 0);
@@ -72,19 +71,19 @@ pub fn on_by_default(version: &str) -> bool {
     major.parse::<u32>().is_ok_and(|major| major >= 2)
 }
 
-/// The NRI plugin's settings. Keys of version 2 and 3 of the file (`containerd:
+/// Configuration of the NRI plugin. Keys of version 2 and 3 of the file (`containerd:
 /// internal/nri/config.go`); version 1 had no NRI of this kind.
 #[derive(Debug, PartialEq, Eq)]
 pub struct NriConfig {
-    /// None where nothing is said: it depends on the version.
+    /// `None` if not configured: the default of the version.
     pub disable: Option<bool>,
-    /// It is among the plugins that are not to be loaded.
+    /// The plugin is disabled.
     pub not_loaded: bool,
-    /// It is on without a socket.
+    /// NRI is on without a socket.
     pub disable_connections: bool,
-    /// Where it listens.
+    /// Path of the socket.
     pub socket_path: PathBuf,
-    /// The plugins that it launches.
+    /// Directory of the plugins that it launches.
     pub plugin_path: PathBuf,
 }
 
@@ -123,7 +122,7 @@ fn take_file(config: &mut NriConfig, root: &Path, file: &Path, read: &mut usize)
     let Ok(text) = fs::read_to_string(below(file)) else { return };
     let Ok(table) = text.parse::<Table>() else { return };
     take_table(config, &table);
-    // What is imported comes later, and counts.
+    // Imported files override.
     for import in table
         .get("imports")
         .and_then(Value::as_array)

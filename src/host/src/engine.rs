@@ -1,4 +1,4 @@
-//! The engines that run, as far as their own NRI is concerned.
+//! Running engines and the state of their own NRI.
 
 use crate::{
     containerd::{NriConfig, OwnNri, on_by_default},
@@ -13,14 +13,14 @@ const NAMES: [&str; 3] = ["containerd", "crio", "dockerd"];
 /// Whether an engine's own NRI is on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NriState {
-    /// It is on.
+    /// NRI is on.
     On {
-        /// Where it listens, if it does.
+        /// Socket, if it listens.
         socket: Option<PathBuf>,
-        /// The plugins that it launches, where that is known.
+        /// Directory of the plugins that it launches, if known.
         plugin_path: Option<PathBuf>,
     },
-    /// It is off, or the engine has none.
+    /// NRI is off, or the engine has none.
     Off,
 }
 
@@ -31,14 +31,14 @@ pub struct RunningEngine {
     pub name: String,
     /// Its process.
     pub pid: i32,
-    /// Its version, where it could be asked.
+    /// Version, if known.
     pub version: Option<String>,
     /// Its own NRI.
     pub nri: NriState,
 }
 
-/// The engines that run now, in the order of their process ids. Their programs are asked for their
-/// versions.
+/// Returns the running engines, in the order of their process ids. Runs their programs with
+/// `--version`.
 pub fn running_engines() -> Vec<RunningEngine> {
     let engines = processes().map(|(pid, name)| {
         let nri = nri_of(pid, &name);
@@ -49,11 +49,11 @@ pub fn running_engines() -> Vec<RunningEngine> {
     engines
 }
 
-/// An engine whose own NRI is on and launches the plugins of this directory.
+/// Returns the process of an engine whose own NRI launches the plugins of this directory.
 pub fn launcher_of(plugin_path: &Path) -> Option<i32> {
     let launches = |nri| match nri {
         NriState::On { plugin_path: Some(path), .. } => path == plugin_path,
-        // All have the same default.
+        // All engines have the same default.
         NriState::On { plugin_path: None, .. } => plugin_path == Path::new(PLUGIN_DIR),
         NriState::Off => false,
     };
@@ -79,7 +79,7 @@ fn containerd(pid: i32) -> NriState {
     if on { NriState::On { socket, plugin_path: Some(config.plugin_path) } } else { NriState::Off }
 }
 
-/// What listens on the socket that plugins look for has NRI.
+/// An engine that listens on the plugin socket has NRI.
 fn by_socket(pid: i32) -> NriState {
     let usual = [PLUGIN_SOCKET, "/run/nri/nri.sock"].map(Path::new);
     let found =

@@ -1,7 +1,7 @@
 //! The host: listeners of sockets, engines and their own NRI, mount tables, digests of files.
 //!
-//! `nrid` decides by it who adapts a container, `nrictl` tells people. All of it is read anew at
-//! each call, and blocks.
+//! `nrid` decides by it whether an engine's own NRI adapts a container; `nrictl` reports it. Each
+//! call reads the host again, and blocks.
 
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,8 @@
-//! Processes by their names: anybody can call a process as an engine's is called, so a name counts
-//! only for those of the host itself.
+//! Processes by their names. Any user can name a process like an engine, so only processes of the
+//! host itself count.
 //!
-//! [`is_of_host`] tells them apart from those of other users, and from containers' own.
-//! [`version_of`] runs a program with our rights, and so only one that nobody else could have put
-//! there.
+//! [`is_of_host`] excludes those of other users and of containers. [`version_of`] runs a program
+//! with our rights, and so only one that other users cannot replace.
 
 use nri_trust::Owners;
 use procfs::process::{Process, Status, all_processes};
@@ -14,7 +13,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// The host's own processes that have one of these names, and which.
+/// Returns the host's own processes of these names, with the name of each.
 pub(crate) fn named(names: &[&str]) -> impl Iterator<Item = (i32, String)> {
     let pids = all_processes().into_iter().flatten().flatten().map(|p| p.pid());
     let all = pids.map(|pid| (pid, command_name(pid)));
@@ -27,28 +26,28 @@ pub fn is_running(name: &str) -> bool {
     named(&[name]).next().is_some()
 }
 
-/// A process, for people.
+/// Describes a process in messages.
 pub fn describe(pid: i32) -> String {
     format!("process {pid} ({})", command_name(pid))
 }
 
-/// What a process is called; empty when it is gone.
+/// Returns the name of a process; empty if it has exited.
 pub fn command_name(pid: i32) -> String {
-    // Any bytes.
+    // Names are bytes.
     let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
     String::from_utf8_lossy(&name).trim_end().to_owned()
 }
 
-/// Whether a process is root's or that of the user that we run as, and not a container's.
+/// Whether a process belongs to root or to our user, and not to a container.
 ///
-/// A container is known by its process ids; where it shares the host's, by a program that is not
-/// there outside of its mounts.
+/// A container has a PID namespace of its own; if it shares that of the host, its program does not
+/// exist outside its mounts.
 fn is_of_host(pid: i32) -> bool {
     let status = |process: procfs::ProcResult<Process>| process.and_then(|p| p.status());
     let (Ok(theirs), Ok(ours)) = (status(Process::new(pid)), status(Process::myself())) else {
         return false;
     };
-    // The owner of its folder in /proc says nothing: it is root's if the process wants it so.
+    // The owner of its directory in /proc is no proof: a process can change it to root.
     let owners = Owners::of_this_process();
     let uids = [theirs.ruid, theirs.euid, theirs.suid, theirs.fuid];
     let depth = |status: &Status| status.nspid.as_ref().map(Vec::len);
@@ -64,7 +63,7 @@ fn has_our_mounts(pid: i32) -> bool {
     ours.is_some() && mounts(&pid.to_string()) == ours
 }
 
-/// Its program's file, if that is the same file for us, and nobody's to replace but its owner's.
+/// Path of its program, if it is the same file here and other users cannot replace it.
 fn program(pid: i32) -> Option<PathBuf> {
     let link = PathBuf::from(format!("/proc/{pid}/exe"));
     let path = fs::read_link(&link).ok()?;
@@ -73,20 +72,20 @@ fn program(pid: i32) -> Option<PathBuf> {
     (identity(&path)? == identity(&link)?).then_some(path)
 }
 
-/// What a process says to `--version`: the program's file is run. The first word that looks like
-/// one. `None` also where the file is not the one that runs, or others could change it.
+/// Runs the program of a process with `--version` and returns the first word that looks like a
+/// version. `None` also if the file is not the running program, or if other users can change it.
 pub fn version_of(pid: i32) -> Option<String> {
-    let said = Command::new(program(pid)?)
+    let output = Command::new(program(pid)?)
         .arg("--version")
         .stdin(Stdio::null())
         .stderr(Stdio::null())
         .output()
         .ok()?;
-    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let is_version = |word: &&str| {
         word.trim_start_matches('v').starts_with(|c: char| c.is_ascii_digit()) && word.contains('.')
     };
-    said.split_whitespace().find(is_version).map(|word| word.trim_end_matches(',').to_owned())
+    text.split_whitespace().find(is_version).map(|word| word.trim_end_matches(',').to_owned())
 }
 
 #[cfg(test)]
@@ -110,7 +109,7 @@ mod tests {
         }
     }
 
-    /// A program of that name, which sleeps.
+    /// A program of that name that sleeps.
     fn engine(dir: &Path, mode: u32) -> PathBuf {
         fs::set_permissions(dir, fs::Permissions::from_mode(0o755)).unwrap();
         let file = dir.canonicalize().unwrap().join(NAME);
@@ -135,19 +134,19 @@ mod tests {
         named(&[NAME]).next().is_some()
     }
 
-    /// One test, since the processes of others would be found.
+    /// One test, since it would find the processes of others.
     #[test]
-    fn only_the_hosts_own_processes_are_taken_for_what_they_are_called() {
+    fn only_processes_of_the_host_count_by_their_names() {
         let dir = tempfile::tempdir().unwrap();
         let file = engine(dir.path(), 0o755);
         let own = run(&mut Command::new(&file));
         let pid = own.0.id() as i32;
         assert!(found());
         assert!(version_of(pid).is_some_and(|v| v.contains('.')), "{:?}", version_of(pid));
-        // A program that anybody could have written is not run.
+        // A program that other users can write is not run.
         fs::set_permissions(&file, fs::Permissions::from_mode(0o777)).unwrap();
         assert_eq!(version_of(pid), None);
-        // Nor is another one that took its place, or none.
+        // Nor is a program that replaced it.
         fs::rename(&file, dir.path().join("old")).unwrap();
         assert_eq!(version_of(pid), None);
         fs::write(&file, "#!/bin/sh\necho v2.0.0\n").unwrap();

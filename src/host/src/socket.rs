@@ -11,22 +11,21 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Whose process listens on a unix socket, if any does that can still be reached.
+/// Returns the process that listens on a unix socket, if one accepts connections.
 ///
-/// Without waiting: a process that is stopped may have so many callers waiting that a connection
-/// would hang.
+/// Does not block: the queue of a stopped process may be full.
 pub fn listener(socket: &Path) -> Option<i32> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let stream = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).ok()?;
     connect(&stream, &SocketAddrUnix::new(socket).ok()?).ok()?;
-    // In another PID namespace it has no number that we could use.
+    // A process of another PID namespace has no pid here.
     getsockopt(&stream, PeerCredentials).ok().map(|peer| peer.pid())
 }
 
-/// Paths of the unix sockets on which a process listens.
+/// Returns the paths of the unix sockets on which a process listens.
 ///
 /// # Errors
-/// The process is gone, or may not be looked at.
+/// The process has exited, or may not be examined.
 pub fn listening(pid: i32) -> procfs::ProcResult<HashSet<PathBuf>> {
     let process = Process::new(pid)?;
     let inode = |fd: procfs::process::FDInfo| match fd.target {
@@ -35,7 +34,7 @@ pub fn listening(pid: i32) -> procfs::ProcResult<HashSet<PathBuf>> {
     };
     let inodes: HashSet<u64> = process.fd()?.flatten().filter_map(inode).collect();
     let own = process.unix()?.into_iter().filter(|s| inodes.contains(&s.inode));
-    // The accepted ones have the path, too.
+    // Accepted connections have the path, too.
     Ok(own.filter(|s| s.state == UnixState::UNCONNECTED).filter_map(|s| s.path).collect())
 }
 
@@ -55,7 +54,7 @@ mod tests {
         assert_eq!(listener(&path), Some(own));
         assert!(listening(own).unwrap().contains(&path));
         drop(bound);
-        // A child that another test makes holds it too until it has become its own program.
+        // A child of another test has the socket open until its exec.
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
         while listener(&path).is_some() && std::time::Instant::now() < deadline {
             std::thread::yield_now();

@@ -1,9 +1,8 @@
-//! Whether a file is in the hands of its owner alone: who else could put another file in its place,
-//! or write to it.
+//! Trust in files: whether other users can replace a file or write to it.
 //!
-//! What runs with our rights, and what tells us what to run, must not be another's to change:
-//! plugins, their configuration, our own. Start from [`Owners::check`]. Nothing is opened here, and
-//! nothing is mended: a refusal says what to do.
+//! Programs that run with our rights, and the configuration that selects them, must not be writable
+//! by others: plugins, their configuration, our own. Start from [`Owners::check`]. No file is
+//! opened or changed; an error has the command that repairs the file.
 
 #![forbid(unsafe_code)]
 
@@ -16,45 +15,45 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-/// As many links as the kernel follows.
+/// Largest number of links in a path, as in the kernel.
 const MOST_LINKS: usize = 40;
 
-/// Why a file is not to be relied upon.
+/// Reason why a file is not trusted.
 #[derive(Debug, thiserror::Error)]
 pub enum Untrusted {
-    /// Somebody else owns it, or something on the way to it.
+    /// Another user owns the file, or a directory of its path.
     #[error("{} belongs to user {uid}, who could change {what}; it must belong to {owner}: chown {owner} {}", path.display(), path.display())]
     Owner {
-        /// What belongs to them.
+        /// Path that the user owns.
         path: PathBuf,
-        /// Who they are.
+        /// The user.
         uid: u32,
-        /// Whom it is to belong to.
+        /// The required owner.
         owner: u32,
-        /// What they could do with it.
+        /// Part that the user could change.
         what: What,
     },
-    /// Others may write to it, or to a directory on the way to it.
+    /// Others can write to the file, or to a directory of its path.
     #[error("{} is writable by {who} (mode {mode:o}), who could change {what}: chmod {fix} {}", path.display(), path.display())]
     Writable {
-        /// What may be written to.
+        /// Path that others can write to.
         path: PathBuf,
-        /// Its permission bits.
+        /// Permission bits.
         mode: u32,
         /// "its group" or "everybody".
         who: &'static str,
-        /// What `chmod` is to be told.
+        /// Argument of `chmod` that repairs it.
         fix: &'static str,
-        /// What they could do with it.
+        /// Part that the user could change.
         what: What,
     },
-    /// It is no file that has a content of its own: reading it would wait for whoever writes to it.
+    /// A pipe: reading it would block until a writer comes.
     #[error("{} is a pipe", .0.display())]
     Pipe(PathBuf),
-    /// Links that lead nowhere.
+    /// Too many links.
     #[error("{}: too many symbolic links", .0.display())]
     Links(PathBuf),
-    /// It cannot be looked at.
+    /// The path cannot be examined.
     #[error("{} cannot be examined: {source}", path.display())]
     Unreadable {
         /// What cannot.
@@ -65,12 +64,12 @@ pub enum Untrusted {
     },
 }
 
-/// What one could change who controls a part of a path.
+/// Part that a user who controls a component of a path could change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum What {
     /// The file itself.
     It,
-    /// What is in the directory.
+    /// The content of the directory.
     Inside,
 }
 
@@ -84,13 +83,13 @@ impl std::fmt::Display for What {
 }
 
 impl Untrusted {
-    /// Whether the file is simply not there.
+    /// Whether the file does not exist.
     pub fn is_missing(&self) -> bool {
         matches!(self, Self::Unreadable { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 }
 
-/// Who may own what we rely upon: root, and whoever we run as.
+/// Users who may own trusted files: root, and the user that we run as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Owners {
     euid: u32,
@@ -107,18 +106,18 @@ impl Owners {
         Self { euid }
     }
 
-    /// Whether the user is one of them.
+    /// Whether the user is a trusted owner.
     pub fn contains(&self, uid: u32) -> bool {
         uid == 0 || uid == self.euid
     }
 
-    /// Follows an absolute path from the root on, link by link, as the kernel does, and looks at
-    /// everything that it passes: each must belong to one of the owners, and no other may write to
-    /// it. In a directory with the sticky bit, such as `/tmp`, others may write: what is ours there
-    /// stays ours.
+    /// Follows an absolute path from the root, link by link, as the kernel does, and checks every
+    /// component: each must belong to one of the owners, and no other user may write to it. Others
+    /// may write to a directory with the sticky bit, such as `/tmp`, where they cannot replace our
+    /// files.
     ///
     /// # Errors
-    /// The first that does not. A path that is not absolute is taken from the root.
+    /// The first component that fails the check. A relative path begins at the root.
     pub fn check(&self, path: &Path) -> Result<(), Untrusted> {
         let mut todo: VecDeque<OsString> = VecDeque::new();
         put(&mut todo, path);
@@ -127,7 +126,7 @@ impl Owners {
         self.look(&done)?;
         while let Some(name) = todo.pop_front() {
             if name == OsStr::new("..") {
-                done.pop(); // it holds no links, so that this is what the kernel does
+                done.pop(); // it has no links, so this is what the kernel does
                 continue;
             }
             done.push(&name);
@@ -146,8 +145,8 @@ impl Owners {
         Ok(())
     }
 
-    /// The same for a file that need not be there. Where it is not, the directory that it would be
-    /// in is trusted, so that nobody else can put it there.
+    /// Checks a file that may be missing. If it is, its directory is trusted, so that no other user
+    /// can create it.
     ///
     /// # Errors
     /// As [`Owners::check`].
@@ -158,7 +157,7 @@ impl Owners {
         }
     }
 
-    /// Looks at one thing; where a link leads.
+    /// Checks one component; returns the target of a link.
     fn look(&self, path: &Path) -> Result<Option<PathBuf>, Untrusted> {
         let unreadable = |source| Untrusted::Unreadable { path: path.to_owned(), source };
         let meta = fs::symlink_metadata(path).map_err(unreadable)?;
@@ -176,7 +175,7 @@ impl Owners {
         }
         let mode = meta.mode() & 0o7777;
         let sticky = kind.is_dir() && mode & 0o1000 != 0;
-        // What is written to a device is not what others read from it: /dev/null.
+        // Data written to a device does not change what it reads as: /dev/null.
         if mode & 0o022 != 0 && !sticky && !kind.is_char_device() {
             let (who, fix) =
                 if mode & 0o002 != 0 { ("everybody", "go-w") } else { ("its group", "g-w") };
@@ -186,7 +185,7 @@ impl Owners {
     }
 }
 
-/// Puts the names of a path before what is still to do.
+/// Prepends the components of a path to the remaining ones.
 fn put(todo: &mut VecDeque<OsString>, path: &Path) {
     for component in path.components().rev() {
         match component {
@@ -197,9 +196,8 @@ fn put(todo: &mut VecDeque<OsString>, path: &Path) {
     }
 }
 
-/// In a user namespace, what belongs to the host's root is shown as belonging to the overflow user,
-/// as is all else that is not mapped. Such an owner cannot be told from root; the modes still
-/// count.
+/// In a user namespace, files of the host's root appear as those of the overflow user, like those
+/// of all unmapped users. Such an owner is accepted like root; the modes still count.
 fn is_unmapped(uid: u32) -> bool {
     let overflow = || fs::read_to_string("/proc/sys/kernel/overflowuid").ok()?.trim().parse().ok();
     let initial = || {
@@ -235,7 +233,7 @@ mod tests {
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
         }
 
-        /// The refusal, without the directory's name; empty where there is none.
+        /// The error without the directory; empty if there is none.
         fn check(&self, name: &str, expected: &str) {
             let found = Owners::of_this_process().check(&self.path(name));
             let text = found.map_or_else(|e| e.to_string(), |()| String::new());

@@ -1,9 +1,8 @@
-//! What of `containers.conf` says how infra containers are: their image, and where their program
-//! is.
+//! The configuration of infra containers in `containers.conf`: image, and paths of the program.
 //!
-//! Podman's order of files; the last one that has a key counts. Files that others could have
-//! written are left out, `$BINDIR` is not looked at. Sources: containers/common,
-//! `pkg/config/new.go`, `pkg/config/config.go` (`FindInitBinary`, `FindHelperBinary`).
+//! Files are read in Podman's order; the last value of a key counts. Files that other users can
+//! write are skipped, `$BINDIR` is ignored. Sources: containers/common, `pkg/config/new.go`,
+//! `pkg/config/config.go` (`FindInitBinary`, `FindHelperBinary`).
 
 use super::files::read;
 use nri_trust::Owners;
@@ -13,13 +12,13 @@ use std::{
 };
 use toml::{Table, Value};
 
-/// A configuration has some kilobytes.
+/// Largest size of a file in bytes; usual ones have some kilobytes.
 const MAX_CONFIG: u64 = 1 << 20;
 
-/// What the engine's environment says of its configuration.
+/// Variables of the engine that select its configuration.
 #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub struct PodmanEnvironment {
-    /// `CONTAINERS_CONF`: then no other file counts, but for the next.
+    /// `CONTAINERS_CONF`: replaces all files but that of the next variable.
     pub config: Option<PathBuf>,
     /// `CONTAINERS_CONF_OVERRIDE`
     pub override_config: Option<PathBuf>,
@@ -29,12 +28,12 @@ pub struct PodmanEnvironment {
     pub home: Option<PathBuf>,
 }
 
-/// What the files say.
+/// Values of the files.
 #[derive(Debug, Default)]
 pub(super) struct ContainersConf {
-    /// `infra_image`; none where it is not set, or empty.
+    /// `infra_image`; `None` if it is not set, or empty.
     pub(super) infra_image: Option<String>,
-    /// Where `catatonit` may be: `init_path`, and in the directories of `helper_binaries_dir`.
+    /// Paths of `catatonit`: `init_path`, and those in the directories of `helper_binaries_dir`.
     pub(super) programs: Vec<PathBuf>,
 }
 

@@ -8,7 +8,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Opens as if the directory were the root; links to places of processes are not followed.
+/// Opens a path with `root` as the root directory, without following magic links of /proc.
 pub(super) fn within(
     root: &OwnedFd,
     path: &Path,
@@ -29,7 +29,7 @@ pub(super) fn read(path: &Path, limit: u64) -> Option<Vec<u8>> {
     content(file.into(), limit).ok()?
 }
 
-/// None of what is no regular file, or too large.
+/// Reads a file; `None` if it is not a regular file, or larger than `limit`.
 pub(super) fn content(file: File, limit: u64) -> io::Result<Option<Vec<u8>>> {
     let meta = file.metadata()?;
     if !meta.is_file() || meta.len() > limit {

@@ -1,6 +1,5 @@
-//! Which file a program is once everything is mounted. Nothing is mounted yet, and a runtime
-//! follows links, also those in what it has mounted before; so only mounts count as understood
-//! whose place cannot be changed by one.
+//! The file that a program will be once all mounts are made. The runtime follows links, also those
+//! inside earlier mounts, so a mount is trusted only if no link can change its mount point.
 
 use super::files::{place, within};
 use nri_trust::Owners;
@@ -15,30 +14,31 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-/// File systems that have no link to elsewhere, and begin empty or as the kernel's.
+/// File systems without links to elsewhere: empty at first, or filled by the kernel.
 const PLAIN: [&str; 2] = ["tmpfs", "sysfs"];
 
-/// A mount, as the document has it.
+/// A mount of the OCI config.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
 pub struct CandidateMount {
-    /// Where to.
+    /// Destination.
     pub destination: PathBuf,
     /// What.
     pub source: PathBuf,
-    /// File system, or `bind`.
+    /// File system type, or `bind`.
     pub kind: String,
 }
 
-/// A file to be run.
+/// The program of a container.
 #[derive(Debug)]
 pub(super) enum Program {
-    /// In the root file system.
+    /// A file of the root file system.
     Own(File),
-    /// Mounted there from the host, where it is in the hands of root.
+    /// A file of the host that only root can change, mounted.
     Mounted(File),
 }
 
-/// The program of this name; none where that cannot be told. `all`: what sources are relative to.
+/// Returns the program of this name; `None` if it cannot be determined. `all`: root directory for
+/// sources.
 pub(super) fn program(
     all: &OwnedFd,
     root: &OwnedFd,
@@ -85,7 +85,7 @@ pub(super) fn program(
     match over.as_slice() {
         [] => Ok(own.map(|own| Program::Own(own.into()))),
         [(destination, mount)] if *destination == place && mount.kind == "bind" => {
-            // Who could put another file there could do so until it is mounted.
+            // A user who can replace the file can do so until it is mounted.
             if Owners::of_this_process().check(&mount.source).is_err() {
                 return Ok(None);
             }
@@ -96,8 +96,8 @@ pub(super) fn program(
     }
 }
 
-/// Where that is, relative to the root: none if a link is on the way, or `..`. What is not there
-/// will be made as it is written.
+/// Path relative to the root; `None` if it has a link or `..`. Missing components will be created
+/// as written.
 fn fixed(root: &OwnedFd, path: &Path) -> io::Result<Option<PathBuf>> {
     let mut place = PathBuf::new();
     for part in path.components() {
