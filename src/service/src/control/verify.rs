@@ -65,7 +65,7 @@ async fn verify(container: &Container) -> Verified {
     let mut verified = Verified {
         id: record.key.id.clone(),
         name: record.container.name.clone(),
-        engine: record.engine.engine.clone(),
+        engine: record.engine.name.clone(),
         ..Verified::default()
     };
     if lock.is_err() {

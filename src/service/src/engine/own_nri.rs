@@ -1,7 +1,7 @@
-//! Whether an engine's own NRI is on: then it, and not we, adapts the containers that it can adapt,
-//! unless the configuration says otherwise.
+//! Whether an engine's own NRI is on: then the engine, and not `nrid`, adapts its containers, unless
+//! the configuration decides otherwise.
 //!
-//! How it is found out is in `nri-host`; here it is remembered.
+//! `nri-host` finds it out; this file remembers the result.
 
 use crate::{engine::containerd, host::process::start_time};
 use nri_config::{EngineSettings, InCharge};
@@ -16,21 +16,22 @@ use std::{
 };
 use tokio::task::spawn_blocking;
 
-/// The namespace of containerd in which its CRI has its containers; its NRI sees no others.
+/// containerd's namespace for the containers of its CRI, which are the only ones that its NRI adapts.
 const CRI_NAMESPACE: &str = "k8s.io";
 
-/// Which engine made a container, as far as it matters after its creation.
+/// The engine that created a container, as far as it matters after the creation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Maker {
-    /// The engine's name; empty in records of versions that did not tell engines apart.
-    pub engine: String,
-    /// API socket of the containerd whose CRI made it.
+pub struct ContainerEngine {
+    /// Name of the engine; empty in records of versions that did not write it.
+    #[serde(rename = "engine")]
+    pub name: String,
+    /// API socket of the containerd whose CRI created the container.
     #[serde(default)]
     pub cri: Option<PathBuf>,
 }
 
-impl Maker {
-    /// As the identity says.
+impl ContainerEngine {
+    /// The engine of an identified container.
     pub fn of(identity: &Identity) -> Self {
         let cri = match &identity.source {
             Some(Source::Containerd { socket, namespace }) if namespace == CRI_NAMESPACE => {
@@ -38,35 +39,39 @@ impl Maker {
             }
             _ => None,
         };
-        Self { engine: identity.engine.name().to_owned(), cri }
+        Self { name: identity.engine.name().to_owned(), cri }
     }
 
-    /// Whether dockerd made it.
+    /// Whether the engine is dockerd.
     pub fn is_docker(&self) -> bool {
-        [EngineKind::Docker, EngineKind::CriDockerd].iter().any(|e| e.name() == self.engine)
+        [EngineKind::Docker, EngineKind::CriDockerd].iter().any(|e| e.name() == self.name)
     }
 }
 
-/// What was found out. An engine's process that is another one was started anew, perhaps with
-/// another configuration.
+/// Whether NRI is on, by process id and start time of containerd: another process may have another
+/// configuration.
 #[derive(Debug, Default)]
 pub struct EngineNri(Mutex<HashMap<(i32, u64), bool>>);
 
 impl EngineNri {
-    /// Whether we adapt this container, and not its engine.
-    pub async fn is_ours(&self, settings: &EngineSettings, maker: &Maker) -> bool {
-        let is = |engine: EngineKind| maker.engine == engine.name();
+    /// Whether `nrid` adapts the containers of this engine, and not the engine itself.
+    pub async fn is_ours(
+        &self,
+        settings: &EngineSettings,
+        container_engine: &ContainerEngine,
+    ) -> bool {
+        let is = |engine: EngineKind| container_engine.name == engine.name();
         let theirs = if is(EngineKind::Containerd) {
-            match (settings.containerd, &maker.cri) {
-                // Not by CRI: annotations may be anybody's.
+            match (settings.containerd, &container_engine.cri) {
+                // Without CRI: any client may set its annotations.
                 (InCharge::Ours, _) | (_, None) => false,
                 (InCharge::Engine, Some(_)) => true,
                 (InCharge::Auto, Some(socket)) => self.containerd(socket).await,
             }
         } else if is(EngineKind::CriO) {
-            asked(settings.crio, || listens("crio"))
+            is_in_charge(settings.crio, || listens("crio"))
         } else if is(EngineKind::Docker) || is(EngineKind::CriDockerd) {
-            asked(settings.docker, || listens("dockerd"))
+            is_in_charge(settings.docker, || listens("dockerd"))
         } else {
             false
         };
@@ -87,7 +92,7 @@ impl EngineNri {
     }
 }
 
-fn asked(setting: InCharge, engine_is_on: impl FnOnce() -> bool) -> bool {
+fn is_in_charge(setting: InCharge, engine_is_on: impl FnOnce() -> bool) -> bool {
     match setting {
         InCharge::Engine => true,
         InCharge::Ours => false,
@@ -95,7 +100,7 @@ fn asked(setting: InCharge, engine_is_on: impl FnOnce() -> bool) -> bool {
     }
 }
 
-/// Whether a process of this name listens on the socket that plugins look for.
+/// Whether a process of this name listens on the standard socket of plugins.
 fn listens(name: &str) -> bool {
     nri_host::listener(Path::new(PLUGIN_SOCKET))
         .is_some_and(|pid| nri_host::command_name(pid) == name)

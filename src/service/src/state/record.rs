@@ -3,7 +3,7 @@
 use crate::{
     bundle::config_json::Link,
     cgroup::location,
-    engine::own_nri::Maker,
+    engine::own_nri::ContainerEngine,
     host::{
         clock::now,
         process::{ProcessIdentity, start_time},
@@ -12,10 +12,10 @@ use crate::{
     state::{json, key::ContainerKey, status::ContainerStatus},
 };
 use nri_api::opt;
-use nri_api::proto::{self, FieldOwners, LinuxResources, OptionalString};
+use nri_api::proto::{self, Field, FieldOwners, LinuxResources, OptionalString};
 use nri_cgroup::CgroupDirs;
 use nri_host::sha256 as digest;
-use protobuf::MessageField;
+use protobuf::{Enum, MessageField};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::PathBuf;
@@ -86,7 +86,7 @@ pub struct Record {
     pub sandbox: bool,
     /// The engine that created the container.
     #[serde(rename = "maker", default)]
-    pub engine: Maker,
+    pub engine: ContainerEngine,
     /// Call of the container's runtime.
     pub runtime: LowLevelRuntime,
     /// The bundle.
@@ -239,38 +239,10 @@ impl Record {
         self.requested != self.effective || self.has_owned_resources()
     }
 
-    /// Whether plugins own any resource, so that an update has to be laid out anew.
+    /// Whether plugins own any resource field.
     pub fn has_owned_resources(&self) -> bool {
-        use nri_api::proto::Field;
-        use protobuf::Enum;
-        let resource = |f: &i32| {
-            matches!(
-                Field::from_i32(*f),
-                Some(
-                    Field::MemLimit
-                        | Field::MemReservation
-                        | Field::MemSwapLimit
-                        | Field::MemKernelLimit
-                        | Field::MemTCPLimit
-                        | Field::MemSwappiness
-                        | Field::MemDisableOomKiller
-                        | Field::MemUseHierarchy
-                        | Field::CPUShares
-                        | Field::CPUQuota
-                        | Field::CPUPeriod
-                        | Field::CPURealtimeRuntime
-                        | Field::CPURealtimePeriod
-                        | Field::CPUSetCPUs
-                        | Field::CPUSetMems
-                        | Field::PidsLimit
-                        | Field::HugepageLimits
-                        | Field::BlockioClass
-                        | Field::RdtClass
-                        | Field::CgroupsUnified
-                )
-            )
-        };
-        self.owners.simple.keys().any(resource) || self.owners.compound.keys().any(resource)
+        let is_resource = |field: &i32| Field::from_i32(*field).is_some_and(nri_api::is_resource);
+        self.owners.simple.keys().chain(self.owners.compound.keys()).any(is_resource)
     }
 }
 
@@ -312,7 +284,7 @@ mod tests {
     fn records_have_the_form_of_earlier_versions() {
         let record: Record = serde_json::from_str(OLD_RECORD).unwrap();
         assert_eq!(record.status, ContainerStatus::Running);
-        assert_eq!(record.engine.engine, "docker");
+        assert_eq!(record.engine.name, "docker");
         assert_eq!(record.effective["memory"]["limit"], 2);
         assert!(record.has_plugin_resources());
         let update = record.pending_update.as_ref().unwrap();

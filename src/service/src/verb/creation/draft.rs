@@ -5,7 +5,7 @@ use crate::{
         config_json::{Bundle, Found, Link, digest},
         hook_injection::HookCall,
     },
-    engine::{names, own_nri::Maker},
+    engine::{names, own_nri::ContainerEngine},
     error::{CallerError, Error},
     host::{clock::now, process::ProcessIdentity, runtime::LowLevelRuntime},
     service::Service,
@@ -234,7 +234,7 @@ impl Draft {
             key: self.key.clone(),
             pod_id: self.identity.pod.id.clone(),
             sandbox: self.identity.role == Role::Sandbox,
-            engine: Maker::of(&self.identity),
+            engine: ContainerEngine::of(&self.identity),
             runtime: self.runtime.clone(),
             bundle: BundleRecord {
                 dir: self.bundle.dir().to_owned(),

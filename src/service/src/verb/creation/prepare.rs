@@ -2,7 +2,7 @@
 
 use crate::{
     bundle::config_json::Bundle,
-    engine::own_nri::Maker,
+    engine::own_nri::ContainerEngine,
     error::{CallerError, Error},
     host::process::ProcessIdentity,
     service::Service,
@@ -66,7 +66,7 @@ pub async fn prepare(
     let pod = |id: &str| service.registry.pods.get(id);
     infra::prove(&service.path_probe, &mut draft, &begin.environment, pod).await;
     let engines = &service.settings().config.engines;
-    if !service.engine_nri.is_ours(engines, &Maker::of(&draft.identity)).await {
+    if !service.engine_nri.is_ours(engines, &ContainerEngine::of(&draft.identity)).await {
         let engine = &draft.identity.engine;
         tracing::info!(container = key.id, %engine, "skipped: the engine's own NRI is in charge");
         return Ok(Creation::Bypass);
