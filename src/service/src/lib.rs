@@ -1,20 +1,24 @@
-//! The resident core: it knows the containers, asks the plugins, and changes what they agree on.
+//! The resident core: knows the containers, asks the plugins, and makes the changes that they agree
+//! on.
 //!
-//! The imperative shell around the pure crates: what may be asked is decided in `nri-merge`, what
-//! becomes of a document in `nri-spec`, in which order plugins are asked in `nri-adaptation`. Start
-//! from [`service::Service`], and from [`control::server`] for what comes in. A folder per notion,
-//! data types at the bottom:
+//! It does the I/O around the pure crates: `nri-merge` decides which adjustments are allowed,
+//! `nri-spec` applies them to an OCI config, `nri-adaptation` orders the requests to plugins. Start
+//! from [`control::server`], where requests arrive, and [`service::Service`], which they share. A
+//! folder imports only from the folders above it:
 //!
-//! | folder | what |
+//! | folder | contents |
 //! |---|---|
-//! | `host`, `engine`, `bundle` | what the host, the container engine and the bundle are asked and given |
-//! | `state` | records of containers and pods, in memory and on disk |
-//! | `resources` | what is requested, what is effective, who owns which field |
-//! | `lifecycle` | what happens to a container after its creation |
+//! | `settings` | the configuration and the state directory |
+//! | `host` | `/proc`, mounts, paths, processes, CDI and class files, the low-level runtime |
+//! | `cgroup` | control groups of containers: files, threads, kills for memory |
+//! | `bundle` | `config.json` and the hooks injected into it |
+//! | `engine` | container engines: their APIs, names, and own NRI |
+//! | `state` | records of containers and pods, in memory and on disk, and locks |
+//! | `resources` | requested and effective resources, and the owners of their fields |
+//! | `lifecycle` | the transitions of a container after plugins have agreed to its creation |
 //! | `verb` | create, run, start, update, delete, and our hook |
 //! | `control` | the control socket |
 //! | `daemon` | the process: start, restart, sockets, log |
-//! | `settings` | the configuration and the state directory |
 
 #![deny(unsafe_code)]
 

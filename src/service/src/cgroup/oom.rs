@@ -1,8 +1,8 @@
-//! Whether the kernel killed in a container because of its memory limit.
+//! Kills of a container's processes because of its memory limit.
 //!
-//! The control group counts such kills, but may be gone as soon as the last process is (systemd
-//! removes a scope then). So it is watched from the creation on: by inotify in version 2, by an
-//! eventfd in version 1.
+//! The control group counts such kills, but may be removed with its last process (systemd removes a
+//! scope then). So it is watched from the creation on: by inotify in version 2, by an eventfd in
+//! version 1.
 
 use crate::host::sys;
 use nri_cgroup::{CgroupDirs, Controller};
@@ -20,23 +20,24 @@ use std::{
 };
 use tokio::io::unix::AsyncFd;
 
-/// How long before the end of a group its limit must have been met for a kill to be likely.
-const RECENT: Duration = Duration::from_secs(2);
+/// Time between reaching the limit and the removal of the group within which a kill is assumed: the
+/// kernel kills within milliseconds, and engines remove the group soon after.
+const KILL_WINDOW: Duration = Duration::from_secs(2);
 
-/// How long the word of a group's end may come after the group is gone.
-const LINGER: Duration = Duration::from_millis(300);
+/// Time that the event of a group's removal may arrive after the removal.
+const REMOVAL_EVENT_TIMEOUT: Duration = Duration::from_millis(300);
 
-/// The counter in both files.
+/// Name of the counter in the files of both versions.
 const COUNTER: &str = "oom_kill";
 
-/// The file that counts kills, and how its changes are told.
+/// The file that counts kills. Its version decides how changes are reported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Counter {
     V1(PathBuf),
     V2(PathBuf),
 }
 
-/// Says whether there was a kill.
+/// A watch for kills; without a control group that counts them it sees none.
 #[derive(Debug, Default)]
 pub struct OomWatch(Option<Arc<Watch>>);
 
@@ -44,20 +45,20 @@ pub struct OomWatch(Option<Arc<Watch>>);
 struct Watch {
     counter: Counter,
     notifier: AsyncFd<OwnedFd>,
-    last: Mutex<Last>,
+    seen: Mutex<Seen>,
 }
 
-/// What is known so far.
+/// What has been seen so far.
 #[derive(Debug, Default)]
-struct Last {
-    /// When the kernel told last that the limit was met.
-    told: Option<Instant>,
-    /// What the groups above counted then: version 2 only, where a group counts for those below it.
-    /// The nearest first.
+struct Seen {
+    /// Time of the last event that the limit was reached.
+    limit_reached: Option<Instant>,
+    /// Counts of the groups above at that time, the nearest first: version 2 only, where a group
+    /// counts for those below it.
     above: Vec<(PathBuf, u64)>,
-    /// How often the kernel has told something of a group that was gone: version 1 only, where its
-    /// end is told, too, some time after it.
-    after: u64,
+    /// Number of events after the removal of the group: version 1 only, where the removal is an
+    /// event as well.
+    events_after_removal: u64,
     killed: bool,
 }
 
@@ -71,28 +72,28 @@ impl OomWatch {
         let watch = match Watch::of(counter) {
             Ok(watch) => Arc::new(watch),
             Err(error) => {
-                tracing::debug!(container = id, %error, "kills for memory are not watched");
+                tracing::debug!(container = id, %error, "cannot watch for kills for memory");
                 return Self(None);
             }
         };
         let watching = watch.clone();
         tokio::spawn(async move {
             if let Err(error) = watching.watch().await {
-                tracing::debug!(container = id, %error, "kills for memory are not watched any more");
+                tracing::debug!(container = id, %error, "watch for kills for memory failed");
             }
         });
         Self(Some(watch))
     }
 
-    /// Whether a kill was seen, or the control group counts one now. `status`: how the first
-    /// process ended, if that is known.
+    /// Whether a kill was seen, or the control group counts one now. `status`: wait status of the
+    /// first process, if that is known.
     pub async fn killed(&self, place: Option<&CgroupDirs>, status: Option<i32>) -> bool {
         if let Some(watch) = &self.0 {
-            // What was told last may not have been read yet.
-            if watch.look() != Some(true) && status.is_none_or(is_of_a_kill) {
-                watch.linger().await;
+            // The last events may not have been read yet.
+            if watch.check() != Some(true) && status.is_none_or(is_of_a_kill) {
+                watch.wait_for_removal_event().await;
             }
-            if watch.look() == Some(true) {
+            if watch.check() == Some(true) {
                 return true;
             }
         }
@@ -106,80 +107,82 @@ impl Watch {
             Counter::V1(file) => notify_v1(file)?,
             Counter::V2(file) => notify_v2(file)?,
         })?;
-        let last = Mutex::new(Last { above: counter.above(), ..Last::default() });
-        Ok(Self { counter, notifier, last })
+        let seen = Mutex::new(Seen { above: counter.above(), ..Seen::default() });
+        Ok(Self { counter, notifier, seen })
     }
 
-    /// Waits for what tells a kill from the end of the group, where only one of the two has been
-    /// told.
-    async fn linger(&self) {
-        let deadline = Instant::now() + LINGER;
-        while self.look() != Some(true) && self.last().after == 1 && Instant::now() < deadline {
+    /// Waits for a second event after the removal of the group: one alone may be a kill or the
+    /// removal.
+    async fn wait_for_removal_event(&self) {
+        let deadline = Instant::now() + REMOVAL_EVENT_TIMEOUT;
+        while self.check() != Some(true)
+            && self.seen().events_after_removal == 1
+            && Instant::now() < deadline
+        {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
 
-    fn last(&self) -> MutexGuard<'_, Last> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner)
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn watch(&self) -> io::Result<()> {
         loop {
             let mut ready = self.notifier.readable().await?;
-            if self.look().is_some() {
+            if self.check().is_some() {
                 return Ok(());
             }
             ready.clear_ready();
             if matches!(self.counter, Counter::V1(_)) {
-                // The word comes before the kill.
+                // The event comes before the kill.
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
-            // Also for what came before the flag was cleared.
-            if self.look().is_some() {
+            // For events that came before the flag was cleared.
+            if self.check().is_some() {
                 return Ok(());
             }
         }
     }
 
-    /// Reads what was told, and the counter; whether there was a kill, if that is certain.
-    fn look(&self) -> Option<bool> {
-        // What was told is read once: whoever reads it draws the conclusion before another one
-        // looks.
-        let mut last = self.last();
-        let told = self.told();
+    /// Reads the events and the counter; returns whether there was a kill, if that is certain.
+    fn check(&self) -> Option<bool> {
+        // Locked, because events are read once: they are evaluated before the next check.
+        let mut seen = self.seen();
+        let events = self.read_events();
         // In this order: a kill that comes in between is in the group's own count.
         let above = self.counter.above();
         let content = fs::read_to_string(self.counter.file());
-        let met = if content.is_err() && matches!(self.counter, Counter::V1(_)) {
-            last.after += told;
-            told > 0 && last.after > 1
+        let is_reached = if content.is_err() && matches!(self.counter, Counter::V1(_)) {
+            seen.events_after_removal += events;
+            events > 0 && seen.events_after_removal > 1
         } else {
-            told > 0
+            events > 0
         };
-        if met {
-            last.told = Some(Instant::now());
+        if is_reached {
+            seen.limit_reached = Some(Instant::now());
         }
         match &content {
             Ok(content) => {
-                last.killed |= count(content) > 0;
-                last.above = above;
+                seen.killed |= count(content) > 0;
+                seen.above = above;
             }
             // The group was removed with the process, by a runtime that waits for it or by systemd.
-            // In version 2 the kernel tells at most every 10 ms, so the kill itself is not told
-            // then; that the limit was met is, and the groups above count it.
+            // In version 2 there is an event every 10 ms at most, so the kill may have none. The
+            // limit has one, and the groups above count the kill.
             Err(_) => {
-                let met = last.told.is_some_and(|told| told.elapsed() < RECENT);
+                let is_recent = seen.limit_reached.is_some_and(|at| at.elapsed() < KILL_WINDOW);
                 let above =
-                    last.above.iter().find_map(|(file, before)| Some(kills(file).ok()? > *before));
-                last.killed |= met && above.unwrap_or(true);
+                    seen.above.iter().find_map(|(file, before)| Some(kills(file).ok()? > *before));
+                seen.killed |= is_recent && above.unwrap_or(true);
             }
         }
-        if last.killed { Some(true) } else { content.is_err().then_some(false) }
+        if seen.killed { Some(true) } else { content.is_err().then_some(false) }
     }
 
-    /// Takes what the kernel has told since the last time: how often. The end of the group counts
-    /// in version 1.
-    fn told(&self) -> u64 {
+    /// Reads the events since the last call, and returns their number. In version 1 the removal of
+    /// the group is one of them.
+    fn read_events(&self) -> u64 {
         let fd = self.notifier.get_ref();
         match &self.counter {
             Counter::V1(_) => {
@@ -190,23 +193,23 @@ impl Watch {
             Counter::V2(_) => {
                 let mut buffer = [MaybeUninit::uninit(); 4096];
                 let mut events = inotify::Reader::new(fd, &mut buffer);
-                let mut told = 0;
+                let mut modified = 0;
                 while let Ok(event) = events.next() {
-                    told += u64::from(event.events().contains(inotify::ReadFlags::MODIFY));
+                    modified += u64::from(event.events().contains(inotify::ReadFlags::MODIFY));
                 }
-                told
+                modified
             }
         }
     }
 }
 
-/// Whether a process ended as one that was killed; a shell passes that on as an exit code.
+/// Whether a wait status is that of a killed process, or of a shell whose process was killed.
 fn is_of_a_kill(status: i32) -> bool {
     const KILL: i32 = libc::SIGKILL;
     status & 0x7f == KILL || status >> 8 == 128 + KILL
 }
 
-/// Whether the control group, if it is still there, counts a kill.
+/// Whether the control group still exists and counts a kill.
 pub fn killed(place: Option<&CgroupDirs>) -> bool {
     place.and_then(Counter::of).is_some_and(|counter| counter.kills() > 0)
 }
@@ -227,7 +230,7 @@ impl Counter {
         kills(self.file()).unwrap_or(0)
     }
 
-    /// What the groups above count, where they count what happens below them.
+    /// Counts of the groups above, where they include the groups below them.
     fn above(&self) -> Vec<(PathBuf, u64)> {
         let (Self::V2(file), Some(name)) = (self, self.file().file_name()) else {
             return Vec::new();
@@ -240,7 +243,7 @@ impl Counter {
     }
 }
 
-/// What a file counts.
+/// The count in a file.
 fn kills(file: &Path) -> io::Result<u64> {
     fs::read_to_string(file).map(|content| count(&content))
 }
@@ -270,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counters_of_both_versions() {
+    fn kills_are_counted_in_both_versions() {
         assert_eq!(count("oom_kill_disable 0\nunder_oom 0\noom_kill 3\n"), 3);
         assert_eq!(count("low 0\nhigh 0\nmax 7\noom 1\noom_kill 2\noom_group_kill 0\n"), 2);
         assert_eq!(count("oom_kill_disable 1\n"), 0);

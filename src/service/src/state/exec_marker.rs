@@ -1,6 +1,6 @@
-//! What `exec` has to know: the environment and rlimits that a container's document got beyond what
-//! its engine wrote. Engines make the process of an `exec` from their own document, so the wrapper
-//! lays these into it. No marker, no work for the wrapper.
+//! Markers for `exec`: environment variables and rlimits that plugins have adjusted. Engines build
+//! the process of an `exec` from their own OCI config, so the wrapper adds the adjustments to it. A
+//! container without adjustments has no marker.
 
 use crate::state::{key::ContainerKey, store::write_json};
 use nri_control::{ExecChanges, ExecMarker, ExecRlimit, ExecVariable};
@@ -11,7 +11,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// The difference of two documents' processes, as far as an `exec` shares it.
+/// Returns the differences of the processes of two OCI configs that an `exec` shares.
 pub fn changes(original: &OciConfig, adjusted: &OciConfig) -> ExecChanges {
     ExecChanges {
         env: env_changes(original, adjusted),
@@ -32,27 +32,27 @@ fn env_changes(original: &OciConfig, adjusted: &OciConfig) -> Vec<ExecVariable> 
         .collect()
 }
 
-fn variables(document: &OciConfig) -> BTreeMap<&str, &str> {
-    document.env().into_iter().filter_map(|v| v.split_once('=')).collect()
+fn variables(config: &OciConfig) -> BTreeMap<&str, &str> {
+    config.env().into_iter().filter_map(|v| v.split_once('=')).collect()
 }
 
 fn rlimit_changes(original: &OciConfig, adjusted: &OciConfig) -> Vec<ExecRlimit> {
     let (before, after) = (rlimits(original), rlimits(adjusted));
-    let mut alike: HashMap<_, Vec<&Value>> = HashMap::new();
+    let mut by_key: HashMap<_, Vec<&Value>> = HashMap::new();
     let mut kinds = HashMap::new();
     for old in before {
-        alike.entry(likeness(old)).or_default().push(old);
-        // Of several of a kind the first one counts.
+        by_key.entry(comparison_key(old)).or_default().push(old);
+        // Of several of one type the first one counts.
         kinds.entry(old.get("type")).or_insert(old);
     }
-    let stood = |new: &Value| {
-        alike
-            .get(&likeness(new))
+    let is_unchanged = |new: &Value| {
+        by_key
+            .get(&comparison_key(new))
             .is_some_and(|olds| olds.iter().any(|old| nri_spec::same(old, new)))
     };
     after
         .iter()
-        .filter(|new| !stood(new))
+        .filter(|new| !is_unchanged(new))
         .map(|new| ExecRlimit {
             engine: kinds.get(&new.get("type")).map(|old| (*old).clone()),
             value: new.clone(),
@@ -60,14 +60,14 @@ fn rlimit_changes(original: &OciConfig, adjusted: &OciConfig) -> Vec<ExecRlimit>
         .collect()
 }
 
-fn rlimits(document: &OciConfig) -> &[Value] {
-    document.get(&["process", "rlimits"]).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+fn rlimits(config: &OciConfig) -> &[Value] {
+    config.get(&["process", "rlimits"]).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// Equal for all that are the same, and hardly ever for others: limits are numbers, which count by
+/// A key that is equal for equal rlimits, and rarely for others. Limits are numbers, compared by
 /// value.
-fn likeness(rlimit: &Value) -> (Option<&str>, [Option<u64>; 2]) {
-    // Zero has two signs.
+fn comparison_key(rlimit: &Value) -> (Option<&str>, [Option<u64>; 2]) {
+    // Adding 0.0 makes a positive zero of a negative one.
     let number = |key| rlimit.get(key).and_then(Value::as_f64).map(|n| (n + 0.0).to_bits());
     (rlimit.get("type").and_then(Value::as_str), [number("hard"), number("soft")])
 }
@@ -75,23 +75,23 @@ fn likeness(rlimit: &Value) -> (Option<&str>, [Option<u64>; 2]) {
 /// Removes a container's part of the marker file.
 pub fn forget(state_dir: &std::path::Path, key: &ContainerKey) {
     if let Err(error) = set(state_dir, &key.id, &key.root, None) {
-        tracing::warn!(%error, container = key.id, "marker for exec");
+        tracing::warn!(%error, container = key.id, "cannot remove the marker for exec");
     }
 }
 
 /// Writes, replaces or removes a container's part of the marker file.
 ///
 /// # Errors
-/// The file cannot be written; the old one still stands.
+/// The file cannot be written; then the old one remains.
 pub fn set(
     state_dir: &std::path::Path,
     id: &str,
     root: &std::path::Path,
     changes: Option<ExecChanges>,
 ) -> std::io::Result<()> {
-    // A file is of all containers of this id, each below its own root.
-    static TURN: Mutex<()> = Mutex::new(());
-    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    // The containers of one id, each below its own root, share a file.
+    static WRITE_LOCK: Mutex<()> = Mutex::new(());
+    let _lock = WRITE_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
     let path = ExecMarker::path(state_dir, id);
     let mut marker = match std::fs::read(&path) {
         Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_default(),
@@ -119,15 +119,15 @@ mod tests {
 
     #[test]
     fn only_what_differs_and_both_values() {
-        let document = |env: Value, rlimits: Value| {
+        let config = |env: Value, rlimits: Value| {
             OciConfig::from_value(
                 json!({"ociVersion": "1.0.2", "process": {"env": env, "rlimits": rlimits}}),
             )
             .unwrap()
         };
         let nofile = |n: u64| json!({"type": "RLIMIT_NOFILE", "hard": n, "soft": n});
-        let original = document(json!(["A=1", "B=2", "C=3"]), json!([nofile(1)]));
-        let adjusted = document(json!(["A=1", "B=9", "D=4"]), json!([nofile(2)]));
+        let original = config(json!(["A=1", "B=2", "C=3"]), json!([nofile(1)]));
+        let adjusted = config(json!(["A=1", "B=9", "D=4"]), json!([nofile(2)]));
         let changes = changes(&original, &adjusted);
         let env: Vec<_> = changes
             .env
