@@ -99,7 +99,8 @@ mod tests {
         let time = "2026-08-01T10:00:00Z";
         assert_eq!(
             format(true, "error", "plugin \"a\"\tsaid é", time),
-            "{\"level\":\"error\",\"msg\":\"plugin \\\"a\\\"\\tsaid é\",\"time\":\"2026-08-01T10:00:00Z\"}\n"
+            "{\"level\":\"error\",\"msg\":\"plugin \\\"a\\\"\\tsaid \
+             é\",\"time\":\"2026-08-01T10:00:00Z\"}\n"
         );
         assert_eq!(
             format(false, "warning", "a \"b\"", time),

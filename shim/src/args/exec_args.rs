@@ -84,7 +84,8 @@ mod tests {
                 (15, 0),
             ),
             (
-                "--additional-gids 1 -g 2 --cap a -c b --process-label c --apparmor d --cgroup e -p /f id",
+                "--additional-gids 1 -g 2 --cap a -c b --process-label c --apparmor d --cgroup e \
+                 -p /f id",
                 (15, 0),
             ),
             (

@@ -22,6 +22,7 @@ fn messages_are_fresh() {
     let committed = fs::read_to_string(&committed).unwrap_or_default();
     assert!(
         fresh == committed,
-        "src/api/src/generated/nri.rs is stale: run NRI_REGENERATE=1 cargo test -p nri-api --test generated"
+        "src/api/src/generated/nri.rs is stale: run NRI_REGENERATE=1 cargo test -p nri-api --test \
+         generated"
     );
 }

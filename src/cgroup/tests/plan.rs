@@ -173,9 +173,12 @@ fn block_io() {
         &[
             "blockIO.weight /blkio/c/blkio.bfq.weight|/blkio/c/blkio.weight <- 500 = 500",
             "blockIO.leafWeight /blkio/c/blkio.leaf_weight <- 300 = 300",
-            "blockIO.weightDevice /blkio/c/blkio.bfq.weight_device|/blkio/c/blkio.weight_device <- 8:16 200 = 8:16 200",
-            "blockIO.throttleReadBpsDevice /blkio/c/blkio.throttle.read_bps_device <- 8:0 1024 = 8:0 1024",
-            "blockIO.throttleWriteIOPSDevice /blkio/c/blkio.throttle.write_iops_device <- 8:0 0 = 8:0 ",
+            "blockIO.weightDevice /blkio/c/blkio.bfq.weight_device|/blkio/c/blkio.weight_device <- \
+             8:16 200 = 8:16 200",
+            "blockIO.throttleReadBpsDevice /blkio/c/blkio.throttle.read_bps_device <- 8:0 1024 = \
+             8:0 1024",
+            "blockIO.throttleWriteIOPSDevice /blkio/c/blkio.throttle.write_iops_device <- 8:0 0 = \
+             8:0 ",
         ],
         &[
             "blockIO.weight /2/c/io.bfq.weight|/2/c/io.weight <- 500 = default 500 or 4950",

@@ -85,7 +85,8 @@ mod tests {
     #[test]
     fn a_second_policy_for_the_same_plugins_is_an_error() {
         check(
-            "[[plugin]]\nmatch = '*'\n[[plugin]]\nmatch = 'a'\n\n [[plugin]]\nmatch = '*'\ndeny = ['env']\n",
+            "[[plugin]]\nmatch = '*'\n[[plugin]]\nmatch = 'a'\n\n [[plugin]]\nmatch = '*'\n\
+             deny = ['env']\n",
             "line 6, column 1: there is a policy with `match = \"*\"` already: put both into one",
         );
     }
@@ -98,7 +99,8 @@ mod tests {
     #[test]
     fn dashes_work_like_underscores_and_bare_numbers_are_seconds() {
         let config = Config::parse(
-            "plugin-path = '/p'\nplugin-request-timeout = 3\nplugin_registration_timeout = '250ms'\ndisable-connections = true\n",
+            "plugin-path = '/p'\nplugin-request-timeout = 3\n\
+             plugin_registration_timeout = '250ms'\ndisable-connections = true\n",
         )
         .unwrap();
         assert_eq!(config.plugin_path, Some("/p".into()));
@@ -143,7 +145,8 @@ mod tests {
     #[test]
     fn settings_of_connections_and_restarts() {
         let config = Config::parse(
-            "plugin-restart-backoff = '2s'\n[connections]\nallow-uids = [7]\nallow-programs = ['/p']\nmax-unregistered = 1\n",
+            "plugin-restart-backoff = '2s'\n[connections]\nallow-uids = [7]\n\
+             allow-programs = ['/p']\nmax-unregistered = 1\n",
         )
         .unwrap();
         let expected = ConnectionSettings {
@@ -165,7 +168,8 @@ mod tests {
     #[test]
     fn sections_of_classes_and_devices() {
         let config = Config::parse(
-            "[blockio]\nconfig_file = '/b.yaml'\n[rdt]\nconfig-file = '/r'\n[cdi]\nspec-dirs = ['/a', '/b']\n",
+            "[blockio]\nconfig_file = '/b.yaml'\n[rdt]\nconfig-file = '/r'\n[cdi]\n\
+             spec-dirs = ['/a', '/b']\n",
         )
         .unwrap();
         assert_eq!(config.blockio.config_file, Some("/b.yaml".into()));

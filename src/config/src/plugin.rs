@@ -113,7 +113,8 @@ macro_rules! named {
                     }
                     fn visit_str<E: Error>(self, name: &str) -> Result<$type, E> {
                         $type::new(name).ok_or_else(|| {
-                            E::custom(format!("{name:?} is no {}; there are {}", $what, $table.join(", ")))
+                            E::custom(format!("{name:?} is no {}; there are \
+                                               {}", $what, $table.join(", ")))
                         })
                     }
                 }

@@ -28,7 +28,8 @@ fn the_file() -> String {
         "## The file".to_owned(),
         format!(
             "The wrapper, `nrid` and `nrictl` read `{CONFIG_FILE}`, or the file that `{CONFIG_ENV}` \
-             names. It is TOML. All keys are optional, and a missing file means the defaults; a file \
+             names. It is TOML. All keys are optional, and a missing file means the defaults; a \
+             file \
              that is named must exist."
         ),
         "Keys may be written with dashes in place of underscores. A duration is a text in Go's \
@@ -39,7 +40,8 @@ fn the_file() -> String {
          holds for plugins and their configuration."
             .to_owned(),
         "With a broken or untrusted file, `create`, `run`, `restore` and `start` fail with line and \
-         column; all other verbs proceed. They use the runtime that the file names, as far as it can \
+         column; all other verbs proceed. They use the runtime that the file names, as far as it \
+         can \
          be read."
             .to_owned(),
         "`nrictl reload` applies a change; sockets are those of the start. `nrid --check` only \

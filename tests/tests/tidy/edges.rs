@@ -134,7 +134,8 @@ fn read(path: &str) -> String {
 #[test]
 fn crates_use_each_other_as_the_architecture_says() {
     let tables = "| program | folder | lives | links |\n|---|---|---|---|\n| `nri-p` | `p` | x | `nri-a`, `nri-b` |\n\
-                  | `nrid` | `d` | x | everything else |\n\n| crate | folder | what | uses | I/O |\n| `nri-a` | `a` | x | | none |\n\
+                  | `nrid` | `d` | x | everything else |\n\n\
+                  | crate | folder | what | uses | I/O |\n| `nri-a` | `a` | x | | none |\n\
                   | `nri-b` | `b` | x | a | none |\n| `nrid` | `d` | x | all but b | yes |\n";
     let known = allowed(tables);
     let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();

@@ -36,7 +36,8 @@ fn deviating(source: &Source) -> Vec<String> {
 
 #[test]
 fn crates_take_what_the_workspace_says() {
-    let package = "[package]\nversion.workspace = true\nedition.workspace = true\nrust-version.workspace = true\npublish.workspace = true\n";
+    let package = "[package]\nversion.workspace = true\nedition.workspace = true\n\
+                   rust-version.workspace = true\npublish.workspace = true\n";
     let lints = "[lints]\nworkspace = true\n";
     let license = "license.workspace = true\n";
     check(deviating, "a/Cargo.toml", &format!("{package}{license}{lints}"), &[]);

@@ -87,7 +87,8 @@ fn pure_crates_are_pure() {
     check("use tokio as t;", &["tokio"]);
     check("fn f(p: &Path) -> bool { p.exists() }", &["the method exists"]);
     check(
-        "use std::time::Duration; // std::fs\nconst A: &str = \"std::net\"; use std::fmt; my::tokio::x();",
+        "use std::time::Duration; // std::fs\nconst A: &str = \"std::net\"; use std::fmt; \
+         my::tokio::x();",
         &[],
     );
 

@@ -162,7 +162,8 @@ pub(super) const SECTIONS: &[SectionDescription] = &[
                 example: "\"10m\"",
                 text: "Time after which an `nrid` without containers, pods and external plugins \
                        exits. Its launched plugins end with it, and the next container starts it \
-                       again. Where plugins connect by themselves, do not set it, or use the socket \
+                       again. Where plugins connect by themselves, do not set it, or use the \
+                       socket \
                        unit.",
             },
         ],
@@ -251,7 +252,8 @@ pub(super) const SECTIONS: &[SectionDescription] = &[
                 kind: Integer,
                 default: Value("64"),
                 example: "16",
-                text: "Number of connections that may wait for their registration at the same time.",
+                text: "Number of connections that may wait for their registration at the same \
+                       time.",
             },
             KeyDescription {
                 name: "max_plugins",
@@ -359,7 +361,8 @@ pub(super) const SECTIONS: &[SectionDescription] = &[
                 name: "file",
                 kind: Path,
                 default: Derived(
-                    "`nrid.log` in the state directory; stderr where `nrid` runs in the foreground.",
+                    "`nrid.log` in the state directory; stderr where `nrid` runs in the \
+                     foreground.",
                 ),
                 example: "\"/var/log/nrid.log\"",
                 text: "The file that `nrid` appends to.",

@@ -19,7 +19,8 @@ pub(crate) enum InstallError {
     )]
     Manifest { path: PathBuf, reason: String },
     #[error(
-        "{file}: {path} exists and is not ours ({value}); choose another name with --name or --runtime"
+        "{file}: {path} exists and is not ours ({value}); choose another name with --name or \
+         --runtime"
     )]
     Collision { file: PathBuf, path: String, value: String },
     #[error(
@@ -27,7 +28,8 @@ pub(crate) enum InstallError {
     )]
     Reserved { engine: &'static str, name: String },
     #[error(
-        "{0:?} is not a name for a runtime: letters, digits, '.', '_' and '-', beginning with a letter or digit"
+        "{0:?} is not a name for a runtime: letters, digits, '.', '_' and '-', beginning with a \
+         letter or digit"
     )]
     Name(String),
     #[error("two runtimes are called {0:?}")]
@@ -47,7 +49,8 @@ pub(crate) enum InstallError {
     #[error("{name} runs {real}; it has this name for {engines} too")]
     NameOfOther { name: String, real: PathBuf, engines: String },
     #[error(
-        "{file}: {option} is a flag of dockerd there; dockerd does not start when a key is set in both places"
+        "{file}: {option} is a flag of dockerd there; dockerd does not start when a key is set in \
+         both places"
     )]
     Flag { file: PathBuf, option: &'static str },
     #[error("{0}: dockerd does not start with comments in this file; remove them first")]
@@ -59,13 +62,15 @@ pub(crate) enum InstallError {
     #[error("{path}: {reason}; nrid and the wrapper would refuse it")]
     OwnConfig { path: PathBuf, reason: String },
     #[error(
-        "{0} is of version 1, from which containerd 2 takes no CRI settings; see `containerd config migrate`"
+        "{0} is of version 1, from which containerd 2 takes no CRI settings; see `containerd \
+         config migrate`"
     )]
     OldVersion(PathBuf),
     #[error("{file}: unsupported pattern in imports: {pattern:?}")]
     Import { file: PathBuf, pattern: String },
     #[error(
-        "{file}: {path} overrides the default runtime's name; it is deprecated since containerd 1.3, remove it first"
+        "{file}: {path} overrides the default runtime's name; it is deprecated since containerd \
+         1.3, remove it first"
     )]
     Overridden { file: PathBuf, path: String },
     #[error("standard output: {0}")]

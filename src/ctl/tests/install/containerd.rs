@@ -16,13 +16,17 @@ pub(crate) const FILES: &[(&str, &str, Option<&str>, &str)] = &[
         "Docker's package",
         V1,
         None,
-        "#   Copyright\n\ndisabled_plugins = [\"cri\"]\n\n#root = \"/var/lib/containerd\"\n#[debug]\n#  level = \"info\"\n",
+        "#   Copyright\n\ndisabled_plugins = [\"cri\"]\n\n#root = \"/var/lib/containerd\"\n\
+         #[debug]\n#  level = \"info\"\n",
     ),
     (
         "version 1 with a comment at its end",
         V1,
         None,
-        "oom_score = -999\n[plugins.cri]\n  sandbox_image = \"p:1\" # ours\n  [plugins.cri.containerd.runtimes.runc]\n    runtime_type = \"io.containerd.runc.v2\"\n    [plugins.cri.containerd.runtimes.runc.options]\n      SystemdCgroup = true\n      # BinaryName = \"crun\"\n",
+        "oom_score = -999\n[plugins.cri]\n  sandbox_image = \"p:1\" # ours\n  \
+         [plugins.cri.containerd.runtimes.runc]\n    runtime_type = \"io.containerd.runc.v2\"\n    \
+         [plugins.cri.containerd.runtimes.runc.options]\n      SystemdCgroup = true\n      # \
+         BinaryName = \"crun\"\n",
     ),
     (
         "version 1 with a name that it does not know",
@@ -36,25 +40,43 @@ pub(crate) const FILES: &[(&str, &str, Option<&str>, &str)] = &[
         "Debian's",
         V2,
         None,
-        "version = 2\n\n[plugins]\n  [plugins.\"io.containerd.grpc.v1.cri\"]\n    [plugins.\"io.containerd.grpc.v1.cri\".cni]\n      bin_dir = \"/usr/lib/cni\"\n      conf_dir = \"/etc/cni/net.d\"\n  [plugins.\"io.containerd.internal.v1.opt\"]\n    path = \"/var/lib/containerd/opt\"\n",
+        "version = 2\n\n[plugins]\n  [plugins.\"io.containerd.grpc.v1.cri\"]\n    \
+         [plugins.\"io.containerd.grpc.v1.cri\".cni]\n      bin_dir = \"/usr/lib/cni\"\n      \
+         conf_dir = \"/etc/cni/net.d\"\n  [plugins.\"io.containerd.internal.v1.opt\"]\n    path \
+         = \"/var/lib/containerd/opt\"\n",
     ),
     (
         "kubeadm's",
         V2,
         Some("runc"),
-        "version = 2\n[plugins]\n  [plugins.\"io.containerd.grpc.v1.cri\"]\n    sandbox_image = \"localhost/pause:3.9\"\n    [plugins.\"io.containerd.grpc.v1.cri\".containerd]\n      default_runtime_name = \"runc\" # as ever\n      snapshotter = \"overlayfs\"\n      [plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes]\n        [plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.runc]\n          base_runtime_spec = \"\"\n          privileged_without_host_devices = false\n          runtime_engine = \"\"\n          runtime_type = \"io.containerd.runc.v2\"\n          [plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.runc.options]\n            BinaryName = \"\"\n            SystemdCgroup = true\n    [plugins.\"io.containerd.grpc.v1.cri\".registry]\n      config_path = \"/etc/containerd/certs.d\"\n# the end\n",
+        "version = 2\n[plugins]\n  [plugins.\"io.containerd.grpc.v1.cri\"]\n    sandbox_image \
+         = \"localhost/pause:3.9\"\n    [plugins.\"io.containerd.grpc.v1.cri\".containerd]\n      \
+         default_runtime_name = \"runc\" # as ever\n      snapshotter = \"overlayfs\"\n      \
+         [plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes]\n        \
+         [plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.runc]\n          \
+         base_runtime_spec = \"\"\n          privileged_without_host_devices = false\n          \
+         runtime_engine = \"\"\n          runtime_type = \"io.containerd.runc.v2\"\n          \
+         [plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.runc.options]\n            \
+         BinaryName = \"\"\n            SystemdCgroup = true\n    \
+         [plugins.\"io.containerd.grpc.v1.cri\".registry]\n      config_path \
+         = \"/etc/containerd/certs.d\"\n# the end\n",
     ),
     (
         "nvidia's",
         V2,
         Some("nvidia"),
-        "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".containerd]\n  default_runtime_name = \"nvidia\"\n  [plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.nvidia]\n    privileged_without_host_devices = false\n    runtime_type = \"io.containerd.runc.v2\"\n    [plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.nvidia.options]\n      BinaryName = \"/usr/bin/nvidia-container-runtime\"\n      SystemdCgroup = true\n",
+        "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".containerd]\n  default_runtime_name \
+         = \"nvidia\"\n  [plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.nvidia]\n    \
+         privileged_without_host_devices = false\n    runtime_type \
+         = \"io.containerd.runc.v2\"\n    [plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.nvidia.options]\n      BinaryName = \"/usr/bin/nvidia-container-runtime\"\n      SystemdCgroup = true\n",
     ),
     (
         "CRLF",
         V2,
         Some("runc"),
-        "# ein Gruß\r\nversion = 2\r\n[plugins.\"io.containerd.grpc.v1.cri\".containerd]\r\n  default_runtime_name = 'runc'\r\n\r\n[timeouts]\r\n  \"io.containerd.timeout.shim.load\" = \"5s\"\r\n",
+        "# ein Gruß\r\nversion = 2\r\n[plugins.\"io.containerd.grpc.v1.cri\".containerd]\r\n  \
+         default_runtime_name = 'runc'\r\n\r\n[timeouts]\r\n  \"io.containerd.timeout.shim.load\" \
+         = \"5s\"\r\n",
     ),
     (
         "no newline at the end",
@@ -66,25 +88,32 @@ pub(crate) const FILES: &[(&str, &str, Option<&str>, &str)] = &[
         "a comment and no newline at the end",
         V2,
         None,
-        "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\"]\nsandbox_image = \"p:1\"\n# sandbox_image = \"p:2\"",
+        "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\"]\nsandbox_image = \"p:1\"\n\
+         # sandbox_image = \"p:2\"",
     ),
     (
         "dotted keys",
         V2,
         None,
-        "version = 2\nplugins.\"io.containerd.grpc.v1.cri\".sandbox_image = \"p:1\"\nplugins.\"io.containerd.grpc.v1.cri\".containerd.ignore_blockio_not_enabled_errors = true\n",
+        "version = 2\nplugins.\"io.containerd.grpc.v1.cri\".sandbox_image = \"p:1\"\n\
+         plugins.\"io.containerd.grpc.v1.cri\".containerd.ignore_blockio_not_enabled_errors = \
+         true\n",
     ),
     (
         "inline tables",
         V2,
         Some("runc"),
-        "version = 2\n[plugins]\n\"io.containerd.grpc.v1.cri\" = { sandbox_image = \"p:1\", containerd = { default_runtime_name = \"runc\", runtimes = { runc = { runtime_type = \"io.containerd.runc.v2\", options = { SystemdCgroup = true } } } } }\n",
+        "version = 2\n[plugins]\n\"io.containerd.grpc.v1.cri\" = { sandbox_image = \"p:1\", \
+         containerd = { default_runtime_name = \"runc\", runtimes = { runc = { runtime_type \
+         = \"io.containerd.runc.v2\", options = { SystemdCgroup = true } } } } }\n",
     ),
     (
         "mixed",
         V2,
         None,
-        "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".containerd]\n  runtimes.runc = { runtime_type = \"io.containerd.runc.v2\" } # inline\n[proxy_plugins.stargz]\n  type = \"snapshot\"\n  address = \"/run/x.sock\"\n",
+        "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\".containerd]\n  runtimes.runc = { \
+         runtime_type = \"io.containerd.runc.v2\" } # inline\n\
+         [proxy_plugins.stargz]\n  type = \"snapshot\"\n  address = \"/run/x.sock\"\n",
     ),
     (
         "version 2 that imports nothing yet",
@@ -96,13 +125,19 @@ pub(crate) const FILES: &[(&str, &str, Option<&str>, &str)] = &[
         "version 3",
         V3,
         None,
-        "version = 3\nroot = '/var/lib/containerd'\n[plugins]\n  [plugins.'io.containerd.cri.v1.images'.pinned_images]\n    sandbox = 'p:1'\n  [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]\n    runtime_type = 'io.containerd.runc.v2'\n    sandboxer = 'podsandbox'\n    [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]\n      SystemdCgroup = true\n\n[stream_processors]\n",
+        "version = 3\nroot = '/var/lib/containerd'\n\
+         [plugins]\n  [plugins.'io.containerd.cri.v1.images'.pinned_images]\n    sandbox = \
+         'p:1'\n  [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc]\n    \
+         runtime_type = 'io.containerd.runc.v2'\n    sandboxer = 'podsandbox'\n    \
+         [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]\n      \
+         SystemdCgroup = true\n\n[stream_processors]\n",
     ),
     (
         "version 4",
         V3,
         Some("runc"),
-        "version = 4\n[plugins.'io.containerd.cri.v1.runtime'.containerd]\ndefault_runtime_name = 'runc'\n",
+        "version = 4\n[plugins.'io.containerd.cri.v1.runtime'.containerd]\n\
+         default_runtime_name = 'runc'\n",
     ),
 ];
 
@@ -193,7 +228,8 @@ fn a_new_containerd_file_is_removed_again() {
 fn version_3_with_imports_gets_a_drop_in() {
     for imports in ["'/etc/containerd/conf.d/*.toml'", "\"conf.d/*.toml\", \"/x/y.toml\""] {
         let text = format!(
-            "version = 3\nimports = [{imports}]\n[plugins.'{V3}'.containerd]\n  default_runtime_name = 'runc'\n"
+            "version = 3\nimports = [{imports}]\n[plugins.'{V3}'.containerd]\n  \
+             default_runtime_name = 'runc'\n"
         );
         let image = Image::with(FILE, &text);
         check_install_and_uninstall(&image, "containerd", "--default --nri ours", |image| {
@@ -261,7 +297,11 @@ fn version_2_is_edited_where_its_table_counts() {
     });
     // The same for the table of containerd's own NRI.
     let nri = "/etc/containerd/conf.d/70-nri.toml";
-    image.write(nri, b"version = 2\n[plugins.\"io.containerd.nri.v1.nri\"]\n  disable = false\n  socket_path = \"/run/x\"\n");
+    image.write(
+        nri,
+        b"version = 2\n[plugins.\"io.containerd.nri.v1.nri\"]\n  disable = false\n  \
+                       socket_path = \"/run/x\"\n",
+    );
     check_install_and_uninstall(&image, "containerd", "--nri ours", |image| {
         assert!(image.read(nri).contains("  disable = true\n"));
         assert!(!image.read(other).contains("io.containerd.nri.v1.nri"));
@@ -336,7 +376,8 @@ fn unusable_containerd_files_and_options_are_refused() {
         "unsupported pattern in imports: \"/etc/*/x.toml\"",
     );
     let taken = format!(
-        "version = 2\n[plugins.\"{V2}\".containerd.runtimes.nri]\nruntime_type = \"io.containerd.kata.v2\"\n"
+        "version = 2\n[plugins.\"{V2}\".containerd.runtimes.nri]\n\
+         runtime_type = \"io.containerd.kata.v2\"\n"
     );
     check(&taken, "", "runtimes.nri exists and is not ours");
     let image = Image::with(FILE, "version = 2\nimports = [\"conf.d/*.toml\"]\n");
@@ -418,7 +459,8 @@ fn notes_tell_what_affects_a_containerd_handler() {
 /// `containerd config default` of 1.x writes such a table.
 #[test]
 fn an_empty_deprecated_default_is_ignored() {
-    let text = "version = 2\n\n[plugins.\"io.containerd.grpc.v1.cri\".containerd]\n  default_runtime_name = \"runc\"\n\n  [plugins.\"io.containerd.grpc.v1.cri\".containerd.default_runtime]\n    runtime_engine = \"\"\n    runtime_type = \"\"\n\n    [plugins.\"io.containerd.grpc.v1.cri\".containerd.default_runtime.options]\n";
+    let text = "version = 2\n\n[plugins.\"io.containerd.grpc.v1.cri\".containerd]\n  \
+                default_runtime_name = \"runc\"\n\n  [plugins.\"io.containerd.grpc.v1.cri\".containerd.default_runtime]\n    runtime_engine = \"\"\n    runtime_type = \"\"\n\n    [plugins.\"io.containerd.grpc.v1.cri\".containerd.default_runtime.options]\n";
     check_install_and_uninstall(&Image::with(FILE, text), "containerd", "--default", |image| {
         assert!(image.read(FILE).contains("default_runtime_name = \"nri\"\n"));
     });

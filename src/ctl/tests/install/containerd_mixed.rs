@@ -14,11 +14,13 @@ const DROP_IN: &str = "/etc/containerd/conf.d/zz-nri-container-runtime.toml";
 
 const GLOB: &str = "version = 3\nimports = [\"conf.d/*.toml\"]\n";
 const ONE: &str = "version = 3\nimports = [\"conf.d/10-kata.toml\"]\n";
-const V2_KATA: &str = "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\"]\n  sandbox_image = \"localhost/pause:9\"\n[plugins.\"io.containerd.grpc.v1.cri\".containerd]\n  default_runtime_name = \"kata\"\n[plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.kata]\n  runtime_type = \"io.containerd.kata.v2\"\n";
+const V2_KATA: &str = "version = 2\n[plugins.\"io.containerd.grpc.v1.cri\"]\n  sandbox_image \
+                       = \"localhost/pause:9\"\n[plugins.\"io.containerd.grpc.v1.cri\".containerd]\n  default_runtime_name = \"kata\"\n[plugins.\"io.containerd.grpc.v1.cri\".containerd.runtimes.kata]\n  runtime_type = \"io.containerd.kata.v2\"\n";
 const V3_KATA: &str = "version = 3\n[plugins.\"io.containerd.cri.v1.runtime\".containerd.runtimes.kata]\n  runtime_type = \"io.containerd.kata.v2\"\n";
 const V3_DEFAULT: &str =
     "[plugins.\"io.containerd.cri.v1.runtime\".containerd]\n  default_runtime_name = \"runc\"\n";
-const V3_HANDLER: &str = "[plugins.\"io.containerd.cri.v1.runtime\".containerd.runtimes.foo]\n  runtime_type = \"io.containerd.foo.v2\"\n";
+const V3_HANDLER: &str = "[plugins.\"io.containerd.cri.v1.runtime\".containerd.runtimes.foo]\n  \
+                          runtime_type = \"io.containerd.foo.v2\"\n";
 
 /// Returns the main file, an imported file, a later one, the file for our handler, its version.
 fn cases() -> Vec<(String, &'static str, &'static str, &'static str, i64)> {

@@ -7,18 +7,32 @@ const OTHER: &str = "/etc/crio/crio.conf.d/10-crun.conf";
 
 #[test]
 fn a_crio_drop_in_is_made_and_removed() {
-    let crun = "[crio.image]\nsignature_policy = \"/etc/crio/policy.json\"\n\n[crio.runtime]\ndefault_runtime = \"crun\" # packaged\n\n[crio.runtime.runtimes.crun]\nruntime_path = \"/usr/libexec/crio/crun\"\nruntime_root = \"/run/crun\"\nmonitor_path = \"/usr/libexec/crio/conmon\"\nallowed_annotations = [\n    \"io.containers.trace-syscall\",\n    \"io.kubernetes.cri-o.userns-mode\",\n]\n";
+    let crun = "[crio.image]\nsignature_policy = \"/etc/crio/policy.json\"\n\n[crio.runtime]\n\
+                default_runtime = \"crun\" # packaged\n\n[crio.runtime.runtimes.crun]\n\
+                runtime_path = \"/usr/libexec/crio/crun\"\nruntime_root = \"/run/crun\"\n\
+                monitor_path = \"/usr/libexec/crio/conmon\"\n\
+                allowed_annotations = [\n    \"io.containers.trace-syscall\",\n    \"io.kubernetes.cri-o.userns-mode\",\n]\n";
     let texts = [
         "",
         crun,
-        "[crio]\n  [crio.runtime]\n    default_runtime = \"nvidia\"\n    [crio.runtime.runtimes.nvidia]\n      runtime_path = \"/usr/bin/nvidia-container-runtime\"\n      runtime_type = \"oci\"\n",
+        "[crio]\n  [crio.runtime]\n    default_runtime = \"nvidia\"\n    \
+         [crio.runtime.runtimes.nvidia]\n      runtime_path = \"/usr/bin/\
+         nvidia-container-runtime\"\n      runtime_type = \"oci\"\n",
         "[crio.nri]\nenable_nri = true\n",
     ];
     for text in texts {
         let image = if text.is_empty() { Image::new() } else { Image::with(OTHER, text) };
         check_install_and_uninstall(&image, "crio", "", |image| {
             let now = image.read(DROP_IN);
-            assert!(now.contains(&format!("\n[crio.runtime.runtimes.nri]\nruntime_path = \"{WRAPPER}\"\nruntime_root = \"/run/crio-nri\"\nruntime_type = \"oci\"\n")), "{now}");
+            assert!(
+                now.contains(&format!(
+                    "\n[crio.runtime.runtimes.nri]\n\
+                                           runtime_path = \"{WRAPPER}\"\n\
+                                           runtime_root = \"/run/crio-nri\"\n\
+                                           runtime_type = \"oci\"\n"
+                )),
+                "{now}"
+            );
             let conmon = "monitor_path = \"/usr/libexec/crio/conmon\"\n";
             assert_eq!(now.contains(conmon), text.contains(conmon));
             assert_eq!(now.contains("userns-mode"), text.contains("userns-mode"));

@@ -13,7 +13,8 @@ fn with_nvidia(engine: &str) -> (&'static str, String, String) {
     let json = |file| {
         let runtime = "\n    \"nvidia\": {\"path\": \"/n\"}\n  ";
         let text = format!(
-            "{{\n  \"default-runtime\": \"nvidia\",\n  \"runtimes\": {{{runtime}}},\n  \"x\": 1\n}}\n"
+            "{{\n  \"default-runtime\": \"nvidia\",\n  \"runtimes\": {{{runtime}}},\n  \"x\": 1\n\
+             }}\n"
         );
         (file, text, runtime.to_owned())
     };

@@ -19,7 +19,8 @@ pub(crate) const FILES: &[(&str, &str)] = &[
     ("four spaces, no newline at the end", "{\n    \"debug\": true,\n    \"mtu\": 1400\n}"),
     (
         "tabs",
-        "{\n\t\"exec-opts\": [\"native.cgroupdriver=systemd\"],\n\t\"log-opts\": {\n\t\t\"max-size\": \"10m\"\n\t}\n}\n",
+        "{\n\t\"exec-opts\": [\"native.cgroupdriver=systemd\"],\n\t\"log-opts\": {\n\
+         \t\t\"max-size\": \"10m\"\n\t}\n}\n",
     ),
     ("CRLF", "{\r\n  \"debug\": true,\r\n  \"dns\": [\"1.1.1.1\"]\r\n}\r\n"),
     ("a byte order mark", "\u{feff}{\n  \"debug\": true\n}\n"),
@@ -33,19 +34,27 @@ pub(crate) const FILES: &[(&str, &str)] = &[
     ("no runtimes in runtimes", "{\n  \"runtimes\": {},\n  \"debug\": false\n}\n"),
     (
         "nvidia's",
-        "{\n    \"runtimes\": {\n        \"nvidia\": {\n            \"args\": [],\n            \"path\": \"nvidia-container-runtime\"\n        }\n    }\n}",
+        "{\n    \"runtimes\": {\n        \"nvidia\": {\n            \"args\": \
+         [],\n            \"path\": \"nvidia-container-runtime\"\n        }\n    }\n}",
     ),
     (
         "nvidia's as the default",
-        "{\n  \"default-runtime\": \"nvidia\",\n  \"runtimes\": {\n    \"nvidia\": { \"path\": \"/usr/bin/nvidia-container-runtime\", \"runtimeArgs\": [] },\n    \"sysbox-runc\": { \"path\": \"/usr/bin/sysbox-runc\" }\n  },\n  \"nri-opts\": { \"enable\": false }\n}\n",
+        "{\n  \"default-runtime\": \"nvidia\",\n  \"runtimes\": {\n    \"nvidia\": \
+         { \"path\": \"/usr/bin/nvidia-container-runtime\", \"runtimeArgs\": [] \
+         },\n    \"sysbox-runc\": { \"path\": \"/usr/bin/sysbox-runc\" }\n  },\n  \"nri-opts\": \
+         { \"enable\": false }\n}\n",
     ),
     (
         "a runtime by type",
-        "{\"runtimes\": {\"gvisor\": {\"runtimeType\": \"io.containerd.runsc.v1\", \"options\": {\"TypeUrl\": \"io.containerd.runsc.v1.options\"}}}, \"default-runtime\": \"runc\"}\n",
+        "{\"runtimes\": {\"gvisor\": {\"runtimeType\": \"io.containerd.runsc.v1\", \"options\": \
+         {\"TypeUrl\": \"io.containerd.runsc.v1.options\"}}}, \"default-runtime\": \"runc\"}\n",
     ),
     (
         "deep",
-        "{\n  \"default-address-pools\": [\n    {\"base\": \"172.30.0.0/16\", \"size\": 24},\n    {\"base\": \"172.31.0.0/16\", \"size\": 24}\n  ],\n  \"builder\": {\"gc\": {\"enabled\": true, \"policy\": [{\"keepStorage\": \"10GB\", \"filter\": [\"unused-for=2200h\"]}]}}\n}\n",
+        "{\n  \"default-address-pools\": [\n    {\"base\": \"172.30.0.0/16\", \"size\": 24},\n    \
+         {\"base\": \"172.31.0.0/16\", \"size\": 24}\n  ],\n  \"builder\": {\"gc\": {\"enabled\": \
+         true, \"policy\": [{\"keepStorage\": \"10GB\", \"filter\": [\"unused-for=2200h\"]}]}}\n\
+         }\n",
     ),
 ];
 
@@ -97,7 +106,8 @@ fn every_daemon_json_is_restored_byte_by_byte() {
 #[test]
 fn a_new_daemon_json_is_removed_again() {
     check_install_and_uninstall(&Image::new(), "docker", "--default", |image| {
-        let expected = "{\n  \"runtimes\": {\n    \"nri\": {\n      \"path\": \"/usr/local/bin/nri-container-runtime\"\n    }\n  },\n  \"default-runtime\": \"nri\"\n}\n";
+        let expected = "{\n  \"runtimes\": {\n    \"nri\": {\n      \"path\": \"/usr/local/bin/\
+                        nri-container-runtime\"\n    }\n  },\n  \"default-runtime\": \"nri\"\n}\n";
         assert_eq!(image.read(FILE), expected);
     });
 }
@@ -106,8 +116,11 @@ fn a_new_daemon_json_is_removed_again() {
 fn isulad_has_runtimes_in_its_own_daemon_json() {
     let file = "/etc/isulad/daemon.json";
     let texts = [
-        "{\n    \"group\": \"isula\",\n    \"default-runtime\": \"runc\",\n    \"log-opts\": {\n        \"max-size\": \"30KB\"\n    },\n    \"registry-mirrors\": [\n    ],\n    \"cri-runtimes\": {\n        \"kata\": \"io.containerd.kata.v2\"\n    }\n}\n",
-        "{\n\t\"runtimes\": {\n\t\t\"runc\": {\n\t\t\t\"path\": \"/usr/local/sbin/runc\",\n\t\t\t\"runtime-args\": [\n\t\t\t]\n\t\t}\n\t}\n}\n",
+        "{\n    \"group\": \"isula\",\n    \"default-runtime\": \"runc\",\n    \"log-opts\": \
+         {\n        \"max-size\": \"30KB\"\n    },\n    \"registry-mirrors\": [\n    \
+         ],\n    \"cri-runtimes\": {\n        \"kata\": \"io.containerd.kata.v2\"\n    }\n}\n",
+        "{\n\t\"runtimes\": {\n\t\t\"runc\": {\n\t\t\t\"path\": \"/usr/local/sbin/runc\",\n\
+         \t\t\t\"runtime-args\": [\n\t\t\t]\n\t\t}\n\t}\n}\n",
     ];
     for text in texts {
         check_install_and_uninstall(&Image::with(file, text), "isulad", "--default", |image| {
@@ -208,7 +221,8 @@ fn two_engines_share_a_runtime() {
 
 #[test]
 fn our_configuration_keeps_its_comments() {
-    let text = "# site\nunreachable = \"pass\" # for now\n\n[runtime]\n# path = \"/x\"\ncandidates = [\"crun\"]\n\n[log]\nlevel = \"debug\"\n# the end\n";
+    let text = "# site\nunreachable = \"pass\" # for now\n\n[runtime]\n# path = \"/x\"\n\
+                candidates = [\"crun\"]\n\n[log]\nlevel = \"debug\"\n# the end\n";
     let image = Image::with(CONFIG, text);
     let options = format!("--nri engine --runtime nri-crun={CRUN}");
     check_install_and_uninstall(&image, "docker", &options, |image| {
@@ -341,7 +355,8 @@ fn flags_of_dockerd_that_conflict_are_refused() {
     let unit = "/etc/systemd/system/docker.service.d/x.conf";
     let image = Image::with(
         unit,
-        "[Service]\n# --default-runtime=x\nExecStart=\nExecStart=/usr/bin/dockerd --default-runtime=nvidia\n",
+        "[Service]\n# --default-runtime=x\nExecStart=\n\
+         ExecStart=/usr/bin/dockerd --default-runtime=nvidia\n",
     );
     check_install_and_uninstall(&image, "docker", "", |_| {});
     let said = image.refused("install docker --default");
@@ -390,7 +405,8 @@ fn the_output_names_files_and_commands() {
     let image = Image::with(FILE, "{\n  \"debug\": true\n}\n");
     let said = image.done("install docker --dry-run");
     for part in [
-        "/etc/docker/daemon.json: would be changed\n--- /etc/docker/daemon.json\n+++ /etc/docker/daemon.json\n",
+        "/etc/docker/daemon.json: would be changed\n--- /etc/docker/daemon.json\n\
+         +++ /etc/docker/daemon.json\n",
         " {\n-  \"debug\": true\n+  \"debug\": true,\n+  \"runtimes\": {\n",
         "systemctl reload docker",
         "nrictl start",

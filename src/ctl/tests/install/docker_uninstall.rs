@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 #[test]
 fn edits_in_daemon_json_since_installation_stay() {
-    let text = "{\n  \"debug\": true,\n  \"default-runtime\": \"nvidia\",\n  \"runtimes\": {\n    \"nvidia\": {\"path\": \"/n\"}\n  }\n}\n";
+    let text = "{\n  \"debug\": true,\n  \"default-runtime\": \"nvidia\",\n  \"runtimes\": \
+                {\n    \"nvidia\": {\"path\": \"/n\"}\n  }\n}\n";
     let check = |edits: &[(&str, &str)], expected: &str, notes: &[&str]| {
         let image = Image::with(FILE, text);
         image.done("install docker --default");

@@ -10,10 +10,13 @@ const KNOWN: &str = "\"crun\", \"runc\", \"kata\", \"runsc\", \"youki\", \"krun\
 fn a_podman_drop_in_is_made_and_removed() {
     let files = [
         "",
-        "[containers]\n# default_ulimits = []\npids_limit = 2048\n\n[engine]\ncgroup_manager = \"systemd\"\n#runtime = \"crun\"\n",
-        "[engine]\nruntime = \"runc\"\n[engine.runtimes]\nrunc = [\n  \"/usr/bin/runc\",\n  \"/usr/sbin/runc\",\n]\n",
+        "[containers]\n# default_ulimits = []\npids_limit = 2048\n\n[engine]\n\
+         cgroup_manager = \"systemd\"\n#runtime = \"crun\"\n",
+        "[engine]\nruntime = \"runc\"\n[engine.runtimes]\n\
+         runc = [\n  \"/usr/bin/runc\",\n  \"/usr/sbin/runc\",\n]\n",
         "[engine]\r\nevents_logger = \"file\"\r\n",
-        "[containers]\nenv = [\"A=b\", {append=true}]\n[engine.runtimes]\nnvidia = [\"/usr/bin/nvidia-container-runtime\"]\n",
+        "[containers]\nenv = [\"A=b\", {append=true}]\n[engine.runtimes]\n\
+         nvidia = [\"/usr/bin/nvidia-container-runtime\"]\n",
     ];
     for text in files {
         let main = "/etc/containers/containers.conf";
@@ -21,7 +24,8 @@ fn a_podman_drop_in_is_made_and_removed() {
         check_install_and_uninstall(&image, "podman", "", |image| {
             let expected = format!(
                 "# Made by `nrictl install podman`; `nrictl uninstall podman` removes it.\n\n[engine]\n\
-                 runtime_supports_json = [{KNOWN}, \"nri\", \"nri-container-runtime\"]\nruntime_supports_nocgroup = [\"crun\", \"krun\", \"nri\", \"nri-container-runtime\"]\n\n[engine.runtimes]\nnri = [\"{WRAPPER}\"]\n"
+                 runtime_supports_json = [{KNOWN}, \"nri\", \"nri-container-runtime\"]\n\
+                 runtime_supports_nocgroup = [\"crun\", \"krun\", \"nri\", \"nri-container-runtime\"]\n\n[engine.runtimes]\nnri = [\"{WRAPPER}\"]\n"
             );
             assert_eq!(image.read(DROP_IN), expected);
         });
@@ -77,7 +81,8 @@ fn edits_in_a_podman_drop_in_stay() {
     image.edit(DROP_IN, "runtime = \"nri\"\n", "runtime = \"crun\"\nnum_locks = 4096\n");
     let said = image.done("uninstall podman");
     assert!(said.contains("engine.runtime was changed since: kept"), "{said}");
-    let expected = "# Made by `nrictl install podman`; `nrictl uninstall podman` removes it.\n\n[engine]\nruntime = \"crun\"\nnum_locks = 4096\n";
+    let expected = "# Made by `nrictl install podman`; `nrictl uninstall podman` removes it.\n\n\
+                    [engine]\nruntime = \"crun\"\nnum_locks = 4096\n";
     assert_eq!(image.read(DROP_IN), expected);
 }
 

@@ -301,7 +301,8 @@ impl Bundle {
             };
             if let Err(error) = back {
                 // It must not be removed.
-                tracing::error!(%error, "the engine's document is {}", self.path.join(temporary).display());
+                tracing::error!(%error, "the engine's document is \
+                                         {}", self.path.join(temporary).display());
                 return Ok(false);
             }
         }

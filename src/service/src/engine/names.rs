@@ -47,7 +47,8 @@ pub async fn complete(identity: &mut Identity, id: &str, pod_is_known: bool) {
         None => Ok(()),
     };
     if let Err(error) = completed {
-        tracing::warn!(container = id, engine = %identity.engine, error = chain(&error), "names are incomplete");
+        tracing::warn!(container = id, engine = %identity.engine, error = chain(&error), "names \
+        are incomplete");
     }
 }
 

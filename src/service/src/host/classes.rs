@@ -203,7 +203,8 @@ mod tests {
     use super::*;
     use std::fs;
 
-    const BLOCKIO: &str = "Classes:\n  slow:\n  - Weight: 80\n  bad:\n  - Devices: ['/dev/[']\n    Weight: 50\n  none: []\n";
+    const BLOCKIO: &str = "Classes:\n  slow:\n  - Weight: 80\n  bad:\n  - Devices: ['/dev/[']\n    \
+                           Weight: 50\n  none: []\n";
     const RDT: &str =
         "options: {l3: {optional: true}}\npartitions:\n  shared:\n    classes:\n      gold: {}\n";
 

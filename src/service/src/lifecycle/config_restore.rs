@@ -50,6 +50,7 @@ pub fn restore(record: &Record) {
     }
     let link = record.bundle.link.as_ref();
     if let Err(error) = bundle.give_back(original.as_bytes(), link, &found, written) {
-        tracing::warn!(container = record.key.id, %error, "cannot restore the engine's config.json");
+        tracing::warn!(container = record.key.id, %error, "cannot restore the engine's \
+        config.json");
     }
 }

@@ -110,7 +110,8 @@ impl Keeper {
         let mut failed = Vec::new();
         if self.rules().shadow {
             for update in updates {
-                tracing::info!(container = update.container_id, %by, ?update, "shadow: would be updated");
+                tracing::info!(container = update.container_id, %by, ?update, "shadow: would be \
+                updated");
                 // It is told the truth; a creation or an update that others asked for goes on.
                 if let By::Plugin(_) = by {
                     failed.push(Failed { update, error: ResourceError::Shadow });

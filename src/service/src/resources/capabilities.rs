@@ -217,7 +217,8 @@ mod tests {
         let (path, asked) = (dir.path().join("runc"), dir.path().join("asked"));
         let install = |version: &str| {
             let script = format!(
-                "#!/bin/sh\n[ \"$*\" = --version ] || exit 1\necho x >>{}\necho runc version {version}\n",
+                "#!/bin/sh\n[ \"$*\" = --version ] || exit 1\necho x >>{}\n\
+                 echo runc version {version}\n",
                 asked.display()
             );
             // Written by another process: a file that this one has open for writing, be it in a

@@ -116,7 +116,8 @@ mod tests {
     #[test]
     fn a_policy_sets_privileges_and_permissions() {
         let text = "[[plugin]]\nmatch = 'a'\nuser = 'nobody:7'\ncapabilities = ['CAP_KILL']\nno_new_privs = true\n\
-                    rlimits = { core = 0, as = 'unlimited' }\nallow = ['mounts']\ndeny = ['hooks']\nrestart = 'never'\n";
+                    rlimits = { core = 0, as = 'unlimited' }\nallow = ['mounts']\n\
+                    deny = ['hooks']\nrestart = 'never'\n";
         let config = nri_config::Config::parse(text).unwrap();
         let expected = Privileges {
             user: Some("nobody".into()),

@@ -55,7 +55,8 @@ impl Node {
 
     pub(crate) fn configure_with(&self, more: &str, socket: &Path) {
         let places = format!(
-            "plugin_path = {:?}\nplugin_config_path = {:?}\nsocket_path = {socket:?}\nstart_timeout = 20\n",
+            "plugin_path = {:?}\nplugin_config_path = {:?}\nsocket_path = {socket:?}\n\
+             start_timeout = 20\n",
             self.plugins(),
             self.path("conf.d")
         );

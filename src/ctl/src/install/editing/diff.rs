@@ -23,7 +23,8 @@ mod tests {
         let changed = unified("/f", Some(b"a\nb"), Some(b"a\nc"));
         assert_eq!(
             changed,
-            "--- /f\n+++ /f\n@@ -1,2 +1,2 @@\n a\n-b\n\\ No newline at end of file\n+c\n\\ No newline at end of file\n"
+            "--- /f\n+++ /f\n@@ -1,2 +1,2 @@\n a\n-b\n\\ No newline at end of file\n+c\n\
+             \\ No newline at end of file\n"
         );
     }
 }

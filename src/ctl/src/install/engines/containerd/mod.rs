@@ -108,7 +108,8 @@ fn notes(
     if let Some(file) = relative.filter(|_| files.iter().any(|f| f.version < 3)) {
         let file = file.file.path.display();
         notes.push(format!(
-            "{file}: older containerds resolve a relative pattern of imports in their working directory"
+            "{file}: older containerds resolve a relative pattern of imports in their working \
+             directory"
         ));
     }
     let disables = |f: &&ContainerdFile| {
