@@ -18,6 +18,7 @@ mod layout;
 mod manifests;
 mod mirror;
 mod modules;
+mod names;
 mod paths;
 mod purity;
 mod source;

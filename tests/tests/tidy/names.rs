@@ -1,0 +1,96 @@
+//! Type names: each is in the workspace once, so that a search for it finds one thing.
+//!
+//! Types that only their own file sees may have any name.
+
+use crate::clean;
+use crate::source::{Source, rust};
+use std::collections::BTreeMap;
+use syn::{Item, Visibility};
+
+/// Names that are there more than once, and why.
+const SHARED: &[(&str, &str)] = &[
+    ("Claims", "of fields in the merge, of ids in nrid"),
+    ("Creation", "the event of the plugin SDK, the step of nrid"),
+    ("Delivery", "of events to plugins, of bytes in the trunk"),
+    ("Error", "each program's own, at its top"),
+    ("FileError", "of edited files, of structured files"),
+    ("FrameError", "of two protocols that share nothing"),
+    ("LaunchError", "of plugins, of nrid"),
+    ("OnFailure", "the key of the configuration, and what it means to the adaptation"),
+    ("Owners", "of fields in the merge, of files in nri-trust"),
+    ("OwnNri", "what is found on the host, what install is told"),
+    ("Plan", "of cgroup writes, of merged updates"),
+    ("Plugin", "the trait of the SDK, the handle of the adaptation"),
+    ("PluginPolicy", "the table of the configuration, and what it means to the adaptation"),
+    ("PluginStatus", "what the adaptation knows, and what the control protocol says of it"),
+    ("Process", "of a plugin, of a container"),
+    ("Program", "of Podman's catatonit, of nrid's next version"),
+    ("Update", "the plugin SDK's, whether a field can be updated, and an update of nrid"),
+];
+
+/// Visible types of a file, those of inline modules included.
+fn types(source: &Source) -> Vec<String> {
+    fn collect(items: &[Item], found: &mut Vec<String>) {
+        for item in items {
+            let (visibility, name) = match item {
+                Item::Enum(item) => (&item.vis, &item.ident),
+                Item::Struct(item) => (&item.vis, &item.ident),
+                Item::Trait(item) => (&item.vis, &item.ident),
+                Item::Union(item) => (&item.vis, &item.ident),
+                Item::Mod(module) => {
+                    let items = module.content.as_ref().map(|(_, items)| items.as_slice());
+                    collect(items.unwrap_or_default(), found);
+                    continue;
+                }
+                _ => continue,
+            };
+            if !matches!(visibility, Visibility::Inherited) {
+                found.push(name.to_string());
+            }
+        }
+    }
+    let mut found = vec![];
+    collect(&syn::parse_file(&source.text).unwrap().items, &mut found);
+    found
+}
+
+/// Names that are there twice, and exceptions that are none any more.
+fn repeated(sources: &[&Source], shared: &[(&str, &str)]) -> Vec<String> {
+    let mut places: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for source in sources {
+        for name in types(source) {
+            places.entry(name).or_default().push(&source.path);
+        }
+    }
+    places.retain(|_, places| places.len() > 1);
+    let listed = |name: &str| shared.iter().any(|(other, _)| *other == name);
+    let mut found: Vec<String> = places
+        .iter()
+        .filter(|(name, _)| !listed(name))
+        .map(|(name, places)| format!("{name}: {}", places.join(", ")))
+        .collect();
+    let once = shared.iter().filter(|(name, _)| !places.contains_key(*name));
+    found.extend(once.map(|(name, _)| format!("{name} is no exception any more")));
+    found
+}
+
+#[test]
+fn no_type_name_is_used_twice() {
+    let check = |a: &str, b: &str, shared: &[(&str, &str)], expected: &[&str]| {
+        let (a, b) = (Source::new("a.rs", a), Source::new("b.rs", b));
+        assert_eq!(repeated(&[&a, &b], shared), expected);
+    };
+    check("pub struct A;", "pub(crate) enum A {}", &[], &["A: a.rs, b.rs"]);
+    check("pub struct A;", "mod c { pub trait A {} }", &[], &["A: a.rs, b.rs"]);
+    check("pub struct A;", "struct A;\nfn f() { pub struct A; }", &[], &[]);
+    check("pub struct A;", "pub use a::A;\npub type B = A;", &[], &[]);
+    check("pub struct A;", "pub struct A;", &[("A", "why")], &[]);
+    check("pub struct A;", "", &[("A", "why")], &["A is no exception any more"]);
+
+    let products = rust().iter().filter(|source| {
+        let parts: Vec<&str> = source.path.split('/').collect();
+        matches!(parts[..], ["src", _, "src", ..] | ["shim" | "hooks", "src", ..])
+            && !source.generated()
+    });
+    clean(repeated(&products.collect::<Vec<_>>(), SHARED));
+}
