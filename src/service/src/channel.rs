@@ -55,7 +55,7 @@ impl Channel {
         Self { stream, large, timeout: RECEIVE_TIMEOUT }
     }
 
-    /// Process id of the peer; 0 for a process of a pid namespace that is not visible.
+    /// Process id of the peer; 0 if the peer is in a pid namespace that is not visible.
     pub fn peer_pid(&self) -> Option<i32> {
         self.stream.peer_cred().ok().and_then(|c| c.pid())
     }

@@ -51,9 +51,8 @@ pub async fn serve(service: Arc<Service>, listener: UnixListener) {
     }
 }
 
-/// Whether a peer may send requests: they name programs that are run with the rights of `nrid`. The
-/// socket's place and mode keep others away; this is for a socket that a unit or a drop-in put
-/// elsewhere.
+/// Checks that a peer may send requests: they name programs that are run with the rights of `nrid`.
+/// The directory and mode of the socket keep other users away, unless a systemd unit has moved it.
 fn authorize(stream: &UnixStream) -> io::Result<()> {
     let uid = stream.peer_cred()?.uid();
     if Owners::of_this_process().contains(uid) {
@@ -107,8 +106,8 @@ async fn connection(service: &Arc<Service>, mut channel: Channel) -> Result<(), 
                 std::future::pending::<()>().await;
             }
             message => tokio::select! {
-                // First: that plugins which are just being closed do not reply must not look like
-                // their failure.
+                // First: a missing reply of a plugin that is being closed must not count as its
+                // failure.
                 biased;
                 () = service.abandoned() => return Err(FrameError::Closed),
                 done = work(service, &mut channel, message, fds) => done?,
@@ -117,7 +116,7 @@ async fn connection(service: &Arc<Service>, mut channel: Channel) -> Result<(), 
     }
 }
 
-/// Serves a request that a clean end waits for, within limits.
+/// Serves a request for which a clean end waits.
 async fn work(
     service: &Arc<Service>,
     channel: &mut Channel,

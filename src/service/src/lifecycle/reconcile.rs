@@ -1,5 +1,5 @@
-//! Reconciliation of a container with its runtime, after a creation or a `run` whose end nobody
-//! reported.
+//! Reconciliation of a container with its runtime, after a creation or a `run` without a
+//! reported end.
 
 use crate::{
     lifecycle::transition::IfNotEffective,
@@ -13,8 +13,8 @@ impl Service {
     /// holds the container lock.
     pub async fn reconcile(self: &Arc<Self>, container: &Arc<Container>) {
         let record = container.record();
-        // Noted for the search for vanished containers, in case the runtime has no state to tell:
-        // it was killed before it wrote one.
+        // `exists` also marks the container for the search for vanished ones. That search is what
+        // finds its end if the runtime was killed before it wrote a state.
         if !container.exists() {
             return self.removed(container).await;
         }

@@ -1,5 +1,6 @@
 //! Following the process that creates a container, where no wrapper reports the end of the verb:
-//! under `run` the wrapper becomes the runtime, and after a restart of `nrid` nobody is connected.
+//! under `run` the wrapper becomes the runtime, and after a restart of `nrid` no wrapper is
+//! connected.
 
 use crate::{
     host::process::{Process, ProcessIdentity},

@@ -1,4 +1,5 @@
-//! What follows an update of a container's resources, also of an update whose end nobody reported.
+//! The end of an update of a container's resources: recording and notification. An update without a
+//! reported end is decided by what the control groups hold.
 
 use crate::{
     cgroup::files,
@@ -103,7 +104,7 @@ impl Service {
         let record = container.record();
         set_pod_resources(&self.registry, &record);
         let (pod, message) = self.registry.messages(container);
-        // Only the order of notifications is awaited, and that is fixed by these calls.
+        // These calls fix the order of notifications; their delivery is not awaited.
         if record.sandbox {
             let request =
                 proto::PostUpdatePodSandboxRequest { pod: Some(pod).into(), ..Default::default() };

@@ -40,7 +40,8 @@ impl Claims {
         Claim { claimed: self.0.clone(), id }
     }
 
-    /// Claims the id of a container until its pod is removed, which is after its record.
+    /// Claims the id of a known container, so that it stays taken until the pod is removed, which
+    /// is after the record.
     pub fn keep(&self, id: &str, key: &ContainerKey) -> Claim {
         lock(&self.0).insert(id.to_owned(), key.clone());
         Claim { claimed: self.0.clone(), id: id.to_owned() }

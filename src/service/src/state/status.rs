@@ -60,7 +60,7 @@ pub enum RuntimeProgress {
     Unknown,
     /// The runtime has read `config.json`.
     ConfigRead,
-    /// The runtime had a directory for the container when that was last checked.
+    /// The runtime has made a directory for the container.
     Present,
     /// The runtime has deleted the container.
     Deleted,

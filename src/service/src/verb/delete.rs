@@ -37,7 +37,7 @@ pub async fn serve(
     let deleting = container.start_delete();
     let finished = channel.proceed(Substitute::default()).await;
     drop(deleting);
-    // `checkpoint` deletes a container by itself; a later delete fails, and nothing is left.
+    // `checkpoint` deletes the container. A later `delete` fails, although the container is gone.
     let deleted =
         finished.is_some_and(|f| f.exit.success()) || !container.record().runtime.has(&key.id);
     // A container that is still to be created is reconciled by its creation.

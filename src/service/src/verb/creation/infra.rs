@@ -28,7 +28,7 @@ pub async fn prove(
         return;
     }
     let request =
-        ProbeRequest { infra: Some(asked(draft, environment)), ..ProbeRequest::default() };
+        ProbeRequest { infra: Some(candidate(draft, environment)), ..ProbeRequest::default() };
     match probe.probe(&request).await {
         Ok(answer) if answer.infra => return,
         Ok(_) => {}
@@ -58,9 +58,9 @@ pub async fn prove(
     podman::deny(&mut draft.identity, &draft.key.id, &annotations, taken);
 }
 
-fn asked(draft: &Draft, environment: &[nri_control::OsText]) -> InfraCandidate {
-    let document = &draft.config;
-    let args = document.get(&["process", "args"]).and_then(Value::as_array).into_iter().flatten();
+fn candidate(draft: &Draft, environment: &[nri_control::OsText]) -> InfraCandidate {
+    let config = &draft.config;
+    let args = config.get(&["process", "args"]).and_then(Value::as_array).into_iter().flatten();
     let variable = |name: &str| {
         let entries = environment.iter().filter_map(|v| v.0.to_str()?.split_once('='));
         entries.filter(|(n, v)| *n == name && !v.is_empty()).map(|(_, v)| PathBuf::from(v)).next()
@@ -73,10 +73,10 @@ fn asked(draft: &Draft, environment: &[nri_control::OsText]) -> InfraCandidate {
     InfraCandidate {
         caller: draft.caller.map(|caller| caller.pid),
         // Relative to the bundle, unless it is absolute.
-        root: draft.bundle.dir().join(document.rootfs_path().unwrap_or_default()),
+        root: draft.bundle.dir().join(config.rootfs_path().unwrap_or_default()),
         layers: podman::layers(draft.bundle.dir()),
         args: args.map(|a| a.as_str().unwrap_or_default().to_owned()).collect(),
-        mounts: document.mounts().map(mount).collect(),
+        mounts: config.mounts().map(mount).collect(),
         image: draft.identity.image.clone(),
         environment: PodmanEnvironment {
             config: variable("CONTAINERS_CONF"),

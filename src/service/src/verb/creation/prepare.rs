@@ -113,11 +113,11 @@ impl Service {
         let container = draft.container_message()?;
         let record = draft.record(container, None);
         let sandbox = draft.pod_with(&record.container);
-        // The last container of a former sandbox may be removing the pod.
+        // The last container of a previous sandbox may be removing the pod.
         let _lock = self.locks.pod(&sandbox.id).await;
         let id = sandbox.id.clone();
         let before = self.registry.pods.get(&id);
-        // Containers of a former sandbox may have kept the pod, and plugins know it then.
+        // Containers of a previous sandbox may have kept the pod; then plugins know it.
         let runs = before.as_ref().is_some_and(|pod| pod.status == PodStatus::Running);
         let status = if runs { PodStatus::Running } else { PodStatus::New };
         self.registry.pods.set(PodRecord { sandbox, kind: PodKind::Sandbox, status });

@@ -38,7 +38,7 @@ impl Service {
         self.undo_update(update).await;
     }
 
-    /// Finishes or undoes an update whose end nobody has reported, by what the control groups hold.
+    /// Finishes or undoes an update without a reported end, by what the control groups hold.
     pub(super) async fn resolve_update(&self, update: &Update) {
         let leftover = reconcile_update(&self.registry, &update.container);
         if update.container.record().effective != update.pending.effective.resources {
