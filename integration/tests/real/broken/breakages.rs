@@ -290,7 +290,7 @@ pub(super) fn the_configuration_has_an_error() -> Breakage {
         fs::write(installation.node.config(), format!("{text}\nnonsense = \n")).unwrap();
         done()
     };
-    let words = &["configuration CONFIG, line", BREAK_GLASS];
+    let words = &["configuration CONFIG: line", BREAK_GLASS];
     Breakage::new(
         "configuration with an error",
         Needing::Always(words),
