@@ -4,6 +4,7 @@
 //! tell what they see by their exit codes.
 
 mod errors;
+mod install;
 mod life_cycle;
 
 use nri_integration::{engines::*, *};

@@ -4,10 +4,10 @@ use crate::adjusted::*;
 use nri_integration::{engines::*, *};
 use serde_json::json;
 
-/// As people write it.
+/// A file as administrators write it.
 const DAEMON_JSON: &str = "{\n    \"live-restore\": true,\n    \"labels\": [ \"a=b\" ]\n}\n";
 
-/// The names of its runtimes, and the default one.
+/// Returns the names of its runtimes, then the default one.
 fn runtimes(docker: &Docker) -> String {
     docker.out(&[
         "info",
@@ -45,13 +45,13 @@ fn an_installation_for_docker_takes_effect_by_reload_and_ends_by_restart() {
         let plugin = docker.connect("10-go", go, &config.to_string());
         assert_eq!(run(&[]), "here");
         assert_eq!(run(&["--runtime=nri"]), "here");
-        assert_eq!(run(&["--runtime=runc"]), "none", "the engine's own is left as it is");
+        assert_eq!(run(&["--runtime=runc"]), "none", "the engine's own runtime is not changed");
         let id = docker.run_detached("ours", &[&["--network=none", IMAGE], &WAIT[..]].concat());
 
-        // Containers of before, and of now, are Docker's as they were made.
+        // Containers that were created before and since keep their runtimes.
         docker.nrictl(&["uninstall", "docker"]).success();
         assert_eq!(std::fs::read_to_string(docker.daemon_json()).unwrap(), DAEMON_JSON);
-        // A reload keeps what is no longer in the file.
+        // A reload keeps runtimes that the file no longer has.
         docker.halt("TERM");
         docker.resume();
         assert!(runtimes(&docker).ends_with("runc runc"), "{}", runtimes(&docker));

@@ -21,8 +21,8 @@ fn an_installation_for_podman_takes_effect_and_ends_at_the_next_call() {
         assert_eq!(run(&[]), "none");
         podman.nrictl(&["install", "podman", "--default"]).success();
         assert_eq!(run(&[]), "here");
-        assert_eq!(run(&["--runtime=runc"]), "none", "the engine's own is left as it is");
-        // Podman gives it `--log`, so it tells errors as it tells runc's.
+        assert_eq!(run(&["--runtime=runc"]), "none", "the engine's own runtime is not changed");
+        // Podman gives the wrapper `--log`, so it reports its errors as it does runc's.
         let refused =
             podman.call_client(&["run", "--name=refused", "--network=none", IMAGE, "true"]);
         assert_eq!(refused.code, Some(126));

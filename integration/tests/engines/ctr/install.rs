@@ -1,0 +1,148 @@
+//! `nrictl install containerd`, judged by the real `containerd config dump`: before and after differ
+//! only in our keys.
+
+use nri_integration::{engines::*, *};
+use std::{collections::BTreeMap, fs, path::Path, process::Command};
+
+/// Names of the CRI plugin in files of version 2 and 3.
+const CRI: [&str; 2] = ["io.containerd.grpc.v1.cri", "io.containerd.cri.v1.runtime"];
+
+const WRAPPER: &str = "usr/local/bin/nri-container-runtime";
+
+/// A `/etc/containerd` and the wrapper below a directory.
+struct Image {
+    dir: tempfile::TempDir,
+}
+
+impl Image {
+    fn new(config: &str) -> Self {
+        let image = Self { dir: tempfile::tempdir().unwrap() };
+        fs::create_dir_all(image.dir.path().join("etc/containerd/conf.d")).unwrap();
+        fs::create_dir_all(image.dir.path().join("usr/local/bin")).unwrap();
+        fs::write(image.dir.path().join("etc/containerd/config.toml"), config).unwrap();
+        write_program(&image.dir.path().join(WRAPPER), "#!/bin/sh\n");
+        image
+    }
+
+    fn drop_in(&self, name: &str, text: &str) {
+        fs::write(self.dir.path().join("etc/containerd/conf.d").join(name), text).unwrap();
+    }
+
+    fn nrictl(&self, arguments: &str) {
+        let mut command = Command::new(program_dir().join("nrictl"));
+        command.args(arguments.split_whitespace()).arg("--root").arg(self.dir.path());
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{arguments}: {output:?}");
+    }
+
+    /// Returns the values of `containerd config dump` by their paths.
+    fn dump(&self, containerd: &Path) -> BTreeMap<String, String> {
+        let dir = self.dir.path().join("etc/containerd");
+        let mut command = Command::new(containerd);
+        // Before 2.0 patterns of imports are relative to the working directory.
+        command.arg("-c").arg(dir.join("config.toml")).args(["config", "dump"]).current_dir(dir);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        let mut values = BTreeMap::new();
+        flatten("", &toml::Value::Table(text.parse().unwrap()), &mut values);
+        // The dump names the files that were read.
+        values.retain(|path, _| path != ".imports");
+        values
+    }
+}
+
+fn flatten(path: &str, value: &toml::Value, values: &mut BTreeMap<String, String>) {
+    match value {
+        toml::Value::Table(table) => {
+            for (name, value) in table {
+                flatten(&format!("{path}.{name}"), value, values);
+            }
+        }
+        toml::Value::String(text) => drop(values.insert(path.to_owned(), text.clone())),
+        value => drop(values.insert(path.to_owned(), format!("{value:?}"))),
+    }
+}
+
+/// Returns the paths whose values differ.
+fn changed(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> Vec<String> {
+    let paths = before.keys().chain(after.keys());
+    let mut changed: Vec<String> =
+        paths.filter(|path| before.get(*path) != after.get(*path)).cloned().collect();
+    changed.sort();
+    changed.dedup();
+    changed
+}
+
+/// A main file that imports a directory, and has what a CRI plugin on a real node has.
+fn main_file(version: usize) -> String {
+    let cri = CRI[version - 2];
+    let head = format!("version = {version}\nimports = [\"conf.d/*.toml\"]\noom_score = -999\n");
+    let cni = format!("[plugins.\"{cri}\".cni]\n  conf_dir = \"/etc/cni/site\"\n");
+    let runc = format!("[plugins.\"{cri}\".containerd.runtimes.runc]\n");
+    let kind = "  runtime_type = \"io.containerd.runc.v2\"\n";
+    let options = format!("[plugins.\"{cri}\".containerd.runtimes.runc.options]\n");
+    format!("{head}{cni}{runc}{kind}{options}  SystemdCgroup = true\n")
+}
+
+fn is_handler(path: &str, name: &str) -> bool {
+    path.contains(&format!(".containerd.runtimes.{name}."))
+}
+
+/// The facts on which `destination.rs` of `nrictl install` relies.
+#[test]
+fn containerd_merges_plugin_tables_of_imported_files_since_2_0() {
+    for_each_suite("imported files of containerd", "containerd", |suite| {
+        let containerd = suite.program("containerd");
+        let is_new = suite.version("containerd") >= (2, 0);
+        for version in [2, 3].into_iter().filter(|version| *version == 2 || is_new) {
+            let image = Image::new(&main_file(version));
+            let before = image.dump(&containerd);
+            let cri = CRI[version - 2];
+            let handler = format!(
+                "version = {version}\n[plugins.\"{cri}\".containerd.runtimes.one]\n  \
+                 runtime_type = \"io.containerd.runc.v2\"\n"
+            );
+            image.drop_in("zz-one.toml", &handler);
+            let changed = changed(&before, &image.dump(&containerd));
+            let lost = changed.iter().any(|path| path.ends_with("SystemdCgroup"));
+            let only_added = changed.iter().all(|path| is_handler(path, "one"));
+            assert!(!changed.is_empty());
+            assert_eq!((lost, only_added), (!is_new, is_new), "{version}: {changed:#?}");
+        }
+    });
+}
+
+#[test]
+fn the_dump_of_containerd_differs_only_in_our_keys_after_an_installation() {
+    for_each_suite("nrictl install containerd", "containerd", |suite| {
+        let containerd = suite.program("containerd");
+        let known = suite.version("containerd");
+        for version in [2, 3].into_iter().filter(|version| *version == 2 || known >= (2, 0)) {
+            for options in ["", "--default"] {
+                let image = Image::new(&main_file(version));
+                image.drop_in("10-site.toml", &format!("version = {version}\noom_score = -998\n"));
+                let before = image.dump(&containerd);
+                let (major, minor) = known;
+                image.nrictl(&format!(
+                    "install containerd --engine-version {major}.{minor} {options}"
+                ));
+                let after = image.dump(&containerd);
+                let is_ours = |path: &&String| {
+                    is_handler(path, "nri")
+                        || !options.is_empty() && path.ends_with(".default_runtime_name")
+                };
+                let changed = changed(&before, &after);
+                let others: Vec<_> = changed.iter().filter(|path| !is_ours(path)).collect();
+                assert!(others.is_empty(), "{version} {options}: {others:#?}");
+                let binary = changed.iter().find(|path| path.ends_with("nri.options.BinaryName"));
+                assert_eq!(after[binary.unwrap()], format!("/{WRAPPER}"));
+                // A file of our own where they are merged, the table where it stands elsewhere.
+                let drop_in = "etc/containerd/conf.d/zz-nri-container-runtime.toml";
+                assert_eq!(image.dir.path().join(drop_in).exists(), known >= (2, 0));
+                image.nrictl("uninstall containerd");
+                assert_eq!(image.dump(&containerd), before);
+            }
+        }
+    });
+}
