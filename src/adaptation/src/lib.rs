@@ -18,7 +18,7 @@
 //! | `plugin` | one plugin: its calls, queue and status |
 //! | `policy` | permissions, privileges and peers that the operator allows |
 //! | `core` | state that the modules above share |
-//! | `config`, `manager`, `error` | what goes in and out |
+//! | `config`, `manager`, `error` | input, calls to the manager, and errors |
 //!
 //! A module uses only modules further down in this table; `config`, `manager` and `error` use
 //! leaves of it.

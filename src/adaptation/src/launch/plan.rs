@@ -90,7 +90,7 @@ pub enum ReloadAction {
 /// Action for each file; `None` keeps the plugin as it is.
 pub(crate) type ReloadPlan = BTreeMap<PathBuf, Option<ReloadAction>>;
 
-/// Decides the action for each file. `is_running` tells whether a plugin of the file runs or is
+/// Decides the action for each file. `is_running` returns whether a plugin of the file runs or is
 /// about to be restarted.
 pub(crate) fn plan(
     files: &[PluginFile],

@@ -218,7 +218,7 @@ impl Plugin {
                 Some(_) | None => status.timeouts = 0,
             }
             // The error that closed the plugin is kept.
-            if let Some(e) = error.filter(|_| !status.state.is_gone()) {
+            if let Some(e) = error.filter(|_| !status.state.has_ended()) {
                 status.last_error = Some(format!("{event:?}: {e}"));
             }
             status.timeouts

@@ -58,7 +58,7 @@ impl PluginRegistry {
             let (state, is_external) =
                 record.read(|s| (s.state, s.origin == PluginOrigin::External));
             unregistered += usize::from(state == PluginState::Connecting && is_external);
-            plugins += usize::from(!state.is_gone());
+            plugins += usize::from(!state.has_ended());
         }
         if unregistered >= policy.max_unregistered {
             return Err(PeerRefusal::Unregistered(unregistered));
@@ -163,13 +163,13 @@ impl PluginRegistry {
 
     /// Whether a plugin of this file is active or becoming active, or its program still runs.
     pub(crate) fn is_running(&self, file: &Path) -> bool {
-        self.any(|status| !status.state.is_gone() && status.origin.is_file(file))
+        self.any(|status| !status.state.has_ended() && status.origin.is_file(file))
     }
 
     /// Removes the closed records of this file.
     pub(crate) fn remove_closed_file(&self, file: &Path) {
         self.lock().retain(|_, record| {
-            record.read(|status| !(status.state.is_gone() && status.origin.is_file(file)))
+            record.read(|status| !(status.state.has_ended() && status.origin.is_file(file)))
         });
     }
 
@@ -183,7 +183,7 @@ impl PluginRegistry {
 
     /// Whether any plugin is active or becoming active.
     pub(crate) fn has_plugins(&self) -> bool {
-        self.any(|status| !status.state.is_gone())
+        self.any(|status| !status.state.has_ended())
     }
 
     /// Whether a plugin is subscribed to one of the events, or may still subscribe because it is

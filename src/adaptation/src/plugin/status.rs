@@ -67,7 +67,7 @@ pub enum PluginState {
 
 impl PluginState {
     /// Whether the session has ended: closed, or closed and about to be launched again.
-    pub fn is_gone(self) -> bool {
+    pub fn has_ended(self) -> bool {
         matches!(self, Self::Restarting | Self::Closed)
     }
 }

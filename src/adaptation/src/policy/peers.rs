@@ -68,7 +68,7 @@ pub enum PeerRefusal {
 pub(crate) struct Peer {
     pub(crate) pid: Option<u32>,
     uid: u32,
-    /// Pidfd that tells whether the process still exists, and so whether the pid is still its own.
+    /// Pidfd that shows whether the process still exists, and so whether the pid is still its own.
     process: Option<OwnedFd>,
 }
 

@@ -147,7 +147,7 @@ async fn a_timeout_while_this_process_was_stopped_does_not_count() {
     tokio::time::advance(Duration::from_secs(30)).await;
     creating.await.unwrap().unwrap();
     let status = harness.adaptation.plugins().remove(0);
-    assert_eq!((status.timeouts, status.last_error, status.state.is_gone()), (0, None, false));
+    assert_eq!((status.timeouts, status.last_error, status.state.has_ended()), (0, None, false));
     harness.create("c").await.unwrap();
 }
 

@@ -57,12 +57,12 @@ impl Dirs {
         self.dir.path().join(name)
     }
 
-    /// Script that executes the fixture, which writes "shutdown" to the file "told" on `Shutdown`.
+    /// Script that executes the fixture, which writes "shutdown" to the file "shutdown" on `Shutdown`.
     pub(crate) fn fixture(&self) -> String {
         format!(
             "exec {} {} <&3",
             env!("CARGO_BIN_EXE_nri-adaptation-fixture"),
-            self.file("told").display()
+            self.file("shutdown").display()
         )
     }
 
@@ -121,7 +121,7 @@ async fn a_plugin_is_launched_with_socket_identity_and_configuration_and_stopped
 
     harness.adaptation.shutdown().await;
     assert!(!exists(pid), "not reaped");
-    assert_eq!(fs::read_to_string(dirs.file("told")).unwrap(), "shutdown");
+    assert_eq!(fs::read_to_string(dirs.file("shutdown")).unwrap(), "shutdown");
 }
 
 #[tokio::test]

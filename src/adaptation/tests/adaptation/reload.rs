@@ -38,12 +38,12 @@ fn pid(harness: &Harness, name: &str) -> u32 {
 #[tokio::test]
 async fn a_reload_launches_new_relaunches_changed_and_ends_removed_plugins() {
     let dirs = Dirs::new();
-    for name in ["10-stays", "20-configured", "30-replaced", "40-goes", "50-off"] {
+    for name in ["10-kept", "20-configured", "30-replaced", "40-removed", "50-off"] {
         dirs.plugin(name, &dirs.fixture());
     }
     let (harness, _) = dirs.start().await;
     let before =
-        ["10-stays", "20-configured", "30-replaced", "40-goes"].map(|name| pid(&harness, name));
+        ["10-kept", "20-configured", "30-replaced", "40-removed"].map(|name| pid(&harness, name));
     assert_eq!(
         outcomes(harness.adaptation.reload(dirs.config.clone()).await)
             .iter()
@@ -54,7 +54,7 @@ async fn a_reload_launches_new_relaunches_changed_and_ends_removed_plugins() {
 
     fs::write(dirs.config.plugin_config_path.join("configured.conf"), "new").unwrap();
     dirs.plugin("30-replaced", &dirs.fixture());
-    fs::remove_file(dirs.config.plugin_path.join("40-goes")).unwrap();
+    fs::remove_file(dirs.config.plugin_path.join("40-removed")).unwrap();
     fs::set_permissions(
         dirs.config.plugin_path.join("50-off"),
         std::os::unix::fs::PermissionsExt::from_mode(0o644),
@@ -81,16 +81,16 @@ async fn a_reload_launches_new_relaunches_changed_and_ends_removed_plugins() {
         changes,
         expected(&[
             ("05-new", "launched"),
-            ("10-stays", "kept"),
+            ("10-kept", "kept"),
             ("20-configured", "relaunched: configuration changed"),
             ("30-replaced", "relaunched: program changed"),
-            ("40-goes", "ended: file removed"),
+            ("40-removed", "ended: file removed"),
             ("50-off", "ended: file no longer executable"),
             ("badname", &format!("unusable: {bad}")),
         ])
     );
-    assert_eq!(harness.names(), ["05-new", "10-stays", "20-configured", "30-replaced"]);
-    assert_eq!(pid(&harness, "10-stays"), before[0]);
+    assert_eq!(harness.names(), ["05-new", "10-kept", "20-configured", "30-replaced"]);
+    assert_eq!(pid(&harness, "10-kept"), before[0]);
     for ended in &before[1..] {
         assert!(!exists(*ended), "not stopped and reaped");
     }
@@ -103,7 +103,7 @@ async fn a_reload_launches_new_relaunches_changed_and_ends_removed_plugins() {
         1,
         "the invalid name stays unusable"
     );
-    assert_eq!(fs::read_to_string(dirs.file("told")).unwrap(), "shutdown".repeat(4));
+    assert_eq!(fs::read_to_string(dirs.file("shutdown")).unwrap(), "shutdown".repeat(4));
     harness.adaptation.shutdown().await;
 }
 
@@ -229,18 +229,18 @@ async fn a_reload_launches_a_plugin_that_waits_for_its_restart_or_removes_it() {
     dirs.config.restart_backoff = Duration::from_secs(1000);
     dirs.config.restart_backoff_limit = Duration::from_secs(1000);
     dirs.plugin("10-mended", "exit 1");
-    dirs.plugin("20-gone", "exit 1");
+    dirs.plugin("20-removed", "exit 1");
     dirs.plugin("30-broken", "exit 1");
     let (harness, _) = dirs.start().await;
     dirs.plugin("10-mended", &dirs.fixture());
-    fs::remove_file(dirs.config.plugin_path.join("20-gone")).unwrap();
+    fs::remove_file(dirs.config.plugin_path.join("20-removed")).unwrap();
     let changes = outcomes(harness.adaptation.reload(dirs.config.clone()).await);
     let failed = "failed: ended before it registered: the program exited with code 1";
     assert_eq!(
         changes,
         expected(&[
             ("10-mended", "relaunched: program changed"),
-            ("20-gone", "ended: file removed"),
+            ("20-removed", "ended: file removed"),
             ("30-broken", failed),
         ])
     );

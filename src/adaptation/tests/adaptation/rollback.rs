@@ -83,8 +83,8 @@ async fn only_plugins_that_received_a_refused_creation_get_its_rollback() {
     // A plugin that registers now did not receive the creation either.
     let _late = harness.plugin("40-late", LIFE, Quiet).await;
     harness.adaptation.roll_back_creation(&context, pod("p"), container("c"), async |_| ()).await;
-    let told = ["create_container c", "stop_container c", "remove_container c"];
-    assert_eq!(received(&harness), [told.to_vec(), told.to_vec(), vec![]]);
+    let expected = ["create_container c", "stop_container c", "remove_container c"];
+    assert_eq!(received(&harness), [expected.to_vec(), expected.to_vec(), vec![]]);
 
     let (context, request) = (
         RequestContext::default(),
@@ -93,7 +93,7 @@ async fn only_plugins_that_received_a_refused_creation_get_its_rollback() {
     harness.adaptation.run_pod_sandbox(request, &context, async || ()).await.unwrap_err();
     harness.adaptation.roll_back_pod(&context, pod("p")).await;
     let more = ["run_pod_sandbox p", "stop_pod_sandbox p", "remove_pod_sandbox p"];
-    let all = [told, more].concat();
+    let all = [expected, more].concat();
     assert_eq!(received(&harness), [all.clone(), all, vec![]]);
     assert_eq!(harness.log.of("40-late"), ["synchronize "]);
 }
@@ -112,8 +112,9 @@ async fn validators_get_the_rollback_of_a_refused_creation() {
         .await
         .unwrap_err();
     harness.adaptation.roll_back_creation(&context, pod("p"), container("c"), async |_| ()).await;
-    let told = vec!["validate_container_adjustment c".to_owned(), "remove_container c".to_owned()];
-    assert_eq!(received(&harness), [vec![], told.clone(), told]);
+    let expected =
+        vec!["validate_container_adjustment c".to_owned(), "remove_container c".to_owned()];
+    assert_eq!(received(&harness), [vec![], expected.clone(), expected]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -38,7 +38,7 @@ impl Service {
 
     fn is_idle(&self) -> bool {
         let is_external = |p: &nri_adaptation::PluginStatus| {
-            p.origin == PluginOrigin::External && !p.state.is_gone()
+            p.origin == PluginOrigin::External && !p.state.has_ended()
         };
         self.registry.counts() == (0, 0)
             && !self.is_busy()
