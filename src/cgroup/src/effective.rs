@@ -135,8 +135,8 @@ fn parse_set(list: &str) -> Option<BTreeSet<u32>> {
     Some(set)
 }
 
-/// Largest number of a set. Linux supports 8192 CPUs and 1024 nodes; the bound keeps the memory of a
-/// set small whatever a plugin writes.
+/// Largest number of a set. Linux supports 8192 CPUs and 1024 nodes; the bound keeps the memory of
+/// a set small whatever a plugin writes.
 const MAX_NUMBER: u32 = (1 << 16) - 1;
 
 #[cfg(test)]

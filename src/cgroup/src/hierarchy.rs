@@ -23,8 +23,8 @@ pub enum HierarchyKind {
 
 impl Hierarchy {
     /// Returns the hierarchy of a mount with these fields of `/proc/PID/mountinfo`, if it is one.
-    /// Mounts of a part of a hierarchy, such as that of a container, are skipped: paths do not begin
-    /// at their root.
+    /// Mounts of a part of a hierarchy, such as that of a container, are skipped: paths do not
+    /// begin at their root.
     pub fn of_mount(
         root: &Path,
         point: &Path,

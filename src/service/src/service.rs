@@ -4,7 +4,7 @@ use crate::{
     daemon::{log::Log, program::Program, shared_plugins::SharedPlugins},
     engine::own_nri::EngineNri,
     host::path_probe::PathProbe,
-    resources::keeper::Keeper,
+    resources::manager::ResourceManager,
     settings::load::Settings,
     state::{claims::Claims, locks::Locks, registry::Registry},
 };
@@ -40,7 +40,7 @@ pub struct Service {
     /// Probes paths that plugins and bundles name.
     pub path_probe: PathProbe,
     /// The resources of the containers.
-    pub keeper: Arc<Keeper>,
+    pub resource_manager: Arc<ResourceManager>,
     /// The plugins.
     pub adaptation: Adaptation,
     /// Time of the start.

@@ -48,8 +48,8 @@ pub fn restrict_access() {
     }
 }
 
-/// Unblocks all signals, before there is another thread. Runtimes block them for the hooks that they
-/// call, and launched plugins would inherit that.
+/// Unblocks all signals, before there is another thread. Runtimes block them for the hooks that
+/// they call, and launched plugins would inherit that.
 pub fn unblock_signals() {
     if let Err(error) = nix::sys::signal::SigSet::empty().thread_set_mask() {
         tracing::warn!(%error, "cannot unblock signals");

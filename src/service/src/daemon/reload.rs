@@ -7,7 +7,7 @@
 use crate::{
     daemon::shared_plugins::plugin_dir,
     error::{Error, OperatorError},
-    resources::keeper::Rules,
+    resources::manager::ResourcePolicy,
     service::Service,
     settings::{load::Settings, plugins::adaptation_config},
 };
@@ -39,7 +39,7 @@ impl Service {
         let mut adaptation = adaptation_config(&after.config, plugin_dir);
         adaptation.disable_connections = before.config.disable_connections;
         self.set_settings(after.clone());
-        self.keeper.set_rules(Rules::of(&after.config));
+        self.resource_manager.set_policy(ResourcePolicy::of(&after.config));
         self.log.reopen(&after);
         let changed = before.digest != after.digest || before.file != after.file;
         let plugins: Vec<_> =

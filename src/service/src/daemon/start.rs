@@ -14,7 +14,7 @@ use crate::{
     engine::own_nri::EngineNri,
     host::path_probe::PathProbe,
     lifecycle::recovery::recover,
-    resources::keeper::Keeper,
+    resources::manager::ResourceManager,
     service::{Ending, Service},
     settings::{
         load::Settings,
@@ -123,19 +123,19 @@ pub async fn start(
     }
     let (registry, broken) = Registry::load(Store::open(&dir)?);
     for error in broken {
-        tracing::error!(%error, "record skipped; remove the file if its container no longer exists");
+        tracing::error!(%error, "record skipped; remove it if its container no longer exists");
     }
     let registry = Arc::new(registry);
     let unchecked = recover(&registry, &dir).await;
-    let keeper = Arc::new(Keeper::new(registry.clone(), &settings.config));
-    unchecked.iter().for_each(|one| keeper.enforce_recovered(one));
+    let resource_manager = Arc::new(ResourceManager::new(registry.clone(), &settings.config));
+    unchecked.iter().for_each(|one| resource_manager.enforce_recovered(one));
     // Before nrid listens on the shared socket: the listener there tells who launches the plugins.
     let owns_socket = activation.has(Path::new(nri_locate::PLUGIN_SOCKET));
     let plugin_dir = plugin_dir(&settings, owns_socket);
     let shared_plugins = SharedPlugins::new(plugin_dir.is_none());
     let config = adaptation_config(&settings.config, plugin_dir);
     let plugin_sockets = sockets::plugins(&settings, &mut activation)?;
-    let (adaptation, outcomes) = Adaptation::start(config, keeper.clone()).await?;
+    let (adaptation, outcomes) = Adaptation::start(config, resource_manager.clone()).await?;
     for outcome in outcomes {
         if let Err(error) = outcome.result {
             tracing::error!(plugin = %outcome.path.display(), %error, "plugin not launched");
@@ -154,7 +154,7 @@ pub async fn start(
         engine_nri: EngineNri::default(),
         shared_plugins,
         path_probe: PathProbe::default(),
-        keeper,
+        resource_manager,
         adaptation,
         started: Instant::now(),
         plugin_sockets: plugin_sockets.sockets.iter().map(|s| s.path.clone()).collect(),

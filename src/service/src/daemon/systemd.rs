@@ -1,5 +1,5 @@
-//! Socket activation by systemd (sd_listen_fds(3)). With the socket unit, plugins can connect before
-//! the first container. The path of a socket tells what it is for.
+//! Socket activation by systemd (sd_listen_fds(3)). With the socket unit, plugins can connect
+//! before the first container. The path of a socket tells what it is for.
 
 use crate::{
     daemon::{
@@ -40,8 +40,8 @@ pub enum ActivationError {
     Kind(u32),
 }
 
-/// Takes the passed descriptors, and removes the variables from the environment. The first thing that
-/// the process does: it must not have another thread or a descriptor of its own yet.
+/// Takes the passed descriptors, and removes the variables from the environment. The first thing
+/// that the process does: it must not have another thread or a descriptor of its own yet.
 ///
 /// # Errors
 /// The descriptors cannot be used.

@@ -1,5 +1,5 @@
-//! Whether an engine's own NRI is on: then the engine, and not `nrid`, adapts its containers, unless
-//! the configuration decides otherwise.
+//! Whether an engine's own NRI is on: then the engine, and not `nrid`, adapts its containers,
+//! unless the configuration decides otherwise.
 //!
 //! `nri-host` finds it out; this file remembers the result.
 
@@ -16,7 +16,8 @@ use std::{
 };
 use tokio::task::spawn_blocking;
 
-/// containerd's namespace for the containers of its CRI, which are the only ones that its NRI adapts.
+/// containerd's namespace for the containers of its CRI, which are the only ones that its NRI
+/// adapts.
 const CRI_NAMESPACE: &str = "k8s.io";
 
 /// The engine that created a container, as far as it matters after the creation.

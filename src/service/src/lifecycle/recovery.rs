@@ -9,7 +9,7 @@ use crate::{
         transition::IfNotEffective,
         update::{Leftover, reconcile_update, set_pod_resources},
     },
-    resources::keeper::Keeper,
+    resources::manager::ResourceManager,
     state::{
         container::Container,
         exec_marker,
@@ -113,7 +113,7 @@ fn recover_pod(registry: &Registry, record: &Record) {
     }
 }
 
-impl Keeper {
+impl ResourceManager {
     /// Enforces the effective resources of a container that the previous `nrid` could not check.
     pub fn enforce_recovered(&self, Unchecked { container, leftover }: &Unchecked) {
         if container.status() == ContainerStatus::Created {

@@ -7,7 +7,7 @@ impl Service {
     /// How plugins are asked. In shadow mode all of them are asked, even after one refused, and all
     /// are notified of the rest of a container's life.
     pub fn asking(&self) -> RequestContext {
-        if self.keeper.rules().shadow {
+        if self.resource_manager.policy().shadow {
             RequestContext::consult_all()
         } else {
             RequestContext::default()

@@ -7,7 +7,7 @@
 use crate::{
     error::Error,
     lifecycle::{request::container_request, shadow::log_refusals},
-    resources::{apply::By, keeper::Keeper},
+    resources::{apply::UpdateSource, manager::ResourceManager},
     service::Service,
     state::{
         container::Container,
@@ -36,7 +36,7 @@ pub enum IfNotEffective {
     RetryAtStart,
 }
 
-impl Keeper {
+impl ResourceManager {
     /// Enforces the effective resources of a created container, whose process does not run yet.
     ///
     /// # Errors
@@ -90,7 +90,7 @@ impl Service {
         if let Some(pid) = pid {
             self.registry.change(container, |r| r.set_process(pid));
         }
-        self.keeper.enforce_created(container, otherwise)?;
+        self.resource_manager.enforce_created(container, otherwise)?;
         if container.status() == ContainerStatus::Creating {
             self.registry.change(container, |r| r.status = ContainerStatus::Created);
         }
@@ -276,13 +276,17 @@ impl Service {
     /// Makes the updates and evictions that plugins requested at a stop.
     async fn apply_stop_outcome(&self, outcome: StopOutcome) {
         let StopOutcome { updates, .. } = outcome;
-        for failed in self.keeper.set_all(updates.updates, By::Merged(&updates.owners)).await {
+        for failed in self
+            .resource_manager
+            .update_all(updates.updates, UpdateSource::Merged(&updates.owners))
+            .await
+        {
             tracing::error!(
                 container = failed.update.container_id,
                 error = %failed.error,
                 "update requested at a stop failed"
             );
         }
-        self.keeper.evict_all(updates.evictions);
+        self.resource_manager.evict_all(updates.evictions);
     }
 }

@@ -4,7 +4,7 @@
 use crate::{
     cgroup::files,
     lifecycle::{request::container_request, run_watch},
-    resources::{apply::update_document, keeper::Keeper},
+    resources::{manager::ResourceManager, updatable::runtime_part},
     service::Service,
     state::{container::Container, record::Record, registry::Registry},
 };
@@ -32,7 +32,7 @@ pub fn reconcile_update(registry: &Registry, container: &Container) -> Leftover 
     let record = container.record();
     let Some(update) = record.pending_update.clone() else { return Leftover::default() };
     let [before, after] = [&record.effective, &update.effective.resources];
-    let by_runtime = changed(&update_document(before), &update_document(after));
+    let by_runtime = changed(&runtime_part(before), &runtime_part(after));
     let is_all_ours = by_runtime.as_object().is_none_or(serde_json::Map::is_empty);
     let made = match (is_all_ours, update.caller) {
         // The runtime had nothing to do.
@@ -70,7 +70,7 @@ pub fn set_pod_resources(registry: &Registry, record: &Record) {
     }
 }
 
-impl Keeper {
+impl ResourceManager {
     /// Enforces the effective resources after [`reconcile_update`].
     pub fn enforce_reconciled(&self, container: &Container, leftover: &Leftover) {
         let record = container.record();
@@ -92,7 +92,7 @@ impl Service {
     /// Reconciles the container after its pending update, and notifies plugins if it was made.
     pub fn update_ended(&self, container: &Container) {
         let leftover = reconcile_update(&self.registry, container);
-        self.keeper.enforce_reconciled(container, &leftover);
+        self.resource_manager.enforce_reconciled(container, &leftover);
         if leftover.notify {
             self.updated(container);
         }

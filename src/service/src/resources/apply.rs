@@ -1,11 +1,15 @@
-//! Setting the resources of containers that exist, as plugins asked: one at a time per container,
-//! through the container's own runtime, so that its state stays true, and through the control
-//! groups, for what runtimes cannot. Also evictions.
+//! Updates of containers that plugins request, one at a time per container: through the container's
+//! runtime, so that its state stays true, and through control groups for what runtimes cannot set.
 
 use crate::{
     error::PluginError,
-    host::{error_chain::chain, process::Process},
-    resources::{error::ResourceError, keeper::Keeper, owners},
+    host::error_chain::chain,
+    resources::{
+        error::ResourceError,
+        manager::ResourceManager,
+        owners,
+        updatable::{adapt_swap, check_updatable, runtime_part},
+    },
     state::{
         container::Container,
         record::{EffectiveResources, PendingUpdate, Record},
@@ -13,64 +17,40 @@ use crate::{
     },
 };
 use nri_api::PluginId;
-use nri_api::proto::{
-    ContainerEviction, ContainerUpdate, FieldOwners, LinuxResources, OwningPlugins,
-};
+use nri_api::proto::{ContainerUpdate, FieldOwners, OwningPlugins};
 use nri_spec::changed;
-use serde_json::{Map, Value};
-use std::{fmt, sync::Arc, time::Duration};
+use serde_json::Value;
+use std::{fmt, time::Duration};
 use tokio::sync::MutexGuard;
 
-/// What `update` of the runtimes can set. The rest is written to the control groups (`enforce.rs`).
-const UPDATABLE: [(&str, &[&str]); 4] = [
-    ("memory", &["limit", "reservation", "swap", "checkBeforeUpdate"]),
-    (
-        "cpu",
-        &[
-            "shares",
-            "quota",
-            "period",
-            "burst",
-            "idle",
-            "realtimeRuntime",
-            "realtimePeriod",
-            "cpus",
-            "mems",
-        ],
-    ),
-    ("pids", &["limit"]),
-    ("blockIO", &["weight"]),
-];
+/// Time that an update waits for another one of the same container: as long as a call of the
+/// runtime may take.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How long a container has between SIGTERM and SIGKILL when it is evicted.
-const GRACE: Duration = Duration::from_secs(10);
-
-/// How long an update waits for another one of the same container.
-const PATIENCE: Duration = Duration::from_secs(20);
-
-/// Who asks for updates.
+/// The plugins that request an update.
 #[derive(Debug, Clone, Copy)]
-pub enum By<'a> {
-    /// One plugin, out of itself.
+pub enum UpdateSource<'a> {
+    /// One plugin, unsolicited.
     Plugin(&'a PluginId),
-    /// All that were asked about something, and who of them set what.
+    /// All plugins that replied to an event, and the owners of the fields that they set.
     Merged(&'a OwningPlugins),
 }
 
-impl By<'_> {
-    fn owns(self, owners: &mut FieldOwners, container: &str, changed: &Value) {
+impl UpdateSource<'_> {
+    /// Notes the owners of the changed fields of a container.
+    fn own(self, owners: &mut FieldOwners, container: &str, changed: &Value) {
         match self {
-            Self::Plugin(plugin) => owners::pass_on(owners, changed, Some(&plugin.to_string())),
+            Self::Plugin(plugin) => owners::assign(owners, changed, Some(&plugin.to_string())),
             Self::Merged(all) => {
                 if let Some(new) = all.owners.get(container) {
-                    owners::take_over(owners, new);
+                    owners::merge(owners, new);
                 }
             }
         }
     }
 }
 
-impl fmt::Display for By<'_> {
+impl fmt::Display for UpdateSource<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Plugin(plugin) => plugin.fmt(f),
@@ -79,15 +59,15 @@ impl fmt::Display for By<'_> {
     }
 }
 
-/// How often it is looked whether one that was under way has ended.
-const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// Interval at which the end of an update is looked for that a previous `nrid` started.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// An update that was not made.
+/// An update that failed.
 #[derive(Debug)]
-pub struct Failed {
-    /// As asked.
+pub struct FailedUpdate {
+    /// The request.
     pub update: ContainerUpdate,
-    /// Why not.
+    /// Why it failed.
     pub error: ResourceError,
 }
 
@@ -95,64 +75,76 @@ pub struct Failed {
 ///
 /// # Errors
 /// The container and why its update failed.
-pub fn check_required(failed: Vec<Failed>) -> Result<(), PluginError> {
+pub fn check_required(failed: Vec<FailedUpdate>) -> Result<(), PluginError> {
     match failed.into_iter().find(|f| !f.update.ignore_failure) {
-        Some(Failed { update, error }) => {
+        Some(FailedUpdate { update, error }) => {
             Err(PluginError::Update { container: update.container_id, source: error })
         }
         None => Ok(()),
     }
 }
 
-impl Keeper {
-    /// Makes updates of containers; returns those that failed.
-    pub async fn set_all(&self, updates: Vec<ContainerUpdate>, by: By<'_>) -> Vec<Failed> {
+impl ResourceManager {
+    /// Updates containers, and returns the updates that failed.
+    pub async fn update_all(
+        &self,
+        updates: Vec<ContainerUpdate>,
+        source: UpdateSource<'_>,
+    ) -> Vec<FailedUpdate> {
         let mut failed = Vec::new();
-        if self.rules().shadow {
+        if self.policy().shadow {
             for update in updates {
-                tracing::info!(container = update.container_id, %by, ?update, "shadow: would be \
-                updated");
-                // It is told the truth; a creation or an update that others asked for goes on.
-                if let By::Plugin(_) = by {
-                    failed.push(Failed { update, error: ResourceError::Shadow });
+                let container = &update.container_id;
+                tracing::info!(container, %source, ?update, "shadow: would be updated");
+                // Reported to a plugin; the creation or update of a caller goes on.
+                if let UpdateSource::Plugin(_) = source {
+                    failed.push(FailedUpdate { update, error: ResourceError::Shadow });
                 }
             }
             return failed;
         }
         for update in updates {
-            if let Err(error) = self.set_one(&update, by).await {
+            if let Err(error) = self.update_one(&update, source).await {
                 tracing::warn!(
                     container = update.container_id,
-                    %by,
+                    %source,
                     error = chain(&error),
                     ignored = update.ignore_failure,
                     "update failed"
                 );
-                failed.push(Failed { update, error });
+                failed.push(FailedUpdate { update, error });
             }
         }
         failed
     }
 
-    async fn set_one(&self, update: &ContainerUpdate, by: By<'_>) -> Result<(), ResourceError> {
+    async fn update_one(
+        &self,
+        update: &ContainerUpdate,
+        source: UpdateSource<'_>,
+    ) -> Result<(), ResourceError> {
         let container = self.registry.by_nri_id(&update.container_id);
         let container = container.ok_or(ResourceError::UnknownContainer)?;
         let Some(resources) = update.linux.as_ref().and_then(|l| l.resources.as_ref()) else {
             return Ok(());
         };
-        refuse_unsettable(resources)?;
-        let turn = tokio::time::timeout(PATIENCE, turn(&container)).await;
-        let _turn = turn.map_err(|_| ResourceError::Busy)?;
+        check_updatable(resources)?;
+        let lock = tokio::time::timeout(LOCK_TIMEOUT, lock_for_update(&container)).await;
+        let _lock = lock.map_err(|_| ResourceError::Busy)?;
         let record = container.record();
         if record.status == ContainerStatus::Creating || record.status == ContainerStatus::Stopped {
             return Err(ResourceError::Status(record.status));
         }
-        let mut wanted = self.lay(&record.effective, resources)?;
-        follow_swap(&record.effective, resources.memory.swap.is_some(), &mut wanted.resources);
-        // Who asked is told by itself.
-        self.check_wanted(&record, &wanted, &FieldOwners::default()).await?;
+        let mut wanted = self.overlay(&record.effective, resources)?;
+        adapt_swap(&record.effective, resources.memory.swap.is_some(), &mut wanted.resources);
+        // Without owners: the error goes to the plugin itself.
+        self.check_supported(&record, &wanted, &FieldOwners::default()).await?;
         let mut owners = record.owners.clone();
-        by.owns(&mut owners, &update.container_id, &changed(&record.effective, &wanted.resources));
+        source.own(
+            &mut owners,
+            &update.container_id,
+            &changed(&record.effective, &wanted.resources),
+        );
         let pending = PendingUpdate {
             requested: record.requested.clone(),
             effective: wanted.clone(),
@@ -161,39 +153,37 @@ impl Keeper {
             notify: false,
         };
         self.registry.try_change(&container, |r| r.pending_update = Some(pending.clone()))?;
-        let made = self.make(&record, &wanted).await;
-        if made.is_err() {
-            self.take_back(&record, &wanted).await;
+        let updated = self.perform(&record, &wanted).await;
+        if updated.is_err() {
+            self.undo(&record, &wanted).await;
             self.registry.change(&container, |r| r.pending_update = None);
         } else {
             self.registry.change(&container, |r| r.complete(pending));
         }
-        made
+        updated
     }
 
-    /// Whether the runtime and this host can do what is wanted.
+    /// Checks that the runtime and this host can set these resources.
     ///
     /// # Errors
     /// Names what they cannot.
-    pub async fn check_wanted(
+    pub async fn check_supported(
         &self,
         record: &Record,
         wanted: &EffectiveResources,
         owners: &FieldOwners,
     ) -> Result<(), ResourceError> {
-        let (before, after) =
-            (update_document(&record.effective), update_document(&wanted.resources));
+        let (before, after) = (runtime_part(&record.effective), runtime_part(&wanted.resources));
         self.check_resources(&record.runtime, &before, &after, owners).await?;
-        self.check_rest(record, wanted)
+        self.check_cgroup_files(record, wanted)
     }
 
-    async fn make(
+    async fn perform(
         &self,
         record: &Record,
         wanted: &EffectiveResources,
     ) -> Result<(), ResourceError> {
-        let (before, after) =
-            (update_document(&record.effective), update_document(&wanted.resources));
+        let (before, after) = (runtime_part(&record.effective), runtime_part(&wanted.resources));
         if before != after {
             record.runtime.update(&record.key.id, &after).await?;
         }
@@ -204,186 +194,26 @@ impl Keeper {
         }
     }
 
-    /// After an update that failed half way: what was in force is in force again.
-    pub async fn take_back(&self, record: &Record, tried: &EffectiveResources) {
-        let before = update_document(&record.effective);
+    /// Undoes an update of which a part may have been set.
+    pub async fn undo(&self, record: &Record, tried: &EffectiveResources) {
+        let before = runtime_part(&record.effective);
         if let Err(error) = record.runtime.update(&record.key.id, &before).await {
-            tracing::error!(container = record.key.id, %error, "cannot take a failed update back");
+            tracing::error!(container = record.key.id, %error, "cannot undo a failed update");
         }
         let tried = changed(&record.effective, &tried.resources);
         self.enforce_with(record, &record.effective, &tried);
     }
-
-    /// Stops containers, as plugins asked: SIGTERM, and after a grace SIGKILL.
-    pub fn evict_all(&self, evictions: Vec<ContainerEviction>) {
-        for eviction in evictions {
-            if self.rules().shadow {
-                let ContainerEviction { container_id: container, reason, .. } = eviction;
-                tracing::info!(container, reason, "shadow: would be evicted");
-                continue;
-            }
-            match self.registry.by_nri_id(&eviction.container_id) {
-                Some(container) => drop(tokio::spawn(evict(container, eviction.reason))),
-                None => tracing::warn!(
-                    container = eviction.container_id,
-                    "cannot evict: no such container"
-                ),
-            }
-        }
-    }
 }
 
-/// The turn at a container of which no update is under way: one that a former `nrid` began holds no
-/// lock of ours.
-async fn turn(container: &Container) -> MutexGuard<'_, ()> {
+/// Locks a container that has no pending update: one that a previous `nrid` started has no lock in
+/// this process.
+async fn lock_for_update(container: &Container) -> MutexGuard<'_, ()> {
     loop {
-        let turn = container.update_lock.lock().await;
+        let lock = container.update_lock.lock().await;
         if container.record().pending_update.is_none() {
-            return turn;
+            return lock;
         }
-        drop(turn);
-        tokio::time::sleep(LOOK_AGAIN).await;
-    }
-}
-
-async fn evict(container: Arc<Container>, reason: String) {
-    let record = container.record();
-    tracing::info!(container = record.key.id, reason, "evicted");
-    for signal in ["TERM", "KILL"] {
-        if let Err(error) = record.runtime.kill(&record.key.id, signal).await {
-            tracing::warn!(container = record.key.id, %error, "eviction");
-            return;
-        }
-        if let Some(process) = record.pid.and_then(Process::open)
-            && tokio::time::timeout(GRACE, process.ended()).await.is_ok()
-        {
-            return;
-        }
-    }
-}
-
-/// Names what nobody can set for a container that exists.
-///
-/// # Errors
-/// The names, if there are any.
-pub fn refuse_unsettable(resources: &LinuxResources) -> Result<(), ResourceError> {
-    let memory = resources.memory.get_or_default();
-    let asked = [
-        // The program that holds them in version 2 is the runtime's.
-        ("device rules", !resources.devices.is_empty()),
-        // The kernel has it no more.
-        ("memory.kernel", memory.kernel.is_some()),
-        // It can only be changed while nothing is below.
-        ("memory.use_hierarchy", memory.use_hierarchy.is_some()),
-    ];
-    let names: Vec<_> = asked.iter().filter(|(_, asked)| *asked).map(|(name, _)| *name).collect();
-    if names.is_empty() { Ok(()) } else { Err(ResourceError::NotUpdatable(names)) }
-}
-
-/// Keeps the limit of memory and swap in step with a new memory limit where nobody gave it: it was
-/// the same, as at the creation, or the runtime would refuse a memory limit above it.
-pub fn follow_swap(before: &Value, swap_given: bool, after: &mut Value) {
-    let number = |resources: &Value, field| resources.pointer(field).and_then(Value::as_i64);
-    let (was, now) = (number(before, "/memory/limit"), number(after, "/memory/limit"));
-    let (Some(swap), Some(limit)) = (number(before, "/memory/swap").filter(|s| *s > 0), now) else {
-        return;
-    };
-    let in_step = was == Some(swap) || limit > swap || limit < 0;
-    if !swap_given
-        && was != now
-        && in_step
-        && let Some(memory) = after.get_mut("memory").and_then(Value::as_object_mut)
-    {
-        memory.insert("swap".to_owned(), limit.into());
-    }
-}
-
-/// The part of the resources that `update` takes: all of it, since runc forgets what is left out.
-pub fn update_document(resources: &Value) -> Value {
-    let mut document = Map::new();
-    for (group, fields) in UPDATABLE {
-        let part: Map<String, Value> = fields
-            .iter()
-            .filter_map(|f| {
-                resources
-                    .get(group)?
-                    .get(f)
-                    .filter(|v| !v.is_null())
-                    .map(|v| ((*f).to_owned(), v.clone()))
-            })
-            .collect();
-        if !part.is_empty() {
-            document.insert(group.to_owned(), Value::Object(part));
-        }
-    }
-    if let Some(unified) =
-        resources.get("unified").filter(|u| u.as_object().is_some_and(|u| !u.is_empty()))
-    {
-        document.insert("unified".to_owned(), unified.clone());
-    }
-    Value::Object(document)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use nri_api::opt;
-    use serde_json::json;
-
-    #[test]
-    fn only_what_update_takes_and_no_nulls() {
-        let resources = json!({
-            "devices": [{"allow": false}], "hugepageLimits": [{"pageSize": "2MB", "limit": 0}],
-            "memory": {"limit": 1, "kernel": 2, "swap": null}, "cpu": {"shares": null}, "pids": {"limit": 0}, "unified": {}
-        });
-        assert_eq!(
-            update_document(&resources),
-            json!({"memory": {"limit": 1}, "pids": {"limit": 0}})
-        );
-    }
-
-    #[test]
-    fn swap_follows_the_limit_unless_somebody_gave_it() {
-        let memory = |limit: i64, swap: Option<i64>| {
-            let mut memory = json!({"memory": {"limit": limit}});
-            if let Some(swap) = swap {
-                memory["memory"]["swap"] = swap.into();
-            }
-            memory
-        };
-        // Before, after, whether swap was given; swap in the end.
-        for (before, after, given, swap) in [
-            (memory(10, Some(10)), memory(20, Some(10)), false, Some(20)),
-            (memory(10, Some(10)), memory(5, Some(10)), false, Some(5)),
-            (memory(10, Some(30)), memory(20, Some(30)), false, Some(30)),
-            (memory(10, Some(30)), memory(40, Some(30)), false, Some(40)),
-            (memory(10, Some(10)), memory(-1, Some(10)), false, Some(-1)),
-            (memory(10, Some(-1)), memory(20, Some(-1)), false, Some(-1)),
-            (memory(10, Some(10)), memory(20, Some(25)), true, Some(25)),
-            (memory(10, None), memory(20, None), false, None),
-        ] {
-            let mut result = after.clone();
-            follow_swap(&before, given, &mut result);
-            assert_eq!(
-                result.pointer("/memory/swap").and_then(Value::as_i64),
-                swap,
-                "{before} {after}"
-            );
-        }
-    }
-
-    #[test]
-    fn what_cannot_be_set_is_named() {
-        let mut resources = LinuxResources::new();
-        assert!(refuse_unsettable(&resources).is_ok());
-        let memory = resources.memory.mut_or_insert_default();
-        memory.swappiness = opt(Some(0));
-        assert!(refuse_unsettable(&resources).is_ok());
-        let memory = resources.memory.mut_or_insert_default();
-        (memory.kernel, memory.use_hierarchy) = (opt(Some(1)), opt(Some(true)));
-        assert_eq!(
-            refuse_unsettable(&resources).unwrap_err().to_string(),
-            "a running container's memory.kernel, memory.use_hierarchy cannot be updated"
-        );
+        drop(lock);
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }

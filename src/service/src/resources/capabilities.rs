@@ -1,73 +1,25 @@
-//! What `nri_spec::capability` has to know of this host: the version of a real runtime, and what
-//! cgroups, resctrl and the kernel have.
-//!
-//! A runtime is asked for its version once; another file at its path is asked anew. The rest is
-//! read when it is needed. Start from [`Versions`] and [`host`].
+//! Checks of what the low-level runtime, cgroups, resctrl and the kernel of this host can do.
+//! `nri_spec::capability` decides; this file reads the host.
 
-use crate::{host::runtime::LowLevelRuntime, resources::keeper::Keeper};
+use crate::{host::runtime::LowLevelRuntime, resources::manager::ResourceManager};
 use nri_api::proto::FieldOwners;
 use nri_host::mountinfo::{MountInfo, mounts};
 use nri_spec::{
     OciConfig,
-    capability::{self, HostCapabilities, RuntimeVersion, UnsupportedFields},
+    capability::{self, HostCapabilities, UnsupportedFields},
 };
 use serde_json::{Value, json};
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::BTreeSet,
     fs,
-    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
 };
 
-/// The runtimes that were asked for their versions.
-#[derive(Debug, Default)]
-pub struct Versions(Mutex<HashMap<File, RuntimeVersion>>);
-
-/// A program file: what stands at the path now.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct File {
-    path: PathBuf,
-    device: u64,
-    inode: u64,
-    changed: (i64, i64),
-}
-
-impl Versions {
-    /// Which runtime this is. One that does not say is none that is known.
-    pub async fn of(&self, runtime: &LowLevelRuntime) -> RuntimeVersion {
-        let unknown = RuntimeVersion { kind: None, version: None };
-        let Some(file) = File::of(runtime.path()) else { return unknown };
-        if let Some(known) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&file) {
-            return known.clone();
-        }
-        let found = match runtime.version().await {
-            Ok(said) => RuntimeVersion::parse(&String::from_utf8_lossy(&said)),
-            Err(error) => {
-                // It may be better next time.
-                tracing::warn!(%error, "the runtime does not tell its version");
-                return unknown;
-            }
-        };
-        tracing::info!(path = %file.path.display(), runtime = %found, "runtime");
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(file, found.clone());
-        found
-    }
-}
-
-impl File {
-    fn of(path: &Path) -> Option<Self> {
-        let meta = fs::metadata(path).ok()?;
-        let changed = (meta.mtime(), meta.mtime_nsec());
-        Some(Self { path: path.to_owned(), device: meta.dev(), inode: meta.ino(), changed })
-    }
-}
-
-impl Keeper {
-    /// Checks what plugins made of a document.
+impl ResourceManager {
+    /// Checks that the runtime and this host can do what plugins changed in an OCI config.
     ///
     /// # Errors
-    /// What the runtime cannot do here.
+    /// Names what they cannot.
     pub async fn check(
         &self,
         runtime: &LowLevelRuntime,
@@ -82,10 +34,10 @@ impl Keeper {
         capability::check(before, after, owners, &runtime, &host())
     }
 
-    /// The same for the resources of a container that exists.
+    /// Checks the same for the resources of a container that exists.
     ///
     /// # Errors
-    /// What the runtime cannot do here.
+    /// Names what they cannot.
     pub async fn check_resources(
         &self,
         runtime: &LowLevelRuntime,
@@ -97,7 +49,7 @@ impl Keeper {
             |resources: &Value| OciConfig::from_value(json!({"linux": {"resources": resources}}));
         match (document(before), document(after)) {
             (Ok(before), Ok(after)) => self.check(runtime, &before, &after, owners).await,
-            // Too deep for a document: then it is nothing that a plugin can have asked for.
+            // Too deep for an OCI config: no request of a plugin is.
             _ => Ok(()),
         }
     }
@@ -139,8 +91,8 @@ fn host_of(mounts: &[MountInfo], release: &str) -> HostCapabilities {
     host
 }
 
-/// Which of the files there are in the cgroups of a hierarchy. The root of v2 has none; and where
-/// no cgroup below it has a controller yet, its files are not known, and taken to be there.
+/// Returns the known files that the cgroups of a hierarchy have. The root of v2 has none. Files of
+/// a controller that no cgroup below it has are unknown, and taken to exist.
 fn files(root: &Path) -> BTreeSet<String> {
     let below =
         fs::read_dir(root).into_iter().flatten().flatten().map(|e| e.path()).filter(|p| p.is_dir());
@@ -151,8 +103,8 @@ fn files(root: &Path) -> BTreeSet<String> {
     names.map(str::to_owned).collect()
 }
 
-/// Major and minor number; zeros if they are not understood, with which nothing is refused for
-/// being new.
+/// Returns major and minor number; zeros if they cannot be parsed, with which no feature is refused
+/// as too new.
 fn kernel(release: &str) -> (u32, u32) {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse().unwrap_or(0));
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
@@ -161,7 +113,6 @@ fn kernel(release: &str) -> (u32, u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nri_control::OsText;
     use nri_host::mountinfo::parse_mounts;
 
     #[test]
@@ -209,46 +160,5 @@ mod tests {
             fs::write(below.join(file), "").unwrap();
         }
         check(&["cpu.rt_period_us", "io.weight"]);
-    }
-
-    #[tokio::test]
-    async fn a_runtime_is_asked_once_and_a_new_one_anew() {
-        let dir = tempfile::tempdir().unwrap();
-        let (path, asked) = (dir.path().join("runc"), dir.path().join("asked"));
-        let install = |version: &str| {
-            let script = format!(
-                "#!/bin/sh\n[ \"$*\" = --version ] || exit 1\necho x >>{}\n\
-                 echo runc version {version}\n",
-                asked.display()
-            );
-            // Written by another process: a file that this one has open for writing, be it in a
-            // child that was just forked, cannot be run.
-            let write =
-                "printf %s \"$1\" >\"$2.new\" && chmod 755 \"$2.new\" && mv \"$2.new\" \"$2\"";
-            let path = path.as_os_str();
-            let done = std::process::Command::new("sh")
-                .args(["-c", write, "sh", &script])
-                .arg(path)
-                .status();
-            assert!(done.unwrap().success());
-        };
-        let globals = [OsText::from("--root"), OsText::from("/r")];
-        let text = OsText::from(path.to_str().unwrap());
-        let runtime = LowLevelRuntime::new(
-            &text,
-            &globals,
-            None,
-            &["PATH=/bin:/usr/bin".into()],
-            &"/".into(),
-        );
-        let versions = Versions::default();
-        assert_eq!(versions.of(&runtime).await.to_string(), "the runtime");
-        for version in ["1.1.5", "1.3.6"] {
-            install(version);
-            for _ in 0..2 {
-                assert_eq!(versions.of(&runtime).await.to_string(), format!("runc {version}"));
-            }
-        }
-        assert_eq!(fs::read_to_string(&asked).unwrap(), "x\nx\n");
     }
 }

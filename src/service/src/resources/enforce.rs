@@ -1,7 +1,6 @@
-//! What was agreed on is what the kernel has: the part of the resources that plugins set is
-//! compared with the control groups after the runtime has done its work, and what is missing is
-//! written. So what no runtime's `update` can set (huge pages, swappiness, the limits of block I/O)
-//! is set, too.
+//! Enforcement: compares the resources that plugins set with the control groups, after the runtime
+//! has created or updated the container, and writes what differs. Resources that no runtime's
+//! `update` sets (huge pages, swappiness, limits of block I/O) are set by it, too.
 
 use crate::{
     cgroup::{
@@ -9,7 +8,7 @@ use crate::{
         location,
     },
     host::classes::{self, ClassError},
-    resources::{apply::update_document, error::ResourceError, keeper::Keeper, owners},
+    resources::{error::ResourceError, manager::ResourceManager, owners, updatable::cgroup_part},
     state::record::{EffectiveResources, Record},
 };
 use nri_api::proto::LinuxResources;
@@ -19,10 +18,13 @@ use nri_spec::{changed, merge_resources};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, path::Path};
 
-/// The weight that a control group has when nobody gave it one.
+/// Weight of a control group by default.
 const DEFAULT_WEIGHT: u64 = 100;
 
-/// Lists of block I/O by device, and what in an entry takes it back.
+/// Attempts at moving threads, since new ones may appear meanwhile.
+const MOVE_ATTEMPTS: usize = 3;
+
+/// Lists of block I/O by device, and the field of an entry whose zero removes the limit.
 const BY_DEVICE: [(&str, &str); 5] = [
     ("throttleReadBpsDevice", "rate"),
     ("throttleWriteBpsDevice", "rate"),
@@ -31,20 +33,20 @@ const BY_DEVICE: [(&str, &str); 5] = [
     ("weightDevice", "weight"),
 ];
 
-impl Keeper {
-    /// Lays what plugins ask for over resources.
+impl ResourceManager {
+    /// Overlays resources with those that plugins request, classes resolved.
     ///
     /// # Errors
-    /// A class that nothing defines.
-    pub fn lay(
+    /// A class is not defined.
+    pub fn overlay(
         &self,
         base: &Value,
-        asked: &LinuxResources,
+        requested: &LinuxResources,
     ) -> Result<EffectiveResources, ClassError> {
         let mut resources = base.clone();
-        merge_resources(&mut resources, asked);
-        let classes = classes::Resolved::of(asked, &self.rules().classes.sources())?;
-        let blockio_class = asked.blockio_class.as_ref().map(|c| c.value.clone());
+        merge_resources(&mut resources, requested);
+        let classes = classes::Resolved::of(requested, &self.policy().classes.sources())?;
+        let blockio_class = requested.blockio_class.as_ref().map(|c| c.value.clone());
         if blockio_class.is_some() {
             let class = classes.blockio.unwrap_or_else(|| json!({}));
             let before = base.get("blockIO").cloned().unwrap_or_default();
@@ -54,35 +56,36 @@ impl Keeper {
         }
         let closid =
             |rdt: Value| rdt.get("closID").and_then(Value::as_str).unwrap_or_default().to_owned();
-        let rdt_class = asked.rdt_class.as_ref().map(|class| {
+        let rdt_class = requested.rdt_class.as_ref().map(|class| {
             let group = classes.rdt.map(closid).unwrap_or_default();
             (class.value.clone(), group)
         });
         Ok(EffectiveResources { resources, blockio_class, rdt_class })
     }
 
-    /// Whether this host has control groups for what a runtime's `update` cannot set.
+    /// Checks that this host has a file for each field that no runtime's `update` sets.
     ///
     /// # Errors
-    /// Names what it has not.
-    pub fn check_rest(
+    /// Names the fields without one.
+    pub fn check_cgroup_files(
         &self,
         record: &Record,
-        laid: &EffectiveResources,
+        wanted: &EffectiveResources,
     ) -> Result<(), ResourceError> {
-        if let Some((class, group)) = laid.rdt_class.as_ref().filter(|(_, group)| !group.is_empty())
+        if let Some((class, group)) =
+            wanted.rdt_class.as_ref().filter(|(_, group)| !group.is_empty())
         {
-            let (class, group) = (class.clone(), self.rules().classes.resctrl.join(group));
+            let (class, group) = (class.clone(), self.policy().classes.resctrl.join(group));
             if !group.is_dir() {
                 return Err(ResourceError::NoRdtGroup { class, group });
             }
         }
-        let rest = rest(&changed(&record.effective, &laid.resources));
+        let rest = cgroup_part(&changed(&record.effective, &wanted.resources));
         if rest.as_object().is_none_or(serde_json::Map::is_empty) {
             return Ok(());
         }
-        let place = record.cgroup().ok_or(ResourceError::UnknownCgroup)?;
-        let Plan { writes, unsupported } = plan(&rest, &place);
+        let dirs = record.cgroup().ok_or(ResourceError::UnknownCgroup)?;
+        let Plan { writes, unsupported } = plan(&rest, &dirs);
         if !unsupported.is_empty() {
             return Err(ResourceError::NoController(unsupported));
         }
@@ -97,17 +100,16 @@ impl Keeper {
         }
     }
 
-    /// Makes the control groups hold what plugins set; what they still do not hold.
-    ///
-    /// `wanted`: the resources that are to be in force. What only the engine asked for is between
-    /// it and its runtime.
+    /// Writes what plugins set and the control groups do not hold, and returns what they still do
+    /// not hold. `wanted` are the resources of the container; those that only the engine requested
+    /// are left to its runtime.
     pub fn enforce(&self, record: &Record, wanted: &Value) -> Vec<Drift> {
         self.enforce_with(record, wanted, &Value::Null)
     }
 
-    /// The same, and of whatever is in `more`, a part of the resources.
+    /// Enforces also the fields of `more`, a part of the resources.
     pub fn enforce_with(&self, record: &Record, wanted: &Value, more: &Value) -> Vec<Drift> {
-        if self.rules().enforce == Enforce::Off {
+        if self.policy().enforce == Enforce::Off {
             return Vec::new();
         }
         let by_plugins = changed(&record.requested, wanted);
@@ -115,21 +117,21 @@ impl Keeper {
         if none(&by_plugins) && none(more) && !record.has_owned_resources() {
             return Vec::new();
         }
-        let Some(place) = record.cgroup() else {
+        let Some(dirs) = record.cgroup() else {
             tracing::warn!(
                 container = record.key.id,
-                "its control groups are not known: nobody looks at them"
+                "container cgroup unknown, enforcement skipped"
             );
             return Vec::new();
         };
-        // Of all resources, since what a file holds may depend on several fields. What a plugin set
-        // to the engine's value is a plugin's too: the runtime may remember another value.
+        // Planned from all resources, since a file may depend on several fields. A field that a
+        // plugin set to the engine's value is enforced, too: the runtime may store another value.
         let named: BTreeSet<String> = [&by_plugins, more]
             .into_iter()
-            .flat_map(|part| plan(part, &place).writes)
+            .flat_map(|part| plan(part, &dirs).writes)
             .map(|s| s.field)
             .collect();
-        let mut plan = plan(wanted, &place).writes;
+        let mut plan = plan(wanted, &dirs).writes;
         plan.retain(|s| {
             named.contains(&s.field) || owners::owner(&record.owners, &s.field).is_some()
         });
@@ -140,64 +142,45 @@ impl Keeper {
         drift
     }
 
-    /// As [`Keeper::enforce`], with the policy: nothing is wrong where it is only to be reported.
+    /// Enforces, and fails where the policy is strict.
     ///
     /// # Errors
-    /// What is not in force.
+    /// Names what is not effective.
     pub fn enforce_strictly(&self, record: &Record, wanted: &Value) -> Result<(), ResourceError> {
         let drift = self.enforce(record, wanted);
-        if drift.is_empty() || self.rules().enforce != Enforce::Strict {
+        if drift.is_empty() || self.policy().enforce != Enforce::Strict {
             return Ok(());
         }
         Err(ResourceError::NotEffective(drift))
     }
 
-    /// Moves the container's threads into a group of resctrl; an empty one means the root's.
+    /// Moves the container's threads into a group of resctrl; an empty name is the root group.
     ///
     /// # Errors
-    /// A thread that is still there cannot be moved.
+    /// A living thread cannot be moved.
     pub fn move_to_rdt_group(&self, record: &Record, group: &str) -> Result<(), ResourceError> {
-        let place = record.cgroup().ok_or(ResourceError::UnknownCgroup)?;
+        let dirs = record.cgroup().ok_or(ResourceError::UnknownCgroup)?;
         let group = Some(group).filter(|g| !g.is_empty());
-        // Threads that begin meanwhile are in their creators' group.
-        for _ in 0..3 {
+        // New threads are in the group of their creator.
+        for _ in 0..MOVE_ATTEMPTS {
             let settings =
-                resctrl_writes(&self.rules().classes.resctrl, group, &location::threads(&place));
+                resctrl_writes(&self.policy().classes.resctrl, group, &location::threads(&dirs));
             let left = files::enforce(&settings);
             let Some(first) = left.first() else { return Ok(()) };
-            let alive = location::threads(&place);
+            let alive = location::threads(&dirs);
             if !left
                 .iter()
                 .any(|drift| alive.iter().any(|thread| thread.to_string() == drift.wanted))
             {
                 return Ok(());
             }
-            tracing::debug!(%first, "a thread is to be moved again");
+            tracing::debug!(%first, "thread not moved, trying again");
         }
         Err(ResourceError::RdtThreads { container: record.key.id.clone() })
     }
 }
 
-/// What of resources no runtime's `update` can set. Rules of devices are the runtimes', in version
-/// 2 a program.
-fn rest(resources: &Value) -> Value {
-    let updatable = update_document(resources);
-    let mut rest = resources.clone();
-    if let Some(fields) = rest.as_object_mut() {
-        fields.remove("devices");
-        for (group, taken) in updatable.as_object().into_iter().flatten() {
-            if let (Some(Value::Object(fields)), Some(taken)) =
-                (fields.get_mut(group), taken.as_object())
-            {
-                fields.retain(|name, _| !taken.contains_key(name));
-            }
-        }
-        fields.retain(|_, value| value.as_object().is_none_or(|fields| !fields.is_empty()));
-    }
-    rest
-}
-
-/// A class in place of what was there before: limits that it does not have are taken back.
+/// Returns a class with resets of the limits before it that it does not have.
 fn with_resets(before: &Value, class: Value) -> Value {
     let mut after = class;
     for (list, value) in BY_DEVICE {
@@ -232,15 +215,15 @@ fn with_resets(before: &Value, class: Value) -> Value {
 mod tests {
     use super::*;
     use crate::{
-        resources::keeper::Rules,
+        resources::manager::ResourcePolicy,
         state::{registry::Registry, store::Store},
     };
     use nri_api::opt;
     use std::{fs, sync::Arc};
 
-    /// A directory stands in for resctrl: no hardware that has RDT was at hand.
+    /// A directory stands in for resctrl, which needs hardware.
     #[test]
-    fn an_rdt_class_is_a_group_whose_tasks_are_the_threads() {
+    fn threads_are_written_to_the_group_of_their_rdt_class() {
         let dir = tempfile::tempdir().unwrap();
         let resctrl = dir.path().join("resctrl");
         fs::create_dir_all(resctrl.join("gold")).unwrap();
@@ -249,21 +232,21 @@ mod tests {
         }
         let (registry, _) = Registry::load(Store::open(&dir.path().join("state")).unwrap());
         let config = nri_config::Config::default();
-        let keeper = Keeper::new(Arc::new(registry), &config);
-        let mut rules = Rules::of(&config);
-        rules.classes.resctrl.clone_from(&resctrl);
-        keeper.set_rules(rules);
-        let asked = |class: &str| LinuxResources {
+        let manager = ResourceManager::new(Arc::new(registry), &config);
+        let mut policy = ResourcePolicy::of(&config);
+        policy.classes.resctrl.clone_from(&resctrl);
+        manager.set_policy(policy);
+        let requested = |class: &str| LinuxResources {
             rdt_class: opt(Some(class.to_owned())),
             ..Default::default()
         };
-        let laid = keeper.lay(&json!({}), &asked("gold")).unwrap();
-        assert_eq!(laid.rdt_class, Some(("gold".to_owned(), "gold".to_owned())));
-        let out = keeper.lay(&json!({}), &asked("")).unwrap();
+        let gold = manager.overlay(&json!({}), &requested("gold")).unwrap();
+        assert_eq!(gold.rdt_class, Some(("gold".to_owned(), "gold".to_owned())));
+        let out = manager.overlay(&json!({}), &requested("")).unwrap();
         assert_eq!(out.rdt_class, Some((String::new(), String::new())));
-        let unknown = keeper.lay(&json!({}), &asked("lead")).unwrap_err().to_string();
+        let unknown = manager.overlay(&json!({}), &requested("lead")).unwrap_err().to_string();
         assert!(unknown.contains("unknown RDT class \"lead\""), "{unknown}");
-        // Where threads are moved to, and by which write.
+        // The file and the write that move a thread.
         let moved = resctrl_writes(&resctrl, Some("gold"), &[4711]);
         assert_eq!(files::enforce(&moved), []);
         assert_eq!(fs::read_to_string(resctrl.join("gold/tasks")).unwrap(), "4711");
@@ -272,24 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rest_is_what_update_does_not_take() {
-        let resources = json!({
-            "memory": {"limit": 1, "swappiness": 5}, "cpu": {"shares": 2}, "devices": [{"allow": true}],
-            "hugepageLimits": [{"pageSize": "2MB", "limit": 1}], "unified": {"memory.high": "1"},
-            "blockIO": {"weight": 5, "throttleReadBpsDevice": []}
-        });
-        assert_eq!(
-            rest(&resources),
-            json!({
-                "memory": {"swappiness": 5}, "hugepageLimits": [{"pageSize": "2MB", "limit": 1}],
-                "blockIO": {"throttleReadBpsDevice": []}
-            })
-        );
-        assert_eq!(rest(&json!({"cpu": {"shares": 2}})), json!({}));
-    }
-
-    #[test]
-    fn a_class_takes_back_what_it_does_not_have() {
+    fn a_class_resets_limits_that_it_does_not_have() {
         let device =
             |minor: u64, value: &str, n: u64| json!({"major": 8, "minor": minor, value: n});
         let before = json!({

@@ -1,5 +1,5 @@
-//! `run` and `restore`: plugins are asked, then the wrapper becomes the runtime, and our hooks report
-//! the rest of the life.
+//! `run` and `restore`: plugins are asked, then the wrapper becomes the runtime, and our hooks
+//! report the rest of the life.
 
 use crate::{
     channel::Channel,

@@ -1,9 +1,9 @@
 //! YAML to JSON values: one document, string keys, no merge keys.
 //!
-//! `serde-saphyr` parses. Its limits are set here, so that a file of a few bytes with nested aliases
-//! costs no more than one without. Numbers with a leading zero are octal, as in YAML 1.1: every
-//! reader of CDI specifications takes `fileMode: 0660` for that. Words such as `yes` and `on` are
-//! text, as in YAML 1.2.
+//! `serde-saphyr` parses. Its limits are set here, so that a file of a few bytes with nested
+//! aliases costs no more than one without. Numbers with a leading zero are octal, as in YAML 1.1:
+//! every reader of CDI specifications takes `fileMode: 0660` for that. Words such as `yes` and `on`
+//! are text, as in YAML 1.2.
 
 use serde_json::Value;
 use serde_saphyr::{

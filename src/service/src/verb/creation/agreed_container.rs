@@ -1,6 +1,6 @@
-//! The container as plugins know it after the adjustments: the merge has what plugins requested, and
-//! the adjusted `config.json` what came of it (edits of CDI devices, a swap limit that came with a
-//! memory limit).
+//! The container as plugins know it after the adjustments: the merge has what plugins requested,
+//! and the adjusted `config.json` what came of it (edits of CDI devices, a swap limit that came
+//! with a memory limit).
 
 use nri_api::proto::{CDIDevice, Container};
 use nri_spec::{ContainerInfo, OciConfig, WrongType, to_container};

@@ -3,7 +3,7 @@
 use crate::{
     error::{Error, HostError},
     lifecycle::shadow::log_refusals,
-    resources::apply::{By, check_required},
+    resources::apply::{UpdateSource, check_required},
     service::Service,
     state::{container::Container, exec_marker},
     verb::creation::{
@@ -93,8 +93,8 @@ impl Service {
         layout: &Layout,
         outcome: CreateOutcome,
     ) -> Result<(), Error> {
-        let by = By::Merged(&outcome.owners);
-        check_required(self.keeper.set_all(outcome.updates, by).await)?;
+        let by = UpdateSource::Merged(&outcome.owners);
+        check_required(self.resource_manager.update_all(outcome.updates, by).await)?;
         let exec = exec_marker::changes(&draft.config, &layout.config);
         let (state_dir, key) = (&self.settings().state_dir, &draft.key);
         exec_marker::set(state_dir, &key.id, &key.root, Some(exec))
@@ -108,7 +108,7 @@ impl Service {
                 _ => draft.bundle.replace(bytes, &draft.found)?,
             }
         }
-        self.keeper.evict_all(outcome.evictions);
+        self.resource_manager.evict_all(outcome.evictions);
         Ok(())
     }
 }

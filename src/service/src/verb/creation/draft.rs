@@ -1,4 +1,5 @@
-//! A creation in preparation: the engine's `config.json`, and the container's identity to its engine.
+//! A creation in preparation: the engine's `config.json`, and the container's identity to its
+//! engine.
 
 use crate::{
     bundle::{

@@ -1,10 +1,10 @@
-//! Proof that a container of Podman is its pod's infra container, as it claims: plugins are not asked
-//! about a sandbox container.
+//! Proof that a container of Podman is its pod's infra container, as it claims: plugins are not
+//! asked about a sandbox container.
 //!
-//! `nri_host::podman` decides what proves it. The files are the container's, and its file system may
-//! hang. Without a proof in time it is a container like any other, in a pod without sandbox container,
-//! so that an infra container with a program of its own and the other containers of its pod are in
-//! one pod. A container cannot get into a pod with a known sandbox that way.
+//! `nri_host::podman` decides what proves it. The files are the container's, and its file system
+//! may hang. Without a proof in time it is a container like any other, in a pod without sandbox
+//! container, so that an infra container with a program of its own and the other containers of its
+//! pod are in one pod. A container cannot get into a pod with a known sandbox that way.
 
 use crate::{
     host::path_probe::{PathProbe, ProbeRequest},
@@ -16,8 +16,8 @@ use nri_host::podman::{CandidateMount, InfraCandidate, PodmanEnvironment};
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// Drops the claim if it cannot be proven. `environment` is the wrapper's; `pod` returns the pod of an
-/// id, if it is known.
+/// Drops the claim if it cannot be proven. `environment` is the wrapper's; `pod` returns the pod of
+/// an id, if it is known.
 pub async fn prove(
     probe: &PathProbe,
     draft: &mut Draft,

@@ -61,8 +61,10 @@ impl Service {
     ) -> Result<Layout, Error> {
         let layout = self.lay_out(draft, outcome, host)?;
         let owners = outcome.owners.owners.get(&outcome.container.id).cloned().unwrap_or_default();
-        let supported =
-            self.keeper.check(&draft.runtime, &draft.config, &layout.config, &owners).await;
+        let supported = self
+            .resource_manager
+            .check(&draft.runtime, &draft.config, &layout.config, &owners)
+            .await;
         supported.map_err(PluginError::from)?;
         Ok(layout)
     }
@@ -75,7 +77,7 @@ impl Service {
         HostView { devices, paths }: &HostView,
     ) -> Result<Layout, Error> {
         let adjust = &outcome.adjust;
-        let rules = self.keeper.rules();
+        let rules = self.resource_manager.policy();
         let sources = rules.classes.sources();
         let classes = classes::Resolved::of(&adjust.linux.resources, &sources)?;
         for broken in devices.broken() {

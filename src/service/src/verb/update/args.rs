@@ -1,5 +1,5 @@
-//! The arguments of `update`: the flags of single fields as `linux.resources`, and the arguments that
-//! are passed on to the runtime beside it.
+//! The arguments of `update`: the flags of single fields as `linux.resources`, and the arguments
+//! that are passed on to the runtime beside it.
 //!
 //! Flags are runc's and crun's (`runc update --help`); youki knows a part of them.
 

@@ -18,9 +18,10 @@ impl Service {
         let notify = pending.notify;
         let (requested, owners) = (pending.requested.clone(), pending.owners.clone());
         let record = Record { requested, owners, ..container.record() };
-        let mut enforced = self.keeper.enforce_strictly(&record, &pending.effective.resources);
+        let mut enforced =
+            self.resource_manager.enforce_strictly(&record, &pending.effective.resources);
         if let (Ok(()), Some((_, group))) = (&enforced, &pending.effective.rdt_class) {
-            enforced = self.keeper.move_to_rdt_group(&record, group);
+            enforced = self.resource_manager.move_to_rdt_group(&record, group);
         }
         // Recorded even if it is not effective: the next update tries again.
         let record = self.registry.change(&container, |r| r.complete(pending));
@@ -44,7 +45,7 @@ impl Service {
         if update.container.record().effective != update.pending.effective.resources {
             return self.undo_update(update).await;
         }
-        self.keeper.enforce_reconciled(&update.container, &leftover);
+        self.resource_manager.enforce_reconciled(&update.container, &leftover);
         if update.pending.notify {
             self.updated(&update.container);
         }
@@ -55,7 +56,7 @@ impl Service {
     async fn undo_update(&self, update: &Update) {
         if update.substitute.arguments.is_some() {
             let (record, tried) = (update.container.record(), &update.pending.effective);
-            self.keeper.take_back(&record, tried).await;
+            self.resource_manager.undo(&record, tried).await;
         }
     }
 }

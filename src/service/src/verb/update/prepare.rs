@@ -7,8 +7,9 @@ use crate::{
     host::process::ProcessIdentity,
     lifecycle::shadow::log_refusals,
     resources::{
-        apply::{By, check_required, follow_swap, refuse_unsettable, update_document},
+        apply::{UpdateSource, check_required},
         owners,
+        updatable::{adapt_swap, check_updatable, runtime_part},
     },
     service::Service,
     state::{
@@ -82,16 +83,16 @@ impl Service {
         let record = container.record();
         let base = merged(&record.effective, &requested.fields);
         let mut effective = match outcome.touched {
-            true => self.keeper.lay(&base, &outcome.resources)?,
+            true => self.resource_manager.overlay(&base, &outcome.resources)?,
             false => EffectiveResources::of(base),
         };
         let swap_given = requested.has_swap() || outcome.resources.memory.swap.is_some();
-        follow_swap(&record.effective, swap_given, &mut effective.resources);
+        adapt_swap(&record.effective, swap_given, &mut effective.resources);
         let mut owners = record.owners.clone();
         // Fields that the engine requested are its own, unless a plugin replied with them.
-        owners::pass_on(&mut owners, &requested.fields, None);
+        owners::assign(&mut owners, &requested.fields, None);
         if let Some(new) = outcome.owners.owners.get(&record.container.id) {
-            owners::take_over(&mut owners, new);
+            owners::merge(&mut owners, new);
         }
         let substitute = match outcome.touched || record.has_plugin_resources() {
             true => requested.substitute(&effective.resources, &record.key.id),
@@ -113,13 +114,13 @@ impl Service {
         let guard = container.update_lock.clone().lock_owned().await;
         let record = container.record();
         let mut effective = merged(&record.effective, &requested.fields);
-        follow_swap(&record.effective, requested.has_swap(), &mut effective);
+        adapt_swap(&record.effective, requested.has_swap(), &mut effective);
         let substitute = match record.has_plugin_resources() {
             true => requested.substitute(&effective, &record.key.id),
             false => Substitute::default(),
         };
         let mut owners = record.owners;
-        owners::pass_on(&mut owners, &requested.fields, None);
+        owners::assign(&mut owners, &requested.fields, None);
         let pending = PendingUpdate {
             requested: requested.all,
             effective: EffectiveResources::of(effective),
@@ -220,19 +221,21 @@ impl Service {
             .and_then(|a| a.linux.as_ref())
             .and_then(|l| l.resources.as_ref());
         if let Some(own) = own {
-            refuse_unsettable(own)?;
+            check_updatable(own)?;
             let record = container.record();
             let before = merged(&record.effective, fields);
-            let after = self.keeper.lay(&before, own)?;
+            let after = self.resource_manager.overlay(&before, own)?;
             let owners =
                 outcome.owners.owners.get(&record.container.id).cloned().unwrap_or_default();
             let record = Record { effective: before, ..record };
-            self.keeper.check_wanted(&record, &after, &owners).await?;
+            self.resource_manager.check_supported(&record, &after, &owners).await?;
         }
-        let failed =
-            self.keeper.set_all(outcome.updates.clone(), By::Merged(&outcome.owners)).await;
+        let failed = self
+            .resource_manager
+            .update_all(outcome.updates.clone(), UpdateSource::Merged(&outcome.owners))
+            .await;
         check_required(failed)?;
-        self.keeper.evict_all(outcome.evictions.clone());
+        self.resource_manager.evict_all(outcome.evictions.clone());
         Ok((outcome, container.update_lock.clone().lock_owned().await))
     }
 }
@@ -271,7 +274,7 @@ impl Requested {
         let mut arguments = vec![OsText::from("--resources"), OsText::from("-")];
         arguments.extend(self.other_arguments.iter().cloned());
         arguments.push(OsText::from(id));
-        let stdin = update_document(effective).to_string();
+        let stdin = runtime_part(effective).to_string();
         Substitute { arguments: Some(arguments), stdin: Some(stdin) }
     }
 }

@@ -1,0 +1,88 @@
+//! The manager of the resources of all containers: registry, versions of runtimes, and the policy.
+//! Files beside this one add what it does: `apply` (updates), `enforce`, `capabilities`,
+//! `eviction`, and `plugin_requests`, which plugins call.
+
+use crate::{host::classes, resources::versions::RuntimeVersions, state::registry::Registry};
+use nri_config::{ClassSettings, Config, Enforce, Mode};
+use std::{
+    path::PathBuf,
+    sync::{Arc, PoisonError, RwLock},
+};
+
+/// Sets and checks resources. It must not wait for a container lock: the locks are held while
+/// plugins handle events.
+#[derive(Debug)]
+pub struct ResourceManager {
+    /// The known containers and pods.
+    pub registry: Arc<Registry>,
+    /// Versions of the low-level runtimes.
+    pub versions: RuntimeVersions,
+    policy: RwLock<Arc<ResourcePolicy>>,
+}
+
+/// The configuration of resources.
+#[derive(Debug)]
+pub struct ResourcePolicy {
+    /// Definitions of block I/O and RDT classes.
+    pub classes: ClassLocations,
+    /// What happens if control groups do not hold what plugins set.
+    pub enforce: Enforce,
+    /// Whether changes are logged only.
+    pub shadow: bool,
+}
+
+impl ResourcePolicy {
+    /// Takes the policy from the configuration.
+    pub fn of(config: &Config) -> Self {
+        let (classes, shadow) = (ClassLocations::of(config), config.mode == Mode::Shadow);
+        Self { classes, enforce: config.enforce, shadow }
+    }
+}
+
+/// Files and directories that define block I/O and RDT classes.
+#[derive(Debug, Clone)]
+pub struct ClassLocations {
+    /// `[blockio]`
+    pub blockio: ClassSettings,
+    /// `[rdt]`
+    pub rdt: ClassSettings,
+    /// Mount point of resctrl.
+    pub resctrl: PathBuf,
+}
+
+impl ClassLocations {
+    /// Takes the files from the configuration.
+    pub fn of(config: &Config) -> Self {
+        Self {
+            blockio: config.blockio.clone(),
+            rdt: config.rdt.clone(),
+            resctrl: classes::RESCTRL.into(),
+        }
+    }
+
+    /// Returns the sources to resolve names from.
+    pub fn sources(&self) -> classes::Sources<'_> {
+        classes::Sources { blockio: &self.blockio, rdt: &self.rdt, resctrl: &self.resctrl }
+    }
+}
+
+impl ResourceManager {
+    /// Creates a manager of these containers.
+    pub fn new(registry: Arc<Registry>, config: &Config) -> Self {
+        Self {
+            registry,
+            versions: RuntimeVersions::default(),
+            policy: RwLock::new(Arc::new(ResourcePolicy::of(config))),
+        }
+    }
+
+    /// Returns the present policy.
+    pub fn policy(&self) -> Arc<ResourcePolicy> {
+        self.policy.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Replaces the policy.
+    pub fn set_policy(&self, policy: ResourcePolicy) {
+        *self.policy.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(policy);
+    }
+}

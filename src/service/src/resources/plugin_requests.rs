@@ -1,0 +1,115 @@
+//! Requests of plugins' sessions: the snapshot that a plugin is synchronized with, and unsolicited
+//! updates and evictions.
+
+use crate::{
+    resources::{apply::UpdateSource, manager::ResourceManager},
+    state::{container::Container, pod::PodStatus, record::Record, status::ContainerStatus},
+};
+use async_trait::async_trait;
+use nri_adaptation::{ContainerManager, PluginStatus, Snapshot};
+use nri_api::{
+    PluginId,
+    proto::{ContainerEviction, ContainerUpdate, PodSandbox},
+};
+
+#[async_trait]
+impl ContainerManager for ResourceManager {
+    async fn snapshot(&self) -> Snapshot {
+        let mut snapshot = Snapshot::default();
+        for container in self.registry.all() {
+            self.observe_run(&container).await;
+            let record = container.record();
+            if record.status == ContainerStatus::Stopped || self.is_announced_later(&record) {
+                continue;
+            }
+            let (pod, message) = self.registry.messages(&container);
+            add(&mut snapshot, pod);
+            if !record.sandbox {
+                snapshot.containers.push(message);
+            }
+        }
+        // Pods that were announced, and have no container yet.
+        for pod in self.registry.pods.all() {
+            if pod.status == PodStatus::Running {
+                add(&mut snapshot, pod.sandbox);
+            }
+        }
+        snapshot
+    }
+
+    async fn update_containers(
+        &self,
+        plugin: &PluginId,
+        updates: Vec<ContainerUpdate>,
+        evictions: Vec<ContainerEviction>,
+    ) -> Vec<ContainerUpdate> {
+        let failed = self.update_all(updates, UpdateSource::Plugin(plugin)).await;
+        self.evict_all(evictions);
+        failed.into_iter().map(|f| f.update).collect()
+    }
+
+    fn plugin_changed(&self, status: &PluginStatus) {
+        let name =
+            status.id.as_ref().map_or_else(|| "(not registered)".to_owned(), ToString::to_string);
+        let (state, pid, error) = (status.state, status.pid, status.last_error.as_ref());
+        tracing::info!(plugin = name, ?state, pid, error, "plugin");
+    }
+}
+
+fn add(snapshot: &mut Snapshot, pod: PodSandbox) {
+    if !snapshot.pods.iter().any(|p| p.id == pod.id) {
+        snapshot.pods.push(pod);
+    }
+}
+
+impl ResourceManager {
+    /// Whether this is a sandbox whose pod is announced when it starts: a plugin that has it in the
+    /// snapshot would get it twice.
+    fn is_announced_later(&self, record: &Record) -> bool {
+        let pod = self.registry.pods.get(&record.pod_id);
+        let announced = pod.is_none_or(|pod| pod.status != PodStatus::New);
+        record.sandbox && record.status < ContainerStatus::Running && !announced
+    }
+
+    /// Asks the runtime for the state of a container that was created by `run` without hooks:
+    /// nothing reports its start.
+    async fn observe_run(&self, container: &Container) {
+        let record: Record = container.record();
+        if !record.by_run || record.hooked || record.pid.is_some() {
+            return;
+        }
+        if let Ok(state) = record.runtime.state(&record.key.id).await {
+            self.registry.change(container, |r| r.observe(&state));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::{
+        pod::{PodKind, PodRecord},
+        registry::Registry,
+        store::Store,
+    };
+    use nri_config::Config;
+    use std::sync::Arc;
+
+    #[tokio::test]
+    async fn a_snapshot_has_the_pods_that_were_announced_and_not_stopped() {
+        let dir = tempfile::tempdir().unwrap();
+        let (registry, _) = Registry::load(Store::open(dir.path()).unwrap());
+        for (id, status) in [
+            ("b", PodStatus::Running),
+            ("a", PodStatus::Running),
+            ("stopped", PodStatus::Stopped),
+            ("new", PodStatus::New),
+        ] {
+            let sandbox = PodSandbox { id: id.to_owned(), ..Default::default() };
+            registry.pods.set(PodRecord { sandbox, kind: PodKind::SingleContainer, status });
+        }
+        let manager = ResourceManager::new(Arc::new(registry), &Config::default());
+        let snapshot = manager.snapshot().await;
+        assert_eq!(snapshot.pods.iter().map(|p| p.id.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+    }
+}

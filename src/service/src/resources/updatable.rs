@@ -1,0 +1,159 @@
+//! Parts of the resources of a container that exists: what the runtime's `update` sets, what is
+//! written to control groups, what cannot be updated. The table of resource fields decides.
+
+use crate::resources::error::ResourceError;
+use nri_api::{RESOURCE_FIELDS, Update, proto::LinuxResources};
+use serde_json::{Map, Value};
+
+/// Checks that a request sets no field that cannot be updated.
+///
+/// # Errors
+/// Names these fields.
+pub fn check_updatable(requested: &LinuxResources) -> Result<(), ResourceError> {
+    let names: Vec<_> = RESOURCE_FIELDS
+        .iter()
+        .filter(|field| field.update == Update::Never && field.is_set(requested))
+        .map(|field| field.name)
+        .collect();
+    if names.is_empty() { Ok(()) } else { Err(ResourceError::NotUpdatable(names)) }
+}
+
+/// Returns the part of resources that the runtime's `update` takes: all of it, since runc resets
+/// the fields that are left out.
+pub fn runtime_part(resources: &Value) -> Value {
+    let mut part = Map::new();
+    for field in RESOURCE_FIELDS.iter().filter(|field| field.update == Update::Runtime) {
+        let value = field.path.iter().try_fold(resources, |value, key| value.get(key));
+        let Some(value) = value.filter(|v| !v.is_null()) else { continue };
+        match field.path {
+            [group, key] => {
+                let group = part.entry(*group).or_insert_with(|| Map::new().into());
+                if let Value::Object(group) = group {
+                    group.insert((*key).to_owned(), value.clone());
+                }
+            }
+            [key] if value.as_object().is_some_and(|entries| !entries.is_empty()) => {
+                part.insert((*key).to_owned(), value.clone());
+            }
+            _ => {}
+        }
+    }
+    Value::Object(part)
+}
+
+/// Returns the part of resources that no runtime's `update` can set. Device rules belong to the
+/// runtime: in cgroup v2 they are a program.
+pub fn cgroup_part(resources: &Value) -> Value {
+    let by_runtime = runtime_part(resources);
+    let mut rest = resources.clone();
+    if let Some(fields) = rest.as_object_mut() {
+        fields.remove("devices");
+        for (group, taken) in by_runtime.as_object().into_iter().flatten() {
+            if let (Some(Value::Object(fields)), Some(taken)) =
+                (fields.get_mut(group), taken.as_object())
+            {
+                fields.retain(|name, _| !taken.contains_key(name));
+            }
+        }
+        fields.retain(|_, value| value.as_object().is_none_or(|fields| !fields.is_empty()));
+    }
+    rest
+}
+
+/// Adapts the limit of memory and swap to a new memory limit, if the request does not set it: both
+/// were equal, or the runtime would refuse a memory limit above it.
+pub fn adapt_swap(before: &Value, swap_requested: bool, after: &mut Value) {
+    let number = |resources: &Value, field| resources.pointer(field).and_then(Value::as_i64);
+    let (old, new) = (number(before, "/memory/limit"), number(after, "/memory/limit"));
+    let (Some(swap), Some(limit)) = (number(before, "/memory/swap").filter(|s| *s > 0), new) else {
+        return;
+    };
+    let is_coupled = old == Some(swap) || limit > swap || limit < 0;
+    if !swap_requested
+        && old != new
+        && is_coupled
+        && let Some(memory) = after.get_mut("memory").and_then(Value::as_object_mut)
+    {
+        memory.insert("swap".to_owned(), limit.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nri_api::opt;
+    use serde_json::json;
+
+    #[test]
+    fn the_runtime_gets_what_update_takes_and_no_nulls() {
+        let resources = json!({
+            "devices": [{"allow": false}], "hugepageLimits": [{"pageSize": "2MB", "limit": 0}],
+            "memory": {"limit": 1, "kernel": 2, "swap": null}, "cpu": {"shares": null},
+            "pids": {"limit": 0}, "unified": {}
+        });
+        assert_eq!(runtime_part(&resources), json!({"memory": {"limit": 1}, "pids": {"limit": 0}}));
+    }
+
+    #[test]
+    fn swap_follows_the_memory_limit_unless_it_is_requested() {
+        let memory = |limit: i64, swap: Option<i64>| {
+            let mut memory = json!({"memory": {"limit": limit}});
+            if let Some(swap) = swap {
+                memory["memory"]["swap"] = swap.into();
+            }
+            memory
+        };
+        // Before, after, whether swap is requested; swap in the end.
+        for (before, after, given, swap) in [
+            (memory(10, Some(10)), memory(20, Some(10)), false, Some(20)),
+            (memory(10, Some(10)), memory(5, Some(10)), false, Some(5)),
+            (memory(10, Some(30)), memory(20, Some(30)), false, Some(30)),
+            (memory(10, Some(30)), memory(40, Some(30)), false, Some(40)),
+            (memory(10, Some(10)), memory(-1, Some(10)), false, Some(-1)),
+            (memory(10, Some(-1)), memory(20, Some(-1)), false, Some(-1)),
+            (memory(10, Some(10)), memory(20, Some(25)), true, Some(25)),
+            (memory(10, None), memory(20, None), false, None),
+        ] {
+            let mut result = after.clone();
+            adapt_swap(&before, given, &mut result);
+            assert_eq!(
+                result.pointer("/memory/swap").and_then(Value::as_i64),
+                swap,
+                "{before} {after}"
+            );
+        }
+    }
+
+    #[test]
+    fn fields_that_cannot_be_updated_are_named() {
+        let mut resources = LinuxResources::new();
+        assert!(check_updatable(&resources).is_ok());
+        let memory = resources.memory.mut_or_insert_default();
+        memory.swappiness = opt(Some(0));
+        assert!(check_updatable(&resources).is_ok());
+        let memory = resources.memory.mut_or_insert_default();
+        (memory.kernel, memory.use_hierarchy) = (opt(Some(1)), opt(Some(true)));
+        assert_eq!(
+            check_updatable(&resources).unwrap_err().to_string(),
+            "a running container's memory.kernel, memory.useHierarchy cannot be updated"
+        );
+    }
+
+    #[test]
+    fn control_groups_get_what_update_does_not_take() {
+        let resources = json!({
+            "memory": {"limit": 1, "swappiness": 5}, "cpu": {"shares": 2},
+            "devices": [{"allow": true}],
+            "hugepageLimits": [{"pageSize": "2MB", "limit": 1}], "unified": {"memory.high": "1"},
+            "blockIO": {"weight": 5, "throttleReadBpsDevice": []}
+        });
+        assert_eq!(
+            cgroup_part(&resources),
+            json!({
+                "memory": {"swappiness": 5}, "hugepageLimits": [{"pageSize": "2MB", "limit": 1}],
+                "blockIO": {"throttleReadBpsDevice": []}
+            })
+        );
+        assert_eq!(cgroup_part(&json!({"cpu": {"shares": 2}})), json!({}));
+    }
+}
