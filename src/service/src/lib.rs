@@ -4,7 +4,8 @@
 //! It does the I/O around the pure crates: `nri-merge` decides which adjustments are allowed,
 //! `nri-spec` applies them to an OCI config, `nri-adaptation` orders the requests to plugins. Start
 //! from [`control::server`], where requests arrive, and [`service::Service`], which they share. A
-//! folder imports only from the folders above it:
+//! folder imports only from the folders above it; `service.rs` stands before `lifecycle`, and holds
+//! the log, the program and the shared plugins of `daemon`:
 //!
 //! | folder | contents |
 //! |---|---|
