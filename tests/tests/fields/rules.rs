@@ -38,12 +38,12 @@ fn complete(rows: &[Row]) -> Vec<String> {
 /// none less.
 fn lists(rows: &[Row], root: &Path) -> Vec<String> {
     let table: BTreeSet<String> = rows.iter().map(|row| row.file.to_owned()).collect();
-    let mut merge = listed(root, "src/merge/src/merged.rs", "groups![", "");
+    let mut merge = listed(root, "src/merge/src/apply.rs", "groups![", "");
     assert!(
         merge.remove("resources"),
         "the list of resources is a part of the list of adjustments"
     );
-    merge.extend(listed(root, "src/merge/src/resources.rs", "groups![", ""));
+    merge.extend(listed(root, "src/merge/src/resources/groups.rs", "groups![", ""));
     let spec = listed(root, "src/spec/src/apply.rs", "= [", "::apply");
     let mut found = Vec::new();
     for (side, list) in [("merge", merge), ("document", spec)] {
