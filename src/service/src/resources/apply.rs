@@ -64,7 +64,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// An update that failed.
 #[derive(Debug)]
-pub struct FailedUpdate {
+pub struct UnperformedUpdate {
     /// The request.
     pub update: ContainerUpdate,
     /// Why it failed.
@@ -75,9 +75,9 @@ pub struct FailedUpdate {
 ///
 /// # Errors
 /// The container and why its update failed.
-pub fn check_required(failed: Vec<FailedUpdate>) -> Result<(), PluginError> {
+pub fn check_required(failed: Vec<UnperformedUpdate>) -> Result<(), PluginError> {
     match failed.into_iter().find(|f| !f.update.ignore_failure) {
-        Some(FailedUpdate { update, error }) => {
+        Some(UnperformedUpdate { update, error }) => {
             Err(PluginError::Update { container: update.container_id, source: error })
         }
         None => Ok(()),
@@ -90,7 +90,7 @@ impl ResourceManager {
         &self,
         updates: Vec<ContainerUpdate>,
         source: UpdateSource<'_>,
-    ) -> Vec<FailedUpdate> {
+    ) -> Vec<UnperformedUpdate> {
         let mut failed = Vec::new();
         if self.policy().shadow {
             for update in updates {
@@ -98,7 +98,7 @@ impl ResourceManager {
                 tracing::info!(container, %source, ?update, "shadow: would be updated");
                 // Reported to a plugin; the creation or update of a caller goes on.
                 if let UpdateSource::Plugin(_) = source {
-                    failed.push(FailedUpdate { update, error: ResourceError::Shadow });
+                    failed.push(UnperformedUpdate { update, error: ResourceError::Shadow });
                 }
             }
             return failed;
@@ -112,7 +112,7 @@ impl ResourceManager {
                     ignored = update.ignore_failure,
                     "update failed"
                 );
-                failed.push(FailedUpdate { update, error });
+                failed.push(UnperformedUpdate { update, error });
             }
         }
         failed
