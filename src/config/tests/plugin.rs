@@ -1,5 +1,8 @@
 //! Policies of plugins.
 
+// The lints do not recognise helpers as test code.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 use nri_config::{Account, Config, FieldGroup, Limit, PluginPolicy, Restart, User};
 
 fn policy(text: &str) -> Result<PluginPolicy, String> {

@@ -1,5 +1,8 @@
 //! The reference describes every key of the model, and nothing else.
 
+// The lints do not recognise helpers as test code.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
 use nri_config::{
     Config, DefaultValue, KeyDescription, KeyKind, PluginPolicy, SectionDescription, sections,
 };
