@@ -190,7 +190,8 @@ mod tests {
     use serde_json::json;
 
     const LIFE: &str = "RunPodSandbox CreateContainer ValidateContainerAdjustment PostCreateContainer StartContainer \
-        PostStartContainer UpdateContainer PostUpdateContainer StopContainer StopPodSandbox RemoveContainer RemovePodSandbox";
+        PostStartContainer UpdateContainer PostUpdateContainer StopContainer StopPodSandbox \
+        RemoveContainer RemovePodSandbox";
 
     /// Events of a container `c` in a pod `p`, or of `d` in it where they end so.
     fn view(pods: &[&str], containers: &[&str], events: &str) -> View {

@@ -70,7 +70,8 @@ pub enum ApplyError {
     },
     /// The propagation of the source of a mount is unknown.
     #[error(
-        "mount {destination:?}: propagation of {mount_source:?} is not known, but {wanted} depends on it"
+        "mount {destination:?}: propagation of {mount_source:?} is not known, but {wanted} depends \
+         on it"
     )]
     UnknownPropagation {
         /// Destination of the mount.

@@ -71,7 +71,8 @@ lists! {
         a.hooks.mut_or_insert_default().poststop.push(Hook { path, ..Default::default() });
     devices: "linux.devices" Marked "/linux/devices", |a, path|
         a.linux.mut_or_insert_default().devices.push(LinuxDevice { path, ..Default::default() });
-    hugepages: "linux.resources.hugepage_limits" Keyed "/linux/resources/hugepageLimits", |a, page_size|
+    hugepages: "linux.resources.hugepage_limits" Keyed "/linux/resources/\
+    hugepageLimits", |a, page_size|
         resources(a).hugepage_limits.push(HugepageLimit { page_size, limit: 1, ..Default::default() });
     unified: "linux.resources.unified" Keyed "/linux/resources/unified", |a, key|
         resources(a).unified.insert(key, String::new());

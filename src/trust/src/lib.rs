@@ -22,7 +22,8 @@ const MOST_LINKS: usize = 40;
 #[derive(Debug, thiserror::Error)]
 pub enum Untrusted {
     /// Another user owns the file, or a directory of its path.
-    #[error("{} belongs to user {uid}, who could change {what}; it must belong to {owner}: chown {owner} {}", path.display(), path.display())]
+    #[error("{} belongs to user {uid}, who could change {what}; it must belong to {owner}: chown \
+             {owner} {}", path.display(), path.display())]
     Owner {
         /// Path that the user owns.
         path: PathBuf,
@@ -34,7 +35,8 @@ pub enum Untrusted {
         what: What,
     },
     /// Others can write to the file, or to a directory of its path.
-    #[error("{} is writable by {who} (mode {mode:o}), who could change {what}: chmod {fix} {}", path.display(), path.display())]
+    #[error("{} is writable by {who} (mode {mode:o}), who could change {what}: chmod {fix} \
+             {}", path.display(), path.display())]
     Writable {
         /// Path that others can write to.
         path: PathBuf,
@@ -254,11 +256,13 @@ mod tests {
         dir.check("sticky/file", "");
         dir.check(
             "group/file",
-            "group is writable by its group (mode 775), who could change what is in it: chmod g-w group",
+            "group is writable by its group (mode 775), who could change what is in it: chmod g-w \
+             group",
         );
         dir.check(
             "all/file",
-            "all is writable by everybody (mode 777), who could change what is in it: chmod go-w all",
+            "all is writable by everybody (mode 777), who could change what is in it: chmod go-w \
+             all",
         );
         dir.make("ok/open", 0o622);
         dir.check(
@@ -268,7 +272,8 @@ mod tests {
         dir.make("ok/shared", 0o664);
         dir.check(
             "ok/shared",
-            "ok/shared is writable by its group (mode 664), who could change it: chmod g-w ok/shared",
+            "ok/shared is writable by its group (mode 664), who could change it: chmod g-w \
+             ok/shared",
         );
         // The sticky bit of a file means nothing.
         dir.make("ok/stuck", 0o1666);
@@ -289,7 +294,8 @@ mod tests {
         symlink("loop", dir.path("ok/loop")).unwrap();
         dir.check("ok/around", "");
         dir.check("ok/twice", "");
-        let all = "all is writable by everybody (mode 777), who could change what is in it: chmod go-w all";
+        let all = "all is writable by everybody (mode 777), who could change what is in it: chmod \
+                   go-w all";
         dir.check("ok/into", all);
         dir.check("all/out", all);
         dir.check("ok/loop", "ok/loop: too many symbolic links");
@@ -324,7 +330,8 @@ mod tests {
         }
         let refused = |path: &str, what: &str| {
             format!(
-                "{path} belongs to user 4711, who could change {what}; it must belong to 0: chown 0 {path}"
+                "{path} belongs to user 4711, who could change {what}; it must belong to 0: chown \
+                 0 {path}"
             )
         };
         dir.check("ours/file", "");

@@ -48,7 +48,13 @@ fn text_lines_are_appended_in_runcs_format() {
         let text = fs::read_to_string(harness.path("log")).unwrap();
         fs::remove_file(harness.path("log")).unwrap();
         assert!(text.starts_with("time=\"2"), "{text}");
-        assert!(text.ends_with("Z\" level=error msg=\"nri-container-runtime: plugin 10-a refuses \\\"memory\\\" of container id\"\n"), "{text}");
+        assert!(
+            text.ends_with(
+                "Z\" level=error msg=\"nri-container-runtime: plugin 10-a \
+                                refuses \\\"memory\\\" of container id\"\n"
+            ),
+            "{text}"
+        );
     }
 }
 

@@ -107,7 +107,8 @@ mod tests {
         };
         write(
             "home/.config/containers/containers.conf",
-            "[containers]\ninit_path = \"/opt/init\"\n[engine]\ninfra_image = \"first\"\nhelper_binaries_dir = [\"/opt/helpers\", \"$BINDIR\", {append = true}]\n",
+            "[containers]\ninit_path = \"/opt/init\"\n[engine]\ninfra_image = \"first\"\n\
+             helper_binaries_dir = [\"/opt/helpers\", \"$BINDIR\", {append = true}]\n",
         );
         let later = write(
             "home/.config/containers/containers.conf.d/b.conf",

@@ -87,7 +87,8 @@ impl EngineNri {
             return *on;
         }
         let on = containerd_has_nri_on(pid, socket).await;
-        tracing::info!(socket = %socket.display(), on, "NRI of containerd, {}", nri_host::describe(pid));
+        tracing::info!(socket = %socket.display(), on, "NRI of containerd, \
+        {}", nri_host::describe(pid));
         known().insert((pid, started), on);
         on
     }

@@ -71,7 +71,10 @@ fn what_came_and_went_is_told_before_and_done_by_a_reload() {
         ]
     );
     assert_eq!(node.status().mode, "apply");
-    node.configure("mode = 'shadow'\n[[plugin]]\nmatch = '30-enw'\ndeny = ['env']\n[[plugin]]\nmatch = 'late'\nrequired = true\n");
+    node.configure(
+        "mode = 'shadow'\n[[plugin]]\nmatch = '30-enw'\ndeny = ['env']\n[[plugin]]\n\
+                    match = 'late'\nrequired = true\n",
+    );
     let reloaded = reload(&node);
     assert_eq!(
         changes(&reloaded),

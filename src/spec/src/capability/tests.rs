@@ -179,7 +179,8 @@ fn all_unsupported_fields_are_named_without_a_plugin_if_none_owns_them() {
     let error = check(&before, &config, &FieldOwners::new(), &runtime, &v2()).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "scheduler is not supported by crun 1.8.1: supported since 1.8.5; io priority is not supported by crun 1.8.1: supported since 1.8.6"
+        "scheduler is not supported by crun 1.8.1: supported since 1.8.5; io priority is not \
+         supported by crun 1.8.1: supported since 1.8.6"
     );
 }
 
