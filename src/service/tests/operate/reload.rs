@@ -128,7 +128,7 @@ fn signals_reload_and_open_the_log_again() {
     wait_until("the reload", || said("reloaded").then_some(()));
     with_log("nonsense = 1\n");
     nrid.signal(Signal::HUP);
-    wait_until("the refusal", || said("not reloaded").then_some(()));
+    wait_until("the refusal", || said("reload failed").then_some(()));
     fs::rename(&log, node.path("moved")).unwrap();
     with_log("");
     nrid.signal(Signal::USR1);
