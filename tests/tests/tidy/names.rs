@@ -13,7 +13,6 @@ const SHARED: &[(&str, &str)] = &[
     ("Creation", "the event of the plugin SDK, the step of nrid"),
     ("Delivery", "of events to plugins, of bytes in the trunk"),
     ("Error", "each program's own, at its top"),
-    ("FailedUpdate", "of the merge, with its plugins, and of nrid, with its cause"),
     ("FileError", "of edited files, of structured files"),
     ("FrameError", "of two protocols that share nothing"),
     ("LaunchError", "of plugins, of nrid"),
