@@ -1,10 +1,11 @@
 //! `nri-oci-hook --socket PATH --record KEY [--patience SECONDS] createRuntime|poststart|poststop`:
-//! reports events of a container to `nrid` where the wrapper is not there to do so, as inside `run`.
+//! reports events of a container to `nrid` where the wrapper is not there to do so, as inside
+//! `run`.
 //!
-//! `nrid` writes this command line into the `config.json` of a container. The low-level runtime runs
-//! it with the OCI state on stdin and an environment that cannot be relied upon. The hook decides
-//! nothing: `createRuntime` fails the creation if `nrid` refuses or does not run, since the container
-//! would start without what plugins set; the other two never fail anything.
+//! `nrid` writes this command line into the `config.json` of a container. The low-level runtime
+//! runs it with the OCI state on stdin and an environment that cannot be relied upon. The hook
+//! decides nothing: `createRuntime` fails the creation if `nrid` refuses or does not run, since the
+//! container would start without what plugins set; the other two never fail anything.
 //!
 //! Start from [`args::Args`] and [`report`].
 
@@ -26,7 +27,8 @@ use std::{
 const STATE_LIMIT: u64 = 4 << 20;
 /// Time limit of the reply where the command line has none; `nrid` bounds each plugin by itself.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
-/// Time limit of a reply on which the container does not depend: nrid completes the event by itself.
+/// Time limit of a reply on which the container does not depend: nrid completes the event by
+/// itself.
 const LATE_REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time in which a next nrid has to accept connections, where the container depends on it.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
@@ -87,17 +89,17 @@ fn report(args: &Args) -> Result<(), Error> {
             Ok(Reply::Done) => return Ok(()),
             Ok(Reply::Refused { message }) => return Err(Error::Refused(message)),
             Ok(_) => return Err(Error::Reply),
-            // It has ended or is being replaced: the next nrid knows the container, and which events
-            // plugins have received.
+            // It has ended or is being replaced: the next nrid knows the container, and which
+            // events plugins have received.
             Err(ClientError::Frame(FrameError::Closed | FrameError::Io(_))) if left > 0 => {}
             Err(e) => return Err(Error::Nrid(e)),
         }
     }
 }
 
-/// Connects. Where the container depends on it, this waits for the next nrid: systemd or a wrapper may
-/// be starting it. A hook starts none: nrid would be a child of the runtime, and crun ends only after
-/// its last child.
+/// Connects. Where the container depends on it, this waits for the next nrid: systemd or a wrapper
+/// may be starting it. A hook starts none: nrid would be a child of the runtime, and crun ends only
+/// after its last child.
 fn connect(args: &Args) -> Result<Client, ClientError> {
     let deadline = Instant::now() + CONNECT_TIMEOUT;
     loop {

@@ -1,7 +1,7 @@
 //! Iterator over the options of an argv, in every form that runc, crun and youki accept.
 //!
-//! Forms: `--name value`, `--name=value`, `-name value` and `-name=value` (Go), unambiguous prefixes
-//! `--nam value` (argp), `-n value`, `-nvalue`, `-n=value`, and clusters `-dn value`.
+//! Forms: `--name value`, `--name=value`, `-name value` and `-name=value` (Go), unambiguous
+//! prefixes `--nam value` (argp), `-n value`, `-nvalue`, `-n=value`, and clusters `-dn value`.
 
 use super::flags::{Flag, Verbs, by_long, by_short};
 use std::{

@@ -110,9 +110,10 @@ impl Event<'_> {
         let request = Request::Begin(Box::new(begin));
         let mut reply = self.begin(&mut client, &request, bundle);
         if matches!(reply, Err(ClientError::Frame(FrameError::Closed))) {
-            // An nrid that ends closes connections that it has not served. The next nrid undoes what
-            // this one started without a reply, and may be asked once: a second close is no
-            // coincidence. One that was killed may accept connections until it is gone.
+            // An nrid that ends closes connections that it has not served. The next nrid undoes
+            // what this one started without a reply, and may be asked once: a second
+            // close is no coincidence. One that was killed may accept connections until
+            // it is gone.
             client.wait_ended();
             let Some(next) = self.connect()? else { return Ok(Decision::Bypass) };
             client = next;
@@ -253,7 +254,8 @@ impl Event<'_> {
     }
 }
 
-/// Reads a `--pid-file`: runc takes a relative one from the working directory, crun from the bundle.
+/// Reads a `--pid-file`: runc takes a relative one from the working directory, crun from the
+/// bundle.
 fn read_pid(file: &OsStr, args: &VerbArgs) -> Option<i32> {
     let here = working_dir();
     let bundle = here.join(args.bundle.as_deref().unwrap_or_default());

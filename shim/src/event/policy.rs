@@ -6,8 +6,9 @@ use nri_control::Verb;
 pub(crate) trait VerbPolicy {
     /// The verb names a bundle, whose `config.json` may be rewritten.
     fn has_bundle(self) -> bool;
-    /// The verb starts `nrid`, and obeys the key `unreachable` where that fails. Other verbs concern
-    /// containers that an `nrid` knows: where none runs and none has left records, they pass.
+    /// The verb starts `nrid`, and obeys the key `unreachable` where that fails. Other verbs
+    /// concern containers that an `nrid` knows: where none runs and none has left records, they
+    /// pass.
     fn needs_nrid(self) -> bool;
     /// The real runtime replaces this process, and a hook reports later events.
     fn execs(self) -> bool;

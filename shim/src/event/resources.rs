@@ -7,15 +7,16 @@ use std::{
     io::{self, Read},
 };
 
-/// Limit of the file, in bytes. Real ones have some thousand; a frame of the control protocol has to
-/// hold it.
+/// Limit of the file, in bytes. Real ones have some thousand; a frame of the control protocol has
+/// to hold it.
 const LIMIT: u64 = 4 << 20;
 
 /// Content of the file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RequestedResources {
     pub(crate) content: Vec<u8>,
-    /// Whether the file could be read only once, as a pipe: the real runtime needs a copy as stdin.
+    /// Whether the file could be read only once, as a pipe: the real runtime needs a copy as
+    /// stdin.
     pub(crate) is_spent: bool,
 }
 

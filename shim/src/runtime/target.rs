@@ -41,7 +41,8 @@ impl Target {
         Error::Exec(error, self.runtime)
     }
 
-    /// Calls execve(2), with stdin replaced and the descriptor inherited. Returns only if that fails.
+    /// Calls execve(2), with stdin replaced and the descriptor inherited. Returns only if that
+    /// fails.
     pub(crate) fn execve(&self, environment: &[OsString]) -> io::Error {
         if let Some(stdin) = &self.stdin
             && let Err(e) = nix::unistd::dup2_stdin(stdin)

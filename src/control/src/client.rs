@@ -1,8 +1,8 @@
 //! The client's end of a connection.
 //!
-//! No call waits without limit for an `nrid` that hangs: neither for its `accept` nor for its reads.
-//! Where a reply may take long, because plugins are asked, a second connection distinguishes an
-//! `nrid` that is busy, which answers it with its status, from one that hangs.
+//! No call waits without limit for an `nrid` that hangs: neither for its `accept` nor for its
+//! reads. Where a reply may take long, because plugins are asked, a second connection distinguishes
+//! an `nrid` that is busy, which answers it with its status, from one that hangs.
 
 use crate::{
     frame::{self, FrameError},
@@ -33,8 +33,8 @@ pub struct Client {
     silence: Option<Duration>,
 }
 
-/// Time limit of `connect`: where the queue of the socket is full, the kernel blocks callers without
-/// limit.
+/// Time limit of `connect`: where the queue of the socket is full, the kernel blocks callers
+/// without limit.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Time limit of a process to end after it has closed a connection.
@@ -120,8 +120,8 @@ impl Client {
     }
 
     /// Sends the first request of a connection and waits for the reply. Where an `nrid` of another
-    /// protocol replies that the installed program is replacing it, it has done nothing: the request
-    /// goes to the next `nrid`, over a new connection.
+    /// protocol replies that the installed program is replacing it, it has done nothing: the
+    /// request goes to the next `nrid`, over a new connection.
     ///
     /// # Errors
     /// As [`Client::call`].
@@ -145,9 +145,9 @@ impl Client {
         }
     }
 
-    /// Waits until the process that listened at the time of the connection has ended: an `nrid` that
-    /// ends closes connections before its socket refuses new ones. The wait is short, since the
-    /// process may be systemd, which does not end.
+    /// Waits until the process that listened at the time of the connection has ended: an `nrid`
+    /// that ends closes connections before its socket refuses new ones. The wait is short,
+    /// since the process may be systemd, which does not end.
     pub fn wait_ended(&self) {
         let pid = getsockopt(&self.stream, PeerCredentials)
             .ok()
@@ -253,8 +253,8 @@ fn connect_to(socket: &Path, limit: Duration) -> io::Result<UnixStream> {
     }
 }
 
-/// Whether the listener replies to another connection. One that has ended counts as alive: it closes
-/// the first connection, which the caller detects.
+/// Whether the listener replies to another connection. One that has ended counts as alive: it
+/// closes the first connection, which the caller detects.
 fn is_alive(socket: &Path, limit: Duration) -> bool {
     let reply = Client::connect_within(socket, limit).and_then(|client| {
         client.set_timeout(Some(limit))?;

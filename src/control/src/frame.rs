@@ -1,8 +1,8 @@
 //! Frames: a 4-byte big-endian length, then that many bytes; descriptors are sent with the length.
 //!
-//! A codec apart from that of `nri-wire`, which has other frames (a connection id of the trunk, ttrpc
-//! headers), is asynchronous, and needs tokio: these frames are blocking, since the wrapper links no
-//! async runtime, and carry descriptors (`SCM_RIGHTS`), which those of NRI never do.
+//! A codec apart from that of `nri-wire`, which has other frames (a connection id of the trunk,
+//! ttrpc headers), is asynchronous, and needs tokio: these frames are blocking, since the wrapper
+//! links no async runtime, and carry descriptors (`SCM_RIGHTS`), which those of NRI never do.
 
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -85,8 +85,8 @@ pub fn send(stream: &UnixStream, payload: &[u8], fds: &[BorrowedFd<'_>]) -> Resu
             other => break other.map_err(io::Error::from)?,
         }
     };
-    // A blocking socket accepts all of it, unless a signal interrupts; the descriptors were sent with
-    // the first byte.
+    // A blocking socket accepts all of it, unless a signal interrupts; the descriptors were sent
+    // with the first byte.
     let mut stream = stream;
     if sent < length.len() {
         stream.write_all(&length[sent..])?;

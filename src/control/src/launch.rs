@@ -24,8 +24,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Line that `nrid --background` writes to its stdout when it is ready; any other line is the reason
-/// why it is not.
+/// Line that `nrid --background` writes to its stdout when it is ready; any other line is the
+/// reason why it is not.
 pub const READY: &str = "ready";
 
 /// Longest line, in bytes: a reason is shorter.

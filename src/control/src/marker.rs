@@ -1,4 +1,5 @@
-//! The file by which `nrid` passes plugins' changes of a container's process to the wrapper's `exec`.
+//! The file by which `nrid` passes plugins' changes of a container's process to the wrapper's
+//! `exec`.
 //!
 //! The wrapper reads it without asking `nrid`: `exec` carries no event, and most containers have no
 //! such file.
@@ -39,8 +40,8 @@ pub struct ExecChanges {
     pub rlimits: Vec<ExecRlimit>,
 }
 
-/// A variable that differs from the engine's OCI config. It is changed where the `exec` has the value
-/// of that config (or none, as that); a value that was given to the `exec` itself stays.
+/// A variable that differs from the engine's OCI config. It is changed where the `exec` has the
+/// value of that config (or none, as that); a value that was given to the `exec` itself stays.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExecVariable {
     /// Its name.
@@ -75,9 +76,9 @@ impl ExecChanges {
     }
 }
 
-/// File name for an id that is too long to be one: its prefix, a character that no runtime allows in
-/// ids, and a digest (FNV-1a). Collisions give no advantage: a user who chooses ids could change the
-/// markers directly.
+/// File name for an id that is too long to be one: its prefix, a character that no runtime allows
+/// in ids, and a digest (FNV-1a). Collisions give no advantage: a user who chooses ids could change
+/// the markers directly.
 fn shortened(id: &str) -> String {
     let cut = (0..=200).rev().find(|at| id.is_char_boundary(*at)).unwrap_or(0);
     let digest = id.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {

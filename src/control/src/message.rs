@@ -1,5 +1,5 @@
-//! The messages: JSON objects. Unknown fields are ignored, so that a field may be added without a new
-//! [`PROTOCOL`]; any other change needs a new one.
+//! The messages: JSON objects. Unknown fields are ignored, so that a field may be added without a
+//! new [`PROTOCOL`]; any other change needs a new one.
 
 use crate::text::OsText;
 use serde::{Deserialize, Serialize};
@@ -26,8 +26,8 @@ impl<T> Versioned<T> {
     }
 }
 
-/// Request of a client. [`Request::Stop`], [`Request::Restart`] and the reply [`Reply::Done`] are the
-/// same in all protocols: a release replaces another one by them.
+/// Request of a client. [`Request::Stop`], [`Request::Restart`] and the reply [`Reply::Done`] are
+/// the same in all protocols: a release replaces another one by them.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Request {
@@ -52,8 +52,8 @@ pub enum Request {
     /// configuration is broken, and the previous one stays effective).
     Reload,
     /// End cleanly and continue as the installed program, in the same process and with the same
-    /// sockets. Reply: done, then the connection stays open until that program takes over; or refused
-    /// (it does not exist or does not run, and nothing has changed).
+    /// sockets. Reply: done, then the connection stays open until that program takes over; or
+    /// refused (it does not exist or does not run, and nothing has changed).
     Restart {
         /// The program. Default: the path from which this `nrid` was started.
         #[serde(default)]
@@ -86,7 +86,8 @@ pub enum Reply {
     OtherVersion {
         /// Program version of this `nrid`.
         version: String,
-        /// Whether the installed program is about to replace it, which then serves new connections.
+        /// Whether the installed program is about to replace it, which then serves new
+        /// connections.
         #[serde(default)]
         restarting: bool,
     },
@@ -302,8 +303,8 @@ pub struct VerifiedResource {
     pub wanted: String,
     /// Its content, or the reason for which it cannot be read.
     pub found: Result<String, String>,
-    /// Whether the content means the expected one: the kernel rounds some values, and accepts several
-    /// forms of others.
+    /// Whether the content means the expected one: the kernel rounds some values, and accepts
+    /// several forms of others.
     #[serde(rename = "in_force")]
     pub effective: bool,
     /// The plugin that set it; `None`: the engine.

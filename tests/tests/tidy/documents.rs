@@ -94,7 +94,8 @@ fn placeholder(part: &str) -> bool {
         || !part.ends_with(".md") && !name.is_empty() && name.chars().all(char::is_uppercase)
 }
 
-/// Paths in `code` words that do not exist, neither from the root nor from a folder of the document.
+/// Paths in `code` words that do not exist, neither from the root nor from a folder of the
+/// document.
 fn absent(source: &Source, exists: &dyn Fn(&str) -> bool) -> Vec<String> {
     let folders: Vec<&str> =
         source.path.match_indices('/').map(|(at, _)| &source.path[..=at]).collect();

@@ -132,5 +132,14 @@ fn lines_are_not_wide() {
     check(wide, "a.md", &"ä".repeat(WIDEST), &[]);
 
     let all = sources(&["Makefile", ".toml", ".md"]);
-    clean(all.iter().flat_map(wide).collect());
+    // rustfmt wraps code, but neither comments nor strings.
+    let comments = |source: &Source| {
+        let code = |line: &str| !line.trim_start().starts_with("//");
+        let lines: Vec<&str> =
+            source.text.lines().map(|line| if code(line) { "" } else { line }).collect();
+        wide(&Source::new(&source.path, &lines.join("\n")))
+    };
+    check(comments, "a.rs", &format!("// {long}"), &["a.rs:1: 104 columns"]);
+    check(comments, "a.rs", &format!("f(\"{long}\")"), &[]);
+    clean(all.iter().flat_map(wide).chain(rust().iter().flat_map(comments)).collect());
 }

@@ -1,9 +1,9 @@
 //! Rules of the repository as tests: what reviews would otherwise have to remember.
 //!
-//! A rule is a function from names and texts to what is wrong. Each test first shows, on a few lines
-//! of its own, that the rule can fail, and then applies it to the repository. Rules stop accidents,
-//! not intent: most read text; those about modules and type names read syntax trees. Formatting and
-//! lints are for `cargo fmt` and clippy.
+//! A rule is a function from names and texts to what is wrong. Each test first shows, on a few
+//! lines of its own, that the rule can fail, and then applies it to the repository. Rules stop
+//! accidents, not intent: most read text; those about modules and type names read syntax trees.
+//! Formatting and lints are for `cargo fmt` and clippy.
 
 #![allow(
     clippy::unwrap_used,

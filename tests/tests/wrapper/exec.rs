@@ -15,7 +15,8 @@ use std::{
 const GIVEN: &str = r#"{"terminal":false,"user":{"uid":1.50,"gid":98765432109876543210},"args":["sh"],"env":["PATH=/bin","A=1","X=exec"],"cwd":"/","rlimits":[{"type":"RLIMIT_NOFILE","hard":10,"soft":10}]}"#;
 const EXPECTED: &str = r#"{"terminal":false,"user":{"uid":1.50,"gid":98765432109876543210},"args":["sh"],"env":["PATH=/bin","A=one","X=exec","NEW=n"],"cwd":"/","rlimits":[{"type":"RLIMIT_NOFILE","hard":99,"soft":9}]}"#;
 
-/// Changes of A, X and NEW; the process file above has the engine's value of A, and another one of X.
+/// Changes of A, X and NEW; the process file above has the engine's value of A, and another one of
+/// X.
 fn changes() -> ExecChanges {
     let variable = |name: &str, engine: Option<&str>, value: &str| ExecVariable {
         name: name.into(),

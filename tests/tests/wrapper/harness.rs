@@ -1,4 +1,5 @@
-//! WrapperHarness for calls of the wrapper: directories, configuration, a fake runtime, a scripted `nrid`.
+//! WrapperHarness for calls of the wrapper: directories, configuration, a fake runtime, a scripted
+//! `nrid`.
 
 use nri_control::{CONTROL_SOCKET, Finished, PROTOCOL, Reply, Request, Substitute, Versioned};
 use nri_tests::fake_runtime::{FakeRuntime, program};
@@ -24,7 +25,8 @@ impl WrapperHarness {
     pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let programs = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        // Not a copy: a file that is open for writing while another thread forks cannot be executed.
+        // Not a copy: a file that is open for writing while another thread forks cannot be
+        // executed.
         fs::hard_link(
             program("nri-container-runtime"),
             programs.path().join("nri-container-runtime"),

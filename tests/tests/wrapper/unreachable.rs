@@ -50,7 +50,8 @@ fn an_nrid_that_does_not_start_fails_only_creations_and_starts() {
     assert_eq!(nrid.calls().len(), 0);
 }
 
-/// Engines send all resources again (containerd's CRI, Podman 5), which would undo those of plugins.
+/// Engines send all resources again (containerd's CRI, Podman 5), which would undo those of
+/// plugins.
 #[test]
 fn an_update_starts_nrid_where_records_exist() {
     let harness = WrapperHarness::new();

@@ -1,5 +1,5 @@
-//! `nrictl install containerd`, judged by the real `containerd config dump`: before and after differ
-//! only in our keys.
+//! `nrictl install containerd`, judged by the real `containerd config dump`: before and after
+//! differ only in our keys.
 
 use nri_integration::{engines::*, *};
 use std::{collections::BTreeMap, fs, path::Path, process::Command};

@@ -57,7 +57,8 @@ impl Dirs {
         self.dir.path().join(name)
     }
 
-    /// Script that executes the fixture, which writes "shutdown" to the file "shutdown" on `Shutdown`.
+    /// Script that executes the fixture, which writes "shutdown" to the file "shutdown" on
+    /// `Shutdown`.
     pub(crate) fn fixture(&self) -> String {
         format!(
             "exec {} {} <&3",

@@ -210,8 +210,8 @@ struct Session {
     root: InstallRoot,
     /// The engine's file, if not the usual one.
     file: Option<PathBuf>,
-    /// Lock of `/etc` that keeps other commands out; `None` in a dry run, and where `/etc` cannot be
-    /// locked: there nothing can be written either, which fails with a reason.
+    /// Lock of `/etc` that keeps other commands out; `None` in a dry run, and where `/etc` cannot
+    /// be locked: there nothing can be written either, which fails with a reason.
     lock: Option<File>,
 }
 

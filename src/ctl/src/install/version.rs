@@ -39,8 +39,8 @@ pub(crate) fn installed(root: &InstallRoot, engine: TargetEngine) -> Option<Engi
     parse(&String::from_utf8_lossy(&output.stdout))
 }
 
-/// Returns the first word that is a version with a dot: `containerd github.com/containerd/containerd
-/// v1.7.24 …`.
+/// Returns the first word that is a version with a dot: `containerd
+/// github.com/containerd/containerd v1.7.24 …`.
 fn parse(output: &str) -> Option<EngineVersion> {
     output.split([' ', '\n', ',']).find_map(|word| word.parse().ok())
 }

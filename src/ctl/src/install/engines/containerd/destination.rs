@@ -7,9 +7,11 @@
 //!
 //! | containerd | what a file of version 2 does | of version 3 | default `imports` |
 //! |---|---|---|---|
-//! | 1.6.20 | replaces the plugin's whole table: `runc`, sandbox image, snapshotter are lost | its CRI plugin is unknown | none |
+//! | 1.6.20 | replaces the plugin's whole table | its CRI plugin is unknown | none |
 //! | 1.7.24 | as 1.6.20 | as 1.6.20 | none |
 //! | 2.1.9 | is merged: only the handler is added | is merged | none |
+//!
+//! Where the table is replaced, `runc`, the sandbox image and the snapshotter are lost.
 //!
 //! With 2.1.9 the version of the last file that states one counts for all: behind a last file of
 //! version 3 nothing counts that files of version 2 have for the CRI plugin. So our drop-in, which
@@ -79,8 +81,8 @@ impl Destination {
     }
 }
 
-/// Whether containerd merges plugin tables of imported files, as far as is known: by its version, by
-/// that of its main file, or since a drop-in of ours was made for such a containerd.
+/// Whether containerd merges plugin tables of imported files, as far as is known: by its version,
+/// by that of its main file, or since a drop-in of ours was made for such a containerd.
 pub(super) fn merges(request: &InstallRequest<'_>, files: &[ContainerdFile]) -> bool {
     let is_version_3 = files.first().is_some_and(|first| first.version >= 3);
     let has_drop_in = || files.iter().any(ContainerdFile::is_drop_in);
