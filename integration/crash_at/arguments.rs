@@ -1,25 +1,26 @@
-//! The command line.
+//! Parses the command line.
 
 use std::{ffi::OsString, path::PathBuf};
 
-/// What is traced.
+/// The process or command to trace.
 #[derive(Debug)]
 pub(crate) enum Target {
-    /// A process that runs.
+    /// A running process.
     Pid(i32),
-    /// A command that is to be run.
+    /// A command to run.
     Command(Vec<OsString>),
 }
 
-/// What is to be done.
+/// The parsed command line.
 #[derive(Debug)]
 pub(crate) struct Arguments {
+    /// Number of the change before which the program is killed; 0: never.
     pub(crate) at: usize,
-    /// The program that is counted.
+    /// Program of which the changes are counted.
     pub(crate) program: PathBuf,
-    /// But not with this argument.
+    /// Argument that excludes a process of the program.
     pub(crate) except: Option<String>,
-    /// A program that dies with it, and what its command line holds.
+    /// Program that is killed with it, and a text of its command line.
     pub(crate) also: Option<(PathBuf, String)>,
     pub(crate) log: PathBuf,
     pub(crate) target: Target,
@@ -28,21 +29,21 @@ pub(crate) struct Arguments {
 impl Arguments {
     pub(crate) fn parse(mut list: impl Iterator<Item = OsString>) -> Result<Self, String> {
         let text = |value: Option<OsString>, of: &str| {
-            let value = value.ok_or_else(|| format!("{of}: something is missing"))?;
+            let value = value.ok_or_else(|| format!("{of}: value missing"))?;
             value.into_string().map_err(|_| format!("{of}: not UTF-8"))
         };
         let number = |value: String| value.parse::<usize>().map_err(|e| format!("{value}: {e}"));
         let at = number(text(list.next(), "N")?)?;
         let (mut except, mut also, mut log, mut program) = (None, None, None, None);
-        while let Some(word) = list.next() {
-            let word = text(Some(word), "options")?;
-            let target = match word.as_str() {
+        while let Some(option) = list.next() {
+            let option = text(Some(option), "option")?;
+            let target = match option.as_str() {
                 "--except" => {
-                    except = Some(text(list.next(), &word)?);
+                    except = Some(text(list.next(), &option)?);
                     continue;
                 }
                 "--also" => {
-                    also = Some((text(list.next(), &word)?.into(), text(list.next(), &word)?));
+                    also = Some((text(list.next(), &option)?.into(), text(list.next(), &option)?));
                     continue;
                 }
                 "--log" => {
@@ -50,25 +51,25 @@ impl Arguments {
                     continue;
                 }
                 "--pid" => {
-                    let pid = number(text(list.next(), &word)?)?;
-                    Target::Pid(pid.try_into().map_err(|_| format!("{pid}: no process id"))?)
+                    let pid = number(text(list.next(), &option)?)?;
+                    Target::Pid(pid.try_into().map_err(|_| format!("{pid}: not a process id"))?)
                 }
                 "--" => Target::Command(list.by_ref().collect()),
                 _ => {
-                    program = Some(PathBuf::from(word));
+                    program = Some(PathBuf::from(option));
                     continue;
                 }
             };
-            let log = log.ok_or("no --log")?;
+            let log = log.ok_or("--log missing")?;
             return Ok(Self {
                 at,
-                program: program.ok_or("no program")?,
+                program: program.ok_or("program missing")?,
                 except,
                 also,
                 log,
                 target,
             });
         }
-        Err("neither --pid nor a command".to_owned())
+        Err("--pid or a command missing".to_owned())
     }
 }

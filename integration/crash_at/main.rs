@@ -1,12 +1,12 @@
 //! `crash-at N [--except ARG] [--also PROGRAM MARK] --log FILE PROGRAM (--pid PID | --
-//! COMMAND...)`: lets the N-th thing that a program is about to change outside itself not happen,
-//! by killing the program before that system call.
+//! COMMAND...)`: kills a program before the system call by which it would make its N-th change
+//! outside of itself.
 //!
-//! The program is traced, all its threads with one counter, either from now on (`--pid`) or
-//! wherever it appears below the command; the command's own exit code is ours. What it does is
-//! counted and told in the log, a line each. Nothing is killed if N is 0, or larger than what the
-//! program does. Processes that execute another program, or this one with the argument ARG, are let
-//! go. With the victim die all processes of PROGRAM whose command line holds MARK.
+//! The program is traced with ptrace, with one counter for all its threads: the process PID, or
+//! every process of PROGRAM among the descendants of COMMAND, whose exit code `crash-at` returns.
+//! Each change is a line of the log. No process is killed if N is 0 or larger than the number of
+//! changes. Processes that execute another program, or PROGRAM with the argument ARG, are not
+//! counted. `--also` kills all processes of that program with MARK in their command line, too.
 
 mod arguments;
 mod points;

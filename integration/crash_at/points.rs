@@ -1,7 +1,8 @@
-//! Which system calls change something that others can see, and what they are about.
+//! Table of the system calls that change something outside of the process, and the object that each
+//! of them changes.
 //!
-//! Not among them: what wakes threads of the program itself, its log, and whatever concerns its own
-//! memory and descriptors.
+//! Not included: calls that wake threads of the same program, writes to its log, and calls that
+//! only affect its memory and descriptors.
 
 use nix::{libc, unistd::Pid};
 use std::{
@@ -9,27 +10,28 @@ use std::{
     os::unix::fs::FileExt,
 };
 
-/// How what is changed is found in the call's arguments.
+/// Position of the changed object in the arguments of a system call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum About {
+enum Object {
+    /// No object.
     Nothing,
-    /// A descriptor.
+    /// A file descriptor.
     Fd,
-    /// The same, but not one that only wakes.
+    /// A file descriptor, unless it is an eventfd or a log file.
     Written,
     /// A path, in this argument.
     Path(usize),
-    /// A path, in this argument, if the flags in the next one make it.
+    /// A path, in this argument, if the flags in the next one create the file.
     Created(usize),
-    /// A process, unless these flags make a thread.
+    /// A new process, unless the flags in the first argument create a thread.
     Process,
-    /// The same, behind a pointer.
+    /// A new process, unless the flags behind the pointer in the first argument create a thread.
     Process3,
 }
 
-use About::{Created, Fd, Nothing, Path, Process, Process3, Written};
+use Object::{Created, Fd, Nothing, Path, Process, Process3, Written};
 
-const CALLS: &[(libc::c_long, &str, About)] = &[
+const CALLS: &[(libc::c_long, &str, Object)] = &[
     (libc::SYS_openat, "openat", Created(1)),
     (libc::SYS_write, "write", Written),
     (libc::SYS_writev, "writev", Written),
@@ -79,8 +81,8 @@ const CALLS: &[(libc::c_long, &str, About)] = &[
     (libc::SYS_vfork, "vfork", Nothing),
 ];
 
-/// Whether this is an architecture whose registers are known.
-pub(crate) const ARE_KNOWN: bool = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
+/// Whether the registers of this architecture are known.
+pub(crate) const SUPPORTED: bool = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
 
 /// Number and arguments of the system call that a stopped thread is about to make.
 #[cfg(target_arch = "x86_64")]
@@ -96,16 +98,16 @@ pub(crate) fn call(pid: Pid) -> nix::Result<(libc::c_long, [u64; 4])> {
     Ok((regs[8].cast_signed(), [regs[0], regs[1], regs[2], regs[3]]))
 }
 
-/// Nobody asks.
+/// Never called: [`SUPPORTED`] is checked first.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub(crate) fn call(_: Pid) -> nix::Result<(libc::c_long, [u64; 4])> {
     Err(nix::errno::Errno::ENOSYS)
 }
 
-/// What a stopped thread is about to change, if it is.
+/// Describes the change that a stopped thread is about to make; `None` if the call is no change.
 pub(crate) fn change(pid: Pid, number: libc::c_long, arguments: [u64; 4]) -> Option<String> {
-    let (_, name, about) = CALLS.iter().find(|(n, ..)| *n == number)?;
-    let reported = match *about {
+    let (_, name, object) = CALLS.iter().find(|(n, ..)| *n == number)?;
+    let reported = match *object {
         Nothing => String::new(),
         Fd => file(pid, arguments[0]),
         Written => {
@@ -117,24 +119,24 @@ pub(crate) fn change(pid: Pid, number: libc::c_long, arguments: [u64; 4]) -> Opt
         }
         Path(n) => path(pid, arguments[n]),
         Created(n) => {
-            let makes = arguments[n + 1] & libc::O_CREAT.cast_unsigned() as u64 != 0;
+            let creates = arguments[n + 1] & libc::O_CREAT.cast_unsigned() as u64 != 0;
             let path = path(pid, arguments[n]);
-            if !makes || path.ends_with(".log") {
+            if !creates || path.ends_with(".log") {
                 return None;
             }
             path
         }
-        Process => is_process(arguments[0])?,
+        Process => new_process(arguments[0])?,
         Process3 => {
             let mut flags = [0; 8];
             memory(pid)?.read_exact_at(&mut flags, arguments[0]).ok()?;
-            is_process(u64::from_ne_bytes(flags))?
+            new_process(u64::from_ne_bytes(flags))?
         }
     };
     Some(format!("{name} {reported}"))
 }
 
-fn is_process(flags: u64) -> Option<String> {
+fn new_process(flags: u64) -> Option<String> {
     (flags & libc::CLONE_THREAD.cast_unsigned() as u64 == 0).then(String::new)
 }
 
@@ -149,7 +151,7 @@ fn memory(pid: Pid) -> Option<File> {
 
 fn path(pid: Pid, at: u64) -> String {
     let mut bytes = [0; 512];
-    // The end of a page may be the end of what can be read.
+    // The read may be short: the next page may not be mapped.
     let n = memory(pid).and_then(|file| file.read_at(&mut bytes, at).ok()).unwrap_or(0);
     let end = bytes[..n].iter().position(|b| *b == 0).unwrap_or(n);
     String::from_utf8_lossy(&bytes[..end]).into_owned()

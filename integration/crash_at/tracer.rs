@@ -1,4 +1,4 @@
-//! The loop that follows the program from one system call to the next.
+//! The ptrace loop, which stops the program at each system call.
 
 use crate::{
     arguments::{Arguments, Target},
@@ -22,31 +22,32 @@ use std::{
     process::Command,
 };
 
-/// Status that `wait` returns for a thread that is traced from its start, or was requested to stop.
+/// `PTRACE_EVENT_STOP`: `wait` returns it for a new traced thread and after an interrupt.
 const EVENT_STOP: i32 = 128;
 
+/// State of the trace.
 struct Tracer<'a> {
     arguments: &'a Arguments,
     threads: Threads,
-    /// Within a system call: the next stop is its end.
+    /// Threads that are in a system call: their next stop is its exit.
     within: HashSet<Pid>,
     log: File,
     count: usize,
 }
 
-/// Traces until the command, or the process, has ended; returns the exit code.
+/// Traces until the command or the process has ended; returns the exit code.
 pub(crate) fn trace(arguments: &Arguments) -> i32 {
-    if !points::ARE_KNOWN {
-        eprintln!("crash-at: system calls of this architecture are not known");
+    if !points::SUPPORTED {
+        eprintln!("crash-at: system calls of this architecture are not supported");
         return 2;
     }
-    let log = File::create(&arguments.log).expect("the log can be written");
+    let log = File::create(&arguments.log).expect("the log is writable");
     let mut tracer =
         Tracer { arguments, threads: Threads::default(), within: HashSet::new(), log, count: 0 };
     let root = match &arguments.target {
         Target::Pid(pid) => {
             seize_all(Pid::from_raw(*pid));
-            // The caller may go on.
+            // Notifies the caller that the trace has started.
             println!("traced");
             None
         }
@@ -63,7 +64,7 @@ fn options() -> Options {
         | Options::PTRACE_O_TRACEEXEC
 }
 
-/// All threads; new ones come by themselves once their maker is traced.
+/// Traces all threads of a process. A thread that a traced one creates is traced by the kernel.
 fn seize_all(pid: Pid) {
     let mut seized = HashSet::new();
     loop {
@@ -75,7 +76,7 @@ fn seize_all(pid: Pid) {
             return;
         }
         for task in new {
-            // Refused: it has ended, or its maker is traced.
+            // Refused if the thread has ended, or is traced because its creator is.
             if ptrace::seize(task, options()).is_ok() {
                 let _ = ptrace::interrupt(task);
             }
@@ -84,20 +85,20 @@ fn seize_all(pid: Pid) {
     }
 }
 
-/// Starts a command that waits for us before it does anything.
-#[expect(clippy::zombie_processes, reason = "the loop waits for all")]
+/// Starts a command that stops itself until it is traced.
+#[expect(clippy::zombie_processes, reason = "the ptrace loop reaps all processes")]
 fn start(words: &[std::ffi::OsString]) -> Pid {
     let mut shell = Command::new("sh");
     shell.args(["-c", "kill -STOP $$; exec \"$@\"", "sh"]).args(words);
-    let child = shell.spawn().expect("there is a shell");
+    let child = shell.spawn().expect("sh can be started");
     let pid = Pid::from_raw(child.id().try_into().expect("a process id"));
-    waitpid(pid, Some(WaitPidFlag::WUNTRACED)).expect("our child");
+    waitpid(pid, Some(WaitPidFlag::WUNTRACED)).expect("the child exists");
     if let Err(e) = ptrace::seize(pid, options()) {
         let _ = kill(pid, Signal::SIGKILL);
         eprintln!("crash-at: processes cannot be traced here: {e}");
         std::process::exit(2);
     }
-    kill(pid, Signal::SIGCONT).expect("our child");
+    kill(pid, Signal::SIGCONT).expect("the child exists");
     pid
 }
 
@@ -107,7 +108,7 @@ impl Tracer<'_> {
             let status = match waitpid(None, Some(WaitPidFlag::__WALL)) {
                 Ok(status) => status,
                 Err(Errno::EINTR) => continue,
-                // Nobody is left.
+                // No traced process is left.
                 Err(_) => return 0,
             };
             match status {
@@ -129,10 +130,10 @@ impl Tracer<'_> {
                     if event == EVENT_STOP {
                         self.within.remove(&pid);
                     }
-                    self.threads.look(self.arguments, pid, false);
-                    go_on(pid, None);
+                    self.threads.classify(self.arguments, pid, false);
+                    resume(pid, None);
                 }
-                WaitStatus::Stopped(pid, signal) => go_on(pid, Some(signal)),
+                WaitStatus::Stopped(pid, signal) => resume(pid, Some(signal)),
                 _ => {}
             }
         }
@@ -145,37 +146,37 @@ impl Tracer<'_> {
 
     fn executed(&mut self, pid: Pid) {
         let before = self.threads.victim(pid);
-        let after = self.threads.look(self.arguments, pid, true);
+        let after = self.threads.classify(self.arguments, pid, true);
         if before.is_some() && after.is_none() {
             self.forget(pid);
             let _ = ptrace::detach(pid, None);
             return;
         }
-        go_on(pid, None);
+        resume(pid, None);
     }
 
     fn syscall(&mut self, pid: Pid) {
         if self.within.insert(pid) {
-            self.threads.look(self.arguments, pid, false);
-            self.begins(pid);
+            self.threads.classify(self.arguments, pid, false);
+            self.enter(pid);
         } else {
             self.within.remove(&pid);
         }
-        go_on(pid, None);
+        resume(pid, None);
     }
 
-    fn begins(&mut self, pid: Pid) {
+    fn enter(&mut self, pid: Pid) {
         let Some(victim) = self.threads.victim(pid) else { return };
-        // It may have been killed by others.
+        // The thread may have been killed meanwhile.
         let Ok((number, arguments)) = points::call(pid) else { return };
         let Some(reported) = points::change(pid, number, arguments) else { return };
         self.count += 1;
         if self.count != self.arguments.at {
-            return self.tell(&reported);
+            return self.write_log(&reported);
         }
-        // First, so that the reason is known before the end.
-        self.tell(&format!("KILLED {reported}"));
-        // Stopped as it is, it does not make the call.
+        // Log first: whoever waits for the end of the victim can then read the reason.
+        self.write_log(&format!("KILLED {reported}"));
+        // The thread is stopped at the entry, so the system call is not executed.
         let _ = kill(victim, Signal::SIGKILL);
         if let Some((program, mark)) = &self.arguments.also {
             for pid in processes::of(program, mark) {
@@ -184,12 +185,12 @@ impl Tracer<'_> {
         }
     }
 
-    fn tell(&mut self, line: &str) {
-        writeln!(self.log, "{line}").expect("the log can be written");
+    fn write_log(&mut self, line: &str) {
+        writeln!(self.log, "{line}").expect("the log is writable");
     }
 }
 
-/// It may be gone.
-fn go_on(pid: Pid, signal: Option<Signal>) {
+/// Resumes a thread, which may have ended.
+fn resume(pid: Pid, signal: Option<Signal>) {
     let _ = ptrace::syscall(pid, signal);
 }
