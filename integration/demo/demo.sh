@@ -1,7 +1,7 @@
 #!/bin/sh
-# demo.sh: real containers, adjusted by real plugins, on runc and on crun. Exits 1 if a container
-# sees anything else than was agreed on. Installs what is missing (see setup.sh), builds what it
-# needs, leaves nothing behind. NO_COLOR is honoured.
+# demo.sh: runs real containers that real plugins adjust, on runc and on crun. Exits 1 if a
+# container sees another value than the engine and the plugins set. Installs missing programs (see
+# setup.sh), builds the workspace's programs, and cleans up. NO_COLOR is honoured.
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd -P)
 cd "$here/.."
@@ -12,7 +12,7 @@ if [ "$(id -u)" != 0 ]; then
 fi
 "$here/setup.sh"
 echo 'building (the first time takes some minutes)'
-# Not optimized: that takes many times as long. The tests use the same programs.
+# A debug build: a release build takes many times as long, and the tests use the same programs.
 $cargo build -q -p nri-container-runtime -p nri-oci-hook -p nrid -p nrictl -p nri-plugin \
   --bins --examples
 $cargo build -q -p nri-integration --example demo

@@ -1,8 +1,9 @@
-//! `make demo`: shows side by side what an engine requested, what each plugin changed, and what the
-//! container sees.
+//! `make demo`: shows side by side the values that an engine requested, that each plugin set, and
+//! that the container sees.
 //!
-//! Every column has a source of its own: the bundle's `config.json`, the plugins' configuration,
-//! the container's output. Exit code 1 if the container sees anything else than was agreed on.
+//! Each column is read from another source: the bundle's `config.json`, the plugins' configuration,
+//! the container's output. The exit code is 1 if the container sees another value than the last one
+//! set.
 
 mod page;
 mod rows;
@@ -18,11 +19,11 @@ use std::{fs, process::ExitCode};
 fn main() -> ExitCode {
     let page = Page::new();
     page.text(
-        "Containers are created by the wrapper, as an engine would call it. NRI plugins change\n\
-         them on the way to the real runtime. \"ok\": the container sees what was agreed on.",
+        "Containers are created by the wrapper, called as an engine calls it. NRI plugins change\n\
+         them on the way to the real runtime. \"ok\": the container sees the value set last.",
     );
     for (name, reason) in &runtimes().1 {
-        page.result(&format!("{name} cannot run a container here"), reason, false);
+        page.result(&format!("{name} cannot run a container on this machine"), reason, false);
     }
     for runtime in &runtimes().0 {
         with_plugins(&page, runtime);
@@ -31,7 +32,7 @@ fn main() -> ExitCode {
     page.end()
 }
 
-/// `runc 1.1.5`
+/// Name and version of a runtime, such as `runc 1.1.5`.
 fn version(runtime: &Runtime) -> String {
     let out = std::process::Command::new(&runtime.path).arg("--version").output();
     let text = out.map(|o| String::from_utf8_lossy(&o.stdout).into_owned()).unwrap_or_default();
@@ -48,14 +49,14 @@ fn with_plugins(page: &Page, runtime: &Runtime) {
     let id = node.id("create");
     let bundle = scenario::bundle(&node, &id);
     let (requested, original) = (bundle.oci_config(), bundle.bytes());
-    let none = node.nrids().is_empty();
+    let none_before = node.nrids().is_empty();
     let created = node.create(&bundle, &id).success();
     node.call(&["start", &id]).success();
     let seen = read_probe(&created);
     page.result(
         "nrid",
         "started by the first call of the wrapper",
-        none && node.nrids().len() == 1,
+        none_before && node.nrids().len() == 1,
     );
     let rows = rows::all(&node, &scenario, &id, &requested, &seen);
     page.table(&["", "engine requests", "10-adjust sets", "20-more sets", "container sees"], &rows);
@@ -64,8 +65,8 @@ fn with_plugins(page: &Page, runtime: &Runtime) {
     node.call(&["delete", &id]).success();
     journal.wait_for("RemovePodSandbox", &id);
     let events = journal.events(&id);
-    let fits = events == life_cycle(&[]);
-    page.list("events that 10-adjust received", &events, fits);
+    let in_order = events == life_cycle(&[]);
+    page.list("events that 10-adjust received", &events, in_order);
     page.result("config.json after delete", "restored", bundle.bytes() == original);
 
     let id = node.id("run");
@@ -75,11 +76,11 @@ fn with_plugins(page: &Page, runtime: &Runtime) {
     run.args(["run", "--detach", "--bundle"]).arg(bundle.dir()).arg(&id);
     let seen = read_probe(&node.run(run).success());
     let rows = rows::all(&node, &scenario, &id, &requested, &seen);
-    let good = rows.iter().filter(|r| r.fits).count();
+    let matching = rows.iter().filter(|r| r.fits).count();
     page.result(
         "a second container, made by run",
-        &format!("{good} of {} values as above", rows.len()),
-        good == rows.len(),
+        &format!("{matching} of {} values as above", rows.len()),
+        matching == rows.len(),
     );
     for row in rows.iter().filter(|r| !r.fits) {
         page.result(&row.cells[0], &row.cells[4], false);
@@ -93,14 +94,14 @@ fn without_plugins(page: &Page, runtime: &Runtime) {
     let node = Node::new(runtime);
     let id = node.id("plain");
     let bundle: Bundle = scenario::bundle(&node, &id);
-    let of = |bundle: &Bundle| {
+    let snapshot = |bundle: &Bundle| {
         (bundle.bytes(), fs::metadata(bundle.config()).and_then(|m| m.modified()).ok())
     };
-    let before = of(&bundle);
+    let before = snapshot(&bundle);
     let created = node.create(&bundle, &id).success();
     node.call(&["start", &id]).success();
     read_probe(&created);
-    page.result("config.json", "not written", of(&bundle) == before);
+    page.result("config.json", "not written", snapshot(&bundle) == before);
     let late = node.connect("30-late", &Program::Adjust, "");
     let events = late.journal.events(&id);
     page.result(
@@ -118,19 +119,19 @@ fn read_probe(created: &nri_integration::Ended) -> Report {
     })
 }
 
-/// Cleans up, and checks that nothing is left.
+/// Cleans up and checks that no process, mount, cgroup or directory is left.
 fn clean_up(page: &Page, node: Node) {
     let (prefix, dir) = (node.prefix().to_owned(), node.path(""));
     let dir = dir.to_str().unwrap_or_default().trim_end_matches('/').to_owned();
     node.clean_up();
     drop(node);
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    let names_it = |process: &Process| {
+    let is_ours = |process: &Process| {
         let line = fs::read(format!("/proc/{}/cmdline", process.0)).unwrap_or_default();
         String::from_utf8_lossy(&line).contains(&dir)
     };
     let left = [
-        ("processes", Process::all().iter().filter(|p| names_it(p)).count()),
+        ("processes", Process::all().iter().filter(|p| is_ours(p)).count()),
         ("mounts", mounts.lines().filter(|l| l.contains(&dir)).count()),
         ("cgroups", cgroups_of(&prefix).len()),
         ("directories", usize::from(fs::exists(&dir).unwrap_or(true))),

@@ -1,4 +1,4 @@
-//! The output, and a count of the results.
+//! Prints the results and counts them.
 
 use std::{
     cell::Cell,
@@ -11,11 +11,11 @@ use std::{
 pub(crate) struct Row {
     /// A cell for each column.
     pub(crate) cells: Vec<String>,
-    /// Whether the container sees what was agreed on.
+    /// Whether the container sees the value set last.
     pub(crate) fits: bool,
 }
 
-/// The output.
+/// The printed page, with the numbers of good and bad results.
 #[derive(Debug)]
 pub(crate) struct Page {
     colour: bool,
@@ -25,21 +25,21 @@ pub(crate) struct Page {
 
 impl Page {
     pub(crate) fn new() -> Self {
-        let wanted = std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
-        Self { colour: wanted && stdout().is_terminal(), bad: Cell::new(0), good: Cell::new(0) }
+        let allowed = std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+        Self { colour: allowed && stdout().is_terminal(), bad: Cell::new(0), good: Cell::new(0) }
     }
 
-    /// An introduction.
+    /// Prints an introduction.
     pub(crate) fn text(&self, text: &str) {
         println!("\n{text}");
     }
 
-    /// A heading.
+    /// Prints a heading.
     pub(crate) fn section(&self, title: &str) {
         println!("\n{}", self.paint("1", title));
     }
 
-    /// Aligned columns, each line with its mark.
+    /// Prints a table with aligned columns; each row ends with its mark.
     pub(crate) fn table(&self, heads: &[&str], rows: &[Row]) {
         let width = |n: usize| {
             rows.iter()
@@ -64,12 +64,12 @@ impl Page {
         }
     }
 
-    /// A fact, with its mark.
+    /// Prints a fact and its mark.
     pub(crate) fn result(&self, what: &str, text: &str, good: bool) {
         println!("  {what}: {text}  {}", self.mark(good));
     }
 
-    /// A list, wrapped, with its mark.
+    /// Prints a wrapped list and its mark.
     pub(crate) fn list(&self, what: &str, items: &[String], good: bool) {
         println!("  {what}:");
         for part in items.chunks(4) {
@@ -88,7 +88,7 @@ impl Page {
         if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
-    /// The last line, and the exit code.
+    /// Prints the last line and returns the exit code.
     pub(crate) fn end(&self) -> ExitCode {
         let (good, bad) = (self.good.get(), self.bad.get());
         println!("\n{good} ok, {bad} wrong");

@@ -1,4 +1,4 @@
-//! The table: each value as the engine, the plugins and the container have it.
+//! Rows of the table: each value as the engine, the plugins and the container have it.
 
 use crate::{page::Row, scenario::Scenario};
 use nri_integration::{Node, Report, cpusets, hugepages, unified_cgroups};
@@ -13,7 +13,8 @@ pub(crate) fn all(
     requested: &Value,
     seen: &Report,
 ) -> Vec<Row> {
-    let see = |names: &str| names.split('|').find_map(|n| seen.get(n)).unwrap_or("-").to_owned();
+    let seen_value =
+        |names: &str| names.split('|').find_map(|n| seen.get(n)).unwrap_or("-").to_owned();
     let resource = |pointer: &str| text(requested.pointer(&format!("/linux/resources/{pointer}")));
     let row =
         |label: &str, requested: String, conf: &dyn Fn(&Toml) -> Option<String>, sees: String| {
@@ -23,38 +24,61 @@ pub(crate) fn all(
     let at = |path: &'static str| move |create: &Toml| value(create, path).map(plain);
     let mut rows = Vec::new();
     if cpusets() {
-        let cpus =
-            row("cpuset.cpus", resource("cpu/cpus"), &at("resources.cpus"), see("cpuset.cpus"));
+        let cpus = row(
+            "cpuset.cpus",
+            resource("cpu/cpus"),
+            &at("resources.cpus"),
+            seen_value("cpuset.cpus"),
+        );
         rows.push(cpus.same());
         rows.push(
-            row("cpuset.mems", resource("cpu/mems"), &at("resources.mems"), see("cpuset.mems"))
-                .same(),
+            row(
+                "cpuset.mems",
+                resource("cpu/mems"),
+                &at("resources.mems"),
+                seen_value("cpuset.mems"),
+            )
+            .same(),
         );
     }
-    let shares =
-        row("cpu shares", resource("cpu/shares"), &at("resources.shares"), see("cpu.shares"));
-    rows.push(if unified_cgroups() { shares.weight(&see("cpu.weight")) } else { shares.same() });
-    let quota = see("cpu.cfs_quota_us|cpu.max");
+    let shares = row(
+        "cpu shares",
+        resource("cpu/shares"),
+        &at("resources.shares"),
+        seen_value("cpu.shares"),
+    );
+    rows.push(if unified_cgroups() {
+        shares.weight(&seen_value("cpu.weight"))
+    } else {
+        shares.same()
+    });
+    let quota = seen_value("cpu.cfs_quota_us|cpu.max");
     let quota = quota.split(' ').next().unwrap_or_default().to_owned();
     rows.push(row("cpu quota", resource("cpu/quota"), &at("resources.quota"), quota).same());
-    let memory = see("memory.limit_in_bytes|memory.max");
+    let memory = seen_value("memory.limit_in_bytes|memory.max");
     rows.push(
         row("memory limit", resource("memory/limit"), &at("resources.memory"), memory).same(),
     );
     rows.push(
-        row("pids limit", resource("pids/limit"), &at("resources.pids"), see("pids.max")).same(),
+        row("pids limit", resource("pids/limit"), &at("resources.pids"), seen_value("pids.max"))
+            .same(),
     );
     if hugepages() {
         let limit = |create: &Toml| value(create, "resources.hugepages")?.get("2MB").map(plain);
-        let sees = see("hugetlb.2MB.limit_in_bytes|hugetlb.2MB.max");
+        let sees = seen_value("hugetlb.2MB.limit_in_bytes|hugetlb.2MB.max");
         rows.push(row("hugepages 2MB", resource("hugepageLimits/0/limit"), &limit, sees).same());
     }
     if unified_cgroups() {
         let high =
             |create: &Toml| value(create, "resources.unified")?.get("memory.high").map(plain);
         rows.push(
-            row("unified memory.high", resource("unified/memory.high"), &high, see("memory.high"))
-                .same(),
+            row(
+                "unified memory.high",
+                resource("unified/memory.high"),
+                &high,
+                seen_value("memory.high"),
+            )
+            .same(),
         );
     }
     for name in ["CHANGED", "ADDED", "REMOVED", "KEPT"] {
@@ -73,7 +97,8 @@ pub(crate) fn all(
             }
         };
         rows.push(
-            row(&format!("env {name}"), requested, &conf, see(&format!("env.{name}"))).same(),
+            row(&format!("env {name}"), requested, &conf, seen_value(&format!("env.{name}")))
+                .same(),
         );
     }
     rows.push(
@@ -89,7 +114,7 @@ pub(crate) fn all(
         let r = value(c, "rlimits")?.get(0)?;
         Some(format!("{} {}", plain(r.get("soft")?), plain(r.get("hard")?)))
     };
-    rows.push(row("rlimit nofile", "-".to_owned(), &rlimit, see("rlimit.nofile")).same());
+    rows.push(row("rlimit nofile", "-".to_owned(), &rlimit, seen_value("rlimit.nofile")).same());
     let device = |c: &Toml| {
         let d = value(c, "devices")?.get(0)?;
         let mode = d.get("mode")?.as_integer()?;
@@ -100,9 +125,11 @@ pub(crate) fn all(
             plain(d.get("minor")?)
         ))
     };
-    rows.push(row("device /dev/extra", "-".to_owned(), &device, see("device./dev/extra")).same());
+    rows.push(
+        row("device /dev/extra", "-".to_owned(), &device, seen_value("device./dev/extra")).same(),
+    );
     let mount = |c: &Toml| Some(list(value(c, "mounts")?.get(0)?.get("options")?));
-    rows.push(row("mount /data", "-".to_owned(), &mount, see("mount./data")).mounted());
+    rows.push(row("mount /data", "-".to_owned(), &mount, seen_value("mount./data")).mounted());
     let state = node.state(id).unwrap_or_default();
     let annotation = |c: &Toml| value(c, "annotations.set")?.get("example.org/by").map(plain);
     let (requested, sees) = (
@@ -113,11 +140,12 @@ pub(crate) fn all(
     let hook = |c: &Toml| value(c, "hooks")?.get(0)?.get("stage").map(plain);
     let ran = std::fs::read_to_string(node.path("hooked")).unwrap_or_default().contains(id);
     rows.push(
-        row("hook", "-".to_owned(), &hook, if ran { "it ran" } else { "-" }.to_owned()).hooked(),
+        row("hook", "-".to_owned(), &hook, if ran { "executed" } else { "-" }.to_owned()).hooked(),
     );
     rows
 }
 
+/// A row before the comparison of its values.
 struct Draft {
     label: String,
     requested: String,
@@ -126,41 +154,42 @@ struct Draft {
 }
 
 impl Draft {
-    /// Value of the last plugin that sets it, or else the engine's.
-    fn agreed(&self) -> &str {
+    /// Value set by the last plugin, or else by the engine.
+    fn effective(&self) -> &str {
         self.by.iter().rev().flatten().next().unwrap_or(&self.requested)
     }
 
-    /// The row, if the container must see that very text.
+    /// Returns the row of a value that the container must see unchanged.
     fn same(self) -> Row {
-        let fits = self.sees == self.agreed();
+        let fits = self.sees == self.effective();
         self.row(fits)
     }
 
-    /// The row of CPU shares, seen as a weight by either of the two formulas that runtimes have
-    /// had.
+    /// Returns the row of CPU shares, which the container sees as a weight. Runtimes convert them
+    /// by one of two formulas, of which the newer one is a curve.
     fn weight(mut self, weight: &str) -> Row {
-        let shares: f64 = self.agreed().parse().unwrap_or(0.0);
-        let first = 1 + ((shares - 2.0) * 9999.0 / 262_142.0) as u64;
+        let shares: f64 = self.effective().parse().unwrap_or(0.0);
+        let linear = 1 + ((shares - 2.0) * 9999.0 / 262_142.0) as u64;
         let l = shares.log2();
-        let second = 10f64.powf((l * l + 125.0 * l) / 612.0 - 7.0 / 34.0).ceil() as u64;
-        let fits = [first, second].iter().any(|w| w.to_string() == weight);
+        let curved = 10f64.powf((l * l + 125.0 * l) / 612.0 - 7.0 / 34.0).ceil() as u64;
+        let fits = [linear, curved].iter().any(|w| w.to_string() == weight);
         self.sees = format!("weight {weight}");
         self.row(fits)
     }
 
-    /// The row of a mount, which must have every option; `bind` is not shown by the kernel.
+    /// Returns the row of a mount, which must have every option but `bind`, which the kernel does
+    /// not show.
     fn mounted(mut self) -> Row {
         let shown: Vec<_> = self.sees.split([' ', ',']).collect();
-        let wanted: Vec<_> = self.agreed().split(' ').filter(|o| *o != "bind").collect();
-        let fits = wanted.iter().all(|o| shown.contains(o));
+        let options: Vec<_> = self.effective().split(' ').filter(|o| *o != "bind").collect();
+        let fits = options.iter().all(|o| shown.contains(o));
         if fits {
-            self.sees = wanted.join(" ");
+            self.sees = options.join(" ");
         }
         self.row(fits)
     }
 
-    /// The row of a hook, which must have run.
+    /// Returns the row of a hook, which must have been executed.
     fn hooked(self) -> Row {
         let fits = self.sees != "-";
         self.row(fits)

@@ -1,14 +1,14 @@
-//! What the engine requests, and how the plugins are configured.
+//! The engine's request and the configurations of the two plugins.
 
 use nri_integration::{Bundle, Journal, Node, Program, cpusets, hugepages, unified_cgroups};
 use std::fs;
 
-/// Two plugins of a node.
+/// The two plugins of a node.
 #[derive(Debug)]
 pub(crate) struct Scenario {
     /// Configurations, in the order of the plugins.
     pub(crate) plugins: [toml::Table; 2],
-    /// Journal of the first one.
+    /// Journal of the first plugin.
     pub(crate) journal: Journal,
 }
 
@@ -23,7 +23,8 @@ pub(crate) fn bundle(node: &Node, id: &str) -> Bundle {
     let cpu = format!(r#"{{"shares": 512, "quota": 50000, "period": 100000{cpuset}}}"#);
     node.bundle(id)
         .resources(&format!(
-            r#"{{"memory": {{"limit": 67108864}}, "cpu": {cpu}, "pids": {{"limit": 50}}{hugepages}}}"#
+            r#"{{"memory": {{"limit": 67108864}}, "cpu": {cpu},
+                            "pids": {{"limit": 50}}{hugepages}}}"#
         ))
         .env("CHANGED=engine")
         .env("REMOVED=engine")
@@ -36,7 +37,7 @@ pub(crate) fn bundle(node: &Node, id: &str) -> Bundle {
 /// Installs two instances of the SDK's example plugin, each of which sets some values.
 pub(crate) fn install(node: &Node) -> Scenario {
     let (shared, mark) = (node.path("shared"), node.path("hooked"));
-    fs::create_dir(&shared).expect("the directory is ours");
+    fs::create_dir(&shared).expect("the node's directory is writable");
     let first = format!(
         r#"[create]
 env = {{ set = {{ CHANGED = "10-adjust", ADDED = "10-adjust" }}, remove = ["REMOVED"] }}
