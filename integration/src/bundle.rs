@@ -1,4 +1,4 @@
-//! Bundles, as an engine would make them.
+//! Creates OCI bundles as an engine does.
 
 use crate::{call, script};
 use serde_json::Value;
@@ -9,7 +9,7 @@ use std::{
     process::Command,
 };
 
-/// A bundle, or one that is to be made: the options are those of `bundle.sh`.
+/// An OCI bundle and the options of `bundle.sh`; [`Bundle::make`] creates it on disk.
 #[derive(Debug)]
 pub struct Bundle {
     parent: PathBuf,
@@ -19,7 +19,7 @@ pub struct Bundle {
 }
 
 impl Bundle {
-    /// A bundle for container `id`, to be made below `parent`.
+    /// Describes a bundle for container `id` below the directory `parent`.
     pub fn new(parent: &Path, id: &str) -> Self {
         Self {
             parent: parent.to_owned(),
@@ -29,39 +29,39 @@ impl Bundle {
         }
     }
 
-    /// Its `cgroupsPath`.
+    /// Sets `linux.cgroupsPath`.
     pub fn cgroup(self, path: &str) -> Self {
         self.option("--cgroup", path)
     }
 
-    /// A root that bundles share, which makes them cheap.
+    /// Sets a root file system that bundles share, so that it is built only once.
     pub fn root(self, dir: &Path) -> Self {
-        let dir = dir.to_str().expect("our paths are UTF-8").to_owned();
+        let dir = dir.to_str().expect("paths of tests are UTF-8").to_owned();
         self.option("--root", &dir)
     }
 
-    /// The content of `linux.resources`.
+    /// Sets `linux.resources`.
     pub fn resources(self, json: &str) -> Self {
         self.option("--resources", json)
     }
 
-    /// One more variable, `NAME=value`.
+    /// Adds an environment variable, `NAME=value`.
     pub fn env(self, variable: &str) -> Self {
         self.option("--env", variable)
     }
 
-    /// One more annotation, `name=value`.
+    /// Adds an annotation, `name=value`.
     pub fn annotation(self, annotation: &str) -> Self {
         self.option("--annotation", annotation)
     }
 
-    /// With a terminal.
+    /// Sets `process.terminal`.
     pub fn terminal(mut self) -> Self {
         self.options.push("--terminal".into());
         self
     }
 
-    /// What the container runs; by default the probe.
+    /// Sets `process.args`; the default is the probe.
     pub fn arguments(mut self, arguments: &[&str]) -> Self {
         self.arguments = arguments.iter().map(Into::into).collect();
         self
@@ -72,10 +72,10 @@ impl Bundle {
         self
     }
 
-    /// Makes it.
+    /// Creates the bundle.
     ///
     /// # Panics
-    /// It cannot be made.
+    /// `bundle.sh` fails.
     #[must_use]
     pub fn make(self) -> Self {
         let mut command = Command::new(script("bundle.sh"));
@@ -87,22 +87,22 @@ impl Bundle {
         self
     }
 
-    /// Its directory.
+    /// Directory of the bundle.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Its `config.json`.
+    /// Path of `config.json`.
     pub fn config(&self) -> PathBuf {
         self.dir.join("config.json")
     }
 
-    /// Content of `config.json`.
+    /// Bytes of `config.json`.
     pub fn bytes(&self) -> Vec<u8> {
         fs::read(self.config()).unwrap_or_else(|e| panic!("{}: {e}", self.config().display()))
     }
 
-    /// `config.json`, parsed.
+    /// Parses `config.json`.
     pub fn oci_config(&self) -> Value {
         serde_json::from_slice(&self.bytes())
             .unwrap_or_else(|e| panic!("{}: {e}", self.config().display()))
@@ -114,7 +114,8 @@ impl Bundle {
     /// The bundle has not been made.
     pub fn annotate_as_crio(&self, pod: &str, kind: &str) {
         self.edit(|config| {
-            let cgroup = config["linux"]["cgroupsPath"].as_str().expect("bundle.sh wrote it");
+            let cgroup =
+                config["linux"]["cgroupsPath"].as_str().expect("bundle.sh writes cgroupsPath");
             let named = match cgroup.rsplit_once('/') {
                 Some((parent, id)) => format!("{parent}/crio-{id}"),
                 None => cgroup.replace(":nri:", ":crio:"),
@@ -130,6 +131,6 @@ impl Bundle {
     pub fn edit(&self, change: impl FnOnce(&mut Value)) {
         let mut config = self.oci_config();
         change(&mut config);
-        fs::write(self.config(), config.to_string()).expect("the bundle is ours");
+        fs::write(self.config(), config.to_string()).expect("config.json is writable");
     }
 }

@@ -1,7 +1,7 @@
-//! Calling a program and keeping what it says.
+//! Runs programs and keeps their exit status and output.
 //!
-//! Output goes to files, not pipes: a container that `create` leaves behind keeps its caller's
-//! stdout, and a pipe would not end before it.
+//! Output goes to files instead of pipes: a container that `create` leaves behind inherits the
+//! stdout of the call, and a pipe would stay open until that container ends.
 
 use crate::{wait::timeout, wait_until};
 use std::{
@@ -12,62 +12,62 @@ use std::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-/// What came of a call.
+/// The exit status and output of a program that has ended.
 #[derive(Debug)]
 pub struct Ended {
-    /// Exit code, if it was not a signal that ended it.
+    /// Exit code; `None` if a signal ended the program.
     pub code: Option<i32>,
-    /// The signal.
+    /// Signal that ended the program.
     pub signal: Option<i32>,
     out: PathBuf,
     err: PathBuf,
 }
 
 impl Ended {
-    /// Stdout so far; what a container writes later to the same file is in it, too.
+    /// Returns stdout, with what a container has written to the same file since.
     pub fn out(&self) -> String {
         read(&self.out)
     }
 
-    /// Stderr so far.
+    /// Returns stderr, with what a container has written to the same file since.
     pub fn err(&self) -> String {
         read(&self.err)
     }
 
-    /// The same, if it was a success.
+    /// Checks that the program succeeded.
     ///
     /// # Panics
-    /// It was not.
+    /// The exit code is not 0.
     #[track_caller]
     pub fn success(self) -> Self {
         assert_eq!((self.code, self.signal), (Some(0), None), "stderr: {}", self.err());
         self
     }
 
-    /// Stderr, if the exit code was 1 and it is one line.
+    /// Returns stderr of a call that the wrapper refused: exit code 1 and one line.
     ///
     /// # Panics
-    /// It was not.
+    /// The exit code is not 1, or stderr has not exactly one line.
     #[track_caller]
     pub fn refusal(self) -> String {
         let err = self.err();
         assert_eq!((self.code, self.signal), (Some(1), None), "stderr: {err}");
-        assert_eq!(err.lines().count(), 1, "one line is expected: {err}");
+        assert_eq!(err.lines().count(), 1, "stderr has not exactly one line: {err}");
         err.trim_end().to_owned()
     }
 }
 
-/// Runs a program to its end, its output stop to new files in `dir`.
+/// Runs a program to its end and writes its output to new files in `dir`.
 ///
 /// # Panics
-/// It cannot be started, or does not end.
+/// The program cannot be started, or does not end within the timeout.
 pub fn run(mut command: Command, dir: &Path) -> Ended {
     let (out, err) = redirect(&mut command, dir);
     let child = command.spawn().unwrap_or_else(|e| panic!("{command:?}: {e}"));
     wait(child, &format!("{command:?}"), out, err)
 }
 
-/// Lets a program's output go to new files in `dir`.
+/// Redirects the output of a program to new files in `dir`.
 pub(crate) fn redirect(command: &mut Command, dir: &Path) -> (PathBuf, PathBuf) {
     static CALLS: AtomicU32 = AtomicU32::new(0);
     let n = CALLS.fetch_add(1, Ordering::Relaxed);
@@ -82,10 +82,11 @@ pub(crate) fn wait(mut child: Child, what: &str, out: PathBuf, err: PathBuf) -> 
     let deadline = std::time::Instant::now() + timeout();
     let status = wait_until(format_args!("the end of {what}"), || {
         if std::time::Instant::now() + timeout() / 10 > deadline {
-            // Late, so that what is left of the patience sees its end, and no process stays.
+            // Kill it before the timeout has passed, so that the loop still reaps it and no process
+            // is left.
             let _ = child.kill();
         }
-        child.try_wait().expect("a child can be waited for")
+        child.try_wait().expect("wait for the child process")
     });
     Ended { code: status.code(), signal: status.signal(), out, err }
 }

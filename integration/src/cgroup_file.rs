@@ -1,26 +1,26 @@
-//! Files of containers' cgroups.
+//! Reads files of containers' cgroups.
 
 use crate::{Node, enter, machine::cgroup_below_root, systemd, unified_cgroups};
 use std::{fs, io, path::PathBuf};
 
 impl Node {
-    /// The directory of a container's control group: that of a controller of cgroup v1, or the one
-    /// of cgroup v2.
+    /// Directory of a container's cgroup: of one controller on cgroup v1, of all on cgroup v2.
     pub fn cgroup_dir(&self, id: &str, controller: &str) -> PathBuf {
         let hierarchy = if unified_cgroups() { "" } else { controller };
         let dir = enter::root()
             .join("sys/fs/cgroup")
             .join(hierarchy)
             .join(cgroup_below_root(self.prefix(), id));
-        // crun with systemd and cgroup v2 makes one more.
+        // crun with systemd and cgroup v2 creates a sub-cgroup.
         let container = dir.join("container");
         if systemd() && container.is_dir() { container } else { dir }
     }
 
-    /// A file of it; its names on cgroup v1 (controller, file) and v2.
+    /// Reads a file of a container's cgroup: `v1` of the controller on cgroup v1, `v2` on cgroup
+    /// v2.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The file cannot be read.
     pub fn kernel_file(
         &self,
         id: &str,
@@ -33,10 +33,10 @@ impl Node {
         Ok(text.trim_end().to_owned())
     }
 
-    /// The same, where it must be there.
+    /// Reads a file of a container's cgroup that must exist (see [`Node::kernel_file`]).
     ///
     /// # Panics
-    /// It cannot be read.
+    /// The file cannot be read.
     pub fn cgroup_file(&self, id: &str, controller: &str, v1: &str, v2: &str) -> String {
         self.kernel_file(id, controller, v1, v2).unwrap_or_else(|e| {
             panic!("{}: {v1}, {v2}: {e}", self.cgroup_dir(id, controller).display())

@@ -1,4 +1,4 @@
-//! What the kernel shows of a container's process.
+//! Properties of a container's process, read from the kernel.
 
 use crate::{Process, unified_cgroups, wait_until};
 use std::{
@@ -6,28 +6,28 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The first process of a container, as the kernel shows it.
+/// The init process of a container.
 #[derive(Debug, Clone, Copy)]
 pub struct ContainerProcess(pub Process);
 
 impl ContainerProcess {
-    /// A limit of its cgroup; the controller and the file on cgroup v1, the file on v2.
+    /// Reads a limit of the process's cgroup: file `v1` of the controller on cgroup v1, `v2` on v2.
     ///
     /// # Panics
-    /// It cannot be read.
+    /// The file cannot be read.
     #[track_caller]
     pub fn limit(self, controller: &str, v1: &str, v2: &str) -> String {
         self.try_limit(controller, v1, v2)
             .unwrap_or_else(|| panic!("no {controller} limit {v1} or {v2}"))
     }
 
-    /// The same; none if the kernel has no such file.
+    /// Reads a limit like [`Self::limit`]; `None` if the kernel has no such file.
     pub fn try_limit(self, controller: &str, v1: &str, v2: &str) -> Option<String> {
         let file = self.cgroup(controller).join(if unified_cgroups() { v2 } else { v1 });
         Some(fs::read_to_string(&file).ok()?.trim_end().to_owned())
     }
 
-    /// The directory of its cgroup.
+    /// Directory of the process's cgroup.
     fn cgroup(self, controller: &str) -> PathBuf {
         let text = self.0.cgroups();
         let path = text.lines().find_map(|line| {
@@ -44,10 +44,10 @@ impl ContainerProcess {
         Path::new("/sys/fs/cgroup").join(if unified_cgroups() { "" } else { controller }).join(path)
     }
 
-    /// The process of a container that was started. Runtimes may return before it has become the
-    /// container's own program.
+    /// Returns the init process of a started container, once it executes the container's program:
+    /// runtimes may return while it still executes their own.
     pub fn of(process: Process) -> Self {
-        wait_until("the container's own program", || {
+        wait_until("the container's program to be executed", || {
             let is_runtime = |program: PathBuf| {
                 let program = program.to_string_lossy().into_owned();
                 ["runc", "crun"].iter().any(|name| program.contains(name))
@@ -57,14 +57,15 @@ impl ContainerProcess {
         Self(process)
     }
 
-    /// The value of a variable in its environment.
+    /// Value of a variable in the process's environment.
     pub fn env(self, name: &str) -> Option<String> {
         let text = fs::read(format!("/proc/{}/environ", self.0.0)).unwrap_or_default();
         let text = String::from_utf8_lossy(&text).into_owned();
         text.split('\0').find_map(|v| v.strip_prefix(name)?.strip_prefix('=').map(str::to_owned))
     }
 
-    /// Soft and hard limit of a resource, by its name in `/proc/PID/limits`: `Max open files`.
+    /// Soft and hard limit of a resource, by its name in `/proc/PID/limits`, such as `Max open
+    /// files`.
     pub fn rlimit(self, name: &str) -> Option<(String, String)> {
         let text = fs::read_to_string(format!("/proc/{}/limits", self.0.0)).unwrap_or_default();
         let values = text.lines().find_map(|line| line.strip_prefix(name))?.to_owned();
@@ -72,7 +73,7 @@ impl ContainerProcess {
         Some((values.next()?, values.next()?))
     }
 
-    /// What is mounted at a path inside: type and options.
+    /// File system type and options of the mount at a path of the container.
     pub fn mount(self, destination: &str) -> Option<String> {
         let text = fs::read_to_string(format!("/proc/{}/mounts", self.0.0)).unwrap_or_default();
         text.lines()
@@ -81,7 +82,7 @@ impl ContainerProcess {
             .map(|f| f[2..4].join(" "))
     }
 
-    /// Waits until it has ended.
+    /// Waits until the process has ended.
     pub fn wait_for_end(self) {
         wait_until(format_args!("the end of process {}", self.0.0), || {
             (!self.0.is_alive()).then_some(())

@@ -1,5 +1,5 @@
-//! Programs of ours that are killed before the N-th thing that they are about to change outside
-//! themselves: `crash-at` does it, and counts.
+//! Kills a program under test before the N-th change that it makes outside of itself, by means of
+//! `crash-at`, which also counts these changes.
 
 use crate::{Node, Process, enter, programs};
 use std::{
@@ -9,17 +9,17 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-/// A program, and where it is killed.
+/// A call of `crash-at` for one program and one crash point.
 #[derive(Debug)]
 pub struct Crash {
     command: Vec<std::ffi::OsString>,
     log: PathBuf,
 }
 
-/// Whether processes can be traced here.
+/// Checks that processes can be traced on this machine.
 ///
 /// # Errors
-/// Why not.
+/// The reason that `crash-at` reports.
 pub fn can_crash() -> Result<(), String> {
     let mut command = Command::new(programs::ours("crash-at"));
     let tried = command.args(["0", "--log", "/dev/null", "/bin/true", "--", "true"]).output();
@@ -35,26 +35,26 @@ pub fn can_crash() -> Result<(), String> {
 }
 
 impl Node {
-    /// One of our programs, killed before its `at`-th change; 0: never, it is only counted. `also`:
-    /// another one of ours that is killed with it.
+    /// Kills the program under test before its `at`-th change; with 0 the changes are only counted.
+    /// The program `also` is killed with it.
     pub fn crash(&self, program: &str, at: usize, also: Option<&str>) -> Crash {
-        // The process that becomes a plugin is none that keeps anything.
+        // The process that executes a plugin (`nrid --launch`) keeps no state and is not counted.
         self.crash_of(&programs::ours(program), "--launch", at, also)
     }
 
-    /// The real runtime, but not the process that becomes the container's, and the wrapper with it:
-    /// it is killed when the wrapper is.
+    /// Kills the real runtime, but not its `init` process, which becomes the container's; and the
+    /// wrapper with it, since killing a wrapper kills its runtime, too.
     ///
     /// # Panics
-    /// It is not there.
+    /// The runtime does not exist.
     pub fn crash_runtime(&self, at: usize) -> Crash {
-        let program = self.runtime().path.canonicalize().expect("it has been tried");
+        let program = self.runtime().path.canonicalize().expect("the runtime exists");
         self.crash_of(&program, "init", at, Some("nri-container-runtime"))
     }
 
     fn crash_of(&self, program: &Path, except: &str, at: usize, also: Option<&str>) -> Crash {
         let log = self.path("crash");
-        // That of an earlier one.
+        // Log of an earlier crash.
         let _ = fs::remove_file(&log);
         let mut command = vec![programs::ours("crash-at").into_os_string(), at.to_string().into()];
         command.extend(["--except".into(), except.into()]);
@@ -66,7 +66,7 @@ impl Node {
         Crash { command, log }
     }
 
-    /// `nrictl start`, to be run.
+    /// Returns the command `nrictl start`.
     pub fn starter(&self) -> Command {
         let mut command = enter::command(programs::ours("nrictl"));
         command.arg("--config").arg(self.config()).arg("start");
@@ -75,15 +75,15 @@ impl Node {
 }
 
 impl Crash {
-    fn begin(&self) -> Command {
+    fn command(&self) -> Command {
         let mut command = Command::new(&self.command[0]);
         command.args(&self.command[1..]);
         command
     }
 
-    /// A command below which the program appears.
+    /// Returns a command that runs `inner` and traces the program among its descendants.
     pub fn of(&self, inner: &Command) -> Command {
-        let mut command = self.begin();
+        let mut command = self.command();
         command.arg("--").arg(inner.get_program()).args(inner.get_args()).current_dir("/");
         for (name, value) in inner.get_envs() {
             match value {
@@ -94,40 +94,42 @@ impl Crash {
         command
     }
 
-    /// A process of the program that runs already, followed for as long as the returned value
-    /// lives.
+    /// Traces a running process of the program for as long as the returned value lives.
     ///
     /// # Panics
-    /// It cannot be traced.
+    /// The process cannot be traced.
     pub fn follow(&self, process: Process) -> Following {
-        let mut command = self.begin();
+        let mut command = self.command();
         command.arg("--pid").arg(process.0.to_string()).stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("crash-at is built");
         let mut line = String::new();
-        let said = child.stdout.take().map(|out| BufReader::new(out).read_line(&mut line));
-        assert!(matches!(said, Some(Ok(_))) && line == "traced\n", "crash-at says {line:?}");
+        let read = child.stdout.take().map(|out| BufReader::new(out).read_line(&mut line));
+        assert!(
+            matches!(read, Some(Ok(_))) && line == "traced\n",
+            "crash-at printed {line:?} instead of \"traced\""
+        );
         Following(child)
     }
 
-    /// What the program was about to change so far, in this order.
+    /// Changes that the program has attempted, in order.
     pub fn points(&self) -> Vec<String> {
         let text = fs::read_to_string(&self.log).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     }
 
-    /// What it was about to change when it was killed; none: that has not happened.
+    /// The change before which the program was killed; `None` if it was not killed.
     pub fn killed(&self) -> Option<String> {
         self.points().iter().find_map(|line| line.strip_prefix("KILLED ").map(str::to_owned))
     }
 }
 
-/// A process that is being followed.
+/// A process that `crash-at` traces.
 #[derive(Debug)]
 pub struct Following(Child);
 
 impl Drop for Following {
     fn drop(&mut self) {
-        // What is traced goes on.
+        // Killing the tracer detaches it; the traced process continues.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

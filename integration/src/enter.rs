@@ -1,8 +1,9 @@
-//! Where programs are run: on a machine with hybrid cgroups in the mount namespace that
-//! `cgroups.sh` makes, since crun and hugepage limits work only there; elsewhere where we are.
+//! Runs commands in the mount namespace of the runtimes. On a machine with hybrid cgroups this is
+//! the one that `cgroups.sh` creates, since crun and hugepage limits work only there; elsewhere it
+//! is the test's own.
 //!
-//! One process of this test program holds the namespace open. It ends with us, because its stdin
-//! does, and the controllers are given back.
+//! A child process of the test program holds the namespace open. It exits when the test program
+//! does, since its stdin is closed then, and `cgroups.sh` restores the controllers.
 
 use crate::{is_root, script};
 use std::{
@@ -14,13 +15,14 @@ use std::{
     sync::OnceLock,
 };
 
+/// The child process that holds the namespace open.
 struct Holder {
     pid: u32,
-    /// It ends when this is closed.
+    /// The process exits when this pipe is closed.
     _stdin: ChildStdin,
 }
 
-/// A command that runs there. Its working directory is `/`.
+/// Returns a command that runs in the namespace, with `/` as its working directory.
 pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = match holder() {
         Some(holder) => {
@@ -34,8 +36,8 @@ pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// The same command, called by a shell there after it has done `first`. What entering the namespace
-/// would undo, such as the working directory, lasts.
+/// Returns a command in the namespace that runs the shell commands `first` and then executes
+/// `inner`, so that what entering the namespace would undo, such as the working directory, stays.
 pub fn after(first: &str, inner: &Command) -> Command {
     let mut words: Vec<_> = std::iter::once(inner.get_program()).chain(inner.get_args()).collect();
     if holder().is_some() {
@@ -53,7 +55,7 @@ pub fn after(first: &str, inner: &Command) -> Command {
     shell
 }
 
-/// The root directory there, as it can be reached from here.
+/// Path of the namespace's root directory, for processes outside of it.
 pub(crate) fn root() -> PathBuf {
     match holder() {
         Some(holder) => format!("/proc/{}/root", holder.pid).into(),
@@ -70,14 +72,14 @@ fn is_hybrid() -> bool {
     Path::new("/sys/fs/cgroup/unified/cgroup.controllers").exists()
 }
 
-/// `None` if the namespace cannot be made: then what needs it is skipped with the runtime's own
-/// words.
+/// Creates the namespace. Returns `None` if that fails: then tests that need it are skipped with
+/// the error of the runtime.
 fn start() -> Option<Holder> {
     let mut child = Command::new(script("cgroups.sh"))
         .args(["sh", "-c", "echo $$; exec cat >/dev/null"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        // Its own group: it gives the controllers back even if the tests are interrupted.
+        // A process group of its own, so that it restores the controllers even after an interrupt.
         .process_group(0)
         .spawn()
         .ok()?;

@@ -1,4 +1,4 @@
-//! Events of a container with a pod of its own, in order.
+//! Expected events of a container that is its own pod, in order.
 
 /// Events from the creation to the start.
 pub const TO_START: [&str; 6] = [
@@ -10,15 +10,15 @@ pub const TO_START: [&str; 6] = [
     "PostStartContainer",
 ];
 
-/// Events from the end of its process on.
+/// Events from the end of the container's process to its removal.
 pub const FROM_STOP: [&str; 4] =
     ["StopContainer", "StopPodSandbox", "RemoveContainer", "RemovePodSandbox"];
 
-/// Events of a container that the runtime failed to create, before those of its removal.
+/// Events that precede those of the removal if the runtime fails to create a container.
 pub const REQUESTED: [&str; 3] =
     ["RunPodSandbox", "CreateContainer", "ValidateContainerAdjustment"];
 
-/// The events of a whole life cycle, with others between.
+/// Returns the events of a whole life cycle, with `between` between start and stop.
 pub fn life_cycle(between: &[&'static str]) -> Vec<&'static str> {
     [&TO_START[..], between, &FROM_STOP[..]].concat()
 }

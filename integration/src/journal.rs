@@ -9,17 +9,17 @@ use std::path::{Path, PathBuf};
 pub struct Journal(PathBuf);
 
 impl Journal {
-    /// The one in this file, which may not be there yet.
+    /// Opens the journal at `path`, which need not exist yet.
     pub fn new(path: &Path) -> Self {
         Self(path.to_owned())
     }
 
-    /// Its file.
+    /// Path of the file.
     pub fn path(&self) -> &Path {
         &self.0
     }
 
-    /// All entries so far. A last line that is not complete yet does not count.
+    /// Returns all entries; an incomplete last line is ignored.
     pub fn entries(&self) -> Vec<Value> {
         let text = std::fs::read_to_string(&self.0).unwrap_or_default();
         let complete = text.rsplit_once('\n').map_or("", |(lines, _)| lines);
@@ -30,12 +30,12 @@ impl Journal {
         complete.lines().filter(|line| !line.is_empty()).map(parse).collect()
     }
 
-    /// The names of the events about a container or its pod (which has the same id here), in order.
+    /// Names of the events about a container or a pod with this id, in order.
     pub fn events(&self, id: &str) -> Vec<String> {
         self.about(id).iter().map(|e| event(e).to_owned()).collect()
     }
 
-    /// The entries about a container or its pod.
+    /// Entries about a container or a pod with this id.
     pub fn about(&self, id: &str) -> Vec<Value> {
         self.entries().into_iter().filter(|e| is_about(e, id)).collect()
     }
@@ -47,7 +47,7 @@ impl Journal {
         })
     }
 
-    /// Waits for an event that is about no container.
+    /// Waits for an event that concerns no container, such as `Synchronize`.
     pub fn wait_for_own(&self, name: &str) -> Value {
         wait_until(format_args!("{name} in {:?}", self.0), || {
             self.entries().into_iter().find(|e| event(e) == name)
@@ -55,7 +55,8 @@ impl Journal {
     }
 }
 
-/// The Go plugin says `container_id` and `pod_id`, the example of the SDK `container` and `pod`.
+/// Whether an entry concerns an id. The Go plugin writes `container_id` and `pod_id`, the example
+/// of the SDK `container` and `pod`.
 fn is_about(entry: &Value, id: &str) -> bool {
     ["container_id", "pod_id", "container", "pod"].iter().any(|key| entry[key] == id)
 }

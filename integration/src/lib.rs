@@ -1,11 +1,11 @@
-//! Harness of the tests with real runtimes and real plugins. The programs are seen from outside
-//! only, as an engine, a plugin and an administrator see them: command lines, sockets, files,
+//! Harness of the tests with real runtimes and real plugins. It observes the programs only from
+//! outside, as an engine, a plugin and an administrator do: command lines, sockets, files,
 //! processes, cgroups.
 //!
-//! Each test has a [`Node`] of its own: configuration, state directory, plugins, runtime root,
-//! bundles; so tests run side by side. What a machine cannot do is a skip, which is printed,
-//! counted and, where `CI=true`, a failure ([`skip`]). Nothing sleeps for something: [`wait_until`]
-//! waits for it. Start from [`Node`] and [`for_each_runtime`].
+//! Each test has a [`Node`] of its own (configuration, state directory, plugins, runtime root,
+//! bundles), so that tests run in parallel. A test that this machine cannot run is skipped; a skip
+//! is printed, counted and, with `CI=true`, a failure ([`skip`]). Tests do not sleep: they wait for
+//! a condition with a deadline ([`wait_until`]). Start from [`Node`] and [`for_each_runtime`].
 
 #![forbid(unsafe_code)]
 
@@ -47,7 +47,7 @@ pub use events::{FROM_STOP, REQUESTED, TO_START, life_cycle};
 pub use fake_runtime::fake_runtime;
 pub use hanging::Hanging;
 pub use journal::Journal;
-pub use machine::{cpusets, is_root, kernel_tells_exit_codes, systemd, unified_cgroups};
+pub use machine::{cpusets, is_root, kernel_reports_exit_codes, systemd, unified_cgroups};
 pub use message_check::message_defect;
 pub use node::Node;
 pub use paused_runtime::PausedRuntime;

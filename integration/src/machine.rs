@@ -1,44 +1,44 @@
-//! Facts about this machine: user, cgroups, kernel.
+//! Properties of this machine: user, cgroups, kernel.
 
 use std::path::Path;
 
-/// Global options of a runtime that choose the cgroup driver: systemd where `NRI_TEST_SYSTEMD` is
-/// set, else cgroupfs.
+/// Global options that select a runtime's cgroup driver: systemd if `NRI_TEST_SYSTEMD` is set, else
+/// cgroupfs.
 pub(crate) fn cgroup_driver() -> &'static [&'static str] {
     if systemd() { &["--systemd-cgroup"] } else { &[] }
 }
 
-/// Whether systemd makes the control groups of the tests' containers.
+/// Whether systemd creates the cgroups of the tests' containers.
 pub fn systemd() -> bool {
     std::env::var_os("NRI_TEST_SYSTEMD").is_some()
 }
 
-/// Whether we are root, without which no runtime of this machine works as these tests use it.
+/// Whether the tests run as root, which the runtimes need.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Whether this machine has cgroup v2 only.
+/// Whether this machine has only cgroup v2.
 pub fn unified_cgroups() -> bool {
     Path::new("/sys/fs/cgroup/cgroup.controllers").exists()
 }
 
-/// Whether containers can be bound to CPUs.
+/// Whether the cpuset controller is available.
 pub fn cpusets() -> bool {
     let v2 = std::fs::read_to_string("/sys/fs/cgroup/cgroup.controllers").unwrap_or_default();
     !unified_cgroups() || v2.split_whitespace().any(|c| c == "cpuset")
 }
 
-/// Whether the kernel reports the exit code of a process that is not our child: through a pidfd,
-/// from Linux 6.15 on.
-pub fn kernel_tells_exit_codes() -> bool {
+/// Whether the kernel reports the exit code of a process to processes other than its parent:
+/// through a pidfd, since Linux 6.15.
+pub fn kernel_reports_exit_codes() -> bool {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let mut numbers =
         release.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse::<u32>().ok());
     (numbers.next(), numbers.next()) >= (Some(6), Some(15))
 }
 
-/// `linux.cgroupsPath` of a container, as an engine with the cgroup driver in use would write it.
+/// `linux.cgroupsPath` of a container for the cgroup driver in use.
 pub(crate) fn cgroups_path(prefix: &str, id: &str) -> String {
     match (systemd(), prefix) {
         (true, "") => format!("system.slice:nri:{id}"),
@@ -48,7 +48,7 @@ pub(crate) fn cgroups_path(prefix: &str, id: &str) -> String {
     }
 }
 
-/// Directory of that cgroup below a hierarchy's root.
+/// Directory of a container's cgroup, relative to the root of a hierarchy.
 pub(crate) fn cgroup_below_root(prefix: &str, id: &str) -> String {
     if systemd() { format!("{prefix}.slice/nri-{id}.scope") } else { format!("{prefix}/{id}") }
 }

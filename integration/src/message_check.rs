@@ -1,24 +1,25 @@
-//! A check of the wrapper's error messages.
+//! Checks the error messages of the wrapper.
 
-/// Prefix of each line of the wrapper's.
-const OURS: &str = "nri-container-runtime: ";
+/// Prefix of each line that the wrapper writes.
+const PREFIX: &str = "nri-container-runtime: ";
 
-/// Returns what is wrong with the stderr of a call that failed: the wrapper writes one line.
+/// Returns the defect in the stderr of a failed call: the wrapper must write exactly one line, or
+/// none if the runtime wrote an error.
 pub fn message_defect(err: &str) -> Option<&'static str> {
     let warns =
         |line: &&str| line.contains("continuing without NRI") || line.contains("has done its work");
-    let own = err.lines().filter(|line| line.starts_with(OURS) && !warns(line)).count();
-    let warnings = err.lines().filter(|line| line.starts_with(OURS) && warns(line)).count();
+    let own = err.lines().filter(|line| line.starts_with(PREFIX) && !warns(line)).count();
+    let warnings = err.lines().filter(|line| line.starts_with(PREFIX) && warns(line)).count();
     let reported = err.lines().filter(|line| !line.trim().is_empty()).count() - warnings;
     match (reported, own) {
-        (0, _) => Some("said nothing"),
+        (0, _) => Some("stderr is empty"),
         (_, 0 | 1) => None,
-        _ => Some("said more than a line"),
+        _ => Some("the wrapper wrote more than one line"),
     }
 }
 
 #[test]
-fn failures_without_a_single_message_are_found() {
+fn a_failure_without_exactly_one_message_is_a_defect() {
     for (err, reported) in [
         ("", false),
         ("nri-container-runtime: continuing without NRI: x\n", false),

@@ -41,7 +41,7 @@ impl Node {
     pub fn with_programs(runtime: &Runtime, from: &Path) -> Self {
         let mut node = Self::new(runtime);
         node.programs = node.path("bin");
-        fs::create_dir(&node.programs).expect("our directory");
+        fs::create_dir(&node.programs).expect("the test directory is writable");
         node.upgrade(from);
         node
     }
@@ -58,7 +58,7 @@ impl Node {
         let (programs, runtime) = (programs::build_dir(), runtime.clone());
         let node = Self { dir, state_dir, programs, runtime, prefix };
         for name in ["plugins", "conf.d", "bundles", "calls"] {
-            fs::create_dir(node.path(name)).expect("our directory");
+            fs::create_dir(node.path(name)).expect("the test directory is writable");
         }
         node.configure("");
         node
@@ -80,7 +80,7 @@ impl Node {
             self.path("plugins"),
             self.path("conf.d")
         );
-        fs::write(self.config(), text).expect("our directory");
+        fs::write(self.config(), text).expect("the test directory is writable");
     }
 
     /// A path in its directory.
@@ -123,7 +123,7 @@ impl Node {
             if fs::hard_link(&program, &new).is_err() {
                 programs::copy_program(&program, &new);
             }
-            fs::rename(&new, self.programs.join(name)).expect("our directory");
+            fs::rename(&new, self.programs.join(name)).expect("the test directory is writable");
         }
     }
 
@@ -166,12 +166,12 @@ impl Node {
     /// and links to the others.
     pub fn install(&self) -> PathBuf {
         let dir = self.path("bin");
-        fs::create_dir(&dir).expect("our directory");
+        fs::create_dir(&dir).expect("the test directory is writable");
         // It finds the others beside itself, wherever links to it are.
         let wrapper = "nri-container-runtime";
         programs::copy_program(&programs::ours(wrapper), &dir.join(wrapper));
         for name in programs::NAMES.into_iter().filter(|name| *name != wrapper) {
-            symlink(programs::ours(name), dir.join(name)).expect("our directory");
+            symlink(programs::ours(name), dir.join(name)).expect("the test directory is writable");
         }
         dir
     }
@@ -278,8 +278,9 @@ impl Node {
             self.path("conf.d").join(format!("{name}.conf")),
             program.configuration(config, &journal),
         )
-        .expect("our directory");
-        symlink(program.path(), self.path("plugins").join(name)).expect("our directory");
+        .expect("the test directory is writable");
+        symlink(program.path(), self.path("plugins").join(name))
+            .expect("the test directory is writable");
         Journal::new(&journal)
     }
 

@@ -1,12 +1,12 @@
-//! A runtime that stops in the middle of a verb, so that a test can kill something meanwhile.
+//! Runtime that pauses in the middle of a verb, so that a test can kill a program at that moment.
 
 use crate::{Node, Runtime, wait_until, write_program};
 use std::{fs, path::PathBuf};
 
-/// The real runtime of a node, called by a script that pauses until [`PausedRuntime::resume`].
+/// A script that pauses until [`PausedRuntime::resume`] and calls the node's real runtime.
 #[derive(Debug)]
 pub struct PausedRuntime {
-    /// The script.
+    /// The script as a runtime.
     pub runtime: Runtime,
     paused: PathBuf,
     resumed: PathBuf,
@@ -49,11 +49,11 @@ exec "$real" "$@"
         wait_until("a paused runtime", || self.paused.exists().then_some(()));
     }
 
-    /// Lets the call that pauses go on, and all later ones.
+    /// Resumes the paused call; later calls do not pause.
     ///
     /// # Panics
     /// The node's directory cannot be written.
     pub fn resume(&self) {
-        fs::write(&self.resumed, "").expect("our directory");
+        fs::write(&self.resumed, "").expect("the test directory is writable");
     }
 }

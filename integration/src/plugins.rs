@@ -1,4 +1,4 @@
-//! Plugins: the example of the Rust SDK, and the Go plugin on upstream's stub.
+//! Plugins of the tests: the example of the Rust SDK, and the Go plugin on upstream's stub.
 
 use crate::{Journal, call, programs, skip, wait_until};
 use serde_json::Value;
@@ -9,7 +9,7 @@ use std::{
     sync::OnceLock,
 };
 
-/// A plugin's program, with the language of its configuration.
+/// A plugin program; the variant determines the format of its configuration.
 #[derive(Debug, Clone)]
 pub enum Program {
     /// `src/plugin/examples/adjust/main.rs`; TOML.
@@ -18,11 +18,11 @@ pub enum Program {
     Go(PathBuf),
 }
 
-/// The Go plugin, built where that has not happened; a skip if there is no Go. `NRI_TEST_GOSTUB`
-/// names one that is built, for guests where a build takes long.
+/// Returns the Go plugin, which the first call builds; records a skip if Go is not installed.
+/// `NRI_TEST_GOSTUB` names a built one, for guests in which a build takes long.
 ///
 /// # Panics
-/// It does not build.
+/// The build fails.
 pub fn go(test: &str) -> Option<Program> {
     static BUILT: OnceLock<Option<PathBuf>> = OnceLock::new();
     let built = BUILT.get_or_init(|| {
@@ -30,11 +30,11 @@ pub fn go(test: &str) -> Option<Program> {
             return Some(file.into());
         }
         let dir = programs::target_dir().join("integration");
-        std::fs::create_dir_all(&dir).expect("target can be written to");
+        std::fs::create_dir_all(&dir).expect("target is writable");
         let mut build = Command::new(programs::script("plugins/build.sh"));
-        // CI makes it fail; we say so ourselves.
+        // With CI set, build.sh fails without Go; `skip` does that here.
         build.arg(&dir).arg("gostub").env_remove("CI");
-        // It may take longer than a call of ours.
+        // A build may exceed the timeout of `call::run`.
         let built = build.stderr(Stdio::inherit()).output().expect("build.sh runs");
         assert!(built.status.success(), "build.sh: {}", built.status);
         (!built.stdout.starts_with(b"skipped")).then(|| dir.join("gostub"))
@@ -46,7 +46,7 @@ pub fn go(test: &str) -> Option<Program> {
 }
 
 impl Program {
-    /// Where it is.
+    /// Path of the program.
     pub fn path(&self) -> PathBuf {
         match self {
             Self::Adjust => programs::ours("examples/adjust"),
@@ -54,7 +54,7 @@ impl Program {
         }
     }
 
-    /// A configuration with the path of the journal added.
+    /// Adds the path of the journal to a configuration.
     pub(crate) fn configuration(&self, config: &str, journal: &Path) -> String {
         match self {
             Self::Adjust => format!("log = {journal:?}\n{config}"),
@@ -68,17 +68,17 @@ impl Program {
     }
 }
 
-/// A plugin that runs by itself and has connected to a socket. It ends with this value.
+/// An external plugin, which connects to a socket. Dropping it ends it.
 #[derive(Debug)]
 pub struct External {
     child: Child,
-    /// Its journal.
+    /// Journal of the plugin.
     pub journal: Journal,
     err: PathBuf,
 }
 
 impl External {
-    /// Starts it, and waits until it is synchronized.
+    /// Starts a plugin and waits until it is synchronized.
     pub(crate) fn start(
         program: &Program,
         name: &str,
@@ -89,7 +89,8 @@ impl External {
         let (index, base) = name.split_once('-').expect("NN-name");
         let log = dir.join(format!("{name}.journal"));
         let file = dir.join(format!("{name}.external.conf"));
-        std::fs::write(&file, program.configuration(config, &log)).expect("our directory");
+        std::fs::write(&file, program.configuration(config, &log))
+            .expect("the test directory is writable");
         let mut command = Command::new(program.path());
         command.args(["--idx", index, "--name", base, "--socket"]).arg(socket);
         command.arg("--config").arg(&file).arg("--log").arg(&log).stdin(Stdio::piped());
@@ -105,34 +106,34 @@ impl External {
         Self { child, journal, err }
     }
 
-    /// Whether it still runs.
+    /// Whether the plugin still runs.
     pub fn runs(&mut self) -> bool {
         matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Waits until it has ended by itself, and returns how.
+    /// Waits until the plugin exits, and returns its exit status.
     pub fn ended(&mut self) -> ExitStatus {
         let child = &mut self.child;
-        wait_until("the end of a plugin", || child.try_wait().expect("our child"))
+        wait_until("the exit of a plugin", || child.try_wait().expect("wait for the child process"))
     }
 
-    /// What it said to stderr.
+    /// Stderr of the plugin.
     pub fn err(&self) -> String {
         std::fs::read_to_string(&self.err).unwrap_or_default()
     }
 
-    /// Gives the Go plugin a command (see its `main.go`).
-    pub fn tell(&mut self, command: &Value) {
-        let stdin = self.child.stdin.as_mut().expect("it was piped");
-        writeln!(stdin, "{command}").expect("the plugin reads");
+    /// Sends a command to the Go plugin (see its `main.go`).
+    pub fn send(&mut self, command: &Value) {
+        let stdin = self.child.stdin.as_mut().expect("stdin is a pipe");
+        writeln!(stdin, "{command}").expect("the plugin reads its stdin");
     }
 
-    /// Ends it.
+    /// Ends the plugin.
     pub fn stop(mut self) {
-        self.end();
+        self.kill();
     }
 
-    fn end(&mut self) {
+    fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -140,6 +141,6 @@ impl External {
 
 impl Drop for External {
     fn drop(&mut self) {
-        self.end();
+        self.kill();
     }
 }

@@ -1,4 +1,4 @@
-//! What the kernel says of a process.
+//! Properties of a process, read from `/proc`.
 
 use std::{fs, path::PathBuf};
 
@@ -7,19 +7,19 @@ use std::{fs, path::PathBuf};
 pub struct Process(pub u32);
 
 impl Process {
-    /// Whether it exists and is no zombie: its first thread may be one while others still hold its
-    /// files.
+    /// Whether the process exists and has not ended: its first thread may be a zombie while other
+    /// threads still run.
     pub fn is_alive(self) -> bool {
         let threads = || fs::read_dir(format!("/proc/{}/task", self.0)).map_or(0, Iterator::count);
         self.stat(2).is_some_and(|state| (state != "Z" && state != "X") || threads() > 1)
     }
 
-    /// Start time, in ticks since the kernel's: identifies a process together with its id.
+    /// Start time in ticks since boot, which together with the id identifies a process.
     pub fn start_time(self) -> Option<u64> {
         self.stat(21)?.parse().ok()
     }
 
-    /// What it is and does, for a message about a process that should have ended.
+    /// Describes the process and its threads, for a message about a process that should have ended.
     pub fn describe(self) -> String {
         let file = |name: &str| {
             let text = fs::read(format!("/proc/{}/{name}", self.0)).unwrap_or_default();
@@ -40,17 +40,17 @@ impl Process {
         format!("{}\n{}\n{threads}", file("cmdline"), file("status"))
     }
 
-    /// Its session.
+    /// Session id.
     pub fn session(self) -> Option<u32> {
         self.stat(5)?.parse().ok()
     }
 
-    /// Its parent.
+    /// Process id of the parent.
     pub fn parent(self) -> Option<u32> {
         self.stat(3)?.parse().ok()
     }
 
-    /// What its open descriptors are.
+    /// Targets of the open file descriptors.
     pub fn files(self) -> Vec<PathBuf> {
         fs::read_dir(format!("/proc/{}/fd", self.0))
             .into_iter()
@@ -59,17 +59,17 @@ impl Process {
             .collect()
     }
 
-    /// `/proc/PID/cgroup`
+    /// Content of `/proc/PID/cgroup`.
     pub fn cgroups(self) -> String {
         fs::read_to_string(format!("/proc/{}/cgroup", self.0)).unwrap_or_default()
     }
 
-    /// The program that it runs.
+    /// Path of the executed program.
     pub fn program(self) -> Option<PathBuf> {
         fs::read_link(format!("/proc/{}/exe", self.0)).ok()
     }
 
-    /// Whether it has a handler for a signal.
+    /// Whether the process has a handler for a signal.
     pub fn catches(self, signal: rustix::process::Signal) -> bool {
         let status = fs::read_to_string(format!("/proc/{}/status", self.0)).unwrap_or_default();
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap_or("0");
@@ -87,7 +87,7 @@ impl Process {
             .unwrap_or_else(|e| panic!("kill {}: {e}", self.0));
     }
 
-    /// All processes.
+    /// Returns all processes of the machine.
     pub fn all() -> Vec<Self> {
         let name = |entry: fs::DirEntry| entry.file_name().to_str()?.parse().ok();
         fs::read_dir("/proc")
@@ -98,8 +98,8 @@ impl Process {
             .collect()
     }
 
-    /// Field of `/proc/PID/stat`, counted from 0, from the third one on (the second is a name that
-    /// may hold anything).
+    /// Field of `/proc/PID/stat`, counted from 0; at least 2, since field 1 is a name that may hold
+    /// spaces and parentheses.
     fn stat(self, field: usize) -> Option<String> {
         let text = fs::read_to_string(format!("/proc/{}/stat", self.0)).ok()?;
         let (_, rest) = text.rsplit_once(") ")?;

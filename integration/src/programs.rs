@@ -1,4 +1,4 @@
-//! Where programs are: ours, those of the machine, and the scripts of this folder.
+//! Paths of the programs under test, of system programs, and of the scripts of this crate.
 
 use std::{
     io::Write,
@@ -6,12 +6,12 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// A script of this folder.
+/// Path of a script of this crate.
 pub fn script(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
-/// A program of the machine, in PATH or where administrators' programs are.
+/// Finds a system program in PATH or in the directories of administrators' programs.
 pub fn find_program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let more = [
@@ -29,23 +29,27 @@ pub fn find_program(name: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// Writes a program, such as a script. Another process does so: what is open for writing here is so
-/// in each child too that another thread makes at that moment, until it has become its own program,
-/// and meanwhile the file could not be run ("Text file busy").
+/// Writes an executable file, such as a script, through a child process, `install`. If this process
+/// wrote it, a child that another thread forks meanwhile would inherit the writable descriptor, and
+/// until that child executes its program, running the file would fail ("Text file busy").
 ///
 /// # Panics
-/// It cannot be written.
+/// The file cannot be written.
 pub fn write_program(path: &Path, text: &str) {
     let mut child =
         install(Path::new("/dev/stdin"), path).stdin(Stdio::piped()).spawn().expect("install");
     child.stdin.take().expect("a pipe").write_all(text.as_bytes()).expect("install reads");
-    assert!(child.wait().expect("our child").success(), "{} is not written", path.display());
+    assert!(
+        child.wait().expect("wait for the child process").success(),
+        "{} is not written",
+        path.display()
+    );
 }
 
-/// Copies a program, as [`write_program`].
+/// Copies a program through a child process, for the reason given at [`write_program`].
 ///
 /// # Panics
-/// It cannot be copied.
+/// The program cannot be copied.
 pub fn copy_program(from: &Path, to: &Path) {
     assert!(
         install(from, to).status().expect("install").success(),
@@ -60,36 +64,36 @@ fn install(from: &Path, to: &Path) -> Command {
     command
 }
 
-/// The directory of what was built with this test: `target/debug`, say.
+/// Directory of the programs built with this test, such as `target/debug`.
 pub fn build_dir() -> PathBuf {
     let test = std::env::current_exe().expect("the test has a path");
-    let dir = test.parent().expect("it is in a directory");
+    let dir = test.parent().expect("the test is in a directory");
     let below = dir.ends_with("deps") || dir.ends_with("examples");
-    let dir = if below { dir.parent().expect("it is in a directory") } else { dir };
+    let dir = if below { dir.parent().expect("the test is in a directory") } else { dir };
     dir.to_owned()
 }
 
-/// `target`
+/// Path of Cargo's `target` directory.
 pub(crate) fn target_dir() -> PathBuf {
     build_dir().parent().expect("the build is in target").to_owned()
 }
 
-/// The programs of an installation.
+/// Names of the programs of an installation.
 pub(crate) const NAMES: [&str; 4] = ["nri-container-runtime", "nrid", "nri-oci-hook", "nrictl"];
 
-/// A program of the workspace.
+/// Path of a program of the workspace.
 pub(crate) fn ours(name: &str) -> PathBuf {
     existing(&build_dir().join(name))
 }
 
-/// The path, if there is a file.
+/// Returns the path of a file that must exist.
 ///
 /// # Panics
-/// There is none.
+/// The file does not exist.
 pub(crate) fn existing(file: &Path) -> PathBuf {
     assert!(
         file.is_file(),
-        "{} is missing: these tests run what `cargo build --workspace --bins --examples` builds",
+        "{} is missing: build it with `cargo build --workspace --bins --examples`",
         file.display()
     );
     file.to_owned()

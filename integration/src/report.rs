@@ -1,4 +1,4 @@
-//! The report that a container prints of itself (see `probe.sh`).
+//! Parses the report that the probe prints in a container (see `probe.sh`).
 
 use std::collections::BTreeMap;
 
@@ -7,23 +7,23 @@ use std::collections::BTreeMap;
 pub struct Report(pub BTreeMap<String, String>);
 
 impl Report {
-    /// From the probe's output.
+    /// Parses the probe's output.
     pub fn parse(text: &str) -> Self {
         let pair =
             |line: &str| line.split_once('=').map(|(k, v)| (k.to_owned(), v.trim_end().to_owned()));
         Self(text.lines().filter_map(pair).collect())
     }
 
-    /// A value.
+    /// Returns a value by name.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(String::as_str)
     }
 
-    /// Compares with expected values; a name with alternatives, `a|b`, means the one that exists,
-    /// and so does a value.
+    /// Checks expected values. A name may have alternatives, `a|b`, of which the first in the
+    /// report is compared; a value may have alternatives, of which one must match.
     ///
     /// # Panics
-    /// They differ; the message has all differences.
+    /// A value differs; the message lists all differences.
     #[track_caller]
     pub fn check(&self, expected: &[(&str, &str)]) {
         let wrong: Vec<_> =
@@ -35,7 +35,7 @@ impl Report {
         match names.split('|').find_map(|name| self.get(name)) {
             Some(value) if values.split('|').any(|v| v == value) => None,
             Some(value) => Some(format!("{names}: {value:?} instead of {values:?}")),
-            None => Some(format!("{names}: not there")),
+            None => Some(format!("{names}: not in the report")),
         }
     }
 }
@@ -45,10 +45,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reported_values_are_compared() {
+    fn a_report_is_compared_with_expected_values() {
         let seen = Report::parse("a=1\nb=x=y\r\nno value\n");
         seen.check(&[("a", "1"), ("z|b", "q|x=y")]);
         assert_eq!(seen.difference("a", "2").unwrap(), "a: \"1\" instead of \"2\"");
-        assert_eq!(seen.difference("c|d", "2").unwrap(), "c|d: not there");
+        assert_eq!(seen.difference("c|d", "2").unwrap(), "c|d: not in the report");
     }
 }

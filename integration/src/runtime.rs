@@ -1,4 +1,4 @@
-//! The real runtimes of this machine, and what they can do here.
+//! Finds the real runtimes of this machine that can run containers.
 
 use crate::{
     Bundle, Report, call, enter, find_program, is_root,
@@ -11,17 +11,17 @@ use std::{
     sync::OnceLock,
 };
 
-/// A real runtime.
+/// A low-level runtime.
 #[derive(Debug, Clone)]
 pub struct Runtime {
-    /// `runc`, `crun`
+    /// Name: `runc` or `crun`.
     pub name: &'static str,
-    /// Where it is.
+    /// Path of the program.
     pub path: PathBuf,
 }
 
 impl Runtime {
-    /// A call of the bare runtime.
+    /// Returns a command of the bare runtime.
     pub fn command(&self, root: &Path) -> Command {
         let mut command = enter::command(&self.path);
         command.args(cgroup_driver()).arg("--root").arg(root);
@@ -29,10 +29,10 @@ impl Runtime {
     }
 }
 
-/// Whether containers can be limited in their huge pages of 2 MiB.
+/// Whether the limit of 2 MiB huge pages is available.
 pub fn hugepages() -> bool {
-    static THERE: OnceLock<bool> = OnceLock::new();
-    *THERE.get_or_init(|| {
+    static AVAILABLE: OnceLock<bool> = OnceLock::new();
+    *AVAILABLE.get_or_init(|| {
         let mut test = enter::command("sh");
         test.args([
             "-c",
@@ -44,10 +44,11 @@ pub fn hugepages() -> bool {
     })
 }
 
-/// A runtime that cannot run a container here, and why.
+/// A runtime that cannot run a container on this machine, and the reason.
 pub type Unfit = (&'static str, String);
 
-/// The runtimes that can run a container here, tried once, and the reasons of those that cannot.
+/// Returns the runtimes that can run a container on this machine, and those that cannot with the
+/// reasons. The first call tries them.
 pub fn runtimes() -> &'static (Vec<Runtime>, Vec<Unfit>) {
     static FOUND: OnceLock<(Vec<Runtime>, Vec<Unfit>)> = OnceLock::new();
     FOUND.get_or_init(|| {
@@ -62,7 +63,7 @@ pub fn runtimes() -> &'static (Vec<Runtime>, Vec<Unfit>) {
     })
 }
 
-/// Runs `test` with each runtime; what cannot run is skipped.
+/// Runs `test` with each runtime; records a skip for each that cannot run a container.
 pub fn for_each_runtime(name: &str, test: impl Fn(&Runtime)) {
     let (good, bad) = runtimes();
     for (runtime, reason) in bad {
@@ -73,7 +74,7 @@ pub fn for_each_runtime(name: &str, test: impl Fn(&Runtime)) {
     }
 }
 
-/// Runs the probe with the bare runtime: a check that does not hold there says nothing about us.
+/// Runs the probe with the bare runtime: a check that fails there would not concern the wrapper.
 fn try_out(name: &'static str) -> Result<Runtime, String> {
     if !is_root() {
         return Err("not root".to_owned());
@@ -97,7 +98,7 @@ fn try_out(name: &'static str) -> Result<Runtime, String> {
         Some("33") => Ok(runtime),
         _ => Err(format!(
             "{name} cannot run a container here: {}",
-            ended.err().lines().last().unwrap_or("it said nothing")
+            ended.err().lines().last().unwrap_or("stderr is empty")
         )),
     }
 }

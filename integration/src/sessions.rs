@@ -1,5 +1,5 @@
-//! Plugins that come and go: each process of one has a journal of its own, so that a journal is a
-//! session, and what is in it makes a [`View`].
+//! Journals of plugin sessions: each process of a plugin writes its own journal, from which a
+//! [`View`] is made.
 
 use crate::{Journal, Node, Process, Program, View, write_program};
 use std::{
@@ -8,23 +8,24 @@ use std::{
 };
 
 impl Node {
-    /// Where the journals of sessions are.
+    /// Creates the directory of the session journals, and returns its path.
     ///
     /// # Panics
-    /// It cannot be made.
+    /// The directory cannot be created.
     pub fn journals(&self) -> PathBuf {
         let dir = self.path("journals");
-        fs::create_dir_all(&dir).expect("our directory");
+        fs::create_dir_all(&dir).expect("the test directory is writable");
         dir
     }
 
-    /// Installs a plugin that `nrid` launches, and launches again, as `NN-name`: a script, since
-    /// what is launched has no arguments.
+    /// Installs a plugin as `NN-name` that `nrid` launches and restarts. It is a script, which
+    /// passes `--log`, since `nrid` launches plugins without arguments.
     ///
     /// # Panics
-    /// It cannot be installed.
+    /// The plugin cannot be installed.
     pub fn launch_in_sessions(&self, name: &str, program: &Program, config: &str) {
-        fs::write(self.path("conf.d").join(format!("{name}.conf")), config).expect("our directory");
+        fs::write(self.path("conf.d").join(format!("{name}.conf")), config)
+            .expect("the test directory is writable");
         let journal = self.journals().join(name);
         let text = format!(
             "#!/bin/sh\nexec '{}' --log \"{}.$$\"\n",
@@ -35,7 +36,7 @@ impl Node {
         write_program(&file, &text);
     }
 
-    /// The processes of plugins that have a journal there, with it.
+    /// Running plugin processes with the paths of their session journals.
     pub fn sessions(&self) -> Vec<(Process, PathBuf)> {
         let journals = self.journals().into_os_string().into_string().expect("our paths are UTF-8");
         let journal = |process: &Process| {
@@ -48,7 +49,7 @@ impl Node {
 }
 
 impl View {
-    /// The view of a session's plugin.
+    /// The view of a plugin, from the journal of one session.
     pub fn of_session(journal: &Path) -> Self {
         Self::of(&Journal::new(journal).entries())
     }

@@ -1,26 +1,27 @@
-//! Skipping what a machine cannot do: never silently.
+//! Records tests that this machine cannot run, so that none is skipped silently.
 
 use crate::programs::target_dir;
 use std::io::Write;
 
-/// Says that a test, or a part of it, is skipped, and why: on stdout, and as a line of
-/// `target/skipped.txt`, where they are counted.
+/// Reports that a test, or a part of it, is skipped and why: on stdout, and as a line of
+/// `target/skipped.txt`, where skips are counted.
 ///
 /// # Panics
-/// `CI=true`: a machine that tests for all must be able to.
+/// With `CI=true`, where every test has to run.
 pub fn skip(test: &str, reason: &str) {
     let line = note(test, reason);
     assert!(std::env::var_os("CI").is_none_or(|v| v != "true"), "{line}");
 }
 
-/// The same for what no installation would change: a real runtime that cannot do it itself.
+/// Reports a skip that no installation would avoid, such as a feature that the real runtime lacks;
+/// no failure with `CI=true`.
 pub fn limitation(test: &str, reason: &str) {
     note(test, reason);
 }
 
 fn note(test: &str, reason: &str) -> String {
     let line = format!("SKIPPED {test}: {reason}");
-    // Not `println!`, which the test harness would keep to itself.
+    // Not `println!`, which the test harness captures.
     let _ = writeln!(std::io::stdout().lock(), "{line}");
     let file = target_dir().join("skipped.txt");
     let written = std::fs::File::options()

@@ -1,4 +1,4 @@
-//! Whether a call left the host as it was.
+//! Snapshots of directories and cgroups, to check that a call left the host unchanged.
 
 use std::{
     collections::hash_map::DefaultHasher,
@@ -8,8 +8,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// A digest of all that is below a directory: names, kinds, modes, owners, contents, links; and the
-/// times of change of files.
+/// Returns a digest of everything below a directory: names, types, modes, owners, contents, link
+/// targets, and the modification times of files.
 pub fn digest_tree(dir: &Path) -> u64 {
     let mut hasher = DefaultHasher::new();
     visit(dir, &mut |path, meta| {
@@ -25,8 +25,7 @@ pub fn digest_tree(dir: &Path) -> u64 {
     hasher.finish()
 }
 
-/// The cgroups, in all hierarchies, whose name holds `part`, and all below them; those before
-/// these.
+/// Returns the cgroups of all hierarchies with `part` in their path, parents before children.
 pub fn cgroups_of(part: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     visit(Path::new("/sys/fs/cgroup"), &mut |path, meta| {
@@ -37,16 +36,16 @@ pub fn cgroups_of(part: &str) -> Vec<PathBuf> {
     found
 }
 
-fn visit(dir: &Path, see: &mut impl FnMut(&Path, &fs::Metadata)) {
-    // What vanishes meanwhile is not there: cgroups of others come and go.
+fn visit(dir: &Path, handle: &mut impl FnMut(&Path, &fs::Metadata)) {
+    // Ignore an entry that disappears meanwhile, such as a cgroup of another test.
     let Ok(entries) = fs::read_dir(dir) else { return };
     let mut paths: Vec<_> = entries.filter_map(|e| Some(e.ok()?.path())).collect();
     paths.sort();
     for path in paths {
         let Ok(meta) = fs::symlink_metadata(&path) else { continue };
-        see(&path, &meta);
+        handle(&path, &meta);
         if meta.is_dir() {
-            visit(&path, see);
+            visit(&path, handle);
         }
     }
 }

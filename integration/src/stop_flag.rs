@@ -1,16 +1,16 @@
-//! A flag for threads that work until a test ends.
+//! Flag that stops the threads of a test.
 
 use std::sync::{
     Arc,
     atomic::{AtomicBool, Ordering},
 };
 
-/// Flag that tells threads to stop.
+/// Flag that requests threads to stop.
 #[derive(Debug)]
 pub struct StopFlag(Arc<AtomicBool>);
 
-/// Sets a [`StopFlag`] when it is dropped, so also where the test fails: a scope waits for its
-/// threads.
+/// Sets a [`StopFlag`] when it is dropped, also if the test panics: a thread scope waits for its
+/// threads before it propagates the panic.
 #[derive(Debug)]
 pub struct StopGuard(Arc<AtomicBool>);
 

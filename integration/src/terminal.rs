@@ -1,4 +1,4 @@
-//! A terminal, to call a program as a person would.
+//! Pseudo-terminal in which a test runs a program, as a user does.
 
 use crate::wait_until;
 use rustix::{
@@ -14,7 +14,7 @@ use std::{
     thread,
 };
 
-/// A terminal with a program in it, for which it is the controlling one.
+/// A pseudo-terminal that is the controlling terminal of a program.
 #[derive(Debug)]
 pub struct Terminal {
     screen: File,
@@ -26,20 +26,20 @@ impl Terminal {
     /// Runs a program in a new terminal.
     ///
     /// # Panics
-    /// There is none, or the program cannot be started.
+    /// No pseudo-terminal is available, or the program cannot be started.
     pub fn run(command: &Command) -> Self {
         let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)
             .expect("a terminal");
         grantpt(&controller).expect("grantpt");
         unlockpt(&controller).expect("unlockpt");
         let name = ptsname(&controller, Vec::new()).expect("ptsname");
-        let side = || -> Stdio {
+        let open_slave = || -> Stdio {
             rustix::fs::open(&*name, OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC, Mode::empty())
-                .expect("its other end")
+                .expect("the slave end of the terminal")
                 .into()
         };
-        // `setsid --ctty` makes it the controlling terminal, which only the new process itself
-        // could do.
+        // `setsid --ctty` sets the controlling terminal, which only a new process can do for
+        // itself.
         let mut session = Command::new("setsid");
         session.args(["--ctty", "--wait"]).arg(command.get_program()).args(command.get_args());
         for (name, value) in command.get_envs() {
@@ -52,9 +52,9 @@ impl Terminal {
             session.current_dir(dir);
         }
         let child = session
-            .stdin(side())
-            .stdout(side())
-            .stderr(side())
+            .stdin(open_slave())
+            .stdout(open_slave())
+            .stderr(open_slave())
             .spawn()
             .expect("setsid of util-linux");
         let screen = File::from(controller);
@@ -62,7 +62,7 @@ impl Terminal {
         let (mut reader, kept) = (screen.try_clone().expect("a descriptor"), text.clone());
         thread::spawn(move || {
             let mut buffer = [0; 4096];
-            // The end of the last process is an error here.
+            // The read fails once the last process has closed the terminal.
             while let Ok(n @ 1..) = reader.read(&mut buffer) {
                 kept.lock().expect("no reader panics").extend_from_slice(&buffer[..n]);
             }
@@ -70,24 +70,24 @@ impl Terminal {
         Self { screen, text, child }
     }
 
-    /// Types.
+    /// Types text into the terminal.
     pub fn write(&self, text: &str) {
         (&self.screen).write_all(text.as_bytes()).expect("the terminal is open");
     }
 
-    /// What is on the screen so far.
+    /// Returns all output of the terminal.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.text.lock().expect("no reader panics")).into_owned()
     }
 
-    /// Waits until `text` is on the screen.
+    /// Waits until `text` appears in the output.
     pub fn wait_for(&self, text: &str) {
-        wait_until(format_args!("{text:?} on the screen, which shows {:?}", self.text()), || {
+        wait_until(format_args!("{text:?} in the terminal, which shows {:?}", self.text()), || {
             self.text().contains(text).then_some(())
         });
     }
 
-    /// Changes its size.
+    /// Changes the size of the terminal.
     pub fn resize(&self, rows: u16, columns: u16) {
         let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&self.screen, size).expect("a terminal has a size");
@@ -97,7 +97,7 @@ impl Terminal {
     pub fn end(mut self) -> Option<i32> {
         let child = &mut self.child;
         wait_until("the end of the program in the terminal", || {
-            child.try_wait().expect("our child")
+            child.try_wait().expect("wait for the child process")
         })
         .code()
     }

@@ -1,30 +1,30 @@
-//! The plugin of `plugins/versions`: the same one, on several versions of upstream's Go stub.
+//! Builds the plugin of `plugins/versions` with several versions of upstream's Go stub.
 
 use crate::{Program, programs, skip};
 use std::{path::PathBuf, process::Command, sync::OnceLock};
 
-/// A version of upstream's stub, and what it can do.
+/// A version of upstream's stub and its features.
 #[derive(Debug, Clone)]
 pub struct Version {
-    /// `v0.3.0`, say.
+    /// Version, such as `v0.3.0`.
     pub name: &'static str,
-    /// The plugin, whose flags, configuration and journal are the Go plugin's.
+    /// The plugin, with flags, configuration and journal of the Go plugin.
     pub program: Program,
-    /// It puts a state together that comes in several messages.
+    /// The stub accepts a synchronization that is split into several messages.
     pub splits: bool,
-    /// Its protocol has limits of pids.
+    /// The protocol has the pids limit.
     pub pids: bool,
-    /// Its protocol has rlimits; and its stub brings the resources of an update to the plugin, and
-    /// lets it ask for evictions.
+    /// The protocol has rlimits; the stub passes the resources of an update to the plugin, and
+    /// offers evictions.
     pub since_v0_6: bool,
-    /// It validates.
+    /// The protocol has validation.
     pub validates: bool,
 }
 
-/// All versions, oldest first; none, which is a skip, if there is no Go.
+/// Returns all versions, oldest first. Records a skip and returns none if Go is not installed.
 ///
 /// # Panics
-/// One does not build.
+/// A build fails.
 pub fn versions(test: &str) -> &'static [Version] {
     static BUILT: OnceLock<Vec<Version>> = OnceLock::new();
     if programs::find_program("go").is_none() {
@@ -37,7 +37,7 @@ pub fn versions(test: &str) -> &'static [Version] {
 fn version(name: &'static str) -> Version {
     let dir = programs::target_dir().join("integration");
     let file = format!("gostub-{name}");
-    // However long: the first time, modules are fetched.
+    // Without a timeout: the first build downloads modules.
     let built = Command::new(programs::script("plugins/build.sh")).arg(&dir).arg(&file).output();
     let built = built.unwrap_or_else(|e| panic!("build.sh: {e}"));
     assert!(built.status.success(), "{file}: {}", String::from_utf8_lossy(&built.stderr));

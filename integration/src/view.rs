@@ -1,16 +1,16 @@
-//! The containers and pods that a plugin knows, by its journal from the synchronization on; and the
-//! events that came out of order.
+//! State of the containers and pods that a plugin knows, computed from its journal since the
+//! synchronization, and the events that the plugin received out of order.
 
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// States of a container, in order.
+/// States of a container, in the order of its life cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
-    /// Synchronized with it, in whatever state.
+    /// In the synchronization, in any state.
     Known,
     /// The plugin received CreateContainer.
-    Asked,
+    Requested,
     Created,
     Starting,
     Started,
@@ -20,7 +20,7 @@ enum Phase {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum PodPhase {
-    Runs,
+    Running,
     Stopped,
     Removed,
 }
@@ -30,16 +30,16 @@ enum PodPhase {
 pub struct View {
     containers: BTreeMap<String, (Phase, String)>,
     pods: BTreeMap<String, PodPhase>,
-    /// Events out of order.
+    /// Events that the plugin received out of order.
     pub wrong: Vec<String>,
-    /// The connection has ended.
+    /// Whether the connection has ended.
     pub closed: bool,
-    /// It has received Synchronize.
+    /// Whether the plugin has received Synchronize.
     pub synchronized: bool,
 }
 
 impl View {
-    /// Events that a plugin must subscribe to for a view.
+    /// Events that a plugin must subscribe to so that its view is complete.
     pub const EVENTS: [&str; 11] = [
         "RunPodSandbox",
         "CreateContainer",
@@ -54,26 +54,26 @@ impl View {
         "RemovePodSandbox",
     ];
 
-    /// From a journal of one session.
+    /// Computes the view from the journal of one session.
     pub fn of(entries: &[Value]) -> Self {
         let mut view = Self::default();
         entries.iter().for_each(|entry| view.receive(entry));
         view
     }
 
-    /// The containers that exist and have not stopped: others are in no synchronization either.
+    /// Containers that exist and have not stopped: a synchronization contains no others either.
     pub fn containers(&self) -> BTreeSet<String> {
         let live = self.containers.iter().filter(|(_, (phase, _))| *phase < Phase::Stopped);
         live.map(|(id, _)| id.clone()).collect()
     }
 
-    /// The pods that exist and have not stopped.
+    /// Pods that exist and have not stopped.
     pub fn pods(&self) -> BTreeSet<String> {
         let live = self.pods.iter().filter(|(_, phase)| **phase < PodPhase::Stopped);
         live.map(|(id, _)| id.clone()).collect()
     }
 
-    /// Those whose removal it has not received.
+    /// Containers and pods of which the plugin has not received the removal.
     pub fn unfinished(&self) -> Vec<String> {
         let containers = self.containers.iter().filter(|(_, (phase, _))| *phase < Phase::Removed);
         let pods = self.pods.iter().filter(|(_, phase)| **phase < PodPhase::Removed);
@@ -90,18 +90,19 @@ impl View {
         match (text("event").unwrap_or_default(), pod, container) {
             ("Synchronize", _, _) => {
                 self.synchronized = true;
-                self.know(entry, pod, container);
+                self.synchronize(entry, pod, container);
             }
             ("Closed", _, _) => self.closed = true,
             (event, Some(pod), None) => self.pod_event(event, pod),
             (event, Some(pod), Some(container)) => self.container_event(event, pod, container),
-            // The configuration, answers to updates.
+            // Configure, replies to updates.
             _ => {}
         }
     }
 
-    /// The Go plugin writes one entry with lists, that of the SDK one for each.
-    fn know(&mut self, entry: &Value, pod: Option<&str>, container: Option<&str>) {
+    /// Adds the containers and pods of a synchronization. The Go plugin writes one entry with
+    /// lists, the example of the SDK one entry for each container and pod.
+    fn synchronize(&mut self, entry: &Value, pod: Option<&str>, container: Option<&str>) {
         let list = |key: &str| -> Vec<String> {
             entry[key]
                 .as_array()
@@ -116,7 +117,7 @@ impl View {
             None => pods.extend(pod.map(str::to_owned)),
         }
         for id in pods {
-            if self.pods.insert(id.clone(), PodPhase::Runs).is_some() {
+            if self.pods.insert(id.clone(), PodPhase::Running).is_some() {
                 self.wrong.push(format!("synchronized with the pod {id} twice"));
             }
         }
@@ -134,22 +135,23 @@ impl View {
     fn pod_event(&mut self, event: &str, id: &str) {
         use PodPhase::*;
         let before = self.pods.get(id).copied();
-        // Not known: it was ending when the plugin came.
+        // An unknown one was ending when the plugin connected.
         let (after, fits) = match event {
-            "RunPodSandbox" => (Runs, before.is_none_or(|phase| phase == Removed)),
-            "StopPodSandbox" => (Stopped, before.is_none_or(|phase| phase == Runs)),
-            // One that had stopped before is in no synchronization.
+            "RunPodSandbox" => (Running, before.is_none_or(|phase| phase == Removed)),
+            "StopPodSandbox" => (Stopped, before.is_none_or(|phase| phase == Running)),
+            // A pod that had stopped before is in no synchronization.
             "RemovePodSandbox" => (Removed, before.is_none_or(|phase| phase == Stopped)),
             _ => return,
         };
-        let life_cycles = |(phase, pod): &(Phase, String)| {
+        let is_member_left = |(phase, pod): &(Phase, String)| {
             let limit = if event == "StopPodSandbox" { Phase::Stopped } else { Phase::Removed };
             pod == id && *phase < limit && *phase != Phase::Known
         };
-        let inhabited = event != "RunPodSandbox" && self.containers.values().any(life_cycles);
-        if !fits || inhabited {
+        let has_containers =
+            event != "RunPodSandbox" && self.containers.values().any(is_member_left);
+        if !fits || has_containers {
             self.wrong.push(format!(
-                "{event} of {id}, which was {before:?}, with containers: {inhabited}"
+                "{event} of pod {id} in state {before:?}, containers left: {has_containers}"
             ));
         }
         self.pods.insert(id.to_owned(), after);
@@ -162,23 +164,23 @@ impl View {
         let unknown = before.is_none();
         let (after, fits) = match event {
             "CreateContainer" => {
-                let has_pod = self.pods.get(pod) == Some(&PodPhase::Runs);
-                (Asked, (unknown || is(&[Removed])) && has_pod)
+                let has_pod = self.pods.get(pod) == Some(&PodPhase::Running);
+                (Requested, (unknown || is(&[Removed])) && has_pod)
             }
-            "ValidateContainerAdjustment" => (Asked, is(&[Asked])),
-            "PostCreateContainer" => (Created, is(&[Asked, Known])),
+            "ValidateContainerAdjustment" => (Requested, is(&[Requested])),
+            "PostCreateContainer" => (Created, is(&[Requested, Known])),
             "StartContainer" => (Starting, is(&[Created, Known])),
             "PostStartContainer" => (Started, is(&[Starting, Known])),
             "UpdateContainer" | "PostUpdateContainer" => {
                 (before.unwrap_or(Known), is(&[Known, Created, Starting, Started]))
             }
-            // Not known: it was ending when the plugin came.
+            // An unknown one was ending when the plugin connected.
             "StopContainer" => (Stopped, unknown || before.is_some_and(|phase| phase < Stopped)),
             "RemoveContainer" => (Removed, unknown || is(&[Stopped])),
             _ => return,
         };
         if !fits {
-            self.wrong.push(format!("{event} of {id}, which was {before:?}"));
+            self.wrong.push(format!("{event} of container {id} in state {before:?}"));
         }
         self.containers.insert(id.to_owned(), (after, pod.to_owned()));
     }
@@ -189,11 +191,12 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    const LIFE: &str = "RunPodSandbox CreateContainer ValidateContainerAdjustment PostCreateContainer StartContainer \
-        PostStartContainer UpdateContainer PostUpdateContainer StopContainer StopPodSandbox \
-        RemoveContainer RemovePodSandbox";
+    const LIFE: &str = "RunPodSandbox CreateContainer ValidateContainerAdjustment \
+            PostCreateContainer StartContainer PostStartContainer UpdateContainer \
+            PostUpdateContainer StopContainer StopPodSandbox RemoveContainer RemovePodSandbox";
 
-    /// Events of a container `c` in a pod `p`, or of `d` in it where they end so.
+    /// Computes a view from events of container `c` in pod `p`; the suffix `:d` selects container
+    /// `d`.
     fn view(pods: &[&str], containers: &[&str], events: &str) -> View {
         let mut entries =
             vec![json!({"event": "Synchronize", "pods": pods, "containers": containers})];
@@ -213,9 +216,10 @@ mod tests {
             &format!("{LIFE} {LIFE}"),
             "RunPodSandbox CreateContainer StopContainer RemoveContainer StopPodSandbox \
                 RemovePodSandbox",
-            "RunPodSandbox CreateContainer StopContainer RemoveContainer CreateContainer PostCreateContainer",
-            "RunPodSandbox CreateContainer CreateContainer:d StopContainer RemoveContainer StopContainer:d RemoveContainer:d \
-                StopPodSandbox RemovePodSandbox",
+            "RunPodSandbox CreateContainer StopContainer RemoveContainer CreateContainer \
+                            PostCreateContainer",
+            "RunPodSandbox CreateContainer CreateContainer:d StopContainer RemoveContainer \
+                            StopContainer:d RemoveContainer:d StopPodSandbox RemovePodSandbox",
             "StopPodSandbox RemoveContainer RemovePodSandbox",
             "RemovePodSandbox",
             "StopContainer RemoveContainer",
@@ -272,8 +276,9 @@ mod tests {
         }
         assert!(!view(&["p"], &["c", "c"], "").wrong.is_empty());
         assert!(!view(&["p", "p"], &[], "").wrong.is_empty());
-        let alone = View::of(&[json!({"event": "Synchronize", "pod": "p", "container": "c"})]);
-        assert!(!alone.wrong.is_empty());
+        let without_pod =
+            View::of(&[json!({"event": "Synchronize", "pod": "p", "container": "c"})]);
+        assert!(!without_pod.wrong.is_empty());
     }
 
     #[test]

@@ -8,8 +8,8 @@ use crate::{Ended, Journal, Program, skip};
 use serde_json::Value;
 use std::{fs, ops::Deref, os::unix::fs::symlink, path::PathBuf, process::Command};
 
-/// A containerd of a test's own, and its host. When it is dropped, its containers are deleted and
-/// it is stopped.
+/// A containerd that one test starts, and its host. Dropping it deletes its containers and stops
+/// it.
 #[derive(Debug)]
 pub struct Containerd {
     host: Host,
@@ -24,15 +24,15 @@ impl Deref for Containerd {
 }
 
 impl Containerd {
-    /// Starts it with its own NRI off and with the tests' images.
+    /// Starts containerd with its built-in NRI disabled and the tests' images imported.
     pub fn start(suite: &Suite) -> Self {
         let new = Self { host: Host::new(suite) };
-        new.begin(&[]);
+        new.run_start_script(&[]);
         new
     }
 
-    /// Starts it with its own NRI on and with this plugin, which it launches; returns the plugin's
-    /// journal.
+    /// Starts containerd with its built-in NRI enabled and a plugin that containerd launches;
+    /// returns the plugin's journal.
     pub fn start_with_nri(
         suite: &Suite,
         name: &str,
@@ -42,53 +42,56 @@ impl Containerd {
         let new = Self { host: Host::new(suite) };
         let nri = new.dir().join("nri");
         for dir in ["plugins", "conf.d"] {
-            fs::create_dir_all(nri.join(dir)).expect("our directory");
+            fs::create_dir_all(nri.join(dir)).expect("the test directory is writable");
         }
-        let journal = new.path("of-the-engine.journal");
+        let journal = new.path("containerd-plugin.journal");
         let config = program.configuration(config, &journal);
-        fs::write(nri.join("conf.d").join(format!("{name}.conf")), config).expect("our directory");
-        symlink(program.path(), nri.join("plugins").join(name)).expect("our directory");
-        new.begin(&["--nri"]);
+        fs::write(nri.join("conf.d").join(format!("{name}.conf")), config)
+            .expect("the test directory is writable");
+        symlink(program.path(), nri.join("plugins").join(name))
+            .expect("the test directory is writable");
+        new.run_start_script(&["--nri"]);
         (new, Journal::new(&journal))
     }
 
-    fn begin(&self, options: &[&str]) {
+    fn run_start_script(&self, options: &[&str]) {
         let mut command = self.script("start");
         command.arg(&self.suite().name).arg(self.launcher()).args(options);
         self.run(command).success();
     }
 
-    /// Switches its own NRI on or off; it has to be started again to know.
+    /// Enables or disables containerd's built-in NRI in its configuration, which a restart applies.
     pub fn switch_nri(&self, on: bool) {
         let file = self.dir().join("config.toml");
-        let text = fs::read_to_string(&file).expect("containerd.sh wrote it");
+        let text = fs::read_to_string(&file).expect("containerd.sh writes config.toml");
         let line =
             |on: bool| format!("[plugins.'io.containerd.nri.v1.nri']\n  disable = {}\n", !on);
         assert!(text.contains(&line(!on)), "{text}");
-        fs::write(&file, text.replace(&line(!on), &line(on))).expect("our directory");
+        fs::write(&file, text.replace(&line(!on), &line(on)))
+            .expect("the test directory is writable");
     }
 
-    /// Ends containerd alone, as an upgrade does.
+    /// Stops containerd but not its containers, as an upgrade does.
     pub fn halt(&self) {
         self.run(self.script("halt")).success();
     }
 
-    /// Starts it again.
+    /// Starts containerd after [`Self::halt`].
     pub fn resume(&self) {
         self.run(self.script("resume")).success();
     }
 
-    /// Its directory.
+    /// Directory of containerd's state and configuration.
     pub fn dir(&self) -> PathBuf {
         self.path("containerd")
     }
 
-    /// Its log.
+    /// Log of containerd.
     pub fn engine_log(&self) -> String {
         fs::read_to_string(self.dir().join("log")).unwrap_or_default()
     }
 
-    /// A call of `ctr`, to be made.
+    /// Returns a `ctr` command.
     pub fn ctr_command(&self, arguments: &[&str]) -> Command {
         let mut command = self.command("ctr");
         command.arg("--address").arg(self.dir().join("sock")).args(arguments);
@@ -103,33 +106,32 @@ impl Containerd {
     /// Calls a method of the container runtime interface.
     ///
     /// # Panics
-    /// It does not answer with a success.
+    /// The call fails.
     #[track_caller]
     pub fn cri(&self, method: &str, request: &Value) -> Value {
         let answer = self.try_cri(method, request).success().out();
         serde_json::from_str(&answer).unwrap_or_else(|e| panic!("{method}: {e}: {answer}"))
     }
 
-    /// The same; it may fail.
+    /// Calls a method of the container runtime interface that may fail.
     pub fn try_cri(&self, method: &str, request: &Value) -> Ended {
-        let client =
-            cri_client().expect("tests of the interface ask first whether there is a client");
+        let client = cri_client().expect("tests check has_cri first");
         let mut command = self.enter(&client);
         command.arg(self.dir().join("sock")).arg(method).arg(request.to_string());
         self.run(command)
     }
 
-    /// Whether a client of the container runtime interface exists; a skip if not.
+    /// Whether a client of the container runtime interface exists; records a skip if not.
     pub fn has_cri(test: &str) -> bool {
-        let there = cri_client().is_some();
-        if !there {
+        let exists = cri_client().is_some();
+        if !exists {
             skip(
                 test,
                 "no client of the container runtime interface; integration/engines/setup.sh \
                     builds it with Go",
             );
         }
-        there
+        exists
     }
 
     fn script(&self, verb: &str) -> Command {

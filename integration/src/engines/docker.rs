@@ -1,4 +1,4 @@
-//! dockerd, and its client.
+//! dockerd and its client.
 
 use super::{Engine, Host, Suite, suite::engine_script};
 use crate::{Ended, programs::ours};
@@ -10,8 +10,7 @@ use std::{
     process::Command,
 };
 
-/// A dockerd of a test's own, and its host. When it is dropped, its containers are removed and it
-/// is stopped.
+/// A dockerd that one test starts, and its host. Dropping it removes its containers and stops it.
 #[derive(Debug)]
 pub struct Docker {
     host: Host,
@@ -25,63 +24,63 @@ impl Deref for Docker {
 }
 
 impl Docker {
-    /// Starts it with a `daemon.json`.
+    /// Starts dockerd with a `daemon.json`.
     pub fn start_with(host: Host, configuration: impl FnOnce(&Host) -> Value) -> Self {
         let new = Self { host };
-        fs::create_dir(new.dir()).expect("our directory");
+        fs::create_dir(new.dir()).expect("the test directory is writable");
         fs::write(new.dir().join("daemon.json"), configuration(&new.host).to_string())
-            .expect("our directory");
-        new.begin();
+            .expect("the test directory is writable");
+        new.run_start_script();
         new
     }
 
-    /// Starts it with an `/etc` of its own, in which there are this `daemon.json` and this host's
-    /// configuration of the wrapper.
+    /// Starts dockerd with a private `/etc` that holds this `daemon.json` and the wrapper's
+    /// configuration of this host.
     pub fn start_in_etc(suite: &Suite, daemon_json: &str) -> Self {
         let new = Self { host: Host::new(suite) };
-        fs::create_dir_all(new.dir().join("etc/docker")).expect("our directory");
-        fs::write(new.daemon_json(), daemon_json).expect("our directory");
+        fs::create_dir_all(new.dir().join("etc/docker")).expect("the test directory is writable");
+        fs::write(new.daemon_json(), daemon_json).expect("the test directory is writable");
         new.host.configure_etc(&new.dir().join("etc"));
-        new.begin();
+        new.run_start_script();
         new
     }
 
-    fn begin(&self) {
+    fn run_start_script(&self) {
         let mut command = self.script("start");
         command.arg(&self.suite().name);
         self.run(command).success();
     }
 
-    /// `daemon.json` in its own `/etc`.
+    /// Path of `daemon.json` in dockerd's private `/etc`.
     pub fn daemon_json(&self) -> PathBuf {
         self.dir().join("etc/docker/daemon.json")
     }
 
-    /// Calls `nrictl` where dockerd is, without telling it a configuration.
+    /// Calls `nrictl` without `--config` in dockerd's mount namespace.
     pub fn nrictl(&self, arguments: &[&str]) -> Ended {
         let mut command = self.script("enter");
         command.arg(ours("nrictl")).args(arguments);
         self.run(command)
     }
 
-    /// Lets it read its configuration again.
+    /// Makes dockerd reload its configuration.
     pub fn reload(&self) {
         self.run(self.script("reload")).success();
     }
 
-    /// Ends dockerd alone, by this signal.
+    /// Ends dockerd but not its containers, by this signal.
     pub fn halt(&self, signal: &str) {
         let mut command = self.script("halt");
         command.arg(signal);
         self.run(command).success();
     }
 
-    /// Starts it again.
+    /// Starts dockerd after [`Self::halt`].
     pub fn resume(&self) {
         self.run(self.script("resume")).success();
     }
 
-    /// Its directory.
+    /// Directory of dockerd's state and configuration.
     pub fn dir(&self) -> PathBuf {
         self.path("docker")
     }
@@ -98,7 +97,7 @@ impl Engine for Docker {
     const PROGRAM: &'static str = "dockerd";
     const RUNTIME_FAILED: i32 = 125;
 
-    /// Containers live on without it. It has runc by itself.
+    /// Enables live restore. runc needs no entry: dockerd has one built in.
     fn start_on(suite: &Suite, runtime: &'static str) -> Self {
         Self::start_with(Host::on(suite, runtime), |host| {
             let mut runtimes = json!({"nri": {"path": host.launcher()}});
@@ -122,7 +121,7 @@ impl Engine for Docker {
         self.call_client(&[&run, arguments].concat())
     }
 
-    /// The client of 20.10 may add a line of its own.
+    /// Returns the first line: the client of Docker 20.10 may add another one.
     fn error(ended: &Ended, _: &str) -> String {
         ended.err().lines().next().unwrap_or_default().to_owned()
     }

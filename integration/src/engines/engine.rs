@@ -1,46 +1,47 @@
-//! What tests of Docker and Podman share: engines with the same command line.
+//! Trait of the engines with Docker's command line, for tests that Docker and Podman share.
 
 use super::{Host, Suite};
 use crate::{ContainerProcess, Ended, Process};
 use serde_json::Value;
 use std::{ops::Deref, process::Command};
 
-/// An engine of a test's own with a command line like Docker's, and its host. The wrapper is its
-/// default runtime, as `nri`; what is below the wrapper is known by its own name, too.
+/// An engine with Docker's command line that one test starts, and its host. The wrapper is its
+/// default runtime, named `nri`; the real runtime is registered under its own name, too.
 pub trait Engine: Deref<Target = Host> + Sized + Sync {
-    /// The engine's name, that of its client.
+    /// Name of the engine and of its client.
     const NAME: &'static str;
-    /// Its program in a suite.
+    /// Name of the engine's program in a suite.
     const PROGRAM: &'static str;
-    /// Exit code of `run` where the runtime fails.
+    /// Exit code of the client's `run` if the runtime fails.
     const RUNTIME_FAILED: i32;
 
-    /// Starts it with the suite's runc below the wrapper.
+    /// Starts the engine with the suite's runc as the real runtime.
     fn start(suite: &Suite) -> Self {
         Self::start_on(suite, "runc")
     }
 
-    /// Starts it with another runtime of the suite below the wrapper.
+    /// Starts the engine with this real runtime of the suite.
     fn start_on(suite: &Suite, runtime: &'static str) -> Self;
 
-    /// A call of its client.
+    /// Returns a command of the engine's client.
     fn client(&self, arguments: &[&str]) -> Command;
 
-    /// Calls `run --rm` without a network, with this one of its runtimes.
+    /// Calls `run --rm` without a network and with this runtime of the engine.
     fn run_with(&self, runtime: &str, arguments: &[&str]) -> Ended;
 
-    /// An error message of a container of `runtime`, without what names the runtime.
+    /// Returns the error message of a failed call, with the name of the runtime removed, so that
+    /// messages of two runtimes can be compared.
     fn error(ended: &Ended, runtime: &str) -> String;
 
-    /// Calls its client.
+    /// Calls the engine's client.
     fn call_client(&self, arguments: &[&str]) -> Ended {
         self.run(self.client(arguments))
     }
 
-    /// Calls its client; stdout without the last line feed.
+    /// Calls the engine's client; returns stdout without the last line feed.
     ///
     /// # Panics
-    /// It fails.
+    /// The call fails.
     #[track_caller]
     fn out(&self, arguments: &[&str]) -> String {
         self.call_client(arguments).success().out().trim_end().to_owned()
@@ -52,7 +53,7 @@ pub trait Engine: Deref<Target = Host> + Sized + Sync {
         self.out(&[&["run", "--detach", "--name", name], arguments].concat())
     }
 
-    /// `inspect` of a container.
+    /// Returns the output of `inspect` for a container.
     #[track_caller]
     fn inspect(&self, container: &str) -> Value {
         let text = self.out(&["inspect", container]);
@@ -60,7 +61,7 @@ pub trait Engine: Deref<Target = Host> + Sized + Sync {
         all[0].take()
     }
 
-    /// The first process of a running container.
+    /// The init process of a running container.
     #[track_caller]
     fn process_of(&self, container: &str) -> ContainerProcess {
         let pid = self.inspect(container)["State"]["Pid"].as_u64().expect("a process id");

@@ -1,4 +1,4 @@
-//! A host for one engine: a node, and what engines need besides.
+//! Host for one engine: a node, a suite and a launcher of the wrapper.
 
 use super::Suite;
 use crate::{ContainerProcess, Ended, Node, Process, Runtime, call, enter, programs, wait_until};
@@ -9,7 +9,7 @@ use std::{
     process::Command,
 };
 
-/// A node whose real runtime is a suite's: runc, or another one on request.
+/// A node with a real runtime of a suite: runc, or another one on request.
 #[derive(Debug)]
 pub struct Host {
     node: Node,
@@ -25,27 +25,27 @@ impl Deref for Host {
 }
 
 impl Host {
-    /// A new one, in which nothing runs.
+    /// Creates a host with the suite's runc as the real runtime.
     pub fn new(suite: &Suite) -> Self {
         Self::on(suite, "runc")
     }
 
-    /// The same, with another real runtime of the suite.
+    /// Creates a host with this real runtime of the suite.
     pub fn on(suite: &Suite, runtime: &'static str) -> Self {
         let node = Node::new(&Runtime { name: runtime, path: suite.program(runtime) });
         Self { node, suite: suite.clone() }
     }
 
-    /// The suite.
+    /// Returns the suite.
     pub fn suite(&self) -> &Suite {
         &self.suite
     }
 
-    /// What an engine is given as its runtime: the wrapper with this host's configuration. An
-    /// engine hands its runtime almost no environment, and there are as many configurations as
-    /// there are tests, so two lines of shell name the file and become the wrapper; what an
-    /// administrator would have in /etc. Its base name is `runc`, which is among those that Podman
-    /// gives `--log` to.
+    /// Path of the launcher, which engines get as their runtime: a shell script that executes the
+    /// wrapper with this host's configuration. An engine passes almost no environment to its
+    /// runtime, and each test has another configuration, so the script names the file; an
+    /// administrator would use /etc. Its base name is `runc`, which is among those that Podman
+    /// passes `--log` to.
     pub fn launcher(&self) -> PathBuf {
         let file = self.path("runtime/runc");
         if !file.exists() {
@@ -55,46 +55,46 @@ impl Host {
                 self.config().display(),
                 self.runtime().path.display()
             );
-            fs::create_dir_all(self.path("runtime")).expect("our directory");
+            fs::create_dir_all(self.path("runtime")).expect("the test directory is writable");
             programs::write_program(&file, &line);
         }
         file
     }
 
-    /// Puts its configuration where an administrator would, below a directory that is mounted over
-    /// an engine's `/etc`, the real runtime named in it.
+    /// Writes the wrapper's configuration, with the path of the real runtime, below `etc`, a
+    /// directory that is mounted over an engine's `/etc`.
     pub fn configure_etc(&self, etc: &Path) {
         self.configure(&format!("runtime = {{ path = {:?} }}", self.runtime().path));
         let dir = etc.join("nri-container-runtime");
-        fs::create_dir_all(&dir).expect("our directory");
-        fs::copy(self.config(), dir.join("config.toml")).expect("our directory");
+        fs::create_dir_all(&dir).expect("the test directory is writable");
+        fs::copy(self.config(), dir.join("config.toml")).expect("the test directory is writable");
     }
 
-    /// A program of the suite, where it and our wrapper run.
+    /// Returns a command for a program of the suite, in the mount namespace of the runtimes.
     pub fn command(&self, program: &str) -> Command {
         enter::command(self.suite.program(program))
     }
 
-    /// Any program, where the engines run: in the same mount namespace.
+    /// Returns a command for any program, in the mount namespace of the runtimes.
     pub fn enter(&self, program: &Path) -> Command {
         enter::command(program)
     }
 
-    /// Runs a command, keeping its output in this host.
+    /// Runs a command and keeps its output in this host's directory.
     pub fn run(&self, command: Command) -> Ended {
         call::run(command, &self.path("calls"))
     }
 
-    /// Waits until `nrid` has seen that a plugin, `NN-name`, has gone.
-    pub fn wait_for_plugin_to_go(&self, name: &str) {
-        wait_until(format_args!("{name} to be gone"), || {
+    /// Waits until `nrid` has closed the session of a plugin, `NN-name`.
+    pub fn wait_for_plugin_to_close(&self, name: &str) {
+        wait_until(format_args!("the end of the session of {name}"), || {
             let status = self.status().expect("nrid runs");
-            let there = |p: &serde_json::Value| p["name"] == name && p["state"] != "closed";
-            (!status["plugins"].as_array().expect("a list").iter().any(there)).then_some(())
+            let is_open = |p: &serde_json::Value| p["name"] == name && p["state"] != "closed";
+            (!status["plugins"].as_array().expect("a list").iter().any(is_open)).then_some(())
         });
     }
 
-    /// A process of a container.
+    /// The init process of a container, by its id.
     pub fn process(&self, pid: u32) -> ContainerProcess {
         ContainerProcess::of(Process(pid))
     }

@@ -1,10 +1,9 @@
-//! Real container engines, with the wrapper as their runtime: what tests of all of them share.
+//! Real container engines with the wrapper as their runtime.
 //!
 //! `engines/setup.sh` installs engines of several Debian suites side by side; a [`Suite`] is one of
-//! them. A test starts an engine for itself alone: a [`Host`] is a [`Node`](crate::Node)
-//! (configuration, plugins and `nrid` of its own) with a directory for an engine's state, a
-//! launcher that engines are given as their runtime, and what is needed to inspect containers from
-//! outside. Start from [`for_each_suite`].
+//! them. Each test starts an engine of its own. A [`Host`] is a [`Node`](crate::Node)
+//! (configuration, plugins, `nrid`) with a directory for the engine's state and a launcher that the
+//! engine uses as its runtime. Start from [`for_each_suite`].
 
 mod containerd;
 mod docker;

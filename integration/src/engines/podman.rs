@@ -1,4 +1,4 @@
-//! Podman: no daemon, but storage, configuration and namespaces that its calls share.
+//! Podman: it has no daemon; its calls share storage, configuration and namespaces.
 
 use super::{Engine, Host, Suite, suite::engine_script};
 use crate::{Ended, programs::ours};
@@ -9,7 +9,7 @@ use std::{
     process::Command,
 };
 
-/// A podman of a test's own, and its host. When it is dropped, its pods and containers are removed.
+/// A podman that one test sets up, and its host. Dropping it removes its pods and containers.
 #[derive(Debug)]
 pub struct Podman {
     host: Host,
@@ -23,19 +23,19 @@ impl Deref for Podman {
 }
 
 impl Podman {
-    /// Starts it; `json` says whether it knows `nri` as a runtime that takes `--log`.
+    /// Sets up podman; with `json`, `nri` is in `runtime_supports_json`, so that it gets `--log`.
     pub fn start_with(suite: &Suite, json: bool) -> Self {
-        Self::place(Host::new(suite), json, "")
+        Self::set_up(Host::new(suite), json, "")
     }
 
-    /// The same; `engine` is more of the section `[engine]` of its configuration.
+    /// Sets up podman with `json`; `engine` are more lines of `[engine]` in its configuration.
     pub fn start_configured(suite: &Suite, engine: &str) -> Self {
-        Self::place(Host::new(suite), true, engine)
+        Self::set_up(Host::new(suite), true, engine)
     }
 
-    fn place(host: Host, json: bool, engine: &str) -> Self {
+    fn set_up(host: Host, json: bool, engine: &str) -> Self {
         let new = Self { host };
-        fs::create_dir(new.dir()).expect("our directory");
+        fs::create_dir(new.dir()).expect("the test directory is writable");
         let more = if json { ", \"nri\"" } else { "" };
         let (ours, bare) = (new.launcher(), &new.runtime());
         let engine = format!(
@@ -43,59 +43,60 @@ impl Podman {
              [engine.runtimes]\nnri = [{ours:?}]\n{} = [{:?}]\n",
             bare.name, bare.path
         );
-        fs::write(new.dir().join("engine.conf"), engine).expect("our directory");
-        new.begin();
+        fs::write(new.dir().join("engine.conf"), engine).expect("the test directory is writable");
+        new.run_start_script();
         new
     }
 
-    /// With an `/etc` of its own, in which there is this host's configuration of the wrapper.
+    /// Sets up podman with a private `/etc` that holds the wrapper's configuration of this host.
     pub fn start_in_etc(suite: &Suite) -> Self {
-        Self::place_in_etc(suite, false)
+        Self::set_up_in_etc(suite, false)
     }
 
-    /// The same, with the program of infra containers where the distribution puts it, in `/usr`.
+    /// Sets up podman like [`Self::start_in_etc`], with the program of infra containers in `/usr`,
+    /// where the distribution installs it.
     pub fn start_as_installed(suite: &Suite) -> Self {
-        Self::place_in_etc(suite, true)
+        Self::set_up_in_etc(suite, true)
     }
 
-    fn place_in_etc(suite: &Suite, usr: bool) -> Self {
+    fn set_up_in_etc(suite: &Suite, usr: bool) -> Self {
         let new = Self { host: Host::new(suite) };
-        fs::create_dir(new.dir()).expect("our directory");
+        fs::create_dir(new.dir()).expect("the test directory is writable");
         if usr {
-            fs::create_dir(new.dir().join("usr")).expect("our directory");
+            fs::create_dir(new.dir().join("usr")).expect("the test directory is writable");
         }
         let runc = suite.program("runc");
         let engine = format!("runtime = \"runc\"\n[engine.runtimes]\nrunc = [{runc:?}]\n");
-        fs::write(new.dir().join("engine.conf"), engine).expect("our directory");
+        fs::write(new.dir().join("engine.conf"), engine).expect("the test directory is writable");
         new.host.configure_etc(&new.etc());
-        new.begin();
+        new.run_start_script();
         new
     }
 
-    fn begin(&self) {
+    fn run_start_script(&self) {
         let mut command = self.script("start");
         command.arg(&self.suite().name);
         self.run(command).success();
     }
 
-    /// Directory that is mounted over its `/etc`.
+    /// Directory that is mounted over podman's `/etc`.
     pub fn etc(&self) -> PathBuf {
         self.dir().join("etc")
     }
 
-    /// Calls `nrictl` where podman is, without telling it a configuration.
+    /// Calls `nrictl` without `--config` in podman's mount namespace.
     pub fn nrictl(&self, arguments: &[&str]) -> Ended {
         self.inside(&ours("nrictl"), arguments)
     }
 
-    /// Calls a program where podman is.
+    /// Calls a program in podman's mount namespace.
     pub fn inside(&self, program: &Path, arguments: &[&str]) -> Ended {
         let mut command = self.script("enter");
         command.arg(program).args(arguments);
         self.run(command)
     }
 
-    /// Its directory.
+    /// Directory of podman's storage and configuration.
     pub fn dir(&self) -> PathBuf {
         self.path("podman")
     }
@@ -113,7 +114,7 @@ impl Engine for Podman {
     const RUNTIME_FAILED: i32 = 126;
 
     fn start_on(suite: &Suite, runtime: &'static str) -> Self {
-        Self::place(Host::on(suite, runtime), true, "")
+        Self::set_up(Host::on(suite, runtime), true, "")
     }
 
     fn client(&self, arguments: &[&str]) -> Command {

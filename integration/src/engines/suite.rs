@@ -1,4 +1,4 @@
-//! Which engines are installed.
+//! Finds the Debian suites of which engines are installed.
 
 use crate::{find_program, is_root, limitation, script, skip};
 use std::{
@@ -6,39 +6,39 @@ use std::{
     sync::Once,
 };
 
-/// All that `engines/setup.sh` installs.
+/// Suites that `engines/setup.sh` installs.
 const ALL: [&str; 3] = ["bookworm", "trixie", "sid"];
 
-/// The variable that names suites, separated by spaces or commas.
+/// Environment variable that selects suites, separated by spaces or commas.
 const CHOICE: &str = "NRI_ENGINE_SUITES";
 
-/// Engines, and their runtimes, of one Debian suite.
+/// The engines and runtimes of one Debian suite.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Suite {
-    /// `trixie`, say.
+    /// Name of the suite, such as `trixie`.
     pub name: String,
 }
 
 impl Suite {
-    /// A program of this suite: `containerd`, `podman`, `runc` …
+    /// Path of a program of this suite: `containerd`, `podman`, `runc` …
     pub fn program(&self, name: &str) -> PathBuf {
         directory().join("bin").join(&self.name).join(name)
     }
 
-    /// A file of its packages.
+    /// Path of a file of the suite's packages.
     pub fn file(&self, path: &str) -> PathBuf {
         directory().join("root").join(&self.name).join(path)
     }
 
-    /// Its version of a program, `1.7` of `containerd github.com/containerd/containerd 1.7.24~ds1
-    /// …`, as numbers that compare.
+    /// Version of a program as numbers that compare: `(1, 7)` of `containerd
+    /// github.com/containerd/containerd 1.7.24~ds1 …`.
     ///
     /// # Panics
-    /// The program does not tell it.
+    /// `--version` fails or prints no version.
     pub fn version(&self, program: &str) -> (u32, u32) {
-        let said = std::process::Command::new(self.program(program)).arg("--version").output();
+        let output = std::process::Command::new(self.program(program)).arg("--version").output();
         let text =
-            String::from_utf8_lossy(&said.unwrap_or_else(|e| panic!("{program}: {e}")).stdout)
+            String::from_utf8_lossy(&output.unwrap_or_else(|e| panic!("{program}: {e}")).stdout)
                 .into_owned();
         let numbers = |word: &str| {
             let mut parts =
@@ -49,23 +49,23 @@ impl Suite {
     }
 }
 
-/// Where engines are installed.
+/// Directory in which engines are installed.
 pub(super) fn directory() -> PathBuf {
     std::env::var_os("NRI_ENGINES")
         .map_or_else(|| PathBuf::from("/var/tmp/nri-engines"), PathBuf::from)
 }
 
-/// The client of the container runtime interface, if it could be built.
+/// Path of the client of the container runtime interface, if it was built.
 pub(super) fn cri_client() -> Option<PathBuf> {
     Some(directory().join("bin/cri")).filter(|p| p.is_file())
 }
 
-/// A script of `engines/`.
+/// Path of a script of `engines/`.
 pub(super) fn engine_script(name: &str) -> PathBuf {
     script(&Path::new("engines").join(name).to_string_lossy())
 }
 
-/// The suites to test: those that are installed, or, of `NRI_ENGINE_SUITES`, all.
+/// Returns the suites to test: those in `NRI_ENGINE_SUITES`, or else all that are installed.
 pub fn suites() -> Vec<Suite> {
     let named = std::env::var(CHOICE).unwrap_or_default();
     let named: Vec<&str> = named.split([' ', ',']).filter(|s| !s.is_empty()).collect();
@@ -74,15 +74,17 @@ pub fn suites() -> Vec<Suite> {
     all.filter(|suite| !named.is_empty() || suite.program("runc").exists()).collect()
 }
 
-/// Runs `test` with each suite. What is not installed is a skip; one that `NRI_ENGINE_SUITES` names
-/// must be there. `none` is no suite: engines are tested by a run of their own.
+/// Runs `test` with each suite. Records a skip if none is installed; a suite in `NRI_ENGINE_SUITES`
+/// must be installed. `none` there disables these tests, for runs without engines.
 ///
 /// # Panics
-/// A suite that is named is not installed.
+/// A suite in `NRI_ENGINE_SUITES` is not installed.
 pub fn for_each_suite(name: &str, program: &str, test: impl Fn(&Suite)) {
     if std::env::var_os(CHOICE).is_some_and(|v| v == "none") {
-        static SAID: Once = Once::new();
-        return SAID.call_once(|| limitation("all of tests/engines", "engines are not asked for"));
+        static REPORTED: Once = Once::new();
+        return REPORTED.call_once(|| {
+            limitation("all of tests/engines", "disabled by NRI_ENGINE_SUITES=none")
+        });
     }
     if !is_root() {
         return skip(name, "not root");

@@ -80,11 +80,11 @@ fn a_failed_update_by_a_plugin_is_reported_and_changes_nothing() {
         // The runtime makes its part of it, and the rest is written until the kernel refuses.
         let mut resources = join(fields.iter().map(|f| f.message(&f.value(1))));
         resources["memory"]["swappiness"]["value"] = json!(1000);
-        plugin.tell(&json!({"update": [{"containerId": id, "linux": {"resources": resources}}]}));
+        plugin.send(&json!({"update": [{"containerId": id, "linux": {"resources": resources}}]}));
         assert_eq!(plugin.journal.wait_for_own("UpdateContainers")["failed"], json!([id]));
         check(&node, &id, &fields, 0, "after a failed update");
         // The same with what can be.
-        plugin.tell(&json!({"update": [swappiness.update(&id, &swappiness.value(1))]}));
+        plugin.send(&json!({"update": [swappiness.update(&id, &swappiness.value(1))]}));
         wait_until("the second answer", || {
             let done = plugin
                 .journal

@@ -138,7 +138,7 @@ fn each_field_is_enforced_through_a_life_cycle() {
         rules
             .push(json!({"event": "CreateContainer", "id": trigger, "updates": updates(&life, 3)}));
         rules.push(json!({"event": "StopContainer", "id": trigger, "updates": updates(&life, 4)}));
-        plugin.tell(&json!({"config": {"rules": rules}}));
+        plugin.send(&json!({"config": {"rules": rules}}));
         plugin.journal.wait_for_own("Reconfigured");
         for (n, field, _) in life.set() {
             life.now[n].insert(field.name, field.value(2));
@@ -154,7 +154,7 @@ fn each_field_is_enforced_through_a_life_cycle() {
         life.check(|f| Some(f.value(4)), "updated from a stop");
 
         // By itself.
-        plugin.tell(&json!({"update": updates(&life, 5)}));
+        plugin.send(&json!({"update": updates(&life, 5)}));
         let done = plugin.journal.wait_for_own("UpdateContainers");
         assert_eq!((&done["failed"], &done["error"]), (&Value::Null, &Value::Null), "{done}");
         life.check(|f| Some(f.value(5)), "updated by itself");

@@ -142,7 +142,7 @@ fn events_of_a_cri_pod_with_two_containers_arrive_in_order() {
         for (id, name) in [(&first, "one"), (&second, "two")] {
             check_container(&go.journal, &pod_id, id, name);
         }
-        if kernel_tells_exit_codes() {
+        if kernel_reports_exit_codes() {
             let stopped = &go.journal.wait_for("StopContainer", &first)["container"];
             assert_eq!(
                 (&stopped["exitCode"], &stopped["statusReason"]),

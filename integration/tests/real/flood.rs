@@ -44,7 +44,7 @@ fn endless_updates_by_a_plugin_delay_no_other_request() {
                         0 => vec![one(round)],
                         _ => (0..200).map(absent).collect(),
                     };
-                    plugin.tell(&json!({"update": updates}));
+                    plugin.send(&json!({"update": updates}));
                 }
             });
             let (mut slowest, mut peak) = (Duration::ZERO, 0);

@@ -107,7 +107,7 @@ fn a_go_plugin_updates_other_containers() {
         node.create(&node.bundle(&second).resources(resources).make(), &second).success();
         assert_eq!((pids(&first).as_str(), pids(&second).as_str()), ("41", "50"));
 
-        plugin.tell(&json!({"update": [update(&second, 42), update("nobody", 43)]}));
+        plugin.send(&json!({"update": [update(&second, 42), update("nobody", 43)]}));
         let done = plugin.journal.wait_for_own("UpdateContainers");
         assert_eq!(pids(&second), "42");
         assert_eq!(done["failed"], json!(["nobody"]), "{done}");

@@ -57,7 +57,7 @@ fn plugins_see_addresses_namespaces_times_and_the_exit_code() {
         let times = ["createdAt", "startedAt", "finishedAt"].map(|t| number(&stopped[t]));
         assert!(times[0] > 0 && times.is_sorted(), "{times:?}");
         assert_eq!(stopped["state"], "CONTAINER_STOPPED");
-        if kernel_tells_exit_codes() {
+        if kernel_reports_exit_codes() {
             assert_eq!(
                 (&stopped["exitCode"], &stopped["statusReason"]),
                 (&json!(7), &json!("Error"))

@@ -126,7 +126,7 @@ fn follow(node: &Node, version: &Version, launched: bool) {
 
 /// An unsolicited update of a plugin.
 fn by_itself(node: &Node, version: &Version, plugin: &mut External, other: &str) {
-    plugin.tell(&json!({"update": [memory(other, 70 * MEGA), memory("nobody", 70 * MEGA)]}));
+    plugin.send(&json!({"update": [memory(other, 70 * MEGA), memory("nobody", 70 * MEGA)]}));
     let done = plugin.journal.wait_for_own("UpdateContainers");
     assert_eq!(done["failed"], json!(["nobody"]), "{}: {done}", version.name);
     assert_eq!(done["error"], Value::Null, "{}: {done}", version.name);
@@ -139,7 +139,7 @@ fn by_itself(node: &Node, version: &Version, plugin: &mut External, other: &str)
         .success();
     node.call(&["start", &id]).success();
     wait_until("the container", || created.out().contains("ready=1").then_some(()));
-    plugin.tell(&json!({"evict": [{"containerId": id, "reason": "a test"}]}));
+    plugin.send(&json!({"evict": [{"containerId": id, "reason": "a test"}]}));
     if version.since_v0_6 {
         assert_eq!(plugin.journal.wait_for_own("Evict")["error"], Value::Null, "{}", version.name);
         plugin.journal.wait_for("StopContainer", &id);

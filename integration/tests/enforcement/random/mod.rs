@@ -193,7 +193,7 @@ fn ask(run: &Run<'_>, plan: &Plan, plugin: &mut External, name: &'static str, sh
         let updates: Vec<Value> =
             choices.iter().map(|c| c.message(&run.ids[c.container])).collect();
         let start = Instant::now();
-        plugin.tell(&json!({"update": updates}));
+        plugin.send(&json!({"update": updates}));
         let entry = journal.next("UpdateContainers");
         let end = Instant::now();
         assert_eq!(entry["error"], Value::Null, "{entry}");

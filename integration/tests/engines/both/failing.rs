@@ -63,7 +63,7 @@ pub(crate) fn check_refusals<E: Engine>(adjusted: &Adjusted<E>, go: &Program) {
             assert!(ended.err().contains(word), "{name}: {}", ended.err());
         }
         plugin.stop();
-        engine.wait_for_plugin_to_go(name);
+        engine.wait_for_plugin_to_close(name);
     }
     let ended = engine.run_with("nri", &[IMAGE, "sh", "-c", "echo $NRI"]);
     assert_eq!(ended.success().out(), "here\n");

@@ -43,7 +43,7 @@ fn a_container_is_adjusted_and_its_events_arrive_in_order<E: Engine>() {
         assert_eq!(adjusted.removed(&id, 1), life_cycle(&[]));
         engine.out(&["rm", "web"]);
         assert_eq!(journal.events(&id), life_cycle(&[]), "no event comes twice");
-        if kernel_tells_exit_codes() {
+        if kernel_reports_exit_codes() {
             let stopped = &journal.wait_for("StopContainer", &id)["container"];
             assert_eq!(stopped["statusReason"], "Completed", "{stopped}");
         }
@@ -67,7 +67,7 @@ fn each_start_is_a_life_cycle_of_its_own<E: Engine>() {
         assert_eq!(engine.out(&["exec", "web", "sh", "-c", "echo $NRI"]), "here");
         engine.out(&["kill", "web"]);
         assert_eq!(adjusted.removed(&id, 3), life_cycle(&[]).repeat(3));
-        if kernel_tells_exit_codes() {
+        if kernel_reports_exit_codes() {
             let events = adjusted.plugin.journal.about(&id).into_iter();
             let codes: Vec<_> = events
                 .filter(|e| e["event"] == "StopContainer")
@@ -93,7 +93,7 @@ fn a_container_that_exits_is_noticed_and_restarted<E: Engine>() {
         let again = engine.run_detached("again", &restarted);
         assert_eq!(adjusted.removed(&again, 3), life_cycle(&[]).repeat(3));
         assert_eq!(adjusted.removed(&once, 1), life_cycle(&[]));
-        if kernel_tells_exit_codes() {
+        if kernel_reports_exit_codes() {
             let container = &stopped["container"];
             let exit = (&container["exitCode"], &container["statusReason"]);
             assert_eq!(exit, (&json!(3), &json!("Error")));

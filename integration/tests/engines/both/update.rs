@@ -45,7 +45,7 @@ fn a_plugin_can_refuse_an_update_and_send_its_own<E: Engine>() {
         let Adjusted { engine, mut plugin } = adjusted;
         let process = engine.process_of("web");
         let rule = json!({"event": "UpdateContainer", "error": "not while it works"});
-        plugin.tell(&json!({"config": {"rules": [rule]}}));
+        plugin.send(&json!({"config": {"rules": [rule]}}));
         plugin.journal.wait_for_own("Reconfigured");
         let refused = engine.call_client(&["update", "--cpus", "0.5", "web"]);
         assert!(refused.code.is_some_and(|code| code != 0));
@@ -55,7 +55,7 @@ fn a_plugin_can_refuse_an_update_and_send_its_own<E: Engine>() {
         check_resources(process, &[]);
         assert_ne!(quota(process), "50000");
         let resources = json!({"resources": {"pids": {"limit": 44}}});
-        plugin.tell(&json!({"update": [{"containerId": id, "linux": resources}]}));
+        plugin.send(&json!({"update": [{"containerId": id, "linux": resources}]}));
         plugin.journal.wait_for_own("UpdateContainers");
         assert_eq!(process.limit("pids", "pids.max", "pids.max"), "44");
     });

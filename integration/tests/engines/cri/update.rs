@@ -62,7 +62,7 @@ fn a_plugin_can_update_a_running_cri_container() {
         let id = pod.start("one", &json!({"memory_limit_in_bytes": 67_108_864}), &WAIT);
         let process = containerd.process(pid(&containerd, &id));
         let resources = json!({"memory": {"limit": {"value": 33_554_432}}, "pids": {"limit": 44}});
-        plugin.tell(&json!({"update": [{"containerId": id, "linux": {"resources": resources}}]}));
+        plugin.send(&json!({"update": [{"containerId": id, "linux": {"resources": resources}}]}));
         let done = plugin.journal.wait_for_own("UpdateContainers");
         assert!(done["failed"].is_null() && done["error"].is_null(), "{done}");
         assert_eq!(process.limit("memory", "memory.limit_in_bytes", "memory.max"), "33554432");

@@ -55,7 +55,7 @@ fn a_refused_container_that_is_kept_says_why_and_can_be_started_later() {
         let error = docker.out(&["inspect", "--format", "{{.State.Error}}", "kept"]);
         assert!(error.contains("not this one"), "{error}");
         plugin.stop();
-        docker.wait_for_plugin_to_go("30-refuses");
+        docker.wait_for_plugin_to_close("30-refuses");
         docker.out(&["start", "kept"]);
         assert_eq!(docker.out(&["wait", "kept"]), "0");
     });
