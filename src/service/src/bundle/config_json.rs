@@ -23,7 +23,7 @@ use std::{
 };
 
 /// Larger documents are refused; real ones have some 10 to 100 KiB.
-pub const MAX_DOCUMENT: u64 = 16 << 20;
+pub const MAX_CONFIG_SIZE: u64 = 16 << 20;
 
 /// How long reading one may take; a runtime would wait as long as it takes, but alone.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -76,7 +76,7 @@ pub enum BundleError {
     #[error("cannot read {0}: its file system hangs")]
     Hangs(PathBuf),
     /// It is too large.
-    #[error("{0} is larger than {MAX_DOCUMENT} bytes")]
+    #[error("{0} is larger than {MAX_CONFIG_SIZE} bytes")]
     TooLarge(PathBuf),
     /// It is not the one any more that plugins were asked about.
     #[error("{0} was changed while plugins were asked: create the container again")]
@@ -156,9 +156,9 @@ impl Bundle {
         if !meta.is_file() {
             return Err(BundleError::NotAFile(self.file()));
         }
-        let mut bytes = Vec::with_capacity(meta.len().min(MAX_DOCUMENT) as usize + 1);
-        file.take(MAX_DOCUMENT + 1).read_to_end(&mut bytes).map_err(failed)?;
-        if bytes.len() as u64 > MAX_DOCUMENT {
+        let mut bytes = Vec::with_capacity(meta.len().min(MAX_CONFIG_SIZE) as usize + 1);
+        file.take(MAX_CONFIG_SIZE + 1).read_to_end(&mut bytes).map_err(failed)?;
+        if bytes.len() as u64 > MAX_CONFIG_SIZE {
             return Err(BundleError::TooLarge(self.file()));
         }
         Ok(Found { bytes, link: self.link().map_err(failed)?, meta })
@@ -215,7 +215,7 @@ impl Bundle {
     ///
     /// # Errors
     /// Anything on the way; then what stood there still stands and no other file is left.
-    pub fn give_back(
+    pub fn restore(
         &self,
         original: &[u8],
         link: Option<&Link>,
@@ -316,7 +316,7 @@ impl Bundle {
         match rustix::fs::openat(&self.dir, name, flags, Mode::empty()) {
             Ok(fd) => {
                 let mut bytes = Vec::new();
-                File::from(fd).take(MAX_DOCUMENT + 1).read_to_end(&mut bytes)?;
+                File::from(fd).take(MAX_CONFIG_SIZE + 1).read_to_end(&mut bytes)?;
                 Ok(Out::Document(bytes))
             }
             Err(Errno::LOOP) => {

@@ -1,5 +1,5 @@
-//! Detection of exits: the end of a container's first process makes no call of the runtime, so it
-//! is awaited through a pidfd.
+//! Detection of exits. No verb is called when a container's first process ends, so `nrid` waits for
+//! the end with a pidfd.
 
 use crate::{
     host::process::{Process, start_time},
@@ -9,11 +9,12 @@ use crate::{
 use std::{sync::Arc, time::Duration};
 use tokio::time::{Instant, sleep};
 
-/// Time that the report of a start may take to arrive after the end of the started process: a
-/// `poststart` hook runs beside it, and takes milliseconds on a host that is not overloaded.
+/// Time that `nrid` waits for the report of a start after the started process has ended. The
+/// `poststart` hook runs concurrently with the process, and takes milliseconds on a host that is
+/// not overloaded.
 const START_REPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Interval at which that report is looked for.
+/// Interval at which the record is checked for that report.
 const START_REPORT_POLL: Duration = Duration::from_millis(5);
 
 impl Service {
@@ -22,7 +23,8 @@ impl Service {
         let record = container.record();
         let Some(pid) = record.pid else { return };
         container.watch_oom();
-        // The pidfd first, then the start time: so it cannot be that of another process.
+        // The start time is compared after the pidfd is open, which therefore refers to the
+        // recorded process.
         let process = Process::open(pid)
             .filter(|_| record.start_time.is_some() && start_time(pid) == record.start_time)
             .map(Arc::new);
@@ -47,8 +49,8 @@ impl Service {
         }
     }
 
-    /// Waits until the hook of a container that was made by `run` has reported its start: a short
-    /// life may end before.
+    /// Waits until the hook has reported the start of a container that was created by `run`: a
+    /// short-lived process may end before the report.
     pub(super) async fn wait_for_start(&self, container: &Container) {
         let deadline = Instant::now() + START_REPORT_TIMEOUT;
         let is_expected = |r: Record| {

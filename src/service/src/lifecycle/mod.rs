@@ -1,7 +1,7 @@
-//! The life of a container after plugins have agreed to its creation, whoever notices a change:
-//! a verb, our hook, the exit watch, recovery, or the search for vanished containers.
+//! Life cycle of a container after plugins have agreed to its creation. A change is noticed by a
+//! verb, our hook, the exit watch, recovery, or the search for vanished containers.
 //!
-//! Start from [`transition`]: one function per change of status, called by all of them.
+//! Start from [`transition`]: one function per change of status, called from all of these.
 
 pub mod config_restore;
 pub mod exit_watch;

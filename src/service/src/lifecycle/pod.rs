@@ -15,21 +15,21 @@ impl Service {
     /// Notifies plugins by RunPodSandbox, and adds the pod.
     ///
     /// # Errors
-    /// A plugin refuses; those that were asked are notified that the pod is gone.
+    /// A plugin refuses. Plugins that received the request are notified of the pod's removal.
     pub async fn pod_running(&self, pod: PodRecord) -> Result<(), AdaptError> {
         let pod = PodRecord { status: PodStatus::Running, ..pod };
         let request = pod_request!(RunPodSandboxRequest, pod.sandbox.clone());
-        let (asking, sandbox) = (self.asking(), pod.sandbox.clone());
+        let (context, sandbox) = (self.request_context(), pod.sandbox.clone());
         let commit = async || self.registry.pods.set(pod);
-        let asked = self.adaptation.run_pod_sandbox(request, &asking, commit).await;
-        if asked.is_err() {
-            self.adaptation.roll_back_pod(&asking, sandbox).await;
+        let result = self.adaptation.run_pod_sandbox(request, &context, commit).await;
+        if result.is_err() {
+            self.adaptation.roll_back_pod(&context, sandbox).await;
         }
-        log_refusals(asking);
-        asked
+        log_refusals(context);
+        result
     }
 
-    /// Notifies plugins of a pod whose sandbox container starts, unless they know it.
+    /// Notifies plugins of a pod when its sandbox container starts, unless they know the pod.
     ///
     /// # Errors
     /// A plugin refuses.
@@ -53,8 +53,8 @@ impl Service {
         self.adaptation.stop_pod_sandbox(request, commit).await;
     }
 
-    /// Stops a pod that consists of one container, with that container. A shared pod goes on:
-    /// another container may be added to it.
+    /// Stops the pod together with the container, if the pod consists of that container. A shared
+    /// pod keeps running: another container may be added to it.
     pub(super) async fn stop_pod_of_single(&self, record: &Record) {
         let pod = self.registry.pods.get(&record.pod_id);
         if pod.is_some_and(|pod| pod.kind == PodKind::SingleContainer) {
@@ -62,12 +62,12 @@ impl Service {
         }
     }
 
-    /// Removes a pod without sandbox container if it has no container left. The caller holds no pod
-    /// lock.
+    /// Removes a pod without sandbox container if it has no container left. The caller must not
+    /// hold a pod lock.
     pub async fn remove_empty_pod(&self, id: &str) {
         let _lock = self.locks.pod(id).await;
-        let ends = self.registry.pods.get(id).is_some_and(|p| p.kind != PodKind::Sandbox);
-        if ends && self.registry.is_empty_pod(id) {
+        let has_no_sandbox = self.registry.pods.get(id).is_some_and(|p| p.kind != PodKind::Sandbox);
+        if has_no_sandbox && self.registry.is_empty_pod(id) {
             self.pod_removed(id).await;
         }
     }
@@ -83,13 +83,13 @@ impl Service {
         self.adaptation.remove_pod_sandbox(request, async || self.registry.pods.remove(id)).await;
     }
 
-    /// The container's pod, if the container holds the pod's namespaces.
+    /// Returns the container's pod, if the container holds the pod's namespaces.
     fn pod_of_holder(&self, record: &Record) -> Option<PodRecord> {
         let holds = record.sandbox || record.pod_id == record.container.id;
         self.registry.pods.get(&record.pod_id).filter(|_| holds)
     }
 
-    /// Records the pod's process, which is that of the container that holds its namespaces.
+    /// Records the container's process as the pod's, if the container holds the pod's namespaces.
     pub(super) fn set_pod_process(&self, record: &Record) {
         if self.pod_of_holder(record).is_some() {
             let pid = record.pid.and_then(|p| u32::try_from(p).ok()).unwrap_or(0);
@@ -97,7 +97,7 @@ impl Service {
         }
     }
 
-    /// Records the pod's addresses. Engines have connected the network before a start.
+    /// Records the pod's IP addresses. Engines connect the network before a start.
     pub(super) async fn set_pod_addresses(&self, record: &Record) {
         let Some((pod, pid)) = self.pod_of_holder(record).zip(record.pid) else { return };
         let separate = record.container.linux.namespaces.iter().any(|n| n.type_ == "network");

@@ -1,5 +1,5 @@
-//! Reconciliation of a container with its runtime, after a creation or a `run` without a
-//! reported end.
+//! Reconciliation of a container with its runtime, after a creation or a `run` that was not
+//! reported.
 
 use crate::{
     lifecycle::transition::IfNotEffective,
@@ -9,31 +9,34 @@ use crate::{
 use std::sync::Arc;
 
 impl Service {
-    /// Performs the transitions that the runtime has made and that were not reported. The caller
-    /// holds the container lock.
+    /// Performs the transitions that the runtime's `state` shows and that were not reported. The
+    /// caller holds the container lock.
     pub async fn reconcile(self: &Arc<Self>, container: &Arc<Container>) {
         let record = container.record();
-        // `exists` also marks the container for the search for vanished ones. That search is what
-        // finds its end if the runtime was killed before it wrote a state.
+        // `exists` also records that the runtime has the container. If the runtime was killed
+        // before it wrote a state, only the search for vanished containers, which needs that
+        // record, finds the end.
         if !container.exists() {
             return self.removed(container).await;
         }
-        // `run` was detached, or keeps the container: hooks may have reported less than happened.
+        // `run` was detached, or keeps the container: hooks may have missed transitions.
         let Ok(state) = record.runtime.state(&record.key.id).await else { return };
         let was = record.status;
         if was == ContainerStatus::Creating {
             let pid = (state.pid > 0).then_some(state.pid);
-            // Its creator has gone, so a refusal must wait for the start. It cannot fail here.
+            // The creating process has exited, so a failure can be reported at the start only.
+            // `RetryAtStart` never returns an error.
             let _ = self.created(container, pid, IfNotEffective::RetryAtStart).await;
         }
         if state.status == "created" {
-            // The start is still to come, and is reported.
+            // The container is not started yet; its start will be reported.
             return;
         }
         if was == ContainerStatus::Creating
             && let Err(error) = self.starting(container).await
         {
-            tracing::warn!(%error, container = record.key.id, "the container has started already");
+            let container = &record.key.id;
+            tracing::warn!(container, %error, "start refused, but the container runs already");
         }
         if was < ContainerStatus::Running {
             self.running(container);

@@ -1,5 +1,5 @@
-//! The start of an `nrid` after a previous one: containers that have ended meanwhile, creations and
-//! updates that were in progress.
+//! Recovery of records when `nrid` starts: containers may have ended since the previous `nrid`, and
+//! creations and updates may have been in progress.
 
 use crate::{
     cgroup::oom,
@@ -21,8 +21,8 @@ use crate::{
 };
 use std::{path::Path, sync::Arc};
 
-/// A container that was created or updated while no `nrid` ran, so that its control groups have not
-/// been compared with what plugins set.
+/// A container that was created or updated while no `nrid` ran: its control groups have not been
+/// compared with the resources that plugins set.
 #[derive(Debug)]
 pub struct Unchecked {
     container: Arc<Container>,
@@ -39,8 +39,8 @@ pub async fn recover(registry: &Registry, state_dir: &Path) -> Vec<Unchecked> {
             if record.status == ContainerStatus::Creating
                 && record.caller.is_some_and(ProcessIdentity::is_alive)
             {
-                // The wrapper has its answer, and its runtime is at work: `follow_caller` waits for
-                // the result.
+                // The wrapper has its reply, and its runtime is still running: `follow_caller`
+                // waits for the result.
                 continue;
             }
             if !registry.shares_config(&record) {
@@ -65,8 +65,8 @@ pub async fn recover(registry: &Registry, state_dir: &Path) -> Vec<Unchecked> {
             }
             continue;
         }
-        // The runtime has nothing new about a running container. To ask it about each would take
-        // longer than wrappers wait for the start.
+        // A running container with a known process needs no `state`. One call of the runtime per
+        // container would take longer than wrappers wait for the start of nrid.
         let is_known = record.status == ContainerStatus::Running && record.pid.is_some();
         if record.status != ContainerStatus::Stopped
             && !is_known
@@ -95,12 +95,12 @@ fn set_stopped(registry: &Registry, container: &Container) {
     registry.change(container, |r| r.set_stopped(None, oom_killed));
 }
 
-/// Brings a container's pod up to date with the container: the pod's record may be older, and the
-/// pod stops with its only container, or with its sandbox.
+/// Derives the status of a pod from one of its containers: the pod's record may be older, and a pod
+/// stops with its only container or with its sandbox.
 fn recover_pod(registry: &Registry, record: &Record) {
     let Some(pod) = registry.pods.get(&record.pod_id) else { return };
-    let is_held = record.sandbox || pod.kind == PodKind::SingleContainer;
-    let status = if is_held && record.status == ContainerStatus::Stopped {
+    let stops_with_container = record.sandbox || pod.kind == PodKind::SingleContainer;
+    let status = if stops_with_container && record.status == ContainerStatus::Stopped {
         PodStatus::Stopped
     } else if record.sandbox && record.status == ContainerStatus::Running {
         // Plugins are notified of a pod before its sandbox starts.
@@ -117,7 +117,7 @@ impl ResourceManager {
     /// Enforces the effective resources of a container that the previous `nrid` could not check.
     pub fn enforce_recovered(&self, Unchecked { container, leftover }: &Unchecked) {
         if container.status() == ContainerStatus::Created {
-            // It cannot fail with this choice.
+            // `RetryAtStart` never returns an error.
             let _ = self.enforce_created(container, IfNotEffective::RetryAtStart);
         }
         if !container.is_enforcement_pending() {

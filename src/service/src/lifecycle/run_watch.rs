@@ -1,6 +1,5 @@
-//! Following the process that creates a container, where no wrapper reports the end of the verb:
-//! under `run` the wrapper becomes the runtime, and after a restart of `nrid` no wrapper is
-//! connected.
+//! Watch on the process that creates a container, for verbs that no wrapper reports: under `run`
+//! the wrapper becomes the runtime, and after a restart of `nrid` no wrapper is connected.
 
 use crate::{
     host::process::{Process, ProcessIdentity},
@@ -14,16 +13,16 @@ use crate::{
 use std::{sync::Arc, time::Duration};
 use tokio::time::{sleep, timeout};
 
-/// Time that a runtime has to read `config.json` if its process cannot be watched; afterwards
+/// Time that a runtime has to read `config.json` if its process cannot be watched. Afterwards
 /// another creation may use the bundle.
 const CONFIG_READ_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Interval at which that is checked.
+/// Interval at which `nrid` checks whether the runtime has read `config.json`.
 const CONFIG_READ_POLL: Duration = Duration::from_millis(5);
 
 impl Service {
-    /// Follows the runtime's `run`, which was the wrapper, and reconciles the container when it
-    /// ends. `bundle` is released when the runtime has read `config.json`.
+    /// Waits until the process that was the wrapper, and now is the runtime, ends; then reconciles
+    /// the container. `bundle` is released when the runtime has read `config.json`.
     pub fn follow_run(
         self: &Arc<Self>,
         container: &Arc<Container>,
@@ -42,7 +41,7 @@ impl Service {
                 drop(bundle);
                 process.ended().await;
             } else if bundle.is_some() {
-                // The process is in a pid namespace that is not visible.
+                // The process is in a pid namespace that nrid cannot see.
                 let _ = timeout(CONFIG_READ_TIMEOUT, config_read(&container)).await;
                 drop(bundle);
             }
@@ -53,22 +52,23 @@ impl Service {
         });
     }
 
-    /// Follows the creation or the `run` of a container that the previous `nrid` left: the process
-    /// that creates it may still be at work.
+    /// Follows the process that was creating a container when the previous `nrid` ended, and may
+    /// still run.
     pub fn follow_caller(self: &Arc<Self>, container: &Arc<Container>) {
         let record = container.record();
-        let is_at_work = record.by_run || record.status == ContainerStatus::Creating;
-        let Some(caller) = record.caller.filter(|_| is_at_work) else { return };
+        let may_run = record.by_run || record.status == ContainerStatus::Creating;
+        let Some(caller) = record.caller.filter(|_| may_run) else { return };
         self.follow_run(container, open(caller), None);
     }
 }
 
-/// Opens a process. The pidfd first, then the check that it is still the same process.
+/// Opens a pidfd, and then checks the process identity, because the pid may have been reused.
 pub(super) fn open(process: ProcessIdentity) -> Option<Process> {
     Process::open(process.pid).filter(|_| process.is_alive())
 }
 
-/// Waits until the runtime has read `config.json`, which it has when it makes its directory.
+/// Waits until the runtime has read `config.json`. Runtimes read it before they make the
+/// container's directory.
 async fn config_read(container: &Container) {
     let record = container.record();
     while container.runtime_progress() < RuntimeProgress::ConfigRead

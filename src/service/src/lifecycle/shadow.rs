@@ -1,12 +1,12 @@
-//! `mode = "shadow"`: plugins are asked, their replies are logged, and nothing changes.
+//! `mode = "shadow"`: plugins receive requests, their replies are logged, and nothing changes.
 
 use crate::service::Service;
 use nri_adaptation::RequestContext;
 
 impl Service {
-    /// How plugins are asked. In shadow mode all of them are asked, even after one refused, and all
-    /// are notified of the rest of a container's life.
-    pub fn asking(&self) -> RequestContext {
+    /// Returns the context of a request to plugins. In shadow mode all plugins receive the request,
+    /// even after one has refused, and all are notified of the container's further life.
+    pub fn request_context(&self) -> RequestContext {
         if self.resource_manager.policy().shadow {
             RequestContext::consult_all()
         } else {
@@ -16,8 +16,8 @@ impl Service {
 }
 
 /// Logs the refusals that shadow mode has ignored.
-pub fn log_refusals(asking: RequestContext) {
-    for refusal in asking.into_refusals() {
+pub fn log_refusals(context: RequestContext) {
+    for refusal in context.into_refusals() {
         tracing::info!(%refusal, "shadow: would be refused");
     }
 }

@@ -1,8 +1,8 @@
 //! Transitions of a container: Creating -> Created -> Starting -> Running -> Stopped -> removed.
 //!
-//! One function for each, called by whoever notices the change: a verb, our hook, the exit watch,
-//! recovery, or the search for vanished containers. Plugins are notified of each once, and in this
-//! order. The caller holds the container lock.
+//! One function per transition, called from the place that notices the change: a verb, our hook,
+//! the exit watch, reconciliation, or the search for vanished containers. Plugins are notified of
+//! each transition once, and in this order. The caller holds the container lock.
 
 use crate::{
     error::Error,
@@ -22,17 +22,18 @@ use nri_adaptation::{AdaptError, RequestContext, StopOutcome};
 use nri_api::proto::{self, PodSandbox};
 use std::{sync::Arc, time::Duration};
 
-/// Time that a pod's stop waits for the locks of its containers that have ended, all together. A
-/// verb may hold one while plugins are asked; the engine waits for its sandbox meanwhile.
+/// Time that a pod's stop waits in total for the locks of its containers that have ended. A verb
+/// may hold such a lock during a request to plugins, and the engine waits for its sandbox
+/// meanwhile.
 const MEMBER_LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What follows if the control groups of a created container cannot be made to hold what plugins
-/// set.
+/// Handling of a created container in which the resources set by plugins cannot be made effective.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IfNotEffective {
     /// The caller's verb fails.
     Refuse,
-    /// The creation is over already: the start tries again, and fails if that fails.
+    /// The creation is over: the start enforces the resources again, and fails if they still are
+    /// not effective.
     RetryAtStart,
 }
 
@@ -40,7 +41,7 @@ impl ResourceManager {
     /// Enforces the effective resources of a created container, whose process does not run yet.
     ///
     /// # Errors
-    /// The control groups do not hold them, and the caller wants to refuse.
+    /// The resources cannot be made effective, and `otherwise` is `Refuse`.
     pub(super) fn enforce_created(
         &self,
         container: &Container,
@@ -57,11 +58,11 @@ impl ResourceManager {
 }
 
 impl Service {
-    /// Creating -> Created: enforces the resources and notifies plugins. For a container that is
-    /// created already, the resources only.
+    /// Creating -> Created: enforces the resources and notifies plugins. If the container is
+    /// created already, only enforces the resources.
     ///
     /// # Errors
-    /// The resources are not effective, and the caller wants to refuse.
+    /// The resources cannot be made effective, and `otherwise` is `Refuse`.
     pub async fn created(
         self: &Arc<Self>,
         container: &Arc<Container>,
@@ -76,11 +77,11 @@ impl Service {
         Ok(())
     }
 
-    /// The first half of [`Service::created`]: after it the container can be updated, and the
-    /// engine can be answered.
+    /// The first half of [`Service::created`]. Afterwards the container can be updated, and the
+    /// wrapper can get its reply.
     ///
     /// # Errors
-    /// The resources are not effective, and the caller wants to refuse.
+    /// The resources cannot be made effective, and `otherwise` is `Refuse`.
     pub fn confirm_created(
         &self,
         container: &Container,
@@ -97,14 +98,14 @@ impl Service {
         Ok(())
     }
 
-    /// The second half of [`Service::created`].
+    /// The second half of [`Service::created`]: watches the process and notifies plugins.
     pub fn announce_created(self: &Arc<Self>, container: &Arc<Container>, pid: Option<i32>) {
         let record = self.registry.change(container, |r| {
             if let Some(pid) = pid {
                 r.set_process(pid);
             }
         });
-        // From now on the container can vanish.
+        // Records that the runtime has the container: from now on it can vanish.
         container.exists();
         self.watch(container);
         self.set_pod_process(&record);
@@ -119,7 +120,7 @@ impl Service {
         )));
     }
 
-    /// Created -> Starting: asks plugins.
+    /// Created -> Starting: sends the start to plugins.
     ///
     /// # Errors
     /// A plugin refuses.
@@ -133,14 +134,14 @@ impl Service {
             return Ok(());
         }
         let (pod, message) = self.registry.messages(container);
-        let (asking, request) =
-            (self.asking(), container_request!(StartContainerRequest, pod, message));
-        let asked = self.adaptation.start_container(request, &asking, async || ()).await;
-        if asked.is_ok() {
+        let (context, request) =
+            (self.request_context(), container_request!(StartContainerRequest, pod, message));
+        let result = self.adaptation.start_container(request, &context, async || ()).await;
+        if result.is_ok() {
             container.set_starting();
         }
-        log_refusals(asking);
-        asked
+        log_refusals(context);
+        result
     }
 
     /// Starting -> Running: notifies plugins.
@@ -157,7 +158,7 @@ impl Service {
         )));
     }
 
-    /// The first part of [`Service::running`]: after it the engine can be answered.
+    /// The first part of [`Service::running`]. Afterwards the wrapper can get its reply.
     pub fn confirm_running(&self, container: &Container) {
         self.registry.change(container, Record::set_running);
     }
@@ -183,7 +184,7 @@ impl Service {
         stopped.set_stopped(status, oom_killed);
         let request = container_request!(StopContainerRequest, pod, stopped.message());
         let commit = async |outcome: StopOutcome| {
-            // To plugins that register later the container is stopped from here on.
+            // Plugins that register from now on receive the container as stopped.
             set_stopped();
             self.apply_stop_outcome(outcome).await;
         };
@@ -208,7 +209,7 @@ impl Service {
         self.restore_config(&record).await;
         if record.sandbox {
             self.forget(&record.key);
-            // Its containers may outlive the sandbox; then the pod ends with the last of them.
+            // Containers may outlive their sandbox. Then the pod ends with the last of them.
             self.registry.pods.change(&record.pod_id, |pod| pod.kind = PodKind::Shared);
             return self.remove_empty_pod(&record.pod_id).await;
         }
@@ -218,17 +219,17 @@ impl Service {
         self.remove_empty_pod(&record.pod_id).await;
     }
 
-    /// Removes what is on disk about a container. The record is the last, because the next `nrid`
-    /// finds the rest by it.
+    /// Removes the files about a container. The record is removed last, because the next `nrid`
+    /// finds the other files by it.
     pub fn forget(&self, key: &ContainerKey) {
         exec_marker::forget(&self.settings().state_dir, key);
         self.registry.remove(key);
     }
 
-    /// Notifies the plugins that were asked about a creation that it has failed.
+    /// Notifies the plugins that received a creation that it has failed.
     pub async fn creation_failed(
         &self,
-        asking: &RequestContext,
+        context: &RequestContext,
         pod: PodSandbox,
         container: proto::Container,
     ) {
@@ -237,11 +238,12 @@ impl Service {
             ..container
         };
         let commit = async |outcome| self.apply_stop_outcome(outcome).await;
-        self.adaptation.roll_back_creation(asking, pod, stopped, commit).await;
+        self.adaptation.roll_back_creation(context, pod, stopped, commit).await;
     }
 
-    /// Stops the containers of a pod that ended before its sandbox, also where another verb of
-    /// theirs is in progress. A task that holds a member's lock never waits for a sandbox's.
+    /// Stops the containers of a pod that ended before their sandbox, even if another verb of such
+    /// a container is in progress. A task that holds the lock of a member never waits for that of a
+    /// sandbox.
     async fn stop_ended_members(&self, sandbox: &Record) {
         let deadline = tokio::time::Instant::now() + MEMBER_LOCK_TIMEOUT;
         for member in self.registry.all() {
@@ -273,7 +275,7 @@ impl Service {
         }
     }
 
-    /// Makes the updates and evictions that plugins requested at a stop.
+    /// Performs the updates and evictions that plugins requested at a stop.
     async fn apply_stop_outcome(&self, outcome: StopOutcome) {
         let StopOutcome { updates, .. } = outcome;
         for failed in self

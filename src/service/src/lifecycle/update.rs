@@ -1,5 +1,5 @@
-//! The end of an update of a container's resources: recording and notification. An update without a
-//! reported end is decided by what the control groups hold.
+//! The end of an update of a container's resources: recording and notification. If the end was not
+//! reported, the control groups show whether the update was made.
 
 use crate::{
     cgroup::files,
@@ -14,48 +14,50 @@ use nri_spec::changed;
 use serde_json::Value;
 use std::{collections::HashSet, sync::Arc};
 
-/// What is left to be done after [`reconcile_update`].
+/// Work that remains after [`reconcile_update`].
 #[derive(Debug, Default)]
 pub struct Leftover {
-    /// The update was made, and plugins expect to be notified.
+    /// Whether plugins are to be notified, because the update was made.
     pub notify: bool,
-    /// The update was made: the RDT group that threads are to be moved to.
+    /// RDT group into which the threads are to be moved, because the update was made.
     rdt_group: Option<String>,
-    /// `nrid` was to make the update, and it was not made: the fields that may hold in part.
+    /// Fields that may be partly written, because `nrid` itself was making the update and it was
+    /// not completed.
     tried: Value,
 }
 
-/// Decides whether the pending update was made, by what the control groups hold of the runtime's
-/// part; what the runtime cannot set was still to be written by `nrid`. The caller holds the update
-/// lock, or nothing else has access to the container yet.
+/// Decides whether the pending update was made: the control groups must hold the fields that the
+/// runtime sets. Other fields do not count, because `nrid` writes them after the runtime. The
+/// caller holds the update lock, or nothing else has access to the container yet.
 pub fn reconcile_update(registry: &Registry, container: &Container) -> Leftover {
     let record = container.record();
     let Some(update) = record.pending_update.clone() else { return Leftover::default() };
     let [before, after] = [&record.effective, &update.effective.resources];
     let by_runtime = changed(&runtime_part(before), &runtime_part(after));
-    let is_all_ours = by_runtime.as_object().is_none_or(serde_json::Map::is_empty);
-    let made = match (is_all_ours, update.caller) {
+    let is_none_by_runtime = by_runtime.as_object().is_none_or(serde_json::Map::is_empty);
+    let made = match (is_none_by_runtime, update.caller) {
         // The runtime had nothing to do.
         (true, Some(_)) => true,
         (true, None) => is_effective(&record, after, &changed(before, after)),
         (false, _) => is_effective(&record, after, &by_runtime),
     };
-    tracing::info!(container = record.key.id, made, "update was in progress");
+    tracing::info!(container = record.key.id, made, "pending update reconciled");
     let rdt_group = update.effective.rdt_class.clone().map(|(_, group)| group).filter(|_| made);
-    let is_ours = update.caller.is_none();
-    let tried = if is_ours && !made { changed(before, after) } else { Value::Null };
+    let is_by_nrid = update.caller.is_none();
+    let tried = if is_by_nrid && !made { changed(before, after) } else { Value::Null };
     let notify = made && update.notify;
     let end = |r: &mut Record| if made { r.complete(update) } else { r.pending_update = None };
     registry.change(container, end);
     Leftover { notify, rdt_group, tried }
 }
 
-/// Whether the control groups hold a part of these resources; also if they cannot show any of it.
+/// Whether the control groups hold the fields of `part` with the values of `resources`. True if no
+/// file shows them.
 fn is_effective(record: &Record, resources: &Value, part: &Value) -> bool {
-    let Some(place) = record.cgroup() else { return true };
-    // All resources are laid out, because the content of a file may depend on several fields.
-    let named: HashSet<String> = plan(part, &place).writes.into_iter().map(|s| s.field).collect();
-    let mut plan = plan(resources, &place).writes;
+    let Some(dirs) = record.cgroup() else { return true };
+    // The plan has all resources, because the content of a file may depend on several fields.
+    let named: HashSet<String> = plan(part, &dirs).writes.into_iter().map(|s| s.field).collect();
+    let mut plan = plan(resources, &dirs).writes;
     plan.retain(|s| named.contains(&s.field));
     files::compare(&plan).is_empty()
 }
@@ -104,7 +106,7 @@ impl Service {
         let record = container.record();
         set_pod_resources(&self.registry, &record);
         let (pod, message) = self.registry.messages(container);
-        // These calls fix the order of notifications; their delivery is not awaited.
+        // The calls determine the order of notifications. Their delivery is not awaited.
         if record.sandbox {
             let request =
                 proto::PostUpdatePodSandboxRequest { pod: Some(pod).into(), ..Default::default() };
@@ -133,13 +135,14 @@ impl Service {
             if let Some(process) = process {
                 tokio::select! {
                     () = process.ended() => {}
-                    // The wrapper waits for the container lock.
+                    // The same wrapper has requested the update again, and waits for the container
+                    // lock.
                     () = container.update_retried() => {}
                 }
             }
             let _update_lock = container.update_lock.lock().await;
             if container.record().pending_update.is_some() {
-                // Plugins that were synchronized meanwhile know the old resources.
+                // Plugins that were synchronized meanwhile received the old resources.
                 service.update_ended(&container);
             }
         });

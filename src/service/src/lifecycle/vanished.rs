@@ -8,23 +8,23 @@ use tokio::time::{Instant, sleep};
 /// Interval of the search. It costs the lookup of one directory per container.
 const SEARCH_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Interval before the second search, doubled until [`SEARCH_INTERVAL`]: wrappers that found no
-/// `nrid` are at work while it starts.
+/// Interval before the first search, doubled until [`SEARCH_INTERVAL`]: wrappers that found no
+/// `nrid` may be deleting containers while it starts.
 const FIRST_SEARCH_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Interval of the lookup where a change is imminent.
+/// Interval of the check while a change is imminent.
 const IMMINENT_POLL: Duration = Duration::from_millis(5);
 
-/// Time that a creation waits for another one of the same id, whose runtime has not made its
-/// directory yet. That takes milliseconds, unless its file system hangs.
+/// Time that a creation waits for another one of the same id, until the other runtime has made the
+/// container's directory. That takes milliseconds, unless a file system hangs.
 const OTHER_CREATION_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Service {
-    /// Waits until the runtime of another creation knows its container, or until that creation has
-    /// ended.
+    /// Waits until the runtime of another creation has made the container's directory, or that
+    /// creation has ended.
     ///
     /// # Errors
-    /// It takes too long.
+    /// The other creation takes too long.
     pub async fn wait_for_creation(&self, container: &Container) -> Result<(), CallerError> {
         let deadline = Instant::now() + OTHER_CREATION_TIMEOUT;
         while container.is_being_created() {
@@ -65,14 +65,14 @@ impl Service {
         });
     }
 
-    /// Removes a vanished container; whether this call did it.
+    /// Removes a vanished container. Returns whether this call removed it.
     async fn vanished(&self, container: &Container) -> bool {
-        // A verb that holds the lock reports the deletion; otherwise the next search finds it.
+        // If a verb holds the lock, the verb reports the deletion, or the next search finds it.
         let Some(_lock) = self.locks.try_container(&container.key()) else { return false };
-        let is_ours = self.registry.contains(container) && container.has_vanished();
-        if is_ours {
+        let vanished = self.registry.contains(container) && container.has_vanished();
+        if vanished {
             self.removed(container).await;
         }
-        is_ours
+        vanished
     }
 }

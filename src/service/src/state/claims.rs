@@ -1,7 +1,7 @@
-//! The ids by which plugins know containers, from the start of a creation on.
+//! Reservation of the ids by which plugins know containers.
 //!
-//! A container has no record before plugins have agreed. Its id is taken until then, too: two roots
-//! may create the same id at once.
+//! A container has no record before plugins have agreed to its creation, but its id must be
+//! reserved by then: two runtime roots may create the same id at once.
 
 use crate::state::{key::ContainerKey, registry::Registry};
 use nri_host::sha256 as digest;
@@ -12,7 +12,7 @@ use std::{
 
 type ClaimedIds = Mutex<HashMap<String, ContainerKey>>;
 
-/// Ids of creations in progress.
+/// Ids that are reserved by creations and removals in progress.
 #[derive(Debug, Default)]
 pub struct Claims(Arc<ClaimedIds>);
 
@@ -24,8 +24,8 @@ pub struct Claim {
 }
 
 impl Claims {
-    /// Claims the id for a container: the runtime's, unless another root has a container of the
-    /// same id. The caller holds the container lock.
+    /// Claims the id of a new container: the runtime's id, with a suffix if another root has a
+    /// container of the same id. The caller holds the container lock.
     pub fn claim(&self, registry: &Registry, key: &ContainerKey) -> Claim {
         let mut claimed = lock(&self.0);
         let taken = claimed.get(&key.id).is_some_and(|other| other != key)
@@ -40,8 +40,8 @@ impl Claims {
         Claim { claimed: self.0.clone(), id }
     }
 
-    /// Claims the id of a known container, so that it stays taken until the pod is removed, which
-    /// is after the record.
+    /// Claims the id of a known container, so that it stays reserved until the pod is removed,
+    /// which happens after the record's removal.
     pub fn keep(&self, id: &str, key: &ContainerKey) -> Claim {
         lock(&self.0).insert(id.to_owned(), key.clone());
         Claim { claimed: self.0.clone(), id: id.to_owned() }

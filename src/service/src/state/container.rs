@@ -1,4 +1,4 @@
-//! A known container: its record, and what is in memory only.
+//! A known container: its record, and state that is in memory only.
 
 use crate::{
     cgroup::oom::{self, OomWatch},
@@ -24,14 +24,14 @@ pub struct Container {
     oom: OnceLock<OomWatch>,
 }
 
-/// State that is not on disk: the next `nrid` finds it out again.
+/// State that is not on disk: the next `nrid` determines it again.
 #[derive(Debug, Default)]
 struct Volatile {
     runtime: RuntimeProgress,
-    /// The runtime created the container unobserved, and its control groups do not hold what
-    /// plugins set: to be enforced before the start.
+    /// Whether the resources set by plugins must be enforced before the start, because they were
+    /// not effective after a creation that no wrapper reported.
     enforcement_pending: bool,
-    /// How many `delete` are in progress.
+    /// Number of `delete` verbs in progress.
     deletes: usize,
 }
 
@@ -46,7 +46,7 @@ impl Drop for Deleting {
 }
 
 impl Container {
-    /// A container with this record.
+    /// Creates a container with this record.
     pub fn new(record: Record) -> Arc<Self> {
         Arc::new(Self {
             record: Mutex::new(record),
@@ -58,18 +58,19 @@ impl Container {
         })
     }
 
-    /// A copy of the record.
+    /// Returns a copy of the record.
     pub fn record(&self) -> Record {
         self.lock_record().clone()
     }
 
-    /// The record, locked: for reading without a copy, and for the registry's changes. Never held
-    /// over anything that waits. A record is complete at every point where its holder could panic.
+    /// Locks the record, for reading without a copy and for the registry's changes. The guard is
+    /// never held across an await. A poisoned lock is usable: the record is complete at every point
+    /// where its holder could panic.
     pub(super) fn lock_record(&self) -> MutexGuard<'_, Record> {
         self.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The container's name to `nrid`.
+    /// Runtime root and id.
     pub fn key(&self) -> ContainerKey {
         self.lock_record().key.clone()
     }
@@ -90,7 +91,7 @@ impl Container {
     pub fn set_starting(&self) {
         let mut record = self.lock_record();
         if record.status == ContainerStatus::Created {
-            // Nothing to save: both are one on disk.
+            // Not saved: both statuses have the same form on disk.
             record.status = ContainerStatus::Starting;
         }
     }
@@ -99,12 +100,12 @@ impl Container {
         self.volatile.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How far the runtime is known to have got.
+    /// Progress of the runtime, as far as it is known.
     pub fn runtime_progress(&self) -> RuntimeProgress {
         self.volatile().runtime
     }
 
-    /// Records how far the runtime has got; it does not go back.
+    /// Records the progress of the runtime, which never decreases.
     pub fn set_runtime_progress(&self, progress: RuntimeProgress) {
         let mut volatile = self.volatile();
         volatile.runtime = volatile.runtime.max(progress);
@@ -132,8 +133,9 @@ impl Container {
         self.runtime_progress() == RuntimeProgress::Deleted
     }
 
-    /// Whether the process that creates the container is alive, and its runtime does not know the
-    /// container yet: that another verb does not find it is not its end.
+    /// Whether the process that creates the container is alive, and the runtime has not made the
+    /// container's directory yet. The missing directory then does not mean that the container was
+    /// deleted.
     pub fn is_being_created(&self) -> bool {
         let record = self.record();
         record.status == ContainerStatus::Creating
@@ -152,18 +154,18 @@ impl Container {
         self.volatile().deletes > 0
     }
 
-    /// Whether the control groups are to be enforced before the start.
+    /// Whether the resources set by plugins must be enforced before the start.
     pub fn is_enforcement_pending(&self) -> bool {
         self.volatile().enforcement_pending
     }
 
-    /// Records whether the control groups are to be enforced before the start.
+    /// Records whether the resources set by plugins must be enforced before the start.
     pub fn set_enforcement_pending(&self, pending: bool) {
         self.volatile().enforcement_pending = pending;
     }
 
-    /// Records that a wrapper requests an update. If it is the one that runs the pending update, it
-    /// had no answer, and its runtime has not been called.
+    /// Records that a wrapper requests an update. If the same wrapper runs the pending update, it
+    /// had no reply from the previous `nrid`, and has not called its runtime.
     pub fn note_update_request(&self, caller: Option<ProcessIdentity>) {
         let pending = self.lock_record().pending_update.as_ref().and_then(|update| update.caller);
         if pending.is_some() && pending == caller {
@@ -186,7 +188,7 @@ impl Container {
         *self.process.lock().unwrap_or_else(PoisonError::into_inner) = Some(process);
     }
 
-    /// Watches for kills because of the memory limit, from the first call on.
+    /// Starts to watch for OOM kills, at the first call.
     pub fn watch_oom(&self) {
         self.oom.get_or_init(|| {
             let record = self.record();
@@ -197,8 +199,8 @@ impl Container {
     /// Whether the kernel killed a process of the container because of its memory limit.
     /// `wait_status`: how the first process ended, if that is known.
     pub async fn was_oom_killed(&self, wait_status: Option<i32>) -> bool {
-        let place = self.record().cgroup();
-        let Some(watch) = self.oom.get() else { return oom::killed(place.as_ref()) };
-        watch.killed(place.as_ref(), wait_status).await
+        let dirs = self.record().cgroup();
+        let Some(watch) = self.oom.get() else { return oom::killed(dirs.as_ref()) };
+        watch.killed(dirs.as_ref(), wait_status).await
     }
 }

@@ -11,7 +11,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// Returns the differences of the processes of two OCI configs that an `exec` shares.
+/// Returns the differences of two OCI configs in the parts of `process` that apply to `exec`, too.
 pub fn changes(original: &OciConfig, adjusted: &OciConfig) -> ExecChanges {
     ExecChanges {
         env: env_changes(original, adjusted),
@@ -42,7 +42,7 @@ fn rlimit_changes(original: &OciConfig, adjusted: &OciConfig) -> Vec<ExecRlimit>
     let mut kinds = HashMap::new();
     for old in before {
         by_key.entry(comparison_key(old)).or_default().push(old);
-        // Of several of one type the first one counts.
+        // Of several rlimits of one type the first one counts.
         kinds.entry(old.get("type")).or_insert(old);
     }
     let is_unchanged = |new: &Value| {
@@ -64,22 +64,22 @@ fn rlimits(config: &OciConfig) -> &[Value] {
     config.get(&["process", "rlimits"]).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// A key that is equal for equal rlimits, and rarely for others. Limits are numbers, compared by
-/// value.
+/// Returns a key that is equal for equal rlimits, and rarely equal for different ones. Limits are
+/// compared by value.
 fn comparison_key(rlimit: &Value) -> (Option<&str>, [Option<u64>; 2]) {
-    // Adding 0.0 makes a positive zero of a negative one.
+    // Adding 0.0 turns -0.0 into 0.0.
     let number = |key| rlimit.get(key).and_then(Value::as_f64).map(|n| (n + 0.0).to_bits());
     (rlimit.get("type").and_then(Value::as_str), [number("hard"), number("soft")])
 }
 
-/// Removes a container's part of the marker file.
+/// Removes a container's entry from the marker file.
 pub fn forget(state_dir: &std::path::Path, key: &ContainerKey) {
     if let Err(error) = set(state_dir, &key.id, &key.root, None) {
         tracing::warn!(%error, container = key.id, "cannot remove the marker for exec");
     }
 }
 
-/// Writes, replaces or removes a container's part of the marker file.
+/// Writes, replaces or removes a container's entry in the marker file.
 ///
 /// # Errors
 /// The file cannot be written; then the old one remains.
@@ -89,7 +89,7 @@ pub fn set(
     root: &std::path::Path,
     changes: Option<ExecChanges>,
 ) -> std::io::Result<()> {
-    // The containers of one id, each below its own root, share a file.
+    // Containers with the same id in different roots share a file.
     static WRITE_LOCK: Mutex<()> = Mutex::new(());
     let _lock = WRITE_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
     let path = ExecMarker::path(state_dir, id);
@@ -118,7 +118,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn only_what_differs_and_both_values() {
+    fn changes_name_old_and_new_values_of_what_differs() {
         let config = |env: Value, rlimits: Value| {
             OciConfig::from_value(
                 json!({"ociVersion": "1.0.2", "process": {"env": env, "rlimits": rlimits}}),
@@ -148,12 +148,12 @@ mod tests {
     }
 
     #[test]
-    fn thousands_of_rlimits() {
+    fn rlimits_are_compared_by_value_and_in_any_order() {
         let limit =
             |n: u64, hard: u64| json!({"type": format!("RLIMIT_{n}"), "hard": hard, "soft": n});
         let changed = |n: &u64| n.is_multiple_of(3);
         let original = with_rlimits((0..5000).map(|n| limit(n, n)).collect());
-        // In another order, some with other limits, some in other words, and as many new ones.
+        // In reverse order; some limits differ, some are spelled differently, and as many are new.
         let spelled = |n: u64| match changed(&n) {
             true => limit(n, n + 1),
             false => serde_json::from_str(&format!(
@@ -171,12 +171,12 @@ mod tests {
     }
 
     #[test]
-    fn rlimits_of_one_kind_and_odd_ones() {
+    fn repeated_large_and_malformed_rlimits_are_compared() {
         let limit = |hard: &str| {
             serde_json::from_str::<Value>(&format!(r#"{{"type": "A", "hard": {hard}, "soft": 0}}"#))
                 .unwrap()
         };
-        // The last two differ beyond what a float holds.
+        // The last two differ, but not as floats.
         let texts = ["1", "2", "18446744073709551615", "18446744073709551614"];
         let original = with_rlimits(texts[..3].iter().map(|t| limit(t)).collect());
         let adjusted =
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn two_roots_share_a_file_and_leave_it() {
+    fn containers_of_one_id_in_two_roots_share_a_marker_file() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("exec")).unwrap();
         let change = || {
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_id_has_a_marker() {
+    fn an_id_of_maximum_length_has_a_marker() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("exec")).unwrap();
         let variable = ExecVariable { name: "A".into(), engine: None, value: Some("1".into()) };

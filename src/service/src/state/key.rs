@@ -1,4 +1,4 @@
-//! The name of a container to `nrid`: two runtime roots may hold the same id.
+//! Identity of a container in `nrid`: runtime root and id, because two roots may hold the same id.
 
 use nri_host::sha256 as digest;
 use serde::{Deserialize, Serialize};
@@ -14,13 +14,13 @@ pub struct ContainerKey {
 }
 
 impl ContainerKey {
-    /// Name that is passed to our hook. It contains the creation, so that a hook that outlives its
-    /// container does not report for the next container of the same id.
+    /// Returns the name that is passed to our hook. It contains the time of the creation, so that a
+    /// hook that outlives its container does not report for the next container of the same id.
     pub fn hook_name(&self, incarnation: i64) -> String {
         format!("{}-{incarnation:x}", self.file_name())
     }
 
-    /// Stem of the record's file name.
+    /// Returns the stem of the record's file name.
     pub fn file_name(&self) -> String {
         let mut text = self.root.as_os_str().as_encoded_bytes().to_vec();
         text.push(0);
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn roots_tell_equal_ids_apart() {
+    fn equal_ids_in_different_roots_have_different_file_names() {
         let name =
             |root: &str, id: &str| ContainerKey { root: root.into(), id: id.into() }.file_name();
         assert_ne!(name("/a", "x"), name("/b", "x"));

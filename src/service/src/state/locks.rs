@@ -1,8 +1,8 @@
-//! Locks that keep the verbs and events of a container in order, and those of pods and bundles.
+//! Locks that serialize the verbs and events of a container, and locks of pods and bundles.
 //!
-//! A container lock is held from the start of a verb to its end, also while plugins are asked. So
-//! nothing that plugins wait for may take one: `ResourceManager`, which serves plugins, has no
-//! access to them. Order: container lock, then bundle lock, then pod lock.
+//! A container lock is held from the start of a verb to its end, also during requests to plugins.
+//! So nothing that a plugin waits for may take one: `ResourceManager`, which serves plugins, has no
+//! access to the locks. Order: container lock, then bundle lock, then pod lock.
 
 use crate::state::key::ContainerKey;
 use std::{
@@ -11,10 +11,10 @@ use std::{
 };
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 
-/// Holds the lock of a container, a pod or a bundle.
+/// Guard of the lock of a container, a pod or a bundle.
 pub type LockGuard = OwnedMutexGuard<()>;
 
-/// A thing that has a lock.
+/// An object that has a lock.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Lockable {
     Container(ContainerKey),
@@ -55,14 +55,14 @@ impl Locks {
         self.locks().values().any(|lock| lock.strong_count() > 0)
     }
 
-    fn lock(&self, of: Lockable) -> Arc<Lock> {
+    fn lock(&self, object: Lockable) -> Arc<Lock> {
         let mut locks = self.locks();
         locks.retain(|_, lock| lock.strong_count() > 0);
-        if let Some(lock) = locks.get(&of).and_then(Weak::upgrade) {
+        if let Some(lock) = locks.get(&object).and_then(Weak::upgrade) {
             return lock;
         }
         let lock = Arc::new(Lock::new(()));
-        locks.insert(of, Arc::downgrade(&lock));
+        locks.insert(object, Arc::downgrade(&lock));
         lock
     }
 

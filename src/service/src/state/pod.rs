@@ -4,7 +4,7 @@ use crate::state::json;
 use nri_api::proto::PodSandbox;
 use serde::{Deserialize, Serialize};
 
-/// What holds a pod together.
+/// Kind of a pod, which decides when the pod ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PodKind {
     /// A sandbox container; the pod ends with it.
@@ -32,9 +32,9 @@ pub enum PodStatus {
 pub struct PodRecord {
     /// The pod in messages to plugins.
     pub sandbox: PodSandbox,
-    /// What holds the pod together.
+    /// Kind of the pod, which decides when it ends.
     pub kind: PodKind,
-    /// How much of the pod's life plugins know.
+    /// Status as plugins know it.
     pub status: PodStatus,
 }
 

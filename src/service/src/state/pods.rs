@@ -1,5 +1,4 @@
-//! The known pods. A change is written to disk at once; what cannot be written stays in memory and
-//! is written later.
+//! The known pods. A change is written to disk at once; a write that fails is retried later.
 
 use crate::state::{
     pod::PodRecord,
@@ -16,17 +15,18 @@ use tokio::sync::Notify;
 pub struct Pods {
     store: Store,
     records: Mutex<HashMap<String, PodRecord>>,
-    /// Pods that are newer here than on disk.
+    /// Pods with changes that are not on disk yet.
     unsaved: Mutex<HashSet<String>>,
     /// Notified when a record cannot be written.
     failing: Arc<Notify>,
     entering: Arc<Mutex<Entries>>,
 }
 
-/// How many creations are about to add a container, by pod.
+/// Number of creations that are about to add a container, by pod.
 type Entries = HashMap<String, usize>;
 
-/// A creation that is about to add a container to a pod: the pod stays until it is dropped.
+/// Registration of a creation that is about to add a container to a pod: the pod is kept until the
+/// registration is dropped.
 #[derive(Debug)]
 pub struct Entering {
     entries: Arc<Mutex<Entries>>,
@@ -46,7 +46,7 @@ impl Drop for Entering {
 }
 
 impl Pods {
-    /// Pods that were read from the disk.
+    /// Creates the list from records that were read from disk.
     pub(super) fn new(store: Store, records: Vec<PodRecord>, failing: Arc<Notify>) -> Self {
         let records = records.into_iter().map(|p| (p.sandbox.id.clone(), p)).collect();
         Self {
@@ -58,7 +58,7 @@ impl Pods {
         }
     }
 
-    /// A copy of a pod's record.
+    /// Returns a copy of a pod's record.
     pub fn get(&self, id: &str) -> Option<PodRecord> {
         lock(&self.records).get(id).cloned()
     }
@@ -104,13 +104,14 @@ impl Pods {
         records.get(id).filter(|_| is_unsaved).map_or(Ok(()), |pod| self.try_save(pod))
     }
 
-    /// Writes the pods that could not be written before; whether none is left.
+    /// Writes the pods that could not be written before. Returns whether none is left.
     pub(super) fn save_unsaved(&self) -> bool {
         let unsaved = lock(&self.unsaved).clone();
         unsaved.iter().all(|id| self.ensure_saved(id).is_ok())
     }
 
-    /// The caller has locked the records, so that an older one does not overwrite a newer one.
+    /// Writes a record. The caller has locked the records, so that an older one does not overwrite
+    /// a newer one.
     fn save(&self, pod: &PodRecord) {
         if let Err(error) = self.try_save(pod) {
             tracing::error!(%error, pod = pod.sandbox.id, "cannot write the record, retried later");

@@ -43,14 +43,15 @@ pub struct BundleRecord {
 pub struct EffectiveResources {
     /// `linux.resources`.
     pub resources: Value,
-    /// Block I/O class, if one was requested; empty: none.
+    /// Block I/O class, if the update sets it; an empty name removes the container from its class.
     pub blockio_class: Option<String>,
-    /// RDT class, if one was requested, and its group of resctrl; empty: none.
+    /// RDT class and its resctrl group, if the update sets it; an empty name removes the container
+    /// from its class.
     pub rdt_class: Option<(String, String)>,
 }
 
 impl EffectiveResources {
-    /// Resources without requested classes.
+    /// Creates resources that leave classes unchanged.
     pub fn of(resources: Value) -> Self {
         Self { resources, blockio_class: None, rdt_class: None }
     }
@@ -70,7 +71,7 @@ pub struct PendingUpdate {
     pub owners: FieldOwners,
     /// The wrapper that runs the runtime's `update`; `None` if `nrid` runs it.
     pub caller: Option<ProcessIdentity>,
-    /// Whether plugins were asked, and are notified when the update has been made.
+    /// Whether plugins received the update, and are to be notified when it has been made.
     #[serde(rename = "told", default)]
     pub notify: bool,
 }
@@ -87,7 +88,7 @@ pub struct Record {
     /// The engine that created the container.
     #[serde(rename = "maker", default)]
     pub engine: ContainerEngine,
-    /// Call of the container's runtime.
+    /// The container's runtime: program, global options, environment.
     pub runtime: LowLevelRuntime,
     /// The bundle.
     pub bundle: BundleRecord,
@@ -103,7 +104,7 @@ pub struct Record {
     /// Effective `linux.resources`.
     #[serde(rename = "in_force")]
     pub effective: Value,
-    /// The update in progress. The next `nrid` finds out whether it was made.
+    /// The update in progress. The next `nrid` determines whether it was made.
     #[serde(rename = "pending", default)]
     pub pending_update: Option<PendingUpdate>,
     /// Status as plugins know it.
@@ -111,7 +112,7 @@ pub struct Record {
     pub status: ContainerStatus,
     /// Id of the first process, once it is known.
     pub pid: Option<i32>,
-    /// Start time of the first process in clock ticks, against reuse of the process id.
+    /// Start time of the first process in clock ticks, to detect reuse of the pid.
     pub start_time: Option<u64>,
     /// `/proc/PID/cgroup` of the first process when the container was created, once it is known.
     #[serde(default)]
@@ -122,15 +123,15 @@ pub struct Record {
     /// the runtime and lives as long as the container.
     #[serde(default)]
     pub caller: Option<ProcessIdentity>,
-    /// Time of the creation, which tells the container from others of its id.
+    /// Time of the creation, which distinguishes successive containers of the same id.
     #[serde(default)]
     pub incarnation: i64,
-    /// Whether our hooks are in its `config.json`.
+    /// Whether our hook is in its `config.json`.
     pub hooked: bool,
 }
 
 impl Record {
-    /// The container in its present status, as a message.
+    /// Returns the container with its current status, for messages to plugins.
     pub fn message(&self) -> proto::Container {
         let mut container = self.container.clone();
         container.state = self.status.to_nri().into();
@@ -138,7 +139,7 @@ impl Record {
         container
     }
 
-    /// The container's control groups; `None` before its first process is known.
+    /// Returns the container's control groups; `None` before its first process is known.
     pub fn cgroup(&self) -> Option<CgroupDirs> {
         let membership = self.cgroups.as_deref().filter(|text| !text.is_empty())?;
         let path = &self.container.linux.cgroups_path;
@@ -146,7 +147,7 @@ impl Record {
         Some(location::locate(membership, path, self.runtime.uses_systemd(), annotations))
     }
 
-    /// Applies the `state` that the runtime prints.
+    /// Updates the record by the output of the runtime's `state`.
     pub fn observe(&mut self, state: &State) {
         if state.pid > 0 {
             self.set_process(state.pid);
@@ -184,7 +185,7 @@ impl Record {
     pub fn set_stopped(&mut self, wait_status: Option<i32>, oom_killed: bool) {
         self.container.finished_at = now();
         if let Some(status) = wait_status {
-            // The exit code of a shell.
+            // The same code that a shell reports.
             let signal = status & 0x7f;
             self.container.exit_code =
                 if signal == 0 { (status >> 8) & 0xff } else { 128 + signal };
@@ -203,7 +204,7 @@ impl Record {
     pub fn process_has_ended(&self) -> bool {
         match (self.pid, self.start_time) {
             (Some(pid), Some(started)) => start_time(pid) != Some(started),
-            // It had ended when its start time was first looked up.
+            // The process had ended before its start time was read.
             (Some(_), None) => true,
             (None, _) => false,
         }
@@ -234,7 +235,7 @@ impl Record {
         }
     }
 
-    /// Whether plugins have a part in the resources: an update of the engine must not replace it.
+    /// Whether plugins have set resources, which an update of the engine must not replace.
     pub fn has_plugin_resources(&self) -> bool {
         self.requested != self.effective || self.has_owned_resources()
     }
@@ -246,8 +247,8 @@ impl Record {
     }
 }
 
-/// Returns the record of the `config.json` with the content `found`, if `nrid` wrote it: the bundle
-/// is used again, and the engine's own `config.json` is in the record.
+/// Returns the record with the engine's `config.json`, if `nrid` wrote the content `found`: the
+/// engine then uses a bundle again that still has an adjusted `config.json`.
 pub fn original_of<'a>(
     records: impl Iterator<Item = &'a BundleRecord>,
     identity: (u64, u64),
@@ -266,7 +267,8 @@ mod tests {
     use super::*;
 
     /// Written by commit 43e9a1b.
-    const OLD_RECORD: &str = "{\"key\":{\"root\":\"/run/runc\",\"id\":\"c1\"},\"pod_id\":\"p1\",\"sandbox\":false,\
+    const OLD_RECORD: &str = "{\"key\":{\"root\":\"/run/runc\",\"id\":\"c1\"},\
+        \"pod_id\":\"p1\",\"sandbox\":false,\
         \"maker\":{\"engine\":\"docker\",\"cri\":null},\"runtime\":{\"path\":\"/usr/bin/runc\
         \",\"globals\":[\"--systemd-cgroup\"],\"environment\":[\"PATH=/bin\"],\"cwd\":\"/\",\
         \"root\":\"/run/runc\"},\"bundle\":{\"dir\":\"/b\",\"name\":\"config.json\",\"identit\
@@ -304,7 +306,7 @@ mod tests {
             assert_eq!(serde_json::to_string(&status).unwrap(), name);
             assert_eq!(serde_json::from_str::<ContainerStatus>(name).unwrap(), status);
         }
-        // Earlier versions do not know it.
+        // Earlier versions have no such status.
         assert_eq!(serde_json::to_string(&ContainerStatus::Starting).unwrap(), r#""created""#);
     }
 

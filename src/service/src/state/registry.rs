@@ -1,5 +1,4 @@
-//! The known containers. A change is written to disk at once; what cannot be written stays in
-//! memory and is written later.
+//! The known containers. A change is written to disk at once; a write that fails is retried later.
 
 use crate::{
     cgroup::location,
@@ -25,7 +24,7 @@ use tokio::sync::Notify;
 pub struct Registry {
     store: Store,
     containers: Mutex<HashMap<ContainerKey, Arc<Container>>>,
-    /// Containers that are newer here than on disk.
+    /// Containers with changes that are not on disk yet.
     unsaved: Mutex<HashSet<ContainerKey>>,
     /// Notified when a record cannot be written.
     failing: Arc<Notify>,
@@ -34,7 +33,8 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Reads the records of the previous `nrid`, and returns the files that cannot be read beside.
+    /// Reads the records of the previous `nrid`. Also returns an error for each file that cannot be
+    /// read.
     pub fn load(store: Store) -> (Self, Vec<StoreError>) {
         let (containers, mut broken) = store.containers();
         let (pods, broken_pods) = store.pods();
@@ -52,28 +52,28 @@ impl Registry {
         (registry, broken)
     }
 
-    /// The container of this key.
+    /// Returns the container with this key.
     pub fn get(&self, key: &ContainerKey) -> Option<Arc<Container>> {
         lock(&self.containers).get(key).cloned()
     }
 
-    /// Whether this very container is known, and not another one of its key.
+    /// Whether this container is known. Another one with the same key does not count.
     pub fn contains(&self, container: &Container) -> bool {
         self.get(&container.key()).is_some_and(|known| std::ptr::eq(&*known, container))
     }
 
-    /// The container that plugins know by this id.
+    /// Returns the container that plugins know by this id.
     pub fn by_nri_id(&self, id: &str) -> Option<Arc<Container>> {
         self.all().into_iter().find(|c| c.lock_record().container.id == id)
     }
 
-    /// The container of a hook's `--record`.
+    /// Returns the container that a hook names by `--record`.
     pub fn by_hook_name(&self, name: &str) -> Option<Arc<Container>> {
         let is = |record: &Record| record.key.hook_name(record.incarnation) == name;
         self.all().into_iter().find(|c| is(&c.lock_record()))
     }
 
-    /// All containers, oldest first.
+    /// Returns all containers, oldest first.
     pub fn all(&self) -> Vec<Arc<Container>> {
         let mut all: Vec<_> = lock(&self.containers).values().cloned().collect();
         all.sort_by_cached_key(|c| {
@@ -96,7 +96,7 @@ impl Registry {
     }
 
     /// Changes a record, in memory and on disk, and returns it. A failed write is logged and
-    /// retried later: memory is right, and the host is ahead of both.
+    /// retried later; the change stays in memory, because it has happened on the host already.
     pub fn change(&self, container: &Container, change: impl FnOnce(&mut Record)) -> Record {
         let mut record = container.lock_record();
         change(&mut record);
@@ -125,7 +125,8 @@ impl Registry {
         Ok(())
     }
 
-    /// The caller has locked the record. A container that was removed is not written again.
+    /// Writes a record that the caller has locked. A container that was removed is not written
+    /// again.
     fn save(&self, container: &Container, record: &Record) -> Result<(), StoreError> {
         let known = self.get(&record.key);
         if known.is_none_or(|known| !std::ptr::eq(&*known, container)) {
@@ -146,7 +147,7 @@ impl Registry {
         self.failing.notified().await;
     }
 
-    /// Writes the records that could not be written before; whether none is left.
+    /// Writes the records that could not be written before. Returns whether none is left.
     pub fn save_unsaved(&self) -> bool {
         let unsaved = lock(&self.unsaved).clone();
         let save = |container: &Container| self.save(container, &container.lock_record()).is_ok();
@@ -154,9 +155,9 @@ impl Registry {
             && self.pods.save_unsaved()
     }
 
-    /// Whether another container that is not deleted was created from the `config.json` that was
-    /// written for this one. Several that are deleted at once would leave its restoration to each
-    /// other otherwise.
+    /// Whether another container was created from the adjusted `config.json` of this one. Deleted
+    /// containers do not count: otherwise none of several that are deleted at once would restore
+    /// the engine's `config.json`.
     pub fn shares_config(&self, record: &Record) -> bool {
         let same = |other: &Record| {
             other.key != record.key
@@ -171,7 +172,7 @@ impl Registry {
     /// Removes a container.
     pub fn remove(&self, key: &ContainerKey) {
         let container = lock(&self.containers).remove(key);
-        // A write in progress ends first.
+        // Waits for a write in progress.
         let _record = container.as_ref().map(|container| container.lock_record());
         self.store.remove(key);
         lock(&self.unsaved).remove(key);
@@ -198,14 +199,14 @@ impl Registry {
         !self.pods.is_entered(id) && self.members(id) == 0
     }
 
-    /// How many containers a pod has, its sandbox not counted.
+    /// Number of containers of a pod, without its sandbox.
     fn members(&self, pod: &str) -> usize {
         let is_member = |record: &Record| record.pod_id == pod && !record.sandbox;
         self.all().iter().filter(|c| is_member(&c.lock_record())).count()
     }
 
-    /// How many pods and containers exist, sandboxes not counted. Deleted ones of which plugins are
-    /// still to be notified do not count.
+    /// Numbers of existing pods and containers, without sandbox containers. Deleted ones do not
+    /// count, even if plugins are not notified yet.
     pub fn counts(&self) -> (usize, usize) {
         let all = self.all();
         let (deleted, existing): (Vec<_>, Vec<_>) = all.iter().partition(|c| c.is_deleted());
@@ -218,12 +219,12 @@ impl Registry {
         (pods, existing.iter().filter(|c| !c.lock_record().sandbox).count())
     }
 
-    /// The pod and the container of an event.
+    /// Returns the pod and the container for a message to plugins.
     pub fn messages(&self, container: &Container) -> (PodSandbox, ContainerMessage) {
         let record = container.record();
         let mut message = record.message();
         if record.status == ContainerStatus::Running
-            && record.cgroup().is_some_and(|place| location::is_paused(&place))
+            && record.cgroup().is_some_and(|dirs| location::is_paused(&dirs))
         {
             message.state = ContainerState::CONTAINER_PAUSED.into();
         }

@@ -1,6 +1,6 @@
-//! Where a container is in its life. Start from [`ContainerStatus`], which plugins know, and
-//! [`RuntimeProgress`], which the low-level runtime decides: a container that its runtime has
-//! deleted may still be a running one to plugins, until they are notified.
+//! Status of a container. Start from [`ContainerStatus`], the status that plugins know, and
+//! [`RuntimeProgress`], the progress of the low-level runtime. They may differ: a container that
+//! the runtime has deleted is running for plugins until they are notified.
 
 use nri_api::proto::ContainerState;
 use serde::{Deserialize, Serialize};
@@ -15,13 +15,13 @@ pub enum ContainerStatus {
     Creating,
     /// The runtime has created the container.
     Created,
-    /// Plugins were notified of the start and agreed. Not on disk: a start that the next `nrid`
-    /// sees again is notified again.
+    /// Plugins have agreed to the start. Not on disk: after a restart of `nrid`, plugins receive a
+    /// repeated start again.
     #[serde(skip)]
     Starting,
     /// The first process runs.
     Running,
-    /// The first process has ended, and plugins know.
+    /// The first process has ended, and plugins are notified.
     Stopped,
 }
 
@@ -36,7 +36,7 @@ impl ContainerStatus {
         }
     }
 
-    /// The status in messages to plugins. A paused container is a running one here.
+    /// The status in messages to plugins. A paused container counts as running here.
     pub fn to_nri(self) -> ContainerState {
         match self {
             Self::Creating | Self::Created | Self::Starting => ContainerState::CONTAINER_CREATED,
@@ -52,7 +52,7 @@ impl Serialize for ContainerStatus {
     }
 }
 
-/// How far the low-level runtime is known to have got with a container, in memory only.
+/// Progress of the low-level runtime with a container, as far as it is known; in memory only.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RuntimeProgress {
     /// Nothing is known.

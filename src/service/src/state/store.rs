@@ -18,13 +18,13 @@ pub struct Store {
     pods: PathBuf,
 }
 
-/// A record cannot be read or written.
+/// Failure to read or write a record.
 #[derive(Debug, thiserror::Error)]
 #[error("record {path}: {source}")]
 pub struct StoreError {
     /// File of the record.
     pub path: PathBuf,
-    /// Why.
+    /// Cause of the failure.
     #[source]
     pub source: io::Error,
 }
@@ -42,7 +42,8 @@ impl Store {
                 Err(source) => Err(StoreError { path, source }),
             }
         };
-        // Exec markers are never listed; the others are swept when they are read.
+        // The other directories are swept when their records are read; exec markers are never
+        // listed.
         sweep(&make(nri_control::EXEC_DIR)?);
         Ok(Self { containers: make(nri_control::RECORDS_DIR)?, pods: make("pods")? })
     }
@@ -73,12 +74,12 @@ impl Store {
         let _ = fs::remove_file(self.pod_file(id));
     }
 
-    /// All records of containers, and the files that cannot be read as one.
+    /// Returns all records of containers, and an error for each file that cannot be read.
     pub fn containers(&self) -> (Vec<Record>, Vec<StoreError>) {
         read_all(&self.containers)
     }
 
-    /// All records of pods, and the files that cannot be read as one.
+    /// Returns all records of pods, and an error for each file that cannot be read.
     pub fn pods(&self) -> (Vec<PodRecord>, Vec<StoreError>) {
         read_all(&self.pods)
     }
@@ -99,11 +100,11 @@ fn write(path: &Path, value: &impl Serialize) -> Result<(), StoreError> {
 /// Replaces a JSON file atomically.
 ///
 /// # Errors
-/// The file cannot be written; then the old file remains, and no other is left.
+/// The file cannot be written. Then the old file remains, without a temporary one.
 pub fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> {
     let temporary = path.with_extension("new");
     let written = serde_json::to_vec(value).map_err(io::Error::from).and_then(|bytes| {
-        // Left by an nrid that was killed. A file of another kind is neither followed nor reused.
+        // A killed nrid may have left it. Removed and not reused: it could be a symbolic link.
         match fs::remove_file(&temporary) {
             Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
             _ => {}

@@ -1,5 +1,5 @@
-//! `create`: plugins are asked, the runtime creates the container from the adjusted bundle, and
-//! what it made is compared with what plugins set.
+//! `create`: plugins adjust the container, the runtime creates it from the adjusted bundle, and
+//! `nrid` checks that the resources set by plugins are effective.
 
 use crate::{
     channel::Channel,
@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// Serves a `create`.
 ///
 /// # Errors
-/// The wrapper has gone, or does not speak the protocol.
+/// The connection to the wrapper fails, or a frame is invalid.
 pub async fn serve(
     service: &Arc<Service>,
     channel: &mut Channel,
@@ -35,12 +35,13 @@ pub async fn serve(
     let record = container.record();
     let created = match &finished {
         Some(finished) => finished.exit.success(),
-        // The wrapper was killed, and its runtime with it: the container's state decides.
+        // The wrapper was killed, and its runtime with it: `state` shows whether the container
+        // exists.
         None => record.runtime.state(&key.id).await.is_ok(),
     };
     drop(bundle_lock);
     if !created {
-        // The engine may use its bundle when it has the reply.
+        // Removed before the reply: afterwards the engine may reuse the bundle.
         service.removed(&container).await;
         return channel.send(&Reply::Done).await;
     }
@@ -52,7 +53,8 @@ pub async fn serve(
         roll_back(service, &container).await;
         return channel.send(&refuse(&key.id, &error)).await;
     }
-    // The engine need not wait for notifications; its next verb waits for the lock.
+    // The reply comes first: the engine need not wait for notifications. Its next verb waits for
+    // the container lock.
     let replied = channel.send(&Reply::Done).await;
     if pid.is_none() {
         pid = pid_of(&record).await;
@@ -62,7 +64,7 @@ pub async fn serve(
     replied
 }
 
-/// Deletes a container that does not hold what plugins set.
+/// Deletes a container in which the resources set by plugins are not effective.
 async fn roll_back(service: &Service, container: &Container) {
     let record = container.record();
     let id = &record.key.id;
@@ -72,7 +74,7 @@ async fn roll_back(service: &Service, container: &Container) {
     service.removed(container).await;
 }
 
-/// The id of the container's first process, as the runtime knows it.
+/// Returns the pid of the container's first process from the runtime's `state`.
 async fn pid_of(record: &Record) -> Option<i32> {
     let state = record.runtime.state(&record.key.id).await;
     state.ok().map(|s| s.pid).filter(|pid| *pid > 0)

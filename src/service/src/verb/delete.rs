@@ -1,5 +1,5 @@
-//! `delete`: the runtime deletes the container, the engine gets its bundle back, plugins are
-//! notified.
+//! `delete`: the runtime deletes the container, `nrid` restores the engine's `config.json`, and
+//! plugins are notified.
 
 use crate::{
     channel::Channel,
@@ -11,15 +11,15 @@ use nri_control::{FrameError, Reply, Substitute};
 use std::{sync::Arc, time::Duration};
 use tokio::time::timeout;
 
-/// Time that a `delete` waits for another verb of the same container. Afterwards it goes on without
-/// the lock, because a container must always be deletable; plugins that answer at all have done so
-/// by then.
+/// Time that a `delete` waits for the container lock. Afterwards it proceeds without the lock,
+/// because a container must always be deletable. A plugin that has not replied by then is unlikely
+/// to reply at all.
 const DELETE_LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Serves a `delete`.
 ///
 /// # Errors
-/// The wrapper has gone, or does not speak the protocol.
+/// The connection to the wrapper fails, or a frame is invalid.
 pub async fn serve(
     service: &Arc<Service>,
     channel: &mut Channel,
@@ -37,14 +37,15 @@ pub async fn serve(
     let deleting = container.start_delete();
     let finished = channel.proceed(Substitute::default()).await;
     drop(deleting);
-    // `checkpoint` deletes the container. A later `delete` fails, although the container is gone.
+    // `checkpoint` deletes the container, and a later `delete` fails. The container is removed all
+    // the same.
     let deleted =
         finished.is_some_and(|f| f.exit.success()) || !container.record().runtime.has(&key.id);
-    // A container that is still to be created is reconciled by its creation.
+    // A creation in progress reconciles its container itself.
     if !deleted || (!existed && container.is_being_created()) {
         return channel.send(&Reply::Done).await;
     }
-    // The engine may use the bundle again when it has the reply, and the id when the lock is free.
+    // The engine may reuse the bundle after the reply, and the id after the lock is released.
     container.set_runtime_progress(RuntimeProgress::Deleted);
     service.restore_config(&container.record()).await;
     let replied = channel.send(&Reply::Done).await;

@@ -1,4 +1,5 @@
-//! The reports of our OCI hook: the life of a container that was made by `run` or `restore`.
+//! Reports of our OCI hook, for containers that were created by `run` or `restore`: the wrapper has
+//! become the runtime, and cannot report.
 
 use crate::{
     error::{CallerError, Error},
@@ -14,7 +15,7 @@ use crate::{
 use nri_control::{Hook, HookKind, Reply};
 use std::sync::Arc;
 
-/// Serves a hook.
+/// Serves a report of the hook.
 pub async fn serve(service: &Arc<Service>, hook: &Hook) -> Reply {
     let Some(container) = service.registry.by_hook_name(&hook.record) else {
         return match hook.kind {
@@ -35,16 +36,17 @@ async fn report(
     hook: &Hook,
     container: &Arc<Container>,
 ) -> Result<(), Error> {
-    // The hook is in config.json. When the last hook runs, the runtime may have dropped the state
-    // of a short life already.
+    // Hooks are called from config.json, so the runtime has read it. The state directory is no
+    // proof of that: the runtime may have removed it before the poststop hook.
     container.set_runtime_progress(RuntimeProgress::ConfigRead);
     if container.is_being_deleted() && hook.kind == HookKind::Poststop {
-        // The wrapper that runs `delete` holds the lock and reports.
+        // The wrapper that runs `delete` holds the container lock, and reports the deletion.
         return Ok(());
     }
     let _lock = service.locks.container(&container.key()).await;
     let is_known = service.registry.contains(container);
-    // A hook may outlive its runtime; then the container was reconciled, and the report is late.
+    // A hook may outlive its runtime. Then the container has been reconciled, and the report has no
+    // effect.
     let status = container.status();
     match hook.kind {
         HookKind::CreateRuntime => {
@@ -68,8 +70,8 @@ async fn report(
             if is_known && !container.exists() {
                 service.removed(container).await;
             } else if is_known {
-                // crun runs the hook before it drops its state, and may be killed in between: then
-                // the container still exists, and can be deleted.
+                // crun runs the hook before it removes its state. If crun is killed in between, the
+                // container still exists, and can be deleted.
                 service.stopped(container).await;
                 service.restore_config(&container.record()).await;
                 service.expect_deletion(container.clone());

@@ -1,4 +1,4 @@
-//! The verbs of the runtime that carry events, and our hook: a file per verb, from the request to
+//! The runtime's verbs that have NRI events, and our OCI hook: a file per verb, from the request to
 //! the reply.
 
 pub mod create;

@@ -1,4 +1,4 @@
-//! A verb as a wrapper requests it, parsed.
+//! The request of a wrapper to run a verb, parsed.
 
 use crate::{
     error::{CallerError, Error},
@@ -8,7 +8,8 @@ use crate::{
 use nri_control::{Begin, Reply};
 use std::os::fd::OwnedFd;
 
-/// Longest id: it is the name of a file and of a directory.
+/// Maximum length of an id in bytes: runtimes name a directory after it, and names are limited to
+/// this length.
 const MAX_ID: usize = 255;
 
 /// A verb that a wrapper is about to run.
@@ -16,7 +17,7 @@ const MAX_ID: usize = 255;
 pub struct VerbRequest {
     /// The container.
     pub key: ContainerKey,
-    /// How to call the container's runtime.
+    /// The container's runtime: program, global options, environment.
     pub runtime: LowLevelRuntime,
     /// The request as it was received.
     pub begin: Begin,
@@ -45,21 +46,21 @@ impl VerbRequest {
         Ok(Self { key, runtime, begin, bundle })
     }
 
-    /// The reply to a verb that fails.
+    /// Builds the reply to a verb that fails, and logs the error.
     pub fn refuse(&self, error: &Error) -> Reply {
         refuse(&self.key.id, error)
     }
 }
 
-/// The reply to a request that fails, and its log line. The message names the container; an empty
-/// id names none.
+/// Builds the reply to a request that fails, and logs the error. An empty `id` stands for an
+/// unknown container.
 pub fn refuse(id: &str, error: &Error) -> Reply {
     let message = error.line(id);
     tracing::warn!("{message}");
     Reply::Refused { message }
 }
 
-/// Ids are names of files and directories, those of the runtime too.
+/// Whether an id can be the name of a file or a directory.
 fn is_file_name(id: &str) -> bool {
     !matches!(id, "" | "." | "..") && id.len() <= MAX_ID && !id.contains(['/', '\0'])
 }

@@ -1,5 +1,5 @@
-//! `run` and `restore`: plugins are asked, then the wrapper becomes the runtime, and our hooks
-//! report the rest of the life.
+//! `run` and `restore`: plugins adjust the container, the wrapper becomes the runtime by `exec`,
+//! and our OCI hook reports start and end of the container.
 
 use crate::{
     channel::Channel,
@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// Serves a `run` or `restore`.
 ///
 /// # Errors
-/// The wrapper has gone, or does not speak the protocol.
+/// The connection to the wrapper fails, or a frame is invalid.
 pub async fn serve(
     service: &Arc<Service>,
     channel: &mut Channel,
@@ -24,7 +24,7 @@ pub async fn serve(
 ) -> Result<(), FrameError> {
     let id = request.key.id.clone();
     let lock = service.locks.container(&request.key).await;
-    // Opened while the wrapper waits, so it is the right process.
+    // The wrapper waits for the reply, so its pid cannot have been reused.
     let process = channel.peer_pid().and_then(Process::open);
     let caller = channel.peer()?;
     let reply = match prepare(service, request, caller).await {

@@ -1,4 +1,5 @@
-//! `start`: plugins are asked, the runtime starts the container, plugins are notified.
+//! `start`: plugins receive the request, the runtime starts the container, and plugins are
+//! notified.
 
 use crate::{
     channel::Channel,
@@ -14,7 +15,7 @@ use std::sync::Arc;
 /// Serves a `start`.
 ///
 /// # Errors
-/// The wrapper has gone, or does not speak the protocol.
+/// The connection to the wrapper fails, or a frame is invalid.
 pub async fn serve(
     service: &Arc<Service>,
     channel: &mut Channel,
@@ -31,7 +32,8 @@ pub async fn serve(
     }
     let started = match channel.proceed(Substitute::default()).await {
         Some(finished) => finished.exit.success(),
-        // The wrapper was killed, and its runtime with it: the container's state decides.
+        // The wrapper was killed, and its runtime with it: `state` shows whether the container
+        // started.
         None => {
             let state = container.record().runtime.state(&request.key.id).await;
             state.is_ok_and(|s| s.status == "running" || s.status == "stopped")
@@ -47,14 +49,14 @@ pub async fn serve(
     replied
 }
 
-/// Asks plugins. Returns `false` if the runtime will refuse the start, so that plugins have nothing
-/// to do with it.
+/// Sends the request to plugins. Returns `false` without a request if the runtime will refuse the
+/// start.
 async fn prepare(service: &Arc<Service>, container: &Arc<Container>) -> Result<bool, Error> {
     if container.is_being_created() {
         return Ok(false);
     }
     if container.status() == ContainerStatus::Creating {
-        // The previous nrid was not notified of the end of the creation.
+        // The creation ended while no nrid ran, and was not reported.
         service.reconcile(container).await;
     }
     service.stopped_if_ended(container).await;

@@ -133,21 +133,21 @@ fn what_an_engine_writes_meanwhile_stays() {
     let dir = tempfile::tempdir().unwrap();
     let (file, other) = (dir.path().join("config.json"), dir.path().join("other"));
     let bundle = bundle(dir.path());
-    let give_back = |meanwhile: &dyn Fn()| {
+    let restored = |meanwhile: &dyn Fn()| {
         fs::write(&file, "ours").unwrap();
         let found = bundle.read().unwrap();
         meanwhile();
-        bundle.give_back(b"original", None, &found, &digest(b"ours")).unwrap();
+        bundle.restore(b"original", None, &found, &digest(b"ours")).unwrap();
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
         fs::read_to_string(&file).unwrap()
     };
-    assert_eq!(give_back(&|| ()), "original");
-    assert_eq!(give_back(&|| fs::write(&file, "the engine's").unwrap()), "the engine's");
+    assert_eq!(restored(&|| ()), "original");
+    assert_eq!(restored(&|| fs::write(&file, "the engine's").unwrap()), "the engine's");
     let rename = || {
         fs::write(&other, "the engine's").unwrap();
         fs::rename(&other, &file).unwrap();
     };
-    assert_eq!(give_back(&rename), "the engine's");
+    assert_eq!(restored(&rename), "the engine's");
     // Nor does one that was agreed on.
     fs::write(&file, "asked about").unwrap();
     let found = bundle.read().unwrap();
@@ -161,7 +161,7 @@ fn what_an_engine_writes_meanwhile_stays() {
     let found = bundle.read().unwrap();
     let mut writer = fs::File::create(&file).unwrap();
     writer.write_all(b"the ").unwrap();
-    bundle.give_back(b"original", None, &found, &digest(b"ours")).unwrap();
+    bundle.restore(b"original", None, &found, &digest(b"ours")).unwrap();
     writer.write_all(b"engine's").unwrap();
     assert_eq!(fs::read_to_string(&file).unwrap(), "the engine's");
     // At any moment.
@@ -175,7 +175,7 @@ fn what_an_engine_writes_meanwhile_stays() {
                 rename();
             });
             start.wait();
-            bundle.give_back(b"original", None, &found, &digest(b"ours")).unwrap();
+            bundle.restore(b"original", None, &found, &digest(b"ours")).unwrap();
         });
         assert_eq!(fs::read_to_string(&file).unwrap(), "the engine's", "{n}");
     }

@@ -1,12 +1,12 @@
-//! The container as plugins know it after the adjustments: the merge has what plugins requested,
-//! and the adjusted `config.json` what came of it (edits of CDI devices, a swap limit that came
-//! with a memory limit).
+//! The container in messages to plugins after its adjustment. The merge yields the fields that
+//! plugins requested; the adjusted `config.json` also has their consequences (edits of CDI devices,
+//! a swap limit that follows a memory limit).
 
 use nri_api::proto::{CDIDevice, Container};
 use nri_spec::{ContainerInfo, OciConfig, WrongType, to_container};
 
 /// Returns the merged container with the fields of the adjusted `config.json` and the injected CDI
-/// devices. A class with the empty name is none.
+/// devices. An empty class name counts as no class.
 ///
 /// # Errors
 /// A field of `config.json` has a wrong type.

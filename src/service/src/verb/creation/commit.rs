@@ -1,4 +1,4 @@
-//! The creation's request to plugins, and the commit of what they agreed on.
+//! The `CreateContainer` request to plugins, and the commit of its outcome.
 
 use crate::{
     error::{Error, HostError},
@@ -17,8 +17,8 @@ use nri_merge::CreateOutcome;
 use std::sync::Arc;
 
 impl Service {
-    /// Asks plugins about a creation, and commits it.
-    pub(super) async fn ask_plugins(&self, draft: Draft) -> Result<Arc<Container>, Error> {
+    /// Sends a creation to plugins, and commits the outcome.
+    pub(super) async fn request_creation(&self, draft: Draft) -> Result<Arc<Container>, Error> {
         let draft = Arc::new(draft);
         let container = draft.container_message()?;
         let pod_id = draft.pod_id().to_owned();
@@ -29,28 +29,28 @@ impl Service {
             container: Some(container.clone()).into(),
             ..Default::default()
         };
-        let asking = self.asking();
-        let shadow = asking.consults_all();
-        let asked = self
+        let context = self.request_context();
+        let shadow = context.consults_all();
+        let result = self
             .adaptation
             .create_container(
                 request,
-                &asking,
+                &context,
                 |outcome: CreateOutcome| self.probe_host(outcome),
                 |agreed: Agreed| self.commit(draft.clone(), pod_id, agreed, shadow),
             )
             .await;
-        let created = asked.map_err(Error::from).and_then(|created| created);
+        let created = result.map_err(Error::from).and_then(|created| created);
         if created.is_err() {
-            // Plugins that were asked may have allocated something for the container.
-            self.creation_failed(&asking, pod, container).await;
+            // Plugins that received the request may have allocated something for the container.
+            self.creation_failed(&context, pod, container).await;
         }
-        log_refusals(asking);
+        log_refusals(context);
         created
     }
 
-    /// Adds the record, makes the updates of other containers, and replaces `config.json`. Runs in
-    /// the order in which plugins were asked, one creation at a time.
+    /// Adds the record, updates other containers, and replaces `config.json`. Commits run one at a
+    /// time, in the order of the requests.
     async fn commit(
         &self,
         draft: Arc<Draft>,
@@ -68,7 +68,7 @@ impl Service {
                 plugin = %ignored.plugin,
                 container = ignored.container,
                 what = ignored.what,
-                "has no meaning, ignored"
+                "adjustment without effect ignored"
             );
         }
         let layout = self.lay_out_checked(&draft, &outcome, &host?).await?;

@@ -1,5 +1,5 @@
-//! A creation in preparation: the engine's `config.json`, and the container's identity to its
-//! engine.
+//! A creation before plugins receive it: the engine's `config.json`, and the names by which the
+//! engine knows the container.
 
 use crate::{
     bundle::{
@@ -26,18 +26,18 @@ use std::{
     time::Duration,
 };
 
-/// Time that a hook waits for its reply at least; more where plugins have long timeouts.
+/// Minimum time that a hook waits for its reply. It waits longer if plugins have long timeouts.
 const HOOK_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A creation in preparation.
 pub struct Draft {
-    /// The container's name to `nrid`.
+    /// Runtime root and id of the container.
     pub key: ContainerKey,
     /// Id by which plugins know the container.
     pub nri_id: String,
     /// `create`, `run` or `restore`.
     pub verb: Verb,
-    /// How to call the container's runtime.
+    /// The container's runtime: program, global options, environment.
     pub runtime: LowLevelRuntime,
     /// The bundle.
     pub bundle: Bundle,
@@ -45,22 +45,22 @@ pub struct Draft {
     pub found: Found,
     /// `config.json` as the engine wrote it.
     pub config: OciConfig,
-    /// Text that the engine wrote, if the bundle has a `config.json` that `nrid` wrote.
+    /// Text of the engine's `config.json`, if the one in the bundle was written by `nrid`.
     pub original: Option<String>,
     /// The symbolic link that `config.json` is, or was before `nrid` replaced it.
     pub link: Option<Link>,
-    /// The container's identity to its engine.
+    /// Names, pod and role that the engine gave to the container.
     pub identity: Identity,
-    /// How our hooks are called, if the hook program was found.
+    /// Command of our OCI hook, if the program was found.
     pub hook: Option<HookCall>,
     /// The wrapper.
     pub caller: Option<ProcessIdentity>,
-    /// Time of the creation, which tells the container from others of its id.
+    /// Time of the creation, which distinguishes successive containers of the same id.
     pub incarnation: i64,
 }
 
 impl Service {
-    /// Reads `config.json` and identifies the container, from its engine's files if need be.
+    /// Reads `config.json` and identifies the container, if necessary by its engine's files.
     ///
     /// # Errors
     /// The bundle cannot be used.
@@ -90,7 +90,7 @@ impl Service {
         let pod_is_known = pod(&identity.pod.id);
         names::complete(&mut identity, &key.id, pod_is_known).await;
         if identity.role == Role::Member && !pod(&identity.pod.id) {
-            // Podman's members may know their pod's sandbox only.
+            // Podman's containers may name only the sandbox of their pod.
             let sandbox = ContainerKey { root: key.root.clone(), id: identity.pod.sandbox.clone() };
             if let Some(sandbox) = self.registry.get(&sandbox) {
                 identity.pod.id = sandbox.record().pod_id;
@@ -137,7 +137,8 @@ fn identity(begin: &Begin, key: &ContainerKey, bundle: &Bundle, config: &OciConf
     })
 }
 
-/// Time for many plugins, one after the other; the wrapper waits as long for a verb.
+/// Returns the time that a hook waits for its reply: enough for 20 plugins, one after the other.
+/// The wrapper waits as long for a verb.
 fn hook_timeout(config: &nri_config::Config) -> Duration {
     let each = config
         .plugin
@@ -156,7 +157,8 @@ fn environment(begin: &Begin) -> Map {
 }
 
 impl Draft {
-    /// `run` and `restore` report through hooks what `create` and `start` report by themselves.
+    /// Whether our hook is to be injected: under `run` and `restore` it reports what the wrapper
+    /// reports under `create` and `start`.
     pub fn wants_hooks(&self) -> bool {
         matches!(self.verb, Verb::Run | Verb::Restore)
     }
@@ -166,7 +168,7 @@ impl Draft {
         self.original.as_ref().map_or(self.found.bytes.as_slice(), |o| o.as_bytes())
     }
 
-    /// The pod, as far as its members know it.
+    /// Returns the pod, with the fields that each of its containers knows.
     pub fn pod_message(&self) -> proto::PodSandbox {
         let pod = &self.identity.pod;
         proto::PodSandbox {
@@ -186,7 +188,8 @@ impl Draft {
         }
     }
 
-    /// The pod with the namespaces, cgroup and resources of the container that holds it.
+    /// Returns the pod with the namespaces, cgroup and resources of `holder`, the container that
+    /// holds the pod's namespaces.
     pub fn pod_with(&self, holder: &proto::Container) -> proto::PodSandbox {
         let mut pod = self.pod_message();
         if let (Some(pod), Some(holder)) = (pod.linux.as_mut(), holder.linux.as_ref()) {
@@ -197,12 +200,12 @@ impl Draft {
         pod
     }
 
-    /// Id of the pod; that of the container, if it belongs to no pod of its engine.
+    /// Returns the pod's id; for a container without a pod of its engine, the container's id.
     pub fn pod_id(&self) -> &str {
         if self.identity.role == Role::Alone { &self.nri_id } else { &self.identity.pod.id }
     }
 
-    /// The container as the engine requests it.
+    /// Returns the container as the engine requests it.
     ///
     /// # Errors
     /// A field of `config.json` has a wrong type.
@@ -227,7 +230,7 @@ impl Draft {
         (!name.is_empty()).then(|| ContainerImage { name, ..ContainerImage::default() })
     }
 
-    /// The record of the container. `written`: the `config.json` that replaces the engine's.
+    /// Builds the container's record. `written`: the `config.json` that replaces the engine's.
     pub fn record(&self, container: proto::Container, written: Option<&Vec<u8>>) -> Record {
         let original = || String::from_utf8_lossy(self.original_bytes()).into_owned();
         let requested = self.config.resources().cloned().unwrap_or_else(|| serde_json::json!({}));

@@ -1,10 +1,10 @@
-//! Proof that a container of Podman is its pod's infra container, as it claims: plugins are not
-//! asked about a sandbox container.
+//! Verification of Podman's infra containers. Plugins get no requests for a sandbox container, so a
+//! container that claims to be the infra container of its pod must prove it.
 //!
-//! `nri_host::podman` decides what proves it. The files are the container's, and its file system
-//! may hang. Without a proof in time it is a container like any other, in a pod without sandbox
-//! container, so that an infra container with a program of its own and the other containers of its
-//! pod are in one pod. A container cannot get into a pod with a known sandbox that way.
+//! `nri_host::podman` defines the proof. It reads files of the container, and the container's file
+//! system may hang. Without a proof in time the container is treated like any other, in a pod
+//! without sandbox container: thus an infra container with an unusual program is in one pod with
+//! the other containers. A false claim does not add a container to a pod with a known sandbox.
 
 use crate::{
     host::path_probe::{PathProbe, ProbeRequest},
@@ -16,8 +16,8 @@ use nri_host::podman::{CandidateMount, InfraCandidate, PodmanEnvironment};
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// Drops the claim if it cannot be proven. `environment` is the wrapper's; `pod` returns the pod of
-/// an id, if it is known.
+/// Clears the sandbox role of `draft` if it is not proven. `environment` is the wrapper's; `pod`
+/// returns a known pod by its id.
 pub async fn prove(
     probe: &PathProbe,
     draft: &mut Draft,
@@ -33,10 +33,14 @@ pub async fn prove(
         Ok(answer) if answer.infra => return,
         Ok(_) => {}
         Err(error) => {
-            tracing::warn!(%error, container = draft.key.id, "cannot read the program of the infra container")
+            tracing::warn!(
+                %error,
+                container = draft.key.id,
+                "cannot read the program of the infra container"
+            );
         }
     }
-    // Podman builds it once, and keeps it when the host's program is upgraded.
+    // Podman builds this image once, and keeps it when the host's catatonit is upgraded.
     let image = &draft.identity.image;
     let hint = match image.starts_with("localhost/podman-pause:") {
         true => format!(
@@ -72,7 +76,7 @@ fn candidate(draft: &Draft, environment: &[nri_control::OsText]) -> InfraCandida
     };
     InfraCandidate {
         caller: draft.caller.map(|caller| caller.pid),
-        // Relative to the bundle, unless it is absolute.
+        // The path in config.json is relative to the bundle, or absolute.
         root: draft.bundle.dir().join(config.rootfs_path().unwrap_or_default()),
         layers: podman::layers(draft.bundle.dir()),
         args: args.map(|a| a.as_str().unwrap_or_default().to_owned()).collect(),

@@ -1,7 +1,7 @@
 //! The adjusted `config.json` of a creation.
 
 use crate::{
-    bundle::{config_json::MAX_DOCUMENT, hook_injection},
+    bundle::{config_json::MAX_CONFIG_SIZE, hook_injection},
     error::{CallerError, Error, HostError, PluginError},
     host::{adjustment_paths::AdjustmentPaths, cdi, classes},
     service::Service,
@@ -11,32 +11,32 @@ use nri_api::proto;
 use nri_merge::CreateOutcome;
 use nri_spec::{ApplyContext, OciConfig};
 
-/// The adjustments that plugins agreed on, and what they need of the host.
+/// The merged adjustments of all plugins, and the state of the host that they depend on.
 pub(super) struct Agreed {
     pub(super) outcome: CreateOutcome,
     pub(super) host: Result<HostView, HostError>,
 }
 
-/// What adjustments need of the host.
+/// State of the host that adjustments depend on: CDI devices and paths.
 pub(super) struct HostView {
     devices: cdi::Devices,
     paths: AdjustmentPaths,
 }
 
-/// A `config.json` as it is to be written.
+/// An adjusted `config.json` that is not written yet.
 pub(super) struct Layout {
     pub(super) config: OciConfig,
     /// The container as plugins know it from now on.
     pub(super) container: proto::Container,
     /// The text, if it differs from the engine's.
     pub(super) changed: Option<Vec<u8>>,
-    /// Whether our hooks are in it.
+    /// Whether our hook is injected.
     pub(super) hooked: bool,
 }
 
 impl Service {
-    /// Probes the paths that an outcome names, before the commit: a path may hang, and then only
-    /// this creation waits.
+    /// Probes the paths that an outcome names. Called before the commit, so that only this creation
+    /// waits if a path hangs.
     pub(super) async fn probe_host(&self, outcome: CreateOutcome) -> Agreed {
         let adjust = &outcome.adjust;
         let names: Vec<&str> = adjust.CDI_devices.iter().map(|d| d.name.as_str()).collect();
@@ -110,13 +110,13 @@ impl Service {
     }
 }
 
-/// The text of an adjusted `config.json`. It is never larger than can be read again, because the
-/// engine's own could not be restored then.
+/// Returns the text of an adjusted `config.json`. Fails if `nrid` could not read the text again,
+/// and so could not restore the engine's `config.json`.
 fn text_of(config: &OciConfig, before: usize) -> Result<Vec<u8>, PluginError> {
     let text = config.to_bytes();
     match text.len() {
-        after if after as u64 > MAX_DOCUMENT => {
-            Err(PluginError::ConfigTooLarge { before, after, limit: MAX_DOCUMENT })
+        after if after as u64 > MAX_CONFIG_SIZE => {
+            Err(PluginError::ConfigTooLarge { before, after, limit: MAX_CONFIG_SIZE })
         }
         _ => Ok(text),
     }
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
     use crate::bundle::config_json::Bundle;
 
-    /// A config whose text has this many bytes.
+    /// Returns a config with a text of `size` bytes.
     fn config(size: u64) -> OciConfig {
         let of = |filling: usize| {
             let value = serde_json::json!({"ociVersion": "1.0.2", "hostname": "x".repeat(filling)});
@@ -141,11 +141,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("config.json");
         let bundle = Bundle::open(dir.path(), "config.json").unwrap();
-        let largest = text_of(&config(MAX_DOCUMENT), 100).unwrap();
+        let largest = text_of(&config(MAX_CONFIG_SIZE), 100).unwrap();
         std::fs::write(&file, &largest).unwrap();
         let found = bundle.read().unwrap();
         OciConfig::parse(&found.bytes).unwrap();
-        let larger = config(MAX_DOCUMENT + 1);
+        let larger = config(MAX_CONFIG_SIZE + 1);
         let why = text_of(&larger, 16_000_000).unwrap_err();
         assert_eq!(
             Error::from(why).line("c1"),

@@ -1,5 +1,5 @@
-//! A creation from the wrapper's request to a record and an adjusted bundle: common to `create`,
-//! `run` and `restore`. Start from [`prepare`].
+//! Creation of a container, common to `create`, `run` and `restore`: from the wrapper's request to
+//! a record and an adjusted bundle. Start from [`prepare`].
 
 pub mod agreed_container;
 pub mod commit;

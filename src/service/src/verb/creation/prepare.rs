@@ -1,4 +1,4 @@
-//! Preparation of a creation: whether plugins are asked about it, and the container's pod.
+//! Preparation of a creation: decides whether plugins receive it, and adds the container's pod.
 
 use crate::{
     bundle::config_json::Bundle,
@@ -20,13 +20,13 @@ use nri_api::proto;
 use nri_engine::Role;
 use std::{path::Path, sync::Arc};
 
-/// How a creation goes on.
+/// Result of [`prepare`].
 #[derive(Debug)]
 pub enum Creation {
-    /// The container is known, and the runtime is to be called. The bundle lock is to be held until
-    /// the runtime has read `config.json`.
+    /// The container has a record, and the wrapper calls the runtime. The bundle lock must be held
+    /// until the runtime has read `config.json`.
     Proceed(Arc<Container>, LockGuard),
-    /// The runtime is to be called, and plugins have nothing to do with the container.
+    /// The wrapper calls the runtime, and plugins do not receive the container.
     Bypass,
 }
 
@@ -42,7 +42,7 @@ pub async fn prepare(
     let bundle_dir = request.bundle.take().ok_or(CallerError::NoBundle)?;
     let VerbRequest { key, runtime, begin, .. } = &request;
     if let Some(known) = service.registry.get(key) {
-        // A wrapper that requests its creation again had no reply from the previous nrid, and has
+        // The same wrapper may repeat its request after a restart of nrid: it had no reply, and has
         // not called its runtime.
         if known.record().caller != caller {
             service.wait_for_creation(&known).await?;
@@ -50,13 +50,13 @@ pub async fn prepare(
         if runtime.has(&key.id) {
             return Ok(Creation::Bypass);
         }
-        // Deleted without a verb.
+        // The container was deleted without a verb.
         service.removed(&known).await;
     } else if runtime.has(&key.id) {
-        // The runtime refuses an id that it has.
+        // The runtime refuses an id that is in use.
         return Ok(Creation::Bypass);
     }
-    // Held until the container has a record.
+    // Reserves the id until the container has a record.
     let claim = service.claims.claim(&service.registry, key);
     let path = begin.bundle.as_ref().map_or(Path::new("."), |b| b.as_path());
     let bundle = Bundle::new(bundle_dir, path, begin.config.as_ref().map(|c| c.as_path()))?;
@@ -68,12 +68,13 @@ pub async fn prepare(
     let engines = &service.settings().config.engines;
     if !service.engine_nri.is_ours(engines, &ContainerEngine::of(&draft.identity)).await {
         let engine = &draft.identity.engine;
-        tracing::info!(container = key.id, %engine, "skipped: the engine's own NRI is in charge");
+        let container = &key.id;
+        tracing::info!(container, %engine, "container skipped, the engine's own NRI is enabled");
         return Ok(Creation::Bypass);
     }
     service.take_shared_plugins().await;
     if let Some(annotation) = service.opt_out(&draft) {
-        tracing::info!(container = key.id, annotation, "skipped: the container has opted out");
+        tracing::info!(container = key.id, annotation, "container skipped, it has opted out");
         return Ok(Creation::Bypass);
     }
     if draft.identity.role == Role::Sandbox {
@@ -83,7 +84,7 @@ pub async fn prepare(
     let pod = draft.pod_id().to_owned();
     let entering = service.registry.pods.enter(&pod);
     let created = match service.ensure_pod(&draft).await {
-        Ok(()) => service.ask_plugins(draft).await,
+        Ok(()) => service.request_creation(draft).await,
         Err(error) => Err(error),
     };
     drop(entering);
@@ -94,7 +95,7 @@ pub async fn prepare(
 }
 
 impl Service {
-    /// The annotation by which the container or its pod opts out, if the configuration names one.
+    /// Returns the annotation by which the container or its pod opts out, if it does.
     fn opt_out(&self, draft: &Draft) -> Option<String> {
         let settings = self.settings();
         let annotation = settings.config.opt_out.annotation.as_deref()?;
@@ -113,11 +114,11 @@ impl Service {
         let container = draft.container_message()?;
         let record = draft.record(container, None);
         let sandbox = draft.pod_with(&record.container);
-        // The last container of a previous sandbox may be removing the pod.
+        // The removal of a previous sandbox's last container may remove the pod at the same time.
         let _lock = self.locks.pod(&sandbox.id).await;
         let id = sandbox.id.clone();
         let before = self.registry.pods.get(&id);
-        // Containers of a previous sandbox may have kept the pod; then plugins know it.
+        // Containers of a previous sandbox may have kept the pod. Then plugins know it already.
         let runs = before.as_ref().is_some_and(|pod| pod.status == PodStatus::Running);
         let status = if runs { PodStatus::Running } else { PodStatus::New };
         self.registry.pods.set(PodRecord { sandbox, kind: PodKind::Sandbox, status });
@@ -132,7 +133,7 @@ impl Service {
         Ok(saved?)
     }
 
-    /// Notifies plugins of the pod of a container, if it is the pod's first.
+    /// Notifies plugins of the container's pod, if the container is the first of the pod.
     async fn ensure_pod(&self, draft: &Draft) -> Result<(), Error> {
         let (sandbox, kind) = if draft.identity.role == Role::Alone {
             let pod = draft.pod_with(&draft.container_message()?);
@@ -148,7 +149,7 @@ impl Service {
         }
         let id = sandbox.id.clone();
         self.pod_running(PodRecord { sandbox, kind, status: PodStatus::New }).await?;
-        // The next nrid must know the pod of a container that it knows.
+        // The next nrid needs the pod's record as soon as it finds the container's.
         Ok(self.registry.pods.ensure_saved(&id)?)
     }
 }

@@ -1,4 +1,4 @@
-//! `mode = "shadow"` for a creation: the changes are logged, and not made.
+//! `mode = "shadow"` for a creation: changes are logged, and not made.
 
 use crate::{
     service::Service,
@@ -8,7 +8,8 @@ use nri_api::proto::{Container, OwningPlugins};
 use nri_merge::CreateOutcome;
 use serde_json::Value;
 
-/// How many changes of one `config.json` are logged: enough to see what they are about.
+/// Maximum number of changes that are logged for one `config.json`: enough to show what plugins
+/// change.
 const MAX_LOGGED_CHANGES: usize = 100;
 
 impl Service {
@@ -43,7 +44,7 @@ impl Service {
     }
 }
 
-/// The outcome of a creation that no plugin adjusts.
+/// Returns the outcome of a creation that no plugin adjusts.
 pub(super) fn unadjusted(container: Container) -> CreateOutcome {
     let request = nri_api::proto::CreateContainerRequest {
         container: Some(container).into(),
@@ -56,7 +57,7 @@ pub(super) fn unadjusted(container: Container) -> CreateOutcome {
     outcome
 }
 
-/// Returns the differences of two OCI configs: JSON pointer, old value, new value.
+/// Returns the differences of two OCI configs, each as JSON pointer, old and new value.
 fn differences(before: &Value, after: &Value) -> Vec<String> {
     let mut found = Vec::new();
     compare("", before, after, &mut found);
@@ -71,18 +72,18 @@ fn compare(path: &str, before: &Value, after: &Value, found: &mut Vec<String>) {
         (Value::Object(old), Value::Object(new)) => {
             let names = old.keys().chain(new.keys().filter(|name| !old.contains_key(*name)));
             for name in names {
-                let of = |fields: &serde_json::Map<String, Value>| {
+                let field = |fields: &serde_json::Map<String, Value>| {
                     fields.get(name).cloned().unwrap_or_default()
                 };
-                compare(&format!("{path}/{}", escaped(name)), &of(old), &of(new), found);
+                compare(&format!("{path}/{}", escaped(name)), &field(old), &field(new), found);
             }
         }
         (Value::Array(old), Value::Array(new)) if path == "/process/env" => {
-            let without = |list: &[Value], other: &[Value], sign: &str| -> Vec<String> {
+            let missing = |list: &[Value], other: &[Value], sign: &str| -> Vec<String> {
                 let changed = list.iter().filter(|entry| !other.contains(entry));
                 changed.map(|entry| format!("{path}: {sign} {}", variable(entry))).collect()
             };
-            found.extend(without(old, new, "-").into_iter().chain(without(new, old, "+")));
+            found.extend(missing(old, new, "-").into_iter().chain(missing(new, old, "+")));
         }
         (Value::Array(old), Value::Array(new)) => {
             let removed = old
@@ -103,13 +104,13 @@ fn compare(path: &str, before: &Value, after: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// Name of an environment variable. Values are often secrets, and logs are read by more people than
-/// a container's `config.json`.
+/// Returns the name of an environment variable. Values are often secrets, and logs are read by more
+/// people than a container's `config.json`.
 fn variable(entry: &Value) -> &str {
     entry.as_str().and_then(|entry| entry.split('=').next()).unwrap_or("(not a string)")
 }
 
-/// A name in a JSON pointer (RFC 6901).
+/// Escapes a name for a JSON pointer (RFC 6901).
 fn escaped(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
@@ -120,10 +121,15 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn differences_are_named_without_values_of_variables() {
+    fn differences_have_no_values_of_environment_variables() {
         let before =
             json!({"a": {"b": 1, "same": 1}, "env": ["A=1", "B=2"], "annotations": {"x/y": "1"}});
-        let after = json!({"a": {"b": 2, "same": 1}, "env": ["B=2", "C=3"], "annotations": {}, "new": true});
+        let after = json!({
+            "a": {"b": 2, "same": 1},
+            "env": ["B=2", "C=3"],
+            "annotations": {},
+            "new": true
+        });
         assert_eq!(
             differences(&before, &after),
             [

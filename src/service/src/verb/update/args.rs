@@ -1,5 +1,5 @@
-//! The arguments of `update`: the flags of single fields as `linux.resources`, and the arguments
-//! that are passed on to the runtime beside it.
+//! Parser for the arguments of `update`. Flags that set a resource become `linux.resources`; other
+//! arguments are passed on to the runtime.
 //!
 //! Flags are runc's and crun's (`runc update --help`); youki knows a part of them.
 
@@ -11,14 +11,14 @@ use serde_json::{Map, Value, json};
 pub struct UpdateArguments {
     /// `linux.resources`, from the flags.
     pub flags: Value,
-    /// Options that set no field, unchanged.
+    /// Arguments that set no resource, unchanged.
     pub others: Vec<OsText>,
 }
 
 /// An argument that cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UpdateArgumentError {
-    /// Not a number.
+    /// The value of a flag is not a number.
     #[error("update: {flag}: {value:?} is not a number")]
     Number {
         /// The flag.
@@ -26,13 +26,14 @@ pub enum UpdateArgumentError {
         /// Its value.
         value: String,
     },
-    /// No value.
+    /// A flag has no value.
     #[error("update: {0} needs a value")]
     Missing(String),
 }
 
+/// Syntax of a flag's value.
 enum Form {
-    /// A count or time.
+    /// An integer.
     Number,
     /// Bytes, with an optional unit.
     Size,
@@ -40,7 +41,7 @@ enum Form {
     Text,
 }
 
-/// Flag, group, field, form. runc and crun have the same flags.
+/// Flags of runc and crun: name, group and field of `linux.resources`, syntax of the value.
 const FLAGS: [(&str, &str, &str, Form); 17] = [
     ("blkio-weight", "blockIO", "weight", Form::Number),
     ("cpu-period", "cpu", "period", Form::Number),
@@ -75,7 +76,7 @@ pub fn parse(arguments: &[OsText], id: &str) -> Result<UpdateArguments, UpdateAr
         let Some(option) =
             text.strip_prefix("--").or_else(|| text.strip_prefix('-')).filter(|o| !o.is_empty())
         else {
-            // Without the id, which is appended again.
+            // The id is left out here, and appended by the caller.
             if id_seen || text != id {
                 parsed.others.push(argument.clone());
             }
@@ -93,7 +94,7 @@ pub fn parse(arguments: &[OsText], id: &str) -> Result<UpdateArguments, UpdateAr
                 .ok_or_else(|| UpdateArgumentError::Missing(format!("--{name}")))
         };
         if matches!(name, "resources" | "r") {
-            // The wrapper has sent what it names.
+            // The wrapper has sent the content of this file in the request.
             value()?;
         } else if let Some((_, group, field, form)) = FLAGS.iter().find(|f| f.0 == name) {
             let value = value()?;
@@ -123,7 +124,7 @@ pub fn parse(arguments: &[OsText], id: &str) -> Result<UpdateArguments, UpdateAr
     Ok(parsed)
 }
 
-/// Bytes with an optional binary unit: 512m, 1G, 4KiB, -1.
+/// Parses a size in bytes with an optional binary unit: 512m, 1G, 4KiB, -1.
 fn parse_size(text: &str) -> Option<i64> {
     let digits = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);

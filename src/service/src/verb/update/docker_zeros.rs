@@ -1,20 +1,20 @@
-//! Zeros of Docker up to 23: its update has every field, and one that the user did not give is 0
-//! (moby, `daemon/update_linux.go`, `toContainerdResources`). Newer ones leave those fields out;
-//! none of them means anything by a zero there.
+//! Zeros in updates of Docker up to version 23. These updates have every field, with 0 in those
+//! that the user did not give (moby, `daemon/update_linux.go`, `toContainerdResources`). Newer
+//! versions leave such fields out. In no version does a zero in them set anything.
 //!
-//! They would replace what plugins set by "no limit", in the records if not in the kernel. Zeros of
-//! other engines are requests, and so is any other field of Docker's: it clears a limit by -1.
+//! The zeros would replace limits of plugins by "no limit", at least in the records. Zeros of other
+//! engines are requests and stay, and so do Docker's other fields: Docker clears a limit by -1.
 
 use serde_json::{Map, Value};
 
-/// Fields in which a zero of Docker means that the user gave none.
+/// Fields in which a zero of Docker means that the user gave no value.
 const FIELDS: [(&str, &[&str]); 3] = [
     ("memory", &["limit", "reservation", "kernel"]),
     ("cpu", &["shares", "quota", "period"]),
     ("blockIO", &["weight"]),
 ];
 
-/// Drops the fields that the user did not give, and groups that are empty then.
+/// Drops the fields that the user did not give, and groups that become empty.
 pub(super) fn drop(resources: &mut Map<String, Value>) {
     for (name, fields) in FIELDS {
         let Some(group) = resources.get_mut(name).and_then(Value::as_object_mut) else { continue };
@@ -33,10 +33,10 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn check(given: Value, left: Value) {
+    fn check(given: Value, expected: Value) {
         let Value::Object(mut map) = given.clone() else { unreachable!() };
         drop(&mut map);
-        assert_eq!(Value::Object(map), left, "{given}");
+        assert_eq!(Value::Object(map), expected, "{given}");
     }
 
     #[test]
@@ -68,7 +68,11 @@ mod tests {
     #[test]
     fn other_zeros_and_other_fields_are_kept() {
         let given = json!({
-            "memory": {"swap": 0, "limit": "0"}, "cpu": {"idle": 0, "cpus": "0"}, "pids": {"limit": 0}, "blockIO": {}, "unified": {}
+            "memory": {"swap": 0, "limit": "0"},
+            "cpu": {"idle": 0, "cpus": "0"},
+            "pids": {"limit": 0},
+            "blockIO": {},
+            "unified": {}
         });
         check(given.clone(), given);
     }

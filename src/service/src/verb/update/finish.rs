@@ -1,4 +1,4 @@
-//! An update after the runtime's call.
+//! An `update` after the runtime's call: completed, cancelled or resolved.
 
 use crate::{
     error::Error,
@@ -9,10 +9,11 @@ use crate::{
 };
 
 impl Service {
-    /// Finishes an update that the runtime has made: enforces and records it, notifies plugins.
+    /// Completes an update that the runtime has made: enforces it, records it, and notifies
+    /// plugins.
     ///
     /// # Errors
-    /// The control groups do not hold what plugins set, and cannot be made to.
+    /// The resources set by plugins cannot be made effective.
     pub(super) fn finish_update(&self, update: Update) -> Result<(), Error> {
         let Update { container, pending, .. } = update;
         let notify = pending.notify;
@@ -23,7 +24,7 @@ impl Service {
         if let (Ok(()), Some((_, group))) = (&enforced, &pending.effective.rdt_class) {
             enforced = self.resource_manager.move_to_rdt_group(&record, group);
         }
-        // Recorded even if it is not effective: the next update tries again.
+        // Recorded even if it is not effective: the next update enforces it again.
         let record = self.registry.change(&container, |r| r.complete(pending));
         if notify {
             self.updated(&container);
@@ -39,7 +40,8 @@ impl Service {
         self.undo_update(update).await;
     }
 
-    /// Finishes or undoes an update without a reported end, by what the control groups hold.
+    /// Completes or undoes an update that no wrapper reported: the control groups show whether the
+    /// runtime has made it.
     pub(super) async fn resolve_update(&self, update: &Update) {
         let leftover = reconcile_update(&self.registry, &update.container);
         if update.container.record().effective != update.pending.effective.resources {
@@ -51,8 +53,8 @@ impl Service {
         }
     }
 
-    /// crun leaves what it has written before it failed. Where plugins have no part in the
-    /// resources, that is left to crun and the engine.
+    /// Restores the effective resources, because crun does not revert the files that it wrote
+    /// before it failed. A container without resources of plugins is left as crun left it.
     async fn undo_update(&self, update: &Update) {
         if update.substitute.arguments.is_some() {
             let (record, tried) = (update.container.record(), &update.pending.effective);

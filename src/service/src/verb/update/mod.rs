@@ -1,7 +1,7 @@
-//! `update`: plugins are asked about the resources that the engine requests, and the runtime gets
-//! those that are effective with their replies.
+//! `update`: plugins adjust the resources that the engine requests, and the runtime gets the merged
+//! resources.
 //!
-//! [`prepare`] comes before the runtime's call, [`finish`] after it.
+//! [`prepare`] runs before the runtime's call, [`finish`] after it.
 
 pub mod args;
 mod docker_zeros;
@@ -17,7 +17,7 @@ use nri_control::{FrameError, Reply};
 /// Serves an `update`.
 ///
 /// # Errors
-/// The wrapper has gone, or does not speak the protocol.
+/// The connection to the wrapper fails, or a frame is invalid.
 pub async fn serve(
     service: &Service,
     channel: &mut Channel,
@@ -52,7 +52,7 @@ pub async fn serve(
             service.cancel_update(&update).await;
             channel.send(&Reply::Done).await
         }
-        // The wrapper was killed, and its runtime with it: the control groups decide.
+        // The wrapper was killed, and its runtime with it: the control groups show the result.
         None => {
             service.resolve_update(&update).await;
             Ok(())

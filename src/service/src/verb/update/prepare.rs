@@ -1,4 +1,4 @@
-//! An update before the runtime's call: what the engine requests, the plugins' replies, and the
+//! An `update` before the runtime's call: the engine's request, the plugins' replies, and the
 //! resources that will be effective.
 
 use super::{args, docker_zeros};
@@ -25,7 +25,7 @@ use serde_json::Value;
 use std::sync::Arc;
 use tokio::sync::OwnedMutexGuard;
 
-/// Keeps other updates of a container from being made.
+/// Guard of a container's update lock.
 type UpdateGuard = OwnedMutexGuard<()>;
 
 /// An update in progress.
@@ -34,18 +34,18 @@ pub(super) struct Update {
     pub(super) container: Arc<Container>,
     /// The record's fields after the update.
     pub(super) pending: PendingUpdate,
-    /// How the runtime is to be called.
+    /// Arguments and stdin for the runtime that replace those of the wrapper.
     pub(super) substitute: Substitute,
     _guard: UpdateGuard,
 }
 
-/// What the engine requests.
+/// The engine's request, parsed.
 struct Requested {
-    /// Fields that the engine changes.
+    /// Fields that this update changes.
     fields: Value,
-    /// All fields that it has requested since the creation.
+    /// All fields that the engine has requested since the creation.
     all: Value,
-    /// Arguments that are no resources, for the runtime.
+    /// Arguments that set no resource, passed on to the runtime.
     other_arguments: Vec<OsText>,
 }
 
@@ -53,7 +53,7 @@ impl Service {
     /// Prepares an update. The caller holds the container lock.
     ///
     /// # Errors
-    /// The arguments or resources are not understood, or a plugin refuses.
+    /// The arguments or resources cannot be parsed, or a plugin refuses.
     pub(super) async fn prepare_update(
         &self,
         begin: &Begin,
@@ -64,7 +64,7 @@ impl Service {
         let requested = requested(begin, &record)?;
         let fields = resources_to_nri(&requested.fields).map_err(CallerError::ResourceField)?;
         if record.sandbox {
-            let guard = self.agree_on_pod(&container, fields).await?;
+            let guard = self.request_pod_update(&container, fields).await?;
             let effective = EffectiveResources::of(merged(&record.effective, &requested.fields));
             let pending = PendingUpdate {
                 requested: requested.all,
@@ -76,20 +76,20 @@ impl Service {
             return self.start_update(container, pending, guard, Substitute::default());
         }
         if !self.engine_nri.is_ours(&self.settings().config.engines, &record.engine).await {
-            return self.prepare_unasked(container, requested, caller).await;
+            return self.prepare_without_plugins(container, requested, caller).await;
         }
-        let (outcome, guard) = self.ask_about_update(&container, &requested, fields).await?;
-        // Only now: other updates of this container may have been made while plugins were asked.
+        let (outcome, guard) = self.request_update(&container, &requested, fields).await?;
+        // Read again: other updates of this container may have been made during the request.
         let record = container.record();
         let base = merged(&record.effective, &requested.fields);
         let mut effective = match outcome.touched {
             true => self.resource_manager.overlay(&base, &outcome.resources)?,
             false => EffectiveResources::of(base),
         };
-        let swap_given = requested.has_swap() || outcome.resources.memory.swap.is_some();
+        let swap_given = requested.sets_swap() || outcome.resources.memory.swap.is_some();
         adapt_swap(&record.effective, swap_given, &mut effective.resources);
         let mut owners = record.owners.clone();
-        // Fields that the engine requested are its own, unless a plugin replied with them.
+        // The engine owns the fields that it requested, unless a plugin replied with them.
         owners::assign(&mut owners, &requested.fields, None);
         if let Some(new) = outcome.owners.owners.get(&record.container.id) {
             owners::merge(&mut owners, new);
@@ -103,9 +103,9 @@ impl Service {
         self.start_update(container, pending, guard, substitute)
     }
 
-    /// Prepares an update without plugins: the NRI of the container's engine was switched on after
-    /// the creation. What our plugins have set stays.
-    async fn prepare_unasked(
+    /// Prepares an update without a request to plugins, because the engine's own NRI was switched
+    /// on after the creation. Resources that plugins have set stay.
+    async fn prepare_without_plugins(
         &self,
         container: Arc<Container>,
         requested: Requested,
@@ -114,7 +114,7 @@ impl Service {
         let guard = container.update_lock.clone().lock_owned().await;
         let record = container.record();
         let mut effective = merged(&record.effective, &requested.fields);
-        adapt_swap(&record.effective, requested.has_swap(), &mut effective);
+        adapt_swap(&record.effective, requested.sets_swap(), &mut effective);
         let substitute = match record.has_plugin_resources() {
             true => requested.substitute(&effective, &record.key.id),
             false => Substitute::default(),
@@ -131,7 +131,8 @@ impl Service {
         self.start_update(container, pending, guard, substitute)
     }
 
-    /// Records an update before it is made, so that the next `nrid` knows of it.
+    /// Saves the pending update before the runtime is called, so that the next `nrid` can resolve
+    /// it.
     fn start_update(
         &self,
         container: Arc<Container>,
@@ -143,9 +144,9 @@ impl Service {
         Ok(Update { container, pending, substitute, _guard: guard })
     }
 
-    /// Asks plugins about the update of a container. In shadow mode the outcome is logged, and one
-    /// without replies is returned.
-    async fn ask_about_update(
+    /// Sends the update of a container to plugins. In shadow mode the outcome is logged, and an
+    /// empty one is returned.
+    async fn request_update(
         &self,
         container: &Container,
         requested: &Requested,
@@ -158,16 +159,16 @@ impl Service {
             linux_resources: Some(fields).into(),
             ..Default::default()
         };
-        let asking = self.asking();
-        let shadow = asking.consults_all();
-        let asked = self
+        let context = self.request_context();
+        let shadow = context.consults_all();
+        let result = self
             .adaptation
-            .update_container(request, &asking, |outcome| {
-                self.agree(container, &requested.fields, outcome)
+            .update_container(request, &context, |outcome| {
+                self.commit_update(container, &requested.fields, outcome)
             })
             .await;
-        log_refusals(asking);
-        let agreed = asked.map_err(Error::from).and_then(|agreed| agreed);
+        log_refusals(context);
+        let agreed = result.map_err(Error::from).and_then(|agreed| agreed);
         if !shadow {
             return agreed;
         }
@@ -188,8 +189,8 @@ impl Service {
         Ok((UpdateOutcome::default(), guard))
     }
 
-    /// Asks plugins about the update of a pod, which they can refuse and not change.
-    async fn agree_on_pod(
+    /// Sends the update of a pod to plugins, which can refuse but not change it.
+    async fn request_pod_update(
         &self,
         sandbox: &Container,
         fields: proto::LinuxResources,
@@ -200,16 +201,16 @@ impl Service {
             linux_resources: Some(fields).into(),
             ..Default::default()
         };
-        let asking = self.asking();
+        let context = self.request_context();
         let commit = || sandbox.update_lock.clone().lock_owned();
-        let agreed = self.adaptation.update_pod_sandbox(request, &asking, commit).await;
-        log_refusals(asking);
+        let agreed = self.adaptation.update_pod_sandbox(request, &context, commit).await;
+        log_refusals(context);
         agreed
     }
 
-    /// Commits the replies: makes the updates of other containers, and takes this one's update
-    /// lock. Runs in the order in which plugins were asked.
-    async fn agree(
+    /// Commits the replies: updates other containers, and takes the update lock of this one.
+    /// Commits run in the order of the requests.
+    async fn commit_update(
         &self,
         container: &Container,
         fields: &Value,
@@ -255,7 +256,7 @@ fn requested(begin: &Begin, record: &Record) -> Result<Requested, CallerError> {
             if record.engine.is_docker() {
                 docker_zeros::drop(fields);
             }
-            // Engines that send all resources request those that differ from the last ones.
+            // Some engines send all resources: only those that differ from the last request count.
             changed(&record.requested, &resources)
         }
         None => arguments.flags,
@@ -265,11 +266,11 @@ fn requested(begin: &Begin, record: &Record) -> Result<Requested, CallerError> {
 }
 
 impl Requested {
-    fn has_swap(&self) -> bool {
+    fn sets_swap(&self) -> bool {
         self.fields.pointer("/memory/swap").is_some()
     }
 
-    /// The runtime's call with all resources that will be effective.
+    /// Builds arguments and stdin that pass all effective resources to the runtime.
     fn substitute(&self, effective: &Value, id: &str) -> Substitute {
         let mut arguments = vec![OsText::from("--resources"), OsText::from("-")];
         arguments.extend(self.other_arguments.iter().cloned());
