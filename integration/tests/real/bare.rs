@@ -1,4 +1,5 @@
-//! The checks of these tests hold on the bare runtime: else they would say nothing about us.
+//! Tests of the checks themselves on the bare runtime: a check that fails there proves nothing
+//! about the wrapper.
 
 use nri_integration::*;
 
@@ -9,11 +10,15 @@ fn the_probe_reports_what_the_container_sees() {
         let id = node.id("c");
         let bundle = node
             .bundle(&id)
-            .resources(r#"{"memory": {"limit": 67108864}, "cpu": {"shares": 512, "quota": 50000, "period": 100000}, "pids": {"limit": 50}}"#)
+            .resources(
+                r#"{"memory": {"limit": 67108864},
+                    "cpu": {"shares": 512, "quota": 50000, "period": 100000},
+                    "pids": {"limit": 50}}"#,
+            )
             .env("A=b c")
             .annotation("example.org/a=b")
             .make();
-        let seen = |verbs: &[&str]| {
+        let report_after = |verbs: &[&str]| {
             let mut out = String::new();
             for verb in verbs {
                 let mut command = runtime.command(&node.root());
@@ -30,7 +35,7 @@ fn the_probe_reports_what_the_container_sees() {
             }
             Report::parse(&out)
         };
-        seen(&["run"]).check(&[
+        report_after(&["run"]).check(&[
             ("args.0", "/probe"),
             ("env.A", "b c"),
             ("memory.limit_in_bytes|memory.max", "67108864"),
@@ -59,7 +64,9 @@ fn a_container_outlives_the_create_call() {
         wait_until("the probe", || created.out().contains("ready=1").then_some(()));
         assert_eq!(node.state(&id).unwrap()["status"], "running");
         node.bare(&["kill", &id, "TERM"]).success();
-        wait_until("the end", || (node.state(&id).unwrap()["status"] == "stopped").then_some(()));
+        wait_until("the container to stop", || {
+            (node.state(&id).unwrap()["status"] == "stopped").then_some(())
+        });
         node.bare(&["delete", &id]).success();
         assert!(node.state(&id).is_none());
         assert_eq!(cgroups_of(&id), Vec::<std::path::PathBuf>::new());

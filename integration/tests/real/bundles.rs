@@ -1,5 +1,5 @@
-//! Bundles that are not as engines make them: linked, exchanged while they are read, gone when they
-//! are given back.
+//! Bundles that no engine makes: `config.json` is a link, the bundle is replaced while the wrapper
+//! reads it, or it is moved away before `config.json` is restored.
 
 use nri_integration::*;
 use rustix::process::Signal;
@@ -11,12 +11,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-const ADJUSTS: &str = "[create.resources]\npids = 77\n";
+const PIDS_LIMIT: &str = "[create.resources]\npids = 77\n";
 
-/// Makes config.json a link to a file outside of the bundle, and returns that.
+/// Makes `config.json` a link to a file outside of the bundle. Returns the path of that file.
 fn link(node: &Node, bundle: &Bundle) -> PathBuf {
-    let target = node.path("documents").join(bundle.dir().file_name().unwrap());
-    fs::create_dir_all(node.path("documents")).unwrap();
+    let target = node.path("configs").join(bundle.dir().file_name().unwrap());
+    fs::create_dir_all(node.path("configs")).unwrap();
     fs::rename(bundle.config(), &target).unwrap();
     symlink(&target, bundle.config()).unwrap();
     target
@@ -28,9 +28,9 @@ fn is_linked_to(bundle: &Bundle, target: &Path) -> bool {
 
 #[test]
 fn a_linked_config_json_is_adjusted_and_the_link_is_restored() {
-    for_each_runtime("linked document", |runtime| {
+    for_each_runtime("linked config.json", |runtime| {
         let node = Node::new(runtime);
-        node.launch("10-adjust", &Program::Adjust, ADJUSTS);
+        node.launch("10-adjust", &Program::Adjust, PIDS_LIMIT);
 
         let id = node.id("created");
         let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
@@ -39,7 +39,7 @@ fn a_linked_config_json_is_adjusted_and_the_link_is_restored() {
         node.create(&bundle, &id).success();
         assert_eq!(node.cgroup_file(&id, "pids", "pids.max", "pids.max"), "77");
         assert!(fs::symlink_metadata(bundle.config()).unwrap().is_file());
-        // The same bundle again, while what stands there is ours.
+        // A second container in the same bundle, while `config.json` is the adjusted one.
         let again = node.id("again");
         node.create(&bundle, &again).success();
         for id in [&id, &again] {
@@ -54,7 +54,7 @@ fn a_linked_config_json_is_adjusted_and_the_link_is_restored() {
         node.call(&["run", "--bundle", bundle.dir().to_str().unwrap(), &id]).success();
         wait_until("the link", || is_linked_to(&bundle, &target_of_run).then_some(()));
 
-        // What a killed nrid owes, the next one knows.
+        // A killed nrid did not restore the link; the next nrid does.
         let id = node.id("killed");
         let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
         let target_of_killed = link(&node, &bundle);
@@ -65,7 +65,7 @@ fn a_linked_config_json_is_adjusted_and_the_link_is_restored() {
         node.call(&["delete", "--force", &id]).success();
         node.ctl(&["start"]).success();
         wait_until("the link", || is_linked_to(&bundle, &target_of_killed).then_some(()));
-        assert_eq!(fs::read(&target).unwrap(), original, "nobody wrote there");
+        assert_eq!(fs::read(&target).unwrap(), original, "the target of the link was written");
     });
 }
 
@@ -73,13 +73,13 @@ fn a_linked_config_json_is_adjusted_and_the_link_is_restored() {
 fn another_directory_at_the_bundles_path_is_not_touched() {
     for_each_runtime("another bundle", |runtime| {
         let node = Node::new(runtime);
-        node.launch("10-adjust", &Program::Adjust, ADJUSTS);
+        node.launch("10-adjust", &Program::Adjust, PIDS_LIMIT);
         let id = node.id("c");
         let bundle = node.bundle(&id).make();
         node.create(&bundle, &id).success();
         fs::create_dir(node.path("other")).unwrap();
         fs::copy(bundle.config(), node.path("other/config.json")).unwrap();
-        fs::write(node.path("other/.config.json.nri"), "somebody's").unwrap();
+        fs::write(node.path("other/.config.json.nri"), "another file").unwrap();
         let before = digest_tree(&node.path("other"));
         fs::rename(bundle.dir(), node.path("moved")).unwrap();
         symlink(node.path("other"), bundle.dir()).unwrap();
@@ -88,25 +88,25 @@ fn another_directory_at_the_bundles_path_is_not_touched() {
     });
 }
 
-/// A process that may write to the bundle's parent replaces it, and its `config.json`,
+/// A process that may write to the parent of the bundle replaces the bundle and its `config.json`
 /// continuously.
 #[test]
 fn nothing_outside_of_a_bundle_changes_while_it_is_replaced() {
     for_each_runtime("exchanged bundle", |runtime| {
         let node = Node::new(runtime);
-        node.launch("10-adjust", &Program::Adjust, ADJUSTS);
-        node.ctl(&["start"]).success(); // no creation may get as far
+        node.launch("10-adjust", &Program::Adjust, PIDS_LIMIT);
+        node.ctl(&["start"]).success(); // every creation may be refused before it starts nrid
         let bundle = node.bundle(&node.id("c")).make();
         let victim = node.path("victim");
         fs::create_dir(&victim).unwrap();
         fs::copy(bundle.config(), victim.join("secret")).unwrap();
-        fs::write(victim.join(".config.json.nri"), "somebody's").unwrap();
+        fs::write(victim.join(".config.json.nri"), "another file").unwrap();
         let before = digest_tree(&victim);
         let (stop, end) = StopFlag::new();
-        let (mut made, mut refused) = (0, 0);
+        let (mut created, mut refused) = (0, 0);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                let (kept, config) = (fs::read(bundle.config()).unwrap(), bundle.config());
+                let (original, config) = (fs::read(bundle.config()).unwrap(), bundle.config());
                 let aside = node.path("aside");
                 while !stop.is_set() {
                     let _ = fs::remove_file(&config);
@@ -114,8 +114,8 @@ fn nothing_outside_of_a_bundle_changes_while_it_is_replaced() {
                     let _ = fs::remove_file(&config);
                     let _ = fs::create_dir(&config);
                     let _ = fs::remove_dir(&config);
-                    let _ =
-                        fs::File::create_new(&config).and_then(|mut file| file.write_all(&kept));
+                    let _ = fs::File::create_new(&config)
+                        .and_then(|mut file| file.write_all(&original));
                     std::thread::yield_now();
                     if fs::rename(bundle.dir(), &aside).is_ok() {
                         let _ = symlink(&victim, bundle.dir());
@@ -130,26 +130,26 @@ fn nothing_outside_of_a_bundle_changes_while_it_is_replaced() {
             for n in 0..rounds {
                 let id = node.id(&format!("c{n}"));
                 match node.create(&bundle, &id).code {
-                    Some(0) => made += 1,
+                    Some(0) => created += 1,
                     _ => refused += 1,
                 }
                 node.call(&["delete", "--force", &id]);
             }
             drop(end);
         });
-        println!("{made} made, {refused} refused");
+        println!("{created} created, {refused} refused");
         assert_eq!(digest_tree(&victim), before);
         assert_eq!(node.status().unwrap()["containers"], 0);
         node.create(&bundle, &node.id("after")).success();
     });
 }
 
-/// The engine gives up a creation while plugins are asked, and writes config.json of the next
-/// container into the same bundle.
+/// The engine kills the wrapper while a plugin handles CreateContainer, and writes the
+/// `config.json` of the next container into the same bundle.
 #[test]
 fn the_next_containers_config_json_survives_an_abandoned_creation() {
-    let Some(go) = go("documents of the next container") else { return };
-    for_each_runtime("documents of the next container", |runtime| {
+    let Some(go) = go("config.json of the next container") else { return };
+    for_each_runtime("config.json of the next container", |runtime| {
         let node = Node::new(runtime);
         let go_on = node.path("go");
         let rule = json!({"until": go_on, "adjust": {"annotations": {"a": "b"}}});

@@ -1,5 +1,5 @@
-//! What gets in its own or in another's way: verbs out of turn, equal ids, one bundle for several
-//! containers, an `nrid` that is killed.
+//! Conflicting calls: verbs in the wrong state, a `run` in progress, one bundle for several
+//! containers, a deletion while no `nrid` runs.
 
 use nri_integration::*;
 
@@ -11,18 +11,18 @@ fn a_start_that_the_runtime_refuses_is_not_notified() {
         let id = node.id("c");
         node.create(&node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make(), &id).success();
         node.call(&["start", &id]).success();
-        assert_ne!(node.call(&["start", &id]).code, Some(0), "it runs");
+        assert_ne!(node.call(&["start", &id]).code, Some(0), "the container runs");
         node.call(&["kill", &id, "KILL"]).success();
         journal.wait_for("StopContainer", &id);
-        assert_ne!(node.call(&["start", &id]).code, Some(0), "it has ended");
+        assert_ne!(node.call(&["start", &id]).code, Some(0), "the container has exited");
         node.call(&["delete", &id]).success();
         journal.wait_for("RemovePodSandbox", &id);
         assert_eq!(journal.events(&id), life_cycle(&[]));
     });
 }
 
-/// Between the answer to a `run` and the runtime's first file, others do not know the container
-/// either; they are not to end it.
+/// Between the reply of `nrid` to `run` and the first state file of the runtime, `state` of the
+/// runtime does not know the container. Other verbs must not take that for its end.
 #[test]
 fn a_run_in_progress_is_not_ended_by_other_verbs() {
     for_each_runtime("verbs beside a run", |runtime| {
@@ -50,17 +50,17 @@ fn a_run_in_progress_is_not_ended_by_other_verbs() {
         };
         std::thread::scope(|scope| {
             let first = scope.spawn(|| run(&slow));
-            wait_until("the runtime", || working.exists().then_some(()));
+            wait_until("the call of the runtime", || working.exists().then_some(()));
             for verb in [&["start"][..], &["delete"], &["delete", "--force"]] {
                 let call = [verb, &[id.as_str()]].concat();
                 assert_eq!(node.call(&call).code, node.bare(&call).code, "{verb:?}");
             }
             let second = scope.spawn(|| run(runtime));
-            // That it is there first is likely then, and not needed.
+            // The second run most likely arrives in this time; the test holds without it, too.
             std::thread::sleep(std::time::Duration::from_millis(100));
             std::fs::write(&go, "").unwrap();
             first.join().unwrap().success();
-            assert_ne!(second.join().unwrap().code, Some(0), "there is one of this id");
+            assert_ne!(second.join().unwrap().code, Some(0), "the id is taken");
         });
         assert_eq!(node.state(&id).unwrap()["status"], "running");
         assert!(String::from_utf8(bundle.bytes()).unwrap().contains("A=b"));
@@ -86,7 +86,7 @@ fn several_containers_can_share_a_bundle() {
             node.launch(&format!("1{n}-adjust"), &Program::Adjust, &config(id));
         }
         let bundle = node.bundle(&node.id("b")).arguments(&["/bin/sleep", "1000"]).make();
-        // Otherwise all would be in one cgroup.
+        // With a cgroup path, all containers of the bundle would be in one cgroup.
         bundle.edit(|config| drop(config["linux"].as_object_mut().unwrap().remove("cgroupsPath")));
         let original = bundle.bytes();
         for _ in 0..3 {
@@ -110,10 +110,10 @@ fn several_containers_can_share_a_bundle() {
     });
 }
 
-/// Each of them leaves it to the others while they are there.
+/// A container that is deleted leaves the adjusted `config.json` while others use the bundle.
 #[test]
 fn a_shared_config_json_is_restored_by_the_last_container() {
-    for_each_runtime("one document for all", |runtime| {
+    for_each_runtime("shared config.json", |runtime| {
         let node = Node::new(runtime);
         node.launch("10-adjust", &Program::Adjust, "[create.env]\nset = { A = \"b\" }\n");
         let bundle = node.bundle(&node.id("b")).arguments(&["/bin/sleep", "1000"]).make();

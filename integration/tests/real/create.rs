@@ -1,4 +1,5 @@
-//! Around `create`: what stays untouched, and what is undone.
+//! `create`: `config.json` without plugins, the roll-back of a refused creation, the order of
+//! events.
 
 use nri_integration::*;
 use serde_json::json;
@@ -22,7 +23,7 @@ fn without_plugins_config_json_is_not_written_and_a_later_plugin_knows_the_conta
         plugin.journal.wait_for("StopContainer", &id);
         node.call(&["delete", &id]).success();
         plugin.journal.wait_for("RemovePodSandbox", &id);
-        // Notifications after a start may arrive after it has returned.
+        // PostStartContainer may be sent after `start` has returned.
         let before = ["Synchronize", "PostStartContainer"];
         let received: Vec<_> = plugin
             .journal
@@ -43,14 +44,17 @@ fn an_adjusted_creation_that_the_runtime_refuses_is_rolled_back() {
         let bundle = node.bundle(&id).make();
         bundle.edit(|config| {
             let mounts = config["mounts"].as_array_mut().unwrap();
-            mounts.push(json!({"destination": "/x", "type": "bind", "source": "/nonexistent/source", "options": ["bind"]}));
+            mounts.push(json!({
+                "destination": "/x", "type": "bind", "source": "/nonexistent/source",
+                "options": ["bind"]
+            }));
         });
         let original = bundle.bytes();
         let refused = node.create(&bundle, &id);
         assert_eq!(refused.code, Some(1), "{}", refused.err());
         assert!(
             refused.err().contains("/nonexistent/source"),
-            "the runtime's own words: {}",
+            "the runtime's message: {}",
             refused.err()
         );
         journal.wait_for("RemovePodSandbox", &id);
@@ -59,11 +63,11 @@ fn an_adjusted_creation_that_the_runtime_refuses_is_rolled_back() {
         assert!(node.state(&id).is_none());
         assert_eq!(node.status().unwrap()["containers"], 0);
 
-        // What is undone can be done.
+        // After the roll-back the same id and bundle can be used again.
         bundle.edit(|config| drop(config["mounts"].as_array_mut().unwrap().pop()));
         node.create(&bundle, &id).success();
         assert_eq!(node.cgroup_file(&id, "pids", "pids.max", "pids.max"), "77");
-        // As engines do after any failure, and for unknown ids.
+        // Engines delete by force after a failure, and ids that the runtime does not know.
         node.call(&["delete", "--force", &id]).success();
         node.call(&["delete", "--force", &id]).success();
     });
@@ -71,7 +75,7 @@ fn an_adjusted_creation_that_the_runtime_refuses_is_rolled_back() {
 
 #[test]
 fn events_of_a_created_container_arrive_in_order() {
-    for_each_runtime("life", |runtime| {
+    for_each_runtime("life cycle", |runtime| {
         let node = Node::new(runtime);
         let journal = node.launch("10-adjust", &Program::Adjust, "");
         let id = node.id("c");

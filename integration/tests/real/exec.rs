@@ -1,4 +1,5 @@
-//! `exec`: its processes have the variables and rlimits that plugins gave the container.
+//! `exec`: its processes have the environment variables and rlimits that plugins set for the
+//! container.
 
 use nri_integration::*;
 use serde_json::{Value, json};
@@ -20,7 +21,7 @@ type = "RLIMIT_CORE"
 hard = 4096
 soft = 2048
 "#;
-/// As `ulimit` of the probe shows them, in blocks of 512 bytes.
+/// Values that the probe reports with [`ADJUSTMENT`]; `ulimit` counts blocks of 512 bytes.
 const ADJUSTED: [(&str, &str); 5] = [
     ("env.CHANGED", "by 10"),
     ("env.ADDED", "by 10"),
@@ -29,7 +30,7 @@ const ADJUSTED: [(&str, &str); 5] = [
     ("rlimit.core", "4 8"),
 ];
 
-/// A container that waits, and what its engine wrote as its process.
+/// A running container, with `process` of the `config.json` that its engine wrote.
 struct Running {
     node: Node,
     id: String,
@@ -59,7 +60,7 @@ impl Running {
         Self { node, id, process }
     }
 
-    /// A process file as engines make it: the container's own process, with another command.
+    /// Writes a process file as engines do: `process` of the container with another command.
     fn process_file(&self, arguments: &[&str], edit: impl FnOnce(&mut Value)) -> PathBuf {
         let mut process = self.process.clone();
         process["args"] = json!(arguments);
@@ -69,7 +70,7 @@ impl Running {
         path
     }
 
-    /// `exec` in the foreground by the wrapper, or by the bare runtime.
+    /// Output of `exec` in the foreground, called through the wrapper or the bare runtime.
     fn exec(&self, mut command: Command, process_file: &Path) -> String {
         command.args(["exec", "--process"]).arg(process_file).arg(&self.id);
         self.node.run(command).success().out()
@@ -95,7 +96,7 @@ fn exec_by_process_file_has_what_plugins_set() {
         });
         let ended = ended.success();
         assert_eq!(fs::read(&process_file).unwrap(), before);
-        // As soon as the runtime has ended.
+        // Engines remove the process file as soon as the runtime has exited.
         fs::remove_file(&process_file).unwrap();
         wait_until("the probe", || ended.out().contains("ready=1").then_some(()));
         let seen = Report::parse(&ended.out());
@@ -109,7 +110,7 @@ fn exec_by_process_file_has_what_plugins_set() {
 }
 
 #[test]
-fn exec_keeps_its_own_values_over_those_of_plugins() {
+fn values_of_an_exec_process_file_take_precedence_over_those_of_plugins() {
     for_each_runtime("exec by hand", |runtime| {
         let container = Running::start(runtime);
         let process_file = container.process_file(&["/probe"], |_| {});
@@ -136,11 +137,10 @@ fn exec_keeps_its_own_values_over_those_of_plugins() {
     });
 }
 
-/// Without a process file the runtime takes the process from the container's own, which is
-/// adjusted.
+/// Without a process file the runtime uses `process` of the adjusted `config.json`.
 #[test]
 fn exec_without_a_process_file_has_what_plugins_set() {
-    for_each_runtime("exec without a document", |runtime| {
+    for_each_runtime("exec without a process file", |runtime| {
         let container = Running::start(runtime);
         let exec = ["exec", &container.id, "/probe"];
         let seen = Report::parse(&container.node.call(&exec).success().out());
@@ -149,8 +149,8 @@ fn exec_without_a_process_file_has_what_plugins_set() {
         assert_eq!(seen.get("env.REMOVED"), None);
         if runtime.name == "crun" {
             limitation(
-                "rlimits of exec without a document (crun)",
-                "crun takes them from a document only",
+                "rlimits of exec without a process file (crun)",
+                "crun sets rlimits of a process file only",
             );
             assert_eq!(seen, Report::parse(&container.node.bare(&exec).success().out()));
         } else {
@@ -160,7 +160,7 @@ fn exec_without_a_process_file_has_what_plugins_set() {
 }
 
 #[test]
-fn no_descriptor_of_ours_gets_into_the_container() {
+fn exec_leaks_no_descriptor_of_the_wrapper_into_the_container() {
     for_each_runtime("exec and descriptors", |runtime| {
         let container = Running::start(runtime);
         let script = "for f in /proc/$$/fd/*; do echo \"fd.${f##*/}=$(readlink $f)\"; done; echo \
@@ -196,12 +196,12 @@ fn no_exec_marker_is_left_after_the_container() {
         let marker = container.node.state_dir().join("exec").join(format!("{}.json", container.id));
         assert!(marker.is_file());
         container.node.call(&["delete", "--force", &container.id]).success();
-        wait_until("the end of the marker", || (!marker.exists()).then_some(()));
+        wait_until("the marker to be removed", || (!marker.exists()).then_some(()));
     });
 }
 
-/// The first container after a boot comes before the runtime's root, and engines name that by a
-/// link (`/var/run`).
+/// The root of the runtime does not exist before the first container after a boot, and engines
+/// name it by a link (`/var/run`): the path of the marker must not depend on either.
 #[test]
 fn exec_finds_its_marker_below_a_root_that_is_a_link() {
     for_each_runtime("root behind a link", |runtime| {

@@ -1,10 +1,11 @@
-//! What happens while no `nrid` runs is known to the next one, and to the plugins that it has.
+//! Exits and deletions that the wrapper does not see: while no `nrid` runs, during another verb, or
+//! by a call of the bare runtime.
 
 use nri_integration::*;
 use rustix::process::Signal;
 use serde_json::json;
 
-/// Ends `nrid` without a word.
+/// Kills `nrid`.
 fn kill_nrid(node: &Node) {
     let nrid = node.nrid().unwrap();
     nrid.signal(Signal::KILL);
@@ -13,34 +14,37 @@ fn kill_nrid(node: &Node) {
 
 #[test]
 fn the_pod_of_a_container_that_exited_stops() {
-    let Some(go) = go("meanwhile") else { return };
-    for_each_runtime("meanwhile", |runtime| {
+    let Some(go) = go("exit without nrid") else { return };
+    for_each_runtime("exit without nrid", |runtime| {
         let node = Node::new(runtime);
-        let (gone, stays) = (node.id("gone"), node.id("stays"));
-        for id in [&gone, &stays] {
+        let (exited, running) = (node.id("exited"), node.id("running"));
+        for id in [&exited, &running] {
             let bundle = node.bundle(id).arguments(&["/bin/sleep", "1000"]).make();
             node.create(&bundle, id).success();
             node.call(&["start", id]).success();
         }
         kill_nrid(&node);
-        node.bare(&["kill", &gone, "KILL"]).success();
-        wait_until("its end", || (node.state(&gone)?["status"] == "stopped").then_some(()));
+        node.bare(&["kill", &exited, "KILL"]).success();
+        wait_until("the container to stop", || {
+            (node.state(&exited)?["status"] == "stopped").then_some(())
+        });
         node.ctl(&["start"]).success();
         let plugin = node.connect("10-late", &go, "{}");
         let synchronized = plugin.journal.wait_for_own("Synchronize");
-        assert_eq!(synchronized["containers"], json!([stays]));
-        assert_eq!(synchronized["pods"], json!([stays]));
-        node.call(&["delete", &gone]).success();
-        plugin.journal.wait_for("RemovePodSandbox", &gone);
-        assert_eq!(plugin.journal.events(&gone), ["RemoveContainer", "RemovePodSandbox"]);
+        assert_eq!(synchronized["containers"], json!([running]));
+        assert_eq!(synchronized["pods"], json!([running]));
+        node.call(&["delete", &exited]).success();
+        plugin.journal.wait_for("RemovePodSandbox", &exited);
+        assert_eq!(plugin.journal.events(&exited), ["RemoveContainer", "RemovePodSandbox"]);
     });
 }
 
-/// Another verb of the member holds up its end, and none holds up the sandbox's.
+/// An update in progress delays StopContainer of the member. Nothing delays the sandbox, which
+/// exits later.
 #[test]
-fn a_member_that_ended_first_stops_before_its_pod() {
-    let Some(go) = go("the end of a pod") else { return };
-    for_each_runtime("the end of a pod", |runtime| {
+fn stop_container_precedes_stop_pod_sandbox_when_the_member_exited_first() {
+    let Some(go) = go("order of stops") else { return };
+    for_each_runtime("order of stops", |runtime| {
         let node = Node::new(runtime);
         node.configure("engines = { crio = 'ours' }");
         node.ctl(&["start"]).success();
@@ -59,10 +63,12 @@ fn a_member_that_ended_first_stops_before_its_pod() {
             plugin.journal.wait_for("UpdateContainer", &member);
             for id in [&member, &sandbox] {
                 node.bare(&["kill", id, "KILL"]).success();
-                wait_until("its end", || (node.state(id)?["status"] == "stopped").then_some(()));
+                wait_until("the container to stop", || {
+                    (node.state(id)?["status"] == "stopped").then_some(())
+                });
             }
             std::fs::write(&go_on, "").unwrap();
-            // Some runtimes refuse it, for the container has ended.
+            // Some runtimes refuse the update of a stopped container: its exit code is not checked.
             update.join().unwrap();
         });
         plugin.journal.wait_for("StopPodSandbox", &sandbox);
@@ -80,7 +86,7 @@ fn a_member_that_ended_first_stops_before_its_pod() {
     });
 }
 
-/// The pod of the last member is on its way out, and its sandbox comes again.
+/// The sandbox is created again with the same id while RemovePodSandbox of its pod is in progress.
 #[test]
 fn a_sandbox_created_again_has_a_pod() {
     let Some(go) = go("the pod of a sandbox") else { return };
@@ -106,8 +112,8 @@ fn a_sandbox_created_again_has_a_pod() {
         plugin.journal.wait_for("RemovePodSandbox", &sandbox);
         std::thread::scope(|scope| {
             let again = scope.spawn(|| create(&sandbox, "sandbox"));
-            // That it has begun is likely then, and not needed; nor is it below that the first
-            // pod's end is over.
+            // The second creation most likely starts in the first pause, and the removal of the
+            // first pod most likely ends in the second one; the test holds without both.
             let moment = std::time::Duration::from_millis(300);
             std::thread::sleep(moment);
             std::fs::write(&go_on, "").unwrap();
@@ -121,7 +127,7 @@ fn a_sandbox_created_again_has_a_pod() {
             let all = plugin.journal.events(&sandbox).into_iter();
             all.filter(|event| event.ends_with("PodSandbox")).collect::<Vec<_>>()
         };
-        wait_until("the second end", || {
+        wait_until("the second RemovePodSandbox", || {
             (received().iter().filter(|e| *e == one[2]).count() == 2).then_some(())
         });
         assert_eq!(received(), [one, one].concat());
@@ -129,14 +135,14 @@ fn a_sandbox_created_again_has_a_pod() {
 }
 
 #[test]
-fn a_container_deleted_without_the_wrapper_is_noticed() {
-    let Some(go) = go("deleted without a word") else { return };
-    for_each_runtime("deleted without a word", |runtime| {
+fn a_deletion_by_the_bare_runtime_is_detected() {
+    let Some(go) = go("deleted by the bare runtime") else { return };
+    for_each_runtime("deleted by the bare runtime", |runtime| {
         let node = Node::new(runtime);
         let journal =
             node.launch("10-adjust", &Program::Adjust, "[create]\nenv = { set = { A = 'b' } }\n");
         node.ctl(&["start"]).success();
-        let plugin = node.connect("20-hears", &go, "{}");
+        let plugin = node.connect("20-observer", &go, "{}");
         let id = node.id("c");
         let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
         let original = bundle.bytes();
@@ -148,6 +154,6 @@ fn a_container_deleted_without_the_wrapper_is_noticed() {
         }
         assert_eq!(plugin.journal.events(&id), life_cycle(&[]));
         assert_eq!(bundle.bytes(), original);
-        wait_until("nothing known", || (node.status()?["containers"] == 0).then_some(()));
+        wait_until("no container on record", || (node.status()?["containers"] == 0).then_some(()));
     });
 }

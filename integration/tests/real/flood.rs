@@ -1,4 +1,5 @@
-//! A plugin that requests updates without end, and what becomes of everybody else.
+//! A plugin that requests updates without pause must neither delay requests of engines nor make
+//! `nrid` use more and more memory.
 
 use nri_integration::*;
 use serde_json::{Value, json};
@@ -8,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Resident memory, in kilobytes.
+/// Resident memory of a process in kilobytes.
 fn memory(process: Process) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", process.0)).unwrap();
     let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:")).unwrap();
@@ -27,22 +28,27 @@ fn endless_updates_by_a_plugin_delay_no_other_request() {
             (id, begin.elapsed())
         };
         let (victim, _) = create("victim");
-        let mut plugin = node.connect("20-floods", &go, &json!({"events": []}).to_string());
+        let mut plugin = node.connect("20-flood", &go, &json!({"events": []}).to_string());
         let usual = create("usual").1;
         let nrid = node.nrid().unwrap();
         let before = memory(nrid);
-        // Many updates in a request, and many that nobody is there for: each is answered.
-        let one = |n: usize| json!({"containerId": victim, "linux": {"resources": {"pids": {"limit": 100 + n % 50}}}});
-        let absent = |n: usize| json!({"containerId": format!("nobody{n}{}", "x".repeat(4000)), "linux": {"resources": {"pids": {"limit": 1}}}});
+        // Requests alternate between one update of a container that exists and 200 updates of
+        // containers that do not, each of which the reply lists as failed.
+        let update = |id: &str, limit: usize| {
+            let resources = json!({"pids": {"limit": limit}});
+            json!({"containerId": id, "linux": {"resources": resources}})
+        };
+        let existing = |n: usize| update(&victim, 100 + n % 50);
+        let unknown = |n: usize| update(&format!("unknown{n}{}", "x".repeat(4000)), 1);
         let (stop, end) = StopFlag::new();
-        let reported = AtomicU32::new(0);
+        let requests = AtomicU32::new(0);
         let (slowest, peak) = std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !stop.is_set() {
-                    let round = reported.fetch_add(1, Ordering::Relaxed) as usize;
+                    let round = requests.fetch_add(1, Ordering::Relaxed) as usize;
                     let updates: Vec<Value> = match round % 2 {
-                        0 => vec![one(round)],
-                        _ => (0..200).map(absent).collect(),
+                        0 => vec![existing(round)],
+                        _ => (0..200).map(unknown).collect(),
                     };
                     plugin.send(&json!({"update": updates}));
                 }
@@ -58,10 +64,10 @@ fn endless_updates_by_a_plugin_delay_no_other_request() {
             (slowest, peak)
         });
         println!(
-            "{}: {usual:?} without, at most {slowest:?} with {} requests; {before} kB, then at \
-                most {peak} kB",
+            "{}: a creation took {usual:?} before, at most {slowest:?} with {} requests; nrid used \
+                {before} kB before, at most {peak} kB with them",
             runtime.name,
-            reported.load(Ordering::Relaxed)
+            requests.load(Ordering::Relaxed)
         );
         assert!(slowest < usual * 20 + Duration::from_secs(30), "{slowest:?}");
         assert!(peak < before + (100 << 10), "{before} kB, then {peak} kB");

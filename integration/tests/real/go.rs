@@ -1,9 +1,10 @@
-//! A plugin on upstream's Go stub.
+//! Tests with a plugin that is built on the Go stub of containerd/nri.
 
 use nri_integration::*;
 use serde_json::{Value, json};
 
-/// Pids limit 66, one more variable, and a name.
+/// Configuration of a plugin that sets a variable, an annotation, a memory limit, a pids limit and
+/// an rlimit.
 fn adjusting() -> Value {
     json!({"rules": [{"adjust": {
         "env": [{"key": "GO", "value": "was here"}],
@@ -47,7 +48,7 @@ fn a_go_plugin_receives_events_in_order_and_adjusts() {
         assert_eq!(
             node.cgroup_file(&id, "memory", "memory.limit_in_bytes", "memory.max"),
             "100663296",
-            "what a plugin owns and nobody changed stays"
+            "the update did not name the memory limit of the plugin"
         );
         node.call(&["kill", &id, "TERM"]).success();
         plugin.journal.wait_for("StopContainer", &id);
@@ -97,7 +98,10 @@ fn a_go_plugin_updates_other_containers() {
         let node = Node::new(runtime);
         let (first, second) = (node.id("first"), node.id("second"));
         let pids = |id: &str| node.cgroup_file(id, "pids", "pids.max", "pids.max");
-        let update = |id: &str, limit: u64| json!({"containerId": id, "linux": {"resources": {"pids": {"limit": limit}}}});
+        let update = |id: &str, limit: u64| {
+            let resources = json!({"pids": {"limit": limit}});
+            json!({"containerId": id, "linux": {"resources": resources}})
+        };
         node.ctl(&["start"]).success();
         let config = json!({"rules": [{"id": second, "updates": [update(&first, 41)]}]});
         let mut plugin = node.connect("10-go", &go, &config.to_string());
@@ -107,19 +111,18 @@ fn a_go_plugin_updates_other_containers() {
         node.create(&node.bundle(&second).resources(resources).make(), &second).success();
         assert_eq!((pids(&first).as_str(), pids(&second).as_str()), ("41", "50"));
 
-        plugin.send(&json!({"update": [update(&second, 42), update("nobody", 43)]}));
+        plugin.send(&json!({"update": [update(&second, 42), update("unknown", 43)]}));
         let done = plugin.journal.wait_for_own("UpdateContainers");
         assert_eq!(pids(&second), "42");
-        assert_eq!(done["failed"], json!(["nobody"]), "{done}");
+        assert_eq!(done["failed"], json!(["unknown"]), "{done}");
     });
 }
 
 #[test]
-fn a_go_plugin_that_misbehaves_breaks_only_itself() {
-    let Some(go) = go("go plugin, misbehaving") else { return };
-    for_each_runtime("go plugin, misbehaving", |runtime| {
-        // (what it does, whether the creation goes on)
-        for (name, rule, goes_on) in [
+fn a_go_plugin_that_exits_or_hangs_fails_no_creation_and_one_that_refuses_does() {
+    let Some(go) = go("go plugin, failing") else { return };
+    for_each_runtime("go plugin, failing", |runtime| {
+        for (name, rule, is_created) in [
             ("exits", json!({"exit": 3}), true),
             ("sleeps", json!({"sleep": 60}), true),
             ("refuses", json!({"error": "not today"}), false),
@@ -128,17 +131,17 @@ fn a_go_plugin_that_misbehaves_breaks_only_itself() {
             if name == "sleeps" {
                 node.configure("plugin = [{ match = '10-bad', timeout = '500ms' }]\n");
             }
-            // It is no validator: a creation does not go on without one of those.
+            // The plugin subscribes to no validation: the loss of a validator fails a creation.
             let events = ["CreateContainer", "PostCreateContainer"];
-            let bad =
+            let journal =
                 node.launch("10-bad", &go, &json!({"events": events, "rules": [rule]}).to_string());
             node.launch("20-good", &go, &adjusting().to_string());
             let id = node.id(name);
             let bundle = node.bundle(&id).make();
             let original = bundle.bytes();
             let created = node.create(&bundle, &id);
-            bad.wait_for("CreateContainer", &id);
-            if goes_on {
+            journal.wait_for("CreateContainer", &id);
+            if is_created {
                 created.success();
                 assert_eq!(node.cgroup_file(&id, "pids", "pids.max", "pids.max"), "66", "{name}");
             } else {

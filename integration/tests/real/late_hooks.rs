@@ -1,5 +1,5 @@
-//! A hook may outlive the runtime that called it: what it reports then has been settled, and may be
-//! about a container that is no more.
+//! A hook may outlive the runtime that called it. Its call to `nrid` is then late: the event was
+//! already sent, or the container was removed.
 
 use nri_integration::*;
 use rustix::process::Signal;
@@ -9,18 +9,18 @@ use std::{
     process::Command,
 };
 
-/// Our hook of this stage, as the bundle's config.json has it while its container lives.
+/// Hook of this stage that the wrapper injected into `config.json` of the bundle.
 fn hook(bundle: &Bundle, stage: &str) -> Value {
     let config = bundle.oci_config();
-    let ours =
+    let injected =
         |hook: &&Value| hook["path"].as_str().is_some_and(|path| path.ends_with("nri-oci-hook"));
     config["hooks"][stage]
         .as_array()
-        .and_then(|all| all.iter().find(ours).cloned())
-        .expect("our hook")
+        .and_then(|all| all.iter().find(injected).cloned())
+        .expect("an injected hook")
 }
 
-/// Calls it, as a runtime would.
+/// Calls a hook as a runtime does.
 fn call(node: &Node, hook: &Value) -> Ended {
     let mut arguments = hook["args"].as_array().unwrap().iter().map(|a| a.as_str().unwrap());
     let mut command = Command::new(hook["path"].as_str().unwrap());
@@ -37,7 +37,7 @@ fn a_late_hook_causes_no_second_notification() {
     for_each_runtime("late hooks", |runtime| {
         let node = Node::new(runtime);
         node.ctl(&["start"]).success();
-        let plugin = node.connect("10-hears", &go, "{}");
+        let plugin = node.connect("10-observer", &go, "{}");
         let id = node.id("c");
         let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
         let dir = bundle.dir().to_str().unwrap();
@@ -57,12 +57,12 @@ fn a_late_hook_causes_no_second_notification() {
 }
 
 #[test]
-fn a_late_hook_does_not_count_for_the_next_container_of_the_id() {
-    let Some(go) = go("late hooks of another one") else { return };
-    for_each_runtime("late hooks of another one", |runtime| {
+fn a_late_hook_does_not_affect_the_next_container_with_the_same_id() {
+    let Some(go) = go("late hooks of a removed container") else { return };
+    for_each_runtime("late hooks of a removed container", |runtime| {
         let node = Node::new(runtime);
         node.ctl(&["start"]).success();
-        let plugin = node.connect("10-hears", &go, "{}");
+        let plugin = node.connect("10-observer", &go, "{}");
         let id = node.id("c");
         let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
         let dir = bundle.dir().to_str().unwrap();
@@ -73,12 +73,12 @@ fn a_late_hook_does_not_count_for_the_next_container_of_the_id() {
         let before = plugin.journal.events(&id).len();
         node.create(&bundle, &id).success();
         let last = || plugin.journal.events(&id).pop();
-        wait_until("what is told after", || (last()? == "PostCreateContainer").then_some(()));
+        wait_until("PostCreateContainer", || (last()? == "PostCreateContainer").then_some(()));
         call(&node, &stop).success();
-        assert!(call(&node, &create).code == Some(1), "the runtime that called it is not to go on");
+        assert!(call(&node, &create).code == Some(1), "the late createRuntime hook must fail");
         assert_eq!(node.status().unwrap()["containers"], 1);
         node.call(&["delete", "--force", &id]).success();
-        wait_until("the end", || {
+        wait_until("the second RemovePodSandbox", || {
             (plugin.journal.events(&id).last().map(String::as_str) == Some("RemovePodSandbox"))
                 .then_some(())
         });
@@ -89,7 +89,7 @@ fn a_late_hook_does_not_count_for_the_next_container_of_the_id() {
     });
 }
 
-/// The hook that is at work.
+/// The running hook process of this node.
 fn hook_of(node: &Node) -> Process {
     let dir = node.state_dir().into_os_string().into_string().unwrap();
     let is_hook = |process: &Process| {
@@ -97,11 +97,11 @@ fn hook_of(node: &Node) -> Process {
         process.program().is_some_and(|program| program.ends_with("nri-oci-hook"))
             && String::from_utf8_lossy(&line).contains(&dir)
     };
-    Process::all().into_iter().find(is_hook).expect("a hook that waits for its answer")
+    Process::all().into_iter().find(is_hook).expect("a hook that waits for the reply of nrid")
 }
 
 #[test]
-fn a_hook_whose_nrid_is_killed_calls_the_next_one() {
+fn a_hook_calls_the_next_nrid_after_the_previous_one_was_killed() {
     let Some(go) = go("hooks without nrid") else { return };
     for_each_runtime("hooks without nrid", |runtime| {
         let node = Node::new(runtime);
@@ -115,7 +115,8 @@ fn a_hook_whose_nrid_is_killed_calls_the_next_one() {
             let running = scope.spawn(|| node.call(&["run", "--detach", "--bundle", dir, &id]));
             journal.wait_for("StartContainer", &id);
             let nrid = node.nrid().unwrap();
-            // It does not wait for long, a test may.
+            // A hook retries for a limited time; stopped, it does not use that up while the test
+            // starts the next nrid.
             let hook = hook_of(&node);
             hook.signal(Signal::STOP);
             nrid.signal(Signal::KILL);
@@ -129,7 +130,8 @@ fn a_hook_whose_nrid_is_killed_calls_the_next_one() {
         assert_eq!(node.state(&id).unwrap()["status"], "running");
         assert_ne!(node.nrid().unwrap(), killed);
         journal.wait_for("PostStartContainer", &id);
-        // The plugin that the next one launched was synchronized with it, and asked again.
+        // The next nrid launched the plugin again, synchronized it with the container, and sent
+        // StartContainer again.
         let synchronized = journal.entries().iter().any(|entry| {
             entry["event"] == "Synchronize"
                 && entry["containers"]
@@ -153,10 +155,11 @@ fn a_hook_whose_nrid_is_killed_calls_the_next_one() {
     });
 }
 
-/// `run` was killed before the runtime kept a state, and what it left is deleted behind our back.
-/// No real one can be killed there each time.
+/// The runtime fails between the creation of its container directory and its first state file, and
+/// the directory is deleted without a verb. A real runtime cannot be made to fail there reliably,
+/// so a fake one does.
 #[test]
-fn the_end_of_a_container_whose_run_was_killed_is_noticed() {
+fn the_removal_of_a_container_without_a_state_file_is_detected() {
     let Some(go) = go("a killed run") else { return };
     let dir = tempfile::tempdir().unwrap();
     let node = Node::new(&fake_runtime(dir.path()));
@@ -166,21 +169,21 @@ fn the_end_of_a_container_whose_run_was_killed_is_noticed() {
     let calls = dir.path().join("runc.calls.jsonl");
     let states = || fs::read_to_string(&calls).unwrap_or_default().matches("\"state\"").count();
     node.ctl(&["start"]).success();
-    let plugin = node.connect("10-hears", &go, "{}");
+    let plugin = node.connect("10-observer", &go, "{}");
     let id = node.id("c");
     let bundle = node.bundle(&id).make();
     std::thread::scope(|scope| {
         let running =
             scope.spawn(|| node.call(&["run", "--bundle", bundle.dir().to_str().unwrap(), &id]));
         plugin.journal.wait_for("CreateContainer", &id);
-        wait_until("its call", || {
+        wait_until("the call of the runtime", || {
             fs::read_to_string(&calls).is_ok_and(|c| c.contains("\"run\"")).then_some(())
         });
         fs::create_dir_all(node.root().join(&id)).unwrap();
         let before = states();
         fs::write(&end, "").unwrap();
         assert_eq!(running.join().unwrap().code, Some(1));
-        wait_until("the look at what it left", || (states() > before).then_some(()));
+        wait_until("nrid to call `state`", || (states() > before).then_some(()));
     });
     assert_eq!(node.status().unwrap()["containers"], 1);
     fs::remove_dir(node.root().join(&id)).unwrap();

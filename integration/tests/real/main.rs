@@ -1,5 +1,5 @@
-//! Real containers on real runtimes, adjusted and followed by real plugins through the wrapper. One
-//! program, so that it is linked once and its tests share what is expensive to find out.
+//! Tests of the wrapper with real low-level runtimes, real containers and real plugins. They are
+//! one program, so that it is linked once and the properties of the machine are probed once.
 
 mod bare;
 mod broken;

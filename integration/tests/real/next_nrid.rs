@@ -1,11 +1,12 @@
-//! The next `nrid` continues what a killed one had started.
+//! The next `nrid` continues the requests that a killed `nrid` had started.
 
 use nri_integration::*;
 use rustix::process::Signal;
 use serde_json::json;
 use std::{fs, thread};
 
-/// Makes a call that pauses; meanwhile `nrid` is killed and the next one started.
+/// Calls a verb that pauses in the runtime. During the pause `nrid` is killed, the next `nrid` is
+/// started, and `meanwhile` runs.
 fn call_across_nrids(
     node: &Node,
     paused: &PausedRuntime,
@@ -39,7 +40,11 @@ fn a_creation_survives_a_kill_of_nrid() {
         let original = bundle.bytes();
         let call = ["create", "--bundle", bundle.dir().to_str().unwrap(), &id];
         call_across_nrids(&node, &paused, &call, || {
-            assert_ne!(bundle.bytes(), original, "what the runtime is about to read stays");
+            assert_ne!(
+                bundle.bytes(),
+                original,
+                "the runtime has yet to read the adjusted config.json"
+            );
         });
         node.call(&["start", &id]).success();
         node.call(&["delete", "--force", &id]).success();
@@ -61,7 +66,7 @@ fn a_creation_survives_a_kill_of_nrid() {
                 "RemovePodSandbox"
             ]
         );
-        assert_eq!(bundle.bytes(), original, "the engine's document is back after delete");
+        assert_eq!(bundle.bytes(), original, "config.json is restored after delete");
     });
 }
 
@@ -85,8 +90,8 @@ fn a_creation_is_rolled_back_when_nrid_and_wrapper_are_killed() {
         wrapper.wait().unwrap();
         wait_until("the end of nrid", || (!nrid.is_alive()).then_some(()));
         node.ctl(&["start"]).success();
-        wait_until("the engine's document", || (bundle.bytes() == original).then_some(()));
-        wait_until("nothing known", || (node.status()?["containers"] == 0).then_some(()));
+        wait_until("config.json to be restored", || (bundle.bytes() == original).then_some(()));
+        wait_until("no container on record", || (node.status()?["containers"] == 0).then_some(()));
     });
 }
 
@@ -95,7 +100,7 @@ fn an_update_survives_a_kill_of_nrid() {
     for_each_runtime("next nrid, update", |runtime| {
         let node = Node::new(runtime);
         let paused = PausedRuntime::new(&node);
-        // A value of a plugin's, so that every update is made from all effective values.
+        // With a value of a plugin, every update of the runtime carries all effective values.
         node.launch("10-adjust", &Program::Adjust, "[create.resources]\nshares = 300\n");
         let id = node.id("c");
         let bundle = node.bundle(&id).resources(r#"{"memory": {"limit": 67108864}}"#);
@@ -105,26 +110,28 @@ fn an_update_survives_a_kill_of_nrid() {
         call_across_nrids(&node, &paused, &["update", "--memory", "100663296", &id], || ());
         node.call(&["update", "--pids-limit", "40", &id]).success();
         let limit = node.cgroup_file(&id, "memory", "memory.limit_in_bytes", "memory.max");
-        assert_eq!(limit.trim(), "100663296", "an older value has not come back");
+        assert_eq!(limit.trim(), "100663296", "the update was undone");
         assert_eq!(node.cgroup_file(&id, "pids", "pids.max", "pids.max").trim(), "40");
         node.ctl(&["verify", &id]).success();
         node.call(&["delete", "--force", &id]).success();
     });
 }
 
-/// `nrid` writes what the runtime does not set; the next one does, if need be.
+/// `nrid` itself writes the files that the runtime does not (`memory.swappiness`); the next `nrid`
+/// writes them if the previous one was killed before.
 #[test]
 fn an_update_that_only_nrid_writes_survives_a_kill_of_nrid() {
-    let Some(go) = go("next nrid, update of ours") else { return };
+    let Some(go) = go("next nrid, swappiness") else { return };
     if unified_cgroups() {
-        return limitation("next nrid, update of ours", "cgroup v2 has no swappiness");
+        return limitation("next nrid, swappiness", "cgroup v2 has no swappiness");
     }
-    for_each_runtime("next nrid, update of ours", |runtime| {
+    for_each_runtime("next nrid, swappiness", |runtime| {
         let node = Node::new(runtime);
         let paused = PausedRuntime::new(&node);
         let id = node.id("c");
-        let own = json!({"containerId": id, "linux": {"resources": {"memory": {"swappiness": {"value": 5}}}}});
-        let rule = json!({"event": "UpdateContainer", "updates": [own]});
+        let swappiness = json!({"resources": {"memory": {"swappiness": {"value": 5}}}});
+        let update = json!({"containerId": id, "linux": swappiness});
+        let rule = json!({"event": "UpdateContainer", "updates": [update]});
         let journal = node.launch("10-sets", &go, &json!({"rules": [rule]}).to_string());
         let bundle = node.bundle(&id).resources(r#"{"memory": {"limit": 67108864}}"#);
         let bundle = bundle.arguments(&["/bin/sleep", "1000"]).make();
@@ -134,22 +141,23 @@ fn an_update_that_only_nrid_writes_survives_a_kill_of_nrid() {
         journal.wait_for("PostUpdateContainer", &id);
         let file = |name: &str| node.cgroup_file(&id, "memory", name, name).trim().to_owned();
         assert_eq!(file("memory.swappiness"), "5");
-        // It sends all effective values.
+        // This update of the runtime carries all effective values.
         node.call(&["update", "--pids-limit", "40", &id]).success();
-        assert_eq!(file("memory.limit_in_bytes"), "100663296", "an older value has not come back");
+        assert_eq!(file("memory.limit_in_bytes"), "100663296", "the update was undone");
         node.ctl(&["verify", &id]).success();
         node.call(&["delete", "--force", &id]).success();
     });
 }
 
-/// The runtime sets another value than plugins requested while no `nrid` runs.
+/// While no `nrid` runs, the runtime sets another value than plugins requested; `start` corrects
+/// it.
 #[test]
 fn a_creation_that_spans_two_nrids_is_enforced() {
     for_each_runtime("next nrid, enforcement", |runtime| {
         let node = Node::new(runtime);
         node.launch("10-adjust", &Program::Adjust, "[create.resources]\npids = 77\n");
         let id = node.id("c");
-        // As the runtime sees it.
+        // Path of the cgroup file in the mount namespace of the runtime.
         let file =
             node.cgroup_dir(&id, "pids").join("pids.max").into_os_string().into_string().unwrap();
         let file = &file[file.find("/sys/fs/cgroup").unwrap()..];
@@ -165,7 +173,7 @@ fn a_creation_that_spans_two_nrids_is_enforced() {
         let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
         let call = ["create", "--bundle", bundle.dir().to_str().unwrap(), &id];
         call_across_nrids(&node, &paused, &call, || ());
-        assert_eq!(fs::read_to_string(set).unwrap().trim(), "55", "what the runtime set");
+        assert_eq!(fs::read_to_string(set).unwrap().trim(), "55", "the value of the runtime");
         node.call(&["start", &id]).success();
         assert_eq!(node.cgroup_file(&id, "pids", "pids.max", "pids.max").trim(), "77");
         node.call(&["delete", "--force", &id]).success();

@@ -1,9 +1,11 @@
-//! What plugins receive of a container and its pod beyond its `config.json`.
+//! Properties of containers and pods that plugins receive and that are not in `config.json`:
+//! addresses, times, states, exit codes.
 
 use nri_integration::*;
 use serde_json::{Value, json};
 
-/// As an engine's network hook: gives the container an address, from outside, before it starts.
+/// Script of a createRuntime hook that, like a network hook of an engine, gives the container an
+/// address from outside.
 const NETWORK_HOOK: &str = "PATH=/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin
 pid=$(tr -d ' \n' | sed -n 's/.*\"pid\":\\([0-9]*\\).*/\\1/p')
 nsenter -t $pid -n busybox ip addr add 10.9.8.7/24 dev lo";
@@ -14,8 +16,8 @@ fn number(value: &Value) -> u64 {
 
 #[test]
 fn plugins_see_addresses_namespaces_times_and_the_exit_code() {
-    let Some(go) = go("what plugins are told") else { return };
-    for_each_runtime("what plugins are told", |runtime| {
+    let Some(go) = go("addresses, times, exit code") else { return };
+    for_each_runtime("addresses, times, exit code", |runtime| {
         let node = Node::new(runtime);
         node.ctl(&["start"]).success();
         let plugin = node.connect("10-go", &go, "{}");
@@ -64,8 +66,8 @@ fn plugins_see_addresses_namespaces_times_and_the_exit_code() {
             );
         } else {
             limitation(
-                "what plugins are told",
-                "exit codes: a kernel before 6.15 does not tell them",
+                "addresses, times, exit code",
+                "exit codes: a kernel before 6.15 does not report them",
             );
         }
     });

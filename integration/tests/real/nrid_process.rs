@@ -1,4 +1,5 @@
-//! `nrid` as a process: independent of its starter, and with a clean end.
+//! `nrid` as a process: it does not depend on the process that started it, and SIGTERM and
+//! `nrictl stop` end it cleanly.
 
 use nri_integration::*;
 use rustix::process::Signal;
@@ -8,11 +9,11 @@ use std::{
     process::Command,
 };
 
-/// A caller as engines are: in a cgroup of its own, with descriptors that it did not mark, its own
-/// session, and a runtime that is to die with it.
+/// A shell that calls the wrapper as engines do: in a separate cgroup and session, with descriptors
+/// that are not close-on-exec, and with a parent-death signal for the runtime.
 fn caller(node: &Node, then: &str) -> Command {
     let wrapper = node.wrapper();
-    let words: Vec<_> = [wrapper.get_program()]
+    let call: Vec<_> = [wrapper.get_program()]
         .into_iter()
         .chain(wrapper.get_args())
         .map(|w| format!("'{}'", w.to_str().unwrap()))
@@ -25,20 +26,20 @@ for root in /sys/fs/cgroup /sys/fs/cgroup/*; do
   mkdir -p "$root/{prefix}/{caller}" && echo $$ > "$root/{prefix}/{caller}/cgroup.procs"
 done
 for n in $(seq 3 20); do eval "exec $n<>{file}"; done
-call() {{ setpriv --pdeathsig KILL {words} "$@"; }}
+call() {{ setpriv --pdeathsig KILL {call} "$@"; }}
 {then}
 "#,
         prefix = node.prefix(),
         caller = node.id("caller"),
         file = node.path("inherited").display(),
-        words = words.join(" ")
+        call = call.join(" ")
     );
     let mut command = Command::new("setsid");
     command.args(["--wait", "bash", "-c", &script]).current_dir(node.path("bundles"));
     command
 }
 
-/// Ends the caller that wrote this file, if the test did not come to it.
+/// Kills the caller that wrote its process id to this file, if the test failed before it did so.
 struct EndCaller(PathBuf);
 
 impl Drop for EndCaller {
@@ -46,7 +47,7 @@ impl Drop for EndCaller {
         let pid = fs::read_to_string(&self.0).unwrap_or_default().trim().parse().map(Process);
         if let Some(caller) = pid.ok().filter(|p| p.is_alive()) {
             caller.signal(Signal::KILL);
-            wait_until("the caller's end", || (!caller.is_alive()).then_some(()));
+            wait_until("the caller to exit", || (!caller.is_alive()).then_some(()));
         }
     }
 }
@@ -60,7 +61,7 @@ fn nrid_does_not_depend_on_the_process_that_started_it() {
         let id = node.id("c");
         let bundle = node.bundle(&id).make();
         let pid = node.path("caller.pid");
-        // It stays, so that it can be killed.
+        // The caller sleeps after the creation, so that the test can kill it.
         let then = format!(
             "call create --bundle '{}' {id} || exit 1; echo $$ > '{pid}.new'; mv '{pid}.new' \
                 '{pid}'; exec sleep 1000",
@@ -73,7 +74,7 @@ fn nrid_does_not_depend_on_the_process_that_started_it() {
             assert!(matches!(child.try_wait(), Ok(None)), "the caller failed");
             fs::read_to_string(&pid).ok()?.trim().parse().ok().map(Process)
         });
-        let nrid = node.nrid().expect("it was started");
+        let nrid = node.nrid().expect("create started nrid");
         let plugin = Process(
             u32::try_from(node.status().unwrap()["plugins"][0]["pid"].as_u64().unwrap()).unwrap(),
         );
@@ -89,8 +90,8 @@ fn nrid_does_not_depend_on_the_process_that_started_it() {
         assert_ne!(nrid.parent(), Some(caller.0));
         caller.signal(Signal::KILL);
         child.wait().unwrap();
-        wait_until("the caller's end", || (!caller.is_alive()).then_some(()));
-        assert_eq!(node.nrid(), Some(nrid), "it survives who started it");
+        wait_until("the caller to exit", || (!caller.is_alive()).then_some(()));
+        assert_eq!(node.nrid(), Some(nrid), "nrid ended with its starter");
         assert!(plugin.is_alive());
         node.call(&["delete", "--force", &id]).success();
     });
@@ -120,17 +121,17 @@ fn sigterm_ends_nrid_and_launched_plugins_only() {
         nrid.signal(Signal::TERM);
         wait_until("the end of nrid", || (!nrid.is_alive()).then_some(()));
         wait_until("the end of the launched plugin", || (!of_launched.is_alive()).then_some(()));
-        // The example leaves when its connection does; had it been killed, there would be a signal.
+        // The example plugin exits when its connection closes; killed, it would have no exit code.
         assert!(external.ended().code().is_some());
         assert!(!node.state_dir().join("control.sock").exists());
         assert_eq!(node.state(&id).unwrap()["status"], "running");
 
-        // The next verb with an event, of a container that it has on record, finds everything
-        // again.
+        // The next create starts the next nrid, which launches the plugin again and synchronizes
+        // it with the recorded container.
         let again = node.id("again");
         node.create(&node.bundle(&again).make(), &again).success();
         assert_ne!(node.nrid().unwrap(), nrid);
-        wait_until("the launched plugin to be synchronized with it", || {
+        wait_until("Synchronize of the launched plugin", || {
             let received = launched.events(&id);
             received.iter().any(|e| e == "Synchronize").then_some(())
         });
@@ -153,11 +154,11 @@ fn nrid_can_be_started_and_stopped_by_hand() {
         node.ctl(&["start"]).success();
         assert_eq!(node.nrids(), [nrid]);
         node.ctl(&["stop"]).success();
-        // It has let go of everything, so that another one can start at once; that the kernel is
-        // done with it comes a moment later.
+        // After `stop` the socket and the lock are released, so that the next nrid can start; the
+        // process of the previous one may still be exiting.
         assert_eq!(node.ctl(&["status"]).code, Some(3));
         node.ctl(&["start"]).success();
         assert_ne!(node.nrid().unwrap(), nrid);
-        wait_until("the end of the first", || (!nrid.is_alive()).then_some(()));
+        wait_until("the first nrid to exit", || (!nrid.is_alive()).then_some(()));
     });
 }

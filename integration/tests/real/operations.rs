@@ -1,5 +1,5 @@
-//! What operators do while containers run: the configuration and plugins change, and `nrid` is
-//! replaced.
+//! Operations while containers run: reload, upgrade, restart, idle exit and stop of `nrid`, and
+//! `nrictl doctor`.
 
 use nri_integration::*;
 use serde_json::json;
@@ -43,9 +43,9 @@ fn a_reload_keeps_containers_and_synchronizes_new_plugins() {
         }
         assert_eq!(node.nrid(), nrid);
         assert_eq!(node.state(&id).unwrap()["pid"], state["pid"]);
-        assert_eq!(same.entries().len(), received, "it was neither asked nor told anything");
+        assert_eq!(same.entries().len(), received, "20-same received an event");
         for journal in [&changed, &new] {
-            wait_until("the view of the container", || {
+            wait_until("Synchronize with the container", || {
                 journal.events(&id).iter().any(|e| e == "Synchronize").then_some(())
             });
         }
@@ -54,7 +54,7 @@ fn a_reload_keeps_containers_and_synchronizes_new_plugins() {
         node.create(&bundle, &second).success();
         assert!(bundle.oci_config().to_string().contains("FROM=after"));
 
-        // A plugin that goes, and a configuration that is wrong.
+        // A reload without the plugin, and one with an invalid configuration.
         fs::remove_file(node.path("plugins/30-new")).unwrap();
         node.ctl(&["reload"]).success();
         let received = new.entries().len();
@@ -72,7 +72,7 @@ fn a_reload_keeps_containers_and_synchronizes_new_plugins() {
             changed.wait_for("RemovePodSandbox", id);
         }
         assert_eq!(events(&same, &id), life_cycle(&[]));
-        assert_eq!(new.entries().len(), received, "who was ended hears nothing more");
+        assert_eq!(new.entries().len(), received, "the ended plugin received an event");
     });
 }
 
@@ -106,7 +106,7 @@ fn containers_are_created_while_nrid_is_replaced() {
         make(&stays);
         let nrid = node.nrid().unwrap();
         let exe = || fs::metadata(format!("/proc/{}/exe", nrid.0)).unwrap().ino();
-        let is = |path: &Path| fs::metadata(path).unwrap().ino();
+        let inode = |path: &Path| fs::metadata(path).unwrap().ino();
         let ((stop, end), count) = (StopFlag::new(), AtomicUsize::new(0));
         let made = thread::scope(|scope| {
             let making: Vec<_> = ["a", "b"]
@@ -129,7 +129,7 @@ fn containers_are_created_while_nrid_is_replaced() {
                 install();
                 let said = node.ctl(&["restart"]).success().out();
                 assert!(said.contains(&format!("pid {}", nrid.0)), "{said}");
-                assert_eq!(exe(), is(&program));
+                assert_eq!(exe(), inode(&program));
                 let before = count.load(Ordering::Relaxed);
                 wait_until("more containers", || {
                     (count.load(Ordering::Relaxed) >= before + 2).then_some(())
@@ -164,14 +164,14 @@ fn containers_are_created_while_nrid_is_replaced() {
     });
 }
 
-/// Tables go behind the places.
-fn configure_behind(node: &Node, tables: &str) {
+/// Writes the configuration with `tables` after the paths, as TOML wants top-level keys first.
+fn configure_with_tables(node: &Node, tables: &str) {
     node.configure("");
-    let places = fs::read_to_string(node.config()).unwrap();
-    fs::write(node.config(), places + tables).unwrap();
+    let paths = fs::read_to_string(node.config()).unwrap();
+    fs::write(node.config(), paths + tables).unwrap();
 }
 
-/// What `nrictl doctor` says about something, besides that it is well.
+/// Findings of `nrictl doctor` on a subject, except those of level `ok`.
 fn findings(node: &Node, about: &str) -> Vec<String> {
     let said = node.ctl(&["doctor", "--json"]).out();
     let report: serde_json::Value = serde_json::from_str(&said).unwrap();
@@ -189,10 +189,10 @@ fn doctor_reports_configuration_that_nrid_has_not_loaded() {
             let found = findings(&node, about);
             assert!(found.iter().any(|f| f.contains(words)), "{about}: {words:?} not in {found:?}");
         };
-        // A required plugin keeps it from starting.
+        // A required plugin that fails keeps nrid from starting.
         node.launch("10-adjust", &Program::Adjust, "nonsense = 1\n");
         let policy = "[[plugin]]\nmatch = '10-adjust'\nrequired = true\n";
-        configure_behind(&node, policy);
+        configure_with_tables(&node, policy);
         let failed = node.ctl(&["start"]);
         assert_eq!(failed.code, Some(1));
         has("nrid", "problem it does not run: its last start failed");
@@ -203,8 +203,8 @@ fn doctor_reports_configuration_that_nrid_has_not_loaded() {
         assert_eq!(findings(&node, "nrid"), [""; 0]);
         assert_eq!(findings(&node, "configuration"), [""; 0]);
 
-        // A name that is wrong, a plugin that came, another configuration.
-        configure_behind(&node, "[[plugin]]\nmatch = '10-adjsut'\n");
+        // A policy for an unknown plugin, a new plugin, and a changed configuration.
+        configure_with_tables(&node, "[[plugin]]\nmatch = '10-adjsut'\n");
         has("configuration", "is another one than nrid has");
         node.launch("20-new", &Program::Adjust, "");
         has("plugin", "note 20-new: not launched: dropped in after the start");
@@ -216,11 +216,10 @@ fn doctor_reports_configuration_that_nrid_has_not_loaded() {
         node.ctl(&["reload"]).success();
         assert_eq!((findings(&node, "configuration"), findings(&node, "plugin")), (vec![], vec![]));
         has("policy", "note [[plugin]] match = \"10-adjsut\": there is no such plugin");
-        assert!(node.log().contains("10-adjsut"), "nrid says so, too");
+        assert!(node.log().contains("10-adjsut"), "nrid logs the unknown plugin, too");
 
-        // A configuration that is wrong, or somebody else's to change, keeps nobody from looking
-        // and ending.
-        configure_behind(&node, "nonsense = 1\n");
+        // `status` and `stop` work with a configuration that is invalid or not trusted.
+        configure_with_tables(&node, "nonsense = 1\n");
         has("configuration", "config.toml: line 6, column 1: unknown field `nonsense`");
         let status = node.ctl(&["status"]).success();
         assert!(
@@ -244,7 +243,7 @@ fn doctor_reports_configuration_that_nrid_has_not_loaded() {
 }
 
 #[test]
-fn a_call_while_nrid_ends_reaches_the_next_one() {
+fn a_call_while_nrid_exits_is_handled_by_the_next_nrid() {
     for_each_runtime("idle", |runtime| {
         let node = Node::new(runtime);
         node.configure("idle_timeout = '60ms'");
@@ -261,15 +260,15 @@ fn a_call_while_nrid_ends_reaches_the_next_one() {
             node.call(&["delete", "--force", &id]).success();
             journal.wait_for("RemovePodSandbox", &id);
             assert_eq!(events(&journal, &id), life_cycle(&[]), "{id}");
-            // From before its end to after it.
+            // The next call arrives before, during or after the idle exit.
             thread::sleep(std::time::Duration::from_millis(10 * n));
         }
-        assert!(nrids.len() > 1, "none left");
+        assert!(nrids.len() > 1, "nrid never exited");
     });
 }
 
-/// A plugin that is still at work when nrid ends has not agreed: nothing is made without it, and
-/// the next one asks again.
+/// A creation whose plugin has not replied when nrid stops must not proceed without the reply: the
+/// next nrid sends CreateContainer again.
 #[test]
 fn a_request_in_progress_at_the_end_of_nrid_is_finished_by_the_next_one() {
     let Some(go) = go("the end of nrid") else { return };
@@ -283,7 +282,7 @@ fn a_request_in_progress_at_the_end_of_nrid_is_finished_by_the_next_one() {
         thread::scope(|scope| {
             let creating = scope.spawn(|| node.create(&bundle, &id));
             journal.wait_for("CreateContainer", &id);
-            // It waits for some time, and then no longer.
+            // `stop` waits for requests in progress for a limited time.
             node.ctl(&["stop"]).success();
             fs::write(&go_on, "").unwrap();
             creating.join().unwrap().success();
@@ -296,7 +295,8 @@ fn a_request_in_progress_at_the_end_of_nrid_is_finished_by_the_next_one() {
     });
 }
 
-/// Runtimes block signals for their hooks, and engines may for what they call.
+/// Runtimes block signals of their hooks, and engines may block signals of the wrapper; nrid, which
+/// either may start, must not inherit that.
 #[test]
 fn nrid_handles_signals_that_its_starter_blocked() {
     for_each_runtime("blocked signals", |runtime| {

@@ -1,5 +1,5 @@
-//! What a plugin's policy makes of its faults, as it is configured; and whose decision holds where
-//! several creations are in progress.
+//! Policies of plugins (`on_failure`, `timeout`, `required`) when a plugin hangs or is missing, and
+//! updates of one container by several creations at once.
 
 use nri_integration::*;
 use rustix::process::Signal;
@@ -9,7 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Many times any timeout here, and less than what is waited for where there is none.
+/// Upper limit of a call: many times each timeout that these tests configure, and less than the
+/// deadline of `wait_until`.
 const BOUND: Duration = Duration::from_secs(30);
 
 fn create(node: &Node, name: &str) -> Ended {
@@ -28,8 +29,8 @@ fn update(id: &str, limit: u64) -> Value {
     json!({"containerId": id, "linux": {"resources": {"pids": {"limit": limit}}}})
 }
 
-/// A launched plugin, stopped in its tracks, under this policy.
-fn stopped(runtime: &Runtime, go: &Program, on_failure: &str) -> Node {
+/// Returns a node with a launched plugin that has this policy and is stopped by SIGSTOP.
+fn node_with_stopped_plugin(runtime: &Runtime, go: &Program, on_failure: &str) -> Node {
     let node = Node::new(runtime);
     node.configure(&format!(
         "plugin = [{{ match = 'bad', on_failure = '{on_failure}', timeout = '2s', \
@@ -42,18 +43,18 @@ fn stopped(runtime: &Runtime, go: &Program, on_failure: &str) -> Node {
     node
 }
 
-/// It was given up after two timeouts, and launched again.
+/// Checks that the plugin was disconnected after two timeouts and launched again.
 fn check_restarted(node: &Node) {
     let active = || node.log().matches("plugin=\"10-bad\" state=Active").count();
-    wait_until("the plugin to be back", || (active() == 2).then_some(()));
+    wait_until("the plugin to be active again", || (active() == 2).then_some(()));
     create(node, "after").success();
 }
 
 #[test]
-fn on_failure_fail_refuses_until_the_plugin_is_back() {
+fn on_failure_fail_refuses_creations_until_the_plugin_is_restarted() {
     let Some(go) = go("on_failure = fail") else { return };
     for_each_runtime("on_failure = fail", |runtime| {
-        let node = stopped(runtime, &go, "fail");
+        let node = node_with_stopped_plugin(runtime, &go, "fail");
         for name in ["first", "second"] {
             let line = create(&node, name).refusal();
             for word in ["10-bad", "CREATE_CONTAINER", "no reply within 2s", &node.id(name)] {
@@ -66,10 +67,10 @@ fn on_failure_fail_refuses_until_the_plugin_is_back() {
 }
 
 #[test]
-fn on_failure_ignore_goes_on_without_the_plugin() {
+fn on_failure_ignore_creates_containers_without_the_plugin() {
     let Some(go) = go("on_failure = ignore") else { return };
     for_each_runtime("on_failure = ignore", |runtime| {
-        let node = stopped(runtime, &go, "ignore");
+        let node = node_with_stopped_plugin(runtime, &go, "ignore");
         for name in ["first", "second"] {
             create(&node, name).success();
         }
@@ -78,28 +79,28 @@ fn on_failure_ignore_goes_on_without_the_plugin() {
 }
 
 #[test]
-fn only_creations_wait_for_a_required_plugin_that_ended() {
+fn a_missing_required_plugin_refuses_creations_and_no_other_verb() {
     let Some(go) = go("required") else { return };
     for_each_runtime("required", |runtime| {
         let node = Node::new(runtime);
         node.configure("plugin = [{ match = '10-guard', required = true }]\n");
         node.ctl(&["start"]).success();
-        let missing = |name: &str| {
+        let check_refused = |name: &str| {
             let line = create(&node, name).refusal();
             for word in ["10-guard", "required", &node.id(name)] {
                 assert!(line.contains(word), "{word:?} in {line}");
             }
         };
-        missing("before");
+        check_refused("before");
         let plugin = node.connect("10-guard", &go, "{}");
         let id = node.id("c");
         create(&node, "c").success();
         plugin.stop();
-        wait_until("its end", || {
+        wait_until("nrid to disconnect the plugin", || {
             let status = node.status()?;
             (!status["plugins"].as_array()?.iter().any(|p| p["state"] == "active")).then_some(())
         });
-        missing("without");
+        check_refused("without");
         for call in [&["start", &id][..], &["update", "--pids-limit", "40", &id], &["state", &id]] {
             node.call(call).success();
         }
@@ -110,7 +111,7 @@ fn only_creations_wait_for_a_required_plugin_that_ended() {
     });
 }
 
-/// The runtime, but the creation of a container with this id waits for a file.
+/// Returns a runtime that delays `create` of this container until the file `go` exists.
 fn held(node: &Node, runtime: &Runtime, id: &str) -> Runtime {
     let path = node.path("held");
     let text = format!(
@@ -125,18 +126,18 @@ fn held(node: &Node, runtime: &Runtime, id: &str) -> Runtime {
 }
 
 #[test]
-fn the_later_decision_is_effective_whichever_creation_ends_first() {
-    let Some(go) = go("the later decision") else { return };
-    for_each_runtime("the later decision", |runtime| {
+fn the_update_of_the_later_creation_is_effective_whichever_creation_ends_first() {
+    let Some(go) = go("updates by several creations") else { return };
+    for_each_runtime("updates by several creations", |runtime| {
         let node = Node::new(runtime);
         let [target, first, second, third] =
             ["target", "first", "second", "third"].map(|name| node.id(name));
         node.ctl(&["start"]).success();
         let rules = [(&first, 41), (&second, 42), (&third, 43)]
             .map(|(id, limit)| json!({"id": id, "updates": [update(&target, limit)]}));
-        let decides = node.connect("10-decides", &go, &json!({"rules": rules}).to_string());
-        // Between the decision and its coming into force.
-        let go_on = node.path("decided");
+        let updating = node.connect("10-update", &go, &json!({"rules": rules}).to_string());
+        // Delays the second creation after 10-update has replied and before its update is applied.
+        let go_on = node.path("go_on");
         let slow = json!({"rules": [{"id": second, "until": go_on}]});
         let slow = node.connect("20-slow", &go, &slow.to_string());
         let resources = r#"{"pids": {"limit": 50}}"#;
@@ -152,16 +153,16 @@ fn the_later_decision_is_effective_whichever_creation_ends_first() {
             let held = scope.spawn(|| create(&first));
             wait_until("the runtime of the first", || node.path("working").exists().then_some(()));
             assert_eq!(pids(&node, &target), "41");
-            let slowly = scope.spawn(|| create(&second));
+            let delayed = scope.spawn(|| create(&second));
             slow.journal.wait_for("CreateContainer", &second);
-            // It enters while the second has been decided on, and is not effective.
-            let entering = scope.spawn(|| create(&third));
-            decides.journal.wait_for("RunPodSandbox", &third);
+            // The third starts when 10-update has replied to the second, which is not applied yet.
+            let last = scope.spawn(|| create(&third));
+            updating.journal.wait_for("RunPodSandbox", &third);
             fs::write(&go_on, "").unwrap();
-            entering.join().unwrap();
-            slowly.join().unwrap();
-            assert_eq!(pids(&node, &target), "43", "the last to be decided on");
-            assert!(node.state(&first).is_none(), "it was overtaken");
+            last.join().unwrap();
+            delayed.join().unwrap();
+            assert_eq!(pids(&node, &target), "43", "the update of the third creation");
+            assert!(node.state(&first).is_none(), "the first creation ended before the others");
             fs::write(node.path("go"), "").unwrap();
             held.join().unwrap();
         });
@@ -172,8 +173,11 @@ fn the_later_decision_is_effective_whichever_creation_ends_first() {
             let requested = entries.filter(|e| e["event"] == "CreateContainer");
             requested.map(|e| e["container_id"].clone()).collect()
         };
-        assert_eq!(order(&decides.journal), [&target, &first, &second, &third].map(|id| json!(id)));
-        assert_eq!(order(&slow.journal), order(&decides.journal), "one order at every plugin");
+        assert_eq!(
+            order(&updating.journal),
+            [&target, &first, &second, &third].map(|id| json!(id))
+        );
+        assert_eq!(order(&slow.journal), order(&updating.journal), "one order at every plugin");
     });
 }
 
@@ -184,8 +188,8 @@ fn a_plugin_can_request_updates_from_inside_its_handlers() {
         let node = Node::new(runtime);
         let (target, id) = (node.id("target"), node.id("c"));
         node.ctl(&["start"]).success();
-        // At every event, the longest of which hold the container's lane, and its own container
-        // among them.
+        // In every handler, also in those during which nrid holds the container lock, the plugin
+        // requests updates of another container and of the container of the event.
         let rule = |(n, event): (usize, &&str)| {
             let limit = 100 + n as u64;
             json!({"event": event, "unsolicited": [update(&target, limit), update(&id, limit)]})
@@ -193,7 +197,7 @@ fn a_plugin_can_request_updates_from_inside_its_handlers() {
         let rules: Vec<_> = View::EVENTS.iter().enumerate().map(rule).collect();
         let resources = r#"{"pids": {"limit": 50}}"#;
         node.create(&node.bundle(&target).resources(resources).make(), &target).success();
-        let plugin = node.connect("10-asks", &go, &json!({"rules": rules}).to_string());
+        let plugin = node.connect("10-updates", &go, &json!({"rules": rules}).to_string());
         let begin = Instant::now();
         create(&node, "c").success();
         for call in [
@@ -205,7 +209,7 @@ fn a_plugin_can_request_updates_from_inside_its_handlers() {
         }
         plugin.journal.wait_for("RemovePodSandbox", &id);
         assert!(begin.elapsed() < BOUND, "{:?}", begin.elapsed());
-        wait_until("the last of its updates", || (pids(&node, &target) == "110").then_some(()));
+        wait_until("the last update", || (pids(&node, &target) == "110").then_some(()));
         node.call(&["delete", "--force", &target]).success();
     });
 }

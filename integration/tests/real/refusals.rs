@@ -1,9 +1,10 @@
-//! Bad input: one line that names the thing, exit code 1, and nothing has changed.
+//! Refusals of bad input: exit code 1, one line that names the path, id or field, and no change on
+//! the host.
 
 use nri_integration::*;
 use std::{fs, process::Command};
 
-/// A node with a plugin that would change something, a bundle, and the digest of the bundle.
+/// A node with a plugin that adjusts every container, and a bundle.
 struct Case {
     node: Node,
     bundle: Bundle,
@@ -26,8 +27,8 @@ impl Case {
         command
     }
 
-    /// The call is refused, the line names all of `named`, and bundle, cgroups, runtime and plugins
-    /// know nothing of it.
+    /// Checks that the call is refused in a line that names all of `named`, and that it changed no
+    /// bundle, created no cgroup and no container, and sent no event to plugins.
     fn check(&self, command: Command, named: &[&str]) {
         let before = digest_tree(self.bundle.dir());
         let shown = format!("{command:?}");
@@ -41,7 +42,7 @@ impl Case {
         assert_eq!(self.journal.about(&self.id), Vec::<serde_json::Value>::new(), "{shown}");
     }
 
-    /// Besides, a running `nrid` has no record of it.
+    /// Checks that `nrid`, where it runs, has no record of a container or pod.
     fn check_no_record(&self) {
         if let Some(status) = self.node.status() {
             assert_eq!((&status["containers"], &status["pods"]), (&0.into(), &0.into()));
@@ -57,7 +58,7 @@ fn a_refusal_names_what_is_wrong_in_config_json() {
         let path = file.to_str().unwrap();
         let text = fs::read(&file).unwrap();
         fs::remove_file(&file).unwrap();
-        // The real runtime's to refuse, in its own words.
+        // The wrapper leaves this refusal to the runtime, which names the file in its own message.
         case.check(case.create(), &["config.json"]);
         for broken in ["", "{", "[]", "{\"process\": 1}", "\u{0}"] {
             fs::write(&file, broken).unwrap();
@@ -98,7 +99,7 @@ fn a_refusal_names_a_missing_runtime() {
     for_each_runtime("no runtime", |runtime| {
         let case = Case::new(runtime);
         let wrapper = case.node.wrapper();
-        // The last word for `--nri-runtime` is another one.
+        // Replaces the value of `--nri-runtime`.
         let mut command = Command::new(wrapper.get_program());
         for argument in wrapper.get_args() {
             command.arg(if argument == runtime.path {
@@ -109,7 +110,7 @@ fn a_refusal_names_a_missing_runtime() {
         }
         command.args(["create", "--bundle"]).arg(case.bundle.dir()).arg(&case.id);
         case.check(command, &["/nonexistent/runtime"]);
-        assert_eq!(case.node.nrid(), None, "nothing was started");
+        assert_eq!(case.node.nrid(), None, "nrid was started");
     });
 }
 
@@ -161,12 +162,12 @@ fn a_refusal_names_a_duplicate_container_id() {
             again.args(["create", "--bundle"]).arg(bundle.dir()).arg(&case.id);
             let refused = case.node.run(again);
             assert_eq!(refused.code, Some(1));
-            assert!(refused.err().contains("exist"), "the runtime's own words: {}", refused.err());
+            assert!(refused.err().contains("exist"), "the runtime's message: {}", refused.err());
         }
         assert_eq!(digest_tree(case.bundle.dir()), before);
         assert_eq!(digest_tree(other.dir()), other_before);
         assert_eq!(case.node.state(&case.id).unwrap()["status"], "created");
-        // A later event is proof that none was still to come.
+        // Events arrive in order: those of the refused calls would precede PostStartContainer.
         case.node.call(&["start", &case.id]).success();
         case.journal.wait_for("PostStartContainer", &case.id);
         assert_eq!(

@@ -1,4 +1,5 @@
-//! `run`: the wrapper has become the runtime before the container exists.
+//! `run`: the wrapper executes the runtime in its own process, so that hooks and exit detection
+//! report everything after that.
 
 use nri_integration::*;
 use std::process::Command;
@@ -19,12 +20,12 @@ fn a_foreground_run_has_all_events_and_the_exit_code() {
         let bundle = node.bundle(&id).arguments(&["/bin/sh", "-c", "echo A=$A; exit 7"]).make();
         let original = bundle.bytes();
         for _ in 0..2 {
-            // The same bundle and id again, as by hand.
+            // A user may run the same bundle under the same id again.
             let ended = node.run(run(&node, &[], &bundle, &id));
             assert_eq!((ended.code, ended.out().trim()), (Some(7), "A=b"), "{}", ended.err());
         }
         let twice = [life_cycle(&[]), life_cycle(&[])].concat();
-        wait_until("both lives to end", || {
+        wait_until("the events of both runs", || {
             (journal.events(&id).len() >= twice.len()).then_some(())
         });
         assert_eq!(journal.events(&id), twice);
@@ -52,7 +53,7 @@ fn a_detached_run_has_all_events() {
     });
 }
 
-/// As BuildKit calls it, which has no environment to give.
+/// BuildKit calls `run --keep`, and may call it with an empty environment.
 #[test]
 fn a_kept_run_without_environment_has_all_events() {
     for_each_runtime("run --keep", |runtime| {
@@ -66,7 +67,7 @@ fn a_kept_run_without_environment_has_all_events() {
             command.env_clear();
             node.run(command)
         };
-        // crun learned it later.
+        // Older versions of crun lack `--keep`.
         let mut help = runtime.command(&node.root());
         help.args(["run", "--help"]);
         let keeps = node.run(help).out().contains("--keep");
@@ -76,7 +77,11 @@ fn a_kept_run_without_environment_has_all_events() {
         journal.wait_for("StopPodSandbox", &id);
         if keeps {
             assert_eq!(node.state(&id).unwrap()["status"], "stopped");
-            assert_eq!(journal.events(&id).last().unwrap(), "StopPodSandbox", "it is still there");
+            assert_eq!(
+                journal.events(&id).last().unwrap(),
+                "StopPodSandbox",
+                "the container is not deleted yet"
+            );
         } else {
             limitation("run --keep", &format!("{} has no such option", runtime.name));
         }
@@ -100,7 +105,8 @@ fn a_run_that_the_runtime_refuses_is_rolled_back() {
         let ended = node.run(run(&node, &[], &bundle, &id));
         assert!(ended.code.is_some_and(|c| c != 0), "{ended:?}");
         assert!(ended.err().contains("/nonexistent/program"), "{}", ended.err());
-        // The wrapper is gone by then: nrid notices by itself, or at the delete that engines send.
+        // The wrapper has become the runtime and cannot report the failure: nrid detects it by
+        // itself, or at the delete that engines send.
         node.call(&["delete", "--force", &id]);
         journal.wait_for("RemovePodSandbox", &id);
         assert_eq!(bundle.bytes(), original);

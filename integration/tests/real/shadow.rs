@@ -1,4 +1,4 @@
-//! `mode = "shadow"` and containers that want to be left alone.
+//! `mode = "shadow"`, which calls plugins and applies nothing, and containers that opt out.
 
 use nri_integration::*;
 use std::fs;
@@ -7,12 +7,12 @@ const CREATE: &str =
     "[create]\nenv = { set = { ADDED = 'by 10' } }\n[create.resources]\npids = 77\n";
 
 #[test]
-fn shadow_mode_asks_plugins_and_changes_nothing() {
+fn shadow_mode_calls_plugins_and_changes_nothing() {
     for_each_runtime("shadow", |runtime| {
         let node = Node::new(runtime);
         node.configure("mode = 'shadow'\n");
         let journal = node.launch("10-adjust", &Program::Adjust, CREATE);
-        // It wants the same variable, which would be a conflict.
+        // The second plugin sets the same variable, which is a conflict.
         node.launch("20-adjust", &Program::Adjust, CREATE);
         let id = node.id("c");
         let bundle = node.bundle(&id).resources(r#"{"pids": {"limit": 50}}"#);
@@ -36,9 +36,9 @@ fn shadow_mode_asks_plugins_and_changes_nothing() {
     });
 }
 
-/// Neither does what is required: there would be no `nrid` otherwise.
+/// Outside of shadow mode a required plugin that does not start keeps `nrid` from starting.
 #[test]
-fn a_required_plugin_that_fails_refuses_nothing() {
+fn a_required_plugin_that_fails_refuses_nothing_in_shadow_mode() {
     for_each_runtime("shadow's required plugins", |runtime| {
         let node = Node::new(runtime);
         node.configure("mode = 'shadow'\n");

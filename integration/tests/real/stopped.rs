@@ -1,4 +1,5 @@
-//! Verbs of a container that has exited are for the runtime to refuse, without events for plugins.
+//! Calls for something that has ended or already runs: an update of a stopped container, a second
+//! `nrid`.
 
 use nri_integration::*;
 use std::time::{Duration, Instant};
@@ -9,7 +10,7 @@ fn an_update_of_a_stopped_container_is_not_notified() {
     for_each_runtime("update of a stopped container", |runtime| {
         let node = Node::new(runtime);
         node.ctl(&["start"]).success();
-        let plugin = node.connect("10-hears", &go, "{}");
+        let plugin = node.connect("10-observer", &go, "{}");
         let id = node.id("c");
         let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
         node.create(&bundle, &id).success();
@@ -24,10 +25,10 @@ fn an_update_of_a_stopped_container_is_not_notified() {
     });
 }
 
-/// One that was started by a wrapper that was killed then would take over from the one that is told
-/// to stop.
+/// A second `nrid` that waited, for example one whose wrapper was killed meanwhile, would take over
+/// when the first one is stopped.
 #[test]
-fn a_second_nrid_does_not_wait_for_one_that_answers() {
+fn a_second_nrid_exits_at_once_while_the_first_one_replies() {
     for_each_runtime("a second nrid", |runtime| {
         let node = Node::new(runtime);
         node.ctl(&["start"]).success();
@@ -41,13 +42,12 @@ fn a_second_nrid_does_not_wait_for_one_that_answers() {
             .arg(node.config());
         let begin = Instant::now();
         let said = node.run(second);
-        wait_until("its word", || (!said.out().is_empty()).then_some(()));
+        wait_until("the message of the second", || (!said.out().is_empty()).then_some(()));
         assert!(said.out().contains("runs already"), "{}", said.out());
-        // `start_timeout`, for which it would wait for one that is ending, is 20 s.
+        // `start_timeout` is 20 s: for so long a second nrid waits for a first one that is ending.
         assert!(begin.elapsed() < Duration::from_secs(10), "{:?}", begin.elapsed());
         node.ctl(&["stop"]).success();
-        // The first is done, but its process may still be ending; a second that had taken over
-        // would stay.
-        wait_until("the end of both", || node.nrids().is_empty().then_some(()));
+        // The process of the first may still be exiting; a second that took over would stay.
+        wait_until("both to exit", || node.nrids().is_empty().then_some(()));
     });
 }

@@ -1,8 +1,9 @@
-//! A person at a terminal.
+//! `run` in a terminal: its size, the interrupt key, the exit code.
 
 use nri_integration::*;
 
-/// Says what it gets: interrupts, its size; ends with 7.
+/// Script of a container that counts interrupts, prints the count or the size of the terminal on
+/// request, and exits with 7.
 const SCRIPT: &str = r#"
 n=0
 trap 'n=$((n + 1)); echo "interrupt $n."' INT
@@ -17,15 +18,15 @@ while :; do
 done
 "#;
 
-/// Runs the script in a terminal; returns whether a change of its size reaches the container.
+/// Runs [`SCRIPT`] in a terminal. Returns whether a change of the terminal's size reaches it.
 fn play(command: &std::process::Command) -> bool {
     let terminal = Terminal::run(command);
     terminal.wait_for("ready.");
-    // The change is passed on some time after it was made, so ask often.
+    // Runtimes pass a change on with a delay, and may miss one: change and request it repeatedly.
     let resized = (1..=100).any(|n| {
         terminal.resize(30 + n, 101);
         terminal.write("size\n");
-        wait_until("the answer", || {
+        wait_until("the printed size", || {
             (terminal.text().matches("size ").count() >= usize::from(n)).then_some(())
         });
         terminal.text().contains(" 101.")

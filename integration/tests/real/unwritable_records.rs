@@ -1,13 +1,14 @@
-//! Records that cannot be written, as on a full disk: what depends on them is refused, the rest is
-//! written later. Here the directory is away for a while.
+//! Records that cannot be written, for example because the disk is full: creations and updates are
+//! refused, records of events that have happened are written later. To make writing fail, the tests
+//! move the directory of the records away.
 
 use nri_integration::*;
 use rustix::process::Signal;
 use serde_json::Value;
 use std::fs;
 
-/// Takes away the directory of these records.
-fn take(node: &Node, name: &str) {
+/// Moves the directory of these records out of the state directory.
+fn take_away(node: &Node, name: &str) {
     fs::rename(node.state_dir().join(name), node.path(name)).unwrap();
 }
 
@@ -30,7 +31,7 @@ fn a_creation_refused_for_its_record_leaves_no_pod() {
             let bundle = node.bundle(id).arguments(&["/bin/sleep", "1000"]).make();
             pod.inspect(|pod| bundle.annotate_as_crio(pod, kind));
             for records in ["containers", "pods"] {
-                take(&node, records);
+                take_away(&node, records);
                 let said = node.create(&bundle, id).refusal();
                 assert!(said.contains(records), "{said}");
                 assert!(node.state(id).is_none());
@@ -39,7 +40,9 @@ fn a_creation_refused_for_its_record_leaves_no_pod() {
             }
             node.create(&bundle, id).success();
             node.call(&["delete", "--force", id]).success();
-            wait_until("no pod kept", || node.records("pods").is_empty().then_some(()));
+            wait_until("the pod's record to be removed", || {
+                node.records("pods").is_empty().then_some(())
+            });
         }
     });
 }
@@ -54,7 +57,7 @@ fn an_update_is_refused_when_its_record_cannot_be_written() {
         node.create(&bundle, &id).success();
         node.call(&["start", &id]).success();
         node.call(&["update", "--pids-limit", "40", &id]).success();
-        take(&node, "containers");
+        take_away(&node, "containers");
         let said = node.call(&["update", "--pids-limit", "41", &id]).refusal();
         assert!(said.contains("containers"), "{said}");
         bring_back(&node, "containers");
@@ -68,14 +71,14 @@ fn an_update_is_refused_when_its_record_cannot_be_written() {
 }
 
 #[test]
-fn a_record_of_what_happened_is_written_later() {
+fn the_record_of_a_started_container_is_written_later() {
     for_each_runtime("no room for a while", |runtime| {
         let node = Node::new(runtime);
         node.ctl(&["start"]).success();
         let id = node.id("c");
         let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
         node.create(&bundle, &id).success();
-        take(&node, "containers");
+        take_away(&node, "containers");
         node.call(&["start", &id]).success();
         bring_back(&node, "containers");
         let phase = || {
@@ -86,12 +89,14 @@ fn a_record_of_what_happened_is_written_later() {
         };
         wait_until("the record", || (phase()? == "running").then_some(()));
         node.call(&["delete", "--force", &id]).success();
-        wait_until("nothing kept", || node.records("containers").is_empty().then_some(()));
+        wait_until("the record to be removed", || {
+            node.records("containers").is_empty().then_some(())
+        });
     });
 }
 
 #[test]
-fn a_running_pod_is_known_to_the_next_nrid() {
+fn the_next_nrid_restores_a_running_pod_whose_record_was_not_written() {
     let Some(go) = go("no room for a pod that runs") else { return };
     for_each_runtime("no room for a pod that runs", |runtime| {
         let node = Node::new(runtime);
@@ -101,10 +106,10 @@ fn a_running_pod_is_known_to_the_next_nrid() {
         let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
         bundle.annotate_as_crio(&id, "sandbox");
         node.create(&bundle, &id).success();
-        take(&node, "pods");
+        take_away(&node, "pods");
         node.call(&["start", &id]).success();
         let nrid = node.nrid().unwrap();
-        // It does not come to write it now.
+        // Stopped until it is killed, nrid cannot write the record later.
         nrid.signal(Signal::STOP);
         bring_back(&node, "pods");
         nrid.signal(Signal::KILL);
@@ -120,17 +125,17 @@ fn a_running_pod_is_known_to_the_next_nrid() {
 }
 
 #[test]
-fn a_stopped_pod_is_not_shown_by_the_next_nrid() {
+fn the_next_nrid_synchronizes_no_stopped_pod_whose_record_was_not_written() {
     let Some(go) = go("no room for a pod that stopped") else { return };
     for_each_runtime("no room for a pod that stopped", |runtime| {
         let node = Node::new(runtime);
         node.ctl(&["start"]).success();
-        let plugin = node.connect("10-hears", &go, "{}");
+        let plugin = node.connect("10-observer", &go, "{}");
         let id = node.id("c");
         let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
         node.create(&bundle, &id).success();
         node.call(&["start", &id]).success();
-        take(&node, "pods");
+        take_away(&node, "pods");
         node.call(&["kill", &id, "KILL"]).success();
         plugin.journal.wait_for("StopPodSandbox", &id);
         let nrid = node.nrid().unwrap();
@@ -141,7 +146,7 @@ fn a_stopped_pod_is_not_shown_by_the_next_nrid() {
         node.ctl(&["start"]).success();
         let late = node.connect("20-late", &go, "{}");
         let synchronized = late.journal.wait_for_own("Synchronize");
-        // Empty lists are left out.
+        // The journal omits empty lists.
         assert_eq!(
             (&synchronized["pods"], &synchronized["containers"]),
             (&Value::Null, &Value::Null)

@@ -1,12 +1,12 @@
-//! The built-in validator, as the configuration sets it.
+//! The default validator, configured in `config.toml` and by annotations.
 
 use nri_integration::*;
 
 const HOOK: &str = "[[create.hooks]]\nstage = \"poststop\"\npath = \"/bin/true\"\n";
 const NAME: &str = "required-plugins.noderesource.dev";
 
-/// What the creation of a container with this annotation says, under these rules and with a plugin
-/// `10-adjust` that injects a hook.
+/// Creates a container with this annotation, under these rules and with a plugin `10-adjust` that
+/// injects a hook. Returns the line of the refusal, or `None` if the container was created.
 fn refusal(runtime: &Runtime, rules: &str, annotation: &str) -> Option<String> {
     let node = Node::new(runtime);
     node.configure(&format!("default_validator = {{ enable = true, {rules} }}"));

@@ -1,12 +1,12 @@
-//! The values that a container reads inside are the merged ones.
+//! Tests that a container sees the merged values of the engine and of two plugins.
 
 use nri_integration::*;
 use std::fs;
 
 const MIB: u64 = 1 << 20;
 
-/// What the engine requests.
-fn requested() -> String {
+/// Resources that the engine requests.
+fn requested_resources() -> String {
     let cpuset = if cpusets() { r#", "cpus": "0", "mems": "0""# } else { "" };
     let hugepages = if hugepages() {
         r#", "hugepageLimits": [{"pageSize": "2MB", "limit": 4194304}]"#
@@ -14,19 +14,21 @@ fn requested() -> String {
         ""
     };
     format!(
-        r#"{{"memory": {{"limit": {}}}, "cpu": {{"shares": 512, "quota": 50000, "period": 100000{cpuset}}}, "pids": {{"limit": 50}}{hugepages}}}"#,
+        r#"{{"memory": {{"limit": {}}},
+             "cpu": {{"shares": 512, "quota": 50000, "period": 100000{cpuset}}},
+             "pids": {{"limit": 50}}{hugepages}}}"#,
         64 * MIB
     )
 }
 
-/// A CPU that the engine did not ask for, where there is one.
+/// A CPU that the engine did not request, or CPU 0 where the host has no other.
 fn other_cpu() -> &'static str {
     if std::thread::available_parallelism().is_ok_and(|n| n.get() > 1) { "1" } else { "0" }
 }
 
 fn bundle(node: &Node, id: &str, arguments: &[&str]) -> Bundle {
     node.bundle(id)
-        .resources(&requested())
+        .resources(&requested_resources())
         .env("CHANGED=by the engine")
         .env("REMOVED=by the engine")
         .env("KEPT=by the engine")
@@ -36,7 +38,7 @@ fn bundle(node: &Node, id: &str, arguments: &[&str]) -> Bundle {
         .make()
 }
 
-/// Two launched plugins that share the fields among them.
+/// Launches two plugins, each of which adjusts some of the fields.
 fn install(node: &Node) {
     fs::create_dir(node.path("shared")).unwrap();
     node.launch(
@@ -113,7 +115,7 @@ fn check(node: &Node, id: &str, output: &str) {
         ("device./dev/from-10", "c 1:3 640"),
     ]);
     assert_eq!(seen.get("env.REMOVED"), None);
-    let mount = seen.get("mount./from-10").expect("the mount is there");
+    let mount = seen.get("mount./from-10").expect("the plugin's mount");
     assert!(mount.contains("ro,nosuid"), "{mount}");
     if cpusets() {
         seen.check(&[("cpuset.cpus", other_cpu()), ("cpuset.mems", "0")]);
@@ -125,7 +127,7 @@ fn check(node: &Node, id: &str, output: &str) {
         seen.check(&[("memory.high", "83886080")]);
     }
     let hooked = fs::read_to_string(node.path("hooked")).expect("the hook ran");
-    assert!(hooked.contains(id), "a hook is given the state: {hooked}");
+    assert!(hooked.contains(id), "the hook reads the container state: {hooked}");
     let annotations = &node.state(id).unwrap()["annotations"];
     assert_eq!(annotations["example.org/added"], "by 10");
     assert_eq!(annotations["example.org/kept"], "by the engine");
@@ -146,7 +148,7 @@ fn a_created_container_has_the_values_of_plugins() {
         wait_until("the probe", || created.out().contains("ready=1").then_some(()));
         check(&node, &id, &created.out());
         node.call(&["delete", "--force", &id]).success();
-        assert_eq!(bundle.bytes(), original, "the engine's document is back after delete");
+        assert_eq!(bundle.bytes(), original, "config.json is restored after delete");
     });
 }
 
@@ -164,6 +166,6 @@ fn a_run_container_has_the_values_of_plugins() {
         wait_until("the probe", || ran.out().contains("ready=1").then_some(()));
         check(&node, &id, &ran.out());
         node.call(&["delete", "--force", &id]).success();
-        assert_eq!(bundle.bytes(), original, "the engine's document is back after delete");
+        assert_eq!(bundle.bytes(), original, "config.json is restored after delete");
     });
 }

@@ -1,4 +1,4 @@
-//! Many wrappers at the same time, and no `nrid` yet.
+//! Many wrappers called at the same time, before any `nrid` runs.
 
 use nri_integration::*;
 use std::thread;
@@ -24,7 +24,7 @@ fn wrappers_called_at_once_start_one_nrid() {
                 call.join().unwrap().success();
             }
         });
-        let nrid = node.nrid().expect("one was started");
+        let nrid = node.nrid().expect("the wrappers started nrid");
         assert_eq!(node.nrids(), [nrid]);
         assert_eq!(node.status().unwrap()["containers"], MANY);
         for (_, id) in &made {

@@ -1,4 +1,5 @@
-//! The breakages: how each is made and mended, and what it means for verbs that need `nrid`.
+//! The breakages: how each is made and repaired, and the expected outcome of verbs that need
+//! `nrid`.
 
 use super::{
     expected::Needing,
@@ -13,22 +14,24 @@ use std::{
     path::Path,
 };
 
-/// Something that is wrong.
+/// A defect of an installation.
 pub(super) struct Breakage {
     pub(super) name: &'static str,
-    /// More configuration, from the beginning.
+    /// Configuration that is added before the breakage.
     pub(super) config: &'static str,
-    /// It has to be waited for: with one runtime, which it is not about.
+    /// Calls run into timeouts: the breakage is tested with one runtime only, to save time.
     pub(super) waits: bool,
-    /// The state directory is a file system of its own.
+    /// The state directory is a separate file system.
     pub(super) mounts: bool,
-    /// Breaks it; what is returned lives as long as it is broken.
+    /// Makes the breakage. The returned value is dropped before the repair.
     pub(super) make: fn(&Installation) -> Box<dyn Any>,
+    /// Repairs the installation.
     pub(super) mend: fn(&Installation),
+    /// Expected outcome of verbs that need `nrid`.
     pub(super) needing: Needing,
 }
 
-/// What each line says that is the host's fault: how to go on without us.
+/// Text of each refusal that is caused by the host: how to run containers without NRI.
 const BREAK_GLASS: &str = "to run containers without NRI set NRI_CONTAINER_RUNTIME_BYPASS=1 or \
     create /etc/nri-container-runtime/bypass";
 
@@ -55,11 +58,12 @@ impl Breakage {
     }
 }
 
+/// Value of a breakage that has nothing to drop.
 fn done() -> Box<dyn Any> {
     Box::new(())
 }
 
-/// Kills `nrid` and replaces its program.
+/// Kills `nrid` and replaces its program by a script, or removes it.
 fn replace_nrid(installation: &Installation, script: Option<&str>) -> Box<dyn Any> {
     installation.kill_nrid();
     let nrid = installation.bin.join("nrid");
@@ -70,7 +74,7 @@ fn replace_nrid(installation: &Installation, script: Option<&str>) -> Box<dyn An
     done()
 }
 
-fn bring_nrid_back(installation: &Installation) {
+fn restore_nrid(installation: &Installation) {
     fs::rename(installation.bin.join("nrid.real"), installation.bin.join("nrid")).unwrap();
 }
 
@@ -84,7 +88,7 @@ pub(super) fn nrid_is_missing() -> Breakage {
         "nrid missing",
         Needing::Refused(words),
         |installation| replace_nrid(installation, None),
-        bring_nrid_back,
+        restore_nrid,
     )
 }
 
@@ -95,22 +99,22 @@ pub(super) fn nrid_is_not_executable() -> Breakage {
         done()
     };
     let words = &["no executable nrid", "beside this program", BREAK_GLASS];
-    Breakage::new("nrid not executable", Needing::Refused(words), make, bring_nrid_back)
+    Breakage::new("nrid not executable", Needing::Refused(words), make, restore_nrid)
 }
 
-pub(super) fn nrid_ends_at_once() -> Breakage {
+pub(super) fn nrid_exits_without_a_message() -> Breakage {
     let make =
         |installation: &Installation| replace_nrid(installation, Some("#!/bin/sh\nexit 1\n"));
     let words = &["nrid did not start", "exited without a message", BREAK_GLASS];
-    Breakage::new("nrid ends at once", Needing::Refused(words), make, bring_nrid_back)
+    Breakage::new("nrid exits without a message", Needing::Refused(words), make, restore_nrid)
 }
 
-pub(super) fn nrid_says_why_it_ends() -> Breakage {
+pub(super) fn nrid_exits_with_a_message() -> Breakage {
     let make = |installation: &Installation| {
         replace_nrid(installation, Some("#!/bin/sh\necho no libc here\nexit 127\n"))
     };
     let words = &["nrid did not start: no libc here", BREAK_GLASS];
-    Breakage::new("nrid ends with a word", Needing::Refused(words), make, bring_nrid_back)
+    Breakage::new("nrid exits with a message", Needing::Refused(words), make, restore_nrid)
 }
 
 pub(super) fn nrid_never_starts() -> Breakage {
@@ -118,7 +122,7 @@ pub(super) fn nrid_never_starts() -> Breakage {
         replace_nrid(installation, Some("#!/bin/sh\nexec sleep 1000\n"))
     };
     let words = &["nrid was not ready within 1s", BREAK_GLASS];
-    Breakage::new("nrid never starts", Needing::Refused(words), make, bring_nrid_back).waits()
+    Breakage::new("nrid never starts", Needing::Refused(words), make, restore_nrid).waits()
 }
 
 pub(super) fn nrid_is_stopped() -> Breakage {
@@ -146,7 +150,7 @@ pub(super) fn nrid_never_answers() -> Breakage {
     Breakage::new("nrid never answers", Needing::Refused(words), make, |_| {}).waits()
 }
 
-pub(super) fn nrid_takes_no_connection() -> Breakage {
+pub(super) fn nrid_accepts_no_connection() -> Breakage {
     let make = |installation: &Installation| -> Box<dyn Any> {
         installation.kill_nrid();
         Box::new(Fake::full(&control(installation)))
@@ -157,16 +161,16 @@ pub(super) fn nrid_takes_no_connection() -> Breakage {
         "no connection was accepted",
         BREAK_GLASS,
     ];
-    Breakage::new("nrid takes no connection", Needing::Refused(words), make, |_| {}).waits()
+    Breakage::new("nrid accepts no connection", Needing::Refused(words), make, |_| {}).waits()
 }
 
-pub(super) fn nrid_hangs_up() -> Breakage {
+pub(super) fn nrid_closes_connections() -> Breakage {
     let make = |installation: &Installation| -> Box<dyn Any> {
         installation.kill_nrid();
-        Box::new(Fake::accepting(&control(installation), Manner::HangsUp))
+        Box::new(Fake::accepting(&control(installation), Manner::Closes))
     };
     let words = &["connection to nrid", "closed the connection", BREAK_GLASS];
-    Breakage::new("nrid hangs up", Needing::Refused(words), make, |_| {})
+    Breakage::new("nrid closes connections", Needing::Refused(words), make, |_| {})
 }
 
 pub(super) fn the_socket_is_a_stale_file() -> Breakage {
@@ -191,13 +195,13 @@ pub(super) fn the_socket_is_a_directory() -> Breakage {
     Breakage::new("socket a directory", Needing::Refused(words), make, mend)
 }
 
-pub(super) fn the_socket_is_another_users() -> Breakage {
+pub(super) fn the_socket_belongs_to_another_user() -> Breakage {
     let make = |installation: &Installation| -> Box<dyn Any> {
         installation.kill_nrid();
-        Box::new(Fake::of_a_stranger(&control(installation)))
+        Box::new(Fake::of_another_user(&control(installation)))
     };
     let words = &["STATE/control.sock", "user 47114 listens there", BREAK_GLASS];
-    Breakage::new("socket another user's", Needing::Refused(words), make, |_| {})
+    Breakage::new("socket of another user", Needing::Refused(words), make, |_| {})
 }
 
 pub(super) fn the_state_directory_is_a_file() -> Breakage {
@@ -214,7 +218,7 @@ pub(super) fn the_state_directory_is_a_file() -> Breakage {
     Breakage::new("state directory a file", Needing::Refused(&["STATE", BREAK_GLASS]), make, mend)
 }
 
-pub(super) fn the_state_directory_is_everybodys() -> Breakage {
+pub(super) fn the_state_directory_is_world_writable() -> Breakage {
     let make = |installation: &Installation| {
         installation.kill_nrid();
         mode(&installation.node.state_dir(), 0o777);
@@ -222,7 +226,7 @@ pub(super) fn the_state_directory_is_everybodys() -> Breakage {
     };
     let words = &["state directory STATE", "nobody else can write to", BREAK_GLASS];
     let mend = |installation: &Installation| mode(&installation.node.state_dir(), 0o700);
-    Breakage::new("state directory everybody's", Needing::Refused(words), make, mend)
+    Breakage::new("state directory world-writable", Needing::Refused(words), make, mend)
 }
 
 pub(super) fn the_state_directory_is_read_only() -> Breakage {
@@ -242,9 +246,9 @@ pub(super) fn the_state_directory_is_full() -> Breakage {
         done()
     };
     let mend = |installation: &Installation| installation.shell("rm \"$STATE/full\"");
-    // nrid runs, and can keep nothing.
+    // nrid runs, and cannot write records.
     let words = &["No space left on device", "STATE"];
-    Breakage::new("state directory full", Needing::Kept(words), make, mend).on_a_mount()
+    Breakage::new("state directory full", Needing::Recorded(words), make, mend).on_a_mount()
 }
 
 pub(super) fn records_are_garbage() -> Breakage {
@@ -271,12 +275,12 @@ pub(super) fn the_log_cannot_be_written() -> Breakage {
     Breakage::new("log a directory", Needing::Works, make, |_| {})
 }
 
-/// Replaces the configuration after a stop: `nrid` has read its own.
-fn take_configuration(installation: &Installation) {
+/// Moves the configuration away; a running `nrid` keeps the one that it has read.
+fn move_configuration_away(installation: &Installation) {
     fs::rename(installation.node.config(), installation.node.path("config.away")).unwrap();
 }
 
-fn bring_configuration_back(installation: &Installation) {
+fn restore_configuration(installation: &Installation) {
     let config = installation.node.config();
     let _ = fs::remove_dir(&config);
     let _ = fs::remove_file(&config);
@@ -286,7 +290,7 @@ fn bring_configuration_back(installation: &Installation) {
 pub(super) fn the_configuration_has_an_error() -> Breakage {
     let make = |installation: &Installation| {
         let text = fs::read_to_string(installation.node.config()).unwrap();
-        take_configuration(installation);
+        move_configuration_away(installation);
         fs::write(installation.node.config(), format!("{text}\nnonsense = \n")).unwrap();
         done()
     };
@@ -295,82 +299,77 @@ pub(super) fn the_configuration_has_an_error() -> Breakage {
         "configuration with an error",
         Needing::Always(words),
         make,
-        bring_configuration_back,
+        restore_configuration,
     )
 }
 
 pub(super) fn the_configuration_is_a_directory() -> Breakage {
     let make = |installation: &Installation| {
-        take_configuration(installation);
+        move_configuration_away(installation);
         fs::create_dir(installation.node.config()).unwrap();
         done()
     };
     let words = &["configuration CONFIG", BREAK_GLASS];
-    Breakage::new(
-        "configuration a directory",
-        Needing::Always(words),
-        make,
-        bring_configuration_back,
-    )
+    Breakage::new("configuration a directory", Needing::Always(words), make, restore_configuration)
 }
 
 pub(super) fn the_configuration_is_a_pipe() -> Breakage {
     let make = |installation: &Installation| {
-        take_configuration(installation);
+        move_configuration_away(installation);
         rustix::fs::mkfifoat(rustix::fs::CWD, installation.node.config(), 0o600.into()).unwrap();
         done()
     };
     let words = &["configuration CONFIG", BREAK_GLASS];
-    Breakage::new("configuration a pipe", Needing::Always(words), make, bring_configuration_back)
+    Breakage::new("configuration a pipe", Needing::Always(words), make, restore_configuration)
 }
 
 pub(super) fn the_configuration_is_missing() -> Breakage {
     let make = |installation: &Installation| {
-        take_configuration(installation);
+        move_configuration_away(installation);
         done()
     };
     let words = &["configuration CONFIG", "No such file", BREAK_GLASS];
-    Breakage::new("configuration missing", Needing::Always(words), make, bring_configuration_back)
+    Breakage::new("configuration missing", Needing::Always(words), make, restore_configuration)
 }
 
-pub(super) fn the_configuration_is_everybodys() -> Breakage {
+pub(super) fn the_configuration_is_world_writable() -> Breakage {
     let make = |installation: &Installation| {
         mode(&installation.node.config(), 0o666);
         done()
     };
     let words = &["configuration CONFIG is not trusted", "chmod go-w", BREAK_GLASS];
     let mend = |installation: &Installation| mode(&installation.node.config(), 0o644);
-    Breakage::new("configuration everybody's", Needing::Always(words), make, mend)
+    Breakage::new("configuration world-writable", Needing::Always(words), make, mend)
 }
 
-pub(super) fn plugins_are_missing() -> Breakage {
+pub(super) fn the_plugin_directory_is_missing() -> Breakage {
     let make = |installation: &Installation| {
         installation.kill_nrid();
         fs::rename(installation.node.path("plugins"), installation.node.path("away")).unwrap();
         done()
     };
-    Breakage::new("plugin directory missing", Needing::Works, make, bring_plugins_back)
+    Breakage::new("plugin directory missing", Needing::Works, make, restore_plugins)
 }
 
-fn bring_plugins_back(installation: &Installation) {
+fn restore_plugins(installation: &Installation) {
     installation.kill_nrid();
     let plugins = installation.node.path("plugins");
     let _ = fs::remove_file(&plugins);
     fs::rename(installation.node.path("away"), plugins).unwrap();
 }
 
-pub(super) fn plugins_are_in_no_directory() -> Breakage {
+pub(super) fn the_plugin_directory_is_unreadable() -> Breakage {
     let make = |installation: &Installation| {
         installation.kill_nrid();
         fs::rename(installation.node.path("plugins"), installation.node.path("away")).unwrap();
-        // Also what nobody can read is so: root reads everything else.
+        // Permissions do not stop root from reading a directory; a link to itself does.
         symlink("plugins", installation.node.path("plugins")).unwrap();
         done()
     };
-    Breakage::new("plugin directory unreadable", Needing::Works, make, bring_plugins_back)
+    Breakage::new("plugin directory unreadable", Needing::Works, make, restore_plugins)
 }
 
-pub(super) fn plugins_are_everybodys() -> Breakage {
+pub(super) fn the_plugin_directory_is_world_writable() -> Breakage {
     let make = |installation: &Installation| {
         installation.kill_nrid();
         mode(&installation.node.path("plugins"), 0o777);
@@ -380,7 +379,7 @@ pub(super) fn plugins_are_everybodys() -> Breakage {
         installation.kill_nrid();
         mode(&installation.node.path("plugins"), 0o755);
     };
-    Breakage::new("plugin directory everybody's", Needing::Works, make, mend)
+    Breakage::new("plugin directory world-writable", Needing::Works, make, mend)
 }
 
 const REQUIRED: &str = "plugin = [{ match = '10-adjust', required = true }]\n";

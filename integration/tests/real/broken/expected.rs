@@ -1,11 +1,15 @@
 //! Outcome of the verbs that need `nrid`, in a broken installation.
 
-/// What is to be done when NRI does not work.
+/// How the installation is set up to treat a failure of NRI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Policy {
+    /// Refuse.
     Default,
+    /// `unreachable = "pass"`: continue without NRI.
     Pass,
+    /// Break-glass by the environment variable.
     Variable,
+    /// Break-glass by the file.
     File,
 }
 
@@ -17,27 +21,30 @@ impl Policy {
     }
 }
 
-/// What becomes of `create`, `run` and `start`. `STATE` and `CONFIG` in words stand for paths.
+/// Expected outcome of `create`, `run` and `start`. In the expected texts `STATE` and `CONFIG` are
+/// replaced by paths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Needing {
-    /// As if nothing was broken.
+    /// They succeed without a warning.
     Works,
-    /// They pass, with a warning.
+    /// They succeed with a warning.
     Passes,
-    /// `nrid` cannot be reached: refused with these words, or passed where that is configured.
+    /// They are refused with these texts, for `nrid` cannot be reached; with `unreachable = "pass"`
+    /// they succeed with a warning.
     Refused(&'static [&'static str]),
-    /// Refused with these words, whatever `unreachable` says.
+    /// They are refused with these texts, whatever `unreachable` is.
     Always(&'static [&'static str]),
-    /// The same, and `start` works.
+    /// `create` and `run` are refused with these texts, whatever `unreachable` is; `start` works.
     Creations(&'static [&'static str]),
-    /// Refused with these words is what has to be kept: creations, and updates too.
-    Kept(&'static [&'static str]),
-    /// There is nothing that could run anything.
+    /// `create`, `run` and `update` are refused with these texts, for their records cannot be
+    /// written; `start` works.
+    Recorded(&'static [&'static str]),
+    /// All verbs are refused, for the runtime is missing.
     NoRuntime,
 }
 
 impl Needing {
-    /// What it is under a policy.
+    /// Returns the outcome under a policy.
     pub(super) fn under(self, policy: Policy) -> Self {
         match self {
             Self::NoRuntime => self,
@@ -47,10 +54,10 @@ impl Needing {
         }
     }
 
-    /// What it is for one verb.
+    /// Returns the outcome of one verb.
     pub(super) fn of(self, verb: &str) -> Self {
         match self {
-            Self::Creations(_) | Self::Kept(_) if verb == "start" => Self::Works,
+            Self::Creations(_) | Self::Recorded(_) if verb == "start" => Self::Works,
             _ => self,
         }
     }

@@ -1,4 +1,4 @@
-//! Processes that listen on the control socket instead of an `nrid`, and do not do its work.
+//! Listeners on the control socket that stand in for an `nrid` and serve no request.
 
 use rustix::{
     net::{
@@ -18,35 +18,37 @@ use std::{
     time::Duration,
 };
 
-/// A listener with what it does to those who come. It ends, with its socket, when it is dropped.
+/// A listener on the control socket. Dropping it closes and removes the socket.
 pub(super) struct Fake {
     path: PathBuf,
-    over: Arc<AtomicBool>,
+    stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
-    /// Kept open.
+    /// Descriptors that stay open as long as the listener.
     _fds: Vec<OwnedFd>,
 }
 
-/// What becomes of connections.
+/// How the listener treats connections.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Manner {
+    /// Keeps them open and never replies.
     Silent,
-    HangsUp,
+    /// Closes them at once.
+    Closes,
 }
 
 /// A user id without processes.
-const STRANGER: u32 = 47_114;
+const OTHER_USER: u32 = 47_114;
 
 impl Fake {
-    /// Takes every connection.
+    /// Listens and accepts every connection.
     pub(super) fn accepting(path: &Path, manner: Manner) -> Self {
         let listener: UnixListener = listening(path, 64, None).into();
         listener.set_nonblocking(true).unwrap();
-        let over = Arc::new(AtomicBool::new(false));
-        let done = over.clone();
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
         let thread = thread::spawn(move || {
             let mut kept = Vec::new();
-            while !done.load(Ordering::Relaxed) {
+            while !stopped.load(Ordering::Relaxed) {
                 match listener.accept() {
                     Ok((stream, _)) if manner == Manner::Silent => kept.push(stream),
                     Ok(_) => {}
@@ -54,10 +56,10 @@ impl Fake {
                 }
             }
         });
-        Self { path: path.to_owned(), over, thread: Some(thread), _fds: Vec::new() }
+        Self { path: path.to_owned(), stop, thread: Some(thread), _fds: Vec::new() }
     }
 
-    /// Takes none, and has no place for more to wait.
+    /// Listens, accepts no connection, and has filled the backlog.
     pub(super) fn full(path: &Path) -> Self {
         let mut fds = vec![listening(path, 0, None)];
         let address = SocketAddrUnix::new(path).unwrap();
@@ -70,19 +72,19 @@ impl Fake {
             }
             fds.push(waiting);
         }
-        Self { path: path.to_owned(), over: Arc::default(), thread: None, _fds: fds }
+        Self { path: path.to_owned(), stop: Arc::default(), thread: None, _fds: fds }
     }
 
-    /// Belongs to another user, who would receive all requests.
-    pub(super) fn of_a_stranger(path: &Path) -> Self {
-        let fds = vec![listening(path, 64, Some(STRANGER))];
-        Self { path: path.to_owned(), over: Arc::default(), thread: None, _fds: fds }
+    /// Listens as another user, who would receive all requests.
+    pub(super) fn of_another_user(path: &Path) -> Self {
+        let fds = vec![listening(path, 64, Some(OTHER_USER))];
+        Self { path: path.to_owned(), stop: Arc::default(), thread: None, _fds: fds }
     }
 }
 
 impl Drop for Fake {
     fn drop(&mut self) {
-        self.over.store(true, Ordering::Relaxed);
+        self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             thread.join().unwrap();
         }
@@ -90,7 +92,8 @@ impl Drop for Fake {
     }
 }
 
-/// Who listens is who called `listen`: a thread can be another user than its process.
+/// Returns a listening socket. Peers see the credentials of the thread that called `listen`, so a
+/// thread with another user id calls it.
 fn listening(path: &Path, backlog: i32, uid: Option<u32>) -> OwnedFd {
     let _ = fs::remove_file(path);
     let path = path.to_owned();

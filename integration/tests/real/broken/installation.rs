@@ -1,4 +1,4 @@
-//! An installation of its own, the containers in it, and the calls that an engine makes.
+//! An installation of the wrapper for one test, its containers, and the calls that an engine makes.
 
 use super::expected::{Needing, Policy};
 use nri_integration::*;
@@ -12,27 +12,32 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long nothing takes, whatever is broken: many times what it is set to be, and still less than
-/// an engine waits.
+/// Upper limit of a call that may wait for `nrid`, whatever is broken: many times the configured
+/// timeouts, and less than engines wait.
 const LONGEST: Duration = Duration::from_secs(40);
-/// The same for what does not wait for `nrid` at all.
+/// Upper limit of a call that does not wait for `nrid`.
 const AT_ONCE: Duration = Duration::from_secs(20);
 
+/// An installation that can be broken, on a node of its own.
 pub(super) struct Installation {
     pub(super) node: Node,
     pub(super) policy: Policy,
-    /// Our programs.
+    /// Directory of our programs.
     pub(super) bin: PathBuf,
     /// A link to the real runtime.
     pub(super) runtime: Runtime,
     state_dir_is_mounted: bool,
+    /// Duration and verb of the slowest call.
     slowest: Mutex<(Duration, String)>,
 }
 
-/// Containers that were there before: created, running, and running with our hooks.
+/// Containers that were created before the breakage.
 pub(super) struct Containers {
-    made: String,
+    /// Created by `create`, not started.
+    created: String,
+    /// Created by `create` and started.
     started: String,
+    /// Created by `run`, with the injected hooks.
     ran: String,
 }
 
@@ -46,7 +51,7 @@ impl Installation {
         let etc = node.path("etc");
         fs::create_dir_all(etc.join("nri-container-runtime")).unwrap();
         fs::write(etc.join("nri-container-runtime/bypass"), "").unwrap();
-        // runc's `list` names the owner.
+        // `runc list` prints the name of the owner.
         fs::copy("/etc/passwd", etc.join("passwd")).unwrap();
         let slowest = Mutex::new((Duration::ZERO, String::new()));
         let installation =
@@ -59,13 +64,13 @@ impl Installation {
         installation
     }
 
-    /// Writes the configuration.
+    /// Writes the configuration of the policy, with `more`.
     pub(super) fn configure(&self, more: &str) {
         let unreachable = if self.policy == Policy::Pass { "unreachable = 'pass'\n" } else { "" };
         self.node.configure(&format!("{unreachable}{more}"));
     }
 
-    /// Runs a script where programs run, with the state directory in `$STATE`.
+    /// Runs a script in the mount namespace of the programs, with the state directory in `$STATE`.
     pub(super) fn shell(&self, script: &str) {
         let state = self.node.state_dir();
         let first = format!("STATE='{}'; {script} || exit 1", state.display());
@@ -76,8 +81,8 @@ impl Installation {
         self.node.wrapper_at(&self.bin.join("nri-container-runtime"), &self.runtime)
     }
 
-    /// The call where the file of break-glass is. Its place is fixed, and other tests run beside
-    /// this one: a mount namespace for each call.
+    /// Returns the command in a mount namespace where the break-glass file exists. The path of the
+    /// file is fixed, and other tests that run at the same time must not see it.
     pub(super) fn with_the_file(&self, command: &Command) -> Command {
         let etc = self.node.path("etc");
         let script = format!(
@@ -87,7 +92,7 @@ impl Installation {
         after(&script, command)
     }
 
-    /// A call as the policy has it, and how long it took.
+    /// Calls the wrapper under a policy. Returns the duration, too.
     fn timed(&self, arguments: &[&str], policy: Policy) -> (Ended, Duration) {
         let mut command = self.wrapper();
         command.args(arguments);
@@ -134,27 +139,28 @@ impl Installation {
     fn process(&self) -> String {
         let path = self.node.path("process.json");
         let process = serde_json::json!({
-            "args": ["/bin/sleep", "0"], "cwd": "/", "env": ["PATH=/bin"], "user": {"uid": 0, "gid": 0},
+            "args": ["/bin/sleep", "0"], "cwd": "/", "env": ["PATH=/bin"],
+            "user": {"uid": 0, "gid": 0},
         });
         fs::write(&path, process.to_string()).unwrap();
         path.to_str().unwrap().to_owned()
     }
 
-    /// Makes the containers that exist before something breaks.
+    /// Creates the containers that exist before the breakage.
     pub(super) fn prepare(&self) -> Containers {
         self.node.launch("10-adjust", &Program::Adjust, "[create]\nenv = { set = { A = 'b' } }\n");
-        let [made, started, ran] = ["made", "started", "ran"].map(|name| self.node.id(name));
+        let [created, started, ran] = ["created", "started", "ran"].map(|name| self.node.id(name));
         let call = |arguments: &[&str]| drop(self.timed(arguments, Policy::Default).0.success());
-        for id in [&made, &started] {
+        for id in [&created, &started] {
             call(&["create", "--bundle", &self.bundle(id), id]);
         }
         call(&["start", &started]);
         call(&["run", "--detach", "--bundle", &self.bundle(&ran), &ran]);
         *self.slowest.lock().unwrap() = (Duration::ZERO, String::new());
-        Containers { made, started, ran }
+        Containers { created, started, ran }
     }
 
-    /// Ends `nrid`, as by a crash.
+    /// Kills `nrid`, as a crash would.
     pub(super) fn kill_nrid(&self) {
         let Some(nrid) = self.node.nrid() else { return };
         nrid.signal(Signal::KILL);
@@ -168,7 +174,7 @@ impl Installation {
         let calls: [&[&str]; 3] = [
             &["create", "--bundle", &create_in, &create],
             &["run", "--detach", "--bundle", &run_in, &run],
-            &["start", &containers.made],
+            &["start", &containers.created],
         ];
         for call in calls {
             let id = call[call.len() - 1];
@@ -178,12 +184,12 @@ impl Installation {
                 Needing::Refused(words)
                 | Needing::Always(words)
                 | Needing::Creations(words)
-                | Needing::Kept(words) => {
+                | Needing::Recorded(words) => {
                     self.check_line(words, &ended.refusal());
                     let status = self.node.state(id).map(|state| state["status"].clone());
                     assert_eq!(
                         status,
-                        (id == containers.made).then(|| "created".into()),
+                        (id == containers.created).then(|| "created".into()),
                         "{context}"
                     );
                 }
@@ -195,16 +201,16 @@ impl Installation {
                     let status = if call[0] == "create" { "created" } else { "running" };
                     assert_eq!(self.node.state(id).unwrap()["status"], status, "{context}");
                 }
-                Needing::NoRuntime => unreachable!("it is checked elsewhere"),
+                Needing::NoRuntime => unreachable!("check_without_runtime checks it"),
             }
         }
-        // As engines do after any failure.
+        // Engines delete by force after a failure.
         for id in [&create, &run] {
             self.success(&["delete", "--force", id], LONGEST);
         }
     }
 
-    /// `STATE` and `CONFIG` in the words stand for paths.
+    /// Checks that the line contains all texts, with the paths for `STATE` and `CONFIG` in them.
     fn check_line(&self, words: &[&str], line: &str) {
         let (state, config) = (self.node.state_dir(), self.node.config());
         for word in words {
@@ -229,12 +235,14 @@ impl Installation {
             let ours = self.success(call, AT_ONCE);
             assert!(!ours.err().contains("nri-container-runtime:"), "{call:?}: {}", ours.err());
         }
-        // As engines do it: what plugins gave the container is laid into config.json, where that
-        // can be read.
+        // Engines call exec with a process file: the wrapper adds the variables and rlimits of
+        // plugins to it, where the exec marker can be read.
         self.success(&["exec", "--process", &self.process(), id], AT_ONCE);
         let update = ["update", "--pids-limit", "40", id];
         match expected {
-            Needing::Kept(words) => self.check_line(words, &self.call(&update, LONGEST).refusal()),
+            Needing::Recorded(words) => {
+                self.check_line(words, &self.call(&update, LONGEST).refusal())
+            }
             _ => {
                 self.success(&update, LONGEST);
                 assert_eq!(self.node.cgroup_file(id, "pids", "pids.max", "pids.max"), "40");
@@ -246,9 +254,11 @@ impl Installation {
     pub(super) fn check_removals(&self, containers: &Containers) {
         let id = containers.started.as_str();
         self.success(&["kill", id, "KILL"], AT_ONCE);
-        wait_until("its end", || (self.node.state(id)?["status"] == "stopped").then_some(()));
+        wait_until("the container to stop", || {
+            (self.node.state(id)?["status"] == "stopped").then_some(())
+        });
         self.success(&["delete", id], LONGEST);
-        self.success(&["delete", "--force", &containers.made], LONGEST);
+        self.success(&["delete", "--force", &containers.created], LONGEST);
         let ran = ["delete", "--force", &containers.ran];
         wait_until("a delete", || {
             let ended = self.call(&ran, LONGEST);
@@ -259,19 +269,19 @@ impl Installation {
             {
                 limitation(
                     "broken",
-                    "crun may die when it writes to a hook that is gone; engines delete again",
+                    "crun may die by SIGPIPE when a hook is missing; engines delete again",
                 );
                 return None;
             }
             assert_eq!(ended.code, Some(0), "{ran:?} ({:?}): {}", self.policy, ended.err());
             Some(())
         });
-        for id in [&containers.made, &containers.started, &containers.ran] {
+        for id in [&containers.created, &containers.started, &containers.ran] {
             assert!(self.node.state(id).is_none(), "{id}");
         }
     }
 
-    /// Without a real runtime all that can be done is to say so, before anything else is done.
+    /// Checks that without a real runtime every verb is refused in a line that names its path.
     pub(super) fn check_without_runtime(&self, containers: &Containers) {
         let id = containers.started.as_str();
         let new = self.node.id("new");
@@ -279,7 +289,7 @@ impl Installation {
         for call in [
             &["create", "--bundle", &bundle, &new][..],
             &["run", "--bundle", &bundle, &new],
-            &["start", &containers.made],
+            &["start", &containers.created],
             &["update", "--pids-limit", "40", id],
             &["exec", id, "/bin/sleep", "0"],
             &["state", id],
@@ -295,21 +305,24 @@ impl Installation {
         }
     }
 
-    /// Checks that plugins are called again after the repair, and removed containers are forgotten.
+    /// Checks that plugins are called again after the repair, and that `nrid` drops the records of
+    /// removed containers.
     pub(super) fn check_mended(&self, containers: &Containers) {
         let id = self.node.id("mended");
         let create = ["create", "--bundle", &self.bundle(&id), &id];
         self.timed(&create, Policy::Default).0.success();
         let config =
             fs::read_to_string(self.node.path("bundles").join(&id).join("config.json")).unwrap();
-        assert!(config.contains("\"A=b\""), "plugins were not asked: {config}");
-        for id in [&id, &containers.made, &containers.started, &containers.ran] {
+        assert!(config.contains("\"A=b\""), "the plugin did not adjust it: {config}");
+        for id in [&id, &containers.created, &containers.started, &containers.ran] {
             self.timed(&["delete", "--force", id], Policy::Default).0.success();
         }
-        wait_until("nothing known", || (self.node.status()?["containers"] == 0).then_some(()));
+        wait_until("no container on record", || {
+            (self.node.status()?["containers"] == 0).then_some(())
+        });
     }
 
-    /// The call that took longest while it was broken.
+    /// Returns a line on the slowest call during the breakage.
     pub(super) fn slowest(&self, name: &str) -> String {
         let (took, verb) = &*self.slowest.lock().unwrap();
         format!("broken: {name}, {}, {:?}: {verb} took {took:?}", self.runtime.name, self.policy)
@@ -320,7 +333,7 @@ impl Drop for Installation {
     fn drop(&mut self) {
         for nrid in self.node.nrids() {
             let pid = i32::try_from(nrid.0).ok().and_then(Pid::from_raw);
-            // It may be a copy that is gone again.
+            // The process may have exited since it was listed.
             let _ = pid.map(|pid| kill_process(pid, Signal::CONT));
         }
         if self.state_dir_is_mounted {

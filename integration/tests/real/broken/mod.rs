@@ -1,10 +1,10 @@
-//! A broken installation takes no node down. Each breakage meets each verb: by default, with
-//! `unreachable = "pass"`, and with break-glass by variable and by file. What needs no event works
-//! as with the bare runtime; what needs one is refused in one line that says what is broken, or
-//! passes; nothing waits for long; and when it is mended, all is as before.
+//! Broken installations. Each breakage is tested with each verb under four policies: the default,
+//! `unreachable = "pass"`, and break-glass by variable and by file. Verbs that need no event work
+//! as with the bare runtime. Verbs that need one either pass or are refused in one line that names
+//! the cause. No call takes long. After the repair everything works as before.
 //!
-//! The breakages are in [`breakages`], the calls in [`installation`], the fakes that stand in for a
-//! bad `nrid` in [`fakes`], what `nrictl` says in [`nrictl`].
+//! [`breakages`] has the breakages, [`installation`] the calls, [`fakes`] the replacements of an
+//! `nrid` that hangs, [`nrictl`] the tests of `nrictl doctor` and `nrictl status`.
 
 mod breakages;
 mod expected;
@@ -18,12 +18,12 @@ use installation::Installation;
 use nri_integration::{Runtime, for_each_runtime, runtimes};
 use std::thread;
 
-/// An installation that can be broken so.
+/// Makes an installation that is prepared for this breakage.
 fn new(runtime: &Runtime, policy: Policy, breakage: &Breakage) -> Installation {
     Installation::new(runtime, policy, breakage.config, breakage.mounts)
 }
 
-/// One breakage under all policies, each on a node of its own.
+/// Checks one breakage under all policies, with a separate node for each.
 fn check(breakage: &Breakage) {
     let first = runtimes().0.first().map(|runtime| runtime.name);
     for_each_runtime(breakage.name, |runtime| {
@@ -32,16 +32,17 @@ fn check(breakage: &Breakage) {
         }
         thread::scope(|scope| {
             for policy in Policy::ALL {
-                scope.spawn(move || walk(&new(runtime, policy, breakage), breakage));
+                scope.spawn(move || break_and_repair(&new(runtime, policy, breakage), breakage));
             }
         });
     });
 }
 
-fn walk(installation: &Installation, breakage: &Breakage) {
+/// Breaks an installation, checks all verbs, repairs it, and checks that it works again.
+fn break_and_repair(installation: &Installation, breakage: &Breakage) {
     let containers = installation.prepare();
     if breakage.waits {
-        // What hangs is to be known soon to hang.
+        // Shortens the time until an nrid that hangs is given up.
         installation.configure("start_timeout = '1s'\n");
     }
     let broken = (breakage.make)(installation);
@@ -74,18 +75,18 @@ macro_rules! breakages {
 breakages! {
     nrid_is_missing
     nrid_is_not_executable
-    nrid_ends_at_once
-    nrid_says_why_it_ends
+    nrid_exits_without_a_message
+    nrid_exits_with_a_message
     nrid_never_starts
     nrid_is_stopped
     nrid_never_answers
-    nrid_takes_no_connection
-    nrid_hangs_up
+    nrid_accepts_no_connection
+    nrid_closes_connections
     the_socket_is_a_stale_file
     the_socket_is_a_directory
-    the_socket_is_another_users
+    the_socket_belongs_to_another_user
     the_state_directory_is_a_file
-    the_state_directory_is_everybodys
+    the_state_directory_is_world_writable
     the_state_directory_is_read_only
     the_state_directory_is_full
     records_are_garbage
@@ -94,10 +95,10 @@ breakages! {
     the_configuration_is_a_directory
     the_configuration_is_a_pipe
     the_configuration_is_missing
-    the_configuration_is_everybodys
-    plugins_are_missing
-    plugins_are_in_no_directory
-    plugins_are_everybodys
+    the_configuration_is_world_writable
+    the_plugin_directory_is_missing
+    the_plugin_directory_is_unreadable
+    the_plugin_directory_is_world_writable
     a_required_plugin_is_missing
     a_required_plugin_does_not_start
     the_hook_is_missing

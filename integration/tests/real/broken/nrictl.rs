@@ -1,5 +1,5 @@
-//! What is said of a broken installation, and of break-glass, by `nrictl`; and whose file it must
-//! be.
+//! `nrictl doctor` and `nrictl status` in a broken installation and under break-glass, and the
+//! ownership that the break-glass file must have.
 
 use super::{
     expected::Policy,
@@ -17,7 +17,7 @@ fn each(name: &str, test: impl Fn(&Installation)) {
     for_each_runtime(name, |runtime| test(&Installation::new(runtime, Policy::Default, "", false)));
 }
 
-/// `nrictl`, where this node's own directory is `/etc`.
+/// Calls `nrictl` with the `etc` directory of this node as `/etc`.
 fn ctl(installation: &Installation, arguments: &[&str]) -> Ended {
     let mut command = Command::new(installation.bin.join("nrictl"));
     command.arg("--config").arg(installation.node.config()).args(arguments);
@@ -44,7 +44,7 @@ fn doctor_reports_the_rest_while_nrid_hangs() {
 
 #[test]
 fn doctor_and_status_report_break_glass() {
-    each("break-glass is told", |installation| {
+    each("break-glass is reported", |installation| {
         let reported = "/etc/nri-container-runtime/bypass exists: containers run without NRI";
         let check = |code| {
             let status = ctl(installation, &["status"]);
@@ -63,7 +63,7 @@ fn doctor_and_status_report_break_glass() {
         check(3);
         installation.node.ctl(&["start"]).success();
         check(0);
-        // Above all with a configuration that is why it was made.
+        // An invalid configuration is a reason to create the file, so it must not hide the report.
         fs::write(installation.node.config(), "nonsense = \n").unwrap();
         assert!(ctl(installation, &["doctor"]).out().contains(reported));
         installation.configure("");

@@ -1,5 +1,5 @@
-//! Command lines as people write them: options anywhere, `--`, empty arguments, unusual ids, no
-//! arguments at all.
+//! Unusual command lines: options in any position, `--`, empty arguments, unusual ids, no arguments
+//! at all.
 
 use super::{alike, how, saying, text};
 
@@ -165,8 +165,8 @@ fn arguments_after_the_id_belong_to_the_container() {
     });
 }
 
-/// What no runtime can mean is refused by the wrapper in words of its own; all else is the
-/// runtime's to take or to refuse.
+/// The wrapper refuses ids that no runtime accepts, in its own message; all other ids are left to
+/// the runtime.
 #[test]
 fn unusual_ids_are_transparent() {
     alike("odd ids", |stage| {

@@ -1,16 +1,17 @@
-//! Checkpoint and restore, where criu and the runtime can do it.
+//! `checkpoint` and `restore`, where criu and the runtime support them.
 
 use super::{Stage, Way, alike, saying, text};
 use nri_integration::*;
 use std::process::Command;
 
-/// Counts, so that what is restored shows that it went on.
+/// Script of a container that counts: a restored container continues at the count of the
+/// checkpoint.
 const SCRIPT: &str = "n=0; while :; do n=$((n + 1)); echo $n >/tmp/count; sleep 0.05; done";
-/// criu takes no open file from outside of the container.
+/// Redirection of standard files: criu cannot checkpoint open files from outside of the container.
 const QUIET: &str = "exec </dev/null >/dev/null 2>&1";
 
-/// Runs, checkpoints and restores a container; notes each step, up to the first that fails, whose
-/// words are returned.
+/// Runs, checkpoints and restores a container, and notes each step. Returns the message of the
+/// first step that fails.
 fn play(stage: &Stage, name: &str, program: &dyn Fn() -> Command) -> Result<(), String> {
     let id = stage.node.id(name);
     let bundle = stage.node.bundle(&id).arguments(&["/bin/sh", "-c", SCRIPT]).make();
@@ -24,7 +25,7 @@ fn play(stage: &Stage, name: &str, program: &dyn Fn() -> Command) -> Result<(), 
         if ended.code == Some(0) {
             Ok(())
         } else {
-            Err(format!("{verb}: {}", ended.err().lines().last().unwrap_or("it said nothing")))
+            Err(format!("{verb}: {}", ended.err().lines().last().unwrap_or("no message")))
         }
     };
     let count = || {
@@ -32,20 +33,20 @@ fn play(stage: &Stage, name: &str, program: &dyn Fn() -> Command) -> Result<(), 
         exec.args(["exec", &id, "/bin/cat", "/tmp/count"]);
         stage.node.run(exec).out().trim().parse::<u64>().ok()
     };
-    let goes_on = || {
+    let wait_for_progress = || {
         let before = wait_until("a count", count);
-        wait_until("the count to go on", || count().filter(|now| *now > before));
+        wait_until("a higher count", || count().filter(|now| *now > before));
     };
     let dir = ["--bundle", text(bundle.dir())];
     call(QUIET, "run", &[&["--detach"], &dir[..]].concat())?;
     for _ in 0..2 {
-        goes_on();
+        wait_for_progress();
         call("true", "checkpoint", &["--image-path", text(&images)])?;
         stage.note("then", stage.node.state(&id).is_some());
         call(QUIET, "restore", &[&["--detach", "--image-path", text(&images)], &dir[..]].concat())?;
         stage.wait_for(&id, "running");
     }
-    goes_on();
+    wait_for_progress();
     call("true", "delete", &["--force"])?;
     assert_eq!(bundle.bytes(), original);
     Ok(())
@@ -59,7 +60,7 @@ fn checkpoint_and_restore_are_transparent() {
             if stage.way == Way::Bare {
                 limitation(&format!("checkpoint ({})", stage.node.runtime().name), &reason);
             }
-            // So that a plugin has heard of something.
+            // `alike` requires that the plugin received an event.
             stage.waiting("c");
             stage.notes.take();
             stage.note("skipped", reason);

@@ -1,5 +1,5 @@
-//! Terminals of containers that nobody waits for: the runtime sends the controlling side to a
-//! socket.
+//! `--console-socket`: terminals of detached containers and processes. The runtime sends the
+//! controlling side of the terminal to the socket.
 
 use super::{alike, how, saying, text};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
@@ -10,7 +10,7 @@ use std::{
     os::unix::net::UnixListener,
 };
 
-/// The terminal that the runtime sends, and its name.
+/// Receives the terminal that the runtime sends, and its name.
 fn receive(listener: &UnixListener) -> (File, String) {
     let (stream, _) = listener.accept().unwrap();
     let mut name = [0; 256];
@@ -29,21 +29,21 @@ fn receive(listener: &UnixListener) -> (File, String) {
     (File::from(terminal), String::from_utf8_lossy(&name[..got.bytes]).into_owned())
 }
 
-/// Reads until `end`.
+/// Reads the terminal until `end` or until it is closed.
 fn read_to(terminal: &mut File, end: &str) -> String {
     let mut text = String::new();
     let mut buffer = [0; 1024];
     while !text.contains(end) {
         match terminal.read(&mut buffer) {
             Ok(n @ 1..) => text.push_str(&String::from_utf8_lossy(&buffer[..n])),
-            // The end of the last process is an error here.
+            // A read fails when the last process of the terminal has exited.
             _ => break,
         }
     }
     text
 }
 
-/// Says what it stands on, and what it reads.
+/// Script that reports whether its standard files are a terminal, and prints the line it reads.
 const SCRIPT: &str = "test -t 0 && test -t 1 && test -t 2 && echo terminal; read -r line; echo \
     \"read $line.\"; echo end; sleep 1000";
 
@@ -69,14 +69,14 @@ fn console_sockets_of_create_run_and_exec_are_transparent() {
             if verb == "create" {
                 stage.call(&["start", &id]).success();
             }
-            // Else what is typed would be shown before or after.
-            let begins = read_to(&mut terminal, "terminal\r\n");
+            // Typed before that, the echoed line could appear at different positions.
+            let head = read_to(&mut terminal, "terminal\r\n");
             terminal.write_all(b"typed\n").unwrap();
-            let goes_on = read_to(&mut terminal, "end\r\n");
-            assert!(goes_on.contains("read typed."), "{begins}{goes_on}");
-            // The message's text is the runtime's own affair; a number in it counts terminals.
+            let tail = read_to(&mut terminal, "end\r\n");
+            assert!(tail.contains("read typed."), "{head}{tail}");
+            // The name may contain the number of the terminal, which differs between calls.
             let name: String = name.chars().filter(|c| !c.is_ascii_digit()).collect();
-            stage.note(verb, format_args!("{} {begins:?} {goes_on:?} {name:?}", saying(&ended)));
+            stage.note(verb, format_args!("{} {head:?} {tail:?} {name:?}", saying(&ended)));
         }
     });
 }
@@ -117,7 +117,7 @@ fn wrong_console_sockets_are_transparent() {
             ]);
             stage.note(format_args!("exec {n}"), how(&exec));
         }
-        // A terminal that goes nowhere, and a socket that nothing is sent to.
+        // A console socket for a process without a terminal.
         let id = stage.node.id("e");
         let bundle = stage.node.bundle(&id).arguments(&["/bin/true"]).make();
         let ended = stage.call(&[

@@ -1,13 +1,14 @@
-//! Descriptors that a container is to have, and no others.
+//! Descriptors of a container: those that the caller preserves, and no others.
 
 use super::{Way, alike, how, saying, text};
 use nri_integration::*;
 
-/// Names what stands behind each descriptor; the shell's own ones are above 9.
+/// Script that lists the open descriptors up to 9; the shell itself uses those above.
 const LIST: &str =
     "for n in 0 1 2 3 4 5 6 7 8 9; do [ -e /proc/$$/fd/$n ] && echo \"$n is open\"; done; true";
 const OPEN: &str = "exec 3</dev/null 4<FILE 5</dev/zero 7</dev/null";
 
+/// Returns the shell command that opens descriptors 3, 4, 5 and 7.
 fn opening(node: &Node) -> String {
     let file = node.path("preserved");
     std::fs::write(&file, "preserved\n").unwrap();
@@ -61,7 +62,7 @@ fn descriptors_preserved_at_create_survive_until_start() {
     });
 }
 
-/// Socket activation: the runtime takes these for descriptors that are meant for the container.
+/// With the variables of socket activation the runtime passes descriptors on to the container.
 #[test]
 fn descriptors_of_socket_activation_reach_the_container() {
     alike("LISTEN_FDS", |stage| {
@@ -70,9 +71,9 @@ fn descriptors_of_socket_activation_reach_the_container() {
             "echo \"$LISTEN_FDS, ${{LISTEN_PID:-none}}, $LISTEN_FDNAMES\"; cat <&4; {LIST}"
         );
         for (name, variables) in [
-            ("meant for us", "export LISTEN_FDS=2 LISTEN_PID=$$"),
+            ("with our pid", "export LISTEN_FDS=2 LISTEN_PID=$$"),
             ("with names", "export LISTEN_FDS=2 LISTEN_PID=$$ LISTEN_FDNAMES=a:b"),
-            ("for nobody", "export LISTEN_FDS=2"),
+            ("without a pid", "export LISTEN_FDS=2"),
             ("not a number", "export LISTEN_FDS=x LISTEN_PID=$$"),
         ] {
             let id = stage.node.id("c");
@@ -112,7 +113,8 @@ fn closed_standard_descriptors_are_transparent() {
                 .make();
             bundle.edit(|config| {
                 config["mounts"].as_array_mut().unwrap().push(serde_json::json!({
-                    "destination": "/mark", "type": "bind", "source": text(&mark), "options": ["bind", "rw"]
+                    "destination": "/mark", "type": "bind", "source": text(&mark),
+                    "options": ["bind", "rw"]
                 }));
             });
             let mut run = stage.after(&format!("exec {closed}"));
@@ -122,9 +124,9 @@ fn closed_standard_descriptors_are_transparent() {
             stage.node.bare(&["delete", "--force", &id]);
             if stage.node.runtime().name == "crun" {
                 if stage.way == Way::Bare && ended.signal.is_some() {
-                    limitation("closed stdio (crun)", "crun itself dies by a signal, now and then");
+                    limitation("closed stdio (crun)", "the bare crun sometimes dies by a signal");
                 }
-                stage.note(closed, "played");
+                stage.note(closed, "called");
             } else {
                 stage.note(closed, format_args!("{} {list}", how(&ended)));
             }

@@ -2,8 +2,8 @@
 
 use super::{alike, how, text};
 
-/// All by twos and threes would take minutes; these are the ends, what shells use, and what is 128
-/// and a signal.
+/// Exit codes to test: the limits, those of shells, and 128 plus a signal. All 256 would take
+/// minutes.
 const CODES: [u8; 14] = [0, 1, 2, 3, 63, 64, 125, 126, 127, 128, 129, 137, 254, 255];
 
 #[test]
@@ -40,7 +40,7 @@ fn exit_codes_of_exec_are_transparent() {
 
 #[test]
 fn exit_codes_of_commands_that_cannot_run_are_transparent() {
-    alike("exit codes of what cannot be run", |stage| {
+    alike("exit codes of commands that cannot run", |stage| {
         let id = stage.waiting("c");
         for program in ["/nowhere", "nowhere", "/tmp", "/etc/passwd", ""] {
             stage.note(program, how(&stage.call(&["exec", &id, program])));
@@ -52,6 +52,6 @@ fn exit_codes_of_commands_that_cannot_run_are_transparent() {
             stage.node.bare(&["delete", "--force", &other]);
         }
         stage.reported(&["exec", &id]);
-        stage.reported(&["exec", &stage.node.id("nobody"), "/bin/true"]);
+        stage.reported(&["exec", &stage.node.id("unknown"), "/bin/true"]);
     });
 }

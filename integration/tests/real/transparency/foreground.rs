@@ -1,11 +1,11 @@
-//! `run` and `exec` in the foreground: signals that reach the runtime reach the container, which
-//! decides what they mean.
+//! `run` and `exec` in the foreground: the runtime forwards its signals to the container, and
+//! standard files are those of the caller.
 
 use super::{Stage, alike, how, text};
 use nri_integration::*;
 use rustix::process::Signal;
 
-/// Tells each signal; ends with 9 at the last.
+/// Script that prints each signal it receives, and exits with 9 at SIGTERM.
 const SCRIPT: &str = "for s in HUP INT USR1 USR2 WINCH; do trap \"echo got $s\" $s; done; trap \
     'echo got TERM; exit 9' TERM; echo ready; while :; do sleep 0.05; done";
 
@@ -33,7 +33,7 @@ fn signals_to_a_foreground_wrapper_reach_the_container() {
         }
         running.process().signal(Signal::TERM);
         stage.note("run", running.end());
-        wait_until("the container to go", || stage.node.state(&id).is_none().then_some(()));
+        wait_until("the container to be deleted", || stage.node.state(&id).is_none().then_some(()));
     });
 }
 
@@ -46,7 +46,9 @@ fn a_killed_foreground_container_is_transparent() {
             running.wait_for("ready");
             stage.reported(&["kill", &id, signal]);
             stage.note(signal, running.end());
-            wait_until("the container to go", || stage.node.state(&id).is_none().then_some(()));
+            wait_until("the container to be deleted", || {
+                stage.node.state(&id).is_none().then_some(())
+            });
         }
     });
 }

@@ -1,5 +1,5 @@
-//! Hooks that the engine wrote: their order, what they are given, and what comes of their failure.
-//! Ours are between them.
+//! Hooks of the engine: their order, their input, and the effect of their failure, with the hooks
+//! of the wrapper injected between them.
 
 use super::{Stage, alike, how, text};
 use nri_integration::*;
@@ -9,18 +9,18 @@ use std::fs;
 const STAGES: [&str; 6] =
     ["prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop"];
 
-/// A container whose hooks each write a line; with two hooks of each stage, and one of them
-/// failing.
+/// Makes a bundle with two hooks of each stage, each of which logs a line. The hooks of the stage
+/// `failing` fail.
 fn bundle(stage: &Stage, id: &str, failing: Option<&str>, arguments: &[&str]) -> Bundle {
     let bundle = stage.node.bundle(id).arguments(arguments).make();
     let log = stage.node.path("hooks");
     fs::create_dir_all(&log).unwrap();
     bundle.edit(|config| {
-        // Some run in the container, where there is another root; the log has to have the same name
-        // there.
-        config["mounts"].as_array_mut().unwrap().push(
-            json!({"destination": text(&log), "type": "bind", "source": text(&log), "options": ["bind", "rw"]}),
-        );
+        // Some hooks run in the container, where the log must have the same path.
+        config["mounts"].as_array_mut().unwrap().push(json!({
+            "destination": text(&log), "type": "bind", "source": text(&log),
+            "options": ["bind", "rw"]
+        }));
         config["root"]["readonly"] = json!(false);
         let hook = |name: &str, n: u8| {
             let end = if failing == Some(name) { "exit 5" } else { "exit 0" };
@@ -31,8 +31,8 @@ fn bundle(stage: &Stage, id: &str, failing: Option<&str>, arguments: &[&str]) ->
                     $MARK >>{}/log; {end}", text(&log))],
                 "env": [format!("MARK={name}"), "PATH=/bin:/usr/bin"]
             });
-            // crun 1.8.1 may miss the end of a hook that has one, and waits for so long then: some
-            // 3 % of runs with all of these on two busy cores.
+            // crun 1.8.1 may miss the exit of a hook that has a timeout, and then waits for the
+            // whole timeout: in some 3 % of these runs on two busy cores.
             if stage.node.runtime().name != "crun" {
                 hook["timeout"] = json!(20);
             }
@@ -44,8 +44,8 @@ fn bundle(stage: &Stage, id: &str, failing: Option<&str>, arguments: &[&str]) ->
     bundle
 }
 
-/// The lines so far. Those of `startContainer` come last: crun runs these hooks while it goes on
-/// itself.
+/// Returns the lines of the log so far and removes it. Lines of `startContainer` are moved to the
+/// end, since crun does not wait for these hooks.
 fn log(stage: &Stage) -> String {
     let file = stage.node.path("hooks/log");
     let text = fs::read_to_string(&file).unwrap_or_default();
@@ -55,7 +55,7 @@ fn log(stage: &Stage) -> String {
     [others, late].concat().join("\n")
 }
 
-/// Until both hooks of `startContainer` have begun.
+/// Waits until both hooks of `startContainer` have been called.
 fn wait_for_the_start(stage: &Stage) {
     wait_until("startContainer", || {
         let text = fs::read_to_string(stage.node.path("hooks/log")).unwrap_or_default();
@@ -92,8 +92,8 @@ fn hooks_of_the_engine_run_in_order_with_the_state() {
 #[test]
 fn failing_hooks_of_the_engine_are_transparent() {
     alike("hooks that fail", |stage| {
-        // It does not wait for the hooks of startContainer: what they come to, and how, is a matter
-        // of time.
+        // crun does not wait for the hooks of startContainer: whether their failure is reported is
+        // a race.
         let crun = stage.node.runtime().name == "crun";
         for name in STAGES {
             let id = stage.node.id("c");
@@ -108,7 +108,7 @@ fn failing_hooks_of_the_engine_are_transparent() {
                         verb => stage.call(&[verb, &id]),
                     };
                     if name == "poststart" && !crun {
-                        // It names the hook by its number: ours do not count among the engine's.
+                        // The message names the number of the hook among those of the engine.
                         stage.note("err", ended.err());
                     }
                     if name != "startContainer" || !crun {
@@ -117,7 +117,7 @@ fn failing_hooks_of_the_engine_are_transparent() {
                 }
                 stage.note("delete", how(&stage.call(&["delete", "--force", &id])));
                 stage.note("then", stage.node.state(&id).is_some());
-                // Those in the container may be killed at any point.
+                // Hooks that run in the container may be killed before they log.
                 let reported = |line: &&str| !line.starts_with("startContainer");
                 stage.note(
                     "hooks",
@@ -130,7 +130,7 @@ fn failing_hooks_of_the_engine_are_transparent() {
 
 #[test]
 fn missing_hooks_of_the_engine_are_transparent() {
-    alike("hooks that are not there", |stage| {
+    alike("missing hooks", |stage| {
         for name in STAGES {
             let id = stage.node.id("c");
             let bundle = stage.node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
@@ -139,8 +139,8 @@ fn missing_hooks_of_the_engine_are_transparent() {
                 name,
                 how(&stage.call(&["run", "--detach", "--bundle", text(bundle.dir()), &id])),
             );
-            // Whether crun dies by SIGPIPE when it writes to a hook that was never there is a
-            // matter of time.
+            // The result is not noted: whether crun dies by SIGPIPE when it writes to a missing
+            // hook is a race.
             stage.call(&["delete", "--force", &id]);
         }
     });

@@ -1,11 +1,11 @@
-//! Verbs in and out of turn: `kill`, `delete` with and without `--force`, an id that is taken, one
-//! that nobody has.
+//! Verbs in the right and the wrong state: `kill`, `delete` with and without `--force`, `pause`, a
+//! duplicate id, an unknown id.
 
 use super::{Stage, alike, how, text};
 use nri_integration::*;
 
 fn status(stage: &Stage, id: &str) -> String {
-    stage.node.state(id).map_or_else(|| "gone".to_owned(), |state| state["status"].to_string())
+    stage.node.state(id).map_or_else(|| "deleted".to_owned(), |state| state["status"].to_string())
 }
 
 #[test]
@@ -14,12 +14,12 @@ fn delete_is_transparent() {
         let id = stage.waiting("c");
         let first = stage.pid(&id);
         let refused = stage.reported(&["delete", &id]);
-        assert_ne!(refused.code, Some(0), "it runs");
+        assert_ne!(refused.code, Some(0), "the container runs");
         assert!(first.is_alive());
         stage.note("after the refusal", status(stage, &id));
         stage.reported(&["delete", "--force", &id]);
-        // crun does not wait for it.
-        wait_until("the end of its process", || (!first.is_alive()).then_some(()));
+        // crun does not wait for the process to exit.
+        wait_until("the process to exit", || (!first.is_alive()).then_some(()));
         stage.note("after the force", status(stage, &id));
         for again in [&["delete"][..], &["delete", "--force"], &["delete", "-f"]] {
             stage.reported(&[again, &[id.as_str()]].concat());
@@ -27,7 +27,7 @@ fn delete_is_transparent() {
         let created = stage.node.id("d");
         let bundle = stage.node.bundle(&created).arguments(&["/bin/sleep", "1000"]).make();
         stage.call(&["create", "--bundle", text(bundle.dir()), &created]).success();
-        stage.note("one that was never started", how(&stage.call(&["delete", &created])));
+        stage.note("a container that was never started", how(&stage.call(&["delete", &created])));
         stage.note("then", status(stage, &created));
         stage.call(&["delete", "--force", &created]);
         assert_eq!(
@@ -45,7 +45,7 @@ fn kill_is_transparent() {
             stage.reported(&["kill", &id, signal]);
         }
         stage.note("still", status(stage, &id));
-        // The default is SIGTERM, upon which it ends with 3.
+        // The default is SIGTERM, at which the container exits with 3.
         stage.reported(&["kill", &id]);
         stage.wait_for(&id, "stopped");
         for verb in [
@@ -60,7 +60,7 @@ fn kill_is_transparent() {
     });
 }
 
-/// Without a process namespace of its own, the container's other processes outlive the first.
+/// In a shared pid namespace the other processes of a container survive the first one.
 #[test]
 fn kill_all_is_transparent() {
     alike("kill --all", |stage| {
@@ -75,14 +75,14 @@ fn kill_all_is_transparent() {
         assert!(!others.is_empty());
         stage.note("kill --all", how(&stage.call(&["kill", "--all", &id, "KILL"])));
         stage.wait_for(&id, "stopped");
-        wait_until("the end of all", || others.iter().all(|p| !p.is_alive()).then_some(()));
+        wait_until("all processes to exit", || others.iter().all(|p| !p.is_alive()).then_some(()));
         stage.reported(&["delete", &id]);
     });
 }
 
 #[test]
 fn a_duplicate_id_is_transparent() {
-    alike("an id that is taken", |stage| {
+    alike("duplicate id", |stage| {
         let id = stage.waiting("c");
         let first = stage.pid(&id);
         let bundle = stage.node.bundle(&stage.node.id("other")).arguments(&["/bin/true"]).make();
@@ -100,8 +100,8 @@ fn a_duplicate_id_is_transparent() {
 
 #[test]
 fn an_unknown_id_is_transparent() {
-    alike("an id that nobody has", |stage| {
-        let id = stage.node.id("nobody");
+    alike("unknown id", |stage| {
+        let id = stage.node.id("unknown");
         stage.waiting("c");
         for verb in
             ["state", "start", "kill", "pause", "resume", "delete", "update", "ps", "events"]
@@ -118,7 +118,7 @@ fn pause_and_resume_are_transparent() {
         let id = stage.waiting("c");
         for verb in ["pause", "pause", "resume", "resume", "pause"] {
             stage.reported(&[verb, &id]);
-            // The kernel freezes in its own time, and crun does not wait for it.
+            // The kernel freezes a cgroup asynchronously, and crun does not wait for it.
             let wanted = if verb == "pause" { "paused" } else { "running" };
             stage.wait_for(&id, wanted);
             stage.note(verb, status(stage, &id));

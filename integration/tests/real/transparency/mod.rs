@@ -1,11 +1,11 @@
-//! The same steps with the bare runtime and through the wrapper come to the same: exit codes,
-//! output, files, what the container sees.
+//! Tests that the wrapper is transparent: the same steps with the bare runtime and through the
+//! wrapper have the same exit codes, output, files and effects in the container.
 //!
-//! Each scenario is played three times, each time on a [`Node`] of its own: bare; through the
-//! wrapper without any plugin; and with a plugin that changes each creation, so that `config.json`
-//! files are rewritten and hooks injected. What the steps note is compared as text, with what
-//! differs by nature (names of this node, times, process ids) taken out. Start from
-//! [`transparency`].
+//! Each scenario runs three times, each time on a separate [`Node`]: with the bare runtime, through
+//! the wrapper without plugins, and through the wrapper with a plugin that adjusts each container,
+//! so that `config.json` is rewritten and hooks are injected. The notes of the steps are compared
+//! as text, without what must differ: paths and prefix of the node, and times. Start from
+//! [`alike`].
 
 mod arguments;
 mod checkpoint;
@@ -26,21 +26,25 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
+/// How a scenario calls the runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
     Bare,
+    /// Through the wrapper, without plugins.
     Wrapped,
+    /// Through the wrapper, with a plugin that adjusts each container.
     Adjusted,
 }
 
-/// One of the three performances of a scenario.
+/// One of the three runs of a scenario.
 struct Stage {
     node: Node,
     way: Way,
+    /// Texts that must be the same in all runs.
     notes: std::cell::RefCell<Vec<String>>,
 }
 
-/// Plays `steps` the three ways with each runtime, and demands that the notes are the same.
+/// Runs `steps` in the three ways with each runtime, and checks that the notes are the same.
 fn alike(name: &str, steps: impl Fn(&Stage)) {
     for_each_runtime(name, |runtime| {
         let play = |way| {
@@ -61,10 +65,10 @@ fn alike(name: &str, steps: impl Fn(&Stage)) {
         for way in [Way::Wrapped, Way::Adjusted] {
             let (notes, received) = play(way);
             assert_eq!(notes, bare, "{name} ({}), {way:?}", runtime.name);
-            // Else nothing of ours would have taken part.
+            // Without an event the plugin adjusted nothing.
             assert!(
                 received.is_none_or(|n| n > 0),
-                "{name} ({}): no plugin heard of it",
+                "{name} ({}): the plugin received no event",
                 runtime.name
             );
         }
@@ -72,7 +76,7 @@ fn alike(name: &str, steps: impl Fn(&Stage)) {
 }
 
 impl Stage {
-    /// The program, up to the runtime's global options.
+    /// Command of the runtime or the wrapper, up to the global options.
     fn command(&self) -> Command {
         match self.way {
             Way::Bare => self.node.runtime().command(&self.node.root()),
@@ -80,26 +84,26 @@ impl Stage {
         }
     }
 
-    /// The same, called by a shell after it has done `first`.
+    /// The same command, called by a shell that runs `first` before.
     fn after(&self, first: &str) -> Command {
         after(first, &self.command())
     }
 
-    /// Calls it.
+    /// Calls the runtime or the wrapper.
     fn call(&self, arguments: &[&str]) -> Ended {
         let mut command = self.command();
         command.args(arguments);
         self.node.run(command)
     }
 
-    /// Calls it, and notes how that ended and what it said.
+    /// Calls the runtime or the wrapper, and notes the exit code and the output.
     fn reported(&self, arguments: &[&str]) -> Ended {
         let ended = self.call(arguments);
         self.note(arguments.join(" "), saying(&ended));
         ended
     }
 
-    /// Starts it in the background.
+    /// Starts a command in the background.
     fn begin(&self, mut command: Command, name: &str) -> Running {
         let (out, err) =
             (self.node.path(&format!("{name}.out")), self.node.path(&format!("{name}.err")));
@@ -113,7 +117,7 @@ impl Stage {
         Running { child, out }
     }
 
-    /// Notes something, without what differs by nature.
+    /// Notes a text for the comparison, without paths and prefix of the node, and times.
     fn note(&self, what: impl Display, text: impl Display) {
         let dir = self.node.path("").display().to_string();
         let dir = dir.trim_end_matches('/').to_owned();
@@ -122,7 +126,7 @@ impl Stage {
         self.notes.borrow_mut().push(without_times(&text));
     }
 
-    /// A container that waits for its end, created and started.
+    /// Creates and starts a container that exits with 3 at SIGTERM. Returns the id.
     fn waiting(&self, name: &str) -> String {
         self.started(
             name,
@@ -131,7 +135,7 @@ impl Stage {
         )
     }
 
-    /// A container, created and started, that has printed `ready`.
+    /// Creates and starts a container, and waits until it has printed `ready`. Returns the id.
     fn started(
         &self,
         name: &str,
@@ -149,11 +153,11 @@ impl Stage {
 
     /// The container's process.
     fn pid(&self, id: &str) -> Process {
-        let state = self.node.state(id).unwrap_or_else(|| panic!("{id} is not there"));
+        let state = self.node.state(id).unwrap_or_else(|| panic!("{id} does not exist"));
         Process(state["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok()).expect("a pid"))
     }
 
-    /// Waits until the runtime says so.
+    /// Waits until the runtime reports this status.
     fn wait_for(&self, id: &str, status: &str) {
         wait_until(format_args!("{id} to be {status}"), || {
             self.node.state(id).is_some_and(|state| state["status"] == status).then_some(())
@@ -161,7 +165,7 @@ impl Stage {
     }
 }
 
-/// A call that goes on.
+/// A call in progress.
 struct Running {
     child: Child,
     out: PathBuf,
@@ -182,7 +186,7 @@ impl Running {
         });
     }
 
-    /// Waits for its end.
+    /// Waits until the call has ended. Returns its status and output.
     fn end(mut self) -> String {
         let status = wait_until("the end of a call", || self.child.try_wait().expect("our child"));
         format!("{status}, {:?}", self.text())
@@ -211,8 +215,7 @@ fn saying(ended: &Ended) -> String {
     format!("{}\n{}\n{}", how(ended), ended.out(), ended.err())
 }
 
-/// Times of log lines (`2026-01-02T03:04:05`, with what belongs to it) and process ids that
-/// messages name.
+/// Replaces times of log lines (`2026-01-02T03:04:05`, with fraction and zone) by `TIME`.
 fn without_times(text: &str) -> String {
     let mut result = String::new();
     let mut rest = text;
@@ -239,7 +242,7 @@ fn without_times(text: &str) -> String {
 }
 
 #[test]
-fn differences_by_nature_are_removed_before_the_comparison() {
+fn times_are_removed_before_the_comparison() {
     assert_eq!(
         without_times(
             "a T b time=\"2026-11-21T22:04:14Z\" level=error TT, 2026-11-21T22:04:14.123456Z: T"

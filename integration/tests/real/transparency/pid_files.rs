@@ -1,4 +1,4 @@
-//! `--pid-file`: what is in it, where it is, and when it cannot be written.
+//! `--pid-file`: its content, its path, and files that cannot be written.
 
 use super::{Stage, alike, how, text};
 use nri_integration::*;
@@ -18,15 +18,15 @@ fn pid_files_of_create_run_and_exec_are_transparent() {
         fs::create_dir(&dir).unwrap();
         for verb in [&["create"][..], &["run", "--detach"]] {
             let id = stage.node.id("c");
-            // A relative name means another place to crun than to runc.
-            for (name, places) in [
+            // crun may resolve a relative path in the bundle, runc in the working directory.
+            for (name, dirs) in [
                 (text(&dir.join("pid")), vec![dir.clone()]),
                 ("pid", vec![dir.clone(), stage.node.path("bundles").join(&id)]),
                 ("./pid", vec![dir.clone(), stage.node.path("bundles").join(&id)]),
             ] {
                 create(stage, verb, &id, name, &dir).success();
                 let file =
-                    places.iter().map(|dir| dir.join("pid")).find(|file| file.exists()).unwrap();
+                    dirs.iter().map(|dir| dir.join("pid")).find(|file| file.exists()).unwrap();
                 let read = fs::read_to_string(&file).unwrap();
                 assert_eq!(read, stage.pid(&id).0.to_string(), "no line end, as engines parse it");
                 let mode = fs::metadata(&file).unwrap().permissions().mode();
@@ -35,7 +35,7 @@ fn pid_files_of_create_run_and_exec_are_transparent() {
                     format_args!("{} {mode:o}", file.display()),
                 );
                 stage.call(&["delete", "--force", &id]).success();
-                stage.note("left", file.exists());
+                stage.note("exists after delete", file.exists());
                 let _ = fs::remove_file(&file);
             }
         }
@@ -44,8 +44,8 @@ fn pid_files_of_create_run_and_exec_are_transparent() {
         exec.args(["exec", "--detach", "--pid-file", "pid", &id, "/bin/sleep", "1000"]);
         stage.node.run(exec).success();
         let process = Process(fs::read_to_string(dir.join("pid")).unwrap().parse().unwrap());
-        // crun does not wait until it has become what it is to be.
-        wait_until("the program", || {
+        // crun does not wait until the process has executed its program.
+        wait_until("the program to be executed", || {
             let line = fs::read(format!("/proc/{}/cmdline", process.0)).unwrap_or_default();
             line.starts_with(b"/bin/sleep\0").then_some(())
         });

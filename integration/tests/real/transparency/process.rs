@@ -1,5 +1,5 @@
-//! What the first process has of its caller, and what it has not: umask, limits, scheduling,
-//! session, working directory.
+//! Attributes of the container's first process, inherited from the caller or set in `config.json`:
+//! umask, limits, signals, environment, working directory, user.
 
 use super::{Stage, alike, how, saying, text};
 use serde_json::json;
@@ -8,6 +8,8 @@ const SHOW: &str = "umask; pwd; ulimit -n; ulimit -c; cat /proc/self/oom_score_a
     '^(SigBlk|SigIgn|CapEff|NoNewPrivs|Seccomp):' /proc/$$/status; env | sort | grep -v -E \
     '^(NRI_SEEN|_)='";
 
+/// Runs a container by `run` and by `create` and `start`, called after the shell command `first`,
+/// and notes the attributes that it prints.
 fn run(stage: &Stage, name: &str, first: &str, edit: impl FnOnce(&mut serde_json::Value)) {
     let id = stage.node.id("c");
     let bundle = stage.node.bundle(&id).arguments(&["/bin/sh", "-c", SHOW]).make();
@@ -33,7 +35,7 @@ fn run(stage: &Stage, name: &str, first: &str, edit: impl FnOnce(&mut serde_json
 
 #[test]
 fn the_callers_process_attributes_are_transparent() {
-    alike("of the caller", |stage| {
+    alike("process attributes of the caller", |stage| {
         for first in [
             "true",
             "umask 027",
@@ -54,10 +56,10 @@ fn the_callers_process_attributes_are_transparent() {
 
 #[test]
 fn the_process_of_config_json_is_transparent() {
-    alike("of the document", |stage| {
+    alike("process of config.json", |stage| {
         run(stage, "umask", "umask 027", |d| d["process"]["user"]["umask"] = json!(63));
         run(stage, "cwd", "cd /usr", |d| d["process"]["cwd"] = json!("/tmp"));
-        run(stage, "cwd that is not there", "true", |d| d["process"]["cwd"] = json!("/nowhere"));
+        run(stage, "a missing cwd", "true", |d| d["process"]["cwd"] = json!("/nowhere"));
         run(stage, "user", "true", |d| {
             d["process"]["user"] = json!({"uid": 1000, "gid": 1001, "additionalGids": [5]})
         });
@@ -66,17 +68,17 @@ fn the_process_of_config_json_is_transparent() {
         });
         run(stage, "no arguments", "true", |d| d["process"]["args"] = json!([]));
         run(stage, "no root", "true", |d| drop(d.as_object_mut().unwrap().remove("root")));
-        run(stage, "a root that is not there", "true", |d| d["root"]["path"] = json!("nowhere"));
+        run(stage, "a missing root", "true", |d| d["root"]["path"] = json!("nowhere"));
         run(stage, "an unknown namespace", "true", |d| {
             d["linux"]["namespaces"].as_array_mut().unwrap().push(json!({"type": "nosuch"}));
         });
     });
 }
 
-/// A bundle that no runtime takes is for the runtime to refuse.
+/// The wrapper may refuse such a bundle itself, but only where the runtime would, too.
 #[test]
 fn a_broken_config_json_is_transparent() {
-    alike("broken documents", |stage| {
+    alike("broken config.json", |stage| {
         let without_process =
             "{\"ociVersion\": \"1.0.2\", \"root\": {\"path\": \"rootfs\"}, \"linux\": {}}";
         for (n, content) in [without_process, "", "{", "[]", "null", "{}", "{\"process\": 7}"]
@@ -88,7 +90,7 @@ fn a_broken_config_json_is_transparent() {
             std::fs::write(bundle.config(), content).unwrap();
             for verb in ["create", "run"] {
                 let ended = stage.call(&[verb, "--bundle", text(bundle.dir()), &id]);
-                // runc panics at some of them, with another code.
+                // Only success is compared: runc panics at some of these, with another exit code.
                 stage.note(format_args!("{verb} {content}"), ended.code == Some(0));
             }
         }
