@@ -5,12 +5,12 @@ use serde_json::{Value, json};
 
 pub(crate) const IMAGE: &str = "localhost/busybox:local";
 
-/// Command of a container that a test ends: it ends at SIGTERM, which `sleep` as first process
-/// would not.
+/// Command of a container that exits at SIGTERM. `sleep` as the first process would ignore the
+/// signal.
 pub(crate) const WAIT: [&str; 3] = ["sh", "-c", "trap 'exit 0' TERM; sleep 600 & wait"];
 
-/// Something of everything that containers show: a variable, a mount, a device, an rlimit, limits
-/// of its cgroup. The rlimit is one that Go's own start-up, that of runc, does not change.
+/// Adjustment with a variable, a mount, a device, an rlimit and cgroup limits, each of which is
+/// visible in the container. The rlimit is one that the Go runtime, hence runc, does not change.
 pub(crate) fn adjustment() -> Value {
     json!({
         "env": [{"key": "NRI", "value": "here"}],
@@ -63,15 +63,15 @@ pub(crate) fn quota(process: ContainerProcess) -> String {
     text.split(' ').next().unwrap_or_default().to_owned()
 }
 
-/// Resources that came with the updates of a container, in order.
+/// Resources in the UpdateContainer requests of a container, in order.
 pub(crate) fn requested_updates(journal: &Journal, id: &str) -> Vec<Value> {
     let updates = journal.about(id).into_iter().filter(|e| e["event"] == "UpdateContainer");
     updates.map(|mut e| e["resources"].take()).collect()
 }
 
-/// An engine with a plugin.
+/// An engine with a connected plugin that adjusts every container.
 pub(crate) struct Adjusted<E> {
-    // Dropped in this order: a plugin need not be there for the events of the end.
+    // The engine is dropped first: its last events need no plugin.
     pub(crate) engine: E,
     pub(crate) plugin: External,
 }
@@ -90,12 +90,12 @@ impl<E: Engine> Adjusted<E> {
         Self { engine, plugin }
     }
 
-    /// Starts a container that waits.
+    /// Starts a container that runs until SIGTERM. Returns its id.
     pub(crate) fn run_waiting(&self, name: &str) -> String {
         self.engine.run_detached(name, &[&["--network=none", IMAGE], &WAIT[..]].concat())
     }
 
-    /// Waits until a container has been removed for the nth time, and returns all its events.
+    /// Waits until a container has been removed `n` times. Returns all its events.
     pub(crate) fn removed(&self, id: &str, n: usize) -> Vec<String> {
         wait_until(format_args!("removal {n} of {id}"), || {
             let events = self.plugin.journal.events(id);
@@ -103,7 +103,7 @@ impl<E: Engine> Adjusted<E> {
         })
     }
 
-    /// Waits until n pods have been removed.
+    /// Waits until `n` pods have been removed.
     pub(crate) fn wait_for_removals(&self, n: usize) {
         let removed = |e: &&Value| e["event"] == "RemovePodSandbox";
         wait_until(format_args!("{n} removals"), || {

@@ -1,4 +1,4 @@
-//! Tests of Docker and Podman alike. Each function is two tests, such as
+//! Tests that Docker and Podman share. Each function is two tests, such as
 //! `docker::an_update_keeps_what_plugins_set` and `podman::an_update_keeps_what_plugins_set`.
 
 mod crun;

@@ -1,4 +1,4 @@
-//! containerd through the container runtime interface, called as a kubelet calls it.
+//! containerd through the container runtime interface (CRI), called as the kubelet calls it.
 
 mod errors;
 mod many;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 const IMAGE: &str = "localhost/busybox:local";
 
-/// A pod.
+/// A running pod sandbox.
 pub(crate) struct Pod<'a> {
     containerd: &'a Containerd,
     config: Value,
@@ -17,10 +17,12 @@ pub(crate) struct Pod<'a> {
 }
 
 impl<'a> Pod<'a> {
-    /// Runs a pod of this name, with an address of its own.
+    /// Runs a pod of this name in a network namespace with the address 10.9.8.7.
     pub(crate) fn run(containerd: &'a Containerd, name: &str) -> Self {
         let config = json!({
-            "metadata": {"name": name, "uid": format!("uid-{name}"), "namespace": "team", "attempt": 0},
+            "metadata": {
+                "name": name, "uid": format!("uid-{name}"), "namespace": "team", "attempt": 0
+            },
             "hostname": name,
             "log_directory": containerd.path("logs"),
             "labels": {"tier": "front"},
@@ -30,15 +32,15 @@ impl<'a> Pod<'a> {
                 "security_context": {"namespace_options": {"network": 0, "pid": 1, "ipc": 0}}
             }
         });
-        let answer = containerd.cri("RunPodSandbox", &json!({"config": config}));
-        let id = answer["pod_sandbox_id"].as_str().expect("an id").to_owned();
+        let response = containerd.cri("RunPodSandbox", &json!({"config": config}));
+        let id = response["pod_sandbox_id"].as_str().expect("an id").to_owned();
         Self { containerd, config, id }
     }
 
-    /// Creates a container of this name; `linux.resources` are these.
+    /// Creates a container with this name, `linux.resources` and command. Returns its id.
     pub(crate) fn create(&self, name: &str, resources: &Value, command: &[&str]) -> String {
         let mut resources = resources.clone();
-        // Root may not lower it everywhere.
+        // Without CAP_SYS_RESOURCE, root cannot lower the value.
         resources["oom_score_adj"] = json!(1000);
         let config = json!({
             "metadata": {"name": name, "attempt": 0},
@@ -55,18 +57,18 @@ impl<'a> Pod<'a> {
         });
         let request =
             json!({"pod_sandbox_id": self.id, "config": config, "sandbox_config": self.config});
-        let answer = self.containerd.cri("CreateContainer", &request);
-        answer["container_id"].as_str().expect("an id").to_owned()
+        let response = self.containerd.cri("CreateContainer", &request);
+        response["container_id"].as_str().expect("an id").to_owned()
     }
 
-    /// Creates and starts a container.
+    /// Creates and starts a container. Returns its id.
     pub(crate) fn start(&self, name: &str, resources: &Value, command: &[&str]) -> String {
         let id = self.create(name, resources, command);
         self.containerd.cri("StartContainer", &json!({"container_id": id}));
         id
     }
 
-    /// Stops and removes it.
+    /// Stops and removes the pod.
     pub(crate) fn remove(self) {
         self.containerd.cri("StopPodSandbox", &json!({"pod_sandbox_id": self.id}));
         self.containerd.cri("RemovePodSandbox", &json!({"pod_sandbox_id": self.id}));
@@ -79,11 +81,11 @@ pub(crate) fn remove(containerd: &Containerd, id: &str) {
     containerd.cri("RemoveContainer", &json!({"container_id": id}));
 }
 
-/// A command that ends at SIGTERM.
+/// Command of a container that exits with 3 at SIGTERM.
 pub(crate) const WAIT: [&str; 3] =
     ["/bin/sh", "-c", "trap 'exit 3' TERM; while :; do sleep 0.1; done"];
 
-/// The process of a container, from containerd.
+/// Process id of a container, as containerd reports it.
 pub(crate) fn pid(containerd: &Containerd, id: &str) -> u32 {
     let status = containerd.cri("ContainerStatus", &json!({"container_id": id, "verbose": true}));
     let info = status["info"]["info"].as_str().expect("verbose information");
@@ -91,7 +93,8 @@ pub(crate) fn pid(containerd: &Containerd, id: &str) -> u32 {
     u32::try_from(info["pid"].as_u64().expect("a pid")).expect("a pid")
 }
 
-/// Events of a container in a pod.
+/// Events of a container in a pod that has more than this container, with `between` after its
+/// start.
 pub(crate) fn member(between: &[&'static str]) -> Vec<&'static str> {
     [&TO_START[1..], between, &["StopContainer", "RemoveContainer"]].concat()
 }
@@ -109,7 +112,7 @@ fn events_of_a_cri_pod_with_two_containers_arrive_in_order() {
             "[create]\nenv = { set = { A = 'b' } }\n",
         );
         containerd.ctl(&["start"]).success();
-        let go = go("cri pod, told").map(|go| containerd.connect("05-go", &go, "{}"));
+        let go = go("cri pod, Go plugin").map(|go| containerd.connect("05-go", &go, "{}"));
         let pod = Pod::run(&containerd, "web");
         let first = pod.start("one", &json!({"memory_limit_in_bytes": 67_108_864}), &WAIT);
         let second = pod.start("two", &json!({}), &WAIT);
@@ -126,7 +129,7 @@ fn events_of_a_cri_pod_with_two_containers_arrive_in_order() {
         remove(&containerd, &first);
         journal.wait_for("RemoveContainer", &first);
         assert_eq!(journal.events(&first), member(&[]));
-        // The pod takes the second one with it.
+        // The removal of the pod removes the second container.
         pod.remove();
         journal.wait_for("RemovePodSandbox", &pod_id);
         assert_eq!(journal.events(&second), member(&[]));
@@ -149,7 +152,10 @@ fn events_of_a_cri_pod_with_two_containers_arrive_in_order() {
                 (&json!(3), &json!("Error"))
             );
         } else {
-            limitation("cri pod, told", "exit codes: a kernel before 6.15 does not tell them");
+            limitation(
+                "cri pod, Go plugin",
+                "exit codes: a kernel before 6.15 does not report them",
+            );
         }
         let limit =
             &go.journal.wait_for("CreateContainer", &first)["container"]["linux"]["resources"];

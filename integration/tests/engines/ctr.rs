@@ -1,7 +1,7 @@
-//! `ctr`, containerd's own client: what a person at a shell does with it.
+//! `ctr`, the client of containerd: `run`, `tasks exec`, terminals.
 //!
-//! `ctr` may lose what a process says right before its end (seen with bare runc, too), so processes
-//! tell what they see by their exit codes.
+//! `ctr` may lose output that a process writes right before it exits, with bare runc, too.
+//! Processes of these tests therefore report by exit codes.
 
 mod errors;
 mod install;
@@ -10,10 +10,10 @@ mod life_cycle;
 use nri_integration::{engines::*, *};
 
 pub(crate) const IMAGE: &str = "localhost/busybox:local";
-/// One more variable.
+/// Configuration of a plugin that sets one variable.
 pub(crate) const A_IS_B: &str = "[create]\nenv = { set = { A = 'b' } }\n";
 
-/// The command line of `ctr run` with this runtime.
+/// Command line of `ctr run` with this runtime.
 fn line<'a>(
     runtime: &'a str,
     options: &[&'a str],
@@ -23,13 +23,13 @@ fn line<'a>(
     [&["run", "--runc-binary", runtime, "--net-host"], options, &[IMAGE, id], command].concat()
 }
 
-/// `ctr run` with the wrapper.
+/// Calls `ctr run` with the wrapper.
 pub(crate) fn run(containerd: &Containerd, options: &[&str], id: &str, command: &[&str]) -> Ended {
     let launcher = containerd.launcher();
     containerd.ctr(&line(launcher.to_str().unwrap(), options, id, command))
 }
 
-/// `ctr run` with the bare runtime.
+/// Calls `ctr run` with the bare runtime.
 pub(crate) fn run_bare(
     containerd: &Containerd,
     options: &[&str],
@@ -40,7 +40,7 @@ pub(crate) fn run_bare(
     containerd.ctr(&line(runc.to_str().unwrap(), options, id, command))
 }
 
-/// The process of a container, from containerd.
+/// Process id of a container, as containerd reports it.
 pub(crate) fn pid(containerd: &Containerd, id: &str) -> u32 {
     let tasks = containerd.ctr(&["tasks", "ls"]).success().out();
     let pid = tasks
@@ -49,7 +49,7 @@ pub(crate) fn pid(containerd: &Containerd, id: &str) -> u32 {
     pid.unwrap_or_else(|| panic!("{id} is not in: {tasks}"))
 }
 
-/// Ends a container's process; waits until plugins have heard of it, then lets containerd delete
+/// Kills the process of a container, waits until plugins have received StopContainer, and deletes
 /// the task.
 pub(crate) fn end(containerd: &Containerd, journal: &Journal, id: &str) {
     let process = containerd.process(pid(containerd, id));
@@ -57,11 +57,11 @@ pub(crate) fn end(containerd: &Containerd, journal: &Journal, id: &str) {
     let before = stops();
     containerd.ctr(&["tasks", "kill", "--signal", "SIGKILL", id]).success();
     process.wait_for_end();
-    wait_until("StopContainer without a call of the runtime", || (stops() > before).then_some(()));
+    wait_until("StopContainer without a verb", || (stops() > before).then_some(()));
     delete_task(containerd, id);
 }
 
-/// Deletes a task as soon as containerd takes it for stopped.
+/// Deletes a task as soon as containerd has recorded that it stopped.
 pub(crate) fn delete_task(containerd: &Containerd, id: &str) {
     wait_until(format_args!("containerd to delete {id}"), || {
         (containerd.ctr(&["tasks", "delete", id]).code == Some(0)

@@ -1,4 +1,4 @@
-//! What is particular to Docker, with the wrapper as its default runtime.
+//! Tests of Docker alone, with the wrapper as its default runtime.
 
 mod daemon;
 mod install;

@@ -1,10 +1,10 @@
-//! Real container engines with the wrapper as their runtime, and real plugins. One program, so that
-//! it is linked once.
+//! Tests of real container engines with the wrapper as their runtime, and of real plugins. They are
+//! one program, so that it is linked once.
 //!
-//! `NRI_ENGINE_SUITES="trixie"` chooses the Debian suites whose engines are tested; without it, all
+//! `NRI_ENGINE_SUITES="trixie"` selects the Debian suites. Without it the tests use every suite
 //! that `engines/setup.sh` has installed.
 
-/// Makes tests of both engines from functions that take either: `docker::NAME`, `podman::NAME`.
+/// Makes two tests of each generic function: `docker::NAME` and `podman::NAME`.
 macro_rules! test_both {
     ($($name:ident),+ $(,)?) => {
         mod docker {

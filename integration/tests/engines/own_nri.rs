@@ -1,4 +1,4 @@
-//! containerd's own NRI and ours are never both in charge of one container.
+//! containerd's own NRI and the wrapper: at most one of them adjusts a container.
 
 use crate::{
     cri::{Pod, WAIT, member, pid, remove},
@@ -23,7 +23,7 @@ fn for_each_with_nri(name: &str, test: impl Fn(&Suite)) {
     });
 }
 
-/// Whether the engine's NRI and ours have adjusted a container, by its variables.
+/// Whether the engine's NRI and whether the wrapper has adjusted a container, by its variables.
 fn adjusted(containerd: &Containerd, pid: u32) -> (bool, bool) {
     let process = containerd.process(pid);
     (process.env("THEIRS").is_some(), process.env("OURS").is_some())
@@ -48,7 +48,7 @@ fn pods_pass_unchanged_while_the_engines_own_nri_is_on() {
         theirs.wait_for("RemovePodSandbox", &pod_id);
         assert_eq!(ours.about(&pod_id), Vec::<serde_json::Value>::new());
 
-        // Containers of other clients, which its NRI does not know.
+        // containerd's NRI ignores containers of clients other than its CRI plugin.
         let other = containerd.id("c");
         let script = ["/bin/sh", "-c", "test \"$THEIRS.$OURS\" = .1 && exit 7"];
         let ended = run(&containerd, &["--rm"], &other, &script);
@@ -111,19 +111,19 @@ fn adjusted_containers_end_in_order_after_the_engines_own_nri_was_switched_on() 
         pod.remove();
         other.remove();
         ours.wait_for("RemovePodSandbox", &pod_id);
-        assert_eq!(ours.events(&before), member(&[]), "whom we told of it, we tell of its end");
+        assert_eq!(ours.events(&before), member(&[]), "an adjusted container has all events");
         assert_eq!(containerd.status().unwrap()["containers"], 0);
     });
 }
 
 #[test]
-fn the_configuration_can_give_pods_to_us() {
+fn the_configuration_can_select_the_wrapper_instead_of_the_engines_own_nri() {
     for_each_with_nri("engines.containerd = ours", |suite| {
         let (containerd, theirs) = Containerd::start_with_nri(
             suite,
             "10-adjust",
             &Program::Adjust,
-            "[filter]\nname = 'nobody'\n",
+            "[filter]\nname = 'unknown'\n",
         );
         containerd.configure("engines.containerd = 'ours'\n");
         let ours = containerd.launch("10-adjust", &Program::Adjust, OURS);

@@ -1,4 +1,4 @@
-//! What is particular to Podman, with the wrapper as its runtime.
+//! Tests of Podman alone, with the wrapper as its runtime.
 
 mod infra;
 mod install;

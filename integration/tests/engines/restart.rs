@@ -1,4 +1,4 @@
-//! containerd, or `nrid`, goes away and comes back while containers run.
+//! Restarts of containerd and `nrid` while containers run.
 
 use crate::{
     cri::{Pod, WAIT, member, remove},
@@ -9,7 +9,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 #[test]
-fn containers_survive_a_restart_of_containerd_and_end_once() {
+fn containers_survive_a_restart_of_containerd_and_stop_once() {
     for_each_suite("containerd restarts, ctr", "containerd", |suite| {
         let containerd = Containerd::start(suite);
         let journal = containerd.launch("10-adjust", &Program::Adjust, A_IS_B);
@@ -19,7 +19,7 @@ fn containers_survive_a_restart_of_containerd_and_end_once() {
         let (stays_as, ends_as) = (pid(&containerd, &stays), pid(&containerd, &ends));
         containerd.halt();
         assert!(Process(stays_as).is_alive());
-        // It ends while no containerd is there to notice.
+        // The container exits while no containerd runs.
         Process(ends_as).signal(Signal::KILL);
         journal.wait_for("StopContainer", &ends);
         containerd.resume();
@@ -49,8 +49,8 @@ fn pods_survive_a_restart_of_containerd_and_nrid() {
         containerd.halt();
         containerd.ctl(&["stop"]).success();
         containerd.resume();
-        // The next call of the runtime starts another nrid, which has what the first one kept.
-        // containerd sends all resources again, its own memory limit among them.
+        // The next call of the wrapper starts the next nrid, which reads the records. containerd
+        // sends all resources again, also the memory limit of its own request.
         let request =
             json!({"container_id": id, "linux": {"cpu_quota": 20000, "cpu_period": 100_000}});
         containerd.cri("UpdateContainerResources", &request);

@@ -1,4 +1,4 @@
-//! crun below the wrapper.
+//! Docker and Podman with crun as the low-level runtime of the wrapper.
 
 use crate::adjusted::*;
 use nri_integration::{engines::*, *};
@@ -17,7 +17,7 @@ fn a_container_on_crun_is_adjusted_and_updated<E: Engine>() {
         assert_eq!(process.env("NRI").as_deref(), Some("here"));
         assert_eq!(process.rlimit("Max core file size"), Some(("512".into(), "1024".into())));
         check_resources(process, &[]);
-        // In blocks of 512 bytes.
+        // `ulimit -c` counts blocks of 512 bytes.
         let script = "echo $NRI; ulimit -c; ulimit -H -c";
         assert_eq!(engine.out(&["exec", "web", "sh", "-c", script]), "here\n1\n2");
         engine.out(&["update", "--cpus", "0.5", "web"]);

@@ -1,4 +1,4 @@
-//! Failures, and the messages that users of an engine get.
+//! Failed creations, and the messages that the engine shows to its users.
 
 use crate::adjusted::*;
 use nri_integration::{engines::*, *};
@@ -9,7 +9,7 @@ test_both! {
     a_refusal_names_the_plugin_and_its_reason,
 }
 
-/// Ids of the containers whose creation plugins were asked about.
+/// Ids of the containers in CreateContainer requests, in order.
 fn requested(journal: &Journal) -> Vec<String> {
     let requests = journal.entries().into_iter().filter(|e| e["event"] == "CreateContainer");
     requests.map(|e| e["container_id"].as_str().unwrap().to_owned()).collect()
@@ -39,7 +39,7 @@ fn a_refusal_names_the_plugin_and_its_reason<E: Engine>() {
     });
 }
 
-/// Checks that refusals come through, and that a container is run when no plugin refuses it.
+/// Checks that the engine shows each refusal, and that a container runs when no plugin refuses it.
 pub(crate) fn check_refusals<E: Engine>(adjusted: &Adjusted<E>, go: &Program) {
     let engine = &adjusted.engine;
     let limit = json!({"linux": {"resources": {"pids": {"limit": 77}}}});

@@ -1,4 +1,5 @@
-//! Life cycles of containers: events that plugins receive, and what containers and users see.
+//! Life cycles of containers: events that plugins receive, the adjusted container, and the output
+//! of the engine's client.
 
 use crate::adjusted::*;
 use nri_integration::{engines::*, *};
@@ -8,7 +9,7 @@ use serde_json::json;
 test_both! {
     a_container_is_adjusted_and_its_events_arrive_in_order,
     each_start_is_a_life_cycle_of_its_own,
-    a_container_that_exits_is_noticed_and_restarted,
+    an_exit_is_detected_and_the_restarted_container_is_adjusted,
     a_foreground_container_runs_as_without_the_wrapper,
     verbs_without_events_work,
     containers_can_be_run_at_once,
@@ -27,14 +28,14 @@ fn a_container_is_adjusted_and_its_events_arrive_in_order<E: Engine>() {
         check_resources(process, &[]);
         assert_eq!(inside("cut -d' ' -f1 /nri"), "Linux", "the mount");
         assert_eq!(inside("stat -c '%t:%T %a' /dev/nri"), "1:3 666", "the device");
-        assert_eq!(inside("echo > /dev/nri && echo written"), "written", "it may be used");
+        assert_eq!(inside("echo > /dev/nri && echo written"), "written", "the device is allowed");
         let file = if unified_cgroups() { "memory.max" } else { "memory/memory.limit_in_bytes" };
         assert_eq!(inside(&format!("cat /sys/fs/cgroup/{file}")), "104857600", "seen inside");
         let cpus = inside("grep Cpus_allowed_list /proc/self/status | tr -d '\\t'");
         assert_eq!(cpus, "Cpus_allowed_list:0");
-        // In blocks of 512 bytes.
+        // `ulimit -c` counts blocks of 512 bytes.
         let limits = inside("echo $NRI; ulimit -c; ulimit -H -c");
-        assert_eq!(limits, "here\n1\n2", "exec has them, too");
+        assert_eq!(limits, "here\n1\n2", "variable and rlimit of an exec");
         let started = journal.wait_for("PostStartContainer", &id);
         assert_eq!(journal.events(&id), TO_START);
         assert_eq!(started["pid"], process.0.0);
@@ -42,7 +43,7 @@ fn a_container_is_adjusted_and_its_events_arrive_in_order<E: Engine>() {
         engine.out(&["stop", "web"]);
         assert_eq!(adjusted.removed(&id, 1), life_cycle(&[]));
         engine.out(&["rm", "web"]);
-        assert_eq!(journal.events(&id), life_cycle(&[]), "no event comes twice");
+        assert_eq!(journal.events(&id), life_cycle(&[]), "rm sends no event");
         if kernel_reports_exit_codes() {
             let stopped = &journal.wait_for("StopContainer", &id)["container"];
             assert_eq!(stopped["statusReason"], "Completed", "{stopped}");
@@ -57,7 +58,7 @@ fn each_start_is_a_life_cycle_of_its_own<E: Engine>() {
         let id = adjusted.run_waiting("web");
         let wait_for_trap = || {
             let first = engine.process_of("web").0;
-            wait_until("its trap", || first.catches(Signal::TERM).then_some(()));
+            wait_until("the trap of SIGTERM", || first.catches(Signal::TERM).then_some(()));
         };
         wait_for_trap();
         engine.out(&["stop", "web"]);
@@ -81,7 +82,7 @@ fn each_start_is_a_life_cycle_of_its_own<E: Engine>() {
     });
 }
 
-fn a_container_that_exits_is_noticed_and_restarted<E: Engine>() {
+fn an_exit_is_detected_and_the_restarted_container_is_adjusted<E: Engine>() {
     for_each::<E>("run --detach, --restart", |suite, go| {
         let adjusted = Adjusted::<E>::start(suite, go);
         let (engine, journal) = (&adjusted.engine, &adjusted.plugin.journal);
@@ -113,8 +114,8 @@ fn a_foreground_container_runs_as_without_the_wrapper<E: Engine>() {
         let (out, err) = (ended.out(), ended.err());
         assert_eq!((ended.code, out.as_str(), err.as_str()), (Some(5), "out\n", "err\n"));
 
-        // As a person would. (The output of a container with a terminal that ends at once is lost
-        // by Podman 4.3 now and then, with the bare runtime, too.)
+        // An interactive shell: Podman 4.3 may lose the output of a container with a terminal that
+        // exits at once, with the bare runtime, too.
         let terminal = Terminal::run(&run(&["--interactive", "--tty", IMAGE, "sh"]));
         terminal.wait_for("# ");
         terminal.write("echo I am $NRI on $(tty)\n");

@@ -1,4 +1,4 @@
-//! Names of containers, which are in files of the engine.
+//! Names of containers, which `nrid` reads from the files of the engine.
 
 use crate::adjusted::*;
 use nri_integration::engines::*;
@@ -30,7 +30,7 @@ fn a_plugin_that_connects_later_knows_the_names<E: Engine>() {
         let id = engine.run_detached("web", &[&["--network=none", IMAGE], &WAIT[..]].concat());
         let plugin = engine.connect("20-late", go, "{}");
         let synchronized = plugin.journal.wait_for_own("Synchronize");
-        // The first container has started nrid, which knows it.
+        // The creation started nrid, which has the container on record.
         assert_eq!(synchronized["containers"], json!([id]));
         engine.out(&["rm", "--force", "web"]);
         let removed = plugin.journal.wait_for("RemoveContainer", &id);

@@ -1,4 +1,5 @@
-//! `update`: plugins can refuse one, and send their own.
+//! `update` of the engine's client: it keeps the values of plugins, plugins can refuse it, and
+//! plugins can request updates themselves.
 
 use crate::adjusted::*;
 use nri_integration::{engines::*, *};
@@ -18,10 +19,10 @@ fn an_update_by_the_user_keeps_what_plugins_set<E: Engine>() {
         adjusted.engine.out(&["update", "--cpus", "0.5", "web"]);
         assert_eq!(quota(process), "50000");
         check_resources(process, &[]);
-        // The user gets what the user requests.
+        // A value that the user requests replaces the value of a plugin.
         let memory = ["update", "--memory", "80m", "--memory-swap", "160m", "web"];
         adjusted.engine.out(&memory);
-        assert_eq!(quota(process), "50000", "an earlier request stays, too");
+        assert_eq!(quota(process), "50000", "the quota of the previous update");
         assert_eq!(process.limit("memory", "memory.limit_in_bytes", "memory.max"), "83886080");
         check_resources(process, &["memory.limit_in_bytes"]);
         adjusted.engine.out(&["rm", "--force", "web"]);
@@ -33,7 +34,7 @@ fn an_update_by_the_user_keeps_what_plugins_set<E: Engine>() {
         assert_eq!(
             requested_updates(&adjusted.plugin.journal, &id),
             [json!({"cpu": cpu}), json!({"memory": memory})],
-            "plugins receive only what is new"
+            "plugins receive the requested fields only"
         );
     });
 }

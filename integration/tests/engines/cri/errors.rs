@@ -1,4 +1,4 @@
-//! Errors that a kubelet gets.
+//! Errors of the container runtime interface when a plugin refuses a container or a pod.
 
 use super::{Pod, WAIT};
 use nri_integration::{engines::*, *};
@@ -24,7 +24,7 @@ fn a_refused_container_does_not_affect_its_pod() {
         }
         containerd.cri("RemoveContainer", &json!({"container_id": bad}));
         let status = containerd.cri("ContainerStatus", &json!({"container_id": good}));
-        assert_eq!(status["status"]["state"], 1, "it runs: {status}");
+        assert_eq!(status["status"]["state"], 1, "the container of the pod runs: {status}");
         let pod_id = pod.id.clone();
         pod.remove();
         journal.wait_for("RemovePodSandbox", &pod_id);
@@ -49,7 +49,7 @@ fn a_refused_pod_is_removed() {
         let refused = containerd.try_cri("RunPodSandbox", &json!({"config": config}));
         assert_eq!(refused.code, Some(1));
         assert!(refused.err().contains("no room"), "{}", refused.err());
-        wait_until("nrid to forget it", || {
+        wait_until("nrid to remove the record", || {
             (containerd.status().unwrap()["containers"] == 0).then_some(())
         });
         let pods = containerd.cri("ListPodSandbox", &json!({"filter": {"state": {"state": 0}}}));

@@ -1,4 +1,4 @@
-//! Pods that come and go at the same time.
+//! Pods that are created and removed at the same time.
 
 use super::{Pod, WAIT, member, remove};
 use nri_integration::{engines::*, *};
@@ -6,7 +6,7 @@ use serde_json::json;
 use std::thread;
 
 #[test]
-fn pods_at_once_do_not_mix() {
+fn concurrent_pods_have_separate_events() {
     if !Containerd::has_cri("cri many") {
         return;
     }
@@ -46,6 +46,8 @@ fn pods_at_once_do_not_mix() {
             }
         });
         assert_eq!(containerd.status().unwrap()["containers"], 0);
-        wait_until("the end of the last pod", || (containerd.status()?["pods"] == 0).then_some(()));
+        wait_until("the last pod to be removed", || {
+            (containerd.status()?["pods"] == 0).then_some(())
+        });
     });
 }

@@ -1,5 +1,5 @@
-//! Updates through the container runtime interface: containerd sends all resources again, whatever
-//! was requested.
+//! Updates through the container runtime interface. containerd sends all resources to the runtime
+//! again, also those that the request does not contain.
 
 use super::{Pod, WAIT, member, pid, remove};
 use nri_integration::{engines::*, *};
@@ -66,7 +66,7 @@ fn a_plugin_can_update_a_running_cri_container() {
         let done = plugin.journal.wait_for_own("UpdateContainers");
         assert!(done["failed"].is_null() && done["error"].is_null(), "{done}");
         assert_eq!(process.limit("memory", "memory.limit_in_bytes", "memory.max"), "33554432");
-        // What the engine requests next leaves alone what it does not ask for.
+        // The next update of the engine keeps values that it does not request.
         let request = json!({"container_id": id, "linux": {"cpu_shares": 512}});
         containerd.cri("UpdateContainerResources", &request);
         assert_eq!(process.limit("memory", "memory.limit_in_bytes", "memory.max"), "33554432");

@@ -1,4 +1,4 @@
-//! Errors that a user of `ctr` gets.
+//! Errors that `ctr` shows to its user.
 
 use super::{A_IS_B, run, run_bare};
 use nri_integration::{engines::*, *};
@@ -6,7 +6,7 @@ use serde_json::json;
 
 #[test]
 fn a_missing_command_fails_as_with_the_bare_runtime() {
-    for_each_suite("ctr run of nothing", "containerd", |suite| {
+    for_each_suite("ctr run, no such command", "containerd", |suite| {
         let containerd = Containerd::start(suite);
         let journal = containerd.launch("10-adjust", &Program::Adjust, A_IS_B);
         let (ours, bare) = (containerd.id("c"), containerd.id("b"));

@@ -1,5 +1,5 @@
-//! `nrictl install containerd`, judged by the real `containerd config dump`: before and after
-//! differ only in our keys.
+//! `nrictl install containerd`, checked with `containerd config dump`: an installation changes only
+//! the keys of the wrapper.
 
 use nri_integration::{engines::*, *};
 use std::{collections::BTreeMap, fs, path::Path, process::Command};
@@ -9,7 +9,7 @@ const CRI: [&str; 2] = ["io.containerd.grpc.v1.cri", "io.containerd.cri.v1.runti
 
 const WRAPPER: &str = "usr/local/bin/nri-container-runtime";
 
-/// A `/etc/containerd` and the wrapper below a directory.
+/// A root directory with `/etc/containerd` and the wrapper.
 struct Image {
     dir: tempfile::TempDir,
 }
@@ -39,14 +39,14 @@ impl Image {
     fn dump(&self, containerd: &Path) -> BTreeMap<String, String> {
         let dir = self.dir.path().join("etc/containerd");
         let mut command = Command::new(containerd);
-        // Before 2.0 patterns of imports are relative to the working directory.
+        // Before 2.0 containerd resolves patterns of imports in the working directory.
         command.arg("-c").arg(dir.join("config.toml")).args(["config", "dump"]).current_dir(dir);
         let output = command.output().unwrap();
         assert!(output.status.success(), "{output:?}");
         let text = String::from_utf8(output.stdout).unwrap();
         let mut values = BTreeMap::new();
         flatten("", &toml::Value::Table(text.parse().unwrap()), &mut values);
-        // The dump names the files that were read.
+        // The dump lists the imported files, which differ by design.
         values.retain(|path, _| path != ".imports");
         values
     }
@@ -74,7 +74,7 @@ fn changed(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) 
     changed
 }
 
-/// A main file that imports a directory, and has what a CRI plugin on a real node has.
+/// A `config.toml` that imports a directory and configures the CRI plugin as on a real node.
 fn main_file(version: usize) -> String {
     let cri = CRI[version - 2];
     let head = format!("version = {version}\nimports = [\"conf.d/*.toml\"]\noom_score = -999\n");
@@ -89,7 +89,7 @@ fn is_handler(path: &str, name: &str) -> bool {
     path.contains(&format!(".containerd.runtimes.{name}."))
 }
 
-/// The facts on which `destination.rs` of `nrictl install` relies.
+/// Behaviour of containerd on which `destination.rs` of `nrictl install` relies.
 #[test]
 fn containerd_merges_plugin_tables_of_imported_files_since_2_0() {
     for_each_suite("imported files of containerd", "containerd", |suite| {
@@ -137,7 +137,8 @@ fn the_dump_of_containerd_differs_only_in_our_keys_after_an_installation() {
                 assert!(others.is_empty(), "{version} {options}: {others:#?}");
                 let binary = changed.iter().find(|path| path.ends_with("nri.options.BinaryName"));
                 assert_eq!(after[binary.unwrap()], format!("/{WRAPPER}"));
-                // A file of our own where they are merged, the table where it stands elsewhere.
+                // containerd 2.0 merges tables of imported files, so nrictl writes a separate file
+                // there; before 2.0 it edits the table where it is.
                 let drop_in = "etc/containerd/conf.d/zz-nri-container-runtime.toml";
                 assert_eq!(image.dir.path().join(drop_in).exists(), known >= (2, 0));
                 image.nrictl("uninstall containerd");

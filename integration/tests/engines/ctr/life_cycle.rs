@@ -1,10 +1,11 @@
-//! The life cycle of a container that `ctr` starts: events of plugins, and the kernel's view.
+//! Life cycle of a container that `ctr` starts: events of plugins, and the values in the kernel.
 
 use super::{delete_task, end, pid, run};
 use nri_integration::{engines::*, *};
 use serde_json::{Value, json};
 
-/// What the kernel and the container can tell afterwards.
+/// Configuration of a plugin that sets a variable, a mount, an rlimit and resources, which can be
+/// read from the kernel or in the container.
 fn adjusting(node: &Node) -> String {
     let data = node.path("data");
     std::fs::create_dir_all(&data).unwrap();
@@ -35,11 +36,11 @@ fn object(value: &Value) -> Vec<(String, Value)> {
 
 #[test]
 fn a_ctr_container_is_adjusted_and_its_events_arrive_in_order() {
-    for_each_suite("ctr life", "containerd", |suite| {
+    for_each_suite("ctr life cycle", "containerd", |suite| {
         let containerd = Containerd::start(suite);
         let journal = containerd.launch("10-adjust", &Program::Adjust, &adjusting(&containerd));
         containerd.ctl(&["start"]).success();
-        let go = go("ctr life, told").map(|go| containerd.connect("05-go", &go, "{}"));
+        let go = go("ctr life cycle, Go plugin").map(|go| containerd.connect("05-go", &go, "{}"));
         let id = containerd.id("c");
         let limits = ["--memory-limit", "50331648", "--label", "app=web", "--env", "OWN=1"];
         let options = [&["--detach"], &limits[..]].concat();
@@ -95,7 +96,7 @@ fn a_ctr_task_that_exits_can_be_started_again() {
         let id = containerd.id("c");
         run(&containerd, &["--detach"], &id, &["/bin/sh", "-c", "echo A=$A; exec sleep 0.5"])
             .success();
-        // Without any call of the runtime.
+        // nrid detects the exit without a verb of the runtime.
         journal.wait_for("StopPodSandbox", &id);
         assert_eq!(journal.events(&id)[TO_START.len()..], ["StopContainer", "StopPodSandbox"]);
         delete_task(&containerd, &id);
@@ -103,7 +104,7 @@ fn a_ctr_task_that_exits_can_be_started_again() {
         // The same container, a new task: containerd writes a new bundle.
         containerd.ctr(&["tasks", "start", "--detach", &id]).success();
         let twice = [life_cycle(&[]), life_cycle(&[])].concat();
-        wait_until("the second end", || {
+        wait_until("the second StopContainer", || {
             (journal.events(&id).iter().filter(|e| *e == "StopContainer").count() == 2)
                 .then_some(())
         });

@@ -1,4 +1,4 @@
-//! dockerd itself: its start, its restart while containers run, its configuration.
+//! dockerd: the runtime features that it reads, and its restart while containers run.
 
 use crate::adjusted::*;
 use nri_integration::{engines::*, *};
@@ -10,7 +10,7 @@ fn docker_info_shows_version_and_features_of_the_real_runtime() {
         let docker = Docker::start(suite);
         let ours = docker.out(&["info", "--format", "{{.DefaultRuntime}} {{.RuncCommit.ID}}"]);
         let version = docker.out(&["version"]);
-        // Newer ones ask each runtime.
+        // dockerd calls `features` of each runtime since 25.0.
         let features =
             "{{json (index .Runtimes \"nri\").Status}}\n{{json (index .Runtimes \"runc\").Status}}";
         if suite.version("dockerd") >= (25, 0) {
@@ -41,7 +41,7 @@ fn containers_survive_a_restart_of_dockerd() {
             assert!(process.0.is_alive());
             journal.wait_for("PostStartContainer", &stays);
             assert_eq!(journal.events(&stays), TO_START);
-            // The end of a container is notified while no dockerd runs.
+            // Plugins are notified of an exit while no dockerd runs.
             ending.0.signal(rustix::process::Signal::KILL);
             journal.wait_for("StopPodSandbox", &ends);
             docker.resume();

@@ -1,13 +1,13 @@
-//! `nrictl install docker`, as an administrator does it: in `/etc`, while dockerd runs.
+//! `nrictl install docker` in `/etc`, while dockerd runs.
 
 use crate::adjusted::*;
 use nri_integration::{engines::*, *};
 use serde_json::json;
 
-/// A file as administrators write it.
+/// A `daemon.json` with the formatting of an administrator, which must be preserved.
 const DAEMON_JSON: &str = "{\n    \"live-restore\": true,\n    \"labels\": [ \"a=b\" ]\n}\n";
 
-/// Returns the names of its runtimes, then the default one.
+/// Returns the names of dockerd's runtimes, then the name of the default one.
 fn runtimes(docker: &Docker) -> String {
     docker.out(&[
         "info",
@@ -48,10 +48,10 @@ fn an_installation_for_docker_takes_effect_by_reload_and_ends_by_restart() {
         assert_eq!(run(&["--runtime=runc"]), "none", "the engine's own runtime is not changed");
         let id = docker.run_detached("ours", &[&["--network=none", IMAGE], &WAIT[..]].concat());
 
-        // Containers that were created before and since keep their runtimes.
+        // Containers keep the runtime with which they were created.
         docker.nrictl(&["uninstall", "docker"]).success();
         assert_eq!(std::fs::read_to_string(docker.daemon_json()).unwrap(), DAEMON_JSON);
-        // A reload keeps runtimes that the file no longer has.
+        // A reload keeps runtimes that were removed from the file, so dockerd is restarted.
         docker.halt("TERM");
         docker.resume();
         assert!(runtimes(&docker).ends_with("runc runc"), "{}", runtimes(&docker));

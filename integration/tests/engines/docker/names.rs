@@ -1,4 +1,4 @@
-//! Name, labels and image of a container, which are in dockerd's own files.
+//! Name, labels and image of a container, which `nrid` reads from the files of dockerd.
 
 use crate::adjusted::*;
 use nri_integration::engines::*;
@@ -9,13 +9,13 @@ fn plugins_see_names_labels_annotations_and_addresses_of_docker() {
     for_each::<Docker>("names and labels", |suite, go| {
         let adjusted = Adjusted::with(Docker::start(suite), go, &json!({}));
         let docker = &adjusted.engine;
-        // Not in 20.10: annotations.
+        // Docker 20.10 has no annotations.
         let annotated = suite.version("dockerd") >= (25, 0);
         let annotation = ["--annotation", "example.org/key=value"];
         let annotation = if annotated { &annotation[..] } else { &[] };
         let options =
             ["--hostname", "inside", "--label", "org.example.label=l", "--label", "empty"];
-        // On the bridge of a network namespace of its own.
+        // The address is on dockerd's bridge in the network namespace of the test.
         let id = docker.run_detached("web", &[&options, annotation, &[IMAGE], &WAIT].concat());
         let address = docker.out(&[
             "inspect",
@@ -31,7 +31,7 @@ fn plugins_see_names_labels_annotations_and_addresses_of_docker() {
         assert_eq!((&container["name"], &pod["name"]), (&json!("web"), &json!("web")));
         let labels = json!({"org.example.label": "l", "empty": "", "org.example.imagelabel": "v"});
         assert_eq!(container["labels"], labels);
-        assert_eq!(pod["labels"], labels, "the pod is this container's");
+        assert_eq!(pod["labels"], labels, "the pod has the labels of its only container");
         assert_eq!(container["image"]["name"], IMAGE);
         assert_eq!(pod["linux"]["cgroupParent"], "/docker");
         if annotated {

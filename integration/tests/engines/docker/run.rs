@@ -1,4 +1,4 @@
-//! `docker run`: terminals, health checks, errors.
+//! `docker run`: terminals, health checks, error messages.
 
 use crate::adjusted::*;
 use nri_integration::{engines::*, *};
@@ -45,7 +45,7 @@ fn a_working_directory_that_is_a_file_fails_as_without_the_wrapper() {
 }
 
 #[test]
-fn a_refused_container_that_is_kept_says_why_and_can_be_started_later() {
+fn a_refused_container_shows_the_reason_in_inspect_and_can_be_started_later() {
     for_each::<Docker>("run --detach, refused", |suite, go| {
         let docker = Docker::start(suite);
         docker.ctl(&["start"]).success();

@@ -1,10 +1,10 @@
-//! `docker update`: what plugins set stays, unless the user requests something else.
+//! `docker update`: values of plugins stay effective unless the user requests others.
 
 use crate::adjusted::*;
 use nri_integration::{engines::*, *};
 use serde_json::json;
 
-/// Docker 20.10 sends zeros for all but the limit of pids, quota and period included.
+/// Docker 20.10 sends zeros for all fields but the pids limit, also for quota and period.
 #[test]
 fn an_update_of_the_pids_limit_by_docker_keeps_everything_else() {
     for_each::<Docker>("update --pids-limit", |suite, go| {
@@ -15,11 +15,11 @@ fn an_update_of_the_pids_limit_by_docker_keeps_everything_else() {
         docker.out(&["update", "--cpus", "0.5", "web"]);
         docker.out(&["update", "--pids-limit", "55", "web"]);
         assert_eq!(process.limit("pids", "pids.max", "pids.max"), "55");
-        assert_eq!(quota(process), "50000", "an earlier request stays, too");
+        assert_eq!(quota(process), "50000", "the quota of the previous update");
         check_resources(process, &["pids.max"]);
         docker.out(&["update", "--cpuset-cpus", "0", "web"]);
         check_resources(process, &["pids.max"]);
-        // This is not for the runtime, but 20.10 calls it nevertheless.
+        // A restart policy does not concern the runtime; Docker 20.10 calls its `update` anyway.
         docker.out(&["update", "--restart", "no", "web"]);
         check_resources(process, &["pids.max"]);
         docker.out(&["rm", "--force", "web"]);
@@ -29,7 +29,7 @@ fn an_update_of_the_pids_limit_by_docker_keeps_everything_else() {
         assert!((2..=4).contains(&requested.len()), "{events:?}");
         let updates = ["UpdateContainer", "PostUpdateContainer"].repeat(requested.len());
         assert_eq!(events, life_cycle(&updates));
-        assert_eq!(requested[1], json!({"pids": {"limit": "55"}}), "only what was given");
+        assert_eq!(requested[1], json!({"pids": {"limit": "55"}}), "the requested field only");
     });
 }
 
@@ -46,10 +46,7 @@ fn an_update_by_docker_keeps_a_block_io_class() {
         docker.run_detached("web", &[&["--network=none", IMAGE], &WAIT[..]].concat());
         let process = docker.process_of("web");
         let Some(weight) = process.try_limit("blkio", "blkio.bfq.weight", "io.bfq.weight") else {
-            return limitation(
-                "docker update, block I/O class",
-                "the kernel has no weights of BFQ",
-            );
+            return limitation("docker update, block I/O class", "the kernel has no BFQ weights");
         };
         assert!(weight.ends_with("300"), "{weight}");
         docker.out(&["update", "--pids-limit", "55", "web"]);

@@ -1,4 +1,4 @@
-//! `nrictl install podman`, as an administrator does it: in `/etc`, read at the next call.
+//! `nrictl install podman` in `/etc`, which Podman reads at each call.
 
 use crate::adjusted::*;
 use nri_integration::{engines::*, *};
@@ -15,14 +15,17 @@ fn an_installation_for_podman_takes_effect_and_ends_at_the_next_call() {
         assert_eq!(run(&[]), "none");
         podman.nrictl(&["install", "podman"]).success();
         podman.nrictl(&["start"]).success();
-        let config = json!({"rules": [{"name": "refused", "error": "not this one"}, {"adjust": adjustment()}]});
+        let config = json!({"rules": [
+            {"name": "refused", "error": "not this one"},
+            {"adjust": adjustment()}
+        ]});
         let plugin = podman.connect("10-go", go, &config.to_string());
         assert_eq!(run(&["--runtime=nri"]), "here");
         assert_eq!(run(&[]), "none");
         podman.nrictl(&["install", "podman", "--default"]).success();
         assert_eq!(run(&[]), "here");
         assert_eq!(run(&["--runtime=runc"]), "none", "the engine's own runtime is not changed");
-        // Podman gives the wrapper `--log`, so it reports its errors as it does runc's.
+        // Podman calls the wrapper with `--log`, so its errors are reported as those of runc.
         let refused =
             podman.call_client(&["run", "--name=refused", "--network=none", IMAGE, "true"]);
         assert_eq!(refused.code, Some(126));
@@ -37,7 +40,7 @@ fn an_installation_for_podman_takes_effect_and_ends_at_the_next_call() {
         podman.out(&["rm", "--force", "ours"]);
         let removed =
             || plugin.journal.entries().iter().filter(|e| e["event"] == "RemovePodSandbox").count();
-        wait_until("the last end", || (removed() >= 4).then_some(()));
+        wait_until("four removed pods", || (removed() >= 4).then_some(()));
         assert_eq!(removed(), 4);
         podman.out(&["rm", "refused"]);
         podman.nrictl(&["uninstall", "podman"]).success();

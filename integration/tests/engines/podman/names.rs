@@ -1,4 +1,4 @@
-//! Name and image of a container, which are in the lists of containers/storage.
+//! Name and image of a container, which `nrid` reads from the lists of containers/storage.
 
 use crate::adjusted::*;
 use nri_integration::engines::*;
@@ -11,7 +11,7 @@ fn plugins_see_names_images_annotations_and_addresses_of_podman() {
         let podman = &adjusted.engine;
         let options =
             ["--hostname", "inside", "--label", "a=b", "--annotation", "example.org/key=value"];
-        // On the bridge of a network namespace of its own.
+        // The address is on Podman's bridge in the network namespace of the test.
         let id = podman.run_detached("web", &[&options, &[IMAGE][..], &WAIT].concat());
         let networks = &podman.inspect("web")["NetworkSettings"]["Networks"];
         let address = networks["podman"]["IPAddress"].as_str().unwrap_or_default();
@@ -24,7 +24,7 @@ fn plugins_see_names_images_annotations_and_addresses_of_podman() {
         assert_eq!(container["image"]["name"], IMAGE);
         assert_eq!(container["annotations"]["example.org/key"], "value");
         assert_eq!(pod["annotations"]["example.org/key"], "value");
-        assert_eq!(container["labels"], Value::Null, "they are nowhere but in libpod's database");
+        assert_eq!(container["labels"], Value::Null, "labels are in libpod's database only");
         assert_eq!(pod["linux"]["cgroupParent"], "/libpod_parent");
         let started = adjusted.plugin.journal.wait_for("StartContainer", &id);
         let ips = started["pod"]["ips"].as_array().cloned().unwrap_or_default();

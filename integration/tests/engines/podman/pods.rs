@@ -1,11 +1,11 @@
-//! Podman's pods: with an infra container, which is the pod's sandbox to plugins, and without. The
-//! infra container is the default one.
+//! Podman's pods, with the default infra container, which is the pod's sandbox to plugins, and
+//! without an infra container.
 
 use crate::adjusted::*;
 use nri_integration::{engines::*, *};
 use serde_json::json;
 
-/// Events of one kind, of a pod and all its containers.
+/// Number of events of one kind, of a pod and all its containers.
 pub(super) fn count(adjusted: &Adjusted<Podman>, pod: &str, event: &str) -> usize {
     adjusted.plugin.journal.events(pod).iter().filter(|e| *e == event).count()
 }
@@ -35,8 +35,8 @@ fn create_pod(podman: &Podman, more: &[&str]) -> String {
     )
 }
 
-/// Waits until the pod is told to be removed for the nth time. It was there for all that its
-/// containers went through.
+/// Waits until the pod has been removed `n` times. Checks that all events of containers name the
+/// pod, and that its removal is the last event.
 pub(super) fn removed(adjusted: &Adjusted<Podman>, pod: &str, n: usize) {
     wait_until(format_args!("the pod {pod} to be removed"), || {
         (count(adjusted, pod, "RemovePodSandbox") >= n).then_some(())
@@ -47,7 +47,7 @@ pub(super) fn removed(adjusted: &Adjusted<Podman>, pod: &str, n: usize) {
     assert_eq!(
         adjusted.plugin.journal.events(pod).last().unwrap(),
         "RemovePodSandbox",
-        "the pod goes last"
+        "an event after the removal of the pod"
     );
 }
 
@@ -66,10 +66,10 @@ fn a_podman_pod_with_an_infra_container_has_the_events_of_a_pod() {
         assert_eq!(
             of_container(&adjusted, &infra),
             Vec::<String>::new(),
-            "it is no container to plugins"
+            "the infra container is a container to plugins"
         );
         let process = podman.process_of(&infra);
-        assert_eq!(process.env("NRI"), None, "nor is it adjusted");
+        assert_eq!(process.env("NRI"), None, "the infra container is adjusted");
         assert!(
             process.0.program().is_some_and(|p| p.ends_with("catatonit")),
             "Podman's own program"
@@ -77,7 +77,10 @@ fn a_podman_pod_with_an_infra_container_has_the_events_of_a_pod() {
         for (id, name) in [(&first, "first"), (&second, "second")] {
             let requested = journal.wait_for("CreateContainer", id);
             assert_eq!(requested["pod"]["id"], *pod);
-            assert_eq!(requested["pod"]["name"], "shop", "members know their pod");
+            assert_eq!(
+                requested["pod"]["name"], "shop",
+                "the pod's name in the request of a member"
+            );
             assert_eq!(
                 (&requested["container"]["name"], &requested["container"]["podSandboxId"]),
                 (&json!(name), &json!(pod))
@@ -85,12 +88,14 @@ fn a_podman_pod_with_an_infra_container_has_the_events_of_a_pod() {
             wait_until("its events", || (of_container(&adjusted, id) == BEGIN).then_some(()));
             assert_eq!(podman.out(&["exec", name, "sh", "-c", "echo $NRI"]), "here");
         }
-        // One leaves, the pod stays.
+        // The pod still runs after one of its containers was removed.
         podman.out(&["rm", "--force", "first"]);
-        wait_until("the end of one", || (of_container(&adjusted, &first) == whole()).then_some(()));
+        wait_until("the first container to be removed", || {
+            (of_container(&adjusted, &first) == whole()).then_some(())
+        });
         assert_eq!(of_pod(&adjusted, &pod), ["RunPodSandbox"]);
 
-        // Podman stops them in either order.
+        // Podman stops the containers of a pod in any order.
         podman.out(&["pod", "stop", "--time=1", "shop"]);
         removed(&adjusted, &pod, 1);
         assert_eq!(of_container(&adjusted, &second), whole());
@@ -100,7 +105,7 @@ fn a_podman_pod_with_an_infra_container_has_the_events_of_a_pod() {
         );
 
         podman.out(&["pod", "start", "shop"]);
-        wait_until("the second life", || {
+        wait_until("the second start", || {
             (of_container(&adjusted, &second) == [&whole(), BEGIN].concat()).then_some(())
         });
         podman.out(&["pod", "rm", "--force", "--time=1", "shop"]);
@@ -127,7 +132,7 @@ fn a_podman_pod_stops_when_its_infra_container_is_killed() {
             (count(&adjusted, &pod, "StopPodSandbox") == 1).then_some(())
         });
         // Podman deletes the infra container at once.
-        wait_until("the infra container to be gone", || {
+        wait_until("the infra container to be deleted", || {
             (podman.inspect(&infra)["State"]["Status"] == "exited").then_some(())
         });
         assert!(process.0.is_alive());
@@ -160,10 +165,12 @@ fn a_podman_pod_without_an_infra_container_has_the_events_of_a_pod() {
         assert_eq!(
             of_pod(&adjusted, &pod),
             ["RunPodSandbox"],
-            "it begins with its first container"
+            "the pod starts with its first container"
         );
         podman.out(&["rm", "--force", "first"]);
-        wait_until("the end of one", || (of_container(&adjusted, &first) == whole()).then_some(()));
+        wait_until("the first container to be removed", || {
+            (of_container(&adjusted, &first) == whole()).then_some(())
+        });
         assert_eq!(of_pod(&adjusted, &pod), ["RunPodSandbox"]);
         podman.out(&["pod", "rm", "--force", "bare"]);
         removed(&adjusted, &pod, 1);

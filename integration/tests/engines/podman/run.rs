@@ -1,4 +1,4 @@
-//! `podman run`: health checks, and errors of a runtime that Podman does not give `--log`.
+//! `podman run`: health checks, and errors of a runtime that Podman calls without `--log`.
 
 use crate::{adjusted::*, both::failing::check_refusals};
 use nri_integration::engines::*;
@@ -12,7 +12,7 @@ fn health_checks_and_stats_of_podman_see_the_adjustment() {
         let options = ["--network=none", "--health-cmd", check, "--health-interval=disable", IMAGE];
         podman.run_detached("web", &[&options, &WAIT[..]].concat());
         let stats = podman.out(&["stats", "--no-stream", "--format", "{{.MemUsage}}", "web"]);
-        // 4.3 shows the limit that it requested itself.
+        // Podman 4.3 prints the limit of its own request.
         let limit = if suite.version("podman") >= (5, 0) { "/ 104.9MB" } else { "GB" };
         assert!(stats.ends_with(limit), "the plugin's limit: {stats}");
         podman.out(&["healthcheck", "run", "web"]);
