@@ -1,7 +1,7 @@
-//! Runs a case (OCI config, adjustment, expected OCI config) through the merge and onto the OCI
-//! config, whole or without one value.
+//! Runs a case (OCI config, adjustment, expected OCI config): merges the adjustment and applies the
+//! outcome to the OCI config. [`without`] removes one value from the adjustment before.
 
-use crate::places::escaped;
+use crate::pointers::escaped;
 use crate::spec_tests::{apply_on, message, protojson};
 use nri_api::PluginId;
 use nri_api::proto::{ContainerAdjustment, CreateContainerResponse};
@@ -10,13 +10,13 @@ use nri_spec::{ContainerInfo, OciConfig, to_container};
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// The file of a case of the table, in the repository.
+/// Returns the path of a case of the table, relative to the repository.
 pub(crate) fn file(case: &str) -> PathBuf {
     let folder = if case.starts_with("fields/") { "tests/cases" } else { "src/spec/tests/cases" };
     PathBuf::from(folder).join(format!("{case}.json"))
 }
 
-/// The OCI config that comes out when one plugin requests `adjust`.
+/// Returns the OCI config of the case after one plugin requested `adjust`.
 pub(crate) fn run(case: &Value, adjust: &Value) -> Result<Value, String> {
     let config = OciConfig::from_value(case["spec"].clone()).map_err(|e| e.to_string())?;
     let info = ContainerInfo { id: "me".to_owned(), ..Default::default() };
@@ -29,21 +29,22 @@ pub(crate) fn run(case: &Value, adjust: &Value) -> Result<Value, String> {
         .map(|(after, _)| after)
 }
 
-/// Copies of an adjustment, each of which lacks the value at `leaf` once: lists and maps on the way
-/// have several.
+/// Returns copies of an adjustment, each without one value at the path `leaf`. A path through lists
+/// and maps has several values, and so several copies.
 pub(crate) fn without(adjust: &Value, leaf: &str) -> Vec<Value> {
     let steps: Vec<&str> = leaf.split('.').collect();
     let mut found = Vec::new();
     pointers(adjust, "", &steps, &mut found);
-    let cut = |pointer: String| {
+    let remove = |pointer: String| {
         let (parent, key) = pointer.rsplit_once('/')?;
         let mut copy = adjust.clone();
         copy.pointer_mut(parent)?.as_object_mut()?.shift_remove(key)?;
         Some(copy)
     };
-    found.into_iter().filter_map(cut).collect()
+    found.into_iter().filter_map(remove).collect()
 }
 
+/// Collects JSON pointers to all values at a path.
 fn pointers(at: &Value, path: &str, steps: &[&str], found: &mut Vec<String>) {
     let Some((step, rest)) = steps.split_first() else { return };
     match at {

@@ -1,20 +1,20 @@
-//! The field table: every adjustable field of the protocol has a handler in the merge, one in the
-//! OCI config, an owner, and a case that goes through both and fails without it. A field that
-//! upstream adds fails here until it has all of that.
+//! The field table: every adjustable field of the protocol has a handler in `nri-merge`, a handler
+//! in `nri-spec`, an owner, and a case that runs both handlers and fails without the field. A field
+//! that upstream adds to the protocol fails these tests until it has all of them.
 //!
-//! `cargo test -p nri-tests --test fields -- --nocapture` prints the table. What each value of the
-//! protocol does to an OCI config on its own is also checked by `nri-spec` without the merge.
+//! `cargo test -p nri-tests --test fields -- --nocapture` prints the table. The tests of `nri-spec`
+//! check without the merge how each value of the protocol changes an OCI config.
 
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
     clippy::print_stdout,
-    reason = "helpers of tests, which clippy takes for ordinary code; the table is for people"
+    reason = "helpers of tests, which clippy takes for ordinary code; prints the table"
 )]
 
 mod cases;
 mod owners;
-mod places;
+mod pointers;
 mod protocol;
 mod rules;
 #[path = "../../../src/spec/tests/common/mod.rs"]
@@ -36,9 +36,9 @@ fn every_field_has_its_handlers_and_a_case() {
     assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
 }
 
-/// A table that is wrong in one place is found out.
+/// Each rule reports a table that breaks it.
 #[test]
-fn a_wrong_table_of_fields_is_found() {
+fn an_error_in_the_field_table_is_reported() {
     let row = |path: &str| *ROWS.iter().find(|row| row.path == path).unwrap();
     let replaced = |path: &str, by: Row| {
         ROWS.iter().map(|row| if row.path == path { by } else { *row }).collect::<Vec<_>>()
@@ -62,36 +62,37 @@ fn a_wrong_table_of_fields_is_found() {
     );
     check(
         ROWS.iter().copied().filter(|r| r.path != pids).collect(),
-        "pids of the merge has no row",
+        "pids of nri-merge has no row",
     );
     check(ROWS.iter().copied().chain([row(pids)]).collect(), "a field has two rows");
     check(changed(&|r| r.path = "linux.resources.cpu.burst"), "is not in the protocol");
-    check(changed(&|r| r.file = "nowhere"), "there is no src/merge/src/nowhere.rs");
-    check(changed(&|r| r.file = "nowhere"), "nowhere is not in the list of the document");
-    check(changed(&|r| r.file = "unified"), "src/spec/src/unified.rs never says pids");
-    check(changed(&|r| r.cases = &["fields/nowhere"]), "there is no ");
+    check(changed(&|r| r.file = "nowhere"), "src/merge/src/nowhere.rs does not exist");
+    check(changed(&|r| r.file = "nowhere"), "nowhere is not in the list of nri-spec");
+    check(changed(&|r| r.file = "unified"), "src/spec/src/unified.rs does not name pids");
+    check(changed(&|r| r.cases = &["fields/nowhere"]), "fields/nowhere.json does not exist");
     check(changed(&|r| r.cases = &[]), "no case uses linux.resources.pids.limit");
     check(changed(&|r| r.cases = &["memory/all"]), "case memory/all does not use it");
     check(changed(&|r| r.cases = &["env/bad-name"]), "env/bad-name: refused");
-    check(changed(&|r| r.places = &["/linux/resources/cpu"]), "changes /linux/resources/pids");
+    check(changed(&|r| r.pointers = &["/linux/resources/cpu"]), "changes /linux/resources/pids");
 }
 
-/// The table as people read it.
+/// Returns the table as aligned text.
 fn printed(rows: &[Row]) -> String {
     let claim = |row: &Row| match row.claim {
         Claim::Of(field) => format!("{field:?}"),
-        Claim::Nobody => "-".to_owned(),
+        Claim::Unowned => "-".to_owned(),
         Claim::Clears(fields) => {
             fields.iter().map(|f| format!("-{f:?}")).collect::<Vec<_>>().join(" ")
         }
     };
-    let head = ["field", "values", "owned as", "merge and document", "lands in", "cases"]
-        .map(str::to_owned);
+    let head =
+        ["field", "values", "owned as", "merge and spec", "changes", "cases"].map(str::to_owned);
     let mut lines = vec![head];
     lines.extend(rows.iter().map(|row| {
         let values = protocol::leaves::<ContainerAdjustment>(row.path).len().to_string();
         let files = format!("src/{{merge,spec}}/src/{}.rs", row.file);
-        [row.path.to_owned(), values, claim(row), files, row.places.join(" "), row.cases.join(" ")]
+        let (pointers, cases) = (row.pointers.join(" "), row.cases.join(" "));
+        [row.path.to_owned(), values, claim(row), files, pointers, cases]
     }));
     let width = |column: usize| {
         lines.iter().map(|line| line[column].chars().count().min(48)).max().unwrap_or(0)

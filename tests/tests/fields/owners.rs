@@ -1,8 +1,8 @@
-//! The merge side: each field is set alone and must come out of the merge, seen by the next plugin
-//! where a container can tell it, and owned.
+//! Ownership in the merge: each field, set alone, must be in the merged adjustment, have an owner,
+//! and be in the container that the next plugin receives, if a container has this field.
 
 use crate::protocol::{KEY, fixed, only, paths};
-use crate::table::Claim::{Clears, Nobody, Of};
+use crate::table::Claim::{Clears, Of, Unowned};
 use crate::table::{ROWS, Row};
 use nri_api::proto::{
     Container, ContainerAdjustment, CreateContainerResponse, Field, OwningPlugins,
@@ -13,10 +13,10 @@ use nri_merge::{CreateMerge, UpdatesMerge};
 use protobuf::Enum;
 use std::collections::BTreeSet;
 
-/// Paths that a container as plugins see it does not tell, though they are adjusted.
-const UNSEEN: &[&str] = &["linux.memory_policy", "CDI_devices"];
+/// Paths that can be adjusted, but that the `Container` message does not contain.
+const NOT_IN_CONTAINERS: &[&str] = &["linux.memory_policy", "CDI_devices"];
 
-/// Paths of `LinuxResources` in which an update has no say.
+/// Paths of `LinuxResources` that an update ignores.
 const NOT_IN_UPDATES: &[&str] = &["devices"];
 
 const PLUGIN: &str = "00-p";
@@ -28,7 +28,8 @@ fn every_field_of_an_adjustment_is_merged_and_owned() {
         let requested: ContainerAdjustment = only(path, &mut fixed);
         assert_ne!(requested, ContainerAdjustment::new(), "{path}");
         let mut before = Container { id: "me".to_owned(), ..Default::default() };
-        before.linux.mut_or_insert_default().rdt.mut_or_insert_default(); // something to remove
+        // `linux.rdt.remove` changes nothing in a container without RDT settings.
+        before.linux.mut_or_insert_default().rdt.mut_or_insert_default();
         let mut merge = CreateMerge::new(Default::default(), before.clone());
         let reply = CreateContainerResponse {
             adjust: Some(requested.clone()).into(),
@@ -40,14 +41,14 @@ fn every_field_of_an_adjustment_is_merged_and_owned() {
         assert_eq!(outcome.adjust, requested, "{path}");
         assert_eq!(
             outcome.container == before,
-            UNSEEN.contains(path),
+            NOT_IN_CONTAINERS.contains(path),
             "{path}: {}",
             outcome.container
         );
         assert_eq!(outcome.ignored, [], "{path}");
         let claimed = claims(&outcome.owners, "me");
         let (expected, once) = match claim {
-            Nobody => (BTreeSet::new(), false),
+            Unowned => (BTreeSet::new(), false),
             Of(field) => {
                 let once = field_kind(*field) != Some(FieldKind::Accumulated);
                 ([(field.value(), PLUGIN.to_owned())].into(), once)
@@ -57,12 +58,12 @@ fn every_field_of_an_adjustment_is_merged_and_owned() {
             }
         };
         assert_eq!(claimed, expected, "{path}");
-        assert_eq!(again.is_err(), once, "{path}: what has an owner cannot be set twice");
+        assert_eq!(again.is_err(), once, "{path}: a field with an owner cannot be set twice");
     }
 }
 
 #[test]
-fn every_field_has_an_adjustment() {
+fn every_ownable_field_can_be_adjusted() {
     let adjustable: BTreeSet<i32> = ROWS
         .iter()
         .filter_map(|row| if let Of(field) = row.claim { Some(field.value()) } else { None })
@@ -96,7 +97,8 @@ fn every_field_of_an_update_is_merged_and_owned_or_reported() {
     }
 }
 
-/// Fields and owners of a container; keys must be the one that [`value`] gives.
+/// Returns the fields of a container and their owners. The key of a compound field must be [`KEY`],
+/// the text that [`fixed`] chooses.
 fn claims(owners: &OwningPlugins, container: &str) -> BTreeSet<(i32, String)> {
     let fields = owners.owners.get(container).cloned().unwrap_or_default();
     let compound = fields.compound.iter().flat_map(|(field, keys)| {

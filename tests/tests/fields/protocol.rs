@@ -1,4 +1,4 @@
-//! Walks the descriptors of the protocol, and makes messages by them.
+//! Field paths from the descriptors of the protocol, and messages with chosen fields set.
 
 use protobuf::reflect::{
     FieldDescriptor, MessageDescriptor, ReflectValueBox, RuntimeFieldType, RuntimeType,
@@ -6,14 +6,14 @@ use protobuf::reflect::{
 use protobuf::{MessageDyn, MessageFull};
 use std::collections::BTreeSet;
 
-/// Messages that only group fields; all others are values of one field.
+/// Messages that only group fields. Any other message is the value of one field.
 const GROUPS: &[&str] =
     &["Hooks", "LinuxContainerAdjustment", "LinuxResources", "LinuxMemory", "LinuxCPU", "LinuxRdt"];
 
-/// What [`fixed`] takes for any text.
+/// Text that [`fixed`] chooses for every string.
 pub(crate) const KEY: &str = "key";
 
-/// Paths of all fields that can be set on their own, in the protocol's names.
+/// Returns the paths of all fields that can be set on their own, in the protocol's names.
 pub(crate) fn paths<M: MessageFull>() -> BTreeSet<String> {
     fn walk(message: &MessageDescriptor, prefix: &str, found: &mut BTreeSet<String>) {
         for field in message.fields() {
@@ -29,6 +29,7 @@ pub(crate) fn paths<M: MessageFull>() -> BTreeSet<String> {
     found
 }
 
+/// Returns the message of a field that only groups fields.
 fn group(field: &FieldDescriptor) -> Option<MessageDescriptor> {
     match field.runtime_field_type() {
         RuntimeFieldType::Singular(RuntimeType::Message(inner))
@@ -40,9 +41,9 @@ fn group(field: &FieldDescriptor) -> Option<MessageDescriptor> {
     }
 }
 
-/// Paths of all values below the field at `path`, as protojson spells them; `[]` steps into the
-/// messages of a map, lists have no step. A message that only wraps a value counts as one. None
-/// where the protocol has no such field.
+/// Returns the paths of all values below the field at `path`, as protojson spells them. The step
+/// `[]` stands for any key of a map; a list has no step. A message that only wraps a value counts
+/// as this value. The result is empty if the protocol has no such field.
 pub(crate) fn leaves<M: MessageFull>(path: &str) -> Vec<String> {
     fn walk(field: &FieldDescriptor, prefix: &str, found: &mut Vec<String>) {
         let path = format!("{prefix}{}", field.proto().json_name());
@@ -71,12 +72,12 @@ pub(crate) fn leaves<M: MessageFull>(path: &str) -> Vec<String> {
     found
 }
 
-/// Chooses a value: for the path of a field (`[]` after it is the key of a map) of a type that is
-/// no message.
+/// Chooses a value for a field by its path and type, which is not a message. A path that ends with
+/// `[]` is that of the keys of a map.
 pub(crate) type Choose<'a> = &'a mut dyn FnMut(&str, &RuntimeType) -> ReflectValueBox;
 
-/// A message with only the field at `path` set; a message in it has all its fields set, a list or
-/// map has one entry.
+/// Returns a message with only the field at `path` set. If the value is a message, all its fields
+/// are set; a list or map has one entry.
 pub(crate) fn only<M: MessageFull>(path: &str, choose: Choose<'_>) -> M {
     let mut message = M::new();
     set(&mut message, "", path, choose);
@@ -113,12 +114,12 @@ fn value(path: &str, kind: &RuntimeType, choose: Choose<'_>) -> ReflectValueBox 
     ReflectValueBox::Message(message)
 }
 
-/// A value that is not the default, always the same.
+/// Chooses the same value for each path, which is not the default value.
 pub(crate) fn fixed(path: &str, kind: &RuntimeType) -> ReflectValueBox {
     of_number(path, kind, 7, KEY)
 }
 
-/// The value of this type that is made of a number or of a text.
+/// Returns a value of this type made of a number or, for a string, of a text.
 pub(crate) fn of_number(path: &str, kind: &RuntimeType, number: u8, text: &str) -> ReflectValueBox {
     match kind {
         RuntimeType::I32 => ReflectValueBox::I32(number.into()),
@@ -128,7 +129,7 @@ pub(crate) fn of_number(path: &str, kind: &RuntimeType, number: u8, text: &str) 
         RuntimeType::Bool => ReflectValueBox::Bool(number % 2 == 1),
         RuntimeType::String => ReflectValueBox::String(text.to_owned()),
         RuntimeType::Enum(kind) => {
-            let others = kind.values().count().saturating_sub(1).max(1); // 0 is no value
+            let others = kind.values().count().saturating_sub(1).max(1); // 0 means "not set"
             let nth = kind.values().nth(1 + usize::from(number) % others).unwrap();
             ReflectValueBox::Enum(kind.clone(), nth.value())
         }

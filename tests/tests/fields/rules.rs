@@ -1,9 +1,9 @@
-//! What has to be true of the table: every field of the protocol has a row, every row a handler on
-//! both sides and cases that use it. Rules give what is wrong as text, so that each can be shown to
-//! see it.
+//! Rules of the field table: every field of the protocol has a row, and every row has a handler in
+//! `nri-merge`, one in `nri-spec`, and cases that use the field. A rule returns problems as text,
+//! so that a test can show that each problem is reported.
 
 use crate::cases::{file, run, without};
-use crate::places::{outside, places};
+use crate::pointers::{allowed, outside};
 use crate::protocol::{leaves, paths};
 use crate::spec_tests::{assert_valid, message, protojson, read_json};
 use crate::table::Row;
@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::fs::read_to_string;
 use std::path::Path;
 
-/// All rules, in the repository at `root`.
+/// Checks all rules against the sources and cases below `root`, the repository.
 pub(crate) fn problems(rows: &[Row], root: &Path) -> Vec<String> {
     let mut found = complete(rows);
     found.extend(lists(rows, root));
@@ -24,7 +24,7 @@ pub(crate) fn problems(rows: &[Row], root: &Path) -> Vec<String> {
     found
 }
 
-/// The rows are the fields of the protocol.
+/// Checks that the rows are exactly the fields of the protocol.
 fn complete(rows: &[Row]) -> Vec<String> {
     let protocol = paths::<ContainerAdjustment>();
     let table: BTreeSet<String> = rows.iter().map(|row| row.path.to_owned()).collect();
@@ -34,8 +34,7 @@ fn complete(rows: &[Row]) -> Vec<String> {
     missing.chain(unknown).chain(twice).collect()
 }
 
-/// The files of the table are those that the merge and the OCI config go through, none more and
-/// none less.
+/// Checks that the files of the table are exactly those in the lists of `nri-merge` and `nri-spec`.
 fn lists(rows: &[Row], root: &Path) -> Vec<String> {
     let table: BTreeSet<String> = rows.iter().map(|row| row.file.to_owned()).collect();
     let mut merge = listed(root, "src/merge/src/apply.rs", "groups![", "");
@@ -46,16 +45,14 @@ fn lists(rows: &[Row], root: &Path) -> Vec<String> {
     merge.extend(listed(root, "src/merge/src/resources/groups.rs", "groups![", ""));
     let spec = listed(root, "src/spec/src/apply.rs", "= [", "::apply");
     let mut found = Vec::new();
-    for (side, list) in [("merge", merge), ("document", spec)] {
-        found.extend(
-            table.difference(&list).map(|f| format!("{f} is not in the list of the {side}")),
-        );
-        found.extend(list.difference(&table).map(|f| format!("{f} of the {side} has no row")));
+    for (name, list) in [("nri-merge", merge), ("nri-spec", spec)] {
+        found.extend(table.difference(&list).map(|f| format!("{f} is not in the list of {name}")));
+        found.extend(list.difference(&table).map(|f| format!("{f} of {name} has no row")));
     }
     found
 }
 
-/// The words of the `GROUPS` of a file.
+/// Returns the entries of the constant `GROUPS` in a file.
 fn listed(root: &Path, file: &str, open: &str, ending: &str) -> BTreeSet<String> {
     let text = read_to_string(root.join(file)).unwrap();
     let list = text
@@ -65,7 +62,7 @@ fn listed(root: &Path, file: &str, open: &str, ending: &str) -> BTreeSet<String>
     words.map(|word| word.strip_suffix(ending).unwrap().to_owned()).collect()
 }
 
-/// Both files of a row exist and name its field, or take it from the table of resource fields.
+/// Checks that both files of a row exist and name its field, or use the table of resource fields.
 fn handlers(row: &Row, root: &Path) -> Vec<String> {
     let field = row.path.rsplit('.').next().unwrap_or_default();
     let check = |side| {
@@ -76,28 +73,28 @@ fn handlers(row: &Row, root: &Path) -> Vec<String> {
         let paths = paths.into_iter().chain([format!("{}/apply.rs", row.file)]);
         let text = paths.map(|path| read_to_string(folder.join(path))).find_map(Result::ok);
         let Some(mut text) = text else {
-            return Some(format!("{}: there is no {name}", row.path));
+            return Some(format!("{}: {name} does not exist", row.path));
         };
         if ["fields_of(", "resource_field(", "controller::"].iter().any(|name| text.contains(name))
         {
             text += &read_to_string(root.join("src/api/src/resource_field.rs")).unwrap();
         }
-        let speaks =
+        let is_named =
             text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == field);
-        (!speaks).then(|| format!("{}: {name} never says {field}", row.path))
+        (!is_named).then(|| format!("{}: {name} does not name {field}", row.path))
     };
     ["merge", "spec"].into_iter().filter_map(check).collect()
 }
 
-/// The cases give what they expect, change only what their rows allow, and use each value of the
-/// field: without it they fail.
+/// Checks the cases of a row: the result is the expected one, only values that the rows allow
+/// change, and each value of the field has a case with another result without this value.
 fn used(row: &Row, rows: &[Row], root: &Path) -> Vec<String> {
     let mut unused: Vec<String> = leaves::<ContainerAdjustment>(row.path);
     let mut found = Vec::new();
     for name in row.cases {
         let path = root.join(file(name));
         if !path.is_file() {
-            found.push(format!("{}: there is no {}", row.path, path.display()));
+            found.push(format!("{}: {} does not exist", row.path, path.display()));
             continue;
         }
         let case = read_json(&path);
@@ -121,12 +118,13 @@ fn used(row: &Row, rows: &[Row], root: &Path) -> Vec<String> {
     found
 }
 
+/// Returns the problem of a case, if it has one.
 fn wrong(case: &Value, adjust: &Value, rows: &[Row]) -> Option<String> {
     let after = match run(case, adjust) {
         Err(error) => return Some(format!("refused: {error}")),
         Ok(after) => after,
     };
-    // the order of keys counts
+    // Compared as text, because the order of keys counts.
     let (expected, got) = (case["expect"].to_string(), after.to_string());
     if got != expected {
         return Some(format!("expected {expected}, got {got}"));
@@ -134,6 +132,6 @@ fn wrong(case: &Value, adjust: &Value, rows: &[Row]) -> Option<String> {
     if case["incomplete"] != json!(true) {
         assert_valid(&after);
     }
-    let more = outside(&case["spec"], &after, &places(adjust, rows));
+    let more = outside(&case["spec"], &after, &allowed(adjust, rows));
     (!more.is_empty()).then(|| format!("changes {} as well", more.join(", ")))
 }

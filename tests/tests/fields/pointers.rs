@@ -1,11 +1,12 @@
-//! What of an OCI config an adjustment may change, by the table, and whether it changed more.
+//! JSON pointers to the values of an OCI config that an adjustment may change according to the
+//! table, and the search for changes of other values.
 
 use crate::table::{Key, Row};
 use nri_api::removal_key;
 use serde_json::{Map, Value};
 
-/// Lists of the OCI config whose entries have names, and the field that holds the name; environment
-/// entries are `NAME=VALUE`.
+/// Lists of the OCI config with named entries, and the field that holds the name. Entries of the
+/// environment have no fields; their name is the text before `=`.
 const NAMED: &[(&str, &str)] = &[
     ("/process/env", ""),
     ("/process/rlimits", "type"),
@@ -15,12 +16,12 @@ const NAMED: &[(&str, &str)] = &[
     ("/linux/resources/hugepageLimits", "pageSize"),
 ];
 
-/// What is at a row's path in an adjustment, which is protojson.
+/// Returns the value at the path of a row in an adjustment in protojson.
 pub(crate) fn requested<'a>(adjust: &'a Value, row: &Row) -> Option<&'a Value> {
     row.path.split('.').try_fold(adjust, |at, name| at.get(json_name(name)))
 }
 
-/// protojson's spelling of a field's name.
+/// Returns the name of a field as protojson spells it.
 fn json_name(name: &str) -> String {
     let (first, rest) = name.split_at(1);
     let mut upper = false;
@@ -31,8 +32,9 @@ fn json_name(name: &str) -> String {
     first.chars().chain(rest).collect()
 }
 
-/// The places that the rows of an adjustment give it.
-pub(crate) fn places(adjust: &Value, rows: &[Row]) -> Vec<String> {
+/// Returns JSON pointers to all values that an adjustment may change: the pointers of the rows of
+/// its fields, with its keys in place of `*`.
+pub(crate) fn allowed(adjust: &Value, rows: &[Row]) -> Vec<String> {
     let mut found = Vec::new();
     for row in rows {
         let Some(requested) = requested(adjust, row) else { continue };
@@ -49,21 +51,22 @@ pub(crate) fn places(adjust: &Value, rows: &[Row]) -> Vec<String> {
         for key in keys {
             let marked = matches!(row.key, Key::Map | Key::By(_));
             let key = escaped(removal_key(key).filter(|_| marked).unwrap_or(key));
-            found.extend(row.places.iter().map(|place| place.replace('*', &key)));
+            found.extend(row.pointers.iter().map(|pointer| pointer.replace('*', &key)));
         }
     }
     found
 }
 
-/// Differences that no place covers, as pointers into [`by_name`] of the OCI config.
-pub(crate) fn outside(before: &Value, after: &Value, places: &[String]) -> Vec<String> {
+/// Returns the changes that no pointer of `allowed` covers, as pointers into [`by_name`] of the OCI
+/// config.
+pub(crate) fn outside(before: &Value, after: &Value, allowed: &[String]) -> Vec<String> {
     let mut found = Vec::new();
-    walk("", Some(&by_name(before)), Some(&by_name(after)), places, &mut found);
+    walk("", Some(&by_name(before)), Some(&by_name(after)), allowed, &mut found);
     found
 }
 
-/// An OCI config with its named lists as objects: where an entry stands in them is no difference
-/// here.
+/// Returns an OCI config with objects in place of its named lists, so that the position of an entry
+/// in such a list does not count as a difference.
 pub(crate) fn by_name(config: &Value) -> Value {
     let mut copy = config.clone();
     for (list, name) in NAMED {
@@ -87,43 +90,45 @@ pub(crate) fn by_name(config: &Value) -> Value {
     copy
 }
 
+/// Collects the pointers at or below `path` to values that differ between `a` and `b` and that
+/// `allowed` does not cover.
 fn walk(
     path: &str,
     a: Option<&Value>,
     b: Option<&Value>,
-    places: &[String],
+    allowed: &[String],
     found: &mut Vec<String>,
 ) {
     let below = format!("{path}/");
-    let whole = |place: &String| place == path || path.starts_with(&format!("{place}/"));
-    let added = |place: &String| {
-        let list = place.strip_suffix("/+").filter(|_| a.is_none());
+    let whole = |pointer: &String| pointer == path || path.starts_with(&format!("{pointer}/"));
+    let added = |pointer: &String| {
+        let list = pointer.strip_suffix("/+").filter(|_| a.is_none());
         let entry = list.and_then(|list| path.strip_prefix(list)?.strip_prefix('/'));
         entry.is_some_and(|entry| !entry.contains('/'))
     };
-    if a == b || places.iter().any(|place| whole(place) || added(place)) {
+    if a == b || allowed.iter().any(|pointer| whole(pointer) || added(pointer)) {
         return;
     }
     let nothing = Value::Object(Map::new());
-    // What had to be made to hold a place is itself no difference.
-    let made = a.is_none() && places.iter().any(|place| place.starts_with(&below));
+    // A new object or list is no difference if an allowed pointer leads into it.
+    let made = a.is_none() && allowed.iter().any(|pointer| pointer.starts_with(&below));
     match (if made { Some(&nothing) } else { a }, b) {
         (Some(Value::Object(x)), Some(Value::Object(y))) => {
             for key in x.keys().chain(y.keys().filter(|key| !x.contains_key(*key))) {
-                walk(&format!("{below}{}", escaped(key)), x.get(key), y.get(key), places, found);
+                walk(&format!("{below}{}", escaped(key)), x.get(key), y.get(key), allowed, found);
             }
         }
         (x, Some(Value::Array(y))) if made || matches!(x, Some(Value::Array(_))) => {
             let x = x.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
             for i in 0..x.len().max(y.len()) {
-                walk(&format!("{below}{i}"), x.get(i), y.get(i), places, found);
+                walk(&format!("{below}{i}"), x.get(i), y.get(i), allowed, found);
             }
         }
         _ => found.push(path.to_owned()),
     }
 }
 
-/// A key as a step of a JSON pointer.
+/// Escapes a key for use as a step of a JSON pointer.
 pub(crate) fn escaped(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }
