@@ -1,22 +1,23 @@
-//! Puts a fake low-level runtime somewhere, tells it what to do, and reads how it was called.
+//! Installs a fake low-level runtime, writes its script, and reads the records of its calls.
 //!
-//! The program itself is `src/bin/fake_runtime.rs`. It is not a runtime: no namespace, no cgroup,
-//! no OCI config is read. A script is an object of verbs (`"*"`: any other), each with an object of
-//! what to do, in this order:
+//! The program itself is `src/bin/fake_runtime.rs`. It creates no namespaces and no cgroups, and
+//! reads no OCI config. A script is a JSON object from verbs to steps; the verb `"*"` stands for
+//! all verbs that the script does not list. A step is an object with these keys, performed in this
+//! order:
 //!
-//! | key | value | |
+//! | key | value | effect |
 //! |---|---|---|
-//! | `stdin` | true | reads all of stdin and notes it |
-//! | `process_document` | true | reads the file of `--process` and notes it |
-//! | `catch` | true | blocks all signals, and notes those that come while it waits |
+//! | `stdin` | true | reads all of stdin and records it |
+//! | `process_file` | true | reads the file of `--process` and records it |
+//! | `catch` | true | blocks all signals, and records those that arrive during `until` |
 //! | `process` | true | starts a process that runs until it is killed; writes `--pid-file` |
-//! | `pid_file` | text | writes that to `--pid-file` |
-//! | `exec` | `{"argv": [..], "env": [..]}` | becomes another program, with any environment |
-//! | `until` | path | waits until that file exists |
-//! | `end_process` | true | kills the process of the container that is named in argv |
-//! | `stdout`, `stderr` | text | writes it |
-//! | `signal` | number | sends itself that signal |
-//! | `exit` | number | the exit code, 0 if not given |
+//! | `pid_file` | text | writes this text to `--pid-file` |
+//! | `exec` | `{"argv": [..], "env": [..]}` | executes another program, with any environment |
+//! | `until` | path | waits until this file exists |
+//! | `end_process` | true | kills the process of the container that argv names |
+//! | `stdout`, `stderr` | text | writes this text |
+//! | `signal` | number | sends itself this signal |
+//! | `exit` | number | exits with this code (default 0) |
 
 use serde_json::Value;
 use std::{
@@ -28,18 +29,18 @@ use std::{
 /// An installed fake runtime.
 #[derive(Debug, Clone)]
 pub struct FakeRuntime {
-    /// Where it is.
+    /// Path of the executable.
     pub path: PathBuf,
 }
 
-/// How long a test waits for something before it fails.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+/// Time that a test waits for a condition before it fails.
+pub const TIMEOUT: Duration = Duration::from_secs(30);
 
 impl FakeRuntime {
-    /// Puts it at `dir/name`, as a symbolic link.
+    /// Installs the fake runtime as the symbolic link `dir/name`.
     ///
     /// # Errors
-    /// The file system's.
+    /// Errors of the file system.
     pub fn install(dir: &Path, name: &str) -> std::io::Result<Self> {
         fs::create_dir_all(dir)?;
         let path = dir.join(name);
@@ -47,64 +48,65 @@ impl FakeRuntime {
         Ok(Self { path })
     }
 
-    /// What to do from now on.
+    /// Sets the script of all later calls.
     ///
     /// # Errors
-    /// The file system's.
+    /// Errors of the file system.
     pub fn script(&self, script: &Value) -> std::io::Result<()> {
-        // By rename, so that a call never reads half of it.
-        let new = self.named(".script.new");
+        // The rename keeps a concurrent call from reading half of the script.
+        let new = self.file(".script.new");
         fs::write(&new, script.to_string())?;
-        fs::rename(new, self.named(".script.json"))
+        fs::rename(new, self.file(".script.json"))
     }
 
-    /// Everything it noted so far: a `call` with `argv`, `own` and perhaps `stdin`, or a `signal`
-    /// with `code` and `sender`.
-    pub fn notes(&self) -> Vec<Value> {
-        let text = fs::read_to_string(self.named(".calls.jsonl")).unwrap_or_default();
+    /// Returns all records so far: a `call` with `argv`, `own` and optionally `stdin`, or a
+    /// `signal` with `code` and `sender`.
+    pub fn records(&self) -> Vec<Value> {
+        let text = fs::read_to_string(self.file(".calls.jsonl")).unwrap_or_default();
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
-    /// The calls among the notes.
+    /// Returns the records of calls.
     pub fn calls(&self) -> Vec<Value> {
-        self.notes().into_iter().filter(|n| n.get("argv").is_some()).collect()
+        self.records().into_iter().filter(|n| n.get("argv").is_some()).collect()
     }
 
-    /// Waits until its notes satisfy `condition`, and returns them.
+    /// Waits until the records satisfy `condition`, and returns the records.
     ///
     /// # Panics
-    /// They do not in time.
+    /// If the condition does not hold within [`TIMEOUT`].
     #[allow(clippy::panic)] // only tests call this
     pub fn wait(&self, what: &str, condition: impl Fn(&[Value]) -> bool) -> Vec<Value> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
-            let notes = self.notes();
-            if condition(&notes) {
-                return notes;
+            let records = self.records();
+            if condition(&records) {
+                return records;
             }
             if Instant::now() > deadline {
-                panic!("{what}: not noted by {}: {notes:#?}", self.path.display());
+                panic!("timeout: {what}: records of {}: {records:#?}", self.path.display());
             }
             std::thread::sleep(Duration::from_millis(5));
         }
     }
 
-    /// Forgets all notes.
-    pub fn forget(&self) {
-        let _ = fs::remove_file(self.named(".calls.jsonl"));
+    /// Deletes all records.
+    pub fn clear(&self) {
+        let _ = fs::remove_file(self.file(".calls.jsonl"));
     }
 
-    fn named(&self, end: &str) -> PathBuf {
+    /// Path of a file beside the executable: the path of the executable with `suffix` appended.
+    fn file(&self, suffix: &str) -> PathBuf {
         let mut path = self.path.clone().into_os_string();
-        path.push(end);
+        path.push(suffix);
         path.into()
     }
 }
 
-/// A program of this workspace, in the target directory of the running test.
+/// Path of a program of this workspace, in the target directory of the running test.
 ///
 /// # Panics
-/// It has not been built.
+/// If the program has not been built.
 #[allow(clippy::panic)] // only tests call this
 pub fn program(name: &str) -> PathBuf {
     let dir = std::env::current_exe().ok().and_then(|exe| {

@@ -1,4 +1,5 @@
-//! What tests across crates share. The tests are in `tests/tests`, their data in `tests/cases`.
+//! Helpers of the tests that need several crates. The tests are in `tests/tests`, their data in
+//! `tests/cases`.
 
 #![deny(unsafe_code)]
 

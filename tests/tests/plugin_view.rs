@@ -1,6 +1,6 @@
-//! What later plugins see is what the OCI config becomes: over all vectors, the container that the
-//! merge shows is the one that is read from the adjusted OCI config. The merge and the OCI config
-//! know nothing of each other, so each checks the other here.
+//! The container that later plugins receive matches the adjusted OCI config: for all vectors, the
+//! container in the outcome of the merge equals the container that is read from the adjusted OCI
+//! config. `nri-merge` and `nri-spec` do not depend on each other, so each checks the other here.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy takes for ordinary code")]
 
@@ -11,7 +11,7 @@ use nri_tests::vectors::{Case, Op};
 use std::path::Path;
 
 #[test]
-fn plugins_see_the_container_of_the_adjusted_config() {
+fn later_plugins_receive_the_container_of_the_adjusted_config() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("cases");
     let files = ["vectors/create.jsonl", "differences.jsonl"];
     let text: String =
@@ -34,10 +34,10 @@ fn plugins_see_the_container_of_the_adjusted_config() {
             ..Default::default()
         };
         if merged.is_ok() && apply(&mut config, &outcome.adjust, &context).is_ok() {
-            let real = to_container(&config, &info).unwrap();
-            let (seen, real) = (comparable(outcome.container), comparable(real));
-            if seen != real {
-                differ.push(format!("{}: seen {seen}\nreal {real}", case.id));
+            let read = to_container(&config, &info).unwrap();
+            let (received, read) = (comparable(outcome.container), comparable(read));
+            if received != read {
+                differ.push(format!("{}: received {received}\nread {read}", case.id));
             }
             compared += 1;
         }
@@ -46,10 +46,13 @@ fn plugins_see_the_container_of_the_adjusted_config() {
     assert!(compared > 450, "{compared}");
 }
 
-/// Without what is right to differ: mounts and namespaces have their order from elsewhere; what a
-/// OCI config cannot say (classes by name) and what is derived when it is written (swap from the
-/// limit, device rules from devices, resctrl from a class), or ignored then (an I/O priority and a
-/// scheduler of no class).
+/// Returns the container without differences that are intended:
+/// - the order of mounts, namespaces and devices, which the OCI config determines;
+/// - names of classes, which an OCI config does not contain;
+/// - values that the adjustment of the OCI config derives: swap from the limit, device rules from
+///   devices, RDT settings from a class;
+/// - an I/O priority or scheduler without a class, which the adjustment ignores;
+/// - empty messages, which equal absent ones.
 fn comparable(mut container: Container) -> Container {
     container.mounts.sort_by(|a, b| a.destination.cmp(&b.destination));
     let linux = container.linux.mut_or_insert_default();

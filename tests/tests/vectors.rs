@@ -1,4 +1,4 @@
-//! All merge vectors, each required; and proof that the comparison sees a wrong answer.
+//! Runs all merge vectors, and shows that a vector with a wrong expected result fails.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy takes for ordinary code")]
 
@@ -26,7 +26,7 @@ fn check(files: &[&str], count: usize) {
         })
         .collect();
     assert!(failures.is_empty(), "{} fail:\n{}", failures.len(), failures.join("\n"));
-    assert_eq!(lines.len(), count, "a file lost cases, or got some that are to be counted here");
+    assert_eq!(lines.len(), count, "number of cases; if cases were added, change it in this test");
 }
 
 #[test]
@@ -34,16 +34,16 @@ fn all_merge_vectors_pass() {
     check(UPSTREAM, 910);
 }
 
-/// Where this project differs from upstream on purpose; the ids say in what.
+/// Cases in which this project differs from upstream on purpose; the ids name the differences.
 #[test]
-fn deliberate_differences_from_upstream_are_listed() {
+fn cases_with_deliberate_differences_from_upstream_pass() {
     check(&["differences.jsonl"], 24);
 }
 
-/// Each case again, with an answer that is wrong in one place: every few leaves, the owners, an
-/// entry more, the error.
+/// Runs each case again with expected results that are wrong in one value: every 29th leaf, one
+/// more member, update or owner, or an error.
 #[test]
-fn a_vector_with_a_wrong_answer_fails() {
+fn a_vector_with_a_wrong_expected_result_fails() {
     const STEP: usize = 29;
     let mut wrong = 0;
     for (offset, line) in lines(UPSTREAM).iter().enumerate() {
@@ -52,12 +52,12 @@ fn a_vector_with_a_wrong_answer_fails() {
             let mut case = right.clone();
             change(&mut case["expect"]);
             wrong += 1;
-            // A change can make the answer unreadable; that is seen too.
+            // A change can make the case malformed, which fails as well.
             if let Ok(case) = Case::parse(&case.to_string()) {
                 let expect = &right["expect"];
                 assert!(
                     run(&case).is_err(),
-                    "{}: a changed answer passes\n{expect}\n{case:?}",
+                    "{}: passes with a wrong expected result\n{expect}\n{case:?}",
                     case.id
                 );
             }
@@ -72,7 +72,7 @@ fn a_vector_with_a_wrong_answer_fails() {
         }
         let leaves = leaves(&mut right["expect"].clone(), None);
         for leaf in (0..leaves).skip(offset % STEP).step_by(STEP) {
-            check(&|expect| assert!(leaves_after(expect, leaf)));
+            check(&|expect| assert!(change_leaf(expect, leaf)));
         }
         check(&|expect| {
             expect["updates"].as_array_mut().unwrap().push(json!({"containerId": "more"}))
@@ -86,11 +86,12 @@ fn a_vector_with_a_wrong_answer_fails() {
     assert!(wrong > 3000, "{wrong}");
 }
 
-fn leaves_after(value: &mut Value, leaf: usize) -> bool {
+/// Changes a leaf; returns whether it exists.
+fn change_leaf(value: &mut Value, leaf: usize) -> bool {
     leaves(value, Some(leaf)) > leaf
 }
 
-/// Counts the leaves that an answer's comparison looks at, and changes one of them.
+/// Counts the leaves of an expected result, and changes the one with the index `change`.
 fn leaves(value: &mut Value, change: Option<usize>) -> usize {
     fn walk(value: &mut Value, change: Option<usize>, seen: &mut usize) {
         match value {

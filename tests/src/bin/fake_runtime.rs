@@ -1,13 +1,14 @@
-//! A low-level runtime that does nothing but write down how it was called, and then what its script
-//! says.
+//! Fake low-level runtime for tests: records how it was called, then performs the steps of a
+//! script.
 //!
-//! Its script is the JSON file `<argv[0]>.script.json`, or the one that `FAKE_RUNTIME_SCRIPT`
-//! names; each call appends lines to `<argv[0]>.calls.jsonl`. See `nri_tests::fake_runtime` for the
-//! reading side, and for what a script may say.
+//! The script is the JSON file `<argv[0]>.script.json`, or the file named by
+//! `FAKE_RUNTIME_SCRIPT`; each call appends lines to `<argv[0]>.calls.jsonl`.
+//! `nri_tests::fake_runtime` reads these lines and documents the script.
 //!
-//! It has no Rust start-up code, which would hide closed stdio and the disposition of SIGPIPE.
+//! The program runs without Rust's start-up code, because that code reopens closed stdio and
+//! changes the disposition of SIGPIPE, which tests have to see.
 #![no_main]
-#![allow(unsafe_code)] // the entry has to be named
+#![allow(unsafe_code)] // `no_mangle` on `main`
 
 use nix::sys::{
     signal::{SigSet, Signal, kill},
@@ -26,8 +27,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-const PATIENCE: Duration = Duration::from_secs(60);
-/// A call with this verb is the process of a container.
+/// Time limit of the key `until`.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// Verb of the calls that run as the process of a container.
 const PROCESS: &str = "fake-container-process";
 
 #[unsafe(no_mangle)]
@@ -36,7 +38,7 @@ extern "C" fn main() -> i32 {
     let argv = split(&fs::read("/proc/self/cmdline").unwrap_or_default());
     let files = Files(argv.first().map(PathBuf::from).unwrap_or_default());
     if argv.get(1).is_some_and(|a| a == PROCESS) {
-        // Lives until it is killed.
+        // Runs until it is killed.
         loop {
             std::thread::park();
         }
@@ -51,18 +53,19 @@ extern "C" fn main() -> i32 {
     }
 }
 
+/// Files beside the executable, which has this path.
 struct Files(PathBuf);
 
 impl Files {
-    fn named(&self, end: &str) -> PathBuf {
+    fn file(&self, suffix: &str) -> PathBuf {
         let mut path = self.0.clone().into_os_string();
-        path.push(end);
+        path.push(suffix);
         path.into()
     }
 
     fn script(&self) -> Value {
         let path = std::env::var_os("FAKE_RUNTIME_SCRIPT")
-            .map_or_else(|| self.named(".script.json"), PathBuf::from);
+            .map_or_else(|| self.file(".script.json"), PathBuf::from);
         fs::read(path)
             .ok()
             .and_then(|text| serde_json::from_slice(&text).ok())
@@ -71,20 +74,20 @@ impl Files {
 
     fn append(&self, line: &Value) -> io::Result<()> {
         let mut file =
-            fs::OpenOptions::new().append(true).create(true).open(self.named(".calls.jsonl"))?;
+            fs::OpenOptions::new().append(true).create(true).open(self.file(".calls.jsonl"))?;
         file.write_all(format!("{line}\n").as_bytes())
     }
 
     fn process(&self, id: &OsStr) -> PathBuf {
-        self.named(".processes").join(id)
+        self.file(".processes").join(id)
     }
 }
 
-/// How this process is, before it opens anything.
+/// Returns the state of this process. The caller must not have opened any descriptor yet.
 fn own_state() -> Map<String, Value> {
     let mut fds = Map::new();
     for number in 0..64 {
-        // No directory is read, since that would be one more descriptor.
+        // Reading the directory /proc/self/fd would open one more descriptor.
         if let Ok(target) = fs::read_link(format!("/proc/self/fd/{number}")) {
             fds.insert(number.to_string(), json!(OsText::from(&target)));
         }
@@ -94,6 +97,7 @@ fn own_state() -> Map<String, Value> {
         status.lines().find_map(|l| l.strip_prefix(name)).map(str::trim).map(str::to_owned)
     };
     let environment = split(&fs::read("/proc/self/environ").unwrap_or_default());
+    let parent_death_signal = rustix::process::parent_process_death_signal().ok().flatten();
     let Value::Object(own) = json!({
         "pid": getpid().as_raw(),
         "ppid": getppid().as_raw(),
@@ -104,10 +108,10 @@ fn own_state() -> Map<String, Value> {
         "umask": field("Umask:"),
         "blocked": field("SigBlk:"),
         "ignored": field("SigIgn:"),
-        "parent_death_signal": rustix::process::parent_process_death_signal().ok().flatten().map(|s| s.as_raw()),
+        "parent_death_signal": parent_death_signal.map(|s| s.as_raw()),
         "fds": fds,
     }) else {
-        unreachable!("it is an object")
+        unreachable!("the literal is an object")
     };
     own
 }
@@ -131,11 +135,11 @@ fn act(
         io::stdin().read_to_end(&mut text)?;
         call["stdin"] = json!(OsText(OsString::from_vec(text)));
     }
-    if step["process_document"] == true
+    if step["process_file"] == true
         && let Some(path) = option(argv, &["--process", "-p"])
     {
-        // As text: order and numbers count.
-        call["process_document"] = json!(OsText(OsString::from_vec(fs::read(path)?)));
+        // As text: tests compare the order of members and the notation of numbers.
+        call["process_file"] = json!(OsText(OsString::from_vec(fs::read(path)?)));
     }
     let caught = if step["catch"] == true { Some(catch()?) } else { None };
     if step["process"] == true {
@@ -146,7 +150,7 @@ fn act(
     }
     files.append(&call)?;
     if let Some(exec) = step.get("exec") {
-        return become_program(exec);
+        return exec_program(exec);
     }
     if let Some(path) = step["until"].as_str() {
         wait_for(files, Path::new(path), caught.as_ref())?;
@@ -163,8 +167,9 @@ fn act(
     Ok(step["exit"].as_i64().unwrap_or(0) as i32)
 }
 
-/// With an environment that no shell and no `Command` would make.
-fn become_program(exec: &Value) -> io::Result<i32> {
+/// Executes a program with an environment that neither a shell nor `Command` can pass, such as
+/// entries without an equals sign.
+fn exec_program(exec: &Value) -> io::Result<i32> {
     let strings = |key: &str| -> io::Result<Vec<CString>> {
         let given = exec[key].as_array().into_iter().flatten().filter_map(Value::as_str);
         given.map(|s| CString::new(s).map_err(io::Error::from)).collect()
@@ -177,14 +182,16 @@ fn become_program(exec: &Value) -> io::Result<i32> {
     }
 }
 
+/// Blocks all signals and returns a descriptor to read them from.
 fn catch() -> io::Result<SignalFd> {
     let all = SigSet::all();
     all.thread_block()?;
     Ok(SignalFd::with_flags(&all, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?)
 }
 
+/// Waits until `path` exists, and records the signals that arrive meanwhile.
 fn wait_for(files: &Files, path: &Path, caught: Option<&SignalFd>) -> io::Result<()> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         while let Some(info) = caught.and_then(|c| c.read_signal().ok().flatten()) {
             files.append(
@@ -205,7 +212,7 @@ fn write_pid_file(argv: &[OsString], text: &str) -> io::Result<()> {
     option(argv, &["--pid-file"]).map_or(Ok(()), |path| fs::write(path, text))
 }
 
-/// The value of an option that has one of these names.
+/// Returns the value of the first option that has one of these names.
 fn option(argv: &[OsString], names: &[&str]) -> Option<OsString> {
     argv.iter().enumerate().find_map(|(i, a)| {
         names.iter().find_map(|name| match a.as_bytes().strip_prefix(name.as_bytes())? {
@@ -215,8 +222,8 @@ fn option(argv: &[OsString], names: &[&str]) -> Option<OsString> {
     })
 }
 
-/// Starts what `create` is about, and leaves its process id where `end_process` and `--pid-file`
-/// readers find it.
+/// Starts the process of a container, and writes its process id to the file that `end_process`
+/// reads and to `--pid-file`.
 fn start_process(files: &Files, argv: &[OsString]) -> io::Result<()> {
     let id = argv.last().cloned().unwrap_or_default();
     let child = Command::new(&files.0)
@@ -227,11 +234,12 @@ fn start_process(files: &Files, argv: &[OsString]) -> io::Result<()> {
         .env_clear()
         .spawn()?;
     let pid = child.id().to_string();
-    fs::create_dir_all(files.named(".processes"))?;
+    fs::create_dir_all(files.file(".processes"))?;
     fs::write(files.process(&id), &pid)?;
     write_pid_file(argv, &pid)
 }
 
+/// Kills the processes of all containers that argv names.
 fn end_process(files: &Files, argv: &[OsString]) -> io::Result<()> {
     for id in argv {
         if id.as_bytes().contains(&b'/') {
@@ -246,6 +254,7 @@ fn end_process(files: &Files, argv: &[OsString]) -> io::Result<()> {
     Ok(())
 }
 
+/// Splits strings that end with NUL, as in `/proc/self/environ`.
 fn split(bytes: &[u8]) -> Vec<OsString> {
     let bytes = bytes.strip_suffix(b"\0").unwrap_or(bytes);
     if bytes.is_empty() {

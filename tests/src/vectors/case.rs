@@ -1,4 +1,4 @@
-//! One line of a vector file, parsed.
+//! Parser of one line of a vector file.
 
 use nri_api::proto::{
     ContainerAdjustment, ContainerUpdate, LinuxResources, OwningPlugins, PodSandbox,
@@ -9,12 +9,12 @@ use protobuf::MessageFull;
 use protobuf_json_mapping::ParseError;
 use serde_json::{Map, Value};
 
-/// A case and its answer.
+/// A case and its expected result.
 #[derive(Debug, Clone)]
 pub struct Case {
-    /// Its name.
+    /// Name of the case.
     pub id: String,
-    /// Which request.
+    /// Request that the plugins reply to.
     pub op: Op,
     /// The OCI config.
     pub spec: Value,
@@ -24,19 +24,19 @@ pub struct Case {
     pub container_id: String,
     /// The plugins and their replies, in order.
     pub plugins: Vec<Plugin>,
-    /// What the engine requests, in an update.
+    /// Resources that the engine requests, for [`Op::Update`].
     pub resources: LinuxResources,
-    /// RDT class to `linux.intelRdt`.
+    /// Map from RDT classes to `linux.intelRdt`.
     pub rdt_classes: Map<String, Value>,
-    /// Block I/O class to `linux.resources.blockIO`.
+    /// Map from block I/O classes to `linux.resources.blockIO`.
     pub blockio_classes: Map<String, Value>,
-    /// Rules of the default validator, if it runs.
+    /// Configuration of the default validator, if the case runs it.
     pub validator: Option<DefaultValidatorConfig>,
-    /// The answer.
+    /// The expected result.
     pub expected: Expected,
 }
 
-/// Which request the plugins reply to.
+/// Request that the plugins reply to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Op {
     /// CreateContainer.
@@ -50,67 +50,67 @@ pub enum Op {
 /// A plugin and its reply.
 #[derive(Debug, Clone)]
 pub struct Plugin {
-    /// Who.
+    /// Index and name.
     pub id: PluginId,
-    /// Its adjustment.
+    /// Requested adjustment.
     pub adjust: Option<ContainerAdjustment>,
-    /// Its updates.
+    /// Requested updates.
     pub updates: Vec<ContainerUpdate>,
 }
 
-/// What upstream answered.
+/// Result that upstream gave.
 #[derive(Debug, Clone)]
 pub enum Expected {
-    /// Each only where the case tells it.
+    /// Success. A field that the case does not have is not compared.
     Outcome {
         /// The adjusted OCI config.
         spec: Option<Value>,
-        /// Who set what.
+        /// Owners of the fields that plugins set.
         owners: Option<OwningPlugins>,
         /// The merged updates.
         updates: Option<Vec<Option<ContainerUpdate>>>,
     },
-    /// A refusal.
+    /// An error.
     Error {
-        /// Its text.
+        /// Text of the error.
         error: String,
-        /// Where it came from.
+        /// Stage that failed: `merge`, `validate` or `apply`.
         stage: String,
     },
 }
 
-/// A line that is no case.
+/// Error of a line that is not a valid case.
 #[derive(Debug, thiserror::Error)]
 pub enum Malformed {
     /// Not JSON.
     #[error("not JSON")]
     Json(#[from] serde_json::Error),
-    /// A key is missing or of another type.
-    #[error("{key} is missing or not {wanted}")]
+    /// A key is missing or has a value of another type.
+    #[error("key {key} is missing or is not {expected}")]
     Key {
-        /// Which.
+        /// The key.
         key: &'static str,
-        /// What it should be.
-        wanted: &'static str,
+        /// Expected type.
+        expected: &'static str,
     },
-    /// A message is not protojson.
-    #[error("{key} is not the message it should be")]
+    /// The value of a key is not the protojson of the expected message.
+    #[error("cannot parse the message of key {key}")]
     Message {
-        /// Which.
+        /// The key.
         key: &'static str,
-        /// Why.
+        /// Error of the parser.
         #[source]
         source: ParseError,
     },
-    /// A plugin's identity.
+    /// The index or name of a plugin is invalid.
     #[error(transparent)]
     Plugin(#[from] InvalidPlugin),
-    /// A key that this runner does not know; ignoring it could hide a failure.
-    #[error("unknown {what} {name:?}")]
+    /// A key or value is unknown. It is not ignored, because that could hide a failure.
+    #[error("unknown {kind} {name:?}")]
     Unknown {
-        /// Kind of thing.
-        what: &'static str,
-        /// Which.
+        /// Kind of the key or value.
+        kind: &'static str,
+        /// The key or value.
         name: String,
     },
 }
@@ -119,7 +119,7 @@ impl Case {
     /// Parses a line.
     ///
     /// # Errors
-    /// A line of another form.
+    /// If the line is not JSON, misses a key, or has an unknown key.
     pub fn parse(line: &str) -> Result<Self, Malformed> {
         let case: Value = serde_json::from_str(line)?;
         let options = case.get("options").unwrap_or(&Value::Null);
@@ -133,7 +133,7 @@ impl Case {
                 "create" => Op::Create,
                 "update" => Op::Update,
                 "stop" => Op::Stop,
-                name => return Err(Malformed::Unknown { what: "op", name: name.to_owned() }),
+                name => return Err(Malformed::Unknown { kind: "op", name: name.to_owned() }),
             },
             spec: case.get("spec").cloned().unwrap_or(Value::Null),
             pod: optional(&case, "pod")?.unwrap_or_default(),
@@ -187,20 +187,20 @@ fn validator(value: &Value) -> Result<DefaultValidatorConfig, Malformed> {
             }
             name => {
                 return Err(Malformed::Unknown {
-                    what: "validator setting",
+                    kind: "validator setting",
                     name: name.to_owned(),
                 });
             }
         };
         *flag = value
             .as_bool()
-            .ok_or(Malformed::Key { key: "validator setting", wanted: "a boolean" })?;
+            .ok_or(Malformed::Key { key: "validator setting", expected: "a boolean" })?;
     }
     Ok(config)
 }
 
 fn expected(expect: &Value) -> Result<Expected, Malformed> {
-    known("key of the answer", expect, &["spec", "owners", "updates", "error", "stage"])?;
+    known("key of the expected result", expect, &["spec", "owners", "updates", "error", "stage"])?;
     if expect.get("error").is_some() {
         return Ok(Expected::Error {
             error: text(expect, "error")?,
@@ -223,21 +223,21 @@ fn expected(expect: &Value) -> Result<Expected, Malformed> {
     })
 }
 
-fn known(what: &'static str, value: &Value, keys: &[&str]) -> Result<(), Malformed> {
+fn known(kind: &'static str, value: &Value, keys: &[&str]) -> Result<(), Malformed> {
     match value.as_object().into_iter().flatten().find(|(key, _)| !keys.contains(&key.as_str())) {
-        Some((name, _)) => Err(Malformed::Unknown { what, name: name.clone() }),
+        Some((name, _)) => Err(Malformed::Unknown { kind, name: name.clone() }),
         None => Ok(()),
     }
 }
 
 fn text(value: &Value, key: &'static str) -> Result<String, Malformed> {
     let text = value.get(key).and_then(Value::as_str);
-    text.map(str::to_owned).ok_or(Malformed::Key { key, wanted: "a string" })
+    text.map(str::to_owned).ok_or(Malformed::Key { key, expected: "a string" })
 }
 
 fn list<'a>(value: &'a Value, key: &'static str) -> Result<&'a [Value], Malformed> {
     let list = value.get(key).and_then(Value::as_array);
-    list.map(Vec::as_slice).ok_or(Malformed::Key { key, wanted: "a list" })
+    list.map(Vec::as_slice).ok_or(Malformed::Key { key, expected: "a list" })
 }
 
 fn optional<M: MessageFull>(value: &Value, key: &'static str) -> Result<Option<M>, Malformed> {

@@ -1,17 +1,18 @@
-//! Comparison by what things mean: emptiness is absence where the format has no absence, numbers
-//! are numbers.
+//! Comparison of expected and actual results by meaning: an empty value equals an absent one where
+//! the format cannot express absence, and numbers are compared by value.
 
 use super::difference::Difference;
 use nri_api::proto::{ContainerUpdate, LinuxCPU, LinuxMemory, OwningPlugins};
 use protobuf::{MessageField, MessageFull};
 use serde_json::{Map, Number, Value};
 
-/// First difference between two OCI configs, nulls and empty objects and lists left out.
+/// Returns the first difference between two OCI configs; nulls, empty objects and empty lists are
+/// ignored.
 pub(super) fn configs(expected: &Value, got: &Value) -> Result<(), Difference> {
     values("spec", &pruned(expected), &pruned(got))
 }
 
-/// First difference between two ledgers.
+/// Returns the first difference between two sets of owners; entries without owners are ignored.
 pub(super) fn owners(expected: &OwningPlugins, got: &OwningPlugins) -> Result<(), Difference> {
     let filled = |owners: &OwningPlugins| {
         let mut owners = owners.clone();
@@ -24,8 +25,8 @@ pub(super) fn owners(expected: &OwningPlugins, got: &OwningPlugins) -> Result<()
     messages("owners", &filled(expected), &filled(got))
 }
 
-/// First difference between two lists of updates; a present value is not the same as none, be it
-/// zero or empty.
+/// Returns the first difference between two lists of updates. A present value differs from an
+/// absent one, even if it is zero or empty.
 pub(super) fn updates(
     expected: &[Option<ContainerUpdate>],
     got: &[Option<ContainerUpdate>],
@@ -46,6 +47,7 @@ pub(super) fn updates(
     Ok(())
 }
 
+/// Returns the update without empty messages.
 fn filled(update: &ContainerUpdate) -> ContainerUpdate {
     let mut update = update.clone();
     if let Some(linux) = update.linux.as_mut() {
@@ -86,7 +88,7 @@ fn json<M: MessageFull>(message: Option<&M>) -> Value {
         .unwrap_or(Value::Null)
 }
 
-/// First difference between two JSON values.
+/// Returns the first difference between two JSON values.
 pub(super) fn values(path: &str, expected: &Value, got: &Value) -> Result<(), Difference> {
     match (expected, got) {
         (Value::Object(a), Value::Object(b)) => {
@@ -114,10 +116,11 @@ fn difference(path: &str, expected: &Value, got: &Value) -> Difference {
 
 fn number(number: &Number) -> (Option<i128>, Option<u64>) {
     let whole = number.as_i128();
-    // Not whole: by the bits of its nearest double.
+    // A number that is not an integer is compared by the bits of its nearest double.
     (whole, if whole.is_some() { None } else { number.as_f64().map(f64::to_bits) })
 }
 
+/// Returns the value without nulls, empty objects and empty lists.
 fn pruned(value: &Value) -> Value {
     let kept = |v: &Value| match v {
         Value::Null => false,
@@ -141,7 +144,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_first_difference_is_reported() {
+    fn configs_reports_the_path_of_the_first_difference() {
         let check = |a: Value, b: Value, path: Option<&str>| {
             assert_eq!(configs(&a, &b).err().map(|d| d.path).as_deref(), path, "{a} {b}");
         };

@@ -1,13 +1,13 @@
-//! The difference between a case's answer and the result.
+//! The difference between the expected and the actual result of a case.
 
-/// How a case differs from its answer.
+/// Difference between the expected and the actual result of a case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// Where, as in `spec.process.env[2]`.
+    /// Path of the value that differs, as in `spec.process.env[2]`.
     pub path: String,
-    /// The answer.
+    /// Expected value.
     pub expected: String,
-    /// What came out.
+    /// Actual value.
     pub got: String,
 }
 

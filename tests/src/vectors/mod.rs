@@ -1,7 +1,7 @@
-//! Runs merge vectors: cases with the answers that upstream gave.
+//! Runs merge vectors: cases with the results that upstream gave.
 //!
-//! Start from [`run`]. The format of a case is told in `tests/cases/vectors/README.md`; nothing of
-//! it is generated here.
+//! Start from [`run`]. `tests/cases/vectors/README.md` describes the format of a case. This module
+//! only runs cases; it does not generate them.
 
 mod case;
 mod compare;

@@ -1,37 +1,38 @@
-//! Refusals: ours by type, upstream's by its text.
+//! Errors of a case: compares the type of our error with the text of upstream's error.
 
 use super::difference::Difference;
 use nri_merge::MergeError;
 use nri_merge::validator::Rejection;
 use nri_spec::{ApplyError, OciConfigError, WrongType};
 
-/// Why a case was refused.
+/// Error of a case.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Refusal {
-    /// By the merge.
+    /// The merge failed.
     #[error(transparent)]
     Merge(#[from] MergeError),
-    /// By the validator.
+    /// The validator rejected the merged adjustment.
     #[error(transparent)]
     Validate(#[from] Rejection),
-    /// While the OCI config was adjusted.
+    /// The adjustment of the OCI config failed.
     #[error(transparent)]
     Apply(#[from] ApplyError),
-    /// The OCI config of the case is none.
+    /// The OCI config of the case cannot be parsed.
     #[error(transparent)]
-    Document(#[from] OciConfigError),
-    /// The OCI config of the case is not as the specification says.
+    Config(#[from] OciConfigError),
+    /// The OCI config of the case has a field of the wrong type.
     #[error(transparent)]
     Container(#[from] WrongType),
 }
 
 impl Refusal {
-    /// Compares with upstream's refusal: of a conflict both plugins, field and key, which the text
-    /// holds; of the rest the stage (upstream's validators run inside its merge) and what it is
-    /// about.
+    /// Compares this error with the text and stage of upstream's error. For a conflict, the whole
+    /// text must be equal, which names both plugins, the field and the key. For other errors, the
+    /// stage and the subject must be equal; a rejection by the validator may have the stage
+    /// `merge`, because upstream runs validators inside its merge.
     pub(super) fn compare(&self, expected: &str, stage: &str) -> Result<(), Difference> {
         let same = match self {
-            // Upstream puts a space after the field even where no key follows.
+            // Upstream writes a space after the field even if no key follows.
             Self::Merge(error) => stage == "merge" && error.to_string() == expected.trim_end(),
             Self::Validate(rejection) => {
                 ["merge", "validate"].contains(&stage)
@@ -42,7 +43,7 @@ impl Refusal {
                 stage == "apply" && expected.ends_with(&format!("class {name:?}"))
             }
             Self::Apply(_) => stage == "apply",
-            Self::Document(_) | Self::Container(_) => false,
+            Self::Config(_) | Self::Container(_) => false,
         };
         if same {
             Ok(())
@@ -52,7 +53,7 @@ impl Refusal {
     }
 }
 
-/// Words of upstream's text for the same rule.
+/// Part of upstream's error text that identifies the rule of a rejection.
 fn subject(rejection: &Rejection) -> &'static str {
     match rejection {
         Rejection::OciHooks { .. } => "OCI hook injection",
@@ -64,6 +65,7 @@ fn subject(rejection: &Rejection) -> &'static str {
     }
 }
 
+/// Returns the difference between an expected and an actual error.
 pub(super) fn difference(expected: &str, got: &str) -> Difference {
     Difference { path: "error".to_owned(), expected: expected.to_owned(), got: got.to_owned() }
 }

@@ -1,4 +1,4 @@
-//! One case through merge, validator and OCI config.
+//! Runs a case through the merge, the validator and the adjustment of the OCI config.
 
 use super::case::{Case, Expected, Op};
 use super::compare;
@@ -12,14 +12,14 @@ use nri_merge::{CreateMerge, UpdateMerge, UpdatesMerge};
 use nri_spec::{ApplyContext, ContainerInfo, OciConfig};
 use serde_json::Value;
 
-/// What came out.
+/// Actual result of a case.
 struct Outcome {
     spec: Option<Value>,
     owners: OwningPlugins,
     updates: Vec<Option<ContainerUpdate>>,
 }
 
-/// Runs a case and compares what its answer tells.
+/// Runs a case and compares its result with the expected one.
 ///
 /// # Errors
 /// The first difference.
@@ -44,7 +44,7 @@ pub fn run(case: &Case) -> Result<(), Difference> {
             }
             match (spec, &outcome.spec) {
                 (Some(expected), Some(got)) => compare::configs(expected, got),
-                (Some(_), None) => Err(difference("a document", "none")),
+                (Some(_), None) => Err(difference("an OCI config", "none")),
                 (None, _) => Ok(()),
             }
         }

@@ -1,4 +1,4 @@
-//! Messages to `nrid`, and effects of its replies on a verb.
+//! Begin and finished messages to `nrid`, and effects of its replies on a verb.
 
 use crate::harness::{Server, WrapperHarness, always, argv, stderr};
 use nri_control::{Begin, Exit, OsText, Reply, Request, Substitute, Verb};
@@ -9,7 +9,8 @@ fn texts(words: &[&str]) -> Vec<OsText> {
     words.iter().map(OsText::from).collect()
 }
 
-/// Returns the begin message for these arguments, and the number of its descriptors.
+/// Runs the wrapper with these arguments. Returns its begin message, and the number of descriptors
+/// that were sent with it.
 fn begin(harness: &WrapperHarness, arguments: &[&str]) -> (Begin, usize) {
     let server = Server::proceeding(harness);
     let output = harness.run(arguments);
@@ -69,7 +70,7 @@ fn other_verbs_send_their_flags_and_bundle() {
 }
 
 #[test]
-fn the_bundle_is_the_working_directory_if_none_is_named() {
+fn without_a_bundle_flag_the_working_directory_is_the_bundle() {
     let harness = WrapperHarness::new();
     let server = Server::proceeding(&harness);
     assert!(
@@ -88,11 +89,11 @@ fn the_bundle_is_the_working_directory_if_none_is_named() {
 fn the_config_flag_of_crun_names_another_oci_config() {
     let harness = WrapperHarness::new();
     std::fs::write(harness.path("other.json"), "{}").unwrap();
-    let elsewhere = format!("-f{}", harness.text("other.json"));
+    let short_option = format!("-f{}", harness.text("other.json"));
     for (option, expected) in [
         ("--config=config.json", OsText::from("config.json")),
         ("--config=other.json", OsText::from(&harness.path("other.json"))),
-        (&elsewhere, OsText::from(&harness.path("other.json"))),
+        (&short_option, OsText::from(&harness.path("other.json"))),
     ] {
         let (begin, _) = begin(&harness, &["create", "-b", "bundle", option, "id"]);
         assert_eq!(begin.config, Some(expected), "{option}");
@@ -100,7 +101,7 @@ fn the_config_flag_of_crun_names_another_oci_config() {
 }
 
 #[test]
-fn the_hook_beside_the_wrapper_is_sent() {
+fn the_begin_message_has_the_path_of_the_hook_beside_the_wrapper() {
     let harness = WrapperHarness::new();
     std::fs::hard_link(
         nri_tests::fake_runtime::program("nri-oci-hook"),
@@ -150,7 +151,7 @@ fn the_exit_code_and_the_pid_are_reported() {
 }
 
 #[test]
-fn verbs_that_are_execed_report_no_end() {
+fn verbs_that_run_by_execve_send_no_finished_message() {
     let harness = WrapperHarness::new();
     let server = Server::proceeding(&harness);
     assert!(harness.run(&["run", "-b", "bundle", "id"]).status.success());
@@ -159,7 +160,7 @@ fn verbs_that_are_execed_report_no_end() {
 }
 
 #[test]
-fn a_bypass_reply_is_an_execve() {
+fn a_bypass_reply_makes_a_verb_an_execve() {
     let harness = WrapperHarness::new();
     let server = Server::start(&harness, |_| Reply::Bypass);
     let child = harness.command(&["create", "-b", "bundle", "id"]).spawn().unwrap();
@@ -181,7 +182,7 @@ fn arguments_and_stdin_are_substituted() {
         _ => Reply::Done,
     });
     for verb in ["update", "run"] {
-        harness.fake.forget();
+        harness.fake.clear();
         let output = harness.run(&["--root", "/r", verb, "--memory", "1", "id"]);
         assert!(output.status.success(), "{}", stderr(&output));
         let call = &harness.fake.calls()[0];
@@ -201,7 +202,7 @@ fn closed_stdin_is_substituted() {
         _ => Reply::Done,
     });
     for verb in ["update", "run"] {
-        harness.fake.forget();
+        harness.fake.clear();
         let output =
             harness.through_shell(&harness.wrapper(), "exec 0<&-", &[verb, "id"]).output().unwrap();
         assert!(output.status.success(), "{}", stderr(&output));
@@ -210,19 +211,19 @@ fn closed_stdin_is_substituted() {
 }
 
 #[test]
-fn a_verb_fails_if_nrid_refuses_after_it() {
+fn a_start_fails_if_nrid_refuses_after_it() {
     let harness = WrapperHarness::new();
     let script = |request: &Request| match request {
         Request::Begin(_) => Reply::Proceed(Substitute::default()),
         _ => Reply::Refused { message: "plugin 10-a: no".to_owned() },
     };
-    for (verb, exit, code, said) in
+    for (verb, exit, code, is_reported) in
         [("start", 0, 1, true), ("start", 5, 5, false), ("delete", 0, 0, false)]
     {
         let _server = Server::start(&harness, script);
         harness.fake.script(&always(json!({"exit": exit}))).unwrap();
         let output = harness.run(&[verb, "id"]);
         assert_eq!(output.status.code(), Some(code), "{verb} {exit}");
-        assert_eq!(stderr(&output).contains("plugin 10-a: no"), said, "{verb} {exit}");
+        assert_eq!(stderr(&output).contains("plugin 10-a: no"), is_reported, "{verb} {exit}");
     }
 }

@@ -1,4 +1,4 @@
-//! Bypass, and configurations that cannot be used.
+//! Bypass of NRI, configurations that cannot be used, and the wrapper's own flags.
 
 use crate::harness::{Server, WrapperHarness, stderr};
 use nri_locate::{BYPASS_ENV, BYPASS_FILE, CONFIG_ENV};
@@ -6,9 +6,9 @@ use std::{fs, path::Path, process::Command};
 
 const VERBS: [&str; 6] = ["create", "run", "restore", "start", "update", "delete"];
 
-/// Checks that the verb is an `execve` of the real runtime, without a request to `nrid`.
+/// Checks that the wrapper becomes the real runtime by `execve`, without a request to `nrid`.
 fn check_exec(harness: &WrapperHarness, server: &Server, mut command: Command) {
-    harness.fake.forget();
+    harness.fake.clear();
     let child = command.spawn().unwrap();
     let pid = child.id();
     assert!(child.wait_with_output().unwrap().status.success(), "{command:?}");
@@ -21,13 +21,13 @@ fn check_exec(harness: &WrapperHarness, server: &Server, mut command: Command) {
 #[test]
 fn the_bypass_variable_makes_verbs_an_execve() {
     let harness = WrapperHarness::new();
-    let server = Server::refusing(&harness, "nrid was asked");
+    let server = Server::refusing(&harness, "nrid received a request");
     for verb in VERBS {
         let mut command = harness.command(&[verb, "id"]);
         command.env(BYPASS_ENV, "1");
         check_exec(&harness, &server, command);
     }
-    // A broken configuration makes no difference.
+    // The variable takes effect before the configuration is read.
     harness.configure("unreachable = 3");
     let mut command = harness.command(&["create", "id"]);
     command.env(BYPASS_ENV, "1");
@@ -51,7 +51,7 @@ fn the_bypass_variable_makes_verbs_an_execve() {
 #[test]
 fn the_key_disable_makes_verbs_an_execve() {
     let harness = WrapperHarness::new();
-    let server = Server::refusing(&harness, "nrid was asked");
+    let server = Server::refusing(&harness, "nrid received a request");
     harness.configure("disable = true");
     for verb in VERBS {
         check_exec(&harness, &server, harness.command(&[verb, "id"]));
@@ -61,9 +61,9 @@ fn the_key_disable_makes_verbs_an_execve() {
 #[test]
 fn the_bypass_file_makes_verbs_an_execve() {
     let harness = WrapperHarness::new();
-    let server = Server::refusing(&harness, "nrid was asked");
-    // The path of the file is fixed: a mount namespace hides it from other processes. The programs
-    // in /bin may be links into /usr.
+    let server = Server::refusing(&harness, "nrid received a request");
+    // The path of the file is fixed, so the test mounts its own /etc in a mount namespace, which
+    // other processes do not see. PATH has both /usr/bin and /bin, since one may link to the other.
     let name = Path::new(BYPASS_FILE).strip_prefix("/etc").unwrap();
     let file = harness.path("etc").join(name);
     fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -78,13 +78,13 @@ fn the_bypass_file_makes_verbs_an_execve() {
         unshare
     };
     let refused = run(&["create", "id"]).output().unwrap();
-    if refused.status.code() != Some(1) || !stderr(&refused).contains("nrid was asked") {
-        println!("skipped: no mount namespace can be made here: {}", stderr(&refused));
+    if refused.status.code() != Some(1) || !stderr(&refused).contains("nrid received a request") {
+        println!("skipped: cannot create a mount namespace: {}", stderr(&refused));
         return;
     }
     fs::write(&file, "").unwrap();
     drop(server);
-    let server = Server::refusing(&harness, "nrid was asked");
+    let server = Server::refusing(&harness, "nrid received a request");
     for verb in VERBS {
         check_exec(&harness, &server, run(&[verb, "id"]));
     }
@@ -98,7 +98,7 @@ fn a_broken_configuration_fails_only_creations_and_starts() {
     for verb in ["state", "kill", "exec", "pause", "features", "--version", "update", "delete"] {
         check_exec(&harness, &server, harness.command(&[verb, "id"]));
     }
-    harness.fake.forget();
+    harness.fake.clear();
     for verb in ["create", "run", "restore", "start"] {
         let output = harness.run(&[verb, "id"]);
         assert_eq!(output.status.code(), Some(1), "{verb}");
@@ -125,7 +125,7 @@ fn an_untrusted_configuration_fails_only_creations_and_starts() {
         for verb in ["state", "kill", "exec", "pause", "update", "delete"] {
             check_exec(&harness, &server, harness.command(&[verb, "id"]));
         }
-        harness.fake.forget();
+        harness.fake.clear();
         for verb in ["create", "run", "restore", "start"] {
             let output = harness.run(&[verb, "id"]);
             assert_eq!(output.status.code(), Some(1), "{verb}");
@@ -146,12 +146,12 @@ fn an_untrusted_configuration_fails_only_creations_and_starts() {
     check(&format!("{} is writable by everybody (mode 777)", dir.display()));
     mode(dir, 0o700);
     harness.run(&["create", "id"]);
-    assert_eq!(harness.fake.calls().len(), 1, "it is trusted again");
+    assert_eq!(harness.fake.calls().len(), 1, "the configuration is trusted again");
     assert_eq!(server.received().len(), 2, "begin and finished");
 }
 
 #[test]
-fn a_configuration_that_was_named_must_exist() {
+fn a_configuration_file_named_by_flag_or_variable_must_exist() {
     let harness = WrapperHarness::new();
     let server = Server::proceeding(&harness);
     let nowhere = harness.text("nowhere.toml");
@@ -161,20 +161,20 @@ fn a_configuration_that_was_named_must_exist() {
         command.env(CONFIG_ENV, &nowhere);
         command
     };
-    for make in [&by_option as &dyn Fn(&'static str) -> Command, &by_variable] {
-        check_exec(&harness, &server, make("state"));
-        let output = make("create").output().unwrap();
+    for command in [&by_option as &dyn Fn(&'static str) -> Command, &by_variable] {
+        check_exec(&harness, &server, command("state"));
+        let output = command("create").output().unwrap();
         assert_eq!(output.status.code(), Some(1));
         assert!(stderr(&output).contains(&nowhere), "{}", stderr(&output));
     }
-    // A directory is no configuration file.
+    // A directory in place of the configuration file is an error.
     let output = harness.run(&["--nri-config", &harness.text("bundle"), "create", "id"]);
     assert!(stderr(&output).contains(&harness.text("bundle")), "{}", stderr(&output));
     assert_eq!(output.status.code(), Some(1));
 }
 
 #[test]
-fn own_flags_without_a_value_are_refused() {
+fn flags_of_the_wrapper_without_a_value_are_refused() {
     let harness = WrapperHarness::new();
     for option in ["--nri-config", "--nri-runtime", "--nri-config="] {
         let output = harness.run(&[option]);
@@ -185,7 +185,7 @@ fn own_flags_without_a_value_are_refused() {
 }
 
 #[test]
-fn the_own_version_is_printed_and_that_of_the_runtime_passed_through() {
+fn nri_version_prints_the_wrappers_version_and_version_the_runtimes() {
     let harness = WrapperHarness::new();
     let output = harness.run(&["--nri-version"]);
     assert!(output.stdout.starts_with(b"nri-container-runtime version "), "{output:?}");

@@ -1,4 +1,4 @@
-//! `exec`: the real runtime receives a changed process file, and nothing else differs.
+//! `exec`: the real runtime receives a changed process file; everything else is unchanged.
 
 use crate::harness::{WrapperHarness, always, argv, stderr};
 use nri_control::{EXEC_DIR, ExecChanges, ExecContainer, ExecMarker, ExecRlimit, ExecVariable};
@@ -11,12 +11,21 @@ use std::{
     process::Output,
 };
 
-/// A process file of an engine, with numbers and an order of members that parsers tend to lose.
-const GIVEN: &str = r#"{"terminal":false,"user":{"uid":1.50,"gid":98765432109876543210},"args":["sh"],"env":["PATH=/bin","A=1","X=exec"],"cwd":"/","rlimits":[{"type":"RLIMIT_NOFILE","hard":10,"soft":10}]}"#;
-const EXPECTED: &str = r#"{"terminal":false,"user":{"uid":1.50,"gid":98765432109876543210},"args":["sh"],"env":["PATH=/bin","A=one","X=exec","NEW=n"],"cwd":"/","rlimits":[{"type":"RLIMIT_NOFILE","hard":99,"soft":9}]}"#;
+/// Process file of an engine. Many parsers change its numbers and the order of its members.
+const GIVEN: &str = concat!(
+    r#"{"terminal":false,"user":{"uid":1.50,"gid":98765432109876543210},"args":["sh"],"#,
+    r#""env":["PATH=/bin","A=1","X=exec"],"cwd":"/","#,
+    r#""rlimits":[{"type":"RLIMIT_NOFILE","hard":10,"soft":10}]}"#,
+);
+/// The same file with the effects of [`changes`].
+const EXPECTED: &str = concat!(
+    r#"{"terminal":false,"user":{"uid":1.50,"gid":98765432109876543210},"args":["sh"],"#,
+    r#""env":["PATH=/bin","A=one","X=exec","NEW=n"],"cwd":"/","#,
+    r#""rlimits":[{"type":"RLIMIT_NOFILE","hard":99,"soft":9}]}"#,
+);
 
-/// Changes of A, X and NEW; the process file above has the engine's value of A, and another one of
-/// X.
+/// Changes of A, X and NEW. [`GIVEN`] has the engine's value of A, which is replaced, and another
+/// value of X, which is kept.
 fn changes() -> ExecChanges {
     let variable = |name: &str, engine: Option<&str>, value: &str| ExecVariable {
         name: name.into(),
@@ -36,17 +45,17 @@ fn changes() -> ExecChanges {
     }
 }
 
-/// A harness with a process file `p`, and a runtime that records it.
+/// Returns a harness with the process file `p` and a runtime that records it.
 fn harness() -> WrapperHarness {
     let harness = WrapperHarness::new();
     fs::create_dir(harness.path("state").join(EXEC_DIR)).unwrap();
     fs::create_dir(harness.path("root")).unwrap();
     fs::write(harness.path("p"), GIVEN).unwrap();
-    harness.fake.script(&always(json!({"process_document": true}))).unwrap();
+    harness.fake.script(&always(json!({"process_file": true}))).unwrap();
     harness
 }
 
-/// Writes the marker of `id`, as nrid does.
+/// Writes the exec marker of container `id`, as nrid does.
 fn mark(harness: &WrapperHarness, id: &str, root: &Path) {
     let root = fs::canonicalize(root).unwrap_or(root.to_owned());
     let marker =
@@ -55,15 +64,17 @@ fn mark(harness: &WrapperHarness, id: &str, root: &Path) {
         .unwrap();
 }
 
+/// Returns the only call of the real runtime and clears the records.
 fn call(harness: &WrapperHarness, output: &Output) -> Value {
     assert!(output.status.success(), "{}", stderr(output));
     let call = harness.fake.calls().remove(0);
-    harness.fake.forget();
+    harness.fake.clear();
     call
 }
 
-/// Checks that the real runtime is called with the caller's arguments. Returns stderr.
-fn check_untouched(harness: &WrapperHarness, arguments: &[&str]) -> String {
+/// Checks that the real runtime is called with the caller's arguments and descriptors. Returns
+/// stderr of the wrapper.
+fn check_passed_through(harness: &WrapperHarness, arguments: &[&str]) -> String {
     let output = harness.run(arguments);
     let call = call(harness, &output);
     assert_eq!(argv(&call)[1..], *arguments);
@@ -71,7 +82,7 @@ fn check_untouched(harness: &WrapperHarness, arguments: &[&str]) -> String {
     stderr(&output)
 }
 
-/// Numbers of the descriptors that the real runtime has and the caller does not have.
+/// Returns the numbers of the descriptors that the real runtime has and the caller does not have.
 fn added(harness: &WrapperHarness, call: &Value) -> Vec<String> {
     let numbers =
         |call: &Value| call["own"]["fds"].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
@@ -117,7 +128,7 @@ fn only_the_process_file_of_an_exec_is_replaced() {
         let number = got[changed[0] + 1].strip_prefix(&format!("{option}/proc/self/fd/")).unwrap();
         assert!(arguments[changed[0]].ends_with('p'), "{got:?}");
         assert_eq!(added(&harness, &call), [number]);
-        assert_eq!(call["process_document"], EXPECTED, "{arguments:?}");
+        assert_eq!(call["process_file"], EXPECTED, "{arguments:?}");
         assert_eq!(stderr(&output), "");
     }
     assert_eq!(
@@ -128,10 +139,10 @@ fn only_the_process_file_of_an_exec_is_replaced() {
 }
 
 #[test]
-fn the_process_file_is_not_among_preserved_descriptors() {
+fn the_descriptor_of_the_process_file_is_outside_the_range_of_preserve_fds() {
     let harness = harness();
     mark(&harness, "id", &harness.path("root"));
-    for (listen, preserve, least) in [("", "4", 7), ("2", "4", 9), ("2", "0", 5)] {
+    for (listen, preserve, lowest) in [("", "4", 7), ("2", "4", 9), ("2", "0", 5)] {
         let arguments =
             ["--root", "root", "exec", "--preserve-fds", preserve, "--process", "p", "id"];
         let mut command =
@@ -139,11 +150,11 @@ fn the_process_file_is_not_among_preserved_descriptors() {
         command.env("LISTEN_FDS", listen);
         let call = call(&harness, &command.output().unwrap());
         let number = argv(&call)[7].strip_prefix("/proc/self/fd/").unwrap().to_owned();
-        assert!(number.parse::<i32>().unwrap() >= least, "{number}");
+        assert!(number.parse::<i32>().unwrap() >= lowest, "{number}");
         assert_eq!(added(&harness, &call), ["3", "4", &number]);
-        assert_eq!(call["process_document"], EXPECTED);
+        assert_eq!(call["process_file"], EXPECTED);
     }
-    let said = check_untouched(
+    let said = check_passed_through(
         &harness,
         &["--root=root", "exec", "--preserve-fds=no", "--process", "p", "id"],
     );
@@ -151,14 +162,14 @@ fn the_process_file_is_not_among_preserved_descriptors() {
 }
 
 #[test]
-fn the_marker_of_the_containers_root_applies() {
+fn an_exec_marker_applies_only_to_the_root_of_its_container() {
     let harness = harness();
     symlink("root", harness.path("link")).unwrap();
     mark(&harness, "id", &harness.path("root"));
-    for (root, is_it) in [("root", true), ("link", true), ("other", false)] {
+    for (root, applies) in [("root", true), ("link", true), ("other", false)] {
         let output = harness.run(&["--root", root, "exec", "--process", "p", "id"]);
-        let expected = if is_it { EXPECTED } else { GIVEN };
-        assert_eq!(call(&harness, &output)["process_document"], expected, "{root}");
+        let expected = if applies { EXPECTED } else { GIVEN };
+        assert_eq!(call(&harness, &output)["process_file"], expected, "{root}");
     }
     // Without `--root`, the default of the runtime applies.
     let owner = nri_locate::NridOwner::of(
@@ -172,18 +183,18 @@ fn the_marker_of_the_containers_root_applies() {
         .env("XDG_RUNTIME_DIR", "/x")
         .output()
         .unwrap();
-    assert_eq!(call(&harness, &output)["process_document"], EXPECTED);
+    assert_eq!(call(&harness, &output)["process_file"], EXPECTED);
 }
 
 #[test]
 fn an_exec_without_changes_is_passed_through() {
     let harness = harness();
     let exec = ["--root", "root", "exec", "--process", "p", "id"];
-    assert_eq!(check_untouched(&harness, &exec), "", "no marker");
+    assert_eq!(check_passed_through(&harness, &exec), "", "no marker");
     mark(&harness, "other", &harness.path("root"));
-    assert_eq!(check_untouched(&harness, &exec), "", "a marker of another container");
+    assert_eq!(check_passed_through(&harness, &exec), "", "a marker of another container");
     mark(&harness, "id", &harness.path("bundle"));
-    assert_eq!(check_untouched(&harness, &exec), "", "a marker of another root");
+    assert_eq!(check_passed_through(&harness, &exec), "", "a marker of another root");
     mark(&harness, "id", &harness.path("root"));
     for arguments in [
         &["--root=root", "exec", "id", "sh"][..],
@@ -194,21 +205,28 @@ fn an_exec_without_changes_is_passed_through() {
         &["--root=root", "state", "--process", "p", "id"],
         &["--help", "--root=root", "exec", "--process", "p", "id"],
     ] {
-        assert_eq!(check_untouched(&harness, arguments), "", "{arguments:?}");
+        assert_eq!(check_passed_through(&harness, arguments), "", "{arguments:?}");
     }
     // Errors of the arguments are reported by the runtime.
     harness.fake.script(&always(json!({}))).unwrap();
     assert_eq!(
-        check_untouched(&harness, &["--root=root", "exec", "--process", "missing", "id"]),
+        check_passed_through(&harness, &["--root=root", "exec", "--process", "missing", "id"]),
         ""
     );
-    assert_eq!(check_untouched(&harness, &["--root=root", "exec", "--process", "p", "../id"]), "");
+    assert_eq!(
+        check_passed_through(&harness, &["--root=root", "exec", "--process", "p", "../id"]),
+        ""
+    );
     fs::write(
         harness.path("p"),
         r#"{"env":["A=2","X=1","NEW=3"],"rlimits":[{"type":"RLIMIT_NOFILE"}]}"#,
     )
     .unwrap();
-    assert_eq!(check_untouched(&harness, &exec), "", "all values were given to the exec");
+    assert_eq!(
+        check_passed_through(&harness, &exec),
+        "",
+        "the caller of exec set all values itself"
+    );
 }
 
 #[test]
@@ -219,11 +237,11 @@ fn an_exec_is_passed_through_while_nri_is_bypassed() {
     let output = harness.command(&exec).env(BYPASS_ENV, "1").output().unwrap();
     assert_eq!(argv(&call(&harness, &output))[1..], exec);
     harness.configure("disable = true");
-    assert_eq!(check_untouched(&harness, &exec), "");
+    assert_eq!(check_passed_through(&harness, &exec), "");
 }
 
 #[test]
-fn problems_of_an_exec_are_warnings() {
+fn an_exec_with_an_unusable_marker_or_process_file_is_passed_through_with_a_warning() {
     let harness = harness();
     let marker = ExecMarker::path(&harness.path("state"), "id");
     let state = harness.path("state");
@@ -231,7 +249,7 @@ fn problems_of_an_exec_are_warnings() {
     let exec = ["--log=log", "--log-format=json", "--root=root", "exec", "--process", "p", "id"];
     let check = |because: &str| {
         let _ = fs::remove_file(harness.path("log"));
-        let said = check_untouched(&harness, &exec);
+        let said = check_passed_through(&harness, &exec);
         assert_eq!(said.lines().count(), 1, "{said}");
         let log: Value = serde_json::from_slice(&fs::read(harness.path("log")).unwrap()).unwrap();
         assert_eq!(log["level"], "warning");
@@ -247,22 +265,22 @@ fn problems_of_an_exec_are_warnings() {
     mode(0o777);
     check("is writable by another user");
     mode(0o700);
-    for (document, because) in [
+    for (process, because) in [
         ("{\"env\":", "EOF"),
         ("[]", "process"),
         ("{\"env\":[1]}", "env"),
         ("{\"rlimits\":{}}", "rlimits"),
     ] {
-        fs::write(harness.path("p"), document).unwrap();
+        fs::write(harness.path("p"), process).unwrap();
         check(because);
     }
     fs::write(harness.path("p"), vec![b' '; (4 << 20) + 1]).unwrap();
     check("larger than");
-    // A pipe can be read only once, by the runtime.
+    // The wrapper does not read a pipe, because the runtime could not read it again.
     let with_pipe = ["-c", "printf '{\"env\":[]}' | \"$@\"", "sh"];
     let mut pipe = harness.command_of(Path::new("/bin/sh"), &with_pipe);
     pipe.arg(harness.wrapper()).args(["--root=root", "exec", "--process", "/dev/stdin", "id"]);
     let output = pipe.output().unwrap();
     assert!(stderr(&output).contains("not a regular file"), "{}", stderr(&output));
-    assert_eq!(call(&harness, &output)["process_document"], "{\"env\":[]}");
+    assert_eq!(call(&harness, &output)["process_file"], "{\"env\":[]}");
 }

@@ -1,12 +1,12 @@
 //! Properties of the fake runtime on which other tests rely.
 
 use crate::harness::WrapperHarness;
-use nri_tests::fake_runtime::PATIENCE;
+use nri_tests::fake_runtime::TIMEOUT;
 use serde_json::json;
 use std::{fs, time::Instant};
 
 #[test]
-fn a_container_has_a_process_until_it_is_killed() {
+fn the_process_of_a_fake_container_runs_until_it_is_killed() {
     let harness = WrapperHarness::new();
     harness
         .fake
@@ -25,7 +25,7 @@ fn a_container_has_a_process_until_it_is_killed() {
     run(&["kill", "other", "9"]);
     assert!(is_alive());
     run(&["kill", "id", "9"]);
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while is_alive() {
         assert!(Instant::now() < deadline);
         std::thread::sleep(std::time::Duration::from_millis(5));

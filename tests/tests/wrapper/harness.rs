@@ -1,5 +1,4 @@
-//! WrapperHarness for calls of the wrapper: directories, configuration, a fake runtime, a scripted
-//! `nrid`.
+//! Harness for calls of the wrapper: directories, configuration, a fake runtime, a scripted `nrid`.
 
 use nri_control::{CONTROL_SOCKET, Finished, PROTOCOL, Reply, Request, Substitute, Versioned};
 use nri_tests::fake_runtime::{FakeRuntime, program};
@@ -13,10 +12,10 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// Directories and programs of a test; dropping it removes them.
+/// Directories and programs of a test. They are removed on drop.
 pub(crate) struct WrapperHarness {
     pub(crate) dir: TempDir,
-    /// Directory of the wrapper, a hard link, and so on the file system of the target directory.
+    /// Directory of the wrapper. It is in the target directory, because the wrapper is a hard link.
     programs: TempDir,
     pub(crate) fake: FakeRuntime,
 }
@@ -25,8 +24,8 @@ impl WrapperHarness {
     pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let programs = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        // Not a copy: a file that is open for writing while another thread forks cannot be
-        // executed.
+        // Not a copy: if another thread forks while a copy is open for writing, the child keeps it
+        // open, and executing the copy fails with ETXTBSY.
         fs::hard_link(
             program("nri-container-runtime"),
             programs.path().join("nri-container-runtime"),
@@ -36,19 +35,21 @@ impl WrapperHarness {
         for name in ["bundle", "state"] {
             fs::create_dir(dir.path().join(name)).unwrap();
         }
-        // The working directory is a bundle, too, for calls that name none.
-        for document in ["bundle/config.json", "config.json"] {
-            fs::write(dir.path().join(document), "{}").unwrap();
+        // The working directory is also a bundle, for calls without --bundle.
+        for config in ["bundle/config.json", "config.json"] {
+            fs::write(dir.path().join(config), "{}").unwrap();
         }
         let harness = Self { dir, programs, fake };
         harness.configure("");
         harness
     }
 
+    /// Path of a file in the working directory of calls.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
+    /// [`Self::path`] as text.
     pub(crate) fn text(&self, name: &str) -> String {
         self.path(name).display().to_string()
     }
@@ -71,7 +72,7 @@ impl WrapperHarness {
         .unwrap();
     }
 
-    /// A call of `program` in the environment of this harness.
+    /// Returns a call of `program` in the environment of this harness.
     pub(crate) fn command_of(&self, program: &Path, arguments: &[&str]) -> Command {
         let mut command = Command::new(program);
         command
@@ -97,8 +98,8 @@ impl WrapperHarness {
         assert_eq!(self.fake.calls(), Vec::<Value>::new());
     }
 
-    /// A shell that changes its process by `preparation`, such as `umask 027` or `exec 5<file`, and
-    /// becomes `program`.
+    /// Returns a call of a shell that runs `preparation`, such as `umask 027` or `exec 5<file`, and
+    /// then executes `program` in the same process.
     pub(crate) fn through_shell(
         &self,
         program: &Path,
@@ -114,13 +115,13 @@ impl WrapperHarness {
     }
 }
 
-/// argv of a call, as text.
+/// Returns argv of a call as text.
 pub(crate) fn argv(call: &Value) -> Vec<String> {
     let argv = call["argv"].as_array().unwrap();
     argv.iter().map(|a| a.as_str().map_or_else(|| a.to_string(), str::to_owned)).collect()
 }
 
-/// Text that a process wrote to stderr.
+/// Returns the text that a process wrote to stderr.
 pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
@@ -138,7 +139,7 @@ impl From<Reply> for Reaction {
     }
 }
 
-/// A request, and the number of its descriptors.
+/// A request, and the number of descriptors that were sent with it.
 pub(crate) type Received = (Request, usize);
 
 /// A scripted `nrid` on the control socket of a harness.
@@ -148,6 +149,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
+    /// Starts a server that performs the reaction of `script` to each request.
     pub(crate) fn start<A: Into<Reaction>>(
         harness: &WrapperHarness,
         script: impl Fn(&Request) -> A + Send + Sync + 'static,
@@ -155,18 +157,18 @@ impl Server {
         let socket = harness.path("state").join(CONTROL_SOCKET);
         let listener = UnixListener::bind(&socket).unwrap();
         let received = Arc::new(Mutex::new(Vec::new()));
-        let (noting, script) = (Arc::clone(&received), Arc::new(script));
-        // The thread ends with the test process.
+        let (record, script) = (Arc::clone(&received), Arc::new(script));
+        // The thread runs until the test process exits.
         std::thread::spawn(move || {
             for stream in listener.incoming() {
-                let (noting, script) = (Arc::clone(&noting), Arc::clone(&script));
-                std::thread::spawn(move || serve(&stream.unwrap(), &noting, |r| script(r).into()));
+                let (record, script) = (Arc::clone(&record), Arc::clone(&script));
+                std::thread::spawn(move || serve(&stream.unwrap(), &record, |r| script(r).into()));
             }
         });
         Self { socket, received }
     }
 
-    /// Starts one that lets every verb proceed unchanged.
+    /// Starts a server that lets every verb proceed unchanged.
     pub(crate) fn proceeding(harness: &WrapperHarness) -> Self {
         Self::start(harness, |request| match request {
             Request::Begin(_) => Reply::Proceed(Substitute::default()),
@@ -174,16 +176,18 @@ impl Server {
         })
     }
 
+    /// Starts a server that refuses every request.
     pub(crate) fn refusing(harness: &WrapperHarness, message: &str) -> Self {
         let message = message.to_owned();
         Self::start(harness, move |_| Reply::Refused { message: message.clone() })
     }
 
+    /// Returns all requests so far.
     pub(crate) fn received(&self) -> Vec<Received> {
         self.received.lock().unwrap().clone()
     }
 
-    /// The message after the begin, if there was one.
+    /// Returns the first finished message, if the wrapper sent one.
     pub(crate) fn finished(&self) -> Option<Finished> {
         self.received()
             .into_iter()
@@ -216,7 +220,7 @@ fn serve(
     }
 }
 
-/// A child that is killed at the end of the test.
+/// A child process that is killed on drop.
 pub(crate) struct Running(pub(crate) Child);
 
 impl Running {
@@ -240,7 +244,7 @@ impl Drop for Running {
     }
 }
 
-/// A script with the same step for every verb.
+/// Returns a script with the same step for every verb.
 pub(crate) fn always(step: Value) -> Value {
     json!({ "*": step })
 }

@@ -1,4 +1,4 @@
-//! The OCI hook, from the outside.
+//! Tests of the program `nri-oci-hook`.
 
 use crate::harness::{Reaction, Server, WrapperHarness, stderr};
 use nri_control::{CONTROL_SOCKET, Hook, HookKind, Reply, Request};
@@ -12,6 +12,7 @@ use std::{
 const STATE: &str =
     "{\"ociVersion\":\"1.2.0\",\"id\":\"c\",\"status\":\"creating\",\"pid\":1,\"bundle\":\"/b\"}";
 
+/// Runs the hook with `input` on stdin, after `prepare` changed its command.
 fn hook(
     harness: &WrapperHarness,
     kind: &str,
@@ -39,7 +40,7 @@ const KINDS: [(&str, HookKind); 3] = [
 ];
 
 #[test]
-fn a_hook_reports_to_nrid() {
+fn a_hook_sends_its_kind_record_and_state_to_nrid() {
     let harness = WrapperHarness::new();
     for (name, kind) in KINDS {
         let server = Server::start(&harness, |_| Reply::Done);
@@ -54,8 +55,9 @@ fn a_hook_reports_to_nrid() {
     }
 }
 
-/// Checks exit codes and stderr by kind: only `createRuntime` fails.
-fn check_trouble(harness: &WrapperHarness, input: &[u8], parts: &[&str]) {
+/// Checks that only `createRuntime` exits with 1, and that every kind writes one line with `parts`
+/// to stderr.
+fn check_error(harness: &WrapperHarness, input: &[u8], parts: &[&str]) {
     for (name, kind) in KINDS {
         let output = hook(harness, name, input, |_| {});
         let said = stderr(&output);
@@ -75,13 +77,13 @@ fn check_trouble(harness: &WrapperHarness, input: &[u8], parts: &[&str]) {
 fn only_create_runtime_fails_if_nrid_refuses() {
     let harness = WrapperHarness::new();
     let _server = Server::refusing(&harness, "plugin 10-a: no");
-    check_trouble(&harness, STATE.as_bytes(), &["plugin 10-a: no"]);
+    check_error(&harness, STATE.as_bytes(), &["plugin 10-a: no"]);
 }
 
 #[test]
 fn only_create_runtime_fails_without_nrid() {
     let harness = WrapperHarness::new();
-    check_trouble(
+    check_error(
         &harness,
         STATE.as_bytes(),
         &["cannot connect to nrid", "nrictl start", &format!("{BYPASS_ENV}=1"), BYPASS_FILE],
@@ -91,14 +93,14 @@ fn only_create_runtime_fails_without_nrid() {
     });
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let _server = Server::start(&harness, |_| Reaction::Close);
-    check_trouble(&harness, STATE.as_bytes(), &["closed the connection"]);
+    check_error(&harness, STATE.as_bytes(), &["closed the connection"]);
 }
 
 #[test]
 fn a_malformed_state_is_an_error() {
     let harness = WrapperHarness::new();
     let server = Server::start(&harness, |_| Reply::Done);
-    check_trouble(&harness, &vec![b' '; (4 << 20) + 1], &["larger than"]);
-    check_trouble(&harness, b"\xff", &["stdin"]);
+    check_error(&harness, &vec![b' '; (4 << 20) + 1], &["larger than"]);
+    check_error(&harness, b"\xff", &["stdin"]);
     assert_eq!(server.received(), []);
 }

@@ -6,6 +6,7 @@ use std::fs;
 
 const MESSAGE: &str = "plugin 10-a refuses \"memory\" of container id";
 
+/// Runs a create that nrid refuses, checks its exit code and stderr, and returns stderr.
 fn refuse(harness: &WrapperHarness, globals: &[&str]) -> String {
     let _server = Server::refusing(harness, MESSAGE);
     let output = harness.run(&[globals, &["create", "--bundle", "bundle", "id"]].concat());
@@ -18,7 +19,7 @@ fn refuse(harness: &WrapperHarness, globals: &[&str]) -> String {
 }
 
 #[test]
-fn json_lines_are_appended() {
+fn json_log_lines_are_appended() {
     let harness = WrapperHarness::new();
     for globals in
         [&["--log", "log", "--log-format", "json"][..], &["--log=log", "--log-format=json"]]
@@ -39,7 +40,7 @@ fn json_lines_are_appended() {
 }
 
 #[test]
-fn text_lines_are_appended_in_runcs_format() {
+fn text_log_lines_are_appended_in_runcs_format() {
     let harness = WrapperHarness::new();
     for globals in
         [&["--log", "log"][..], &["--log", "log", "--log-format", "text"], &["--log", "file:log"]]
@@ -59,7 +60,7 @@ fn text_lines_are_appended_in_runcs_format() {
 }
 
 #[test]
-fn a_log_that_cannot_be_written_changes_nothing() {
+fn a_log_that_cannot_be_written_changes_neither_exit_code_nor_stderr() {
     let harness = WrapperHarness::new();
     for log in ["missing/log", "bundle", "/dev/full", "journald:id", "syslog:id"] {
         refuse(&harness, &["--log", log]);
@@ -68,7 +69,7 @@ fn a_log_that_cannot_be_written_changes_nothing() {
 }
 
 #[test]
-fn stderr_without_a_reader_changes_nothing() {
+fn a_closed_stderr_pipe_changes_neither_exit_code_nor_log() {
     let harness = WrapperHarness::new();
     let _server = Server::refusing(&harness, MESSAGE);
     let mut command = harness.command(&["--log", "log", "create", "--bundle", "bundle", "id"]);
@@ -79,7 +80,7 @@ fn stderr_without_a_reader_changes_nothing() {
 }
 
 #[test]
-fn a_message_of_several_lines_becomes_one() {
+fn a_message_of_several_lines_is_written_as_one_line() {
     let harness = WrapperHarness::new();
     let _server = Server::refusing(&harness, "first\nsecond\n");
     assert_eq!(stderr(&harness.run(&["start", "id"])), "nri-container-runtime: first; second\n");
@@ -104,10 +105,13 @@ fn a_failure_of_the_real_runtime_writes_no_log() {
     harness
         .fake
         .script(&crate::harness::always(
-            serde_json::json!({"exit": 1, "stderr": "its own words\n"}),
+            serde_json::json!({"exit": 1, "stderr": "an error of the runtime\n"}),
         ))
         .unwrap();
     let output = harness.run(&["--log", "log", "create", "-b", "bundle", "id"]);
-    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(1), "its own words\n"));
+    assert_eq!(
+        (output.status.code(), stderr(&output).as_str()),
+        (Some(1), "an error of the runtime\n")
+    );
     assert!(!harness.path("log").exists());
 }

@@ -1,7 +1,8 @@
-//! The wrapper and the hook, from the outside: the real programs, a fake runtime that records its
-//! calls, and a scripted control server in place of `nrid`.
+//! Tests of the programs `nri-container-runtime` and `nri-oci-hook`, with a fake runtime that
+//! records its calls and a scripted control server in place of `nrid`.
 //!
-//! The oracle is a direct call of the fake runtime: through the wrapper, the call must be the same.
+//! The oracle of transparency is a direct call of the fake runtime: a call through the wrapper must
+//! be the same.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout)] // tests only
 

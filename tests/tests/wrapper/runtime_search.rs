@@ -1,4 +1,4 @@
-//! Search for the real runtime, and ids and bundles that cannot be used.
+//! Search for the real runtime, and calls with invalid ids or bundles.
 
 use crate::harness::{Server, WrapperHarness, always, argv, stderr};
 use nri_locate::RUNTIME_ENV;
@@ -6,7 +6,7 @@ use nri_tests::fake_runtime::FakeRuntime;
 use serde_json::json;
 use std::{fs, os::unix::fs::symlink, process::Command};
 
-/// Runs `command` and checks which runtime is called.
+/// Runs `command` and checks that it calls `expected` and no other of `runtimes`.
 fn check(command: &mut Command, runtimes: &[&FakeRuntime], expected: &FakeRuntime) {
     let output = command.output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
@@ -18,7 +18,7 @@ fn check(command: &mut Command, runtimes: &[&FakeRuntime], expected: &FakeRuntim
             "{}",
             runtime.path.display()
         );
-        runtime.forget();
+        runtime.clear();
         if let Some(call) = calls.first() {
             assert_eq!(argv(call)[0], runtime.path.display().to_string());
         }
@@ -43,7 +43,7 @@ fn runtimes_are_searched_in_the_documented_order() {
     check(harness.command(&state).env(RUNTIME_ENV, &other.path), &all, other);
     symlink(harness.wrapper(), harness.path("nri-crun")).unwrap();
     check(&mut harness.command_of(&harness.path("nri-crun"), &state), &all, crun);
-    // Installed under the name of a runtime, the wrapper runs the next one of that name in PATH.
+    // A wrapper that is installed as `crun` runs the next `crun` in PATH.
     fs::create_dir(harness.path("first")).unwrap();
     symlink(harness.wrapper(), harness.path("first/crun")).unwrap();
     let path = format!("{}:{}", harness.text("first"), harness.text("bin"));
@@ -59,10 +59,10 @@ fn runtimes_are_searched_in_the_documented_order() {
     check(&mut harness.command(&state), &all, crun);
 }
 
-/// Containers have to be killed and deleted by the runtime that created them, also with a broken
-/// file.
+/// Even while the configuration is broken, containers have to be killed and deleted by the runtime
+/// that created them.
 #[test]
-fn a_broken_configuration_still_names_the_runtime() {
+fn the_runtime_of_a_broken_configuration_is_still_used() {
     let harness = WrapperHarness::new();
     let other = &FakeRuntime::install(&harness.path("other"), "my-runtime").unwrap();
     let all = [&harness.fake, other];
@@ -81,7 +81,7 @@ fn the_wrapper_is_never_taken_for_the_runtime() {
     let harness = WrapperHarness::new();
     fs::create_dir(harness.path("first")).unwrap();
     symlink(harness.wrapper(), harness.path("first/runc")).unwrap();
-    // A hard link has to be on the file system of the wrapper.
+    // A hard link works only on the file system of the wrapper.
     fs::hard_link(harness.wrapper(), harness.beside("crun")).unwrap();
     let path = format!(
         "{}:{}:{}",
@@ -90,14 +90,13 @@ fn the_wrapper_is_never_taken_for_the_runtime() {
         harness.text("bin")
     );
     check(harness.command(&["state", "id"]).env("PATH", &path), &[&harness.fake], &harness.fake);
-    for ourselves in [harness.path("first/runc"), harness.beside("crun"), harness.wrapper()] {
-        let output =
-            harness.command(&["state", "id"]).env(RUNTIME_ENV, &ourselves).output().unwrap();
+    for wrapper in [harness.path("first/runc"), harness.beside("crun"), harness.wrapper()] {
+        let output = harness.command(&["state", "id"]).env(RUNTIME_ENV, &wrapper).output().unwrap();
         assert_eq!(output.status.code(), Some(1));
         let said = stderr(&output);
         assert!(
             said.contains("nri-container-runtime itself")
-                && said.contains(&*ourselves.to_string_lossy()),
+                && said.contains(&*wrapper.to_string_lossy()),
             "{said}"
         );
     }
@@ -131,7 +130,7 @@ fn a_missing_runtime_is_reported_with_the_searched_directories() {
 }
 
 #[test]
-fn without_path_the_standard_directories_are_searched() {
+fn without_the_variable_path_the_standard_directories_are_searched() {
     let harness = WrapperHarness::new();
     harness.configure("[runtime]\ncandidates = ['no-such-runtime', 'true']");
     let output = harness.command(&["state", "id"]).env_remove("PATH").output().unwrap();
@@ -139,7 +138,7 @@ fn without_path_the_standard_directories_are_searched() {
 }
 
 #[test]
-fn relative_entries_of_path_are_not_searched() {
+fn relative_directories_in_path_are_not_searched() {
     let harness = WrapperHarness::new();
     harness.configure("[runtime]\ncandidates = ['only-here']");
     let _here = FakeRuntime::install(harness.dir.path(), "only-here").unwrap();
@@ -154,7 +153,7 @@ fn a_runtime_that_cannot_be_executed_is_reported() {
     use std::os::unix::fs::PermissionsExt;
     let harness = WrapperHarness::new();
     let server = Server::proceeding(&harness);
-    // The interpreter does not exist: the file is found, but cannot be run.
+    // The file is found, but execve fails because its interpreter does not exist.
     fs::write(harness.path("broken"), "#!/nowhere/at/all\n").unwrap();
     fs::set_permissions(harness.path("broken"), fs::Permissions::from_mode(0o755)).unwrap();
     for verb in ["state", "create"] {
@@ -170,7 +169,7 @@ fn a_runtime_that_cannot_be_executed_is_reported() {
 }
 
 #[test]
-fn unacceptable_ids_are_refused() {
+fn invalid_container_ids_are_refused() {
     let harness = WrapperHarness::new();
     let server = Server::proceeding(&harness);
     for verb in ["create", "run", "restore", "start", "update"] {
@@ -187,7 +186,7 @@ fn unacceptable_ids_are_refused() {
     assert_eq!(server.received(), []);
     harness.check_not_called();
     assert_eq!(fs::read_to_string(harness.path("bundle/config.json")).unwrap(), "{}");
-    // A delete with an id that cannot exist is for the real runtime.
+    // A delete with an invalid id is passed through to the real runtime.
     assert!(harness.run(&["delete", "--force", "a/b"]).status.success());
     assert_eq!(harness.fake.calls().len(), 1);
     assert_eq!(server.received(), []);

@@ -5,7 +5,7 @@ use nix::{
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
-use nri_tests::fake_runtime::PATIENCE;
+use nri_tests::fake_runtime::TIMEOUT;
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -19,14 +19,15 @@ use std::{
 const SI_USER: i64 = 0;
 const SI_KERNEL: i64 = 0x80;
 
-/// Starts a verb whose runtime records signals until the file `go` exists, then exits with 7.
-fn held(harness: &WrapperHarness, make: impl FnOnce(&WrapperHarness) -> Command) -> Running {
+/// Starts the command of `make`, with a runtime that records signals until the file `go` exists and
+/// then exits with 7. Returns when the runtime is called.
+fn start_held(harness: &WrapperHarness, make: impl FnOnce(&WrapperHarness) -> Command) -> Running {
     harness
         .fake
         .script(&always(json!({"catch": true, "until": harness.path("go"), "exit": 7})))
         .unwrap();
     let running = Running::start(&mut make(harness));
-    harness.fake.wait("the call", |notes| !notes.is_empty());
+    harness.fake.wait("the call", |records| !records.is_empty());
     running
 }
 
@@ -34,29 +35,30 @@ fn create(harness: &WrapperHarness) -> Command {
     harness.command(&["create", "--bundle", "bundle", "id"])
 }
 
-fn noted(notes: &[Value], signal: Signal) -> Vec<&Value> {
-    notes.iter().filter(|n| n["signal"] == signal as i32).collect()
+/// Returns the records of a received signal.
+fn records_of(records: &[Value], signal: Signal) -> Vec<&Value> {
+    records.iter().filter(|r| r["signal"] == signal as i32).collect()
 }
 
 fn wait_until(what: &str, condition: impl Fn() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !condition() {
         assert!(Instant::now() < deadline, "{what}");
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
 }
 
-/// State letter of a process; `None` after its end.
+/// Returns the state letter of a process in `/proc`, or `None` if the process does not exist.
 fn state(pid: i64) -> Option<char> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit(") ").next()?.chars().next()
 }
 
 #[test]
-fn a_signal_to_the_wrapper_alone_reaches_the_child() {
+fn a_signal_to_the_wrapper_alone_is_forwarded_to_the_child() {
     let harness = WrapperHarness::new();
     let server = Server::proceeding(&harness);
-    let mut wrapper = held(&harness, create);
+    let mut wrapper = start_held(&harness, create);
     for signal in [
         Signal::SIGTERM,
         Signal::SIGINT,
@@ -66,9 +68,10 @@ fn a_signal_to_the_wrapper_alone_reaches_the_child() {
         Signal::SIGCONT,
     ] {
         wrapper.signal(signal);
-        let notes = harness.fake.wait(signal.as_str(), |notes| !noted(notes, signal).is_empty());
-        assert_eq!(noted(&notes, signal)[0]["sender"], wrapper.pid(), "{signal}");
-        assert_eq!(noted(&notes, signal)[0]["code"], SI_USER, "{signal}");
+        let records =
+            harness.fake.wait(signal.as_str(), |records| !records_of(records, signal).is_empty());
+        assert_eq!(records_of(&records, signal)[0]["sender"], wrapper.pid(), "{signal}");
+        assert_eq!(records_of(&records, signal)[0]["code"], SI_USER, "{signal}");
     }
     fs::write(harness.path("go"), "").unwrap();
     assert_eq!(wrapper.0.wait().unwrap().code(), Some(7));
@@ -80,7 +83,7 @@ fn ctrl_c_reaches_the_child_once() {
     let harness = WrapperHarness::new();
     let _server = Server::proceeding(&harness);
     let (master, terminal) = terminal();
-    let mut wrapper = held(&harness, |harness| {
+    let mut wrapper = start_held(&harness, |harness| {
         let mut setsid = harness.command_of(Path::new("/usr/bin/setsid"), &["--ctty"]);
         setsid.arg(harness.wrapper()).args(["create", "--bundle", "bundle", "id"]);
         setsid
@@ -91,26 +94,28 @@ fn ctrl_c_reaches_the_child_once() {
     });
     let mut master = fs::File::from(master);
     for (key, signal) in [(b"\x03", Signal::SIGINT), (b"\x1c", Signal::SIGQUIT)] {
-        // The wrapper is stopped until the child has recorded the key, since two pending signals of
-        // a kind become one.
+        // The wrapper is stopped until the child has recorded the signal of the terminal: a second,
+        // forwarded signal would go unnoticed if the first one was still pending.
         wrapper.signal(Signal::SIGSTOP);
         wait_until("the wrapper is stopped", || state(wrapper.pid().into()) == Some('T'));
         master.write_all(key).unwrap();
-        harness.fake.wait(signal.as_str(), |notes| !noted(notes, signal).is_empty());
+        harness.fake.wait(signal.as_str(), |records| !records_of(records, signal).is_empty());
         wrapper.signal(Signal::SIGCONT);
     }
-    // A signal that the wrapper forwarded a second time would have arrived before this one.
+    // A signal that the wrapper forwarded as well would arrive before this one.
     wrapper.signal(Signal::SIGUSR2);
-    let notes = harness.fake.wait("the marker", |notes| !noted(notes, Signal::SIGUSR2).is_empty());
+    let records =
+        harness.fake.wait("the marker", |records| !records_of(records, Signal::SIGUSR2).is_empty());
     for signal in [Signal::SIGINT, Signal::SIGQUIT] {
         let received: Vec<_> =
-            noted(&notes, signal).iter().map(|n| n["code"].as_i64().unwrap()).collect();
+            records_of(&records, signal).iter().map(|n| n["code"].as_i64().unwrap()).collect();
         assert_eq!(received, [SI_KERNEL], "{signal}");
     }
     fs::write(harness.path("go"), "").unwrap();
     assert_eq!(wrapper.0.wait().unwrap().code(), Some(7));
 }
 
+/// Opens a pseudo-terminal; returns both ends.
 fn terminal() -> (OwnedFd, fs::File) {
     use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
@@ -128,7 +133,7 @@ fn the_wrapper_dies_by_the_signal_of_the_child() {
     let _server = Server::proceeding(&harness);
     harness.fake.script(&always(json!({"until": harness.path("go")}))).unwrap();
     let mut wrapper = Running::start(&mut create(&harness));
-    harness.fake.wait("the call", |notes| !notes.is_empty());
+    harness.fake.wait("the call", |records| !records.is_empty());
     wrapper.signal(Signal::SIGTERM);
     assert_eq!(wrapper.0.wait().unwrap().signal(), Some(Signal::SIGTERM as i32));
 }
@@ -137,11 +142,11 @@ fn the_wrapper_dies_by_the_signal_of_the_child() {
 fn killing_the_wrapper_kills_the_child() {
     let harness = WrapperHarness::new();
     let server = Server::proceeding(&harness);
-    let wrapper = held(&harness, create);
+    let wrapper = start_held(&harness, create);
     let child = harness.fake.calls()[0]["own"]["pid"].as_i64().unwrap();
     assert_ne!(child, i64::from(wrapper.pid()));
     wrapper.signal(Signal::SIGKILL);
-    wait_until("the child is gone", || matches!(state(child), None | Some('Z' | 'X')));
+    wait_until("the child exits", || matches!(state(child), None | Some('Z' | 'X')));
     assert_eq!(server.finished(), None);
 }
 
@@ -149,7 +154,7 @@ fn killing_the_wrapper_kills_the_child() {
 fn the_wrapper_stops_and_continues_with_the_child() {
     let harness = WrapperHarness::new();
     let _server = Server::proceeding(&harness);
-    let mut wrapper = held(&harness, create);
+    let mut wrapper = start_held(&harness, create);
     let child = harness.fake.calls()[0]["own"]["pid"].as_i64().unwrap();
     kill(Pid::from_raw(child as i32), Signal::SIGSTOP).unwrap();
     wait_until("the wrapper stops with its child", || state(wrapper.pid().into()) == Some('T'));
@@ -160,13 +165,13 @@ fn the_wrapper_stops_and_continues_with_the_child() {
 }
 
 #[test]
-fn before_the_child_signals_act_on_the_wrapper() {
+fn a_signal_before_the_child_starts_kills_the_wrapper() {
     let harness = WrapperHarness::new();
     let (requested, go) = (harness.path("requested"), harness.path("go"));
     let request = requested.clone();
     let _server = Server::start(&harness, move |_| {
         fs::write(&request, "").unwrap();
-        wait_until("the test goes on", || go.exists());
+        wait_until("the test creates the file go", || go.exists());
         crate::harness::Reaction::Close
     });
     let mut wrapper = Running::start(&mut create(&harness));
@@ -181,11 +186,11 @@ fn before_the_child_signals_act_on_the_wrapper() {
 fn output_is_complete_when_the_wrapper_ends() {
     let harness = WrapperHarness::new();
     let _server = Server::proceeding(&harness);
-    let much = "x".repeat(300_000);
-    harness.fake.script(&always(json!({"stdout": much}))).unwrap();
+    let text = "x".repeat(300_000);
+    harness.fake.script(&always(json!({"stdout": text}))).unwrap();
     let mut wrapper = Running::start(create(&harness).stdout(std::process::Stdio::piped()));
     let mut got = String::new();
     wrapper.0.stdout.take().unwrap().read_to_string(&mut got).unwrap();
-    assert_eq!(got.len(), much.len());
+    assert_eq!(got.len(), text.len());
     assert_eq!(wrapper.0.wait().unwrap().code(), Some(0));
 }

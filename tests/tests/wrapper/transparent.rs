@@ -11,18 +11,18 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-/// A verb that is execed without nrid, one that is execed after its reply, and those that run as a
-/// child.
+/// A verb that runs by `execve` without nrid (`state`), one that runs by `execve` after a reply of
+/// nrid (`run`), and the verbs that run as a child.
 const VERBS: [&str; 6] = ["state", "run", "create", "start", "update", "delete"];
 
-/// Calls the fake runtime directly and through the wrapper, by the command of `make`. Returns both
-/// results.
+/// Calls the fake runtime directly and through the wrapper; `make` returns the command for either
+/// program. Returns output and recorded call of both.
 fn both(
     harness: &WrapperHarness,
     make: impl Fn(&std::path::Path) -> Command,
 ) -> [(Output, Value); 2] {
     [harness.fake.path.clone(), harness.wrapper()].map(|program| {
-        harness.fake.forget();
+        harness.fake.clear();
         let output = make(&program).output().unwrap();
         let mut calls = harness.fake.calls();
         assert_eq!(calls.len(), 1, "{program:?}: {}", stderr(&output));
@@ -30,12 +30,13 @@ fn both(
     })
 }
 
-/// Checks that both calls are the same, but for process ids and the parent-death signal of a child.
+/// Checks that a direct call and one through the wrapper are the same, except for process ids and
+/// the parent-death signal of a child.
 fn check_same(harness: &WrapperHarness, what: &str, make: impl Fn(&std::path::Path) -> Command) {
     let [(direct_output, direct), (wrapped_output, wrapped)] = both(harness, make);
     assert_eq!(wrapped["argv"], direct["argv"], "{what}");
     for key in ["env", "cwd", "umask", "fds", "blocked", "ignored"] {
-        // Two runs have different pipes: only the kind of a descriptor is compared.
+        // Two runs have different pipes and sockets, so only the kind of these is compared.
         assert_eq!(kinds(&wrapped["own"][key]), kinds(&direct["own"][key]), "{key} of {what}");
     }
     assert_eq!(wrapped["stdin"], direct["stdin"], "{what}");
@@ -44,6 +45,7 @@ fn check_same(harness: &WrapperHarness, what: &str, make: impl Fn(&std::path::Pa
     assert_eq!(wrapped_output.stderr, direct_output.stderr, "{what}");
 }
 
+/// Returns the value without the inode numbers of pipes and sockets.
 fn kinds(value: &Value) -> Value {
     match value {
         Value::String(text) if text.starts_with("pipe:[") => "pipe".into(),
@@ -55,7 +57,8 @@ fn kinds(value: &Value) -> Value {
     }
 }
 
-fn line(verb: &str) -> Vec<&str> {
+/// Returns typical arguments of a verb.
+fn arguments(verb: &str) -> Vec<&str> {
     match verb {
         "create" | "run" => vec!["--root", "/r", verb, "--bundle", "bundle", "id"],
         _ => vec!["--root=/r", "--debug", verb, "id"],
@@ -68,7 +71,7 @@ fn argv_and_environment_are_those_of_the_caller() {
     let _server = Server::proceeding(&harness);
     for verb in VERBS {
         check_same(&harness, verb, |program| {
-            let mut command = harness.command_of(program, &line(verb));
+            let mut command = harness.command_of(program, &arguments(verb));
             command
                 .env("EMPTY", "")
                 .env("ODD", OsStr::from_bytes(b"\xff\xfe=\n"))
@@ -120,7 +123,7 @@ fn argv_is_passed_byte_for_byte() {
 }
 
 #[test]
-fn our_own_flags_are_removed() {
+fn flags_of_the_wrapper_are_removed_from_argv() {
     let harness = WrapperHarness::new();
     let _server = Server::proceeding(&harness);
     let (runtime, config) = (harness.text("bin/runc"), harness.text("config.toml"));
@@ -163,7 +166,7 @@ fn umask_descriptors_and_ignored_signals_are_those_of_the_caller() {
     ] {
         for verb in VERBS {
             let bundle = harness.text("bundle");
-            let arguments = line(verb)
+            let arguments = arguments(verb)
                 .into_iter()
                 .map(|a| if a == "bundle" { &bundle } else { a })
                 .collect::<Vec<_>>();
@@ -174,7 +177,7 @@ fn umask_descriptors_and_ignored_signals_are_those_of_the_caller() {
     }
 }
 
-/// A command with blocked signals and an ignored SIGCHLD, which a shell cannot set.
+/// Returns a command with blocked signals and an ignored SIGCHLD, which a shell cannot set.
 fn with_signals(
     harness: &WrapperHarness,
     program: &std::path::Path,
@@ -196,9 +199,8 @@ fn blocked_and_ignored_signals_are_inherited() {
     let harness = WrapperHarness::new();
     let _server = Server::proceeding(&harness);
     for verb in VERBS {
-        check_same(&harness, verb, |program| with_signals(&harness, program, &line(verb)));
-        // USR1 and TERM were blocked, PIPE and CHLD ignored. The caller of the tests may ignore
-        // others.
+        check_same(&harness, verb, |program| with_signals(&harness, program, &arguments(verb)));
+        // USR1 and TERM are blocked, PIPE and CHLD ignored. The tests may have inherited others.
         let own = harness.fake.calls()[0]["own"].clone();
         let mask = |key: &str| u64::from_str_radix(own[key].as_str().unwrap(), 16).unwrap();
         assert_eq!((mask("blocked") & 0x4200, mask("ignored") & 0x11000), (0x4200, 0x11000));
@@ -222,7 +224,7 @@ fn the_wrapper_exits_as_the_real_runtime() {
         for verb in VERBS {
             let server = Server::proceeding(&harness);
             check_same(&harness, &format!("{step} of {verb}"), |program| {
-                harness.command_of(program, &line(verb))
+                harness.command_of(program, &arguments(verb))
             });
             let expected = match (verb, &step["signal"], &step["exit"]) {
                 ("state" | "run", ..) => None,
@@ -237,7 +239,7 @@ fn the_wrapper_exits_as_the_real_runtime() {
 }
 
 #[test]
-fn the_exit_code_is_kept_if_sigchld_is_ignored() {
+fn the_exit_code_of_the_runtime_is_returned_if_sigchld_is_ignored() {
     let harness = WrapperHarness::new();
     let _server = Server::proceeding(&harness);
     harness.fake.script(&always(json!({"exit": 3}))).unwrap();
@@ -253,7 +255,7 @@ fn stdin_is_inherited() {
     std::fs::write(harness.path("input"), b"some \xff input\n").unwrap();
     for verb in VERBS {
         check_same(&harness, verb, |program| {
-            let mut command = harness.command_of(program, &line(verb));
+            let mut command = harness.command_of(program, &arguments(verb));
             command.stdin(std::fs::File::open(harness.path("input")).unwrap());
             command
         });
@@ -265,13 +267,13 @@ fn the_runtime_is_in_the_process_group_of_the_wrapper() {
     let harness = WrapperHarness::new();
     let _server = Server::proceeding(&harness);
     for (verb, is_child) in [("state", false), ("run", false), ("create", true), ("delete", true)] {
-        harness.fake.forget();
-        let mut child = harness.command(&line(verb)).stdout(Stdio::null()).spawn().unwrap();
+        harness.fake.clear();
+        let mut child = harness.command(&arguments(verb)).stdout(Stdio::null()).spawn().unwrap();
         let pid = i64::from(child.id());
         assert!(child.wait().unwrap().success());
         let own = harness.fake.calls()[0]["own"].clone();
-        let us = i64::from(nix::unistd::getpgrp().as_raw());
-        assert_eq!(own["pgid"], us, "{verb}");
+        let group = i64::from(nix::unistd::getpgrp().as_raw());
+        assert_eq!(own["pgid"], group, "{verb}");
         assert_eq!(own[if is_child { "ppid" } else { "pid" }], pid, "{verb}");
         assert_eq!(
             own["parent_death_signal"],
@@ -285,14 +287,16 @@ fn the_runtime_is_in_the_process_group_of_the_wrapper() {
 fn listen_pid_names_the_real_runtime() {
     let harness = WrapperHarness::new();
     let _server = Server::proceeding(&harness);
-    for (verb, preparation, is_ours) in [
+    for (verb, preparation, names_wrapper) in [
         ("state", "export LISTEN_FDS=1 LISTEN_PID=$$", true),
         ("create", "export LISTEN_FDS=1 LISTEN_PID=$$", true),
         ("create", "export LISTEN_FDS=1 LISTEN_PID=1", false),
     ] {
-        harness.fake.forget();
-        let output =
-            harness.through_shell(&harness.wrapper(), preparation, &line(verb)).output().unwrap();
+        harness.fake.clear();
+        let output = harness
+            .through_shell(&harness.wrapper(), preparation, &arguments(verb))
+            .output()
+            .unwrap();
         assert!(output.status.success(), "{}", stderr(&output));
         let own = &harness.fake.calls()[0]["own"];
         let listen = own["env"]
@@ -300,20 +304,20 @@ fn listen_pid_names_the_real_runtime() {
             .unwrap()
             .iter()
             .find_map(|v| v.as_str()?.strip_prefix("LISTEN_PID="));
-        let expected = if is_ours { own["pid"].to_string() } else { "1".to_owned() };
+        let expected = if names_wrapper { own["pid"].to_string() } else { "1".to_owned() };
         assert_eq!(listen, Some(expected.as_str()), "{verb} {preparation}");
     }
 }
 
 #[test]
-fn entries_of_the_environment_without_equals_sign_are_passed() {
+fn environment_entries_without_equals_sign_are_passed_through() {
     let harness = WrapperHarness::new();
     let _server = Server::proceeding(&harness);
     let caller = FakeRuntime::install(&harness.path("caller"), "caller").unwrap();
     for verb in VERBS {
         let environments = [harness.fake.path.clone(), harness.wrapper()].map(|program| {
-            harness.fake.forget();
-            let argv = [&[program.to_str().unwrap()], line(verb).as_slice()].concat();
+            harness.fake.clear();
+            let argv = [&[program.to_str().unwrap()], arguments(verb).as_slice()].concat();
             let config = format!("{}={}", nri_locate::CONFIG_ENV, harness.text("config.toml"));
             let path = format!("PATH={}", harness.text("bin"));
             let env = ["no equals sign", "A=1", &path, "A=2", "", "=x", &config];
@@ -328,14 +332,14 @@ fn entries_of_the_environment_without_equals_sign_are_passed() {
 }
 
 #[test]
-fn an_empty_environment_is_passed() {
+fn an_empty_environment_is_passed_through() {
     let harness = WrapperHarness::new();
     let runtime = harness.text("bin/runc");
-    check_same(&harness, "no variable at all", |program| {
-        let own = program == harness.wrapper();
+    check_same(&harness, "an empty environment", |program| {
+        let is_wrapper = program == harness.wrapper();
         let mut command = harness.command_of(program, &[]);
         command.env_clear();
-        if own {
+        if is_wrapper {
             command.args(["--nri-runtime", &runtime]);
         }
         command.args(["kill", "id", "9"]);

@@ -1,4 +1,4 @@
-//! A missing `nrid`, one that is started, and one that fails.
+//! The wrapper with an `nrid` that is missing, is started on demand, or fails.
 
 use crate::harness::{Reaction, Server, WrapperHarness, always, argv, stderr};
 use nri_control::{Reply, Request, Substitute};
@@ -7,10 +7,12 @@ use nri_tests::fake_runtime::FakeRuntime;
 use serde_json::json;
 use std::process::Output;
 
+/// Verbs that fail without nrid.
 const NEEDS_NRID: [&str; 4] = ["create", "run", "restore", "start"];
+/// Verbs that proceed without nrid.
 const PROCEEDS: [&str; 2] = ["update", "delete"];
 
-/// Installs a program `nrid` beside the wrapper, which performs `step`.
+/// Installs a fake program `nrid` beside the wrapper that performs `step`.
 fn nrid(harness: &WrapperHarness, step: serde_json::Value) -> FakeRuntime {
     let directory = harness.beside("");
     let fake = FakeRuntime::install(&directory, "nrid").unwrap();
@@ -18,6 +20,8 @@ fn nrid(harness: &WrapperHarness, step: serde_json::Value) -> FakeRuntime {
     fake
 }
 
+/// Checks that the wrapper exits with 1 and writes one line to stderr, which has the reason
+/// `because` and both ways to bypass NRI.
 fn check_fails(output: &Output, because: &str) {
     let said = stderr(output);
     assert_eq!(output.status.code(), Some(1), "{said}");
@@ -39,8 +43,8 @@ fn an_nrid_that_does_not_start_fails_only_creations_and_starts() {
     }
     harness.check_not_called();
     assert_eq!(nrid.calls().len(), NEEDS_NRID.len());
-    nrid.forget();
-    // Verbs on containers that no nrid knows do not start one.
+    nrid.clear();
+    // Without a record, update and delete do not start nrid.
     for verb in PROCEEDS {
         let output = harness.run(&[verb, "id"]);
         assert!(output.status.success());
@@ -50,8 +54,8 @@ fn an_nrid_that_does_not_start_fails_only_creations_and_starts() {
     assert_eq!(nrid.calls().len(), 0);
 }
 
-/// Engines send all resources again (containerd's CRI, Podman 5), which would undo those of
-/// plugins.
+/// containerd's CRI and Podman 5 send all resources with an update, which would overwrite those of
+/// plugins if nrid did not take part.
 #[test]
 fn an_update_starts_nrid_where_records_exist() {
     let harness = WrapperHarness::new();
@@ -59,7 +63,7 @@ fn an_update_starts_nrid_where_records_exist() {
     let records = harness.path("state").join(nri_control::RECORDS_DIR);
     std::fs::create_dir(&records).unwrap();
     let call = |verb: &str| {
-        nrid.forget();
+        nrid.clear();
         let output = harness.run(&[verb, "id"]);
         assert!(output.status.success());
         (nrid.calls().len(), stderr(&output))
@@ -72,7 +76,7 @@ fn an_update_starts_nrid_where_records_exist() {
         said.contains("continuing without NRI: nrid did not start: cannot read /opt/nri/plugins"),
         "{said}"
     );
-    // The next nrid detects deletions by itself.
+    // delete does not start nrid: the next nrid detects deleted containers.
     assert_eq!(call("delete"), (0, String::new()));
     assert_eq!(harness.fake.calls().len(), 3);
 }
@@ -80,6 +84,7 @@ fn an_update_starts_nrid_where_records_exist() {
 #[test]
 fn a_missing_nrid_program_fails_only_creations_and_starts() {
     let harness = WrapperHarness::new();
+    // An installed nrid would be found and started.
     let dirs = [nri_locate::LIBEXEC_DIR].into_iter().chain(nri_locate::SEARCH_PATH.split(':'));
     if let Some(dir) = dirs.into_iter().find(|dir| std::path::Path::new(dir).join("nrid").exists())
     {
@@ -91,7 +96,7 @@ fn a_missing_nrid_program_fails_only_creations_and_starts() {
         check_fails(&harness.run(&[verb, "id"]), "no executable nrid beside this program");
     }
     assert!(harness.run(&["delete", "id"]).status.success());
-    assert!(!harness.path("state").exists(), "no directory is created without an nrid");
+    assert!(!harness.path("state").exists(), "delete does not create the state directory");
     assert_eq!(harness.fake.calls().len(), 1);
 }
 
@@ -101,7 +106,7 @@ fn creations_proceed_without_nrid_if_unreachable_is_pass() {
     nrid(&harness, json!({"stdout": "cannot read /opt/nri/plugins\n", "exit": 1}));
     harness.configure("unreachable = 'pass'");
     for verb in NEEDS_NRID {
-        harness.fake.forget();
+        harness.fake.clear();
         let output = harness.run(&[verb, "id"]);
         assert!(output.status.success());
         assert_eq!(harness.fake.calls().len(), 1);
@@ -111,7 +116,7 @@ fn creations_proceed_without_nrid_if_unreachable_is_pass() {
 }
 
 #[test]
-fn an_nrid_that_is_silent_or_slow_at_its_start_is_an_error() {
+fn an_nrid_that_exits_silently_or_exceeds_start_timeout_is_an_error() {
     let harness = WrapperHarness::new();
     let nrid = nrid(&harness, json!({}));
     check_fails(&harness.run(&["create", "id"]), "exited without a message");
@@ -126,7 +131,7 @@ fn nrid_is_started_on_first_use() {
     let harness = WrapperHarness::new();
     let nrid = nrid(&harness, json!({"until": harness.path("go"), "stdout": "ready\n"}));
     let mut wrapper = harness.command(&["create", "id"]).spawn().unwrap();
-    let call = nrid.wait("nrid is started", |notes| !notes.is_empty()).remove(0);
+    let call = nrid.wait("nrid is started", |records| !records.is_empty()).remove(0);
     let expected = [
         "--background",
         "--state-dir",
@@ -159,12 +164,12 @@ fn an_nrid_that_closes_connections_fails_only_creations_and_starts() {
     assert_eq!(harness.fake.calls().len(), PROCEEDS.len());
 }
 
-/// An nrid that ends closes connections that it has not served.
+/// An nrid that shuts down closes connections that it has not served.
 #[test]
 fn a_closed_connection_is_retried_once() {
     let harness = WrapperHarness::new();
     for verb in NEEDS_NRID.into_iter().chain(PROCEEDS) {
-        harness.fake.forget();
+        harness.fake.clear();
         let begins = std::sync::atomic::AtomicU32::new(0);
         let server = Server::start(&harness, move |request| match request {
             Request::Begin(_) if begins.fetch_add(1, std::sync::atomic::Ordering::Relaxed) == 0 => {
@@ -186,9 +191,9 @@ fn a_closed_connection_is_retried_once() {
     assert_eq!(server.received().len(), 2);
 }
 
-/// The wrapper starts the next nrid after one that has ended.
+/// A shutdown of nrid between connect and reply makes the wrapper start the next nrid.
 #[test]
-fn an_nrid_that_ends_is_started_again() {
+fn an_nrid_that_shuts_down_during_a_request_is_started_again() {
     let harness = WrapperHarness::new();
     let nrid = nrid(&harness, json!({"until": harness.path("go"), "stdout": "ready\n"}));
     let socket = harness.path("state").join(nri_control::CONTROL_SOCKET);
@@ -197,7 +202,7 @@ fn an_nrid_that_ends_is_started_again() {
         Reaction::Close
     });
     let mut wrapper = harness.command(&["create", "id"]).spawn().unwrap();
-    nrid.wait("nrid is started", |notes| !notes.is_empty());
+    nrid.wait("nrid is started", |records| !records.is_empty());
     assert_eq!(ending.received().len(), 1);
     let server = Server::proceeding(&harness);
     std::fs::write(harness.path("go"), "").unwrap();
@@ -213,15 +218,14 @@ fn an_nrid_of_another_version_or_with_a_wrong_reply_is_an_error() {
         (Reply::OtherVersion { version: "9.9".to_owned(), restarting: false }, "9.9"),
         (Reply::Status(Box::default()), "reply of the wrong type"),
     ] {
-        let answer = reply.clone();
-        let _server = Server::start(&harness, move |_| answer.clone());
+        let _server = Server::start(&harness, move |_| reply.clone());
         check_fails(&harness.run(&["create", "id"]), because);
         assert!(harness.run(&["delete", "id"]).status.success());
     }
 }
 
 #[test]
-fn the_exit_code_counts_if_nrid_is_lost_after_the_verb() {
+fn the_exit_code_of_the_runtime_is_returned_if_nrid_fails_after_the_verb() {
     let harness = WrapperHarness::new();
     let _server = Server::start(&harness, |request| match request {
         Request::Begin(_) => Reaction::Reply(Reply::Proceed(Substitute::default())),
@@ -248,7 +252,7 @@ fn a_delete_proceeds_if_nrid_refuses() {
 }
 
 #[test]
-fn a_stale_socket_counts_as_absent() {
+fn a_stale_control_socket_counts_as_a_missing_nrid() {
     let harness = WrapperHarness::new();
     drop(
         std::os::unix::net::UnixListener::bind(

@@ -1,4 +1,4 @@
-//! `update`: the wrapper reads the resources, and the real runtime still receives them.
+//! `update`: the wrapper sends the resources to nrid, and the real runtime still receives them.
 
 use crate::harness::{Server, WrapperHarness, always, argv, stderr};
 use nri_control::{Reply, Request, Substitute};
@@ -15,13 +15,13 @@ fn update(
     arguments: &[&str],
     input: &[u8],
 ) -> (Option<String>, Value) {
-    harness.fake.forget();
+    harness.fake.clear();
     harness.fake.script(&always(json!({"stdin": true}))).unwrap();
     let mut child =
         harness.command(arguments).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let input = input.to_vec();
-    // The wrapper may not read it.
+    // A thread writes the input, because the wrapper may exit without reading it.
     let writer = std::thread::spawn(move || stdin.write_all(&input));
     let output = child.wait_with_output().unwrap();
     let _ = writer.join();
@@ -67,7 +67,7 @@ fn resources_are_read_from_a_file() {
 }
 
 #[test]
-fn resources_are_read_from_a_named_pipe() {
+fn resources_are_read_from_a_pipe_with_a_path() {
     let harness = WrapperHarness::new();
     let server = Server::proceeding(&harness);
     for name in ["/dev/stdin", "/proc/self/fd/0"] {
@@ -78,14 +78,14 @@ fn resources_are_read_from_a_named_pipe() {
         assert_eq!(
             argv(&call)[1..],
             ["update", "--resources=-", "id"],
-            "a pipe cannot be read again by name"
+            "the runtime cannot read the pipe again by its path"
         );
         assert_eq!(call["stdin"], RESOURCES);
     }
 }
 
 #[test]
-fn malformed_resources_are_refused_by_the_real_runtime() {
+fn malformed_resources_are_passed_to_the_real_runtime() {
     let harness = WrapperHarness::new();
     let server = Server::proceeding(&harness);
     let (sent, call) =
@@ -97,7 +97,7 @@ fn malformed_resources_are_refused_by_the_real_runtime() {
 }
 
 #[test]
-fn without_nrid_stdin_is_not_touched() {
+fn without_nrid_stdin_is_passed_through() {
     let harness = WrapperHarness::new();
     let (_, call) =
         update(&harness, None, &["update", "--resources", "-", "id"], RESOURCES.as_bytes());
