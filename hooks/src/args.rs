@@ -25,8 +25,8 @@ impl Args {
             match word.to_str() {
                 Some("--socket") => socket = words.next().map(PathBuf::from),
                 Some("--record") => record = words.next().and_then(|r| r.into_string().ok()),
-                // The name is part of the configuration of containers that older releases created.
-                // A value that cannot be parsed means the default: no container must fail for it.
+                // The flag's name is in the config.json of containers of older releases. A value
+                // that cannot be parsed means the default: no container must fail because of it.
                 Some("--patience") => {
                     timeout = words.next().and_then(|seconds| seconds.to_str()?.parse().ok())
                 }

@@ -1,11 +1,10 @@
 //! `nri-oci-hook --socket PATH --record KEY [--patience SECONDS] createRuntime|poststart|poststop`:
-//! reports events of a container to `nrid` where the wrapper is not there to do so, as inside
-//! `run`.
+//! reports events of a container to `nrid` that the wrapper cannot report, as inside `run`.
 //!
-//! `nrid` writes this command line into the `config.json` of a container. The low-level runtime
-//! runs it with the OCI state on stdin and an environment that cannot be relied upon. The hook
-//! decides nothing: `createRuntime` fails the creation if `nrid` refuses or does not run, since the
-//! container would start without what plugins set; the other two never fail anything.
+//! `nrid` writes this command line into the `config.json` of a container. The low-level runtime runs
+//! it with the OCI state on stdin and an environment that cannot be relied upon. `createRuntime`
+//! fails the creation if `nrid` refuses or does not run, since the container would start without
+//! the changes of plugins. The other two hooks never fail.
 //!
 //! Start from [`args::Args`] and [`report`].
 
@@ -25,18 +24,17 @@ use std::{
 
 /// Limit of the OCI state, in bytes: it holds the annotations of the container.
 const STATE_LIMIT: u64 = 4 << 20;
-/// Time limit of the reply where the command line has none; `nrid` bounds each plugin by itself.
+/// Time limit of the reply if the command line has none; `nrid` limits each plugin by itself.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
-/// Time limit of a reply on which the container does not depend: nrid completes the event by
-/// itself.
+/// Time limit of a reply that the container does not depend on: nrid completes the event by itself.
 const LATE_REPLY_TIMEOUT: Duration = Duration::from_secs(30);
-/// Time in which a next nrid has to accept connections, where the container depends on it.
+/// Time limit for the next nrid to accept connections, for a hook that may fail the creation.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// Pause between two connections.
+/// Pause between two attempts to connect.
 const CONNECT_PAUSE: Duration = Duration::from_millis(20);
-/// Number of requests: an nrid may end before its reply, and so may the next one.
+/// Limit of requests: an nrid may exit before its reply, and so may the next one.
 const ATTEMPTS: u32 = 3;
-/// Longest silence of nrid. A `delete` waits for this program.
+/// Longest time without a sign of life from nrid. A `delete` waits for this program.
 const SILENCE: Duration = Duration::from_secs(5);
 
 fn main() -> ExitCode {
@@ -56,8 +54,8 @@ fn may_fail(kind: HookKind) -> bool {
     kind == HookKind::CreateRuntime
 }
 
-/// Whether NRI is out of service, for a container whose `config.json` still names this hook. The
-/// environment is that of the hook in `config.json`, or of the runtime.
+/// Whether NRI is bypassed by break-glass, for a container with this hook in its `config.json`.
+/// The environment is the hook's in `config.json`, or the runtime's.
 fn is_bypassed() -> bool {
     matches!(break_glass(&Environment::of_this_process()), BreakGlass::On)
 }
@@ -89,17 +87,17 @@ fn report(args: &Args) -> Result<(), Error> {
             Ok(Reply::Done) => return Ok(()),
             Ok(Reply::Refused { message }) => return Err(Error::Refused(message)),
             Ok(_) => return Err(Error::Reply),
-            // It has ended or is being replaced: the next nrid knows the container, and which
-            // events plugins have received.
+            // nrid has exited or is being replaced. The next nrid reads the container's record, and
+            // with it which events plugins have received.
             Err(ClientError::Frame(FrameError::Closed | FrameError::Io(_))) if left > 0 => {}
             Err(e) => return Err(Error::Nrid(e)),
         }
     }
 }
 
-/// Connects. Where the container depends on it, this waits for the next nrid: systemd or a wrapper
-/// may be starting it. A hook starts none: nrid would be a child of the runtime, and crun ends only
-/// after its last child.
+/// Connects to nrid. A hook that may fail the creation waits for the next nrid, which systemd or a
+/// wrapper may be starting. A hook does not start nrid: nrid would be a child of the runtime, and
+/// crun exits only after its last child.
 fn connect(args: &Args) -> Result<Client, ClientError> {
     let deadline = Instant::now() + CONNECT_TIMEOUT;
     loop {

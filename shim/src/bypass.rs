@@ -1,4 +1,4 @@
-//! Decides whether NRI is out of service: by break-glass, or by the key `disable`.
+//! Decides whether NRI is bypassed: by break-glass, or by the key `disable`.
 
 use crate::invocation::Invocation;
 use nri_locate::{BYPASS_FILE, BreakGlass, break_glass};

@@ -1,6 +1,6 @@
 //! Entry of the program, called by the C library with pointers that Rust cannot check.
 //!
-//! Deliberately nothing else: [`crate::wrapper::run`] handles the call.
+//! This file does nothing else: [`crate::wrapper::run`] handles the call.
 #![allow(unsafe_code)] // each block says why it is sound
 
 /// `main` of the C library, see `main.rs`.

@@ -1,6 +1,6 @@
-//! Errors of the wrapper, grouped by whose fault they are.
+//! Errors of the wrapper, grouped by cause: the caller, the operator, the host, or a plugin.
 //!
-//! Each is one line, which engines show to people; the exit code is always 1.
+//! Each is one line, which engines show to users; the exit code is always 1.
 
 use nri_control::{ClientError, LaunchError};
 use nri_locate::{BreakGlassHint, ConfigFileError, RuntimeNotFound};
@@ -9,7 +9,7 @@ use std::{ffi::OsString, io, path::PathBuf};
 /// Reason for which the real runtime is not run, or not as requested.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    // Of the caller: the engine, or whoever typed the command.
+    // Caused by the caller: the engine, or a user.
     #[error("--{0} needs a value")]
     OwnFlag(&'static str),
     #[error("container id {0:?} is not acceptable: {1}")]
@@ -26,12 +26,12 @@ pub(crate) enum Error {
     ExecFile(#[source] io::Error, PathBuf),
     #[error("{path}: {0}", path = .1.display())]
     ExecJson(#[source] serde_json::Error, PathBuf),
-    // Of the operator, who configured the node.
+    // Caused by the operator, who configured the node.
     #[error("{0}; {BreakGlassHint}")]
     Config(#[from] ConfigFileError),
     #[error(transparent)]
     Runtime(#[from] RuntimeNotFound),
-    // Of the host.
+    // Caused by the host.
     #[error("{0}; {BreakGlassHint}")]
     Launch(#[from] LaunchError),
     #[error("{0}; {BreakGlassHint}")]
@@ -42,7 +42,7 @@ pub(crate) enum Error {
     Exec(#[source] io::Error, PathBuf),
     #[error("cannot {1}: {0}")]
     System(#[source] io::Error, &'static str),
-    // Of a plugin, or of the host, in the words of nrid.
+    // Caused by a plugin or by the host: the message of nrid.
     #[error("{0}")]
     Refused(String),
 }

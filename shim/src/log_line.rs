@@ -1,8 +1,8 @@
 //! Errors and warnings on stderr, and in the file of `--log` in the format of `--log-format`.
 //!
 //! containerd and Docker read the file as a stream of JSON values and report the last one of level
-//! `error`; a line that is no JSON would lose the message. A line that cannot be written is not an
-//! error: it must not stop a container.
+//! `error`. With a line that is not JSON they would not find the message. A line that cannot be
+//! written is ignored: it must not stop a container.
 
 use crate::args::CommandLine;
 use humantime::format_rfc3339_seconds;
@@ -17,7 +17,7 @@ use std::{
     time::SystemTime,
 };
 
-/// Destination of lines.
+/// Destination of log lines.
 #[derive(Debug)]
 pub(crate) struct LogLine {
     file: Option<PathBuf>,
@@ -25,7 +25,7 @@ pub(crate) struct LogLine {
 }
 
 impl LogLine {
-    /// The destination that the command line names.
+    /// Returns the destination that the command line names.
     pub(crate) fn new(command_line: &CommandLine) -> Self {
         let file = command_line.log.as_deref().and_then(|log| {
             // Destinations of crun; the other runtimes write to files only.
@@ -45,7 +45,7 @@ impl LogLine {
         self.line("error", message);
     }
 
-    /// Writes a problem in spite of which the verb proceeds.
+    /// Writes a problem that does not stop the verb.
     pub(crate) fn warning(&self, message: &str) {
         self.line("warning", message);
     }

@@ -1,12 +1,11 @@
-//! `nri-container-runtime`: runs in place of a low-level OCI runtime, asks `nrid` what should
-//! change, and runs the real one.
+//! `nri-container-runtime`: engines call it in place of a low-level OCI runtime. It requests the
+//! changes of a verb from `nrid`, and runs the real runtime.
 //!
 //! A caller sees what it would see from the real runtime: argv, environment, working directory,
 //! descriptors, stdio, signals, exit code and `--log` are passed through. Verbs that carry no event
-//! are a plain `execve`; only `exec` may get a changed process file ([`exec`]). Which changes
-//! plugins request, and how `config.json` is rewritten, is decided in `nrid`: nothing here knows
-//! NRI. No async runtime and no argument parser, since this program starts at every call of an
-//! engine.
+//! are a plain `execve`; only `exec` may get a changed process file ([`exec`]). `nrid` calls the
+//! plugins and rewrites `config.json`; this program has no code for NRI. It has no async runtime
+//! and no argument parser library, since it starts at every call of an engine.
 //!
 //! Start from [`wrapper::run`].
 

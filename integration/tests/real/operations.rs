@@ -205,7 +205,7 @@ fn doctor_reports_configuration_that_nrid_has_not_loaded() {
 
         // A policy for an unknown plugin, a new plugin, and a changed configuration.
         configure_with_tables(&node, "[[plugin]]\nmatch = '10-adjsut'\n");
-        has("configuration", "is another one than nrid has");
+        has("configuration", "differs from the configuration that nrid has read");
         node.launch("20-new", &Program::Adjust, "");
         has("plugin", "note 20-new: not launched: dropped in after the start");
         assert!(

@@ -1,8 +1,8 @@
-//! The command line up to the verb: global flags, our own among them, and where the verb is.
+//! The command line up to the verb: global flags, our own among them, and the verb's position.
 //!
-//! A pass-through scanner: it never changes an argument and never fails. What it does not
-//! understand goes to the real runtime as it is, except our own flags (`--nri-runtime`,
-//! `--nri-config`, `--nri-version`, before the verb only).
+//! The scanner never changes an argument and never fails. Arguments that it does not understand
+//! are passed to the real runtime unchanged; only our own flags (`--nri-runtime`, `--nri-config`,
+//! `--nri-version`, before the verb only) are removed.
 
 use super::{
     flags::{GLOBAL, OWN_PREFIX},
@@ -65,8 +65,8 @@ impl CommandLine {
                 }
                 Item::Known { name, value, .. } => keep = !scanned.take_global(name, value),
                 Item::Unknown(index) => {
-                    // The next word may be its value: it is if it is no verb, since it would stand
-                    // in the place of one.
+                    // The next argument is either the flag's value or the verb. It is the value
+                    // unless a runtime has a verb of that name.
                     if let Some(next) = arguments.get(index + 1)
                         && !arguments[index].as_bytes().contains(&b'=')
                         && !next.as_bytes().starts_with(b"-")
@@ -85,7 +85,7 @@ impl CommandLine {
         scanned
     }
 
-    /// The verb, if it carries an event and will be run.
+    /// Returns the verb, if it carries an event and will be run.
     pub(crate) fn event_verb(&self) -> Option<Verb> {
         self.verb.as_deref().filter(|_| !self.informs).and_then(verbs::event_verb)
     }
@@ -95,12 +95,12 @@ impl CommandLine {
         !self.informs && self.verb.as_deref().is_some_and(|v| v == "exec")
     }
 
-    /// The arguments of the real runtime.
+    /// Returns the arguments for the real runtime.
     pub(crate) fn forwarded(&self) -> Vec<OsString> {
         self.globals.iter().chain(&self.verb).chain(&self.rest).cloned().collect()
     }
 
-    /// Notes a global flag. Returns whether it is ours.
+    /// Records a global flag. Returns whether it is ours.
     fn take_global(&mut self, name: &'static str, value: Option<&OsStr>) -> bool {
         let given = value.map(OsStr::to_owned);
         if matches!(name, "nri-runtime" | "nri-config")
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_are_named_like_verbs_are_values() {
+    fn a_flag_value_with_the_name_of_a_verb_is_not_the_verb() {
         check("--root create start create", "--root create", "start", "create");
         check("--log create state create", "--log create", "state", "create");
         check("kill create", "", "kill", "create");
@@ -183,7 +183,7 @@ mod tests {
         check("--platform systrap create x", "--platform systrap", "create", "x");
         check("--platform=systrap --net create x", "--platform=systrap --net", "create", "x");
         check("-z create x", "-z", "create", "x");
-        check("--what", "--what", "", "");
+        check("--unknown", "--unknown", "", "");
         check("frobnicate --bundle x", "", "frobnicate", "--bundle x");
     }
 
@@ -220,7 +220,7 @@ mod tests {
         }
     }
 
-    /// Arguments as engines and people write them, and mistakes.
+    /// Generates arguments of engines and users, also mistyped ones.
     fn argument() -> impl proptest::strategy::Strategy<Value = OsString> {
         use proptest::prelude::*;
         let words = "--|-|-b|--bundle|-p|--process|-tp|-pf|exec|--root|--log|--log-format|-d|-rx|\

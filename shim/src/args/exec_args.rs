@@ -23,11 +23,11 @@ pub(crate) struct ExecArgs {
     pub(crate) preserve_fds: Option<OsString>,
 }
 
-/// Reads the arguments behind `exec`. Returns `None` where no file describes the process.
+/// Reads the arguments behind `exec`. Returns `None` if no file describes the process.
 ///
-/// Flags count up to the id: runc and crun take what follows for the command. The word behind an
-/// unknown flag may be its value; it is taken for the id only as the last argument, where engines
-/// put the id.
+/// Flags are read up to the id: for runc and crun the rest is the command. The word behind an
+/// unknown flag may be the flag's value; it is read as the id only if it is the last argument,
+/// where engines put the id.
 pub(crate) fn read(arguments: &[OsString]) -> Option<ExecArgs> {
     let (mut process, mut preserve_fds, mut unsure) = (None, None, false);
     for item in Options::new(arguments, EXEC) {

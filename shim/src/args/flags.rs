@@ -1,13 +1,13 @@
 //! Flags of the low-level runtimes as one table: which verbs take each, its short form, and whether
 //! it takes a value.
 //!
-//! Only what decides where a value ends is kept. The table is the union of runc, crun and youki: a
-//! flag that one of them lacks is refused by that runtime, whatever is made of it here.
+//! The table has only the facts that are needed to distinguish values from other arguments. It is
+//! the union of runc, crun and youki: a runtime that lacks a flag refuses it by itself.
 
 /// Set of verbs, a bit each.
 pub(crate) type Verbs = u8;
 
-/// Before the verb.
+/// Flags before the verb.
 pub(crate) const GLOBAL: Verbs = 1 << 0;
 pub(crate) const CREATE: Verbs = 1 << 1;
 pub(crate) const RUN: Verbs = 1 << 2;
@@ -124,13 +124,13 @@ fn of(verbs: Verbs) -> impl Iterator<Item = &'static Flag> {
     FLAGS.iter().filter(move |flag| flag.verbs & verbs != 0)
 }
 
-/// The flag with this short form.
+/// Returns the flag with this short form.
 pub(crate) fn by_short(verbs: Verbs, letter: u8) -> Option<&'static Flag> {
     of(verbs).find(|flag| flag.short != NO_SHORT && flag.short == letter)
 }
 
-/// The flag of this long form; after two dashes also by its short form (Go) and by a prefix that
-/// fits one flag only (argp).
+/// Returns the flag with this long form; after two dashes also the flag with this short form (Go),
+/// or the only flag with this prefix (argp).
 pub(crate) fn by_long(verbs: Verbs, typed: &[u8], two_dashes: bool) -> Option<&'static Flag> {
     if let Some(flag) = of(verbs).find(|flag| flag.name.as_bytes() == typed) {
         return (typed.len() > 1).then_some(flag);
@@ -143,7 +143,7 @@ pub(crate) fn by_long(verbs: Verbs, typed: &[u8], two_dashes: bool) -> Option<&'
     {
         return Some(flag);
     }
-    // Ours have to be written in full: an abbreviation is meant for the runtime.
+    // Our own flags have no abbreviations: a prefix may be a flag of the runtime.
     let mut fitting = of(verbs).filter(|flag| {
         flag.name.as_bytes().starts_with(typed) && !flag.name.starts_with(OWN_PREFIX)
     });

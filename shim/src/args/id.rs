@@ -1,6 +1,6 @@
-//! Container ids. An id that no runtime can accept is refused before anything happens.
+//! Container ids. An id that no runtime accepts is refused before `nrid` is called.
 //!
-//! All further rules (characters, length) are the real runtime's, which reports them itself.
+//! The real runtime checks all other rules (characters, length) and reports violations itself.
 
 use crate::error::Error;
 use std::ffi::OsStr;
@@ -23,7 +23,7 @@ mod tests {
     use std::os::unix::ffi::OsStrExt;
 
     #[test]
-    fn ids_that_could_leave_a_directory_are_refused() {
+    fn ids_that_are_not_plain_file_names_are_refused() {
         for (id, acceptable) in [
             (&b"abc"[..], true),
             (b"a.b_c-d+e", true),

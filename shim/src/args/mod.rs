@@ -1,4 +1,4 @@
-//! The command line of the runtimes: which flags there are, and what a wrapped call says.
+//! The command line of low-level runtimes: their flags, and the parsed arguments of a call.
 //!
 //! Nothing here performs I/O. Start from [`CommandLine::scan`].
 

@@ -19,15 +19,15 @@ pub(crate) enum Item<'a> {
     Known {
         /// Long name.
         name: &'static str,
-        /// Its value, also of a switch (`--detach=false`).
+        /// Value of the flag; a switch may have one, too (`--detach=false`).
         value: Option<&'a OsStr>,
-        /// Position of the value, or of the flag where it has none.
+        /// Position of the value, or of a flag without one.
         at: ValuePosition,
     },
-    /// A flag that the table does not have, in the argument of this index. Without `=`, the next
-    /// argument may or may not be its value.
+    /// Index of an argument with a flag that the table lacks. Without `=`, the next argument may
+    /// or may not be its value.
     Unknown(usize),
-    /// Not a flag: the argument of this index.
+    /// Index of an argument that is not a flag.
     Word(usize),
     /// `--`: no flag follows.
     End,
@@ -125,7 +125,7 @@ impl<'a> Iterator for Options<'a> {
     }
 }
 
-/// The arguments with another value at a position.
+/// Returns the arguments with another value at a position.
 pub(crate) fn with_value(
     arguments: &[OsString],
     (index, offset): ValuePosition,
@@ -138,7 +138,7 @@ pub(crate) fn with_value(
     arguments
 }
 
-/// Whether a switch is on, as Go reads its value.
+/// Whether a switch is on, by Go's rules for its value.
 pub(crate) fn is_on(value: Option<&OsStr>) -> bool {
     !matches!(value.map(OsStr::as_bytes), Some(b"0" | b"f" | b"F" | b"false" | b"False" | b"FALSE"))
 }
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_is_replaced_where_it_stands() {
+    fn a_value_is_replaced_in_every_form_of_a_flag() {
         for (line, at, expected) in [
             ("--resources /f id", (1, 0), "--resources - id"),
             ("--resources=/f id", (0, 12), "--resources=- id"),

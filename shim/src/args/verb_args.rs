@@ -1,5 +1,4 @@
-//! Arguments behind a verb that carries an event: id, bundle, and the few flags that matter to
-//! `nrid`.
+//! Arguments behind a verb that carries an event: id, bundle, and the few flags that `nrid` needs.
 
 use super::{
     flags::{CREATE, DELETE, RESTORE, RUN, START, UPDATE, Verbs},
@@ -8,7 +7,7 @@ use super::{
 use nri_control::Verb;
 use std::ffi::{OsStr, OsString};
 
-/// The arguments of a verb that matter here.
+/// The arguments of a verb that the wrapper and `nrid` need.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct VerbArgs {
     /// Container id.
@@ -36,7 +35,7 @@ pub(crate) struct ResourcesFlag {
 
 /// Reads the arguments behind `verb`.
 ///
-/// Flags count anywhere before `--`: runc and youki accept them behind the id too.
+/// Flags are read anywhere before `--`: runc and youki accept them behind the id too.
 pub(crate) fn read(verb: Verb, arguments: &[OsString]) -> VerbArgs {
     let mut args = VerbArgs::default();
     let (mut words, mut unknown) = (Vec::new(), false);

@@ -1,4 +1,4 @@
-//! Verbs by name: those that carry an event, and all that a runtime knows.
+//! Verbs by name: those that carry an event, and all verbs of the low-level runtimes.
 
 use nri_control::Verb;
 use std::ffi::OsStr;
@@ -27,7 +27,7 @@ const KNOWN: [&str; 20] = [
     "help",
 ];
 
-/// The event verb of this name.
+/// Returns the event verb of this name.
 pub(crate) fn event_verb(word: &OsStr) -> Option<Verb> {
     Some(match word.to_str()? {
         "create" => Verb::Create,

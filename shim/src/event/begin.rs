@@ -49,7 +49,7 @@ pub(crate) fn is_bundle_missing(verb: Verb, args: &VerbArgs) -> bool {
     missing(bundle.as_path()) || missing(config.as_path())
 }
 
-/// Builds the message.
+/// Builds the `begin` message for `nrid`.
 pub(crate) fn message(
     invocation: &Invocation<'_>,
     verb: Verb,
@@ -80,8 +80,8 @@ pub(crate) fn message(
     }
 }
 
-/// Path of the OCI config relative to the bundle, or absolute: crun reads `--config` from the
-/// working directory, unless it is the usual name, which is the one in the bundle.
+/// Returns the path of the OCI config, relative to the bundle or absolute: crun resolves `--config`
+/// in the working directory, except for the name `config.json`, which is the file in the bundle.
 fn config_name(given: Option<&OsStr>) -> PathBuf {
     match given {
         Some(path) if path != CONFIG_JSON => absolute(Path::new(path)),
@@ -89,7 +89,7 @@ fn config_name(given: Option<&OsStr>) -> PathBuf {
     }
 }
 
-/// The bundle directory; the working directory where none is named.
+/// Returns the bundle directory: `--bundle`, or the working directory.
 fn bundle_path(args: &VerbArgs) -> PathBuf {
     absolute(Path::new(args.bundle.as_deref().unwrap_or_default()))
 }

@@ -1,8 +1,8 @@
-//! A verb with an event: sends it to `nrid`, runs the real runtime as the reply says, and reports
-//! how it ended.
+//! Handles a verb with an event: sends it to `nrid`, runs the real runtime with the substitutes of
+//! the reply, and reports its exit to `nrid`.
 //!
-//! Whether a verb proceeds where `nrid` cannot answer is decided here and nowhere else, by
-//! [`VerbPolicy`] and the key `unreachable`.
+//! If `nrid` cannot reply, only this module decides whether the verb proceeds, by [`VerbPolicy`]
+//! and the key `unreachable`.
 
 use super::{
     begin::{self, OpenBundle},
@@ -41,14 +41,14 @@ struct Event<'a> {
 
 /// Decision of `nrid` on a verb.
 enum Decision {
-    /// Run it with these substitutes, and report its end on the connection.
+    /// Run the verb with these substitutes, and report its exit on the connection.
     Proceed(Substitute, Client),
-    /// Run it as it was called.
+    /// Run the verb as it was called.
     Bypass,
 }
 
-/// Handles the verb; `problem` is that of the configuration, `target` the verb as it was called.
-/// Returns the exit code.
+/// Handles the verb and returns the exit code. `problem` is the reason why the configuration cannot
+/// be used, `target` the call of the real runtime without substitutes.
 pub(crate) fn handle(
     invocation: Invocation<'_>,
     verb: Verb,
@@ -63,18 +63,17 @@ pub(crate) fn handle(
     };
     let id = match id::check(given) {
         Ok(id) => id,
-        // A pattern (crun's `delete --regex`) is for the real runtime to accept or refuse.
+        // It may be a pattern of crun's `delete --regex`, which the real runtime checks.
         Err(_) if verb == Verb::Delete => return Err(target.exec(call)),
         Err(e) => return Err(e),
     };
-    // A broken configuration says neither where nrid is nor what to do without it.
+    // An unusable configuration has neither nrid's location nor the key `unreachable`.
     match problem {
         Some(problem) if verb.needs_nrid() => return Err(problem),
         Some(_) => return Err(target.exec(call)),
         None => {}
     }
-    // Without a bundle no container is created, which the real runtime reports in its own words:
-    // no event.
+    // Without a bundle no container is created, so there is no event. The real runtime reports it.
     if begin::is_bundle_missing(verb, &args) {
         return Err(target.exec(call));
     }
@@ -92,7 +91,7 @@ pub(crate) fn handle(
 }
 
 impl Event<'_> {
-    /// Asks `nrid` for its decision.
+    /// Requests the decision of `nrid`.
     fn request(&self, id: &str, args: &VerbArgs, target: &mut Target) -> Result<Decision, Error> {
         let bundle = OpenBundle::open(self.verb, args)?;
         let bundle = bundle.as_ref();
@@ -110,10 +109,10 @@ impl Event<'_> {
         let request = Request::Begin(Box::new(begin));
         let mut reply = self.begin(&mut client, &request, bundle);
         if matches!(reply, Err(ClientError::Frame(FrameError::Closed))) {
-            // An nrid that ends closes connections that it has not served. The next nrid undoes
-            // what this one started without a reply, and may be asked once: a second
-            // close is no coincidence. One that was killed may accept connections until
-            // it is gone.
+            // An nrid that exits closes connections without a reply, and the next nrid undoes the
+            // requests that were in progress. So the request is sent again, once: a second close
+            // has another cause. A killed nrid may accept connections until its process has
+            // exited.
             client.wait_ended();
             let Some(next) = self.connect()? else { return Ok(Decision::Bypass) };
             client = next;
@@ -145,8 +144,8 @@ impl Event<'_> {
         client.first_call(request, &fds)
     }
 
-    /// Connects to `nrid`, which is started where the verb needs it. Returns `None` where the verb
-    /// proceeds without.
+    /// Connects to `nrid`, and starts it if the verb needs it. Returns `None` if the verb proceeds
+    /// without `nrid`.
     fn connect(&self) -> Result<Option<Client>, Error> {
         let Invocation { call, loaded, .. } = self.invocation;
         let mut launcher = Launcher {
@@ -155,7 +154,7 @@ impl Event<'_> {
             config: loaded.named.clone(),
             timeout: loaded.config.start_timeout,
         };
-        // An update as the engine sends it would undo what plugins set.
+        // Without nrid, an update would overwrite the resources that plugins have set.
         let undoes = self.verb == Verb::Update && has_records(&launcher.state_dir);
         if self.verb.needs_nrid() || undoes {
             launcher.program = find_own_program(NRID, &call.environment);
@@ -176,7 +175,7 @@ impl Event<'_> {
         }
     }
 
-    /// Logs that the verb proceeds without `nrid`, or fails where it must not.
+    /// Logs that the verb proceeds without `nrid`. Fails if the verb must not proceed.
     fn without_nrid(&self, why: Error) -> Result<(), Error> {
         let Invocation { loaded, log, .. } = self.invocation;
         if self.verb.needs_nrid() && loaded.config.unreachable == Unreachable::Fail {
@@ -186,7 +185,8 @@ impl Event<'_> {
         Ok(())
     }
 
-    /// The requested resources as text. Where they can be read only once, `target` receives a copy.
+    /// Returns the requested resources as text. If they can be read only once, `target` gets a
+    /// copy.
     fn resources(&self, args: &VerbArgs, target: &mut Target) -> Result<Option<String>, Error> {
         let Some(flag) = args.resources.as_ref().filter(|_| self.verb == Verb::Update) else {
             return Ok(None);
@@ -240,7 +240,7 @@ impl Event<'_> {
                 return Err(Error::Refused(message));
             }
             Ok(_) => {}
-            // The verb has taken effect, whatever nrid knows of it.
+            // The real runtime has performed the verb, so its exit code is returned.
             Err(e) => log.warning(&format!("{e}; the real runtime has done its work")),
         }
         Ok(match exit {
@@ -254,7 +254,7 @@ impl Event<'_> {
     }
 }
 
-/// Reads a `--pid-file`: runc takes a relative one from the working directory, crun from the
+/// Reads a `--pid-file`. runc resolves a relative path in the working directory, crun in the
 /// bundle.
 fn read_pid(file: &OsStr, args: &VerbArgs) -> Option<i32> {
     let here = working_dir();
@@ -264,12 +264,12 @@ fn read_pid(file: &OsStr, args: &VerbArgs) -> Option<i32> {
         .find_map(|dir| std::fs::read_to_string(dir.join(file)).ok()?.trim().parse().ok())
 }
 
-/// Whether an `nrid` has left records, which the next one reads.
+/// Whether a previous `nrid` has left records of containers.
 fn has_records(state_dir: &Path) -> bool {
     std::fs::read_dir(state_dir.join(RECORDS_DIR)).is_ok_and(|mut entries| entries.next().is_some())
 }
 
-/// Resources as a file that replaces stdin.
+/// Returns a file with the resources, which replaces stdin.
 fn resources_file(content: &[u8]) -> Result<OwnedFd, Error> {
     memory::file_with("resources", content)
         .map_err(|e| Error::System(e, "copy the resources for the real runtime"))

@@ -1,4 +1,5 @@
-//! Verbs that carry an event: `nrid` is asked first, and told afterwards how the verb ended.
+//! Verbs that carry an event: a request to `nrid` before the verb, and a report of its exit after
+//! it.
 
 mod begin;
 mod handle;

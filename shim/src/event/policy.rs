@@ -1,4 +1,4 @@
-//! What each verb with an event allows.
+//! Properties of each verb with an event: whether it needs `nrid`, and whether it can be refused.
 
 use nri_control::Verb;
 
@@ -6,9 +6,9 @@ use nri_control::Verb;
 pub(crate) trait VerbPolicy {
     /// The verb names a bundle, whose `config.json` may be rewritten.
     fn has_bundle(self) -> bool;
-    /// The verb starts `nrid`, and obeys the key `unreachable` where that fails. Other verbs
-    /// concern containers that an `nrid` knows: where none runs and none has left records, they
-    /// pass.
+    /// The verb starts `nrid`, and obeys the key `unreachable` if that fails. Other verbs concern
+    /// containers that an `nrid` knows: if none runs and none has left records, they proceed
+    /// without it.
     fn needs_nrid(self) -> bool;
     /// The real runtime replaces this process, and a hook reports later events.
     fn execs(self) -> bool;

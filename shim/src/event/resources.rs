@@ -7,20 +7,20 @@ use std::{
     io::{self, Read},
 };
 
-/// Limit of the file, in bytes. Real ones have some thousand; a frame of the control protocol has
-/// to hold it.
+/// Limit of the file, in bytes. Real files have a few thousand; the file has to fit in a frame of
+/// the control protocol.
 const LIMIT: u64 = 4 << 20;
 
 /// Content of the file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RequestedResources {
     pub(crate) content: Vec<u8>,
-    /// Whether the file could be read only once, as a pipe: the real runtime needs a copy as
+    /// Whether the file can be read only once, such as a pipe: the real runtime gets a copy as
     /// stdin.
     pub(crate) is_spent: bool,
 }
 
-/// Reads the file. Returns `None` where it cannot be read, which the real runtime reports itself.
+/// Reads the file. Returns `None` if it cannot be read, which the real runtime reports itself.
 pub(crate) fn read(resources: &ResourcesFlag) -> Result<Option<RequestedResources>, Error> {
     let path = working_dir().join(&resources.value);
     let mut content = Vec::new();

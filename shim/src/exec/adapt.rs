@@ -1,10 +1,11 @@
-//! `exec`: what plugins set for a container is applied to a copy of the process file, as an engine
-//! with NRI of its own would do.
+//! `exec`: the changes that plugins made to a container's process are applied to a copy of the
+//! process file, as in an engine with its own NRI.
 //!
-//! `exec` carries no event, so that `nrid` is not asked: a file in its state directory holds the
-//! changes (`nri_control::ExecMarker`), and is read only where a process file is given. Without one
-//! the runtime takes the process from `config.json`, which is adjusted already. An `exec` never
-//! fails here: a problem is a warning, and the real runtime reads the file of the caller.
+//! `exec` carries no event and does not call `nrid`: a file in `nrid`'s state directory has the
+//! changes (`nri_control::ExecMarker`), and is read only if a process file is given. Without a
+//! process file the runtime takes the process from `config.json`, which is adjusted already. An
+//! `exec` never fails here: a problem is logged as a warning, and the real runtime reads the
+//! caller's file.
 
 use super::process;
 use crate::{
@@ -33,12 +34,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Limit of process file and marker, in bytes. Real ones have some thousand.
+/// Limit of the process file and of the marker, in bytes. Real files have a few thousand.
 const LIMIT: u64 = 4 << 20;
 /// Number of descriptors that are stdio.
 const STDIO: i32 = 3;
 
-/// Replaces the process file in `target`, where plugins changed the container.
+/// Replaces the process file in `target` if plugins changed the container's process.
 pub(crate) fn adapt(invocation: &Invocation<'_>, target: &mut Target) {
     let Some(args) = exec_args::read(&invocation.command_line.rest) else { return };
     // The real runtime reports an unacceptable id itself.
@@ -56,8 +57,8 @@ fn attempt(
     target: &mut Target,
 ) -> Result<(), Error> {
     let Invocation { call, command_line, loaded, .. } = *invocation;
-    // For most containers this costs opening one file that does not exist, and reading the uid_map
-    // where no state directory is configured.
+    // For most containers this only tries to open a file that does not exist, and reads the uid_map
+    // if no state directory is configured.
     let state_dir = loaded.state_dir(&call.environment);
     let Some(marker) = read_marker(&state_dir, id)? else { return Ok(()) };
     if bypass::is_set(invocation) {
@@ -69,7 +70,7 @@ fn attempt(
         return Ok(());
     };
     let copy = memory::file_with("process", &process)
-        .and_then(|fd| above(fd, preserved(call, args)?))
+        .and_then(|fd| duplicate_above(fd, preserved(call, args)?))
         .map_err(|e| Error::System(e, "copy the process file for the real runtime"))?;
     let name = format!("/proc/self/fd/{}", copy.as_raw_fd());
     target.set_rest(command_line, with_value(&command_line.rest, args.at, name.as_bytes()));
@@ -107,7 +108,7 @@ fn changes_in(marker: ExecMarker, root: &Path) -> Option<ExecChanges> {
     marker.containers.into_iter().find(|c| c.root.as_path() == root).map(|c| c.changes)
 }
 
-/// Directory where the runtime keeps its containers, as `nrid` writes it in the marker.
+/// Returns the directory where the runtime keeps its containers, in the form that the marker has.
 fn container_root(invocation: &Invocation<'_>, runtime: &Path) -> PathBuf {
     let root = match invocation.command_line.root.as_deref().filter(|r| !r.is_empty()) {
         Some(root) => working_dir().join(root),
@@ -121,8 +122,8 @@ fn container_root(invocation: &Invocation<'_>, runtime: &Path) -> PathBuf {
     resolved_root(&root)
 }
 
-/// The process file with the changes applied. `None` if nothing changes, or if the file cannot be
-/// opened, which the real runtime reports itself.
+/// Returns the process file with the changes applied. `None` if nothing changes, or if the file
+/// cannot be opened, which the real runtime reports itself.
 fn adapted(path: &Path, changes: &ExecChanges) -> Result<Option<Vec<u8>>, Error> {
     let failed = |e: io::Error| Error::ExecFile(e, path.to_owned());
     let Ok(meta) = std::fs::metadata(path) else { return Ok(None) };
@@ -148,10 +149,10 @@ fn bounded(file: File) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// Number of descriptors behind stdio that the real runtime passes into the container.
+/// Returns the number of descriptors after stdio that the real runtime passes into the container.
 fn preserved(call: &Call, args: &ExecArgs) -> io::Result<i32> {
     let number = |text: &std::ffi::OsStr| text.to_str().and_then(|t| t.parse::<u16>().ok());
-    // runc counts these only if `LISTEN_PID` is its own; a larger number does no harm.
+    // runc passes these only if `LISTEN_PID` is its process id; too large a number does no harm.
     let listen = call.environment.var("LISTEN_FDS").and_then(number).unwrap_or(0);
     let requested = match args.preserve_fds.as_deref() {
         None => 0,
@@ -163,7 +164,7 @@ fn preserved(call: &Call, args: &ExecArgs) -> io::Result<i32> {
 }
 
 /// Duplicates `fd` to a number that the real runtime does not pass into the container.
-fn above(fd: OwnedFd, preserved: i32) -> io::Result<OwnedFd> {
+fn duplicate_above(fd: OwnedFd, preserved: i32) -> io::Result<OwnedFd> {
     Ok(rustix::io::fcntl_dupfd_cloexec(&fd, STDIO + preserved)?)
 }
 

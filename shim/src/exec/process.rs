@@ -1,13 +1,13 @@
 //! Applies plugins' changes of a container to the process file of an `exec`.
 //!
-//! No I/O. An engine derives the file from its own OCI config of the container: where both have the
-//! same value, the plugins' value replaces it; where they differ, the value was given to this
-//! `exec` and stays.
+//! This module does no I/O. An engine derives the process file from its OCI config of the
+//! container. If both have the same value, the plugins' value replaces it. If they differ, the
+//! value was given to this `exec` and stays.
 
 use nri_control::{ExecChanges, ExecRlimit, ExecVariable};
 use serde_json::{Map, Value};
 
-/// The member of a process file that does not have the type of the specification.
+/// Name of a member of the process file that does not have the type of the specification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed(pub(crate) &'static str);
 
@@ -49,7 +49,7 @@ fn apply_variable(env: &mut Vec<Value>, variable: &ExecVariable) {
         let (name, value) = entry.as_str()?.split_once('=')?;
         (name == variable.name).then(|| value.to_owned())
     };
-    // The last of several entries counts, as in the container.
+    // The last of several entries is effective, as in the container.
     if env.iter().rev().find_map(value_of) != variable.engine {
         return;
     }
@@ -110,10 +110,10 @@ mod tests {
             (r#"["A=1","B=2","G=7","Z"]"#, r#"["A=1","B=two","Z","N=new=1"]"#),
             // Values of this exec.
             (r#"["B=other","N=mine","G=mine"]"#, r#"["B=other","N=mine","G=mine"]"#),
-            // Removed for this exec, or never there.
+            // No value: removed for this exec, or never set.
             (r#"["A=1"]"#, r#"["A=1","N=new=1"]"#),
             (r#"[]"#, r#"["N=new=1"]"#),
-            // Several entries of a name: the last counts, one stays.
+            // Several entries of a name: the last is effective, and only one stays.
             (r#"["B=0","A=1","B=2","N="]"#, r#"["B=two","A=1","N="]"#),
             (r#"["B=2","B=0","N=x"]"#, r#"["B=2","B=0","N=x"]"#),
             // Names with the same prefix, and entries without a value.

@@ -1,5 +1,5 @@
-//! Text as a file in memory, for the real runtime to read: it needs no removal, and neither end can
-//! block the other.
+//! Files in memory (memfd) that the real runtime reads. Unlike a temporary file, they need no
+//! removal; unlike a pipe, they cannot block the writer.
 
 use std::{
     fs::File,

@@ -1,14 +1,14 @@
-//! Signals while the real runtime runs as a child: each signal reaches it once, as if it had
-//! replaced this process.
+//! Forwarding of signals while the real runtime runs as a child: each signal reaches the child
+//! once, as if the child had replaced this process.
 //!
 //! The child is in the same process group, so that a terminal's Ctrl-C reaches both processes; the
 //! kernel marks such signals (`SI_KERNEL`), and these are not forwarded. Signals of processes
 //! (`SI_USER` and the like) are. A signal to the whole group (`kill -TERM -PGID`) cannot be
-//! distinguished from one to this process alone; the child may then receive it twice, which is the
-//! lesser harm: not forwarding it could leave a runtime running that was asked to end.
+//! distinguished from a signal to this process alone, so the child may receive it twice. Without
+//! forwarding, a runtime could survive a signal that was sent to end it.
 //!
-//! signalfd instead of handlers: it names the sender, no code runs in a signal handler, and nothing
-//! needs unsafe code. Real-time signals are not held: no runtime gives them a meaning, and their
+//! signalfd is used instead of handlers: it reports the sender, no code runs in a signal handler,
+//! and no unsafe code is needed. Real-time signals are not blocked: no runtime uses them, and their
 //! default action ends this process and thereby the child.
 
 use super::sys;
@@ -24,7 +24,7 @@ use nri_control::Exit;
 /// `si_code` of signals that the kernel itself sends.
 const SI_KERNEL: i32 = 0x80;
 
-/// Signals that a program raises by its own fault; blocking them would turn a crash into a loop.
+/// Signals of faults of this program. They are not blocked: a crash would become a loop.
 const FAULTS: [Signal; 6] = [
     Signal::SIGSEGV,
     Signal::SIGBUS,
@@ -43,8 +43,8 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Blocks all signals. SIGCHLD, which some callers ignore, must not be ignored: the exit code
-    /// would be lost.
+    /// Blocks all signals except faults. If the caller ignores SIGCHLD, resets that to the default:
+    /// otherwise the child's exit code would be lost.
     pub(crate) fn hold() -> Result<Self, Error> {
         let failed = |e: nix::Error| Error::System(e.into(), "hold signals");
         let held: SigSet = Signal::iterator().filter(|signal| !FAULTS.contains(signal)).collect();
@@ -54,7 +54,8 @@ impl Signals {
         Ok(Self { mask, child_ignored, arriving })
     }
 
-    /// Restores mask and disposition: in the child before `execve`, and here after its end.
+    /// Restores mask and disposition: in the child before `execve`, in this process after the
+    /// child's exit.
     pub(crate) fn restore(&self) -> nix::Result<()> {
         if self.child_ignored {
             sys::set_sigchld_ignored(true)?;
@@ -62,10 +63,10 @@ impl Signals {
         self.mask.thread_set_mask()
     }
 
-    /// Forwards signals until the child ends.
+    /// Forwards signals until the child exits.
     pub(crate) fn wait(&self, child: Pid) -> Result<Exit, Error> {
         loop {
-            // SIGCHLD is pending also where the child ended before this loop.
+            // SIGCHLD is pending even if the child exited before this loop.
             let info = match self.arriving.read_signal() {
                 Ok(Some(info)) => info,
                 Ok(None) | Err(nix::Error::EINTR) => continue,
@@ -77,7 +78,7 @@ impl Signals {
                     return Ok(exit);
                 }
             } else if is_forwarded(info.ssi_code, info.ssi_pid, getpid()) {
-                // The child may have ended.
+                // The child may have exited.
                 let _ = kill(child, signal);
             }
         }
@@ -88,8 +89,8 @@ fn is_forwarded(code: i32, sender: u32, us: Pid) -> bool {
     code != SI_KERNEL && i64::from(sender) != i64::from(us.as_raw())
 }
 
-/// Returns how the child ended, if it did. Where it was stopped, this process stops too, as job
-/// control of a shell expects, and continues the child afterwards.
+/// Returns the exit of the child; `None` while it runs. If the child was stopped, this process
+/// stops too, as job control of a shell expects, and continues the child afterwards.
 fn exit_of(child: Pid) -> Result<Option<Exit>, Error> {
     loop {
         match waitpid(child, Some(WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED)) {
@@ -107,11 +108,11 @@ fn exit_of(child: Pid) -> Result<Option<Exit>, Error> {
     }
 }
 
-/// Ends this process by `signal`. Returns where that is not possible, since the caller ignores the
+/// Ends this process by `signal`. Returns if that is not possible because the caller ignores the
 /// signal.
 pub(crate) fn die_by(signal: i32) {
     let Ok(signal) = Signal::try_from(signal) else { return };
-    // The child has dumped core already; a second dump would mislead.
+    // The child has dumped core already; a dump of this process would be misleading.
     let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
     let _ = rustix::process::setrlimit(rustix::process::Resource::Core, none);
     let mut only = SigSet::empty();

@@ -1,8 +1,9 @@
 //! Runs the real runtime as a child and waits for it.
 //!
-//! The child is what this process would have become by `execve`: same process group, descriptors,
-//! working directory, umask, stdio, signal mask and dispositions. Two differences are intended: it
-//! dies with this process (SIGKILL), and a `LISTEN_PID` of this process becomes that of the child.
+//! The child has the attributes that this process would have after `execve`: process group,
+//! descriptors, working directory, umask, stdio, signal mask and dispositions. Two differences are
+//! intended: the kernel kills it (SIGKILL) when this process dies, and a `LISTEN_PID` of this
+//! process is replaced by the child's.
 
 use super::{signals::Signals, sys, target::Target};
 use crate::{call::Call, error::Error};
@@ -20,10 +21,10 @@ use std::{
 
 const LISTEN_PID: &str = "LISTEN_PID";
 
-/// Runs the real runtime to its end; signals are as before afterwards.
+/// Runs the real runtime until it exits. The signal mask and dispositions are restored.
 ///
 /// # Errors
-/// It could not be run.
+/// The real runtime could not be run.
 pub(crate) fn spawn_and_wait(target: &Target, call: &Call) -> Result<Exit, Error> {
     let signals = Signals::hold()?;
     let ended = start(target, call, &signals).and_then(|child| signals.wait(child));
@@ -34,7 +35,7 @@ pub(crate) fn spawn_and_wait(target: &Target, call: &Call) -> Result<Exit, Error
 
 fn start(target: &Target, call: &Call, signals: &Signals) -> Result<Pid, Error> {
     let failed = |what| move |e: io::Error| Error::System(e, what);
-    // A successful `execve` closes it; otherwise the child writes its errno.
+    // A successful `execve` closes the pipe; otherwise the child writes its errno.
     let (reading, writing) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)
         .map_err(|e| failed("make a pipe")(e.into()))?;
     let parent = getpid();
@@ -59,7 +60,7 @@ fn child(target: &Target, call: &Call, signals: &Signals, parent: Pid, errno_pip
         if let Err(e) = set_pdeathsig(Signal::SIGKILL) {
             return e.into();
         }
-        // A parent that died before would not kill this process.
+        // If the parent died before `set_pdeathsig`, no signal is sent.
         if getppid() != parent {
             std::process::exit(1);
         }
@@ -80,8 +81,8 @@ fn errno_from(pipe: OwnedFd) -> io::Result<Option<i32>> {
     Ok(errno.try_into().ok().map(i32::from_ne_bytes))
 }
 
-/// The environment with `LISTEN_PID` of this process replaced: sd_listen_fds(3) accepts descriptors
-/// only for the process of that id.
+/// Returns the environment with this process's `LISTEN_PID` replaced by the child's:
+/// sd_listen_fds(3) accepts descriptors only in the process with that id.
 fn with_listen_pid(environment: &[OsString], parent: Pid, child: Pid) -> Vec<OsString> {
     let entry_for = |pid| OsString::from(format!("{LISTEN_PID}={pid}"));
     let (before, after) = (entry_for(parent), entry_for(child));
@@ -96,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn listen_pid_of_the_wrapper_becomes_that_of_the_runtime() {
+    fn listen_pid_of_the_wrapper_is_replaced_by_that_of_the_runtime() {
         let environment = |lines: &[&str]| lines.iter().map(OsString::from).collect::<Vec<_>>();
         let rewritten = |lines: &[&str]| {
             with_listen_pid(&environment(lines), Pid::from_raw(10), Pid::from_raw(11))

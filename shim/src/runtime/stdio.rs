@@ -1,11 +1,11 @@
-//! Stdio that the caller closed.
+//! Stdio descriptors that the caller has closed.
 
 use rustix::fs::{Mode, OFlags};
 
-/// Opens /dev/null in place of closed stdio, until `execve` closes it again.
+/// Opens /dev/null in place of closed stdio, close-on-exec.
 ///
-/// The next socket would become stdin or stderr otherwise, and the real runtime must find them
-/// closed as this program did.
+/// Otherwise the next socket would become stdin or stderr. The real runtime starts with the same
+/// descriptors closed.
 pub(crate) fn reserve() {
     loop {
         let flags = OFlags::RDWR | OFlags::CLOEXEC;

@@ -11,14 +11,14 @@ use std::{
     path::PathBuf,
 };
 
-/// A call of the real runtime.
+/// A call of the real runtime: path, arguments and descriptors.
 #[derive(Debug)]
 pub(crate) struct Target {
     /// Absolute path.
     pub(crate) runtime: PathBuf,
     /// argv without `argv[0]`, which is the path.
     pub(crate) arguments: Vec<OsString>,
-    /// Replaces stdin.
+    /// File that replaces stdin.
     pub(crate) stdin: Option<OwnedFd>,
     /// Descriptor that the real runtime inherits in addition.
     pub(crate) inherited: Option<OwnedFd>,

@@ -1,8 +1,8 @@
-//! The client's end of a connection.
+//! The client side of a connection to `nrid`.
 //!
-//! No call waits without limit for an `nrid` that hangs: neither for its `accept` nor for its
-//! reads. Where a reply may take long, because plugins are asked, a second connection distinguishes
-//! an `nrid` that is busy, which answers it with its status, from one that hangs.
+//! No call waits without limit for an `nrid` that hangs, neither to connect nor to send. A reply
+//! may take long because plugins are slow. Meanwhile a status request on a second connection
+//! distinguishes an `nrid` that is busy, which replies to it, from one that hangs.
 
 use crate::{
     frame::{self, FrameError},
@@ -29,36 +29,35 @@ use std::{
 #[derive(Debug)]
 pub struct Client {
     stream: UnixStream,
-    /// Longest silence, where it is limited.
+    /// Longest time without a sign of life; `None`: no limit.
     silence: Option<Duration>,
 }
 
-/// Time limit of `connect`: where the queue of the socket is full, the kernel blocks callers
-/// without limit.
+/// Time limit of `connect`: if the socket's queue is full, the kernel blocks callers without limit.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Time limit of a process to end after it has closed a connection.
+/// Time limit for a process to exit after it has closed a connection.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Number of connections to an `nrid` of another protocol that is about to be replaced: with the
-/// pause, they last for 10 seconds.
+/// Limit of connections to an `nrid` of another protocol that is being replaced: with the pause,
+/// 10 seconds.
 const RECONNECTS: u32 = 200;
-/// Pause before each of them: the previous `nrid` may accept connections for a moment.
+/// Pause before each of these connections: the previous `nrid` may still accept some.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Reason for which a request has no reply.
+/// Reason why a request has no reply.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// No process listens, or one of another user.
+    /// No process listens, or a process of another user.
     #[error("cannot connect to nrid: {0}")]
     Connect(#[source] std::io::Error),
     /// The connection failed.
     #[error("connection to nrid: {0}")]
     Frame(#[from] FrameError),
-    /// It listens, but does not reply.
+    /// `nrid` listens, but does not reply.
     #[error("nrid hangs: no sign of life within {1:?} ({socket})", socket = .0.display())]
     Hangs(PathBuf, Duration),
-    /// It is of another release.
+    /// `nrid` is of another release.
     #[error("nrid is of version {0}, which speaks another protocol: run 'nrictl restart'")]
     OtherVersion(String),
 }
@@ -85,8 +84,7 @@ impl Client {
         connect().map_err(|e| ClientError::Connect(named(e)))
     }
 
-    /// Limits the time of each request and each reply; with `None`, both may take as long as the
-    /// connection lasts.
+    /// Limits the time of each request and each reply; `None`: no limit.
     ///
     /// # Errors
     /// The socket refuses it.
@@ -98,7 +96,7 @@ impl Client {
         set.map_err(|e| FrameError::from(e).into())
     }
 
-    /// Limits the time of each reply, and the time in which `nrid` gives no sign of life meanwhile.
+    /// Limits the time of each reply, and the time without a sign of life from `nrid` meanwhile.
     ///
     /// # Errors
     /// The socket refuses it.
@@ -119,9 +117,9 @@ impl Client {
         }
     }
 
-    /// Sends the first request of a connection and waits for the reply. Where an `nrid` of another
-    /// protocol replies that the installed program is replacing it, it has done nothing: the
-    /// request goes to the next `nrid`, over a new connection.
+    /// Sends the first request of a connection and waits for the reply. If an `nrid` of another
+    /// protocol replies that the installed program is replacing it, it has not handled the request:
+    /// the request is sent again to the next `nrid`, over a new connection.
     ///
     /// # Errors
     /// As [`Client::call`].
@@ -145,9 +143,9 @@ impl Client {
         }
     }
 
-    /// Waits until the process that listened at the time of the connection has ended: an `nrid`
-    /// that ends closes connections before its socket refuses new ones. The wait is short,
-    /// since the process may be systemd, which does not end.
+    /// Waits until the process that listened when the connection was made has exited: an `nrid`
+    /// that exits closes connections before its socket refuses new ones. The wait is short, since
+    /// the process may be systemd, which does not exit.
     pub fn wait_ended(&self) {
         let pid = getsockopt(&self.stream, PeerCredentials)
             .ok()
@@ -159,10 +157,10 @@ impl Client {
         let _ = retry_on_intr(|| poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&limit)));
     }
 
-    /// Replaces the connection by another one to the same socket, with the same limits.
+    /// Replaces the connection by a new one to the same socket, with the same limits.
     ///
     /// # Errors
-    /// No process listens there any more.
+    /// No process listens on the socket any more.
     pub fn connect_again(&mut self) -> Result<(), ClientError> {
         let timeout = self.stream.read_timeout().map_err(FrameError::from)?;
         let next = Self::connect(&self.socket()?)?;
@@ -191,7 +189,7 @@ impl Client {
         Ok(reply.message)
     }
 
-    /// Waits for data. Half of the longest silence is for the reply, half for the sign of life.
+    /// Waits for data. Half of `silence` is the time for the reply, half for the sign of life.
     fn wait(&self, whole: Duration, silence: Duration) -> Result<(), ClientError> {
         let deadline = Instant::now() + whole;
         let half = silence / 2;
@@ -242,7 +240,7 @@ impl Client {
 fn connect_to(socket: &Path, limit: Duration) -> io::Result<UnixStream> {
     let address = SocketAddrUnix::new(socket)?;
     let fd = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    // It limits `connect`, too.
+    // The send timeout limits `connect`, too.
     set_socket_timeout(&fd, Timeout::Send, Some(limit))?;
     match retry_on_intr(|| connect(&fd, &address)) {
         Err(Errno::AGAIN) => Err(io::Error::new(
@@ -253,8 +251,8 @@ fn connect_to(socket: &Path, limit: Duration) -> io::Result<UnixStream> {
     }
 }
 
-/// Whether the listener replies to another connection. One that has ended counts as alive: it
-/// closes the first connection, which the caller detects.
+/// Whether the listener replies on another connection. A listener that has exited counts as alive:
+/// its exit closes the first connection, which the caller detects.
 fn is_alive(socket: &Path, limit: Duration) -> bool {
     let reply = Client::connect_within(socket, limit).and_then(|client| {
         client.set_timeout(Some(limit))?;
@@ -269,7 +267,7 @@ fn is_alive(socket: &Path, limit: Duration) -> bool {
     }
 }
 
-/// Whether the user of the listener may decide what this process runs.
+/// Fails if the listener's user is neither root nor the user of this process.
 fn is_ours(uid: u32, me: u32) -> io::Result<()> {
     if uid == 0 || uid == me {
         return Ok(());
@@ -288,7 +286,7 @@ mod tests {
         assert!(is_ours(0, 1000).is_ok() && is_ours(1000, 1000).is_ok() && is_ours(0, 0).is_ok());
         for (uid, me) in [(1000, 0), (65534, 1000)] {
             let refused = is_ours(uid, me).unwrap_err();
-            // Not the error of a missing nrid: none is started in its place.
+            // Not an error that means a missing nrid, in which case another one would be started.
             assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
             assert!(
                 refused.to_string().contains(&format!("user {uid} listens there")),
@@ -308,7 +306,7 @@ mod tests {
             .unwrap();
         let path = dir.path().join("s");
         let listen = || {
-            // Of this thread only.
+            // Change the user of this thread only.
             let nobody = rustix::fs::Uid::from_raw(65534);
             rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
             UnixListener::bind(&path).unwrap()
@@ -330,7 +328,7 @@ mod tests {
         assert!(begin.elapsed() >= EXIT_TIMEOUT && begin.elapsed() < EXIT_TIMEOUT * 10);
     }
 
-    /// Starts a listener that serves each connection; those after the first ask for a sign of life.
+    /// Starts a listener that serves each connection; those after the first request a sign of life.
     fn listener(path: &Path, serve: impl Fn(usize, UnixStream) + Send + 'static) {
         let listener = UnixListener::bind(path).unwrap();
         std::thread::spawn(move || {
@@ -338,16 +336,16 @@ mod tests {
         });
     }
 
-    fn answer(stream: &UnixStream, reply: &Reply) {
+    fn send_reply(stream: &UnixStream, reply: &Reply) {
         frame::receive(stream).unwrap();
         frame::send(stream, &serde_json::to_vec(&Versioned::ours(reply)).unwrap(), &[]).unwrap();
     }
 
     #[test]
-    fn a_busy_nrid_is_waited_for_and_one_that_hangs_is_not() {
+    fn a_client_waits_for_a_busy_nrid_but_not_for_one_that_hangs() {
         let dir = tempfile::tempdir().unwrap();
         let silence = Duration::from_millis(200);
-        let ask = |path: &Path, whole| {
+        let request = |path: &Path, whole| {
             let mut client = Client::connect(path).unwrap();
             client.set_timeouts(whole, silence).unwrap();
             client.first_call(&Request::Stop, &[])
@@ -356,33 +354,33 @@ mod tests {
         let kept = std::sync::Mutex::new(Vec::new());
         let hangs = dir.path().join("hangs");
         listener(&hangs, move |_, stream| kept.lock().unwrap().push(stream));
-        let e = ask(&hangs, hour).unwrap_err();
+        let e = request(&hangs, hour).unwrap_err();
         assert!(
             matches!(&e, ClientError::Hangs(path, limit) if *path == hangs && *limit == silence),
             "{e}"
         );
 
-        // It replies after the third sign of life: a plugin was slow.
+        // A busy nrid replies after the third sign of life, as with a slow plugin.
         let busy = dir.path().join("busy");
-        let asked = std::sync::Mutex::new(None);
+        let pending = std::sync::Mutex::new(None);
         listener(&busy, move |n, stream| match n {
-            0 => *asked.lock().unwrap() = Some(stream),
+            0 => *pending.lock().unwrap() = Some(stream),
             n => {
-                answer(&stream, &Reply::Done);
-                let asked = asked.lock().unwrap();
-                asked.iter().filter(|_| n == 3).for_each(|first| answer(first, &Reply::Done));
+                send_reply(&stream, &Reply::Done);
+                let pending = pending.lock().unwrap();
+                pending.iter().filter(|_| n == 3).for_each(|first| send_reply(first, &Reply::Done));
             }
         });
-        assert_eq!(ask(&busy, hour).unwrap(), Reply::Done);
+        assert_eq!(request(&busy, hour).unwrap(), Reply::Done);
 
-        // The whole time is limited, too.
+        // The total time is limited even if every sign of life arrives.
         let never = dir.path().join("never");
         let kept = std::sync::Mutex::new(Vec::new());
         listener(&never, move |n, stream| {
-            (n > 0).then(|| answer(&stream, &Reply::Done));
+            (n > 0).then(|| send_reply(&stream, &Reply::Done));
             kept.lock().unwrap().push(stream);
         });
-        let e = ask(&never, silence * 3).unwrap_err();
+        let e = request(&never, silence * 3).unwrap_err();
         assert!(matches!(e, ClientError::Frame(FrameError::Timeout)), "{e}");
     }
 

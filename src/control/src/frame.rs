@@ -1,8 +1,8 @@
 //! Frames: a 4-byte big-endian length, then that many bytes; descriptors are sent with the length.
 //!
-//! A codec apart from that of `nri-wire`, which has other frames (a connection id of the trunk,
-//! ttrpc headers), is asynchronous, and needs tokio: these frames are blocking, since the wrapper
-//! links no async runtime, and carry descriptors (`SCM_RIGHTS`), which those of NRI never do.
+//! The codec of `nri-wire` is not used here: its frames differ (connection id of the trunk, ttrpc
+//! headers) and need tokio. These frames are blocking, since the wrapper links no async runtime,
+//! and carry descriptors (`SCM_RIGHTS`), which frames of NRI never do.
 
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -28,16 +28,16 @@ pub enum FrameError {
     /// The peer has closed the connection.
     #[error("the peer closed the connection")]
     Closed,
-    /// It is larger than [`MAX_FRAME`].
+    /// The message is larger than [`MAX_FRAME`].
     #[error("a message of {0} bytes is larger than {MAX_FRAME}")]
     TooLarge(usize),
     /// No reply came in time.
     #[error("no answer in time")]
     Timeout,
-    /// It is no message of this protocol.
+    /// The frame is not a message of this protocol.
     #[error("not a control message: {0}")]
     Json(#[from] serde_json::Error),
-    /// It is a message of another release.
+    /// The message is of another version of the protocol.
     #[error("a message of protocol {0}")]
     OtherProtocol(u32),
     /// The socket failed.
@@ -60,7 +60,7 @@ impl From<io::Error> for FrameError {
 /// Sends one frame.
 ///
 /// # Errors
-/// A payload that is too large; a socket that fails.
+/// The payload is too large, or the socket fails.
 pub fn send(stream: &UnixStream, payload: &[u8], fds: &[BorrowedFd<'_>]) -> Result<(), FrameError> {
     if payload.len() > MAX_FRAME {
         return Err(FrameError::TooLarge(payload.len()));
@@ -85,8 +85,8 @@ pub fn send(stream: &UnixStream, payload: &[u8], fds: &[BorrowedFd<'_>]) -> Resu
             other => break other.map_err(io::Error::from)?,
         }
     };
-    // A blocking socket accepts all of it, unless a signal interrupts; the descriptors were sent
-    // with the first byte.
+    // A blocking socket accepts the whole frame unless a signal interrupts. The descriptors were
+    // sent with the first byte.
     let mut stream = stream;
     if sent < length.len() {
         stream.write_all(&length[sent..])?;

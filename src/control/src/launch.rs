@@ -1,8 +1,8 @@
-//! Connecting to `nrid`, and starting it on first use: exactly once, however many processes race.
+//! Connecting to `nrid`, and starting it on first use: once, even if several processes try to.
 //!
 //! A starter holds `start.lock` while it starts `nrid` and waits for it to be ready; other starters
-//! wait for the lock and then find `nrid` running. Each wait, also for the lock, ends with the
-//! launcher's timeout: where `nrid` hangs, starters do not wait for it one after the other.
+//! wait for the lock and then find `nrid` running. Each wait, also for the lock, is limited by the
+//! launcher's timeout: if `nrid` hangs, starters do not wait for it one after the other.
 //! `nrid --background` itself makes the new process independent of its starter (session,
 //! descriptors, cgroup).
 
@@ -24,47 +24,47 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Line that `nrid --background` writes to its stdout when it is ready; any other line is the
-/// reason why it is not.
+/// Line that `nrid --background` writes to its stdout when it is ready. Any other line is the error
+/// of a failed start.
 pub const READY: &str = "ready";
 
-/// Longest line, in bytes: a reason is shorter.
+/// Limit of that line, in bytes: errors are shorter.
 const LONGEST_LINE: usize = 4096;
 /// First and longest pause between two attempts.
 const PAUSES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(20)];
 
-/// How to reach and to start `nrid`.
+/// Parameters to connect to `nrid` and to start it.
 #[derive(Debug, Clone)]
 pub struct Launcher {
-    /// The program; `None` where it was not found.
+    /// The program; `None` if it was not found.
     pub program: Option<PathBuf>,
     /// The state directory.
     pub state_dir: PathBuf,
-    /// The configuration file, where one was named.
+    /// The configuration file, if one was named.
     pub config: Option<PathBuf>,
     /// Time limit of a start.
     pub timeout: Duration,
 }
 
-/// Reason for which `nrid` cannot be reached.
+/// Reason why `nrid` cannot be reached.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
-    /// It runs, but the connection fails.
+    /// `nrid` runs, but the connection fails.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// There is no such program.
+    /// The program was not found.
     #[error("no executable nrid beside this program, in {LIBEXEC_DIR}, or in PATH")]
     NotFound,
     /// The state directory cannot be used.
     #[error("state directory {0}: {1}")]
     StateDir(PathBuf, #[source] io::Error),
-    /// It does not start.
+    /// The program cannot be executed.
     #[error("cannot start {0}: {1}")]
     Spawn(PathBuf, #[source] io::Error),
-    /// It does not start, for this reason.
+    /// `nrid` reported that it cannot start, with this reason.
     #[error("nrid did not start: {0}")]
     Refused(String),
-    /// It does not become ready.
+    /// `nrid` did not become ready in time.
     #[error("nrid was not ready within {0:?}")]
     Timeout(Duration),
 }
@@ -78,7 +78,7 @@ impl Launcher {
     /// Connects if `nrid` runs.
     ///
     /// # Errors
-    /// It does not, or the connection fails.
+    /// `nrid` does not run, or the connection fails.
     pub fn connect(&self) -> Result<Client, ClientError> {
         Client::connect(&self.socket())
     }
@@ -86,16 +86,16 @@ impl Launcher {
     /// Connects, after starting `nrid` if it does not run.
     ///
     /// # Errors
-    /// It cannot be started or does not become ready in time.
+    /// `nrid` cannot be started or does not become ready in time.
     pub fn connect_or_start(&self) -> Result<Client, LaunchError> {
         match self.connect() {
-            Err(ClientError::Connect(e)) if absent(&e) => self.start(),
+            Err(ClientError::Connect(e)) if is_not_running(&e) => self.start(),
             other => Ok(other?),
         }
     }
 
     fn start(&self) -> Result<Client, LaunchError> {
-        // Nothing is created on the host without a program.
+        // Do not create the state directory if there is no program to start.
         if self.program.is_none() {
             return Err(LaunchError::NotFound);
         }
@@ -124,13 +124,13 @@ impl Launcher {
         }
         // Another starter may have been faster.
         match self.connect() {
-            Err(ClientError::Connect(e)) if absent(&e) => {}
+            Err(ClientError::Connect(e)) if is_not_running(&e) => {}
             other => return Ok(other?),
         }
-        // An nrid of a starter that was killed may have been faster: any nrid that replies will do.
+        // A starter that was killed may have started an nrid as well; either one is used.
         let started = self.spawn_and_wait(deadline);
         match self.connect() {
-            Err(ClientError::Connect(e)) if absent(&e) => {
+            Err(ClientError::Connect(e)) if is_not_running(&e) => {
                 started.and(Err(ClientError::Connect(e).into()))
             }
             other => Ok(other?),
@@ -144,7 +144,7 @@ impl Launcher {
         if let Some(config) = &self.config {
             command.arg("--config").arg(config);
         }
-        // A process group of its own keeps signals to the group of the caller from it.
+        // In a separate process group, nrid does not receive signals to the caller's group.
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -154,7 +154,7 @@ impl Launcher {
             .spawn()
             .map_err(|e| LaunchError::Spawn(program.clone(), e))?;
         let reply = child.stdout.take().map(|pipe| read_line(pipe, deadline));
-        // The started process only starts the one that stays, and ends soon.
+        // The started process forks the daemon and exits soon.
         reap(
             &mut child,
             if matches!(reply, Some(Ok(Some(_)))) { deadline } else { Instant::now() },
@@ -189,7 +189,7 @@ fn until(deadline: Instant, mut check: impl FnMut() -> bool) -> bool {
     }
 }
 
-/// Waits for the end of the child, and kills it after the deadline.
+/// Waits until the child exits, and kills it after the deadline.
 fn reap(child: &mut Child, deadline: Instant) {
     if !until(deadline, || !matches!(child.try_wait(), Ok(None))) {
         let _ = child.kill();
@@ -197,12 +197,11 @@ fn reap(child: &mut Child, deadline: Instant) {
     }
 }
 
-fn absent(e: &io::Error) -> bool {
+fn is_not_running(e: &io::Error) -> bool {
     matches!(e.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
 }
 
-/// Creates `dir` and missing parents with mode 0700. A directory that others can write to is an
-/// error.
+/// Creates `dir` and missing parents with mode 0700. Fails if other users can write to it.
 fn make_private_dir(dir: &Path) -> io::Result<()> {
     use std::os::unix::fs::MetadataExt;
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
@@ -242,11 +241,11 @@ fn read_line(
             return Ok(Some(String::from_utf8_lossy(&line).into_owned()));
         }
         if n == 0 {
-            let said = String::from_utf8_lossy(&line).into_owned();
-            return Ok(Some(if said.is_empty() {
+            let message = String::from_utf8_lossy(&line).into_owned();
+            return Ok(Some(if message.is_empty() {
                 "it exited without a message".to_owned()
             } else {
-                said
+                message
             }));
         }
     }
@@ -275,7 +274,7 @@ mod tests {
     #[test]
     fn a_program_that_does_not_become_ready_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
-        for (script, timeout, said) in [
+        for (script, timeout, expected) in [
             ("exit 1", LONG, "nrid did not start: it exited without a message"),
             ("echo why; exit 1", LONG, "nrid did not start: why"),
             ("exec sleep 1000", SHORT, "nrid was not ready within 300ms"),
@@ -283,7 +282,7 @@ mod tests {
             ("while :; do echo -n xxxxxxxxxxxxxxxx; done", SHORT, "nrid did not start: xxxx"),
         ] {
             let (e, took) = start(dir.path(), script, timeout);
-            assert!(e.to_string().starts_with(said), "{script}: {e}");
+            assert!(e.to_string().starts_with(expected), "{script}: {e}");
             assert!(took < Duration::from_secs(30), "{script}: {took:?}");
         }
     }

@@ -1,9 +1,10 @@
 //! The protocol between the wrapper, the hook, `nrictl` and `nrid`: a JSON message per frame over a
 //! blocking unix stream socket, with file descriptors beside a frame where a message has them.
 //!
-//! It carries a version, because a wrapper may connect to an `nrid` of another release. It knows
-//! nothing of NRI. Start from [`Client`] (one end) and [`Request`] (the messages). `rustix` and not
-//! `nix` transports the frames, since it receives descriptors as `OwnedFd` without unsafe code.
+//! Messages carry a version, because a wrapper may connect to an `nrid` of another release. This
+//! crate does not depend on NRI. Start from [`Client`] and [`Request`]. Frames are sent with
+//! `rustix` and not with `nix`, since `rustix` receives descriptors as `OwnedFd` without unsafe
+//! code.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
-//! The file by which `nrid` passes plugins' changes of a container's process to the wrapper's
-//! `exec`.
+//! The exec marker: a file with plugins' changes of a container's process, which `nrid` writes for
+//! the wrapper's `exec`.
 //!
-//! The wrapper reads it without asking `nrid`: `exec` carries no event, and most containers have no
-//! such file.
+//! The wrapper reads the file and does not connect to `nrid`: `exec` carries no event, and most
+//! containers have no such file.
 
 use crate::text::OsText;
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// Directory of the files in the state directory.
 pub const EXEC_DIR: &str = "exec";
 
-/// Longest id that is a file name with `.json`: both may have 255 bytes.
+/// Longest id that fits in a file name with `.json`; ids and file names may have 255 bytes.
 const LONGEST_NAME: usize = 255 - ".json".len();
 
 /// All containers of one id, which may exist in several runtime roots.
@@ -25,9 +25,9 @@ pub struct ExecMarker {
 /// A container, and its changes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExecContainer {
-    /// Root directory of its runtime, links resolved.
+    /// Root directory of the container's runtime, links resolved.
     pub root: OsText,
-    /// Changes of its processes.
+    /// Changes for the container's processes.
     pub changes: ExecChanges,
 }
 
@@ -40,15 +40,16 @@ pub struct ExecChanges {
     pub rlimits: Vec<ExecRlimit>,
 }
 
-/// A variable that differs from the engine's OCI config. It is changed where the `exec` has the
-/// value of that config (or none, as that); a value that was given to the `exec` itself stays.
+/// A variable that differs from the engine's OCI config. `exec` applies the change if the process
+/// file has the same value as that config, or like that config none; a value that was given to the
+/// `exec` itself stays.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExecVariable {
     /// Its name.
     pub name: String,
     /// Value in the engine's OCI config.
     pub engine: Option<String>,
-    /// Value in the container; `None` where it was removed.
+    /// Value in the container; `None` if it was removed.
     pub value: Option<String>,
 }
 

@@ -1,5 +1,5 @@
-//! The messages: JSON objects. Unknown fields are ignored, so that a field may be added without a
-//! new [`PROTOCOL`]; any other change needs a new one.
+//! The messages: JSON objects. Unknown fields are ignored, so a field may be added without a new
+//! [`PROTOCOL`]; any other change needs a new version.
 
 use crate::text::OsText;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Version of the messages in this file.
 pub const PROTOCOL: u32 = 1;
 
-/// A message with the version that its sender speaks.
+/// A message with the versions of its sender.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Versioned<T> {
     /// [`PROTOCOL`] of the sender.
@@ -20,22 +20,22 @@ pub struct Versioned<T> {
 }
 
 impl<T> Versioned<T> {
-    /// A message with the versions of this program.
+    /// Returns a message with the versions of this program.
     pub fn ours(message: T) -> Self {
         Self { protocol: PROTOCOL, version: env!("CARGO_PKG_VERSION").to_owned(), message }
     }
 }
 
-/// Request of a client. [`Request::Stop`], [`Request::Restart`] and the reply [`Reply::Done`] are
-/// the same in all protocols: a release replaces another one by them.
+/// Request of a client. [`Request::Stop`], [`Request::Restart`] and the reply [`Reply::Done`] are the
+/// same in all versions of the protocol, so that each release can replace any other.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Request {
     /// A wrapper is about to run a verb. One descriptor, the bundle directory, if the verb has one.
     /// Replies: proceed, bypass, refused.
     Begin(Box<Begin>),
-    /// On the same connection: the verb has ended. Reply: done, or refused (the wrapper reports the
-    /// verb as failed).
+    /// The verb of [`Request::Begin`] has ended; sent on the same connection. Reply: done, or
+    /// refused (the wrapper reports the verb as failed).
     Finished(Finished),
     /// An OCI hook runs. Replies: done, refused.
     Hook(Box<Hook>),
@@ -69,7 +69,7 @@ pub enum Reply {
     Proceed(Substitute),
     /// Run the real runtime as it was called, without a report.
     Bypass,
-    /// Do not run it; fail with this line.
+    /// Do not run the real runtime; fail with this line.
     Refused {
         /// Names plugin, field, container and remedy.
         message: String,
@@ -86,7 +86,7 @@ pub enum Reply {
     OtherVersion {
         /// Program version of this `nrid`.
         version: String,
-        /// Whether the installed program is about to replace it, which then serves new
+        /// Whether the installed program is about to replace this `nrid` and to serve new
         /// connections.
         #[serde(default)]
         restarting: bool,
@@ -120,7 +120,7 @@ pub struct Begin {
     pub id: String,
     /// The real runtime, absolute.
     pub runtime: OsText,
-    /// `--root`, made absolute; `None` where it was not given.
+    /// `--root`, made absolute; `None` if it was not given.
     pub root: Option<OsText>,
     /// Global options as given: before the verb, without `argv[0]` and our own.
     pub globals: Vec<OsText>,
@@ -138,7 +138,7 @@ pub struct Begin {
     pub resources: Option<String>,
     /// `--detach` of `run` and `restore`; `--force` of `delete`.
     pub flag: bool,
-    /// The hook program, absolute, where it was found.
+    /// The hook program, absolute; `None` if it was not found.
     pub hook: Option<OsText>,
 }
 
@@ -154,21 +154,21 @@ pub struct Substitute {
 /// End of a verb.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finished {
-    /// How the real runtime ended.
+    /// Exit of the real runtime.
     pub exit: Exit,
     /// Content of the `--pid-file` after a `create`.
     pub pid: Option<i32>,
 }
 
-/// How a process ended.
+/// Exit of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Exit {
-    /// With this code.
+    /// Exit code.
     Code(i32),
-    /// By this signal.
+    /// Signal that ended the process.
     Signal(i32),
-    /// It could not be started.
+    /// The process could not be started.
     NotStarted,
 }
 
@@ -191,12 +191,12 @@ pub enum HookKind {
     Poststop,
 }
 
-/// An OCI hook that runs.
+/// A call of an OCI hook.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Hook {
-    /// Its kind.
+    /// Kind of the hook.
     pub kind: HookKind,
-    /// Key of the record of its container, from its arguments.
+    /// Key of the container's record, from the hook's arguments.
     pub record: String,
     /// The OCI state, as given on stdin.
     pub state: String,
@@ -211,29 +211,29 @@ pub struct Status {
     pub pid: u32,
     /// Seconds since it started.
     pub uptime: u64,
-    /// The configuration file that it read, if any.
+    /// The configuration file that `nrid` read, if any.
     pub config: Option<OsText>,
-    /// Its sockets for plugins.
+    /// Sockets for plugins.
     pub sockets: Vec<OsText>,
-    /// Its plugins, in order.
+    /// Plugins, in the order of their index.
     pub plugins: Vec<PluginStatus>,
-    /// Directory of the plugins that it launches; `None` while an engine launches them.
+    /// Directory of the plugins that `nrid` launches; `None` while an engine launches them.
     #[serde(default)]
     pub plugin_dir: Option<OsText>,
     /// Number of pods.
     pub pods: usize,
     /// Number of containers.
     pub containers: usize,
-    /// Path of its program at its start.
+    /// Path of the program when `nrid` started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<OsText>,
-    /// Whether another program, or none, is at that path now.
+    /// Whether that path now has another program or none.
     #[serde(default)]
     pub program_replaced: bool,
-    /// Reason for which the last restart failed.
+    /// Reason why the last restart failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restart_error: Option<String>,
-    /// SHA-256 of the configuration file that it read, in hexadecimal.
+    /// SHA-256 of the configuration file that `nrid` read, in hexadecimal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_digest: Option<String>,
     /// `apply` or `shadow`; empty from old releases.
@@ -262,10 +262,10 @@ pub struct Reloaded {
     pub notes: Vec<String>,
 }
 
-/// Change, made or due, for a file of the plugin directory.
+/// Change for a file of the plugin directory, made or pending until the next reload.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct PluginChange {
-    /// Its name: `NN-name`.
+    /// Name of the plugin: `NN-name`.
     pub name: String,
     /// One of kept, launch, launched, relaunch, relaunched, end, ended, failed, unusable.
     pub change: String,
@@ -274,25 +274,25 @@ pub struct PluginChange {
     pub why: String,
 }
 
-/// A container, and the content of its cgroup.
+/// Comparison of a container's resources with its cgroup.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Verified {
-    /// Its id, or the requested one.
+    /// Id of the container, or the requested id if none matches.
     pub id: String,
-    /// Its name, where it has one.
+    /// Name of the container; may be empty.
     pub name: String,
-    /// Its engine.
+    /// Engine of the container.
     pub engine: String,
-    /// Reason for which nothing was compared.
+    /// Reason why nothing was compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Its resources, file by file.
+    /// Resources of the container, a cgroup file each.
     pub settings: Vec<VerifiedResource>,
     /// Fields for which this host has no cgroup file.
     pub nowhere: Vec<String>,
 }
 
-/// A cgroup file.
+/// Comparison of one cgroup file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct VerifiedResource {
     /// The field of the resources.
@@ -301,10 +301,10 @@ pub struct VerifiedResource {
     pub file: OsText,
     /// Expected content.
     pub wanted: String,
-    /// Its content, or the reason for which it cannot be read.
+    /// Content of the file, or the reason why it cannot be read.
     pub found: Result<String, String>,
-    /// Whether the content means the expected one: the kernel rounds some values, and accepts
-    /// several forms of others.
+    /// Whether the content is equivalent to the expected one: the kernel rounds some values, and
+    /// accepts several forms of others.
     #[serde(rename = "in_force")]
     pub effective: bool,
     /// The plugin that set it; `None`: the engine.
@@ -312,20 +312,20 @@ pub struct VerifiedResource {
     pub owner: Option<String>,
 }
 
-/// A plugin.
+/// Status of a plugin.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct PluginStatus {
     /// `NN-name`
     pub name: String,
     /// Whether `nrid` launched it.
     pub launched: bool,
-    /// Process id, where known.
+    /// Process id, if known.
     pub pid: Option<u32>,
-    /// Its state, one word.
+    /// State of the plugin, one word.
     pub state: String,
-    /// Its last error.
+    /// Last error of the plugin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
-    /// Names of the events that it has subscribed to.
+    /// Names of the events that the plugin has subscribed to.
     pub events: Vec<String>,
 }

@@ -1,5 +1,5 @@
-//! Untrusted text for a log or a terminal: names, paths and messages of plugins may hold any
-//! characters.
+//! Sanitizing of untrusted text for logs and terminals: names, paths and messages of plugins may
+//! contain any characters.
 
 use std::borrow::Cow;
 

@@ -2,8 +2,9 @@
 
 use std::path::{Component, Path, PathBuf};
 
-/// Resolves links in `root` as far as it exists. The first container after a boot is created before
-/// its root, and later ones must have the same key: `/var/run/x` is `/run/x` in both cases.
+/// Resolves links in the part of `root` that exists. The first container after a boot is created
+/// before its root exists, and later ones must have the same key: `/var/run/x` is `/run/x` in both
+/// cases.
 pub fn resolved_root(root: &Path) -> PathBuf {
     for existing in root.ancestors() {
         if let Ok(resolved) = std::fs::canonicalize(existing) {

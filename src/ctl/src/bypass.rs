@@ -1,9 +1,9 @@
-//! Break-glass, as wrappers see it. Its variable is in the environment of engines, which nrictl
-//! does not read.
+//! Description of the break-glass file. The break-glass variable is not described: it is set in
+//! the environment of engines, which nrictl does not read.
 
 use nri_locate::{BYPASS_FILE, BreakGlass};
 
-/// Describes the file in a line, where it exists.
+/// Describes the break-glass file in one line; `None` if it does not exist.
 pub(crate) fn describe(file: &BreakGlass) -> Option<String> {
     match file {
         BreakGlass::Off => None,
@@ -12,7 +12,7 @@ pub(crate) fn describe(file: &BreakGlass) -> Option<String> {
     }
 }
 
-/// Says why the file is not trusted; the reason may be about a directory above it.
+/// Returns the line for an untrusted file. The reason may name a directory above the file.
 fn not_trusted(why: &str) -> String {
     match why.strip_prefix(BYPASS_FILE).filter(|rest| rest.starts_with(' ')) {
         Some(rest) => format!("{BYPASS_FILE} exists and is not trusted, since it{rest}"),

@@ -5,7 +5,7 @@ use nri_control::{ClientError, LaunchError, Reply};
 use nri_locate::ConfigFileError;
 use std::{path::PathBuf, process::ExitCode};
 
-/// Exit code where no nrid runs.
+/// Exit code if no nrid runs.
 pub(crate) const NOT_RUNNING: u8 = 3;
 
 /// Failure of a command.

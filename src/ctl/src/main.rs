@@ -39,8 +39,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Start nrid if it does not run. Wrappers do so by themselves; external plugins need it
-    /// earlier.
+    /// Start nrid if it does not run. The first container starts it as well; external plugins can
+    /// connect only once it runs.
     Start,
     /// Stop nrid and the plugins that it launched. Containers and external plugins keep running.
     Stop,
@@ -58,8 +58,9 @@ enum Command {
     /// others have to reconnect. If the installed one cannot run, the running one continues. Starts
     /// nrid if it does not run.
     Restart,
-    /// Check whether this installation can work, which process has which plugin socket, and whose
-    /// NRI adapts which engine's containers. Exit code 4 if there is a problem.
+    /// Check the installation: configuration, programs, plugin sockets and their processes, and
+    /// for each engine whether its own NRI or ours adapts its containers. Exit code 4 if there is
+    /// a problem.
     Doctor {
         /// Print JSON.
         #[arg(long)]
@@ -71,7 +72,8 @@ enum Command {
     /// Take the wrapper out of an engine's configuration.
     Uninstall(install::Uninstall),
     /// Compare the requested resources of containers with their cgroups, file by file, and show
-    /// who set each. Exit code 3 if nrid does not run, 4 if something differs.
+    /// which plugin, or the engine, set each. Exit code 3 if nrid does not run, 4 if a value
+    /// differs.
     Verify {
         /// Ids of containers, or prefixes of ids. Without any: all containers that have a process.
         ids: Vec<String>,
@@ -90,7 +92,7 @@ enum Command {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     run(&arguments).unwrap_or_else(|error| {
-        // There is no other place for an error about standard error.
+        // A failed write to standard error cannot be reported anywhere.
         let _ = io::stderr().write_fmt(format_args!("nrictl: {error}\n"));
         error.code()
     })
@@ -100,7 +102,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
     let own_config = arguments.config.as_deref();
     let nrid = NridLocation::find(own_config, arguments.state_dir.as_deref());
     match &arguments.command {
-        // It reports the problem of a configuration itself.
+        // Doctor reports an invalid configuration as one of its findings.
         Command::Doctor { json } => {
             let status = nrid::connect(&nrid)
                 .and_then(|client| client.as_ref().map(nrid::status).transpose());
@@ -110,7 +112,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CtlError> {
             report.print(*json)?;
             Ok(problem_unless(!report.has_problem()))
         }
-        // These need neither nrid nor a valid configuration.
+        // Install and uninstall need neither nrid nor a valid configuration.
         Command::Install(install) => {
             install.run(own_config)?;
             Ok(ExitCode::SUCCESS)

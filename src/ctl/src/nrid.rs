@@ -1,4 +1,4 @@
-//! Requests to `nrid`: to start, stop, restart, reload, and to report.
+//! Requests to `nrid`: start, stop, restart, reload, status and verify.
 
 use crate::{error::CtlError, nrid_location::NridLocation, output::output};
 use nri_control::{Client, ClientError, OsText, Reloaded, Reply, Request, Status, Verified};
@@ -18,10 +18,10 @@ const RELOAD_TIMEOUT: Duration = Duration::from_secs(120);
 const RESTART_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time limit of any other reply: an nrid that is stopped (SIGSTOP) sends none.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
-/// Limit of attempts to start where the nrid that was reached is just ending; with the pause below
-/// a second, which is longer than an end takes once its socket is closed.
+/// Limit of attempts to start nrid while the previous one exits. With [`START_PAUSE`] they take a
+/// second, which is longer than nrid needs to exit once its socket is closed.
 const START_ATTEMPTS: u32 = 50;
-/// Pause between these attempts.
+/// Pause between attempts to start nrid.
 const START_PAUSE: Duration = Duration::from_millis(20);
 
 /// Connects to the running `nrid`; `None` if none runs.
@@ -55,7 +55,8 @@ pub(crate) fn verify(nrid: &NridLocation, ids: &[String]) -> Result<Vec<Verified
     }
 }
 
-/// Starts `nrid` and waits for its reply: one that is just ending may still have a socket.
+/// Starts `nrid` and waits for its reply. Retries if the connection was accepted by a previous
+/// nrid that is exiting.
 pub(crate) fn start(nrid: &NridLocation) -> Result<(), CtlError> {
     let mut left = START_ATTEMPTS;
     loop {
@@ -81,11 +82,11 @@ pub(crate) fn stop(nrid: &NridLocation) -> Result<(), CtlError> {
     if client.wait_closed() { Ok(()) } else { Err(CtlError::NotStopped) }
 }
 
-/// Replaces the running `nrid` by the installed one, and prints the version that runs then.
+/// Replaces the running `nrid` by the installed one, and prints the version of the new one.
 pub(crate) fn restart(nrid: &NridLocation) -> Result<(), CtlError> {
     let Some(client) = connect(nrid)? else { return start(nrid) };
     let running = status(&client)?.program;
-    // Our program is named where it was installed elsewhere meanwhile.
+    // nrid cannot execute its own program again if that file was moved: it gets ours.
     let is_missing = running.is_none_or(|program| !program.as_path().exists());
     let program = nrid.launcher.program.as_deref().filter(|_| is_missing).map(OsText::from);
     client.set_timeout(Some(RESTART_TIMEOUT))?;
@@ -117,7 +118,7 @@ pub(crate) fn reload(nrid: NridLocation) -> Result<Option<Box<Reloaded>>, CtlErr
     client.set_timeout(Some(RELOAD_TIMEOUT))?;
     let reply = client.call(&Request::Reload, &[]);
     let problem = nrid.problem.as_ref().map(ToString::to_string).unwrap_or_default();
-    // A problem is printed once: from nrid's reply, if it reads the same file.
+    // Print a problem once: nrid's reply has it too if nrid reads the same file.
     if !matches!(&reply, Ok(Reply::Refused { message }) if message.contains(&problem)) {
         nrid.warned();
     }

@@ -1,5 +1,5 @@
-//! The `nrid` that a command is about: from the command line, the environment and the
-//! configuration, as `nrid` itself does.
+//! Location of `nrid`: program, state directory and socket, found in the command line, the
+//! environment and the configuration in the same way as `nrid` finds them.
 
 use nri_config::Config;
 use nri_control::Launcher;
@@ -10,24 +10,24 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Where `nrid` is, and its configuration.
+/// Location of `nrid`, and its configuration.
 #[derive(Debug)]
 pub(crate) struct NridLocation {
     /// Program, state directory and socket.
     pub(crate) launcher: Launcher,
     pub(crate) config: Config,
-    /// The file that the configuration came from; `None`: there was none.
+    /// Configuration file that was read; `None` if none exists.
     pub(crate) file: Option<PathBuf>,
     /// SHA-256 of the file, in hexadecimal.
     pub(crate) digest: Option<String>,
-    /// Reason why the file cannot be used. The other fields then hold defaults, but for the state
-    /// directory and the runtime, if they could be read.
+    /// Reason why the file cannot be used. The other fields then hold defaults, except for the
+    /// state directory and the runtime, if they could be read.
     pub(crate) problem: Option<ConfigFileError>,
 }
 
 impl NridLocation {
-    /// Reads the configuration. A file that cannot be used is a problem beside a location that is
-    /// known without it.
+    /// Finds `nrid` and reads its configuration. A file that cannot be used is not an error here:
+    /// it is kept in `problem`.
     pub(crate) fn find(named: Option<&Path>, state: Option<&Path>) -> Self {
         let environment = Environment::of_this_process();
         let mut loaded = LoadedConfig::read(named, &environment);
@@ -65,7 +65,7 @@ impl NridLocation {
         if let Some(problem) = &self.problem {
             let socket = self.launcher.socket();
             let text = format!("nrictl: warning: {problem}; using {}\n", socket.display());
-            // There is no other place for a warning about standard error.
+            // A failed write to standard error cannot be reported anywhere.
             let _ = io::stderr().write_all(text.as_bytes());
         }
         self

@@ -1,5 +1,5 @@
-//! Standard output, whose reader may close it early: `nrictl status | head` fails no write, and has
-//! the exit code that it has alone.
+//! Standard output that ignores a closed pipe: `nrictl status | head` has the same exit code as
+//! `nrictl status`.
 
 use std::io::{self, ErrorKind, StdoutLock, Write};
 

@@ -4,7 +4,7 @@ use crate::output::output;
 use nri_control::{Reloaded, printable};
 use std::io::{self, Write};
 
-/// Prints text or JSON. Returns whether all plugins run that should.
+/// Prints text or JSON. Returns false if a plugin could not be launched.
 ///
 /// # Errors
 /// Standard output cannot be written to.

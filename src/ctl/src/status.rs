@@ -80,7 +80,7 @@ fn plugins(out: &mut impl Write, status: &Status) -> io::Result<()> {
     Ok(())
 }
 
-/// Formats a time in two units.
+/// Formats a duration in seconds, in at most two units.
 pub(crate) fn duration(seconds: u64) -> String {
     match seconds {
         0..60 => format!("{seconds} s"),

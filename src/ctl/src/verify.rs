@@ -4,7 +4,7 @@ use crate::output::output;
 use nri_control::{Verified, VerifiedResource, printable};
 use std::io::{self, Write};
 
-/// Prints text or JSON. Returns whether all cgroups have what was requested.
+/// Prints text or JSON. Returns whether all cgroups have the requested values.
 ///
 /// # Errors
 /// Standard output cannot be written to.
@@ -30,7 +30,7 @@ pub(crate) fn print(containers: &[Verified], json: bool) -> io::Result<bool> {
             writeln!(out, "  not verified: {}", printable(error))?;
         }
         for setting in &container.settings {
-            line(&mut out, setting)?;
+            print_resource(&mut out, setting)?;
         }
         for field in &container.nowhere {
             writeln!(out, "  -      {:<30} no cgroup file of this host has it", printable(field))?;
@@ -41,7 +41,7 @@ pub(crate) fn print(containers: &[Verified], json: bool) -> io::Result<bool> {
     Ok(fine)
 }
 
-fn line(out: &mut impl Write, setting: &VerifiedResource) -> io::Result<()> {
+fn print_resource(out: &mut impl Write, setting: &VerifiedResource) -> io::Result<()> {
     let mark = if setting.effective { "ok" } else { "DRIFT" };
     let owner = setting.owner.as_deref().unwrap_or("engine");
     write!(

@@ -34,8 +34,8 @@ fn doctor_reports_an_invalid_configuration_once() {
     fs::write(dir.path().join("config.toml"), "nonsense = 1\n").unwrap();
     let output = nrictl(dir.path(), "doctor");
     assert_eq!(output.status.code(), Some(4), "{output:?}");
-    let said = String::from_utf8(output.stdout).unwrap();
-    let found: Vec<_> = said.lines().filter(|l| l.contains("nonsense")).collect();
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    let found: Vec<_> = stdout.lines().filter(|l| l.contains("nonsense")).collect();
     let begin = format!("PROBLEM configuration  {}/config.toml: line 1", dir.path().display());
-    assert!(matches!(&*found, [line] if line.starts_with(&begin)), "{said}");
+    assert!(matches!(&*found, [line] if line.starts_with(&begin)), "{stdout}");
 }

@@ -1,4 +1,5 @@
-//! Checks who launches plugins, and whose NRI adapts the containers of each running engine.
+//! Checks which process launches plugins, and whether the containers of each running engine are
+//! adapted by its own NRI or by ours.
 
 use super::finding::DoctorReport;
 use crate::nrid_location::NridLocation;
@@ -8,7 +9,7 @@ use nri_host::{NriState, RunningEngine};
 use nri_locate::PLUGIN_DIR;
 use std::path::Path;
 
-/// Checks who launches the plugins of the plugin directory.
+/// Checks which process launches the plugins of the plugin directory.
 pub(super) fn plugins(
     report: &mut DoctorReport,
     nrid: &NridLocation,
@@ -27,7 +28,7 @@ pub(super) fn plugins(
     match engines.iter().find(is_launcher).map(|e| format!("{} (process {})", e.name, e.pid)) {
         None if status.is_some() && !launches => report.note(
             "plugins",
-            format!("{shown}: an engine launched them; nrid does with the next container"),
+            format!("{shown}: an engine launched them; nrid launches them with the next container"),
         ),
         None => report.ok("plugins", format!("{shown}: launched by nrid")),
         Some(engine) if nrid.config.plugin_path.is_none() && !launches => {
@@ -42,7 +43,7 @@ pub(super) fn plugins(
     }
 }
 
-/// Checks whose NRI adapts the containers of an engine.
+/// Checks whether an engine's own NRI or ours adapts its containers.
 pub(super) fn in_charge(report: &mut DoctorReport, config: &Config, engine: &RunningEngine) {
     const ABOUT: &str = "in charge";
     let choice = match engine.name.as_str() {
@@ -67,7 +68,8 @@ pub(super) fn in_charge(report: &mut DoctorReport, config: &Config, engine: &Run
         (InCharge::Engine, false) => report.problem(
             ABOUT,
             format!(
-                "{engine_shown}: none, its own NRI is off and [engines] leaves its {kind} to it"
+                "{engine_shown}: no NRI adapts its {kind}: its own is off, and [engines] \
+                 excludes ours"
             ),
         ),
         (_, true) => report.note(

@@ -35,12 +35,12 @@ impl DoctorReport {
         self.add(Severity::Ok, about, text.into());
     }
 
-    /// Adds something that an administrator should know.
+    /// Adds a note for the administrator.
     pub(super) fn note(&mut self, about: &'static str, text: impl Into<String>) {
         self.add(Severity::Note, about, text.into());
     }
 
-    /// Adds something that does not work.
+    /// Adds a problem.
     pub(super) fn problem(&mut self, about: &'static str, text: impl Into<String>) {
         self.add(Severity::Problem, about, text.into());
     }
@@ -54,14 +54,14 @@ impl DoctorReport {
         self.0.push(Finding { level, about, text, advice: None });
     }
 
-    /// Adds what to do about the last finding.
+    /// Adds advice to the last finding.
     pub(super) fn advise(&mut self, advice: impl Into<String>) {
         if let Some(last) = self.0.last_mut() {
             last.advice = Some(advice.into());
         }
     }
 
-    /// Whether something does not work.
+    /// Whether any finding is a problem.
     pub(crate) fn has_problem(&self) -> bool {
         self.0.iter().any(|finding| finding.level == Severity::Problem)
     }

@@ -1,5 +1,5 @@
-//! `nrictl doctor`: whether this installation can work, which process has which plugin socket, and
-//! whose NRI adapts which engine's containers.
+//! `nrictl doctor`: checks of the configuration, the programs, the plugin sockets, and for each
+//! engine whether its own NRI or ours adapts its containers.
 
 mod engines;
 mod finding;
@@ -13,8 +13,8 @@ use crate::nrid_location::NridLocation;
 use nri_control::Status;
 use nri_host::running_engines;
 
-/// Runs all checks. `status` is the reply of `nrid`, if it runs; `failure` why it runs and does not
-/// reply.
+/// Runs all checks. `status` is the reply of `nrid`, if it runs; `failure` is the error if it runs
+/// but does not reply.
 pub(crate) fn examine(
     nrid: &NridLocation,
     status: Option<&Status>,
@@ -24,9 +24,9 @@ pub(crate) fn examine(
     installation::configuration(&mut report, nrid);
     installation::programs(&mut report, nrid);
     match (failure, status) {
-        (Some(why), _) => running::silent(&mut report, nrid, why),
+        (Some(why), _) => running::unresponsive(&mut report, nrid, why),
         (None, Some(status)) => running::running(&mut report, nrid, status),
-        (None, None) => running::absent(&mut report, nrid),
+        (None, None) => running::not_running(&mut report, nrid),
     }
     let engines = running_engines();
     plugin_sockets::sockets(&mut report, nrid, status, &engines);

@@ -1,5 +1,5 @@
-//! Checks of the `nrid` that runs, and whether it is the one that would be started now; or why none
-//! runs.
+//! Checks of the running `nrid`: its plugins, and whether its program and its configuration are
+//! the installed ones. If none runs: the reason.
 
 use super::finding::DoctorReport;
 use crate::{nrid_location::NridLocation, status::duration};
@@ -34,7 +34,7 @@ pub(super) fn running(report: &mut DoctorReport, nrid: &NridLocation, status: &S
     for due in &status.due {
         let state = match due.change.as_str() {
             "launch" | "unusable" => "not launched",
-            "relaunch" => "runs as it was launched",
+            "relaunch" => "runs with the configuration of its launch",
             _ => "still runs",
         };
         let text = format!("{}: {state}: {}", due.name, due.why);
@@ -45,10 +45,10 @@ pub(super) fn running(report: &mut DoctorReport, nrid: &NridLocation, status: &S
 }
 
 /// Reports an `nrid` that listens and does not reply.
-pub(super) fn silent(report: &mut DoctorReport, nrid: &NridLocation, why: &str) {
+pub(super) fn unresponsive(report: &mut DoctorReport, nrid: &NridLocation, why: &str) {
     let socket = nrid.launcher.socket();
     report.problem("nrid", format!("{why} ({})", socket.display()));
-    // Process 1 listens for an nrid that it is to start.
+    // systemd (process 1) holds the socket of an nrid that it starts on the first connection.
     let process = match listener(&socket) {
         Some(pid) if pid > 1 => describe(pid),
         _ => "the process that listens".to_owned(),
@@ -108,14 +108,14 @@ fn configuration(report: &mut DoctorReport, nrid: &NridLocation, status: &Status
              another file.",
         );
     } else if status.config_digest != nrid.digest {
-        let text = format!("{} is another one than nrid has", name(&file));
+        let text = format!("{} differs from the configuration that nrid has read", name(&file));
         report.problem("configuration", text);
         report.advise("`nrictl reload`");
     }
 }
 
-/// Reports why no `nrid` runs, and what would prevent its start.
-pub(super) fn absent(report: &mut DoctorReport, nrid: &NridLocation) {
+/// Reports why no `nrid` runs, and problems that would prevent its start.
+pub(super) fn not_running(report: &mut DoctorReport, nrid: &NridLocation) {
     let failure = nrid.launcher.state_dir.join(START_FAILURE);
     match std::fs::read_to_string(&failure) {
         Ok(why) => {
@@ -130,7 +130,8 @@ pub(super) fn absent(report: &mut DoctorReport, nrid: &NridLocation) {
             let socket = nrid.launcher.socket();
             report.note("nrid", format!("it does not run ({})", socket.display()));
             report.advise(
-                "The first container starts it. `nrictl start` does so for external plugins.",
+                "The first container starts it. For external plugins, `nrictl start` starts it \
+                 earlier.",
             );
         }
     }

@@ -65,13 +65,13 @@ pub(crate) struct Install {
     name: String,
     /// A further runtime NAME: the wrapper with PATH as the real runtime, instead of the first of
     /// runc, crun and youki. May be repeated.
-    #[arg(long, value_name = "NAME=PATH", value_parser = further)]
+    #[arg(long, value_name = "NAME=PATH", value_parser = parse_runtime)]
     runtime: Vec<(String, PathBuf)>,
     /// The wrapper, if it is neither beside nrictl nor in a usual directory.
     #[arg(long, value_name = "PATH")]
     wrapper: Option<PathBuf>,
-    /// Whose NRI adapts the containers of an engine that has NRI of its own; `ours` also switches
-    /// the engine's off.
+    /// NRI that adapts the containers of an engine that has its own: the engine's or ours. `ours`
+    /// also switches the engine's off.
     #[arg(long, value_enum, value_name = "WHO")]
     nri: Option<NriChoice>,
     /// The engine's version, if its program cannot be run.
@@ -87,7 +87,7 @@ pub(crate) struct Uninstall {
     common: CommonArgs,
 }
 
-fn further(text: &str) -> Result<(String, PathBuf), String> {
+fn parse_runtime(text: &str) -> Result<(String, PathBuf), String> {
     let (name, path) = text.split_once('=').ok_or("not NAME=PATH")?;
     Ok((name.to_owned(), path.into()))
 }
@@ -178,7 +178,7 @@ impl Uninstall {
 }
 
 impl CommonArgs {
-    /// Prints what was done, or with `--json` why it failed.
+    /// Prints the report, or with `--json` the error.
     fn reported(&self, result: Result<InstallReport, InstallError>) -> Result<(), InstallError> {
         match result {
             Ok(report) => Ok(report.print(self.json)?),
@@ -205,13 +205,13 @@ impl CommonArgs {
     }
 }
 
-/// What a command works on.
+/// Files that a command works on, and the lock that it holds.
 struct Session {
     root: InstallRoot,
     /// The engine's file, if not the usual one.
     file: Option<PathBuf>,
-    /// Lock of `/etc` that keeps other commands out; `None` in a dry run, and where `/etc` cannot
-    /// be locked: there nothing can be written either, which fails with a reason.
+    /// Lock of `/etc` against concurrent commands; `None` in a dry run, and if `/etc` cannot be
+    /// locked: then it cannot be written either, and the first write fails with the reason.
     lock: Option<File>,
 }
 
@@ -227,7 +227,7 @@ impl Session {
         Ok(Self { file: common.engine_file()?, lock, root })
     }
 
-    /// Removes what a killed command has left. Returns a note for each file.
+    /// Removes temporary files of a killed command. Returns a note for each file.
     fn remove_leftovers(&self, engine: TargetEngine, manifest: &Manifest) -> Vec<String> {
         if self.lock.is_none() {
             return Vec::new();

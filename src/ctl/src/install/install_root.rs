@@ -1,7 +1,8 @@
 //! The file system to install into: the machine's, or an image below a directory.
 //!
-//! Paths in configuration files and in the manifest are as seen inside; [`InstallRoot::real`]
-//! returns where they are for us, with symbolic links followed inside as well.
+//! Paths in configuration files and in the manifest are as seen inside the root.
+//! [`InstallRoot::real`] returns the path for this process; symbolic links do not lead out of the
+//! root.
 
 use super::editing::error::FileError;
 use std::{
@@ -27,22 +28,23 @@ impl InstallRoot {
         let failed =
             |source| FileError::Read { path: dir.unwrap_or(Path::new("/")).into(), source };
         let dir = dir.map(fs::canonicalize).transpose().map_err(failed)?;
-        // `--root /` is not an image: engines may be called there.
+        // `--root /` is not an image: programs of engines may be run there.
         Ok(Self(dir.filter(|dir| dir != Path::new("/"))))
     }
 
-    /// Whether this is the machine's: only there engines are asked for their version.
+    /// Whether this is the machine's root: only there programs of engines are run for their
+    /// version.
     pub(crate) fn is_machine(&self) -> bool {
         self.0.is_none()
     }
 
-    /// Returns where an absolute path is for us, with all symbolic links followed. A path that does
-    /// not exist is where it would be made.
+    /// Resolves an absolute path and all symbolic links in it to the path for this process. A path
+    /// that does not exist is resolved to where it would be created.
     pub(crate) fn real(&self, path: &Path) -> io::Result<PathBuf> {
         self.resolve(path, true)
     }
 
-    /// Returns the same, but without following a symbolic link at the end.
+    /// Resolves an absolute path like [`Self::real`], but not a symbolic link at its end.
     pub(crate) fn entry(&self, path: &Path) -> io::Result<PathBuf> {
         self.resolve(path, false)
     }
@@ -82,7 +84,7 @@ impl InstallRoot {
         let read = |real: PathBuf| read_whole(&real, &fs::metadata(&real)?);
         match self.real(path).and_then(read) {
             Ok(bytes) => Ok(Some(bytes)),
-            // Below a file there is no file either.
+            // A path below a regular file does not exist either.
             Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
                 Ok(None)
             }

@@ -1,9 +1,9 @@
 //! Installation: puts the wrapper into the configuration of engines, and takes it out again. No
 //! engine is restarted.
 //!
-//! An engine's module says which values which file must have (`engines`). `planning` decides from
-//! that and from the manifest what every file will be, with the text edits of `editing`, and
-//! performs it. Start from `command`.
+//! `engines` lists the values that each file of an engine must have. From these values and the
+//! manifest `planning` computes the new contents of every file, with the text edits of `editing`,
+//! and then writes the files. Start from `command`.
 
 mod command;
 mod editing;

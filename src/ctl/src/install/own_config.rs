@@ -1,5 +1,5 @@
-//! Our own configuration: which real runtime a name of the wrapper means, and who adapts an
-//! engine's containers.
+//! Our own configuration. It maps names of the wrapper to real runtimes, and selects the NRI that
+//! adapts an engine's containers: the engine's or ours.
 
 use super::{error::InstallError, install_root::InstallRoot};
 use nri_config::Config;

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 /// Name of the wrapper in engines, unless `--name` gives another.
 pub(crate) const DEFAULT_NAME: &str = "nri";
 
-/// Prefix of base names of links to the wrapper; `nri-crun` alone already means crun.
+/// Prefix of base names of links to the wrapper. Called as `nri-crun`, the wrapper calls crun
+/// without any configuration.
 const LINK_PREFIX: &str = "nri-";
 
 /// One runtime of an engine.
@@ -20,8 +21,8 @@ pub(crate) struct WrapperRuntime {
     pub(crate) name: String,
     /// Path of the program that the engine calls.
     pub(crate) binary: PathBuf,
-    /// The real runtime, where it is not the one that the wrapper finds by itself; `binary` is a
-    /// link then.
+    /// The real runtime of `--runtime`, in which case `binary` is a link to the wrapper; `None`:
+    /// the one that the wrapper finds by itself.
     pub(crate) real: Option<PathBuf>,
 }
 

@@ -62,6 +62,6 @@ mod tests {
         check("Docker version 28.5.2, build ecc6942", Some((28, 5)));
         check("podman version 5.4.2", Some((5, 4)));
         check("crio version 1.30.0\nGitCommit: x", Some((1, 30)));
-        check("what", None);
+        check("no version", None);
     }
 }

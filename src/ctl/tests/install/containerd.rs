@@ -167,7 +167,7 @@ fn check_handler(image: &Image, file: &str, plugin: &str, name: &str, binary: &s
     for annotations in ["pod_annotations", "container_annotations"] {
         assert_eq!(get(&[annotations]).as_deref(), Some("[\"*\", \"*/*\"]"));
     }
-    // Like the handler that there was.
+    // Options are copied from the existing handler.
     let systemd = image.read(file).matches("SystemdCgroup = true").count() > 0;
     assert_eq!(get(&["options", "SystemdCgroup"]).is_some(), systemd);
 }
@@ -184,7 +184,7 @@ fn every_containerd_file_is_restored_byte_by_byte() {
             check_handler(image, FILE, plugin, "nri", WRAPPER);
             assert_eq!(default(image, FILE, plugin), before.map(|name| format!("{name:?}")));
             if !what.contains("inline") {
-                // Only whole lines come in, behind what was there.
+                // Only whole lines are added; the existing ones stay.
                 let now = image.read(FILE);
                 let mut lines = now.lines();
                 assert!(text.lines().all(|line| lines.any(|l| l == line)), "{now}");
@@ -246,7 +246,7 @@ fn version_3_with_imports_gets_a_drop_in() {
     }
 }
 
-/// Since 2.0 a file of version 2 is merged as well, which only a known version shows.
+/// Since 2.0 containerd merges files of version 2 as well, so its version has to be known.
 #[test]
 fn version_2_with_imports_gets_a_drop_in_if_containerd_is_known_to_be_2() {
     let text = format!(
@@ -264,7 +264,7 @@ fn version_2_with_imports_gets_a_drop_in_if_containerd_is_known_to_be_2() {
             assert!(!image.exists(DROP_IN))
         });
     }
-    // What was edited into the main file is changed there.
+    // An installation in the main file is changed in the main file.
     image.done("install containerd --engine-version 1.7");
     image.done("install containerd --engine-version 2.1 --default");
     assert!(!image.exists(DROP_IN));
@@ -273,10 +273,9 @@ fn version_2_with_imports_gets_a_drop_in_if_containerd_is_known_to_be_2() {
     assert_eq!(image.read(FILE), text);
 }
 
-/// An older containerd takes the CRI plugin's table from the last file that has one, and from no
-/// other.
+/// An older containerd uses the CRI plugin's table of the last file that has one, and no other.
 #[test]
-fn version_2_is_edited_where_its_table_counts() {
+fn version_2_is_edited_in_the_file_with_the_effective_table() {
     let other = "/etc/containerd/conf.d/50-cri.toml";
     let image = Image::with(
         FILE,
@@ -394,7 +393,7 @@ fn edits_in_containerd_files_since_installation_stay() {
     image.edit(FILE, "# the end\n", "# the end\n# and a remark\n");
     image.done("uninstall containerd");
     assert_eq!(image.read(FILE), text.replace("pause:3.9", "pause:3.10") + "# and a remark\n");
-    // A default that somebody chose meanwhile; a handler that joined.
+    // An administrator has changed the default and added a handler.
     image.write(FILE, b"version = 2\n");
     image.done("install containerd --default");
     image.edit(FILE, "default_runtime_name = \"nri\"", "default_runtime_name = \"kata\"");
@@ -432,7 +431,7 @@ fn a_containerd_handler_is_recognized_without_a_manifest() {
 }
 
 #[test]
-fn notes_tell_what_affects_a_containerd_handler() {
+fn notes_name_settings_that_affect_a_containerd_handler() {
     let check = |text: &str, expected: &str| {
         let said = Image::with(FILE, text).done("install containerd --dry-run");
         assert!(said.contains(expected), "{said}");

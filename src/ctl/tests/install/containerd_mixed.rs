@@ -1,5 +1,5 @@
-//! containerd 2 with files of version 3 that import files of version 2: the version of the last one
-//! counts for all.
+//! containerd 2 with files of version 3 that import files of version 2: containerd applies the
+//! version of the last file to all.
 
 use crate::{
     image::{Image, WRAPPER, check_install_and_uninstall, skipped},
@@ -49,8 +49,8 @@ fn image(main: &str, kata: &str, later: &str) -> Image {
 }
 
 #[test]
-fn our_handler_is_written_in_the_version_that_counts() {
-    for (main, kata, later, place, version) in cases() {
+fn our_handler_is_written_in_the_effective_version() {
+    for (main, kata, later, destination, version) in cases() {
         println!("{main} {kata} {later}");
         for options in ["", "--default --nri ours"] {
             check_install_and_uninstall(
@@ -58,7 +58,7 @@ fn our_handler_is_written_in_the_version_that_counts() {
                 "containerd",
                 options,
                 |image| {
-                    let now = image.read(place);
+                    let now = image.read(destination);
                     assert!(
                         now.contains(WRAPPER) && now.contains(&format!("version = {version}\n")),
                         "{now}"
@@ -131,7 +131,7 @@ fn a_real_containerd_keeps_its_settings_of_mixed_versions() {
     }
 }
 
-/// A pattern may match every name in a directory, so no copy is written there.
+/// A pattern may match every name in a directory, so no backup is written there.
 #[test]
 fn copies_of_files_are_not_in_imported_directories() {
     let extra = "/etc/containerd/extra";

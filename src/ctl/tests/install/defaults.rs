@@ -1,4 +1,5 @@
-//! Defaults that are restored: an engine does not start with one whose runtime is missing.
+//! `uninstall` restores a default runtime only if the engine still has that runtime: an engine does
+//! not start with a default runtime that is missing.
 
 use crate::image::{CRUN, Image};
 
@@ -55,7 +56,7 @@ fn a_default_is_restored_only_with_its_runtime() {
         image.done(&install);
         let (from, to) = match runtime.trim().strip_suffix('}') {
             Some(json) => (format!("{json}}},"), ""),
-            // In TOML the table of ours may be the same one.
+            // In Podman's file our runtime is in the same table, which has to stay.
             None => (runtime.trim_start_matches("[engine.runtimes]\n").to_owned(), ""),
         };
         image.edit(file, &from, to);
@@ -69,28 +70,29 @@ fn a_default_is_restored_only_with_its_runtime() {
     }
 }
 
-/// The file with the default is unchanged since; the one with its runtime is not.
+/// The default is in one file, which is not edited; its runtime is in another, which is.
 #[test]
 fn a_default_is_restored_with_a_runtime_of_another_file() {
     let file = "/etc/containerd/conf.d/50-default.toml";
     let default = "  default_runtime_name = \"nvidia\"\n";
     let text = format!("version = 2\n[{CRI}]\n{default}");
-    for gone in [false, true] {
+    for removed in [false, true] {
         let head = "version = 2\nimports = [\"/etc/containerd/conf.d/*.toml\"]\n";
         let runtime = format!("[{CRI}.runtimes.nvidia]\nruntime_type = \"x\"\n");
         let image = Image::with(CONTAINERD, &format!("{head}{runtime}"));
         image.write(file, text.as_bytes());
         image.done("install containerd --default");
         assert!(image.read(file).contains("default_runtime_name = \"nri\""));
-        if gone {
+        if removed {
             image.write(CONTAINERD, head.as_bytes());
         }
         image.done("uninstall containerd");
-        assert_eq!(image.read(file), if gone { text.replace(default, "") } else { text.clone() });
+        let expected = if removed { text.replace(default, "") } else { text.clone() };
+        assert_eq!(image.read(file), expected);
     }
 }
 
-/// The default of another file counts again once our drop-in is removed.
+/// The default of another file applies again once our drop-in is removed.
 #[test]
 fn a_note_names_a_default_that_no_file_defines() {
     for engine in ["crio", "podman"] {

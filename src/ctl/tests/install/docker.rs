@@ -58,7 +58,7 @@ pub(crate) const FILES: &[(&str, &str)] = &[
     ),
 ];
 
-/// Whether every character is still there, in order.
+/// Whether every character of `before` is in `after`, in the same order.
 fn only_added(before: &str, after: &str) -> bool {
     let mut after = after.chars();
     before.chars().all(|c| after.any(|other| other == c))
@@ -168,7 +168,7 @@ fn repeated_installations_add_up() {
     assert!(
         !image.exists("/etc/nri-container-runtime") && !image.exists("/usr/local/bin/nri-crun")
     );
-    // With an edit in between, and then a request that is fulfilled already.
+    // With an edit in between, and then a request that is already installed.
     image.done("install docker");
     image.edit(FILE, "true", "false");
     image.done("install docker --default");
@@ -266,13 +266,13 @@ fn owner_mode_and_links_of_files_stay() {
         );
         assert!(String::from_utf8_lossy(&meta.2).contains(WRAPPER));
         assert!(image.at(FILE).is_symlink());
-        // The copy may hold secrets as well.
+        // The backup may hold secrets as well.
         assert_eq!(now[std::path::Path::new(BACKUP.trim_start_matches('/'))].0 & 0o777, 0o600);
-        // So may a file that only its directory protects.
+        // A file may hold secrets that only its directory protects.
         let dir = image.at("/etc/nri-container-runtime/backup").metadata().unwrap();
         assert_eq!(dir.permissions().mode() & 0o777, 0o700);
     });
-    // A copy of another program is not overwritten.
+    // A file at the backup's path is not overwritten.
     image.write(BACKUP, b"precious");
     check_install_and_uninstall(&image, "docker", "", |image| {
         assert!(image.exists(&format!("{BACKUP}.1")))

@@ -1,4 +1,5 @@
-//! Docker: what `uninstall` leaves of a `daemon.json` that was edited since, or without a manifest.
+//! Docker: a `daemon.json` after `uninstall` if it was edited since installation, or if the
+//! manifest is missing.
 
 use crate::{
     docker::{BACKUP, FILE, FILES, value},
@@ -57,7 +58,7 @@ fn edits_in_daemon_json_since_installation_stay() {
 }
 
 #[test]
-fn a_daemon_json_that_we_made_stays_with_values_of_others() {
+fn a_daemon_json_that_install_created_stays_if_it_has_other_values() {
     let image = Image::new();
     image.done("install docker --default");
     image.edit(FILE, "{\n  \"runtimes\"", "{\n  \"debug\": true,\n  \"runtimes\"");
@@ -87,7 +88,7 @@ fn a_docker_runtime_is_recognized_without_a_manifest() {
         std::fs::remove_file(image.at(MANIFEST)).unwrap();
         image.done("uninstall docker");
         let mut expected = before.clone();
-        // What was replaced is not known then, nor whether the table was there.
+        // Without the manifest neither replaced values are known nor whether the table existed.
         for key in ["default-runtime", "runtimes"] {
             if before.get(key).is_none_or(|value| key == "default-runtime" || *value == json!({})) {
                 expected.as_object_mut().unwrap().remove(key);

@@ -1,6 +1,6 @@
-//! Installations that an earlier release made: those in `earlier/` are by commit 43e9a1b, with its
-//! manifests. They are uninstalled byte by byte, with and without edits since, and taken over by
-//! `install`.
+//! Installations of an earlier version, in `earlier/`: commit 43e9a1b made them, with its
+//! manifests. `uninstall` restores the original files byte by byte, with and without edits since,
+//! and `install` continues with the manifest.
 //!
 //! A file there has sections: the command, each file before it, each file and link after it.
 
@@ -9,7 +9,7 @@ use std::{fs, os::unix::fs::symlink, path::Path};
 
 /// An installation.
 struct Earlier {
-    /// What it is, for messages.
+    /// Description for messages.
     name: String,
     /// The command that made it.
     command: String,
@@ -90,7 +90,7 @@ fn an_earlier_installation_is_uninstalled_byte_by_byte() {
     }
 }
 
-/// An administrator has changed a number in the file that was there.
+/// An administrator has changed a number in a file that existed before the installation.
 #[test]
 fn an_earlier_installation_is_uninstalled_around_edits() {
     let mut edited = 0;
@@ -123,7 +123,7 @@ fn lines_added_to_an_earlier_drop_in_stay() {
     }
 }
 
-/// The same command changes nothing; another one adds to what is there.
+/// The same command changes nothing; another one adds to the installation.
 #[test]
 fn an_earlier_installation_is_taken_over() {
     for earlier in all() {

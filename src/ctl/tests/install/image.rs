@@ -99,7 +99,7 @@ impl Image {
         said.err
     }
 
-    /// Returns all that is in the image.
+    /// Returns all files and directories of the image.
     pub(crate) fn snapshot(&self) -> Snapshot {
         fn walk(top: &Path, dir: &Path, found: &mut Snapshot) {
             for entry in fs::read_dir(dir).unwrap() {
@@ -138,9 +138,9 @@ impl From<Output> for Said {
     }
 }
 
-/// Checks what holds for every engine and every file: a dry run changes nothing, a second
-/// installation changes nothing, and uninstallation restores everything, byte by byte. `check`
-/// checks what was installed.
+/// Checks an installation of any engine: a dry run changes nothing, a second installation changes
+/// nothing, and uninstallation restores everything, byte by byte. `check` checks the installed
+/// files.
 #[track_caller]
 pub(crate) fn check_install_and_uninstall(
     image: &Image,
@@ -160,7 +160,7 @@ pub(crate) fn check_install_and_uninstall(
     let said = image.done(&install);
     assert!(said.contains("nothing to do"), "{said}");
     assert_eq!(image.snapshot(), installed, "installed twice");
-    // Without --default and without the further runtimes less is requested than is installed.
+    // A request without --default and without further runtimes removes nothing that is installed.
     let said = image.done(&format!("install {engine}"));
     assert!(said.contains("nothing to do"), "{said}");
     image.done(&format!("uninstall {engine} --dry-run"));

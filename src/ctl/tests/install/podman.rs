@@ -45,7 +45,7 @@ fn a_podman_drop_in_is_made_and_removed() {
                 );
             },
         );
-        // The file itself, if that is wanted.
+        // The main file instead of a drop-in, if --engine-config names it.
         if !text.is_empty() {
             let option = format!("--engine-config {main}");
             image.done(&format!("install podman --default {option}"));
@@ -56,7 +56,7 @@ fn a_podman_drop_in_is_made_and_removed() {
     }
 }
 
-/// A list in a later file replaces those before.
+/// A list in a later file replaces the lists of earlier files, so ours repeats their items.
 #[test]
 fn lists_of_earlier_podman_files_are_kept() {
     let image = Image::with(

@@ -1,5 +1,5 @@
-//! What real containerds read from the files that are written. `NRI_TEST_CONTAINERD` names them,
-//! separated by colons.
+//! Configurations that real containerds read after an installation. `NRI_TEST_CONTAINERD` is a list
+//! of programs, separated by colons.
 
 use crate::{
     containerd::{FILE, FILES, V2, V3},
@@ -46,20 +46,20 @@ fn a_real_containerd_reads_our_handler_and_keeps_its_settings() {
     for containerd in containerds {
         let version = Command::new(&containerd).arg("--version").output().unwrap().stdout;
         let version = String::from_utf8_lossy(&version).split(' ').nth(2).unwrap().to_owned();
-        let mut asked = 0;
+        let mut checked = 0;
         for (what, plugin, _, text) in FILES {
             let image = Image::with(FILE, text);
-            // newer than this containerd
+            // The file's version is newer than this containerd.
             let Ok(before) = dump(&containerd, &image.at(FILE)) else { continue };
-            // Switched off; or 2.x, which takes nothing of the CRI plugin from version 1; or 1.x,
-            // which does not know its name in version 3.
+            // Skip a disabled CRI plugin; 2.x, which ignores the CRI plugin's table of version 1;
+            // and 1.x, which does not know the plugin's name of version 3.
             if version.trim_start_matches('v').starts_with('2') && !text.contains("version = ")
                 || version.starts_with('1') && *plugin == V3
                 || text.contains("disabled_plugins")
             {
                 continue;
             }
-            asked += 1;
+            checked += 1;
             image.done(&format!(
                 "install containerd --default --nri ours --runtime nri-crun={CRUN}"
             ));
@@ -80,8 +80,8 @@ fn a_real_containerd_reads_our_handler_and_keeps_its_settings() {
                 !after.contains("\"io.containerd.nri.v1.nri\"]\n    disable = false"),
                 "{what}: {after}"
             );
-            // Everything else is what it was; 1.x shows the defaults of a handler only if the file
-            // has none.
+            // No other setting changes. 1.x shows the defaults of a handler only if the file has
+            // none.
             let zero = ["= \"\"", "= 0", "= false", "sandbox_mode = \"podsandbox\""];
             let zero = |line: &str| zero.iter().any(|end| line.ends_with(end));
             let lost: Vec<&str> = before
@@ -96,7 +96,7 @@ fn a_real_containerd_reads_our_handler_and_keeps_its_settings() {
             image.done("uninstall containerd");
             assert_eq!(dump(&containerd, &image.at(FILE)), Ok(before), "{what}");
         }
-        assert!(asked > 5, "{version}: {asked}");
+        assert!(checked > 5, "{version}: {checked}");
         for (number, plugin, like) in
             [(2, V2, "50-cri.toml"), (3, V3, "zz-nri-container-runtime.toml")]
         {

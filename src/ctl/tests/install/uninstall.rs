@@ -1,4 +1,4 @@
-//! What `uninstall` leaves, for every engine alike.
+//! Files after `uninstall`, for several engines.
 
 use crate::image::{CRUN, Image};
 use std::fs;
@@ -32,7 +32,7 @@ fn several_runtimes_are_removed_completely_after_an_edit() {
     }
 }
 
-/// Only the manifest records who switched an engine's NRI off.
+/// Only the manifest records that nrictl switched an engine's NRI off.
 #[test]
 fn notes_name_values_that_are_kept_without_a_manifest() {
     let kept = "kept, nrictl has no record of setting it";

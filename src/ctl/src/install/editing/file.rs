@@ -98,7 +98,7 @@ impl ConfigFile {
         }
     }
 
-    /// Sets the value at a path. Returns how many tables on the way to it were made.
+    /// Sets the value at a path. Returns the number of parent tables that were created.
     pub(crate) fn set(&mut self, at: &[String], value: &Value) -> Result<usize, FileError> {
         let made = match &mut self.body {
             Body::Json(json) => json.set(at, value),
@@ -107,8 +107,7 @@ impl ConfigFile {
         made.map_err(|source| self.failed(source))
     }
 
-    /// Removes the value at a path, and of the tables around it as many as `made` says, if they
-    /// are empty then.
+    /// Removes the value at a path, and up to `made` of its parent tables, if they are empty then.
     pub(crate) fn remove(&mut self, at: &[String], made: usize) -> Result<(), FileError> {
         for end in (at.len().saturating_sub(made).max(1)..=at.len()).rev() {
             let (around, at) = (end < at.len(), &at[..end]);
@@ -134,7 +133,7 @@ impl ConfigFile {
     }
 }
 
-/// Whether a value does what is wanted: tables may have more.
+/// Whether a value equals `wanted`; a table may have further members.
 pub(crate) fn in_effect(current: &Value, wanted: &Value) -> bool {
     match (current, wanted) {
         (Value::Object(current), Value::Object(wanted)) => wanted.iter().all(|(name, wanted)| {

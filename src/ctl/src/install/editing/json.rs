@@ -1,9 +1,9 @@
 //! Edits of a JSON text: only the bytes of a member change, so that layout, order, comments and
 //! unknown members stay.
 //!
-//! `jsonc-parser` says where members are; the text between them is spliced here. The editor of
-//! that library breaks one-line objects into several lines and drops blank lines, which would not
-//! come back byte by byte.
+//! `jsonc-parser` reports the positions of members; this module splices the text between them. The
+//! editor of that library breaks one-line objects into several lines and drops blank lines, so
+//! `uninstall` could not restore the text byte by byte.
 
 use super::error::{EditError, TextPosition};
 use jsonc_parser::{
@@ -17,7 +17,8 @@ use serde_json::Value;
 /// Indentation where the text has none to copy.
 const DEFAULT_UNIT: &str = "  ";
 
-/// What engines read: JSON, and comments (iSulad does; dockerd does not, see `engines/docker.rs`).
+/// Syntax that is parsed: JSON with comments (iSulad accepts them; dockerd does not, see
+/// `engines/docker.rs`).
 const SYNTAX: ParseOptions = ParseOptions {
     allow_comments: true,
     allow_loose_object_property_names: false,
@@ -37,17 +38,18 @@ pub(super) struct Json {
     text: String,
 }
 
-/// The object that has the last name of a path, or the deepest one on the way to it.
+/// Result of a search: the object that has the last name of a path, or the deepest object of the
+/// path that exists.
 struct Lookup<'a> {
     object: &'a Object<'a>,
-    /// Position in the path of the name that this object has, or lacks.
+    /// Index in the path of the name that was searched in this object.
     depth: usize,
-    /// Position of the member in the object.
+    /// Index of the member in the object; `None` if the object lacks it.
     member: Option<usize>,
 }
 
 impl Json {
-    /// Parses a text; an empty one is an empty object, as engines take it.
+    /// Parses a text; an empty one is an empty object, as it is for engines.
     pub(super) fn parse(text: &str) -> Result<Self, EditError> {
         let text = if text.trim().is_empty() { "{}\n" } else { text };
         top(text)?;
@@ -82,7 +84,7 @@ impl Json {
         }
     }
 
-    /// Sets the value at a path. Returns how many objects on the way to it were made.
+    /// Sets the value at a path. Returns the number of parent objects that were created.
     pub(super) fn set(&mut self, path: &[String], value: &Value) -> Result<usize, EditError> {
         let top = top(&self.text)?;
         let found = self.find(&top, path)?;
@@ -143,8 +145,8 @@ impl Json {
         Ok(Lookup { object, depth: path.len(), member: None })
     }
 
-    /// Returns the position of a member in an object. Two of a name are refused: engines differ in
-    /// which one they take. At the top, engines ignore letter case.
+    /// Returns the index of a member in an object. A name that occurs twice is refused: engines
+    /// differ in which value they take. At the top, engines ignore letter case.
     fn member(
         &self,
         object: &Object<'_>,
@@ -166,7 +168,7 @@ impl Json {
         }
     }
 
-    /// Returns where and how a new last member is written: as its neighbours are.
+    /// Returns the range and the text of a new last member, in the layout of its neighbours.
     fn insertion(
         &self,
         top: &Object<'_>,
@@ -209,7 +211,7 @@ impl<'a> Lookup<'a> {
     }
 }
 
-/// How a text is laid out.
+/// Layout of a text.
 struct Layout<'a> {
     newline: &'static str,
     /// Indentation that a deeper level adds; `None`: all on one line.
@@ -295,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_member_is_laid_out_like_its_neighbours() {
+    fn a_new_member_has_the_layout_of_its_neighbours() {
         let a = || json!("x");
         check_set("{}", "a", a(), "{\n  \"a\": \"x\"\n}");
         check_set("", "a", a(), "{\n  \"a\": \"x\"\n}\n");

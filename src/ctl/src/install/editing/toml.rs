@@ -59,7 +59,7 @@ impl Toml {
         item_value(item)
     }
 
-    /// Sets the value at a path. Returns how many tables on the way to it were made.
+    /// Sets the value at a path. Returns the number of parent tables that were created.
     pub(crate) fn set(&mut self, path: &[String], value: &Value) -> Result<usize, EditError> {
         let Some((last, tables)) = path.split_last() else { return Ok(0) };
         let mut at: &mut dyn TableLike = self.document.as_table_mut();
@@ -121,7 +121,7 @@ impl Toml {
             return;
         }
         let mut end = path.len();
-        // The header that is written first may be that of the table around the value.
+        // The first header that is written may be that of a parent table.
         while end > 0 {
             if let Some(table) = table_at(self.document.as_table_mut(), &path[..end])
                 && !table.is_implicit()
@@ -166,7 +166,7 @@ fn table_at<'a>(top: &'a mut Table, path: &[String]) -> Option<&'a mut Table> {
     Some(table)
 }
 
-/// Sets the value of a name; in a table that exists, only what differs.
+/// Sets the value of a name; in a table that exists, only the members that differ.
 fn insert(at: &mut dyn TableLike, name: &str, value: &Value, inline: bool, position: &mut isize) {
     let Value::Object(map) = value else {
         let mut new = plain(value);
@@ -210,7 +210,7 @@ fn plain(value: &Value) -> TomlValue {
         Value::Object(map) => {
             map.iter().map(|(name, value)| (name, plain(value))).collect::<InlineTable>().into()
         }
-        // Neither TOML nor what engines need has null.
+        // TOML has no null, and no engine needs one.
         Value::Null => "".into(),
     }
 }
@@ -302,7 +302,7 @@ mod tests {
     #[test]
     fn comments_of_removed_tables_stay() {
         let mut toml =
-            Toml::parse("# 1\n[a]\n# 2\nb = 1 # gone with it\n# 3\n[a.c]\nd = 1\n# 4\n").unwrap();
+            Toml::parse("# 1\n[a]\n# 2\nb = 1 # of b\n# 3\n[a.c]\nd = 1\n# 4\n").unwrap();
         toml.remove(&path("a.b"));
         toml.remove(&path("a.c"));
         toml.remove(&path("a"));

@@ -19,9 +19,9 @@ const DIR: &str = "/etc/crio/crio.conf.d";
 /// Our file, sorted behind others, such as `99-nvidia.conf`: the last one decides.
 const DROP_IN: &str = "/etc/crio/crio.conf.d/zz-nri-container-runtime.conf";
 
-/// First versions that have NRI, and that have it on by default (`cri-o:
-/// internal/config/nri/nri.go`).
+/// First version that has NRI (`cri-o: internal/config/nri/nri.go`).
 const NRI_SINCE: (u32, u32) = (1, 26);
+/// First version that has NRI on by default.
 const NRI_ON_SINCE: (u32, u32) = (1, 30);
 
 /// Keys that our handler copies from the default handler.
@@ -56,7 +56,7 @@ fn table(file: &Path) -> RuntimeTable {
     }
 }
 
-/// Returns what CRI-O needs.
+/// Returns the changes that CRI-O needs.
 pub(super) fn needs(request: &InstallRequest<'_>) -> Result<EngineNeeds, InstallError> {
     let table = table(request.file.unwrap_or(Path::new(DROP_IN)));
     let mut files = Vec::new();
@@ -68,8 +68,8 @@ pub(super) fn needs(request: &InstallRequest<'_>) -> Result<EngineNeeds, Install
     for runtime in &request.runtimes {
         let mut value = handler.clone();
         value["runtime_path"] = json!(runtime.binary_text());
-        // Not that of another handler, which may have another real runtime; nor /run/nri, where
-        // NRI's socket is.
+        // A directory of its own: another handler may have another real runtime, and /run/nri
+        // has NRI's socket.
         value["runtime_root"] = json!(format!("/run/crio-{}", runtime.name));
         target.set(table.runtime(&runtime.name), value);
     }
@@ -95,8 +95,8 @@ fn last(files: &[ConfigFile], at: &[String]) -> Option<Value> {
     files.iter().rev().find_map(|file| file.get(at).ok().flatten())
 }
 
-/// Returns a handler like the default one, as far as files tell; the rest is what CRI-O has for
-/// runc and crun.
+/// Returns a handler with the values of the default handler in the files; for the others, with the
+/// values that CRI-O has for runc and crun.
 fn handler(files: &[ConfigFile], table: &RuntimeTable) -> Value {
     let default = last(files, &table.default);
     let mut names = default.iter().filter_map(Value::as_str).chain(["crun", "runc"]);

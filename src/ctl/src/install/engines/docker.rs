@@ -29,7 +29,7 @@ const UNIT_DIRS: &[&str] = &[
     "/lib/systemd/system",
 ];
 
-/// Returns the table of a `daemon.json`; iSulad's is the same in this.
+/// Returns the table of a `daemon.json`; iSulad's has the same.
 pub(super) fn table(file: &Path) -> RuntimeTable {
     RuntimeTable {
         file: file.to_owned(),
@@ -53,7 +53,7 @@ pub(super) fn target(request: &InstallRequest<'_>, table: &RuntimeTable) -> File
     target
 }
 
-/// Returns what Docker needs.
+/// Returns the changes that Docker needs.
 pub(super) fn needs(request: &InstallRequest<'_>) -> Result<EngineNeeds, InstallError> {
     let table = table(request.file.unwrap_or(Path::new(FILE)));
     check_flags(request)?;
@@ -79,7 +79,8 @@ pub(super) fn needs(request: &InstallRequest<'_>) -> Result<EngineNeeds, Install
     Ok(EngineNeeds { targets: vec![target], nri, usage: vec![usage], ..EngineNeeds::default() })
 }
 
-/// Fails if a flag of dockerd sets what its file would: it does not start with both.
+/// Fails if a flag of dockerd has the same name as a key that we would set in its file: dockerd
+/// does not start with both.
 fn check_flags(request: &InstallRequest<'_>) -> Result<(), InstallError> {
     let units = UNIT_DIRS.iter().flat_map(|dir| {
         let drop_ins = PathBuf::from(dir).join("docker.service.d");

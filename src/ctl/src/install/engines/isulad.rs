@@ -19,7 +19,7 @@ pub(super) fn table(file: &Path) -> RuntimeTable {
     RuntimeTable { own_nri: None, ..docker::table(file) }
 }
 
-/// Returns what iSulad needs.
+/// Returns the changes that iSulad needs.
 pub(super) fn needs(request: &InstallRequest<'_>) -> EngineNeeds {
     let table = table(request.file.unwrap_or(Path::new(FILE)));
     let name = request.name();

@@ -1,4 +1,4 @@
-//! The engines that `nrictl install` knows, and the facts about each that no file of theirs tells.
+//! The engines that `nrictl install` supports, and facts about each that are not in its files.
 
 use clap::ValueEnum;
 
@@ -20,9 +20,9 @@ pub(crate) struct EngineFacts {
     pub(crate) name: &'static str,
     /// The program that prints the engine's version.
     pub(crate) program: &'static str,
-    /// The command after which it has read its files; `None`: it reads them at each call.
+    /// Command that makes the engine read its files; `None`: it reads them at each call.
     pub(crate) reload: Option<&'static str>,
-    /// The command after which it has forgotten what its files no longer have.
+    /// Command that makes the engine drop runtimes that its files no longer have.
     pub(crate) forget: Option<&'static str>,
     /// Whether some version has NRI of its own, so that `[engines]` has a key for it.
     pub(crate) has_nri: bool,

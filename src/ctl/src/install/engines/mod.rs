@@ -1,4 +1,4 @@
-//! What each engine needs, a file per engine: which values in which file.
+//! Values that each engine needs in its files, a module per engine.
 //!
 //! Nothing is written here; `planning` does that.
 
@@ -18,7 +18,7 @@ use request::{EngineNeeds, FileTarget, InstallRequest};
 use std::path::Path;
 use table::RuntimeTable;
 
-/// Returns what an engine needs for a request.
+/// Returns the changes that an engine needs for a request.
 ///
 /// # Errors
 /// The request does not fit the engine or its files.

@@ -9,8 +9,8 @@ pub(super) fn needs(request: &InstallRequest<'_>) -> Result<EngineNeeds, Install
     if request.default {
         return Err(InstallError::NoDefault { engine: "nerdctl" });
     }
-    let line = |path: String| format!("nerdctl run --rm --runtime {path} IMAGE");
-    let usage = request.runtimes.iter().map(|runtime| line(runtime.binary_text())).collect();
+    let command = |path: String| format!("nerdctl run --rm --runtime {path} IMAGE");
+    let usage = request.runtimes.iter().map(|runtime| command(runtime.binary_text())).collect();
     let notes = vec!["nerdctl needs no configuration: its --runtime takes a path".to_owned()];
     Ok(EngineNeeds { notes, usage, ..EngineNeeds::default() })
 }

@@ -2,8 +2,8 @@
 //! each call. Drop-ins are merged key by key; a list replaces the list of earlier files.
 //!
 //! Podman gives `--log` only to runtimes in `runtime_supports_json`. Newer versions can append to a
-//! list, in a form that older ones do not parse; a list that replaces works in all versions, so
-//! ours has all that was in it.
+//! list, in a form that older ones do not parse. A list that replaces works in all versions, so
+//! ours repeats all items of the earlier lists.
 
 use super::{
     request::{EngineNeeds, FileTarget, InstallRequest},
@@ -61,11 +61,11 @@ fn table(file: &Path) -> RuntimeTable {
     }
 }
 
-/// Returns what Podman needs.
+/// Returns the changes that Podman needs.
 pub(super) fn needs(request: &InstallRequest<'_>) -> Result<EngineNeeds, InstallError> {
     let table = table(request.file.unwrap_or(Path::new(DROP_IN)));
     let mut target = FileTarget::drop_in(&table.file, "podman");
-    // The engine's name, and the base name where `--runtime` is a path.
+    // Podman looks up the runtime's name, or the base name if `--runtime` is a path.
     let names = |runtime: &WrapperRuntime| [runtime.name.clone(), runtime.link_name()];
     let all = request.runtimes.iter().flat_map(names).chain([WRAPPER.to_owned()]).collect();
     let mut crun = Vec::new();
@@ -96,7 +96,7 @@ pub(super) fn needs(request: &InstallRequest<'_>) -> Result<EngineNeeds, Install
     Ok(EngineNeeds { targets: vec![target], usage: vec![usage], ..EngineNeeds::default() })
 }
 
-/// Returns a list that replaces those of earlier files: the built-in names, those of files, ours.
+/// Returns a list that replaces those of earlier files: the built-in names, their names, and ours.
 fn list(
     request: &InstallRequest<'_>,
     at: &[String],
@@ -116,7 +116,7 @@ fn list(
     Ok(names)
 }
 
-/// Whether the real runtime is crun, or has its name.
+/// Whether the real runtime is crun, by its base name.
 fn is_crun(request: &InstallRequest<'_>, runtime: &WrapperRuntime) -> Result<bool, InstallError> {
     let real = match &runtime.real {
         Some(real) => Some(real.clone()),

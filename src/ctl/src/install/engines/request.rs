@@ -1,4 +1,4 @@
-//! What is requested of an engine, and what the engine needs for it.
+//! The request of an installation, and the changes that an engine needs for it.
 
 use crate::install::{
     editing::file::Format, install_root::InstallRoot, runtimes::WrapperRuntime,
@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// Whose NRI adapts an engine's containers: `[engines]`.
+/// NRI that adapts an engine's containers: a value of `[engines]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum NriChoice {
     /// The engine's while it is on, else ours.
@@ -108,7 +108,8 @@ impl FileTarget {
         self.values.push((at, value.into()));
     }
 
-    /// Switches the engine's own NRI off at `at` if that is requested, or no longer off.
+    /// Switches the engine's own NRI off by the value `off` at `at` if `ours` is requested; undoes
+    /// that if another choice is requested.
     pub(crate) fn switch_nri(
         &mut self,
         request: &InstallRequest<'_>,

@@ -1,4 +1,4 @@
-//! Where an engine's file has its runtimes, its default runtime and the switch of its own NRI.
+//! Paths of the runtimes, the default runtime and the switch of the own NRI in an engine's file.
 
 use super::request::InstallRequest;
 use crate::install::{

@@ -1,7 +1,7 @@
 //! Performs a plan: every file is complete at every moment, and all of them change or none.
 //!
-//! All new contents are written to the directories of their files first (`new_file.rs`). Only then
-//! the first one gets its name; if a later step fails, the earlier ones are undone.
+//! First all new contents are written to temporary files in the directories of their targets
+//! (`new_file.rs`). Then each gets its final name; if a step fails, the earlier ones are undone.
 
 use super::{
     manifest::BACKUPS,
@@ -41,7 +41,7 @@ pub(crate) fn apply(root: &InstallRoot, steps: &[InstallStep]) -> Result<(), Ins
         steps.iter().map(|step| prepare(root, step, &mut made)).collect();
     let result = prepared.and_then(|prepared| perform(root, prepared));
     if result.is_err() {
-        // Only directories that are empty again go.
+        // `remove_dir` keeps a directory that is not empty.
         made.iter().rev().for_each(|dir| drop(fs::remove_dir(dir)));
     }
     result
@@ -68,8 +68,8 @@ fn prepare<'a>(
     let parent = real.parent().unwrap_or(Path::new("/"));
     let file = match &step.after {
         Content::Nothing => {
-            // Whether the file can be removed shows only later; whether the directory is writable
-            // shows now.
+            // A removal can still fail when it is performed; a directory that is not writable is
+            // reported before anything changes.
             rustix::fs::access(parent, rustix::fs::Access::WRITE_OK)
                 .map_err(|e| failed(e.into()))?;
             None
@@ -151,7 +151,7 @@ fn perform(root: &InstallRoot, prepared: Vec<Prepared<'_>>) -> Result<(), Instal
     Ok(())
 }
 
-/// Reads what a path is.
+/// Reads the content of a path.
 fn content(path: &Path) -> Content {
     match fs::read_link(path) {
         Ok(target) => Content::Link(target),
@@ -214,7 +214,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let root = InstallRoot::new(Some(dir.path())).unwrap();
         fs::write(dir.path().join("a"), "old").unwrap();
-        fs::write(dir.path().join("c"), "gone?").unwrap();
+        fs::write(dir.path().join("c"), "removed").unwrap();
         let link = InstallStep {
             path: "/l".into(),
             before: Content::Nothing,
@@ -224,11 +224,11 @@ mod tests {
         let steps = [
             step("/a", Some("old"), Some("new")),
             step("/b", None, Some("new")),
-            step("/c", Some("gone?"), None),
+            step("/c", Some("removed"), None),
             link,
             step("/d", None, Some("new")),
         ];
-        // A file cannot take the place of a directory, which shows only when it is tried.
+        // Renaming a file over a directory fails only when the step is performed.
         fs::create_dir_all(dir.path().join("d/x")).unwrap();
         let before = files(dir.path());
         let error = apply(&root, &steps).unwrap_err();

@@ -1,4 +1,4 @@
-//! Installation into one file: values are set, and what they replaced is recorded.
+//! Installation into one file: values are set, and the replaced values are recorded.
 
 use super::{
     manifest::{BACKUPS, Change, FileRecord},
@@ -79,7 +79,7 @@ impl InstallPlan {
         Ok(Some(after))
     }
 
-    /// Records a change of a file; with its first one, adds a copy of the file as it was.
+    /// Records a change of a file; with the first change, adds a backup of the original file.
     fn record(
         &mut self,
         root: &InstallRoot,
@@ -106,11 +106,11 @@ impl InstallPlan {
     }
 }
 
-/// Returns the file's path below our directory, with a number if that exists: it may be the only
-/// copy of a configuration.
+/// Returns the path of a file's backup: below our directory, with a number if that path exists
+/// already, since it may be the only copy of a configuration.
 ///
-/// Never beside the file: engines read every file of some directories, whatever its name is
-/// (CRI-O's drop-ins, files that a pattern of containerd's imports matches).
+/// The backup is not in the file's own directory: engines read every file of some directories,
+/// whatever its name is (CRI-O's drop-ins, files that a pattern of containerd's imports matches).
 fn backup_path(root: &InstallRoot, file: &Path) -> PathBuf {
     let inside = file.components().filter(|part| matches!(part, Component::Normal(_)));
     let plain = Path::new(BACKUPS).join(inside.collect::<PathBuf>());

@@ -1,5 +1,5 @@
-//! The runtimes that an engine has without ours. An engine may not start with a default runtime
-//! that it does not have.
+//! Runtimes that an engine has without ours. An engine may fail to start if its default runtime is
+//! not among its runtimes.
 
 use super::{
     manifest::{Change, EngineRecord},
@@ -50,7 +50,7 @@ impl KnownRuntimes {
         name.is_empty() || is_direct || is_reserved || self.names.contains(name)
     }
 
-    /// Returns the default that undoing a change would bring back, if its runtime is missing.
+    /// Returns the default that undoing a change would restore, if its runtime is missing.
     pub(super) fn missing<'a>(
         &self,
         table: Option<&RuntimeTable>,
@@ -60,8 +60,8 @@ impl KnownRuntimes {
         change.previous.as_ref()?.as_str().filter(|name| !self.has(name))
     }
 
-    /// Returns a note about the default of another file, which counts once ours does not, if its
-    /// runtime is missing.
+    /// Returns a note about the default of another file, which applies once ours is removed, if
+    /// its runtime is missing.
     pub(super) fn note_on_default(
         &self,
         root: &InstallRoot,

@@ -1,9 +1,9 @@
-//! The manifest: `installed.json` beside our configuration, which has what was done to which file,
-//! so that it can be undone exactly.
+//! The manifest: `installed.json` beside our configuration, which records every change of every
+//! file, so that it can be undone exactly.
 //!
-//! Without it `uninstall` still finds our values by the wrapper's path, but knows neither what they
-//! replaced nor which files are new. Its format is the same in all versions: each uninstalls what
-//! another one has installed.
+//! Without it `uninstall` still finds our values by the wrapper's path, but knows neither the
+//! replaced values nor which files are new. Its format is the same in all versions: each can
+//! uninstall an installation of another.
 
 use crate::install::{
     editing::error::FileError,
@@ -22,8 +22,8 @@ use std::{
 /// Path of the manifest.
 pub(crate) const MANIFEST: &str = "/etc/nri-container-runtime/installed.json";
 
-/// Directory of copies of files as they were. They may have secrets that only their own directory
-/// protected, so no other user may enter.
+/// Directory of backups. They may contain secrets that only their original directory protected, so
+/// no other user may enter.
 pub(super) const BACKUPS: &str = "/etc/nri-container-runtime/backup";
 
 const VERSION: u32 = 1;
@@ -49,15 +49,15 @@ pub(crate) struct FileRecord {
     pub(super) format: Format,
     /// Digest of the file without any change of ours; `None`: it did not exist.
     pub(super) before: Option<String>,
-    /// Digest of what we wrote last.
+    /// Digest of the content that we wrote last.
     pub(super) after: String,
-    /// Path of a copy of the file as it was.
+    /// Path of the backup of the original file.
     pub(super) backup: Option<PathBuf>,
     /// Whether no other program changed the file between our changes.
     pub(super) unbroken: bool,
 }
 
-/// What one engine needed.
+/// Changes that were made for one engine.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct EngineRecord {
     #[serde(default)]
@@ -77,7 +77,7 @@ pub(crate) struct Change {
     /// The value that it replaced.
     #[serde(default)]
     pub(super) previous: Option<Value>,
-    /// How many tables around it were made for it.
+    /// Number of parent tables that were created for it.
     #[serde(default)]
     pub(super) made: usize,
 }
@@ -134,8 +134,8 @@ impl Manifest {
 }
 
 impl FileRecord {
-    /// Whether a file is what we wrote, or what it was before: then the copy still is the file
-    /// without our changes.
+    /// Whether a file has the content that we wrote last, or its original one: then the backup is
+    /// still the file without our changes.
     pub(super) fn knows(&self, bytes: Option<&[u8]>) -> bool {
         let digest = bytes.map(sha256);
         self.unbroken && (digest.as_deref() == Some(&*self.after) || digest == self.before)
@@ -143,13 +143,13 @@ impl FileRecord {
 }
 
 impl Change {
-    /// Whether this is the change of a value.
+    /// Whether this is the change of the value at a path of a file.
     pub(super) fn is_at(&self, file: &Path, at: &[String]) -> bool {
         self.file == file && self.path == at
     }
 
-    /// Replaces our value by another of ours. What is there instead of the former one is to come
-    /// back; a value that was deleted is not.
+    /// Replaces our value by another of ours. If an administrator replaced our earlier value since,
+    /// `uninstall` restores the administrator's; a value that was deleted is not restored.
     pub(super) fn replace(&mut self, value: &Value, current: Option<Value>, made: usize) {
         if !current.as_ref().is_some_and(|current| in_effect(current, &self.value)) {
             if current.is_some() {
@@ -161,7 +161,7 @@ impl Change {
         self.value = value.clone();
     }
 
-    /// Takes our value out of a file again.
+    /// Restores the value that ours replaced, or removes ours.
     pub(super) fn undo(&self, file: &mut ConfigFile) -> Result<(), FileError> {
         match &self.previous {
             Some(previous) => file.set(&self.path, previous).map(drop),

@@ -1,5 +1,5 @@
-//! From what an engine needs to the files that change: decided first (`plan`, `edit`, `uninstall`),
-//! then performed (`apply`), all or nothing.
+//! Plans of file changes: decided first (`plan`, `edit`, `uninstall`), then performed (`apply`),
+//! all or nothing.
 
 pub(super) mod apply;
 mod edit;

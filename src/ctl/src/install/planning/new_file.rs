@@ -1,8 +1,8 @@
-//! New contents in a file's own directory, before they have its name.
+//! Temporary files for new contents, in the directory of the file that they replace.
 //!
-//! Engines read every file of some directories, whatever its name is, and a process that is killed
-//! cleans up nothing. So the contents have no name until all of them are written, where the file
-//! system can do that. Elsewhere the next call removes what a killed one has left.
+//! Engines read every file of some directories, whatever its name is, and a killed process cleans
+//! up nothing. So a temporary file has no name (`O_TMPFILE`) where the file system supports that.
+//! Elsewhere the next command removes the temporary files of a killed one.
 
 use crate::install::install_root::InstallRoot;
 use rustix::{
@@ -18,9 +18,9 @@ use std::{
 };
 use tempfile::{Builder, NamedTempFile};
 
-/// Beginning of the name of a new file, where it has one.
+/// Prefix of the name of a temporary file that has one.
 const PREFIX: &str = ".nri-";
-/// Number of letters and digits that follow.
+/// Number of random letters and digits after the prefix.
 const RANDOM: usize = 6;
 
 /// A file before it has its final name.
@@ -77,8 +77,8 @@ fn by_number(file: &File) -> String {
     format!("/proc/self/fd/{}", file.as_raw_fd())
 }
 
-/// Removes what killed calls have left in the directories of these files. The caller holds the
-/// lock, so that no other call is at work there.
+/// Removes temporary files of killed commands from the directories of these files. The caller
+/// holds the lock of `/etc`, so no other command runs.
 pub(crate) fn remove_leftovers(
     root: &InstallRoot,
     files: impl Iterator<Item = PathBuf>,

@@ -8,7 +8,7 @@ use crate::install::{
     own_config,
 };
 
-/// Returns the values: the real runtime of each further name, and who adapts containers.
+/// Returns the values: the real runtime of each further name, and the NRI that adapts containers.
 pub(crate) fn target(
     request: &InstallRequest<'_>,
     manifest: &Manifest,

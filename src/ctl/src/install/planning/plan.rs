@@ -90,8 +90,8 @@ impl InstallPlan {
         Ok(())
     }
 
-    /// Adds the manifest, which is written before the files that it describes, and reduced after
-    /// them: if the command is killed in between, our changes are known.
+    /// Adds the manifest. `install` writes it before the files that it describes, `uninstall` after
+    /// them: no change is unrecorded if the command is killed in between.
     pub(crate) fn finish(
         &mut self,
         root: &InstallRoot,

@@ -26,7 +26,7 @@ const UNIT_DIRS: &[&str] =
     &["/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"];
 const SOCKET_UNIT: &str = "nri-container-runtime.socket";
 
-/// What a command did, or would do.
+/// Report of the changes that a command made, or would make.
 #[derive(Debug, Serialize)]
 pub(crate) struct InstallReport {
     engine: &'static str,
@@ -72,7 +72,7 @@ impl InstallReport {
         }
     }
 
-    /// Adds what follows an installation.
+    /// Adds the hints that are printed after an installation.
     pub(crate) fn installed(
         mut self,
         request: &InstallRequest<'_>,
@@ -91,7 +91,7 @@ impl InstallReport {
         self
     }
 
-    /// Adds what follows an uninstallation.
+    /// Adds the hints that are printed after an uninstallation.
     pub(crate) fn uninstalled(mut self, engine: TargetEngine) -> Self {
         self.reload = self.reload.and(engine.facts().forget);
         if self.changed {
@@ -145,7 +145,7 @@ fn changed_file(step: &InstallStep, dry_run: bool) -> ChangedFile {
         _ => "changed",
     };
     let path = step.path.to_string_lossy().into_owned();
-    // Diffs of the manifest and of copies tell an administrator nothing.
+    // Diffs of the manifest and of backups are of no use to an administrator.
     let is_shown = dry_run && step.like.is_none() && step.path != Path::new(MANIFEST);
     let (before, after) = (step.before.bytes(), step.after.bytes());
     let diff =
@@ -153,7 +153,7 @@ fn changed_file(step: &InstallStep, dry_run: bool) -> ChangedFile {
     ChangedFile { path, how, diff }
 }
 
-/// Returns a note about who adapts the engine's containers.
+/// Returns a note about the engine's own NRI and which NRI adapts the engine's containers.
 fn nri_note(engine: TargetEngine, choice: Option<NriChoice>, own: OwnNri) -> Option<String> {
     let name = engine.name();
     let state = match own {

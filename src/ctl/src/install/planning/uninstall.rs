@@ -1,7 +1,7 @@
-//! Removal of what `install` did, and of nothing else.
+//! Removal of the changes that `install` made, and of no others.
 //!
-//! A file that only nrictl has changed becomes what it was, byte by byte. In a file that was edited
-//! since, only our values change.
+//! A file that only nrictl has changed is restored byte by byte. In a file that was edited since,
+//! only our values change.
 
 use super::{
     known_runtimes::KnownRuntimes,
@@ -22,7 +22,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Decides what changes.
+/// Returns the plan that removes an engine's changes.
 ///
 /// # Errors
 /// A file cannot be read or parsed.
@@ -83,13 +83,13 @@ struct Removal<'a> {
     known: &'a KnownRuntimes,
 }
 
-/// What happens to a value of ours.
+/// Decision about a value of ours.
 enum Verdict {
-    /// It is undone as recorded.
+    /// Undo the change as recorded.
     Undo,
-    /// It is removed, although it replaced another one; the reason.
+    /// Remove the value, although it replaced another one; the reason.
     Remove(String),
-    /// It stays; the reason.
+    /// Keep the value; the reason.
     Keep(&'static str),
 }
 
@@ -140,7 +140,7 @@ impl InstallPlan {
         };
         let format = record.map(|r| r.format).or(table.map(|t| t.format)).unwrap_or(by_name);
         let mut file = ConfigFile::parse(path, format, bytes)?;
-        let (mut changed, mut gone, mut removed) = (false, Vec::new(), Vec::new());
+        let (mut changed, mut undone, mut removed) = (false, Vec::new(), Vec::new());
         for change in changes {
             if self.manifest.shared(engine, path, &change.path).is_some() {
                 continue;
@@ -165,11 +165,11 @@ impl InstallPlan {
                 let is_wrapper = |t: &&RuntimeTable| t.binary(&change.value).is_some();
                 let name = table.filter(is_wrapper).and_then(|t| t.runtime_name(&change.path));
                 removed.extend(name.map(str::to_owned));
-                gone.push(change);
+                undone.push(change);
             }
         }
-        // A table that several changes made is empty only now.
-        for change in &gone {
+        // A table that several changes created is empty only after the last of them is undone.
+        for change in &undone {
             file.remove(&change.path, change.made)?;
         }
         // The engine would not start with a default runtime that it does not have.
@@ -231,8 +231,8 @@ impl Removal<'_> {
     }
 }
 
-/// Returns the file of before, if it is known: `Some(None)` if it did not exist.
-#[expect(clippy::option_option, reason = "not known, and known to have been none")]
+/// Returns the original file if it is known; `Some(None)`: there was none.
+#[expect(clippy::option_option, reason = "an unknown file differs from one that did not exist")]
 fn restored(
     root: &InstallRoot,
     record: Option<&FileRecord>,
@@ -244,7 +244,7 @@ fn restored(
     (sha256(&backup) == *before).then_some(Some(backup))
 }
 
-/// Whether a changed runtime still has the program that we gave it.
+/// Whether a changed runtime still calls the program that we configured.
 fn calls_same_program(current: &Value, ours: &Value) -> bool {
     let mut texts = Vec::new();
     strings(current, &mut texts);

@@ -1,11 +1,11 @@
-//! The file of containerd's that a handler is written to: a drop-in of our own where containerd
-//! merges the plugin tables of imported files, else the file whose table counts.
+//! Choice of the containerd file that a handler is written to: a drop-in of our own where
+//! containerd merges the plugin tables of imported files, else the file with the effective table.
 //!
 //! Measured with `containerd config dump`, before and after a file that is imported from a
 //! directory and has one handler and nothing else (`integration/tests/engines/ctr/install.rs`
 //! repeats it):
 //!
-//! | containerd | what a file of version 2 does | of version 3 | default `imports` |
+//! | containerd | effect of a file of version 2 | of version 3 | default `imports` |
 //! |---|---|---|---|
 //! | 1.6.20 | replaces the plugin's whole table | its CRI plugin is unknown | none |
 //! | 1.7.24 | as 1.6.20 | as 1.6.20 | none |
@@ -13,9 +13,9 @@
 //!
 //! Where the table is replaced, `runc`, the sandbox image and the snapshotter are lost.
 //!
-//! With 2.1.9 the version of the last file that states one counts for all: behind a last file of
-//! version 3 nothing counts that files of version 2 have for the CRI plugin. So our drop-in, which
-//! is the last file, has the version of the last one before it.
+//! containerd 2.1.9 applies the version of the last file that states one to all files: if that is
+//! 3, it ignores the CRI plugin's tables in files of version 2. So our drop-in, which is the last
+//! file, states the version of the last file before it.
 //!
 //! A file of version 3 shows that containerd is 2.0 or later. A file of version 2 does not; there
 //! the version has to be known.
@@ -40,30 +40,30 @@ impl Destination {
             // Version 2 is understood by every containerd since 1.3, by 2.x with a warning.
             return Self::drop_in(main, if request.is_since(2) { 3 } else { 2 });
         };
-        let counting = counting_version(files);
+        let effective = effective_version(files);
         let merges = merges(request, files);
         let ours = |f: &&ContainerdFile| {
             let binary = f.handler(request.name());
             let binary = binary.as_ref().and_then(|handler| f.table.binary(handler));
             binary.is_some_and(|path| request.root.is_ours(path))
         };
-        // An installation is changed where it was made.
+        // A later installation changes the same file.
         if let Some(file) = files.iter().find(|f| merges && !f.is_drop_in() && ours(f)) {
             return Self::edited(file);
         }
         // A drop-in of version 2 would hide handlers of version 3, and the other way round.
         let newer =
             |f: &&ContainerdFile| f.version >= 3 && !f.is_drop_in() && f.handlers().is_some();
-        if let Some(file) = files.iter().rev().find(newer).filter(|_| merges && counting < 3) {
+        if let Some(file) = files.iter().rev().find(newer).filter(|_| merges && effective < 3) {
             return Self::edited(file);
         }
         if let Some(dir) = imported_dirs(first).into_iter().next().filter(|_| merges) {
             let drop_in = dir.join(DROP_IN);
             let current = files.iter().find(|f| f.file.path == drop_in).map(|f| f.version);
-            return Self::drop_in(&drop_in, current.unwrap_or(counting.max(2)));
+            return Self::drop_in(&drop_in, current.unwrap_or(effective.max(2)));
         }
         let has_cri = |f: &&ContainerdFile| {
-            (first.version < 3 || counting < 3 && f.version == 2) && f.get(f.cri()).is_some()
+            (first.version < 3 || effective < 3 && f.version == 2) && f.get(f.cri()).is_some()
         };
         Self::edited(files.iter().rev().find(has_cri).unwrap_or(first))
     }
@@ -81,16 +81,16 @@ impl Destination {
     }
 }
 
-/// Whether containerd merges plugin tables of imported files, as far as is known: by its version,
-/// by that of its main file, or since a drop-in of ours was made for such a containerd.
+/// Whether containerd is known to merge plugin tables of imported files: by its version, by the
+/// version of its main file, or by a drop-in of ours, which is made only for such a containerd.
 pub(super) fn merges(request: &InstallRequest<'_>, files: &[ContainerdFile]) -> bool {
     let is_version_3 = files.first().is_some_and(|first| first.version >= 3);
     let has_drop_in = || files.iter().any(ContainerdFile::is_drop_in);
     request.is_since(2) || is_version_3 || has_drop_in() && !request.is_before(2)
 }
 
-/// Returns the version that counts for all files, without our drop-in.
-pub(super) fn counting_version(files: &[ContainerdFile]) -> i64 {
+/// Returns the version that containerd applies to all files, without our drop-in.
+pub(super) fn effective_version(files: &[ContainerdFile]) -> i64 {
     let states_one = |f: &&ContainerdFile| !f.is_drop_in() && f.get(&path(["version"])).is_some();
     files.iter().rev().find(states_one).map_or(1, |last| last.version)
 }

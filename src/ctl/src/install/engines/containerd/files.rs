@@ -18,14 +18,14 @@ pub(super) const MAIN: &str = "/etc/containerd/config.toml";
 /// Name of our drop-in, sorted behind others, such as `99-nvidia.toml`: the last one decides.
 pub(super) const DROP_IN: &str = "zz-nri-container-runtime.toml";
 
-/// Names of the CRI plugin in files of version 1, 2, and later. In version 1 only the short name
-/// counts.
+/// Names of the CRI plugin in files of version 1, 2, and later. Version 1 accepts only the short
+/// name.
 pub(super) const CRI: [&str; 3] =
     ["cri", "io.containerd.grpc.v1.cri", "io.containerd.cri.v1.runtime"];
 /// Name of the plugin that is containerd's own NRI, since version 2.
 pub(super) const NRI: &str = "io.containerd.nri.v1.nri";
 
-/// A file of containerd's.
+/// A configuration file of containerd.
 pub(super) struct ContainerdFile {
     pub(super) file: ConfigFile,
     pub(super) version: i64,
@@ -33,7 +33,7 @@ pub(super) struct ContainerdFile {
 }
 
 impl ContainerdFile {
-    /// Returns a file with the version that it states, or another one if it is new.
+    /// Returns a file with `version`, else with the version that it states, else with version 1.
     pub(super) fn new(file: ConfigFile, version: Option<i64>) -> Self {
         let stated = || file.get(&path(["version"])).ok().flatten().and_then(|v| v.as_i64());
         let version = version.or_else(stated).unwrap_or(1);

@@ -1,10 +1,10 @@
-//! The handler that is written for containerd: like the one of runc, which may use systemd's
+//! The handler that is written for containerd: a copy of runc's, whose options may select systemd's
 //! cgroups.
 
 use super::files::ContainerdFile;
 use serde_json::{Map, Value, json};
 
-/// Runtime type whose shim calls runc, or what stands in for it.
+/// Runtime type of the shim that calls runc, or a replacement of runc.
 pub(super) const RUNC_SHIM: &str = "io.containerd.runc.v2";
 
 /// Keys of the model that are not copied: they belong to its runtime, or newer versions refuse
@@ -37,7 +37,7 @@ pub(super) fn handler(files: &[ContainerdFile]) -> Value {
     Value::Object(handler)
 }
 
-/// Returns the members of a table that have more than the zero value, but for some.
+/// Returns the members of a table that have a value other than zero, except those in `but`.
 fn set_keys<'a>(
     table: Option<&'a Value>,
     but: &'a [&str],

@@ -14,7 +14,7 @@ use crate::install::{
     install_root::InstallRoot,
     version::EngineVersion,
 };
-use destination::{Destination, counting_version, merges};
+use destination::{Destination, effective_version, merges};
 use files::{CRI, ContainerdFile, MAIN, NRI, load};
 use handler::{RUNC_SHIM, handler};
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ pub(super) fn tables(
     Ok(files.into_iter().map(|file| file.table).collect())
 }
 
-/// Returns what containerd needs.
+/// Returns the changes that containerd needs.
 pub(super) fn needs(request: &InstallRequest<'_>) -> Result<EngineNeeds, InstallError> {
     let main = request.file.unwrap_or(Path::new(MAIN));
     let files = load(request.root, main)?;
@@ -61,7 +61,7 @@ pub(super) fn needs(request: &InstallRequest<'_>) -> Result<EngineNeeds, Install
             None => target.set(file.table.default.clone(), request.name()),
         }
     }
-    // A containerd that does not merge takes the last table for all of it.
+    // A containerd that does not merge uses only the last file that has the table.
     let has_nri = |f: &&ContainerdFile| f.get(&f.own_nri()[..2]).is_some();
     let last = files.iter().rev().find(has_nri).filter(|_| !merges(request, &files));
     match last.filter(|last| last.file.path != target.file) {
@@ -81,7 +81,7 @@ pub(super) fn needs(request: &InstallRequest<'_>) -> Result<EngineNeeds, Install
     Ok(EngineNeeds { targets, notes, nri, usage })
 }
 
-/// Returns what an administrator should know about the files.
+/// Returns notes about the files for the administrator.
 fn notes(
     request: &InstallRequest<'_>,
     files: &[ContainerdFile],
@@ -127,14 +127,15 @@ fn notes(
 /// Returns a note about a drop-in of ours that was made before a file of version 2 was imported.
 fn outdated_drop_in(files: &[ContainerdFile], version: i64) -> Option<String> {
     let is_ours = |f: &&ContainerdFile| f.is_drop_in() && f.version == version;
-    let own = files.iter().find(is_ours).filter(|_| version >= 3 && counting_version(files) < 3)?;
+    let own =
+        files.iter().find(is_ours).filter(|_| version >= 3 && effective_version(files) < 3)?;
     let file = own.file.path.display();
     Some(format!(
         "{file} hides the CRI settings of files of version 2; uninstall, then install again"
     ))
 }
 
-/// Returns a note about keys that begin to count with our handler: containerd 2 takes them from a
+/// Returns a note about keys that take effect with our handler: containerd 2 reads them from a
 /// file of version 2 only if the file has a handler (`containerd v2.1.9:
 /// plugins/cri/images/plugin.go`, `migrateConfig`).
 fn activated_keys(request: &InstallRequest<'_>, files: &[ContainerdFile]) -> Option<String> {
