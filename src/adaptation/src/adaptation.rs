@@ -1,6 +1,6 @@
 //! The adaptation: start, external connections, launches, reload, shutdown.
 //!
-//! Its handling of events is in [`crate::events`].
+//! Events are handled in [`crate::events`].
 
 use nri_api::PluginId;
 use nri_api::proto::Event;
@@ -126,7 +126,7 @@ impl Adaptation {
     /// plugin is active. `pid` is reported in its status.
     ///
     /// # Errors
-    /// Why the plugin did not become active; the connection is closed then.
+    /// Reason why the plugin did not become active; the connection is closed then.
     pub async fn connect<S>(&self, stream: S, pid: Option<u32>) -> Result<PluginId, SessionError>
     where
         S: AsyncRead + AsyncWrite + Send + 'static,
@@ -158,7 +158,7 @@ impl Adaptation {
     /// would run twice.
     ///
     /// # Errors
-    /// Why the plugin did not become active.
+    /// Reason why the plugin did not become active.
     pub async fn launch(&self, path: &Path) -> Result<PluginId, SessionError> {
         self.supervisor.launch_file(path).await
     }
@@ -191,7 +191,7 @@ impl Adaptation {
     }
 
     /// Returns the names of policies that match no plugin that is connected, was listed, or could
-    /// be launched. Such a name is that of a plugin that connects later, or wrong.
+    /// be launched. Such a name is misspelled, or belongs to a plugin that connects later.
     pub async fn unmatched_policies(&self) -> Vec<String> {
         let config = self.core.config();
         let (plan, _) = self.supervisor.plan_reload(config.clone()).await;

@@ -30,7 +30,7 @@ pub struct AdaptationConfig {
     /// Longest pause before a restart. A plugin that was active for this long restarts after the
     /// first pause again.
     pub restart_backoff_limit: Duration,
-    /// Who may connect.
+    /// Users and programs that may connect, and limits of connections.
     pub peers: PeerPolicy,
     /// Program that drops privileges and becomes a plugin ([`launcher`](crate::launcher)), called
     /// with `--launch`.

@@ -1,4 +1,4 @@
-//! Errors of requests and of plugin sessions, and whose fault they are.
+//! Errors of requests and of plugin sessions, and the party that has to act on each.
 
 use nri_api::proto::Event;
 use nri_api::{InvalidPlugin, PluginId, UnknownEvents};
@@ -96,7 +96,7 @@ pub enum AdaptError {
     Start {
         /// The required plugin.
         plugin: PluginId,
-        /// Why it did not become active.
+        /// Reason why it did not become active.
         source: SessionError,
     },
     /// The configuration disables external plugins.
@@ -115,7 +115,7 @@ pub enum Fault {
     Plugin,
 }
 
-/// Why a plugin did not become active.
+/// Reason why a plugin did not become active.
 #[derive(Debug, thiserror::Error)]
 pub enum SessionError {
     /// Discovery skipped the file.

@@ -3,7 +3,7 @@
 use nri_api::PluginId;
 use nri_api::proto::Field;
 
-/// Why a plugin's reply was refused as a whole. Nothing of it was merged.
+/// Reason why a plugin's reply was refused as a whole. Nothing of it was merged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MergeError {
     /// Two plugins, or one plugin twice, set a field that has one owner. The text is that of

@@ -10,7 +10,7 @@ use ttrpc::Code;
 /// plugin's status.
 const MAX_PEER_MESSAGE: usize = 4096;
 
-/// Why a trunk or a connection could not be used.
+/// Reason why a trunk or a connection could not be used.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum WireError {
     /// The trunk has ended.
@@ -30,7 +30,7 @@ pub enum WireError {
     },
 }
 
-/// Why a call to the peer failed.
+/// Reason why a call to the peer failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum CallError {
     /// The connection was closed before the reply arrived, or before the call.

@@ -28,7 +28,7 @@ pub(crate) struct PluginFile {
 /// Device, inode, size and modification time (seconds, nanoseconds) of a program.
 pub(crate) type ProgramIdentity = (u64, u64, u64, i64, i64);
 
-/// Why a file of the plugin directory, or the whole directory, is skipped.
+/// Reason why a file of the plugin directory, or the whole directory, is skipped.
 #[derive(Debug, thiserror::Error)]
 pub enum SkipReason {
     /// The executable is not named `NN-name`.

@@ -1,10 +1,10 @@
-//! The launcher: drops privileges in a process of its own, then executes a plugin's program.
+//! The launcher: a separate process that drops privileges, then executes a plugin's program.
 //!
 //! The process applies the privileges to itself in the order in which the kernel still permits each
-//! step: resource limits, bounding set, groups, user, remaining capability sets. No code runs
-//! between fork and exec of a process with threads, and looking up names of users may block. The
-//! standard output is a pipe to the parent: it carries an error, or is closed without one when the
-//! plugin's program was executed.
+//! step: resource limits, bounding set, groups, user, remaining capability sets. nrid cannot do
+//! this between fork and exec: it has threads, and looking up users may block. Standard output is a
+//! pipe to the parent: it carries an error, or is closed without one when the plugin's program was
+//! executed.
 //!
 //! Capabilities are set with `rustix`, a dependency already, and not with the crate `caps`. The
 //! launcher sets effective, permitted and inheritable sets in one `capset`, where `caps` reads and
@@ -54,7 +54,7 @@ const RLIMITS: [(&str, Resource); 16] = [
     ("stack", Resource::Stack),
 ];
 
-/// Why the privileges of a plugin could not be applied.
+/// Reason why the privileges of a plugin could not be applied.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
     /// The arguments are not those that nrid passes.

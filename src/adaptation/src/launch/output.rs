@@ -2,7 +2,7 @@
 //! [`ContainerManager`](crate::ContainerManager).
 //!
 //! A slow log never blocks a plugin: its pipe is always read, a bounded queue holds the lines, and
-//! lines that exceed it are dropped and counted. A thread of its own passes the lines on, since
+//! lines that exceed it are dropped and counted. A separate thread passes the lines on, since
 //! writing a log may block.
 
 use nri_api::PluginId;
@@ -109,7 +109,7 @@ fn write(manager: &dyn ContainerManager, entries: &Receiver<Entry>, dropped: &At
         match entry {
             Entry::Line(plugin, line) => manager.plugin_output(&plugin, &line),
             Entry::Flush(done) => {
-                // The receiver is gone after the timeout.
+                // The receiver was dropped if the flush timed out.
                 let _ = done.send(());
             }
         }

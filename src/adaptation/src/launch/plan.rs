@@ -1,7 +1,7 @@
 //! Decision of a reload: which plugins are launched, relaunched or ended.
 //!
-//! The plan compares what each program was launched with to the plugin directory and the
-//! configuration of now. [`crate::launch::reload`] carries it out.
+//! The plan compares the inputs of each launch with the current plugin directory and configuration.
+//! [`crate::launch::reload`] carries it out.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -18,7 +18,7 @@ use crate::policy::privileges::Privileges;
 #[derive(Default)]
 pub(crate) struct LaunchInputs(Mutex<BTreeMap<PathBuf, LaunchInput>>);
 
-/// Everything that a program was launched with. A change to any of it takes a relaunch.
+/// Inputs of a launch. A change of any of them requires a relaunch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LaunchInput {
     file: PluginFile,

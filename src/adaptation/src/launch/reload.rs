@@ -1,9 +1,9 @@
 //! Reload: a new configuration, and a changed plugin directory, while plugins run.
 //!
-//! A launched plugin is kept as long as nothing changed that it was launched with: program,
-//! configuration, privileges, and the timeouts that `Configure` sends. Otherwise it is relaunched
-//! instead of configured again: the protocol has one `Configure` per session, and upstream's stub
-//! waits for one only. The old program ends before the new one starts, since both may need the same
+//! A launched plugin is kept unless an input of its launch has changed: program, configuration,
+//! privileges, or the timeouts that `Configure` sends. A changed plugin is relaunched and not
+//! configured again: the protocol has one `Configure` per session, and upstream's stub accepts only
+//! one. The old program ends before the new one starts, since both may need the same
 //! file, lock or socket. The pipeline's gate is closed meanwhile, so that no container is created
 //! without the plugin. All other changes of a policy apply from the next request on.
 //!

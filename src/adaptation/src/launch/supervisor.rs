@@ -1,9 +1,9 @@
 //! Supervisor of launched plugins: launches, relaunches after a pause, and reloads.
 //!
 //! Restarts are decided here and not by the
-//! [`ContainerManager`](crate::manager::ContainerManager), because the exit of a program, its next
-//! launch and the shutdown must agree on who acts. A plugin that was restarted is synchronized as
-//! any other. Whether a missing plugin fails creations is decided by its policy (`required`).
+//! [`ContainerManager`](crate::manager::ContainerManager), because they must not race with the exit
+//! of a program, its next launch or the shutdown. A plugin that was restarted is synchronized like
+//! any other. A missing plugin fails creations if its policy says so (`required`).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -162,7 +162,7 @@ impl LaunchSupervisor {
         core.configure(Connection { stream, record, config, process, on_end, foreign_uid }).await
     }
 
-    /// Restarts a plugin that ended after it was active for `active`, if its policy is to.
+    /// Restarts a plugin that ended after it was active for `active`, if its policy says so.
     fn restart(self: &Arc<Self>, file: &PluginFile, active: Duration) {
         let policy = self.core.config().policy(&file.id);
         if !policy.restart || self.core.is_shutting_down() {

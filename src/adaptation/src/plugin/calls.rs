@@ -1,8 +1,8 @@
 //! Table of the protocol's events, and the calls that deliver them to a plugin.
 //!
 //! The table at the end covers every event of the protocol. It generates a method of
-//! [`PluginSession`] and an [`EventRequest`] for each event. When a call is made, how long it may
-//! take and what its failure means is decided in [`crate::plugin::handle`].
+//! [`PluginSession`] and an [`EventRequest`] for each event. [`crate::plugin::handle`] makes the
+//! calls, limits their time and handles their failures.
 
 use async_trait::async_trait;
 use nri_api::proto::*;

@@ -37,16 +37,16 @@ pub(crate) struct Plugin {
     pub(crate) session: Arc<dyn PluginSession>,
     pub(crate) record: Arc<StatusRecord>,
     pub(crate) queue: PluginQueue,
-    /// Held during a call: validations bypass the queue, and a plugin still gets one call at a
-    /// time. The holder waits for the plugin only, never for another lock.
+    /// Lock that is held during a call: validations bypass the queue, and a plugin still gets one
+    /// call at a time. The holder waits for the plugin only, never for another lock.
     call_lock: tokio::sync::Mutex<()>,
     /// Events that the plugin supports only as a `StateChange`.
     state_change_only: Mutex<EventMask>,
-    /// Why the plugin is closed; the first reason is kept.
+    /// Reason why the plugin is closed; the first reason is kept.
     closed: watch::Sender<Option<String>>,
-    /// Closed on purpose, and not to be launched again.
+    /// Whether the plugin was closed on purpose, and is not launched again.
     retired: AtomicBool,
-    /// Whether its session is cleaned up and its program has exited.
+    /// Whether the session is cleaned up and the plugin's program has exited.
     cleaned_up: watch::Sender<bool>,
 }
 

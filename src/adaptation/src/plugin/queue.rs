@@ -1,4 +1,4 @@
-//! First-come, first-served queue for the permit to work.
+//! First-come, first-served queue of requests, of which one at a time holds a permit.
 //!
 //! Unlike a fair mutex, taking a ticket is synchronous and separate from waiting for the permit.
 //! That keeps the pipeline ([`crate::order::pipeline`]) simple: a request takes its tickets in all

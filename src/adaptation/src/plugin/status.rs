@@ -16,28 +16,28 @@ pub struct PluginStatus {
     pub serial: u64,
     /// Index and name; `None` until an external plugin has registered.
     pub id: Option<PluginId>,
-    /// Whether it was launched or connected.
+    /// Whether the plugin was launched or connected by itself.
     pub origin: PluginOrigin,
-    /// NRI version that it registered with; empty before that, and for old plugins.
+    /// NRI version that the plugin registered with; empty before that, and for old plugins.
     pub version: String,
     /// Process id, as launched or as reported by the socket.
     pub pid: Option<u32>,
-    /// Subscribed events; empty until it is configured.
+    /// Subscribed events; empty until the plugin is configured.
     pub events: EventMask,
-    /// State of its session.
+    /// State of the session.
     pub state: PluginState,
     /// Number of consecutive timeouts up to now.
     pub timeouts: u32,
-    /// Last failure of a call to it, or why it was closed.
+    /// Last failure of a call, or the reason why the plugin was closed.
     pub last_error: Option<String>,
 }
 
-/// How a plugin's session came about.
+/// Origin of a plugin's session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PluginOrigin {
     /// Launched from this file.
     Launched(PathBuf),
-    /// Connected by itself.
+    /// Connected to the socket.
     External,
 }
 

@@ -1,5 +1,5 @@
-//! What the operator allows plugins: who may connect, what a plugin may change, and the privileges
-//! that a launched plugin runs with.
+//! Policies of the operator: peers that may connect, changes that a plugin may request, and
+//! privileges that a launched plugin runs with.
 //!
 //! Values and checks only; nothing here calls a plugin. Start from
 //! [`PluginPolicy`](plugin_policy::PluginPolicy).

@@ -1,8 +1,8 @@
 //! Identity of the process at the other end of a connection, and whether it may connect.
 //!
-//! The permissions of the socket's directory keep other users away. This check serves sockets in
-//! shared directories, and programs that the operator did not mean. What a connected plugin may
-//! change is decided by [`crate::policy::permissions`].
+//! Usually the permissions of the socket's directory exclude other users. This check is for sockets
+//! in shared directories, and excludes programs that the operator did not allow. Which changes a
+//! connected plugin may request is decided by [`crate::policy::permissions`].
 
 use nix::sys::socket::{getsockopt, sockopt};
 use nri_trust::{Owners, Untrusted};
@@ -15,7 +15,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use tokio::net::UnixStream;
 
-/// Who may connect, and how many connections there may be.
+/// Users and programs that may connect, and limits of connections.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerPolicy {
     /// Users that may connect, besides root and the user of this process.
@@ -35,7 +35,7 @@ impl Default for PeerPolicy {
     }
 }
 
-/// Why a connection is refused.
+/// Reason why a connection is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum PeerRefusal {
     /// The kernel does not report the peer's credentials.
@@ -68,7 +68,7 @@ pub enum PeerRefusal {
 pub(crate) struct Peer {
     pub(crate) pid: Option<u32>,
     uid: u32,
-    /// Pidfd that shows whether the process still exists, and so whether the pid is still its own.
+    /// Pidfd of the process. While it is not readable, the pid still names the process.
     process: Option<OwnedFd>,
 }
 
@@ -114,8 +114,8 @@ impl Peer {
         let exe = Path::new(&exe);
         let meta = fs::metadata(exe)?;
         let path = fs::read_link(exe)?;
-        // A readable pidfd means that the process exited; the pid, and what was read through it,
-        // may be another's by now.
+        // A readable pidfd means that the process exited; the pid, and the values read through
+        // it, may belong to another process by now.
         let mut pidfd = [PollFd::new(process, PollFlags::IN)];
         if poll(&mut pidfd, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))? != 0 {
             return Err(exited());

@@ -33,7 +33,7 @@ pub struct PermissionDenied {
     pub why: DenialReason,
 }
 
-/// Why a policy denies a change. `policy` is the policy's `match`.
+/// Reason why a policy denies a change. `policy` is the policy's `match`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DenialReason {
     /// The group is in `deny`.

@@ -14,7 +14,7 @@ pub struct PluginPolicy {
     /// `NN-name`, `name` for any index, or `*` for all plugins. The full form takes precedence over
     /// the bare name, and that over `*`; among equals the first in the list.
     pub plugin: String,
-    /// What a request does when the plugin cannot be called.
+    /// Handling of a request when the plugin cannot be called.
     pub on_failure: OnFailure,
     /// Whether containers are created only while such a plugin is active. A required plugin that
     /// cannot be launched also fails the start.
@@ -38,7 +38,8 @@ pub struct PluginPolicy {
     pub uids: Vec<u32>,
 }
 
-/// What a request does when the plugin does not reply in time, breaks the protocol or disconnects.
+/// Handling of a request when the plugin does not reply in time, breaks the protocol or
+/// disconnects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnFailure {
     /// The request continues without the plugin, as in upstream NRI.

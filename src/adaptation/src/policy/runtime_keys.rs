@@ -1,5 +1,5 @@
-//! Keys whose values act beyond the field that they are in: annotations that runtimes act on, and
-//! keys of `unified` that set what other fields set.
+//! Keys with effects beyond the field that they are in: annotations that runtimes act on, and keys
+//! of `unified` that set the same cgroup files as other fields.
 //!
 //! Without these tables a plugin that may set annotations could set everything: memory limits
 //! (`org.systemd.property.MemoryMax`), programs that CRIU runs as root (`org.criu.config`), devices

@@ -18,9 +18,9 @@ use crate::plugin::handle::Plugin;
 use crate::plugin::status::{PluginOrigin, PluginState, StatusRecord};
 use crate::session::service::RuntimeService;
 
-/// Time that a plugin has to read why it is refused before the connection is closed; and that a
-/// program has to exit after it closed its connection, for its exit status to be the reported
-/// cause. Both take a process a few milliseconds.
+/// Time limit for a refused plugin to read the error before its connection is closed, and for a
+/// program to exit after it closed its connection, so that its exit status can be reported as the
+/// cause. Both usually take a few milliseconds.
 const CLOSE_GRACE: Duration = Duration::from_secs(1);
 
 /// Called at the end of a session with the time that the plugin was active, unless the plugin was

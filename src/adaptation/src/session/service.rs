@@ -80,7 +80,7 @@ impl Runtime for RuntimeService {
             Ok(_) => Ok(Empty::new()),
             Err(e) => Err(status(Code::INVALID_ARGUMENT, e)),
         };
-        // The receiver is gone if the registration came too late; the connection is closed then.
+        // The receiver was dropped if the registration timed out; the connection is closed then.
         let _ = registration
             .send(id.map(|id| (id, request.NRI_version.chars().take(MAX_VERSION).collect())));
         reply

@@ -18,7 +18,7 @@ fn known(harness: &Harness, plugin: &str) -> (Vec<String>, Vec<String>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_plugin_that_registers_meanwhile_misses_no_container_and_sees_none_twice() {
+async fn a_plugin_that_registers_during_creations_receives_each_container_once() {
     for round in 0..20 {
         let harness = Harness::new().await;
         let _first = harness.plugin("50-first", &[CREATE_CONTAINER], Quiet).await;
@@ -57,7 +57,7 @@ async fn a_plugin_that_registers_meanwhile_misses_no_container_and_sees_none_twi
     }
 }
 
-/// Blocks creations, or its synchronization.
+/// Blocks creations until the gate opens.
 struct Held(Arc<Gate>);
 
 #[async_trait]
@@ -92,7 +92,7 @@ async fn the_snapshot_holds_earlier_requests_and_later_ones_are_delivered() {
     let _slow = harness.plugin("50-slow", &[CREATE_CONTAINER], Held(gate.clone())).await;
     let before = harness.creating("before");
     harness.log.wait("50-slow create_container before").await;
-    // Called before the slow plugin, which "before" has reached already.
+    // The new plugin's index is lower than that of the plugin that handles "before" already.
     let (new, connecting) = harness.peer("10-new", &[CREATE_CONTAINER], Quiet).await;
     new.register().await.unwrap();
     run_until_idle().await;

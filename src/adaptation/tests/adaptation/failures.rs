@@ -177,7 +177,7 @@ async fn the_status_reports_timeouts_and_the_last_error() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hanging_plugin_delays_other_requests_by_its_own_timeout_only() {
+async fn a_hanging_plugin_delays_each_request_by_its_timeout() {
     let config = AdaptationConfig {
         policies: vec![policy(OnFailure::Ignore, 0)],
         ..AdaptationConfig::default()

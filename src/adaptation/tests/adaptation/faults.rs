@@ -5,7 +5,7 @@
 
 use crate::harness::*;
 use crate::raw::{self, Fault};
-use crate::subscriptions::{ALL, everything};
+use crate::subscriptions::{ALL, send_all_events};
 use nri_adaptation::{AdaptError, AdaptationConfig, OnFailure, PluginPolicy, RequestContext};
 use nri_api::proto::Event::{self, *};
 use nri_api::proto::StartContainerRequest;
@@ -17,7 +17,7 @@ use tokio::time::{Instant, timeout};
 /// Timeout of a call, and limit of the delay that a faulty plugin may cause.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Name of the event's method in the protocol.
+/// Returns the name of the event's method in the protocol.
 fn method(event: Event) -> String {
     let words = format!("{event:?}").to_lowercase();
     words.split('_').map(|word| word[..1].to_uppercase() + &word[1..]).collect()
@@ -56,8 +56,8 @@ fn check_received(harness: &Harness, before: [usize; 2], context: &str) {
     }
 }
 
-/// Checks that, when a request fails, the good plugin before the faulty one received it and the one
-/// after it did not, and both received all other events.
+/// Checks that a failed request reached the good plugin before the faulty one and not the good
+/// plugin after it, and that both received all other events.
 fn check_received_with_failure(harness: &Harness, failed: Event, context: &str) {
     let validation =
         |event: Event| failed == CREATE_CONTAINER && event == VALIDATE_CONTAINER_ADJUSTMENT;
@@ -69,8 +69,8 @@ fn check_received_with_failure(harness: &Harness, failed: Event, context: &str) 
     }
 }
 
-/// Calls that a good plugin received after its synchronization, without those of the other
-/// container.
+/// Returns the calls that a good plugin received after its synchronization, without those for the
+/// other container.
 fn of_this(harness: &Harness, name: &str) -> Vec<String> {
     harness.log.of(name)[1..]
         .iter()
@@ -122,7 +122,7 @@ async fn check(event: Event, received: &str, fault: Fault, on_failure: OnFailure
 
     let start = Instant::now();
     let ((errors, took), (created, started, delay)) = tokio::join!(
-        async { (everything(&harness).await, start.elapsed()) },
+        async { (send_all_events(&harness).await, start.elapsed()) },
         others(&harness, received)
     );
     assert!(took <= TIMEOUT, "{context}: {took:?}");
@@ -183,23 +183,23 @@ async fn check(event: Event, received: &str, fault: Fault, on_failure: OnFailure
     closed.await.unwrap_or_else(|_| panic!("{context}: the plugin was not closed"));
     assert_eq!(harness.names(), ["10-a", "30-c"], "{context}");
     let (start, before) = (Instant::now(), ["10-a", "30-c"].map(|name| harness.log.of(name).len()));
-    assert_eq!(everything(&harness).await, [""; 0], "{context}");
+    assert_eq!(send_all_events(&harness).await, [""; 0], "{context}");
     assert_eq!(start.elapsed(), Duration::ZERO, "{context}");
     check_received(&harness, before, &context);
 }
 
 #[tokio::test(start_paused = true)]
 async fn every_fault_at_every_event_leaves_other_plugins_and_containers_unaffected() {
-    let mut cells = 0;
+    let mut combinations = 0;
     for fault in Fault::ALL {
         for (event, received) in ALL {
             for on_failure in [OnFailure::Ignore, OnFailure::Fail] {
                 check(event, received, fault, on_failure).await;
-                cells += 1;
+                combinations += 1;
             }
         }
     }
-    assert_eq!(cells, 13 * 14 * 2);
+    assert_eq!(combinations, 13 * 14 * 2);
 }
 
 #[tokio::test(start_paused = true)]
@@ -210,7 +210,7 @@ async fn every_fault_during_registration_leaves_other_plugins_unaffected() {
             let (harness, _good, connecting) =
                 harness(&[CREATE_CONTAINER], at, fault, OnFailure::Ignore).await;
             let start = Instant::now();
-            assert_eq!(everything(&harness).await, [""; 0], "{context}");
+            assert_eq!(send_all_events(&harness).await, [""; 0], "{context}");
             assert!(!connecting.await.unwrap(), "{context}");
             assert!(start.elapsed() <= TIMEOUT, "{context}: {:?}", start.elapsed());
             harness.log.wait("manager 20-b Closed").await;
@@ -230,7 +230,7 @@ async fn a_plugin_that_never_registers_blocks_no_request() {
     let connecting = tokio::spawn(async move { adaptation.connect(ours, Some(7)).await });
     run_until_idle().await;
     let start = Instant::now();
-    assert_eq!(everything(&harness).await, [""; 0]);
+    assert_eq!(send_all_events(&harness).await, [""; 0]);
     assert_eq!(start.elapsed(), Duration::ZERO);
     check_received(&harness, [1, 1], "unregistered plugin");
     assert_eq!(connecting.await.unwrap().unwrap_err().to_string(), "did not register within 5s");

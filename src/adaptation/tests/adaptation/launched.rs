@@ -110,10 +110,10 @@ async fn a_plugin_is_launched_with_socket_identity_and_configuration_and_stopped
     let pid = status.pid.unwrap();
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let group = stat.rsplit_once(") ").unwrap().1.split(' ').nth(2).unwrap().to_owned();
-    assert_eq!(group, pid.to_string(), "not in a process group of its own");
+    assert_eq!(group, pid.to_string(), "the plugin is not the leader of a process group");
     let outputs = [1, 2].map(|fd| fs::read_link(format!("/proc/{pid}/fd/{fd}")).unwrap());
     assert!(outputs[0].to_string_lossy().starts_with("pipe:"), "{outputs:?}");
-    assert_eq!(outputs[0], outputs[1], "two pipes would not keep the order of lines");
+    assert_eq!(outputs[0], outputs[1], "with two pipes the order of lines would be lost");
 
     let outcome = harness.create("c").await.unwrap();
     assert_eq!(outcome.adjust.annotations["config"], "of the fixture");

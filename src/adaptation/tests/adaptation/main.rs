@@ -1,7 +1,7 @@
 //! Tests of the adaptation with real sessions and scripted plugins.
 //!
-//! Where no program is launched, sockets are in memory and the clock is paused: time advances only
-//! when all tasks are idle, so an expected timeout takes no time and no other timeout occurs.
+//! Tests that launch no program use sockets in memory and a paused clock: time advances only when
+//! all tasks are idle, so an expected timeout takes no time and no other timeout occurs.
 
 // The lints do not recognise helpers as test code.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]

@@ -55,7 +55,7 @@ async fn requests_are_pipelined_and_do_not_overtake() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_fails_does_not_hold_up_others() {
+async fn a_request_that_fails_does_not_block_others() {
     struct Refuse;
     #[async_trait]
     impl Script for Refuse {
@@ -173,7 +173,7 @@ async fn the_caller_does_not_wait_for_post_events_but_later_requests_do() {
         ..Default::default()
     };
     let delivery = harness.adaptation.post_create_container(request());
-    drop(harness.adaptation.post_create_container(request())); // continues
+    drop(harness.adaptation.post_create_container(request())); // the delivery continues
     let start =
         StartContainerRequest { container: Some(container("c1")).into(), ..Default::default() };
     let adaptation = harness.adaptation.clone();
@@ -187,7 +187,7 @@ async fn the_caller_does_not_wait_for_post_events_but_later_requests_do() {
     assert_eq!(
         harness.log.of("10-a").len(),
         2,
-        "synchronize and the first: {:?}",
+        "only synchronize and the first event were received: {:?}",
         harness.log.of("10-a")
     );
     gate.open();
@@ -229,7 +229,7 @@ async fn post_events_do_not_overtake_earlier_requests() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cancelled_request_keeps_only_the_plugin_that_handles_it_busy() {
+async fn a_cancelled_request_blocks_only_the_plugin_that_handles_it() {
     let (harness, gate) = (Harness::new().await, Gate::new());
     let _a = harness.plugin("10-a", &[CREATE_CONTAINER], Slow("c1", gate.clone())).await;
     let _b = harness.plugin("20-b", &[CREATE_CONTAINER], Quiet).await;

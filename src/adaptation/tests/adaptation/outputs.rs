@@ -16,12 +16,12 @@ async fn lines_are_logged_under_the_plugins_name_up_to_its_exit() {
 }
 
 #[tokio::test]
-async fn a_log_that_hangs_blocks_no_plugin() {
+async fn a_log_that_hangs_does_not_block_plugins() {
     let dirs = Dirs::new();
-    // More than the pipe and the queue hold.
-    let loud = "i=0; while [ $i -lt 3000 ]; do\n\
+    // More output than the pipe and the queue can hold.
+    let many_lines = "i=0; while [ $i -lt 3000 ]; do\n\
                 echo 'a line that is long enough to fill the pipe and the queue'; i=$((i+1)); done";
-    dirs.plugin("10-a", &format!("echo slow\n{loud}\n{}", dirs.fixture()));
+    dirs.plugin("10-a", &format!("echo slow\n{many_lines}\n{}", dirs.fixture()));
     let start = Instant::now();
     let (harness, _) = dirs.start().await;
     assert_eq!(harness.names(), ["10-a"]);
@@ -32,7 +32,7 @@ async fn a_log_that_hangs_blocks_no_plugin() {
 }
 
 #[tokio::test]
-async fn a_child_that_keeps_the_pipe_open_blocks_no_shutdown() {
+async fn a_child_that_keeps_the_pipe_open_does_not_block_the_shutdown() {
     let mut dirs = Dirs::new();
     dirs.never_restart();
     let child = dirs.file("child");

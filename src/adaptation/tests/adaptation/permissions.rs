@@ -206,7 +206,7 @@ async fn updates_need_the_groups_of_their_fields_and_of_other_containers() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn evictions_need_their_own_group() {
+async fn evictions_need_the_group_evict() {
     let harness = harness(None, &["evict"]).await;
     let evict = vec![ContainerEviction { container_id: "x".into(), ..Default::default() }];
     let events = [CREATE_CONTAINER, UPDATE_CONTAINER];

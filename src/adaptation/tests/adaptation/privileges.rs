@@ -108,7 +108,7 @@ async fn a_plugin_runs_with_no_new_privs_and_resource_limits() {
 }
 
 #[tokio::test]
-async fn a_plugin_without_privileges_handles_requests() {
+async fn a_plugin_with_reduced_privileges_handles_requests() {
     let privileges = Privileges {
         no_new_privs: true,
         capabilities: is_root().then(Vec::new),

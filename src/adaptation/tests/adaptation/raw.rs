@@ -1,4 +1,4 @@
-//! A plugin that writes raw frames, and commits a given fault at a given call.
+//! A plugin that writes raw frames, with a given fault in the reply to a given call.
 
 use nri_api::EventMask;
 use nri_api::proto::*;
@@ -11,7 +11,7 @@ use tokio::net::UnixStream;
 /// Fault of a plugin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// The connection is closed.
+    /// The plugin closes the connection.
     Crash,
     /// No reply.
     Hang,

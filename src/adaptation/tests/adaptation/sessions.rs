@@ -62,7 +62,7 @@ async fn a_plugin_that_disconnects_before_it_registers_is_reported() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn garbage_closes_its_own_connection_only() {
+async fn garbage_closes_only_the_connection_that_it_was_sent_on() {
     let harness = Harness::new().await;
     let _good = harness.plugin("10-a", &[], Quiet).await;
     for garbage in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0; 64], &[0xff; 64]] {
@@ -156,7 +156,7 @@ impl Script for Collect {
     }
 }
 
-async fn full_rig(containers: usize) -> Harness {
+async fn harness_with_containers(containers: usize) -> Harness {
     let harness = Harness::new().await;
     let mut state = harness.manager.state.lock().unwrap();
     state.pods = (0..3).map(|i| pod(&format!("p{i}"))).collect();
@@ -170,9 +170,9 @@ async fn full_rig(containers: usize) -> Harness {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_large_state_comes_in_parts() {
+async fn a_large_snapshot_is_sent_in_several_messages() {
     for (containers, count) in [(0, 1), (80, 1), (500, 6 + 1)] {
-        let harness = full_rig(containers).await;
+        let harness = harness_with_containers(containers).await;
         let parts = Arc::default();
         let peer = Collect { old: false, parts: Arc::clone(&parts) };
         let _peer = harness.plugin("10-a", &[], peer).await;
@@ -193,10 +193,10 @@ async fn a_large_state_comes_in_parts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_old_plugin_takes_a_state_of_one_message_only() {
-    let harness = full_rig(80).await;
+async fn an_old_plugin_is_refused_if_the_snapshot_takes_several_messages() {
+    let harness = harness_with_containers(80).await;
     let _fits = harness.plugin("10-a", &[], Collect { old: true, parts: Arc::default() }).await;
-    let harness = full_rig(500).await;
+    let harness = harness_with_containers(500).await;
     let parts = Arc::default();
     let (peer, connecting) =
         harness.peer("10-a", &[], Collect { old: true, parts: Arc::clone(&parts) }).await;
@@ -240,7 +240,7 @@ async fn plugins_connect_to_any_of_the_sockets() {
         harness.log.wait(&format!("manager {name} Active")).await;
         let status = harness.adaptation.plugins().into_iter().last().unwrap();
         assert_eq!(status.pid, Some(std::process::id()));
-        // Keeps the session until the end of the test.
+        // Keep the session open until the end of the test.
         std::mem::forget(peer);
     }
     assert_eq!(harness.names(), ["10-a", "20-b"]);
@@ -252,7 +252,7 @@ async fn plugins_connect_to_any_of_the_sockets() {
 }
 
 #[tokio::test]
-async fn connections_may_be_disabled() {
+async fn serve_fails_if_connections_are_disabled() {
     let harness = Harness::with(AdaptationConfig {
         disable_connections: true,
         ..AdaptationConfig::default()

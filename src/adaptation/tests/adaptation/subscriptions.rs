@@ -9,7 +9,7 @@ use nri_api::proto::*;
 use nri_wire::ttrpc;
 
 /// Sends every event once, for a pod `p` and a container `c`. Returns the errors.
-pub(crate) async fn everything(harness: &Harness) -> Vec<String> {
+pub(crate) async fn send_all_events(harness: &Harness) -> Vec<String> {
     let a: &Adaptation = &harness.adaptation;
     let mut errors = Vec::new();
     macro_rules! fire {
@@ -85,7 +85,7 @@ pub(crate) async fn everything(harness: &Harness) -> Vec<String> {
     errors
 }
 
-/// Events in the order of [`everything`], and their entries in the plugin's log.
+/// Events in the order of [`send_all_events`], and their entries in the plugin's log.
 pub(crate) const ALL: [(Event, &str); 14] = [
     (RUN_POD_SANDBOX, "run_pod_sandbox p"),
     (UPDATE_POD_SANDBOX, "update_pod_sandbox p"),
@@ -111,7 +111,7 @@ async fn a_plugin_receives_only_the_events_that_it_subscribed_to() {
     for (events, received) in single.chain([every]) {
         let harness = Harness::new().await;
         let _peer = harness.plugin("10-a", &events, Quiet).await;
-        assert_eq!(everything(&harness).await, [""; 0]);
+        assert_eq!(send_all_events(&harness).await, [""; 0]);
         assert_eq!(harness.log.of("10-a")[1..], received, "subscribed to {events:?}");
         for (event, _) in ALL {
             // A creation also concerns validators.
@@ -130,7 +130,7 @@ async fn a_plugin_receives_only_the_events_that_it_subscribed_to() {
 #[tokio::test(start_paused = true)]
 async fn without_plugins_no_request_is_needed_and_every_event_succeeds() {
     let harness = Harness::new().await;
-    assert_eq!(everything(&harness).await, [""; 0]);
+    assert_eq!(send_all_events(&harness).await, [""; 0]);
     assert!(ALL.iter().all(|(event, _)| !harness.adaptation.needs_request(*event)));
 }
 
@@ -150,12 +150,12 @@ impl Script for OldPlugin {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_old_plugin_receives_state_change_and_its_missing_calls_are_remembered() {
+async fn an_old_plugin_receives_state_change_and_its_missing_calls_are_tried_once() {
     let harness = Harness::new().await;
     let events: Vec<_> = ALL.iter().map(|(e, _)| *e).filter(|e| *e != UPDATE_POD_SANDBOX).collect();
     let _peer = harness.plugin("10-a", &events, OldPlugin { state_change: true }).await;
-    assert_eq!(everything(&harness).await, [""; 0]);
-    assert_eq!(everything(&harness).await, [""; 0]);
+    assert_eq!(send_all_events(&harness).await, [""; 0]);
+    assert_eq!(send_all_events(&harness).await, [""; 0]);
 
     let dedicated = [
         CREATE_CONTAINER,
@@ -187,7 +187,7 @@ async fn a_plugin_without_state_change_refuses_the_event() {
         format!("plugin 10-a failed {event:?} of {subject}: not implemented (status 12)")
     };
     assert_eq!(
-        everything(&harness).await,
+        send_all_events(&harness).await,
         [
             refused(RUN_POD_SANDBOX, "p"),
             refused(UPDATE_POD_SANDBOX, "p"),

@@ -91,7 +91,7 @@ async fn any_rejection_fails_the_creation() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_validator_gets_the_pristine_container_and_the_merged_adjustment() {
+async fn a_validator_gets_the_original_container_and_the_merged_adjustment() {
     let harness = Harness::new().await;
     let request = Arc::default();
     let _validator =
@@ -100,7 +100,7 @@ async fn a_validator_gets_the_pristine_container_and_the_merged_adjustment() {
     harness.create("c").await.unwrap();
     let request = request.lock().unwrap().take().unwrap();
     assert_eq!(*request.pod, pod("p"));
-    assert_eq!(*request.container, container("c"), "pristine");
+    assert_eq!(*request.container, container("c"), "the container is not adjusted");
     assert_eq!(request.adjust.annotations["k"], "v");
     assert_eq!(request.update, [shares("other", 5)]);
     assert_eq!(

@@ -1,6 +1,6 @@
 //! Reasons for a rejection. The texts are those of upstream NRI's default validator.
 
-/// Why an adjustment was rejected.
+/// Reason why an adjustment was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
     /// OCI hooks are rejected.

@@ -4,7 +4,7 @@ use crate::rpc::message::MessageError;
 use crate::trunk::frame::{ConnId, FrameError};
 use std::{io, sync::Arc};
 
-/// Why a trunk ended. The first cause is kept.
+/// Reason why a trunk ended. The first cause is kept.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Closed {
     /// This end closed it, or dropped all handles.

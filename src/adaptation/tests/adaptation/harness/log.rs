@@ -21,9 +21,9 @@ impl Log {
         self.0.borrow().clone()
     }
 
-    /// Entries that start with `who` and a blank, without that prefix.
-    pub(crate) fn of(&self, who: &str) -> Vec<String> {
-        let start = format!("{who} ");
+    /// Returns the entries that start with `prefix` and a blank, without these.
+    pub(crate) fn of(&self, prefix: &str) -> Vec<String> {
+        let start = format!("{prefix} ");
         self.all().iter().filter_map(|e| e.strip_prefix(&start)).map(str::to_owned).collect()
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 
-/// Blocks handlers until it is opened, once for each.
+/// Blocks handlers; each call of `open` lets one of them pass.
 pub(crate) struct Gate(Semaphore);
 
 impl Gate {
