@@ -1,10 +1,10 @@
 //! `nri-oci-hook --socket PATH --record KEY [--patience SECONDS] createRuntime|poststart|poststop`:
 //! reports events of a container to `nrid` that the wrapper cannot report, as inside `run`.
 //!
-//! `nrid` writes this command line into the `config.json` of a container. The low-level runtime runs
-//! it with the OCI state on stdin and an environment that cannot be relied upon. `createRuntime`
-//! fails the creation if `nrid` refuses or does not run, since the container would start without
-//! the changes of plugins. The other two hooks never fail.
+//! `nrid` writes this command line into the `config.json` of a container. The low-level runtime
+//! runs it with the OCI state on stdin and an environment that cannot be relied upon.
+//! `createRuntime` fails the creation if `nrid` refuses or does not run, since the container would
+//! start without the changes of plugins. The other two hooks never fail.
 //!
 //! Start from [`args::Args`] and [`report`].
 

@@ -26,8 +26,8 @@ impl<T> Versioned<T> {
     }
 }
 
-/// Request of a client. [`Request::Stop`], [`Request::Restart`] and the reply [`Reply::Done`] are the
-/// same in all versions of the protocol, so that each release can replace any other.
+/// Request of a client. [`Request::Stop`], [`Request::Restart`] and the reply [`Reply::Done`] are
+/// the same in all versions of the protocol, so that each release can replace any other.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Request {

@@ -253,8 +253,10 @@ mod tests {
         fs::write(dir.path().join("file"), "no directory").unwrap();
         let before = files(dir.path());
         let steps = [step("/made/a", None, Some("new")), step("/file/b", None, Some("new"))];
+        let error = apply(&root, &steps).unwrap_err();
         assert!(
-            matches!(apply(&root, &steps), Err(InstallError::Write { path, .. }) if path == Path::new("/file/b"))
+            matches!(&error, InstallError::Write { path, .. } if path == Path::new("/file/b")),
+            "{error}"
         );
         assert_eq!(files(dir.path()), before);
         assert!(!dir.path().join("made").exists());
@@ -266,9 +268,8 @@ mod tests {
         let root = InstallRoot::new(Some(dir.path())).unwrap();
         fs::write(dir.path().join("b"), "theirs").unwrap();
         let steps = [step("/a", None, Some("new")), step("/b", Some("old"), Some("new"))];
-        assert!(
-            matches!(apply(&root, &steps), Err(InstallError::Raced(path)) if path == Path::new("/b"))
-        );
+        let error = apply(&root, &steps).unwrap_err();
+        assert!(matches!(&error, InstallError::Raced(path) if path == Path::new("/b")), "{error}");
         assert_eq!(files(dir.path()), [("b".to_owned(), "theirs".to_owned())]);
     }
 }
