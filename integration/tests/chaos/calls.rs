@@ -1,5 +1,5 @@
-//! Calls of the wrapper, some of which are disturbed: killed, ended, or stopped for a while.
-//! Whatever happens, a failure has to be told.
+//! Calls of the wrapper, some of which are disturbed by SIGKILL, SIGTERM or a temporary SIGSTOP.
+//! Every failed call must print an error.
 
 use super::{rng::Rng, run::Run};
 use nri_integration::message_defect;
@@ -13,17 +13,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Longer than any of the timeouts that are configured takes to be felt.
-const LONGEST: Duration = Duration::from_secs(60);
+/// Time after which a call is reported as hanging: longer than all configured timeouts together.
+const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What came of a call.
+/// Result of a call.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) code: Option<i32>,
     pub(super) out: String,
     pub(super) err: String,
-    /// It was killed or got SIGTERM: what it did is not known.
-    pub(super) cut_short: bool,
+    /// Whether the call got SIGKILL or SIGTERM, so that its effect is unknown.
+    pub(super) interrupted: bool,
 }
 
 impl Outcome {
@@ -47,7 +47,7 @@ pub(super) fn call(run: &Run, rng: &mut Rng, percent: u64, arguments: &[&str]) -
         _ => Fault::Stop,
     });
     // Most calls take some tens of milliseconds.
-    let (when, how_long) = (rng.millis(1..120), rng.millis(20..400));
+    let (delay, stop_time) = (rng.millis(1..120), rng.millis(20..400));
     let [out, err] = files(run);
     let mut command = run.node.wrapper();
     command.args(arguments).stdin(Stdio::null());
@@ -55,16 +55,16 @@ pub(super) fn call(run: &Run, rng: &mut Rng, percent: u64, arguments: &[&str]) -
     let begin = Instant::now();
     let mut child = command.spawn().expect("the wrapper can be run");
     let pid = Pid::from_child(&child);
-    let mut fault = fault.map(|fault| (fault, begin + when));
-    let mut going_on: Option<Instant> = None;
-    let (mut cut_short, mut hung) = (false, false);
+    let mut fault = fault.map(|fault| (fault, begin + delay));
+    let mut resume_at: Option<Instant> = None;
+    let (mut interrupted, mut hung) = (false, false);
     let status = loop {
-        if let Some(status) = child.try_wait().expect("our child") {
+        if let Some(status) = child.try_wait().expect("wait for the wrapper") {
             break status;
         }
         let now = Instant::now();
         if let Some((what, _)) = fault.take_if(|(_, when)| now >= *when) {
-            // Our child has not been waited for: the id is still its.
+            // The child has not been reaped, so its process id is still valid.
             let signal = match what {
                 Fault::Kill => Signal::KILL,
                 Fault::Term => Signal::TERM,
@@ -76,35 +76,35 @@ pub(super) fn call(run: &Run, rng: &mut Rng, percent: u64, arguments: &[&str]) -
                 _ => "wrappers killed",
             });
             let _ = kill_process(pid, signal);
-            cut_short |= what != Fault::Stop;
-            going_on = (what == Fault::Stop).then(|| now + how_long);
+            interrupted |= what != Fault::Stop;
+            resume_at = (what == Fault::Stop).then(|| now + stop_time);
         }
-        if going_on.take_if(|when| now >= *when).is_some() {
+        if resume_at.take_if(|when| now >= *when).is_some() {
             let _ = kill_process(pid, Signal::CONT);
         }
-        if now > begin + LONGEST && !hung {
+        if now > begin + CALL_TIMEOUT && !hung {
             hung = true;
-            run.wrong(format!("{} takes longer than {LONGEST:?}", arguments.join(" ")));
+            run.wrong(format!("{} takes longer than {CALL_TIMEOUT:?}", arguments.join(" ")));
             let _ = child.kill();
         }
         thread::sleep(Duration::from_millis(2));
     };
     run.count("calls");
-    let outcome = Outcome { code: status.code(), out: text(&out), err: text(&err), cut_short };
+    let outcome = Outcome { code: status.code(), out: text(&out), err: text(&err), interrupted };
     for file in [out, err] {
         let _ = fs::remove_file(file);
     }
-    let verdict = match (outcome.code, cut_short) {
-        (Some(0), _) => "made".to_owned(),
-        (_, true) => format!("cut short: {}", outcome.err.trim_end()),
+    let result = match (outcome.code, interrupted) {
+        (Some(0), _) => "succeeded".to_owned(),
+        (_, true) => format!("interrupted: {}", outcome.err.trim_end()),
         (code, _) => format!("failed with {code:?}: {}", outcome.err.trim_end()),
     };
-    run.note(format!("{} ({:.0?}) {verdict}", arguments.join(" "), begin.elapsed()));
-    if !outcome.is_ok() && !cut_short && !hung {
+    run.note(format!("{} ({:.0?}) {result}", arguments.join(" "), begin.elapsed()));
+    if !outcome.is_ok() && !interrupted && !hung {
         run.count("calls that failed");
         if let Some(why) = message_defect(&outcome.err) {
             run.wrong(format!(
-                "{} failed with {:?} and {why}: {:?}",
+                "{} failed with {:?}, {why}: {:?}",
                 arguments.join(" "),
                 outcome.code,
                 outcome.err

@@ -1,5 +1,5 @@
-//! What goes wrong meanwhile, with everything but the wrappers (see `calls`): `nrid`, plugins,
-//! connections, the disk.
+//! Faults that are injected while containers are created and deleted: into `nrid`, plugins,
+//! connections and the disk. Those of wrappers are in `calls`.
 
 use super::{plugins::External, rng::Rng, run::Run};
 use nri_integration::{Process, Program};
@@ -14,23 +14,23 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// As many plugins from outside at once.
+/// Number of external plugins at once.
 const EXTERNALS: usize = 3;
 /// Time in which an nrid must end after SIGTERM.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// As many silent connections at once.
+/// Number of garbage connections kept open at once.
 const HELD: usize = 8;
 
-/// To one of ours; it may have gone.
+/// Sends a signal to a process, which may have ended.
 pub(super) fn signal(process: Process, signal: Signal) {
     if let Some(pid) = i32::try_from(process.0).ok().and_then(Pid::from_raw) {
         let _ = kill_process(pid, signal);
     }
 }
 
-/// Kills `nrid`, ends it, stops it for a while.
+/// Sends SIGKILL, SIGTERM or a temporary SIGSTOP to `nrid`, or calls `nrictl stop`.
 pub(super) fn nrid(run: &Run, rng: &mut Rng) {
-    let mut reported = Vec::new();
+    let mut terminated = Vec::new();
     while !run.is_over() {
         rng.pause(200..2500);
         let Some(nrid) = run.node.nrids().first().copied() else { continue };
@@ -44,7 +44,7 @@ pub(super) fn nrid(run: &Run, rng: &mut Rng) {
                 run.note(format!("end nrid {}", nrid.0));
                 run.count("nrid ended");
                 signal(nrid, Signal::TERM);
-                reported.push((nrid, nrid.start_time()));
+                terminated.push((nrid, nrid.start_time()));
             }
             6 => {
                 run.note("nrictl stop");
@@ -60,11 +60,11 @@ pub(super) fn nrid(run: &Run, rng: &mut Rng) {
             }
         }
     }
-    // Whoever wants an nrid then is not to be content with one that has a signal which it has not
-    // seen yet.
+    // Wait for each nrid that got SIGTERM: otherwise the final checks could connect to one that has
+    // not handled the signal yet.
     let deadline = Instant::now() + TIMEOUT;
-    for (nrid, started) in reported {
-        // Its id may be another process's by now.
+    for (nrid, started) in terminated {
+        // The start time differs if another process has the id by now.
         while nrid.is_alive() && nrid.start_time() == started {
             if Instant::now() > deadline {
                 return run.wrong(format!("nrid {} does not end: {}", nrid.0, nrid.describe()));
@@ -74,10 +74,11 @@ pub(super) fn nrid(run: &Run, rng: &mut Rng) {
     }
 }
 
-/// Lets plugins come and go, and treats all of them badly. Returns those that are left.
+/// Connects and disconnects external plugins, and disturbs all plugins. Returns the external
+/// plugins that are still connected.
 pub(super) fn plugins(run: &Run, rng: &mut Rng, go: &Program) -> Vec<External> {
     let mut externals: VecDeque<External> = VecDeque::new();
-    let mut came = 0;
+    let mut connected = 0;
     while !run.is_over() {
         rng.pause(20..400);
         externals.retain_mut(|external| !external.has_ended());
@@ -86,22 +87,22 @@ pub(super) fn plugins(run: &Run, rng: &mut Rng, go: &Program) -> Vec<External> {
                 if externals.len() == EXTERNALS {
                     externals.pop_front();
                 }
-                externals.push_back(External::any(run, came, go, rng));
-                came += 1;
+                externals.push_back(External::random(run, connected, go, rng));
+                connected += 1;
             }
             3..7 => {
                 let n = rng.within(0..EXTERNALS as u64) as usize;
                 if let Some(external) = externals.get_mut(n) {
-                    external.ask(run, rng);
+                    external.request_update(run, rng);
                 }
             }
-            _ => hurt(run, rng),
+            _ => disturb_plugin(run, rng),
         }
     }
     externals.into()
 }
 
-fn hurt(run: &Run, rng: &mut Rng) {
+fn disturb_plugin(run: &Run, rng: &mut Rng) {
     let all = run.node.sessions();
     let Some((plugin, journal)) = rng.pick(&all) else { return };
     let name = journal.file_name().unwrap_or_default().to_string_lossy();
@@ -126,7 +127,7 @@ fn hurt(run: &Run, rng: &mut Rng) {
     }
 }
 
-/// Connects where wrappers and plugins do, and says nothing, or nonsense, or half of something.
+/// Connects to nrid's sockets and sends nothing, random bytes, or an incomplete message.
 pub(super) fn garbage(run: &Run, rng: &mut Rng) {
     let mut held = VecDeque::new();
     while !run.is_over() {
@@ -136,10 +137,10 @@ pub(super) fn garbage(run: &Run, rng: &mut Rng) {
             continue;
         };
         run.count("garbage");
-        // Nobody may read it.
+        // nrid may not read the data.
         let _ = stream.set_write_timeout(Some(Duration::from_millis(200)));
-        let said = words(rng, socket == "control.sock");
-        let _ = stream.write_all(&said);
+        let data = garbage_bytes(rng, socket == "control.sock");
+        let _ = stream.write_all(&data);
         if rng.percent(40) {
             held.push_back(stream);
         }
@@ -149,7 +150,7 @@ pub(super) fn garbage(run: &Run, rng: &mut Rng) {
     }
 }
 
-fn words(rng: &mut Rng, control: bool) -> Vec<u8> {
+fn garbage_bytes(rng: &mut Rng, control: bool) -> Vec<u8> {
     let noise = |rng: &mut Rng, n: u64| (0..n).map(|_| rng.next() as u8).collect::<Vec<u8>>();
     let length = |n: u32| n.to_be_bytes().to_vec();
     let frame = |text: &str| [length(text.len() as u32), text.as_bytes().to_vec()].concat();
@@ -160,15 +161,15 @@ fn words(rng: &mut Rng, control: bool) -> Vec<u8> {
             noise(rng, n)
         }
         (3, true) => length(u32::MAX),
-        // Half a frame, after which nothing comes.
+        // An incomplete frame.
         (4, true) => [length(4000), noise(rng, 10)].concat(),
-        (5, true) => frame("{\"protocol\": 1, \"message\": \"nothing of this kind\"}"),
+        (5, true) => frame("{\"protocol\": 1, \"message\": \"unknown message\"}"),
         (6, true) => frame("[1, 2"),
         (_, true) => frame(&"[".repeat(5000)),
-        // A connection number, a length, and less than that, or more.
+        // A connection number, a length, and fewer or more bytes than that.
         (3 | 4, false) => [length(1), length(5 << 20), noise(rng, 300)].concat(),
         (5, false) => [length(2), length(300), noise(rng, 20)].concat(),
-        // A request of ttrpc: its own length, stream, type, flags.
+        // A ttrpc request: length, stream, type, flags.
         (6, false) => {
             [length(1), length(10 + 40), length(40), length(1), vec![1, 0], noise(rng, 40)].concat()
         }
@@ -176,19 +177,19 @@ fn words(rng: &mut Rng, control: bool) -> Vec<u8> {
     }
 }
 
-/// Fills the small disk, with bytes or with files, and empties it again.
+/// Fills the small disk, with bytes or with files, and empties it after a while.
 pub(super) fn disk(run: &Run, rng: &mut Rng, dir: &Path) {
     let fill = dir.join("fill");
     while !run.is_over() {
         rng.pause(500..3000);
         run.count("disk full");
         let with_files = rng.percent(30);
-        run.note(if with_files { "no more files on the disk" } else { "no more room on the disk" });
+        run.note(if with_files { "disk full: no inodes left" } else { "disk full: no bytes left" });
         let _ = fs::create_dir(&fill);
         if with_files {
             (0..).take_while(|n| File::create(fill.join(n.to_string())).is_ok()).for_each(drop);
         } else if let Ok(mut file) = File::create(fill.join("0")) {
-            // Down to the last byte.
+            // First large writes, then single bytes, until not one fits.
             for size in [1 << 14, 1] {
                 while file.write_all(&vec![0; size]).is_ok() {}
             }
@@ -197,13 +198,13 @@ pub(super) fn disk(run: &Run, rng: &mut Rng, dir: &Path) {
         if rng.percent(30)
             && let Some(nrid) = run.node.nrids().first()
         {
-            // What it could not write is not to be missed.
+            // The next nrid must work without the records that this one could not write.
             run.note(format!("kill nrid {} on the full disk", nrid.0));
             run.count("nrid killed");
             signal(*nrid, Signal::KILL);
             rng.pause(1..300);
         }
         let _ = fs::remove_dir_all(&fill);
-        run.note("room on the disk");
+        run.note("disk emptied");
     }
 }

@@ -1,11 +1,13 @@
-//! Lives of containers on real runtimes while everything else goes wrong: `nrid`, wrappers and
-//! plugins are killed, stopped, slowed and disconnected, sockets get garbage, and the disk that
-//! `nrid` keeps its records on is full now and then. Every failure is told to its caller;
-//! afterwards nothing is left, and every plugin that is still there believes in what there is.
+//! Chaos test: runs life cycles of containers on real runtimes while faults are injected. `nrid`,
+//! wrappers and plugins are killed, stopped and disconnected, sockets get garbage, and the disk
+//! with `nrid`'s records is full at times. Every failed call must report its error; afterwards
+//! every connected plugin must know exactly the containers that exist, and nothing may be left
+//! over.
 //!
-//! `NRI_CHAOS_SECONDS=600`: for how long, all rounds together (default 20); `NRI_CHAOS_SEED=N`
-//! repeats the choices of a run, not its timing; `NRI_CHAOS_KEEP=DIR` keeps what failed. `make
-//! chaos` does it for long. A round is one [`Run`]; the clients are [`Client`]s.
+//! `NRI_CHAOS_SECONDS=600` sets the duration of all rounds together (default 20);
+//! `NRI_CHAOS_SEED=N` repeats the choices of a run, not its timing; `NRI_CHAOS_KEEP=DIR` keeps the
+//! files of a failed round. `make chaos` runs it for long. A round is one [`Run`]; the clients are
+//! [`Client`]s.
 
 mod calls;
 mod faults;
@@ -28,22 +30,22 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// Clients that call at once.
-const LANES: usize = 4;
-/// A round is no longer: what it leaves is looked at.
+/// Number of clients that call the wrapper at once.
+const CLIENTS: usize = 4;
+/// Longest duration of a round in seconds; after each round the final state is checked.
 const ROUND: u64 = 20;
 
-/// A number from the environment.
+/// Number in an environment variable.
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |n| n.parse().unwrap_or_else(|e| panic!("{name}: {e}")))
 }
 
-/// A small disk.
+/// A small tmpfs, so that the disk of `nrid` can be filled.
 struct Disk(tempfile::TempDir);
 
 impl Disk {
-    /// It has to be there before the namespace of mounts in which runtimes run: they see what we
-    /// see.
+    /// Mounts the disk. It must be mounted before the mount namespace of the runtimes is created,
+    /// so that they see it, too.
     fn mount() -> Result<Self, String> {
         let dir =
             tempfile::Builder::new().prefix("nri-chaos-").tempdir().expect("a temporary directory");
@@ -88,17 +90,17 @@ fn chaos_loses_no_container_and_no_event() {
         );
         for n in 0..rounds {
             let time = Duration::from_secs_f64(share as f64 / rounds as f64);
-            for (what, count) in round(runtime, disk.0.path(), seed + n, time, &go) {
-                *total.entry(what).or_insert(0) += count;
+            for (name, count) in run_round(runtime, disk.0.path(), seed + n, time, &go) {
+                *total.entry(name).or_insert(0) += count;
             }
         }
         println!("{}: {total:?}", runtime.name);
-        assert!(total["lives"] > 0 && total["sessions"] > 0, "{total:?}");
+        assert!(total["life cycles"] > 0 && total["sessions"] > 0, "{total:?}");
     });
 }
 
-/// One round; returns what was done how often.
-fn round(
+/// Runs one round; returns how often each action was done.
+fn run_round(
     runtime: &Runtime,
     disk: &Path,
     seed: u64,
@@ -111,8 +113,8 @@ fn round(
     run.node.ctl(&["start"]).success();
     let externals = thread::scope(|scope| {
         let run = &run;
-        for client in 0..LANES {
-            scope.spawn(move || Client::new(run, client).live());
+        for client in 0..CLIENTS {
+            scope.spawn(move || Client::new(run, client).run_life_cycles());
         }
         scope.spawn(|| faults::nrid(run, &mut Rng::new(seed, 10)));
         scope.spawn(|| faults::garbage(run, &mut Rng::new(seed, 11)));
@@ -120,11 +122,11 @@ fn round(
         scope
             .spawn(|| faults::plugins(run, &mut Rng::new(seed, 13), go))
             .join()
-            .expect("no fault of ours")
+            .expect("the thread of plugin faults does not panic")
     });
-    run.judge();
+    run.fail_if_wrong();
     quiescent::check(&run, go, externals);
-    run.judge();
+    run.fail_if_wrong();
     let counts = run.counts();
     println!("{} seed {seed}: {counts:?}", runtime.name);
     drop(run);

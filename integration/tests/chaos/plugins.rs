@@ -1,5 +1,5 @@
-//! The plugins of a run: two that are launched, others that connect and leave. Each process has a
-//! journal of its own: a journal is a session.
+//! Plugins of a run: two that `nrid` launches, and external ones that connect and disconnect. Each
+//! process writes its own journal, so a journal is a session.
 
 use super::{
     rng::Rng,
@@ -14,11 +14,11 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-/// What views are made of. No validators among those that come and go: a creation does not go on
-/// without one that it had to ask.
+/// Events that the plugins subscribe to. Validation is not among them: a creation fails if a
+/// validator disconnects before it has replied.
 const LIFE: [&str; 11] = View::EVENTS;
 
-/// Those that are launched, and launched again.
+/// Installs the plugins that `nrid` launches and restarts.
 pub(super) fn install(run: &Run, go: &Program) {
     run.node.launch_in_sessions(
         "10-adjust",
@@ -32,19 +32,19 @@ pub(super) fn install(run: &Run, go: &Program) {
     run.node.launch_in_sessions("20-go", go, &json!({"events": LIFE, "rules": rules}).to_string());
 }
 
-/// A plugin that came by itself; it ends with this value.
+/// An external plugin. Dropping it ends it.
 pub(super) struct External {
     child: Child,
     pub(super) journal: PathBuf,
 }
 
 impl External {
-    /// Starts one; whether it is let in is its own business.
+    /// Starts a plugin, which need not succeed in connecting.
     pub(super) fn start(run: &Run, n: usize, program: &Program, config: &str) -> Self {
         let name = format!("external{n}");
         let journal = run.node.path("journals").join(&name);
         let file = run.node.path(&format!("{name}.conf"));
-        fs::write(&file, config).expect("our directory");
+        fs::write(&file, config).expect("the test directory is writable");
         let mut command = Command::new(program.path());
         let index = format!("{:02}", 30 + n % 60);
         command
@@ -52,47 +52,48 @@ impl External {
             .arg(run.node.state_dir().join("nri.sock"));
         command.arg("--config").arg(&file).arg("--log").arg(&journal).stdin(Stdio::piped());
         let err = File::create(run.node.path("calls").join(format!("{name}.err")))
-            .expect("our directory");
+            .expect("the test directory is writable");
         command.stdout(Stdio::null()).stderr(err);
-        Self { child: command.spawn().expect("a plugin that is built"), journal }
+        Self { child: command.spawn().expect("the plugin is built"), journal }
     }
 
-    /// One of many kinds.
-    pub(super) fn any(run: &Run, n: usize, go: &Program, rng: &mut Rng) -> Self {
-        let event = *rng.pick(&LIFE).expect("there are some");
+    /// Starts a plugin with a random rule: none, slow, too slow, exiting, refusing, or updating.
+    pub(super) fn random(run: &Run, n: usize, go: &Program, rng: &mut Rng) -> Self {
+        let event = *rng.pick(&LIFE).expect("LIFE is not empty");
         let rule = match rng.within(0..10) {
             0..3 => json!({}),
             3..5 => json!({"event": event, "sleep": rng.within(1..40) as f64 / 100.0}),
-            // Longer than it may take.
+            // Exceeds the request timeout.
             5 => json!({"event": event, "sleep": 2.5, "id": format!("*{}", rng.within(0..10))}),
             6 => json!({"event": event, "exit": 3, "id": format!("*{}", rng.within(0..10))}),
-            // It refuses some.
+            // Refuses some requests.
             7..9 => {
-                json!({"event": event, "error": "chaos says no", "id": format!("*{}", rng.within(0..10))})
+                let id = format!("*{}", rng.within(0..10));
+                json!({"event": event, "error": "refused by chaos", "id": id})
             }
             _ => {
-                run.count("plugins that came");
+                run.count("plugins connected");
                 return Self::start(run, n, &Program::Adjust, "[update]\nshares = 700\n");
             }
         };
-        run.count("plugins that came");
+        run.count("plugins connected");
         let rules = if rule == json!({}) { json!([]) } else { json!([rule]) };
         Self::start(run, n, go, &json!({"events": LIFE, "rules": rules}).to_string())
     }
 
-    /// Asks for an update of some container, out of itself.
-    pub(super) fn ask(&mut self, run: &Run, rng: &mut Rng) {
+    /// Sends an unsolicited update of a random container.
+    pub(super) fn request_update(&mut self, run: &Run, rng: &mut Rng) {
         let ids: Vec<_> = lock(&run.ids).iter().cloned().collect();
         let Some(id) = rng.pick(&ids) else { return };
         let limit = (64 << 20) + rng.within(0..1000) * 4096;
         let resources = json!({"memory": {"limit": {"value": limit.to_string()}}});
-        self.tell(&json!({"update": [{"containerId": id, "linux": {"resources": resources}}]}));
+        self.send(&json!({"update": [{"containerId": id, "linux": {"resources": resources}}]}));
         run.count("updates by plugins");
     }
 
-    pub(super) fn tell(&mut self, command: &Value) {
-        // It may have ended.
-        let stdin = self.child.stdin.as_mut().expect("it was piped");
+    pub(super) fn send(&mut self, command: &Value) {
+        // The write fails if the plugin has ended.
+        let stdin = self.child.stdin.as_mut().expect("stdin is a pipe");
         let _ = writeln!(stdin, "{command}");
     }
 

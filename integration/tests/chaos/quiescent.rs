@@ -1,5 +1,5 @@
-//! Afterwards: nothing goes wrong any more, and host, records and plugins agree; then everything
-//! ends, and nothing is left.
+//! Checks after the faults have ended: host, records and plugins agree; after all containers are
+//! deleted, nothing is left.
 
 use super::{
     calls::call,
@@ -19,7 +19,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Events of a life cycle that a connected plugin receives, updates apart.
+/// Events of a life cycle that a connected plugin receives, without updates.
 const LIFE: [&str; 9] = [
     "RunPodSandbox",
     "CreateContainer",
@@ -32,31 +32,32 @@ const LIFE: [&str; 9] = [
     "RemovePodSandbox",
 ];
 
+/// Checks the final state of a run, then deletes all containers and stops `nrid`.
 pub(super) fn check(run: &Run, go: &Program, externals: Vec<External>) {
     let mut rng = Rng::new(run.seed, 99);
-    run.note("calm");
+    run.note("faults ended");
     run.node.ctl(&["start"]).success();
     let host = containers_of_host(run);
     run.note(format!("the host has {host:?}"));
     let live = Live::of(run, &host);
-    known(run, host.len(), live.all_pods);
+    check_counts(run, host.len(), live.all_pods);
 
-    let quiet = json!({"events": LIFE}).to_string();
-    let last = External::start(run, 99, go, &quiet);
-    agree(run, &live, &last.journal);
+    let config = json!({"events": LIFE}).to_string();
+    let last = External::start(run, 99, go, &config);
+    check_views(run, &live, &last.journal);
     let verified = run.node.ctl(&["verify"]);
     if verified.code != Some(0) {
         run.wrong(format!("nrictl verify: {} {}", verified.out(), verified.err()));
     }
-    a_life(run, &mut rng);
+    check_undisturbed_life_cycle(run, &mut rng);
     for (id, _) in &host {
         let deleted = call(run, &mut rng, 0, &["delete", "--force", id]);
         if !deleted.is_ok() || run.has(id) {
-            run.wrong(format!("{id} cannot be deleted in the end"));
+            run.wrong(format!("{id} cannot be deleted after the faults have ended"));
         }
     }
-    known(run, 0, 0);
-    agree(run, &Live::default(), &last.journal);
+    check_counts(run, 0, 0);
+    check_views(run, &Live::default(), &last.journal);
     wait_for_no_objection(run, || {
         let live = run
             .node
@@ -65,21 +66,21 @@ pub(super) fn check(run: &Run, go: &Program, externals: Vec<External>) {
             .map(|(_, journal)| (View::of_session(&journal), journal));
         let mut connected = live.filter(|(view, _)| view.synchronized && !view.closed);
         connected.find(|(view, _)| !view.unfinished().is_empty()).map(|(view, journal)| {
-            format!("{} has not heard the end of {:?}", journal.display(), view.unfinished())
+            format!("{} has not received the removal of {:?}", journal.display(), view.unfinished())
         })
     });
-    sessions(run);
-    files(run);
+    check_order_of_events(run);
+    check_files(run);
     let open: usize = run.node.nrids().iter().map(|nrid| nrid.files().len()).sum();
     if open > 80 {
         run.wrong(format!("nrid has {open} descriptors open"));
     }
     drop((last, externals));
     run.node.ctl(&["stop"]).success();
-    host_is_clean(run);
+    check_host_is_clean(run);
 }
 
-/// Waits until there is nothing to object to; else it is wrong.
+/// Waits until `objection` returns `None`; records the objection as a defect after the timeout.
 fn wait_for_no_objection(run: &Run, objection: impl Fn() -> Option<String>) {
     let deadline = Instant::now() + TIMEOUT;
     while let Some(why) = objection() {
@@ -90,23 +91,24 @@ fn wait_for_no_objection(run: &Run, objection: impl Fn() -> Option<String>) {
     }
 }
 
-/// Containers that exist and have not stopped.
+/// Containers and pods that exist and have not stopped.
 #[derive(Debug, Default)]
 struct Live {
     containers: BTreeSet<String>,
     pods: BTreeSet<String>,
-    /// How many pods there are, with those that have stopped.
+    /// Number of pods, including those that have stopped.
     all_pods: usize,
 }
 
 impl Live {
-    /// No pod with a sandbox container is left.
+    /// Computes the live containers and pods. No pod with a sandbox container is left at this
+    /// point.
     fn of(run: &Run, host: &[(String, String)]) -> Self {
         let pods = lock(&run.pods);
         let is_live = |status: &str| status != "stopped";
         let containers =
             host.iter().filter(|(_, status)| is_live(status)).map(|(id, _)| id.clone());
-        // One that is shared ends with the last container that is removed.
+        // A shared pod is removed with its last container.
         let live = host.iter().filter(|(id, status)| is_live(status) || pods[id] != *id);
         let all: BTreeSet<_> = host.iter().map(|(id, _)| &pods[id]).collect();
         Self {
@@ -117,21 +119,21 @@ impl Live {
     }
 }
 
-fn known(run: &Run, containers: usize, pods: usize) {
+fn check_counts(run: &Run, containers: usize, pods: usize) {
     wait_for_no_objection(run, || {
         let Some(status) = run.node.status() else { return Some("no nrid runs".to_owned()) };
         let counts = (&status["containers"], &status["pods"]);
         (*counts.0 != containers || *counts.1 != pods).then(|| {
             format!(
-                "nrid knows of {} containers and {} pods, and there are {containers} and {pods}",
+                "nrid counts {} containers and {} pods instead of {containers} and {pods}",
                 counts.0, counts.1
             )
         })
     });
 }
 
-/// All plugins that are connected believe in these.
-fn agree(run: &Run, host: &Live, last: &Path) {
+/// Checks that all plugins are connected and know exactly the live containers and pods.
+fn check_views(run: &Run, host: &Live, last: &Path) {
     wait_for_no_objection(run, || {
         let live: Vec<_> = run
             .node
@@ -139,25 +141,25 @@ fn agree(run: &Run, host: &Live, last: &Path) {
             .into_iter()
             .map(|(_, journal)| (View::of_session(&journal), journal))
             .collect();
-        let launched = ["10-adjust.", "20-go."].iter().find(|name| {
+        let missing = ["10-adjust.", "20-go."].iter().find(|name| {
             let is = |path: &Path| {
                 path.file_name().is_some_and(|f| f.to_string_lossy().starts_with(**name))
             };
             !live.iter().any(|(view, journal)| view.synchronized && is(journal))
         });
-        if let Some(name) = launched {
-            return Some(format!("{name} has not been launched again"));
+        if let Some(name) = missing {
+            return Some(format!("plugin {name} has not been restarted"));
         }
         if !live.iter().any(|(view, journal)| view.synchronized && journal == last) {
-            return Some("a plugin that came in the end is not synchronized".to_owned());
+            return Some("the plugin that connected last is not synchronized".to_owned());
         }
-        // One that was refused or cut off waits for its end.
+        // A plugin that was refused or disconnected may still run.
         let connected = live.into_iter().filter(|(view, _)| view.synchronized && !view.closed);
         let differs = |(view, journal): (View, PathBuf)| {
             (view.containers() != host.containers || view.pods() != host.pods).then(|| {
                 let (name, containers, pods) = (journal.display(), view.containers(), view.pods());
                 format!(
-                    "{name} believes in {containers:?} and pods {pods:?}, and there are {host:?}"
+                    "{name} knows containers {containers:?} and pods {pods:?} instead of {host:?}"
                 )
             })
         };
@@ -165,12 +167,12 @@ fn agree(run: &Run, host: &Live, last: &Path) {
     });
 }
 
-/// A life cycle without any fault: all plugins receive every event.
-fn a_life(run: &Run, rng: &mut Rng) {
+/// Runs a life cycle without faults, of which all connected plugins must receive every event.
+fn check_undisturbed_life_cycle(run: &Run, rng: &mut Rng) {
     let id = run.node.id("last");
     let (bundle, config) = (run.bundle(&id), run.config(&id, None, &["/bin/sleep", "1000"]));
-    fs::create_dir(&bundle).expect("our directory");
-    fs::write(bundle.join("config.json"), &config).expect("our directory");
+    fs::create_dir(&bundle).expect("the test directory is writable");
+    fs::write(bundle.join("config.json"), &config).expect("the test directory is writable");
     lock(&run.configs).insert(id.clone(), config);
     let before: Vec<_> = run
         .node
@@ -178,8 +180,8 @@ fn a_life(run: &Run, rng: &mut Rng) {
         .into_iter()
         .filter(|(_, j)| !View::of_session(j).closed && View::of_session(j).synchronized)
         .collect();
-    let dir = bundle.to_str().expect("our paths are UTF-8");
-    // Plugins of the run are still connected; some refuse.
+    let dir = bundle.to_str().expect("paths of tests are UTF-8");
+    // Plugins of the run are still connected, and some refuse requests.
     let calls: [&[&str]; 4] = [
         &["create", "--bundle", dir, &id],
         &["start", &id],
@@ -188,26 +190,28 @@ fn a_life(run: &Run, rng: &mut Rng) {
     ];
     for arguments in calls {
         if !call(run, rng, 0, arguments).is_ok() {
-            run.note("the last life was refused");
+            run.note("a plugin refused the last life cycle");
             call(run, rng, 0, &["delete", "--force", &id]);
             return;
         }
     }
     wait_for_no_objection(run, || {
-        let short = before.iter().find_map(|(_, journal)| {
-            let reported = nri_integration::Journal::new(journal).events(&id);
-            let reported: Vec<_> =
-                reported.iter().map(String::as_str).filter(|e| LIFE.contains(e)).collect();
-            (!View::of_session(journal).closed && reported != LIFE)
-                .then(|| format!("{}: {reported:?}", journal.display()))
+        let incomplete = before.iter().find_map(|(_, journal)| {
+            let events = nri_integration::Journal::new(journal).events(&id);
+            let events: Vec<_> =
+                events.iter().map(String::as_str).filter(|e| LIFE.contains(e)).collect();
+            (!View::of_session(journal).closed && events != LIFE)
+                .then(|| format!("{}: {events:?}", journal.display()))
         });
-        short.map(|why| format!("a life without faults was told as {why}"))
+        incomplete.map(|why| format!("events of the life cycle without faults are wrong: {why}"))
     });
 }
 
 /// Checks that each plugin received its events in order.
-fn sessions(run: &Run) {
-    for entry in fs::read_dir(run.node.path("journals")).expect("our directory").flatten() {
+fn check_order_of_events(run: &Run) {
+    for entry in
+        fs::read_dir(run.node.path("journals")).expect("the test directory is writable").flatten()
+    {
         let view = View::of_session(&entry.path());
         run.count("sessions");
         for why in view.wrong {
@@ -216,21 +220,21 @@ fn sessions(run: &Run) {
     }
 }
 
-/// Bundles are as the engine wrote them; runtime and `nrid` keep nothing.
-fn files(run: &Run) {
+/// Checks that bundles are as the engine wrote them, and that runtime and `nrid` left no files.
+fn check_files(run: &Run) {
     let configs = lock(&run.configs);
     for (id, config) in configs.iter() {
         let dir = run.bundle(id);
         let found = fs::read_to_string(dir.join("config.json")).unwrap_or_default();
         if found != *config {
-            run.wrong(format!("the document of {id} is not as its engine wrote it"));
+            run.wrong(format!("config.json of {id} is not as its engine wrote it"));
         }
         let others: Vec<_> = names(&dir).into_iter().filter(|name| name != "config.json").collect();
         if !others.is_empty() {
-            run.wrong(format!("in the bundle of {id} are {others:?}"));
+            run.wrong(format!("the bundle of {id} has more files: {others:?}"));
         }
     }
-    // The record of a pod is removed after its end was notified.
+    // nrid removes the record of a pod after it has notified plugins of the removal.
     wait_for_no_objection(run, || {
         let mut left = names(&run.node.root());
         for dir in ["containers", "pods", "exec"] {
@@ -250,28 +254,28 @@ fn names(dir: &Path) -> Vec<String> {
     entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// No process, no cgroup, no mount. A runtime that was killed may leave an empty cgroup, which is
-/// no fault of ours; and crun's child in `create`, or in `run`, when it has not written its state
-/// yet: then it cannot delete it.
+/// Checks that no process, cgroup or mount is left. A killed runtime may leave an empty cgroup, and
+/// crun the child of a `create` or `run` of which it has not written the state yet, so that it
+/// cannot delete it; neither is a defect of the wrapper.
 fn host_is_clean(run: &Run) {
     let node = &run.node;
-    let dir = node.path("").into_os_string().into_string().expect("our paths are UTF-8");
+    let dir = node.path("").into_os_string().into_string().expect("paths of tests are UTF-8");
     let prefix = node.prefix().to_owned();
     wait_for_no_objection(run, || {
         let ours = |process: &Process| {
             let line = fs::read(format!("/proc/{}/cmdline", process.0)).unwrap_or_default();
             let line = String::from_utf8_lossy(&line).replace('\0', " ");
-            let mut words = line.trim_end().rsplit(' ');
-            let is_torn =
-                |id: &str| lock(&run.torn).contains(id.strip_prefix("crio-").unwrap_or(id));
-            let is_in_torn = || {
+            let mut arguments = line.trim_end().rsplit(' ');
+            let was_interrupted =
+                |id: &str| lock(&run.interrupted).contains(id.strip_prefix("crio-").unwrap_or(id));
+            let has_interrupted_cgroup = || {
                 let cgroups = process.cgroups();
                 let mut names = cgroups.lines().filter(|line| line.contains(&prefix));
-                names.any(|line| line.rsplit('/').next().is_some_and(is_torn))
+                names.any(|line| line.rsplit('/').next().is_some_and(was_interrupted))
             };
-            let is_left = (run.node.runtime().name == "crun" && is_in_torn())
-                || (words.next().is_some_and(is_torn) && line.contains(" create "));
-            if is_left && !line.contains("nri-container-runtime") {
+            let left_by_runtime = (run.node.runtime().name == "crun" && has_interrupted_cgroup())
+                || (arguments.next().is_some_and(was_interrupted) && line.contains(" create "));
+            if left_by_runtime && !line.contains("nri-container-runtime") {
                 run.note(format!("the runtime left {} ({line})", process.0));
                 faults::signal(*process, rustix::process::Signal::KILL);
                 return None;
@@ -284,10 +288,10 @@ fn host_is_clean(run: &Run) {
         let left: Vec<_> = Process::all().iter().filter_map(ours).collect();
         (!left.is_empty()).then(|| format!("processes left: {left:?}"))
     });
-    let torn = lock(&run.torn);
+    let interrupted = lock(&run.interrupted);
     for cgroup in cgroups_of(&format!("{prefix}/")) {
         let id = cgroup.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if !torn.contains(id.strip_prefix("crio-").unwrap_or(&id)) {
+        if !interrupted.contains(id.strip_prefix("crio-").unwrap_or(&id)) {
             run.wrong(format!("cgroup left: {}", cgroup.display()));
         }
     }

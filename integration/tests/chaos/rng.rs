@@ -1,19 +1,20 @@
-//! The choices of a run: the same seed makes the same ones, in each thread for itself (the timing
-//! is the machine's).
+//! Random numbers of a run: each thread has a generator, and the same seed makes the same choices
+//! in each thread, though not the same timing.
 
 use std::{ops::Range, thread, time::Duration};
 
+/// A splitmix64 generator.
 pub(super) struct Rng(u64);
 
 impl Rng {
-    /// That of one thread.
+    /// Creates the generator of one thread.
     pub(super) fn new(seed: u64, thread: u64) -> Self {
         let mut rng = Self(seed ^ thread.wrapping_mul(0xd134_2543_de82_ef95));
         rng.next();
         rng
     }
 
-    /// splitmix64
+    /// Returns the next number of splitmix64.
     pub(super) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -34,12 +35,12 @@ impl Rng {
         if list.is_empty() { None } else { list.get(self.within(0..list.len() as u64) as usize) }
     }
 
-    /// A time, in milliseconds.
+    /// Returns a random duration in milliseconds.
     pub(super) fn millis(&mut self, range: Range<u64>) -> Duration {
         Duration::from_millis(self.within(range))
     }
 
-    /// Lets so much time pass: when faults come is a part of the choices.
+    /// Sleeps for a random time, since the time of a fault is one of the choices.
     pub(super) fn pause(&mut self, range: Range<u64>) {
         thread::sleep(self.millis(range));
     }

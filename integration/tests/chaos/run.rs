@@ -1,4 +1,4 @@
-//! One round: a node, what is done to it, and what was found wrong.
+//! State of one round: the node, the history of actions and faults, and the defects found.
 
 use nri_integration::{Bundle, Node, Runtime};
 use std::{
@@ -9,10 +9,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What is told of the state directory, so that a run of a few seconds meets all of it.
-const CONFIG: &str = "engines = { crio = 'ours' }\nplugin_request_timeout = '1s'\nplugin_registration_timeout = '3s'\nstart_timeout = '20s'\n\
+/// Configuration with timeouts so short that a run of a few seconds reaches all of them.
+const CONFIG: &str = "engines = { crio = 'ours' }\nplugin_request_timeout = '1s'\n\
+    plugin_registration_timeout = '3s'\nstart_timeout = '20s'\n\
     plugin_restart_backoff = '100ms'\nplugin_restart_backoff_limit = '1s'\n";
 
+/// One round of the chaos test.
 pub(super) struct Run {
     pub(super) node: Node,
     pub(super) seed: u64,
@@ -24,22 +26,22 @@ pub(super) struct Run {
     history: Mutex<Vec<(Duration, String)>>,
     wrong: Mutex<Vec<String>>,
     counts: Mutex<BTreeMap<&'static str, usize>>,
-    /// What engines have written into each bundle last.
+    /// `config.json` that the engine wrote last into each bundle.
     pub(super) configs: Mutex<BTreeMap<String, String>>,
     /// The pod of each container.
     pub(super) pods: Mutex<BTreeMap<String, String>>,
-    /// Containers that a plugin may ask an update for.
+    /// Containers of which a plugin may request an update.
     pub(super) ids: Mutex<BTreeSet<String>>,
-    /// Those whose creation was killed half way: their runtime may have left something.
-    pub(super) torn: Mutex<BTreeSet<String>>,
+    /// Containers of which a call was interrupted, so that the runtime may have left something.
+    pub(super) interrupted: Mutex<BTreeSet<String>>,
 }
 
 impl Run {
     pub(super) fn new(runtime: &Runtime, state_dir: &Path, seed: u64, time: Duration) -> Self {
         let node = Node::with_state_dir(runtime, Some(state_dir));
         node.configure(CONFIG);
-        let config = fs::read_to_string(node.config()).expect("it was written");
-        // The log is not to fill the small disk.
+        let config = fs::read_to_string(node.config()).expect("the node writes its configuration");
+        // The log is on another disk, so that it does not fill the small one.
         fs::write(node.config(), format!("{config}[log]\nfile = {:?}\n", node.path("nrid.log")))
             .unwrap();
         node.journals();
@@ -56,34 +58,35 @@ impl Run {
             configs: Mutex::default(),
             pods: Mutex::default(),
             ids: Mutex::default(),
-            torn: Mutex::default(),
+            interrupted: Mutex::default(),
         }
     }
 
     fn template_of(node: &Node) -> String {
         let bundle = node.bundle("TEMPLATE").arguments(&["ARGUMENTS"]).make();
-        let text = String::from_utf8(bundle.bytes()).expect("the script writes text");
-        fs::remove_dir_all(bundle.dir()).expect("our directory");
+        let text = String::from_utf8(bundle.bytes()).expect("config.json is UTF-8");
+        fs::remove_dir_all(bundle.dir()).expect("the test directory is writable");
         text
     }
 
-    /// The config.json of a container, as its engine writes it: with a pod, as CRI-O does.
+    /// Returns the `config.json` of a container; with a pod, like one that CRI-O writes.
     pub(super) fn config(&self, id: &str, pod: Option<&str>, arguments: &[&str]) -> String {
         let list: Vec<_> = arguments.iter().map(|a| format!("{a:?}")).collect();
         let text = self.template.replace("TEMPLATE", id).replace("\"ARGUMENTS\"", &list.join(", "));
         let Some(pod) = pod else { return text };
         let kind = if pod == id { "sandbox" } else { "container" };
         let annotations = format!(
-            "\"annotations\": {{\"io.container.manager\": \"cri-o\", \"io.kubernetes.cri-o.SandboxID\": {pod:?}, \
-             \"io.kubernetes.cri-o.ContainerType\": {kind:?}}}"
+            "\"annotations\": {{\"io.container.manager\": \"cri-o\", \
+                         \"io.kubernetes.cri-o.SandboxID\": {pod:?}, \
+                         \"io.kubernetes.cri-o.ContainerType\": {kind:?}}}"
         );
         let cgroup = |name: &str| format!("{}/{name}\"", self.node.prefix());
         text.replace("\"annotations\": {}", &annotations)
             .replace(&cgroup(id), &cgroup(&format!("crio-{id}")))
     }
 
-    /// The name of its control group. An id that is used again may have had another, which a
-    /// runtime that was killed left.
+    /// Name of a container's cgroup, from its current `config.json`: a reused id may have had
+    /// another cgroup, which a killed runtime left.
     pub(super) fn cgroup(&self, id: &str) -> String {
         let name = format!("crio-{id}");
         if lock(&self.configs)[id].contains(&name) { name } else { id.to_owned() }
@@ -93,7 +96,7 @@ impl Run {
         Bundle::new(&self.node.path("bundles"), id).dir().to_owned()
     }
 
-    /// Whether the runtime has something of this id.
+    /// Whether the runtime has a state directory of this id.
     pub(super) fn has(&self, id: &str) -> bool {
         self.node.root().join(id).exists()
     }
@@ -102,35 +105,35 @@ impl Run {
         Instant::now() >= self.deadline || !lock(&self.wrong).is_empty()
     }
 
-    pub(super) fn note(&self, what: impl Into<String>) {
-        lock(&self.history).push((self.begin.elapsed(), what.into()));
+    pub(super) fn note(&self, action: impl Into<String>) {
+        lock(&self.history).push((self.begin.elapsed(), action.into()));
     }
 
-    pub(super) fn count(&self, what: &'static str) {
-        *lock(&self.counts).entry(what).or_default() += 1;
+    pub(super) fn count(&self, action: &'static str) {
+        *lock(&self.counts).entry(action).or_default() += 1;
     }
 
-    /// Something that must not be.
-    pub(super) fn wrong(&self, what: impl Into<String>) {
-        let what = what.into();
-        self.note(format!("WRONG {what}"));
-        lock(&self.wrong).push(what);
+    /// Records a defect.
+    pub(super) fn wrong(&self, defect: impl Into<String>) {
+        let defect = defect.into();
+        self.note(format!("WRONG {defect}"));
+        lock(&self.wrong).push(defect);
     }
 
     pub(super) fn counts(&self) -> BTreeMap<&'static str, usize> {
         lock(&self.counts).clone()
     }
 
-    /// Fails if anything was wrong, with what was done; where `NRI_CHAOS_KEEP` names a directory,
-    /// everything is copied there.
-    pub(super) fn judge(&self) {
+    /// Fails if a defect was recorded, with the end of the history. With `NRI_CHAOS_KEEP=DIR`, the
+    /// history and the node's files are copied to DIR.
+    pub(super) fn fail_if_wrong(&self) {
         let wrong = lock(&self.wrong);
         if wrong.is_empty() {
             return;
         }
         let history: Vec<_> = lock(&self.history)
             .iter()
-            .map(|(t, what)| format!("{:9.3} {what}", t.as_secs_f64()))
+            .map(|(t, action)| format!("{:9.3} {action}", t.as_secs_f64()))
             .collect();
         let mut kept = String::new();
         if let Some(dir) = std::env::var_os("NRI_CHAOS_KEEP") {
@@ -138,15 +141,15 @@ impl Run {
             fs::create_dir_all(&dir).unwrap();
             fs::write(dir.join("history"), history.join("\n")).unwrap();
             for (from, to) in [(self.node.path(""), "node"), (self.node.state_dir(), "state")] {
-                // Sockets cannot be copied, and are not missed.
+                // cp fails for sockets, which are not needed.
                 let _ =
                     std::process::Command::new("cp").arg("-r").arg(from).arg(dir.join(to)).output();
             }
-            kept = format!("\nkept in {}", dir.display());
+            kept = format!("\nfiles kept in {}", dir.display());
         }
         let tail = &history[history.len().saturating_sub(60)..];
         panic!(
-            "{} of seed {}, {} wrong:\n{}\n-- the last of {} lines of what was done:\n{}{kept}",
+            "{} with seed {}, {} defects:\n{}\n-- end of the history of {} lines:\n{}{kept}",
             self.node.runtime().name,
             self.seed,
             wrong.len(),
@@ -157,6 +160,7 @@ impl Run {
     }
 }
 
+/// Locks a mutex, also after a panic of another thread.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
