@@ -1,5 +1,4 @@
-//! The life of a container, one verb after the other, and once more from the same bundle. Something
-//! is killed in the middle of it.
+//! Runs the life cycle of a container, and a second one from the same bundle, with one crash point.
 
 use crate::{
     engine,
@@ -13,65 +12,65 @@ use crate::{
 use nri_integration::{Crash, Ended, Following, message_defect};
 use std::collections::BTreeMap;
 
-/// Runs a life cycle, or a start, with this crash point. Returns the change that was prevented;
-/// none if the point was not reached.
-pub(crate) fn live(host: &mut Host, point: &Point) -> Option<String> {
+/// Runs a life cycle, or a start of `nrid`, with this crash point. Returns the change that the
+/// crash prevented; `None` if the point was not reached.
+pub(crate) fn run(host: &mut Host, point: &Point) -> Option<String> {
     match point.victim {
         Victim::Starting => starting::start(host, point),
         _ => life_cycle(host, point),
     }
 }
 
-/// Counts the points of each group in life cycles in which nothing is killed.
+/// Counts the points of each group in life cycles without a crash.
 pub(crate) fn count(host: &mut Host) -> BTreeMap<Group, usize> {
     let mut counts = BTreeMap::new();
-    let alike: [&[Victim]; 3] = [
+    let same_points: [&[Victim]; 3] = [
         &[Victim::Nrid, Victim::NridAndWrapper],
         &[Victim::Wrapper, Victim::WrapperAndNrid],
         &[Victim::Runtime],
     ];
-    for victims in alike {
-        live(host, &Point { victim: victims[0], step: None, at: 0 });
+    for victims in same_points {
+        run(host, &Point { victim: victims[0], step: None, at: 0 });
         let counted = host.take_counted();
         for victim in victims {
             counts.extend(counted.iter().map(|(step, n)| ((*victim, *step), *n)));
         }
     }
-    live(host, &Point { victim: Victim::Starting, step: None, at: 0 });
+    run(host, &Point { victim: Victim::Starting, step: None, at: 0 });
     counts.extend(host.take_counted().into_iter().map(|(step, n)| ((Victim::Starting, step), n)));
     counts
 }
 
-/// Runs a life cycle; returns the change that was prevented, if the point was reached.
+/// Runs a life cycle; returns the change that the crash prevented, if the point was reached.
 fn life_cycle(host: &mut Host, point: &Point) -> Option<String> {
     let (id, bundle) = host.next_bundle();
     let mut life = LifeCycle { host, id, bundle, point, crash: None, killed: None };
     life.host.set_neighbour();
     let following = life.follow();
-    let mut wait_for_no_objection = false;
+    let mut checked = false;
     for step in Step::ALL {
-        let before = life.killed.is_some();
+        let killed_before = life.killed.is_some();
         life.step(step);
-        if before && !wait_for_no_objection && step.brings_nrid() {
+        if killed_before && !checked && step.starts_nrid() {
             life.host.wait_until_all_agree(&format!("after {}", step.name()));
-            wait_for_no_objection = true;
+            checked = true;
         }
     }
     life.host.wait_until_all_agree_in_the_end();
-    // What is owed after the last verb's end may be what was not done.
+    // The crash may have prevented work that was pending when the last verb returned.
     life.note_killed(Step::Remove);
     leftovers::check(life.host, &life.id, &life.bundle);
     if let (Some(crash), Some(_)) = (&life.crash, &following) {
         life.host.count(None, crash.points().len());
     }
     drop(following);
-    life.killed.map(|(step, what)| format!("{} killed before {what}", step.name()))
+    life.killed.map(|(step, change)| format!("{} killed before {change}", step.name()))
 }
 
 impl LifeCycle<'_> {
-    /// Follows `nrid` through this whole life cycle, if it is what is killed.
+    /// Traces `nrid` during the whole life cycle, if the crash point is one of `nrid`.
     fn follow(&mut self) -> Option<Following> {
-        if self.is_wrappers() {
+        if self.kills_wrapper() {
             return None;
         }
         let nrid = self.host.node.nrid().expect("it was started");
@@ -84,17 +83,17 @@ impl LifeCycle<'_> {
     fn step(&mut self, step: Step) {
         let mut command = self.host.node.wrapper();
         command.args(engine::arguments(self, step));
-        let of_wrapper = self.is_wrappers() && self.point.step.is_none_or(|its| its == step);
-        if of_wrapper {
+        let traced = self.kills_wrapper() && self.point.step.is_none_or(|other| other == step);
+        if traced {
             let crash = self.point.crash(&self.host.node);
             command = crash.of(&command);
             self.crash = Some(crash);
         }
         let ended = self.host.node.run(command);
-        if let (Some(crash), true) = (&self.crash, of_wrapper) {
+        if let (Some(crash), true) = (&self.crash, traced) {
             self.host.count(Some(step), crash.points().len());
         }
-        let now = self.note_killed(step);
+        let killed_now = self.note_killed(step);
         self.host.note(format!(
             "{}: {:?} {:?} {}",
             step.name(),
@@ -103,39 +102,39 @@ impl LifeCycle<'_> {
             ended.err().trim_end()
         ));
         if ended.code != Some(0) {
-            // What is killed with it may be the next one that is called.
-            let now = now || (self.killed.is_some() && ended.signal == Some(9));
-            let spared = now && self.point.victim == Victim::Nrid;
-            self.failed(step, &ended, now, spared);
+            // With `nrid+wrapper`, the wrapper that is killed may be that of the next verb.
+            let killed_now = killed_now || (self.killed.is_some() && ended.signal == Some(9));
+            let only_nrid = killed_now && self.point.victim == Victim::Nrid;
+            self.clean_up_and_retry(step, &ended, killed_now, only_nrid);
         }
         self.check(step);
     }
 
-    /// Notes the crash if it has happened; returns whether it is new.
+    /// Records the crash if it has happened; returns whether it is new.
     fn note_killed(&mut self, step: Step) -> bool {
         let killed = self.crash.as_ref().and_then(Crash::killed).filter(|_| self.killed.is_none());
-        if let Some(what) = &killed {
-            self.host.note(format!("KILLED before {what}"));
-            self.killed = Some((step, what.clone()));
+        if let Some(change) = &killed {
+            self.host.note(format!("KILLED before {change}"));
+            self.killed = Some((step, change.clone()));
         }
         killed.is_some()
     }
 
-    /// Does what an engine does after a failure: it cleans up and tries again.
-    fn failed(&mut self, step: Step, ended: &Ended, now: bool, spared: bool) {
-        if !now {
+    /// Cleans up after a failed verb and calls it again, as an engine does.
+    fn clean_up_and_retry(&mut self, step: Step, ended: &Ended, killed_now: bool, only_nrid: bool) {
+        if !killed_now {
             self.host.wrong(format!(
-                "{} fails without a reason: {}",
+                "{} failed without a crash: {}",
                 step.name(),
                 ended.err().trim_end()
             ));
         }
-        if spared && let Some(why) = message_defect(&ended.err()) {
-            self.host.wrong(format!("{} fails and {why}: {:?}", step.name(), ended.err()));
+        if only_nrid && let Some(why) = message_defect(&ended.err()) {
+            self.host.wrong(format!("{} failed, {why}: {:?}", step.name(), ended.err()));
         }
         self.host.count_failed(step);
-        leftovers::config(self.host, &self.bundle);
-        engine::again(self, step);
+        leftovers::check_config(self.host, &self.bundle);
+        engine::retry(self, step);
     }
 
     /// Checks the effect of a verb that succeeded.
@@ -143,23 +142,24 @@ impl LifeCycle<'_> {
         let adjusted = String::from_utf8_lossy(&self.bundle.bytes()).contains("CRASH=yes");
         match step {
             Step::Create | Step::Run if !adjusted => {
-                self.host.wrong("the document is not the adjusted one");
+                self.host.wrong("config.json is not adjusted");
             }
             Step::Update => {
                 let limit =
                     |id: &str| self.host.node.kernel_file(id, "pids", "pids.max", "pids.max").ok();
                 let (own, neighbour) = (limit(&self.id), limit(&self.host.neighbour));
                 if own.as_deref() != Some(PIDS) || neighbour.as_deref() != Some(NEIGHBOUR_AFTER) {
-                    self.host
-                        .wrong(format!("after the update there are {own:?} and {neighbour:?}"));
+                    self.host.wrong(format!(
+                        "pids limits after the update: {own:?} and, of the neighbour, {neighbour:?}"
+                    ));
                 }
             }
-            Step::Kill => engine::ended(self),
+            Step::Kill => engine::wait_for_end(self),
             Step::Delete | Step::Remove if self.host.has(&self.id) => {
-                self.host.wrong("deleted, and the runtime has it");
+                self.host.wrong("the runtime still has the deleted container");
             }
             _ => {}
         }
-        leftovers::config(self.host, &self.bundle);
+        leftovers::check_config(self.host, &self.bundle);
     }
 }

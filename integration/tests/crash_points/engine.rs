@@ -1,22 +1,23 @@
-//! What an engine calls, and what it does when a verb fails or its runtime is killed: it cleans up,
-//! and tries again.
+//! The calls of an engine: the verbs of a life cycle, and the clean-up and retry after a verb has
+//! failed or its runtime was killed.
 
 use crate::{host::PIDS, leftovers, life_cycle::LifeCycle, step::Step};
 use nri_integration::{Ended, Process, cgroups_of, wait_until};
 use rustix::process::Signal;
 use std::fs;
 
-/// The wrapper's arguments.
+/// Returns the wrapper's arguments for a verb.
 pub(crate) fn arguments(life: &LifeCycle<'_>, step: Step) -> Vec<String> {
     let text = |list: &[&str]| list.iter().map(|word| (*word).to_owned()).collect();
-    let (id, dir) = (life.id.as_str(), life.bundle.dir().to_str().expect("our paths are UTF-8"));
+    let (id, dir) =
+        (life.id.as_str(), life.bundle.dir().to_str().expect("paths of tests are UTF-8"));
     match step {
         Step::Create => text(&["create", "--bundle", dir, id]),
         Step::Start => text(&["start", id]),
         Step::Update => text(&["update", "--pids-limit", PIDS, id]),
         Step::Exec => {
             let process = life.host.node.path("process.json");
-            text(&["exec", "--process", process.to_str().expect("our paths are UTF-8"), id])
+            text(&["exec", "--process", process.to_str().expect("paths of tests are UTF-8"), id])
         }
         Step::Kill => text(&["kill", id, "KILL"]),
         Step::Delete => text(&["delete", id]),
@@ -25,33 +26,33 @@ pub(crate) fn arguments(life: &LifeCycle<'_>, step: Step) -> Vec<String> {
     }
 }
 
-/// Calls a verb that has failed once more, as engines do.
-pub(crate) fn again(life: &mut LifeCycle<'_>, step: Step) {
+/// Calls a failed verb again, as engines do.
+pub(crate) fn retry(life: &mut LifeCycle<'_>, step: Step) {
     match step {
         Step::Create | Step::Run => {
-            // Some clean up in any case, others only what exists.
-            if life.odd() || life.host.has(&life.id) {
+            // Some engines always delete first, others only if the container exists.
+            if life.at_odd_point() || life.host.has(&life.id) {
                 remove(life);
             }
-            nothing_came_of_it(life);
+            check_nothing_created(life);
             call(life, step);
         }
-        // runc that was killed in a start waits for ever in the next one: bare runc does, too.
-        Step::Start if life.is_torn() => {
+        // After runc was killed in a start, the next start waits for ever, also with bare runc.
+        Step::Start if life.runtime_was_killed() => {
             remove(life);
-            nothing_came_of_it(life);
+            check_nothing_created(life);
             call(life, Step::Create);
             call(life, Step::Start);
         }
         Step::Start => match life.host.status(&life.id).as_deref() {
-            // It was done, and only the answer did not come.
+            // The start succeeded, but the wrapper was killed before it returned.
             Some("running") => {}
             Some("created") => call(life, step),
-            other => life.host.wrong(format!("a start leaves it {other:?}")),
+            other => life.host.wrong(format!("the container is {other:?} after a failed start")),
         },
         Step::Update => {
             life.host.node.ctl(&["start"]).success();
-            life.host.wait_until_all_agree("after an update that failed");
+            life.host.wait_until_all_agree("after a failed update");
             call(life, step);
         }
         Step::Exec => call(life, step),
@@ -64,46 +65,48 @@ pub(crate) fn again(life: &mut LifeCycle<'_>, step: Step) {
     }
 }
 
-/// Checks that a failed creation left nothing: an engine may not try again.
-fn nothing_came_of_it(life: &mut LifeCycle<'_>) {
+/// Checks that a failed creation left nothing, since an engine need not retry it.
+fn check_nothing_created(life: &mut LifeCycle<'_>) {
     life.host.node.ctl(&["start"]).success();
-    life.host.wait_until_all_agree("after a creation that failed");
+    life.host.wait_until_all_agree("after a failed creation");
     leftovers::check(life.host, &life.id, &life.bundle);
 }
 
 fn call(life: &mut LifeCycle<'_>, step: Step) {
     let arguments = arguments(life, step);
-    let ended = made(life, &arguments);
+    let ended = call_wrapper(life, &arguments);
     if ended.code != Some(0) {
-        life.host.wrong(format!("{} fails again: {}", step.name(), ended.err().trim_end()));
+        life.host.wrong(format!("{} failed again: {}", step.name(), ended.err().trim_end()));
     }
 }
 
 fn remove(life: &mut LifeCycle<'_>) {
     let id = life.id.clone();
-    let ended = made(life, &["delete".into(), "--force".into(), id.clone()]);
-    if life.is_torn() {
-        by_hand(life);
+    let ended = call_wrapper(life, &["delete".into(), "--force".into(), id.clone()]);
+    if life.runtime_was_killed() {
+        remove_leftovers(life);
     }
     if life.host.has(&id) {
-        life.host.wrong(format!("it cannot be deleted: {}", ended.err().trim_end()));
+        life.host.wrong(format!("the container cannot be deleted: {}", ended.err().trim_end()));
     }
 }
 
-/// Removes what a killed runtime has left and does not know.
-fn by_hand(life: &mut LifeCycle<'_>) {
+/// Removes processes, cgroups and the state that a killed runtime left and cannot remove itself.
+fn remove_leftovers(life: &mut LifeCycle<'_>) {
     let cgroups = cgroups_of(&life.id);
-    let torn = life.host.has(&life.id);
-    if cgroups.is_empty() && !torn {
+    let has_state = life.host.has(&life.id);
+    if cgroups.is_empty() && !has_state {
         return;
     }
-    life.host.note(format!("left by the runtime: a state: {torn}, {} cgroups", cgroups.len()));
+    life.host.note(format!("left by the runtime: state: {has_state}, {} cgroups", cgroups.len()));
     for process in Process::all().into_iter().filter(|process| process.cgroups().contains(&life.id))
     {
-        // It may go by itself.
+        // The process may end by itself.
         let pid = i32::try_from(process.0).ok().and_then(rustix::process::Pid::from_raw);
         let _ = rustix::process::kill_process(pid.expect("a process id"), Signal::KILL);
-        wait_until("the end of what a runtime has left", || (!process.is_alive()).then_some(()));
+        wait_until("the end of a process left by the runtime", || {
+            (!process.is_alive()).then_some(())
+        });
     }
     for cgroup in cgroups.iter().rev() {
         let _ = fs::remove_dir(cgroup);
@@ -111,16 +114,18 @@ fn by_hand(life: &mut LifeCycle<'_>) {
     let _ = fs::remove_dir_all(life.host.node.root().join(&life.id));
 }
 
-fn made(life: &mut LifeCycle<'_>, arguments: &[String]) -> Ended {
+fn call_wrapper(life: &mut LifeCycle<'_>, arguments: &[String]) -> Ended {
     let list: Vec<_> = arguments.iter().map(String::as_str).collect();
     let ended = life.host.node.call(&list);
-    life.host.note(format!("again: {}: {:?} {}", list[0], ended.code, ended.err().trim_end()));
+    life.host.note(format!("retry: {}: {:?} {}", list[0], ended.code, ended.err().trim_end()));
     ended
 }
 
-/// Waits until a container that was killed has ended.
-pub(crate) fn ended(life: &LifeCycle<'_>) {
+/// Waits until a killed container has ended.
+pub(crate) fn wait_for_end(life: &LifeCycle<'_>) {
     let state = life.host.node.state(&life.id).unwrap_or_default();
     let process = Process(state["pid"].as_u64().unwrap_or(0) as u32);
-    wait_until("its end", || (process.0 == 0 || !process.is_alive()).then_some(()));
+    wait_until("the end of the container", || {
+        (process.0 == 0 || !process.is_alive()).then_some(())
+    });
 }

@@ -1,5 +1,5 @@
-//! A host with an engine, two launched plugins, and a container that runs beside the others; and
-//! the check that host, records and plugins agree.
+//! Host with two launched plugins and a running neighbour container, and the check that host,
+//! records and plugins agree.
 
 use crate::step::Step;
 use nri_integration::{Bundle, Node, Program, Runtime, TIMEOUT, View};
@@ -12,9 +12,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The limit of processes that an engine's update sets.
+/// Pids limit that an engine's update sets.
 pub(crate) const PIDS: &str = "77";
-/// The neighbour's, before and after a plugin has updated it.
+/// Pids limits of the neighbour before and after a plugin has updated it.
 pub(crate) const NEIGHBOUR_BEFORE: &str = "999";
 pub(crate) const NEIGHBOUR_AFTER: &str = "555";
 
@@ -23,6 +23,7 @@ const ADJUST: &str =
     "[create]\nenv = { set = { CRASH = 'yes' } }\n[create.resources]\nshares = 300\n";
 const LIFE: [&str; 11] = View::EVENTS;
 
+/// A node with a neighbour container, and the history of the current life cycle.
 pub(crate) struct Host {
     pub(crate) node: Node,
     pub(crate) neighbour: String,
@@ -47,7 +48,8 @@ impl Host {
         node.launch_in_sessions("20-go", go, &json!({"events": LIFE, "rules": rules}).to_string());
         let process = json!({"args": ["/bin/sh", "-c", "test \"$CRASH\" = yes"], "cwd": "/",
             "env": ["PATH=/bin"], "user": {"uid": 0, "gid": 0}});
-        fs::write(node.path("process.json"), process.to_string()).expect("our directory");
+        fs::write(node.path("process.json"), process.to_string())
+            .expect("the test directory is writable");
         let bundle = node.bundle(&neighbour).arguments(&["/bin/sleep", "1000"]).make();
         node.create(&bundle, &neighbour).success();
         node.call(&["start", &neighbour]).success();
@@ -63,30 +65,30 @@ impl Host {
         }
     }
 
-    /// For a new life.
+    /// Creates the bundle of a new life cycle, and returns it with the container's id.
     pub(crate) fn next_bundle(&mut self) -> (String, Bundle) {
         self.life_cycles += 1;
         self.history.clear();
         let id = self.node.id(&format!("life{}", self.life_cycles));
         let bundle = self.node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
-        fs::write(original(&bundle), bundle.bytes()).expect("our directory");
+        fs::write(original(&bundle), bundle.bytes()).expect("the test directory is writable");
         (id, bundle)
     }
 
-    /// As the engine wants it.
+    /// Sets the neighbour's pids limit as an engine.
     pub(crate) fn set_neighbour(&self) {
         self.node.call(&["update", "--pids-limit", NEIGHBOUR_BEFORE, &self.neighbour]).success();
     }
 
-    pub(crate) fn note(&mut self, what: impl Into<String>) {
-        self.history.push(format!("{:8.3} {}", self.begin.elapsed().as_secs_f64(), what.into()));
+    pub(crate) fn note(&mut self, action: impl Into<String>) {
+        self.history.push(format!("{:8.3} {}", self.begin.elapsed().as_secs_f64(), action.into()));
     }
 
-    /// Notes a failure of the test.
-    pub(crate) fn wrong(&mut self, what: impl Into<String>) {
-        let what = what.into();
-        self.note(format!("WRONG {what}"));
-        self.wrong.push(what);
+    /// Records a defect.
+    pub(crate) fn wrong(&mut self, defect: impl Into<String>) {
+        let defect = defect.into();
+        self.note(format!("WRONG {defect}"));
+        self.wrong.push(defect);
     }
 
     pub(crate) fn take_wrong(&mut self) -> Vec<String> {
@@ -104,27 +106,27 @@ impl Host {
         *self.failed.entry(step).or_default() += 1;
     }
 
-    /// Which verbs failed because something was killed, and were made again.
+    /// Returns and resets the number of verbs that failed because of a crash and were retried.
     pub(crate) fn take_failed(&mut self) -> BTreeMap<Step, usize> {
         std::mem::take(&mut self.failed)
     }
 
-    /// Notes the number of points.
+    /// Records the number of crash points of a step.
     pub(crate) fn count(&mut self, step: Option<Step>, points: usize) {
         self.counted.insert(step, points);
     }
 
-    /// What was counted since the last time.
+    /// Returns and resets the recorded numbers of crash points.
     pub(crate) fn take_counted(&mut self) -> BTreeMap<Option<Step>, usize> {
         std::mem::take(&mut self.counted)
     }
 
-    /// Whether the runtime has something of this id.
+    /// Whether the runtime has a state directory of this id.
     pub(crate) fn has(&self, id: &str) -> bool {
         self.node.root().join(id).exists()
     }
 
-    /// What the runtime says that a container is.
+    /// Status of a container that the runtime reports.
     pub(crate) fn status(&self, id: &str) -> Option<String> {
         Some(self.node.state(id)?["status"].as_str()?.to_owned())
     }
@@ -138,16 +140,16 @@ impl Host {
         }
     }
 
-    /// The same where no verb follows that would start an `nrid`, and what is still at work may be
-    /// killed.
-    pub(crate) fn wait_until_all_agree_in_the_end(&mut self) {
-        self.wait_for_no_objection("in the end", |host| {
+    /// Waits until all agree after the last verb. Starts `nrid` each time, since no verb follows
+    /// that would, and a pending crash may still kill it.
+    pub(crate) fn wait_until_all_agree_after_last_verb(&mut self) {
+        self.wait_for_no_objection("after the last verb", |host| {
             host.node.ctl(&["start"]);
             host.disagreement()
         });
     }
 
-    /// Waits until there is nothing to object to; else it is wrong.
+    /// Waits until `objection` returns `None`; records the objection as a defect after the timeout.
     pub(crate) fn wait_for_no_objection(
         &mut self,
         when: &str,
@@ -160,14 +162,14 @@ impl Host {
             }
             thread::sleep(Duration::from_millis(20));
         }
-        self.note(format!("all agree {when}"));
+        self.note(format!("no objection {when}"));
     }
 
     fn disagreement(&self) -> Option<String> {
         let ids: BTreeSet<String> = names(&self.node.root()).into_iter().collect();
-        let stopped = |id: &String| self.status(id).is_none_or(|status| status == "stopped");
-        let live: BTreeSet<String> = ids.iter().filter(|id| !stopped(id)).cloned().collect();
-        // It may be killed in the middle of its answer.
+        let has_stopped = |id: &String| self.status(id).is_none_or(|status| status == "stopped");
+        let live: BTreeSet<String> = ids.iter().filter(|id| !has_stopped(id)).cloned().collect();
+        // nrid may be killed while it replies.
         let status: Value =
             serde_json::from_str(&self.node.ctl(&["status", "--json"]).out()).unwrap_or_default();
         if status["running"] != true {
@@ -176,15 +178,15 @@ impl Host {
         let status = &status["status"];
         if status["containers"] != ids.len() || status["pods"] != ids.len() {
             return Some(format!(
-                "nrid counts {} and {}, and there are {ids:?}",
+                "nrid counts {} containers and {} pods instead of {ids:?}",
                 status["containers"], status["pods"]
             ));
         }
-        self.files(&ids).or_else(|| self.views(&live))
+        self.check_records(&ids).or_else(|| self.check_views(&live))
     }
 
-    /// Checks that the records are complete, and about what exists.
-    fn files(&self, ids: &BTreeSet<String>) -> Option<String> {
+    /// Checks that each record is complete, and that there is one for each existing container.
+    fn check_records(&self, ids: &BTreeSet<String>) -> Option<String> {
         let dir = self.node.state_dir();
         let parsed = |part: &str| -> Result<Vec<Value>, String> {
             let parse = |name: String| {
@@ -205,26 +207,26 @@ impl Host {
                 .map(|r| r["key"]["id"].as_str().unwrap_or_default().to_owned())
                 .collect();
             if known != *ids {
-                return Err(format!("records of {known:?}, and there are {ids:?}"));
+                return Err(format!("containers with a record are {known:?} instead of {ids:?}"));
             }
             let pods: BTreeSet<_> = parsed("pods")?
                 .iter()
                 .map(|p| p["sandbox"]["id"].as_str().unwrap_or_default().to_owned())
                 .collect();
             if pods != *ids {
-                return Err(format!("pods {pods:?}, and there are {ids:?}"));
+                return Err(format!("pods with a record are {pods:?} instead of {ids:?}"));
             }
             let markers = parsed("exec")?.len();
             if markers != ids.len() {
-                return Err(format!("{markers} markers for exec, and there are {ids:?}"));
+                return Err(format!("{markers} exec markers for the containers {ids:?}"));
             }
             Ok(())
         };
         all().err()
     }
 
-    /// Checks that all plugins are connected and know what exists.
-    fn views(&self, live: &BTreeSet<String>) -> Option<String> {
+    /// Checks that all plugins are connected and know exactly the live containers.
+    fn check_views(&self, live: &BTreeSet<String>) -> Option<String> {
         let sessions: Vec<_> = self
             .node
             .sessions()
@@ -240,13 +242,13 @@ impl Host {
             !connected.iter().any(|(_, journal)| is(journal))
         });
         if let Some(name) = missing {
-            return Some(format!("{name} is not there"));
+            return Some(format!("plugin {name} is not connected"));
         }
         connected.iter().find_map(|(view, journal)| {
             let (containers, pods) = (view.containers(), view.pods());
             (containers != *live || pods != *live).then(|| {
                 format!(
-                    "{} believes in {containers:?} and {pods:?}, and there are {live:?}",
+                    "{} knows containers {containers:?} and pods {pods:?} instead of {live:?}",
                     journal.display()
                 )
             })
@@ -254,7 +256,7 @@ impl Host {
     }
 }
 
-/// A copy of config.json as the engine wrote it, beside the bundle.
+/// Path of a copy of config.json as the engine wrote it, beside the bundle.
 pub(crate) fn original(bundle: &Bundle) -> std::path::PathBuf {
     bundle.dir().with_extension("original")
 }

@@ -1,4 +1,4 @@
-//! The life cycle of a container at a moment.
+//! State of the life cycle of a container.
 
 use crate::{
     host::Host,
@@ -7,30 +7,32 @@ use crate::{
 };
 use nri_integration::{Bundle, Crash};
 
-/// The state of a life cycle in which something may be killed.
+/// A life cycle with a crash point.
 pub(crate) struct LifeCycle<'a> {
     pub(crate) host: &'a mut Host,
     pub(crate) id: String,
     pub(crate) bundle: Bundle,
     pub(crate) point: &'a Point,
     pub(crate) crash: Option<Crash>,
-    /// Where something was killed, and before which change.
+    /// Step of the crash, and the change that it prevented.
     pub(crate) killed: Option<(Step, String)>,
 }
 
 impl LifeCycle<'_> {
-    /// Whether the wrapper is what is killed, or is killed with the runtime.
-    pub(crate) fn is_wrappers(&self) -> bool {
+    /// Whether the crash point is one of the wrapper, or of the runtime, with which the wrapper is
+    /// killed.
+    pub(crate) fn kills_wrapper(&self) -> bool {
         matches!(self.point.victim, Victim::Wrapper | Victim::WrapperAndNrid | Victim::Runtime)
     }
 
-    /// Whether the runtime may have left what it cannot remove itself.
-    pub(crate) fn is_torn(&self) -> bool {
+    /// Whether the runtime was killed, so that it may have left state that it cannot remove itself.
+    pub(crate) fn runtime_was_killed(&self) -> bool {
         self.point.victim == Victim::Runtime && self.killed.is_some()
     }
 
-    /// For what engines do in one way or another.
-    pub(crate) fn odd(&self) -> bool {
+    /// Whether the number of the crash point is odd, to alternate between two behaviours of
+    /// engines.
+    pub(crate) fn at_odd_point(&self) -> bool {
         self.point.at % 2 == 1
     }
 }

@@ -1,12 +1,13 @@
-//! Crash points: `nrid`, the wrapper, both, the real runtime with its wrapper, and an `nrid` that
-//! starts are killed before each change that they make outside of themselves, in the life cycle of
-//! a container on real runc. Afterwards the next verb works and starts `nrid` again; host, records
-//! and plugins agree; no file is half written; in the end nothing is left.
+//! Crash points: in the life cycle of a container on real runc, one of `nrid`, the wrapper, both,
+//! the real runtime with its wrapper, and a starting `nrid` is killed before each change that it
+//! makes outside of itself. Afterwards the next verb must work and start `nrid` again; host,
+//! records and plugins must agree; no file may be partly written, and after the life cycle nothing
+//! may be left.
 //!
-//! A sample of the points, by their numbers; `NRI_CRASH_POINTS=all` (`make crash-points`) takes all
-//! of them and says where it is; `NRI_CRASH_POINTS='nrid 17'`, `wrapper create` … takes one, or
-//! those of a group. `crash_at/points.rs` has what counts as a change, `drive.rs` the life cycle,
-//! `engine.rs` what an engine does when a verb fails, `host.rs` and `leftovers.rs` what must hold.
+//! By default a sample of the points is tested. `NRI_CRASH_POINTS=all` (`make crash-points`) tests
+//! all points and prints each; `NRI_CRASH_POINTS='nrid 17'`, `wrapper create` … tests one point or
+//! a group. `crash_at/points.rs` defines the changes, `drive.rs` the life cycle, `engine.rs` the
+//! retry of a failed verb, `host.rs` and `leftovers.rs` the checks.
 
 mod drive;
 mod engine;
@@ -23,11 +24,11 @@ use nri_integration::*;
 use point::Choice;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Life cycles on one host: journals grow.
-const LIVES: usize = 25;
+/// Number of life cycles on one host, limited because journals grow.
+const LIFE_CYCLES_PER_HOST: usize = 25;
 
-/// The runtime and the Go plugin that these tests need; none is a skip.
-fn means(test: &str) -> Option<(&'static Runtime, Program)> {
+/// Returns the runtime and the Go plugin that these tests need; `None` after a skip.
+fn requirements(test: &str) -> Option<(&'static Runtime, Program)> {
     if !is_root() {
         skip(test, "not root");
         return None;
@@ -39,20 +40,20 @@ fn means(test: &str) -> Option<(&'static Runtime, Program)> {
     let go = go(test)?;
     let runtime = runtimes().0.iter().find(|runtime| runtime.name == "runc");
     if runtime.is_none() {
-        skip(test, "no runc that works");
+        skip(test, "no runc that can run a container");
     }
     Some((runtime?, go))
 }
 
 #[test]
-fn a_crash_at_any_point_loses_nothing() {
-    let Some((runtime, go)) = means("crash points") else { return };
+fn a_crash_at_any_point_loses_no_container_and_no_event() {
+    let Some((runtime, go)) = requirements("crash points") else { return };
     let mut host = Host::new(runtime, &go);
     let counts = drive::count(&mut host);
     assert_eq!(
         host.take_wrong(),
         [""; 0],
-        "in a life without any crash; done:\n{}",
+        "in a life cycle without a crash; history:\n{}",
         host.history()
     );
     let choice = Choice::from_environment();
@@ -62,29 +63,29 @@ fn a_crash_at_any_point_loses_nothing() {
         if passed.contains(&point.group()) {
             continue;
         }
-        if n % LIVES == LIVES - 1 {
+        if n % LIFE_CYCLES_PER_HOST == LIFE_CYCLES_PER_HOST - 1 {
             host = Host::new(runtime, &go);
         }
-        let what = drive::live(&mut host, point);
-        *killed.entry(point.victim).or_insert(0) += usize::from(what.is_some());
-        if what.is_none() {
+        let prevented = drive::run(&mut host, point);
+        *killed.entry(point.victim).or_insert(0) += usize::from(prevented.is_some());
+        if prevented.is_none() {
             passed.insert(point.group());
         }
         for (step, n) in host.take_failed() {
             *failed.entry(step).or_insert(0) += n;
         }
-        let reported = format!("{point}: {}", what.as_deref().unwrap_or("not reached"));
+        let reported = format!("{point}: {}", prevented.as_deref().unwrap_or("not reached"));
         if choice.is_verbose() {
             println!("{reported}");
         }
         let found = host.take_wrong();
         if !found.is_empty() {
-            println!("WRONG {reported}: {found:#?}\n-- done:\n{}", host.history());
-            wrong.extend(found.into_iter().map(|what| format!("{reported}: {what}")));
+            println!("WRONG {reported}: {found:#?}\n-- history:\n{}", host.history());
+            wrong.extend(found.into_iter().map(|defect| format!("{reported}: {defect}")));
             host = Host::new(runtime, &go);
         }
     }
-    println!("points: {counts:?}; killed: {killed:?}; failed and made again: {failed:?}");
-    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+    println!("points: {counts:?}; killed: {killed:?}; failed and retried: {failed:?}");
+    assert!(wrong.is_empty(), "{} defects:\n{}", wrong.len(), wrong.join("\n"));
     assert!(!killed.is_empty() && killed.values().all(|n| *n > 0), "{killed:?}");
 }

@@ -1,10 +1,10 @@
-//! Crash points, and which of them are taken.
+//! Crash points, and the choice of those to test.
 
 use crate::step::Step;
 use nri_integration::{Crash, Node};
 use std::{collections::BTreeMap, fmt, ops::RangeInclusive};
 
-/// What is killed: the first program at its own points.
+/// Programs that are killed; the points are those of the first one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Victim {
     Nrid,
@@ -13,11 +13,11 @@ pub(crate) enum Victim {
     WrapperAndNrid,
     /// The real runtime with its wrapper: killing the wrapper kills both.
     Runtime,
-    /// An `nrid` that is starting and has something to find out.
+    /// A starting `nrid` that has to detect changes since the previous one ended.
     Starting,
 }
 
-/// As many points of a sample.
+/// Number of points of each victim in the sample.
 const SAMPLE: [(Victim, usize); 6] = [
     (Victim::Nrid, 9),
     (Victim::NridAndWrapper, 4),
@@ -27,16 +27,16 @@ const SAMPLE: [(Victim, usize); 6] = [
     (Victim::Starting, 4),
 ];
 
-/// Points that are counted together: those of wrappers for each step.
+/// Points with a common counter: those of a victim and, for wrappers, of a step.
 pub(crate) type Group = (Victim, Option<Step>);
 
-/// A crash point: before which change of its group.
+/// A crash point: the victim is killed before the change with this number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Point {
     pub(crate) victim: Victim,
-    /// In which call of the wrapper; none: wherever it is, or in each one if nothing is killed.
+    /// Call of the wrapper with this point; `None`: of any call or, to only count, of each call.
     pub(crate) step: Option<Step>,
-    /// Nothing is killed at 0.
+    /// Number of the change, from 1; 0 only counts.
     pub(crate) at: usize,
 }
 
@@ -45,7 +45,7 @@ impl Point {
         (self.victim, self.step)
     }
 
-    /// What kills: at the changes of one program, which may take another with it.
+    /// Returns the call of `crash-at` for this point.
     pub(crate) fn crash(&self, node: &Node) -> Crash {
         let (nrid, wrapper) = ("nrid", "nri-container-runtime");
         let (program, also) = match self.victim {
@@ -77,11 +77,11 @@ fn label((victim, step): Group) -> String {
     step.map_or(victim.to_owned(), |step| format!("{victim} {}", step.name()))
 }
 
-/// Which points are taken.
+/// The points to test.
 #[derive(Debug)]
 pub(crate) enum Choice {
     Sample,
-    /// All, or those that begin so.
+    /// All points with this prefix.
     All(String),
 }
 
@@ -110,20 +110,22 @@ impl Choice {
                     counts.iter().map(|(group, n)| (group, 1..=*n)).flat_map(points).collect();
                 SAMPLE.iter().flat_map(|(victim, n)| spread(&all, *victim, *n)).collect()
             }
-            // Threads are not always as many times interrupted: until it is not reached.
-            Self::All(begin) => {
+            // The number of changes varies between runs: try more numbers, until one is not
+            // reached.
+            Self::All(prefix) => {
                 let more = counts.iter().map(|(group, n)| (group, 1..=n * 2 + 20));
                 let mut all: Vec<_> = more.flat_map(points).collect();
-                let is = |text: String| text == *begin || text.starts_with(&format!("{begin} "));
-                all.retain(|point| begin.is_empty() || is(point.to_string()));
+                let matches =
+                    |text: String| text == *prefix || text.starts_with(&format!("{prefix} "));
+                all.retain(|point| prefix.is_empty() || matches(point.to_string()));
                 all
             }
         }
     }
 }
 
-/// Some of a victim's points, as far from each other as can be.
+/// Picks `n` of a victim's points at equal distances.
 fn spread(all: &[Point], victim: Victim, n: usize) -> impl Iterator<Item = Point> {
-    let of_it: Vec<_> = all.iter().copied().filter(|point| point.victim == victim).collect();
-    (0..n).map(move |i| of_it[(2 * i + 1) * of_it.len() / (2 * n)])
+    let of_victim: Vec<_> = all.iter().copied().filter(|point| point.victim == victim).collect();
+    (0..n).map(move |i| of_victim[(2 * i + 1) * of_victim.len() / (2 * n)])
 }

@@ -1,32 +1,33 @@
-//! Defects that were found at a crash point.
+//! Regression tests of defects that crash points revealed.
 
 use crate::{
     drive,
     host::Host,
-    means,
     point::{Point, Victim},
+    requirements,
     step::Step,
 };
 
 fn host(test: &str) -> Option<Host> {
-    means(test).map(|(runtime, go)| Host::new(runtime, &go))
+    requirements(test).map(|(runtime, go)| Host::new(runtime, &go))
 }
 
-/// The next `nrid` held the container lock and waited for the wrapper's end, and the wrapper, which
-/// had sent its request again, for the lock.
+/// The next `nrid` held the container lock while it waited for the wrapper to end, and the wrapper,
+/// which had repeated its request, waited for the lock.
 #[test]
-fn an_update_without_an_answer_is_requested_again() {
-    let Some(host) = host("an update that was not answered") else { return };
+fn the_wrapper_repeats_an_update_that_a_killed_nrid_did_not_answer() {
+    let Some(host) = host("repeated update") else { return };
     for at in 1.. {
         let crash = host.node.crash("nrid", at, None);
-        let following = crash.follow(host.node.nrid().expect("it runs"));
+        let following = crash.follow(host.node.nrid().expect("nrid runs"));
         let limit = (900 + at).to_string();
         let ended = host.node.call(&["update", "--pids-limit", &limit, &host.neighbour]);
         drop(following);
         assert_eq!(ended.code, Some(0), "{:?}: {}", crash.points(), ended.err());
         assert_eq!(host.node.cgroup_file(&host.neighbour, "pids", "pids.max", "pids.max"), limit);
         if crash.killed().is_none() {
-            // The record that it is in progress, that it was made, two answers.
+            // The changes include the record of the update in progress, that of its result, and two
+            // replies.
             assert!(at > 8, "{:?}", crash.points());
             return;
         }
@@ -36,12 +37,12 @@ fn an_update_without_an_answer_is_requested_again() {
     }
 }
 
-/// The wrapper was killed after plugins had agreed, and before the runtime began.
+/// The wrapper was killed after the plugins had handled the start and before it called the runtime.
 #[test]
 fn an_interrupted_start_is_notified_once() {
-    let Some(mut host) = host("a start that was cut short") else { return };
+    let Some(mut host) = host("interrupted start") else { return };
     let point = Point { victim: Victim::Wrapper, step: Some(Step::Start), at: 3 };
-    let killed = drive::live(&mut host, &point);
-    assert!(killed.as_ref().is_some_and(|what| what.contains("clone")), "{killed:?}");
-    assert_eq!(host.take_wrong(), [""; 0], "done:\n{}", host.history());
+    let killed = drive::run(&mut host, &point);
+    assert!(killed.as_ref().is_some_and(|change| change.contains("clone")), "{killed:?}");
+    assert_eq!(host.take_wrong(), [""; 0], "history:\n{}", host.history());
 }

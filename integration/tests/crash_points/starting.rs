@@ -1,5 +1,5 @@
-//! An `nrid` that starts and is killed meanwhile: of three containers one runs on, one has ended
-//! and one was deleted while no `nrid` was there.
+//! Kills an `nrid` while it starts. Before, while no `nrid` runs, one of three containers ends and
+//! one is deleted; the third keeps running.
 
 use crate::{
     host::{Host, PIDS},
@@ -9,7 +9,7 @@ use crate::{
 use nri_integration::{Process, wait_until};
 use rustix::process::Signal;
 
-/// Starts it; returns what was not done, if it came to that.
+/// Starts `nrid` with this crash point; returns the change that the crash prevented, if any.
 pub(crate) fn start(host: &mut Host, point: &Point) -> Option<String> {
     let life_cycles: Vec<_> = (0..3).map(|_| host.next_bundle()).collect();
     for (id, bundle) in &life_cycles {
@@ -17,9 +17,9 @@ pub(crate) fn start(host: &mut Host, point: &Point) -> Option<String> {
         host.node.call(&["start", id]).success();
     }
     kill_nrid(host);
-    let [runs, ended, deleted] = [0, 1, 2].map(|n| life_cycles[n].0.as_str());
+    let [running, ended, deleted] = [0, 1, 2].map(|n| life_cycles[n].0.as_str());
     host.node.bare(&["kill", ended, "KILL"]).success();
-    wait_until("its end", || (host.status(ended)? == "stopped").then_some(()));
+    wait_until("the end of the container", || (host.status(ended)? == "stopped").then_some(()));
     host.node.bare(&["delete", "--force", deleted]).success();
 
     let crash = point.crash(&host.node);
@@ -28,26 +28,26 @@ pub(crate) fn start(host: &mut Host, point: &Point) -> Option<String> {
     host.note(format!("start: {:?} {}", started.code, started.err().trim_end()));
     let killed = crash.killed();
     if killed.is_none() && started.code != Some(0) {
-        host.wrong("it does not start");
+        host.wrong("nrid does not start");
     }
-    let updated = host.node.call(&["update", "--pids-limit", PIDS, runs]);
+    let updated = host.node.call(&["update", "--pids-limit", PIDS, running]);
     if updated.code != Some(0) {
-        host.wrong(format!("the next verb fails: {}", updated.err()));
+        host.wrong(format!("the next verb failed: {}", updated.err()));
     }
     host.wait_until_all_agree("after an update");
     for (id, _) in &life_cycles {
         let deleted = host.node.call(&["delete", "--force", id]);
         host.note(format!("delete: {:?} {}", deleted.code, deleted.err().trim_end()));
     }
-    host.wait_until_all_agree("in the end");
+    host.wait_until_all_agree("after the deletes");
     for (id, bundle) in &life_cycles {
         leftovers::check(host, id, bundle);
     }
-    killed.map(|what| format!("killed before {what}"))
+    killed.map(|change| format!("killed before {change}"))
 }
 
 fn kill_nrid(host: &Host) {
-    let nrid: Process = host.node.nrid().expect("it runs");
+    let nrid: Process = host.node.nrid().expect("nrid runs");
     nrid.signal(Signal::KILL);
     wait_until("the end of nrid", || (!nrid.is_alive()).then_some(()));
 }

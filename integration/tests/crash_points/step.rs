@@ -5,15 +5,15 @@
 pub(crate) enum Step {
     Create,
     Start,
-    /// A plugin answers with an update of the neighbour.
+    /// Updates the container; a plugin replies with an update of the neighbour.
     Update,
-    /// It sees what a plugin has added.
+    /// Executes a process that checks the environment variable set by a plugin.
     Exec,
     Kill,
     Delete,
-    /// Once more, detached.
+    /// Runs the bundle again, detached.
     Run,
-    /// As it runs.
+    /// Deletes the running container with `--force`.
     Remove,
 }
 
@@ -42,8 +42,8 @@ impl Step {
         }
     }
 
-    /// Whether its wrapper starts an `nrid` where there is none.
-    pub(crate) fn brings_nrid(self) -> bool {
+    /// Whether the wrapper of this verb starts `nrid` if none runs.
+    pub(crate) fn starts_nrid(self) -> bool {
         matches!(self, Self::Create | Self::Start | Self::Update | Self::Run)
     }
 }
