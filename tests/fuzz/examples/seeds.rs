@@ -1,6 +1,6 @@
-//! Seeds from real things: `cargo run --example seeds -- FOLDER` writes `FOLDER/TARGET/NUMBER`,
-//! made of the OCI configs and cases that other tests of the repository have. `corpus.sh` calls it
-//! and keeps the few that matter.
+//! Writes seeds: `cargo run --example seeds -- FOLDER` writes `FOLDER/TARGET/NUMBER`, made from the
+//! OCI configs and cases of other tests of the repository. `corpus.sh` runs it and selects the
+//! seeds that reach the most code.
 
 use nri_api::proto::*;
 use nri_fuzz::frames::{self, write_request, write_response};
@@ -14,7 +14,7 @@ fn main() {
     let out = PathBuf::from(std::env::args().nth(1).expect("a folder"));
     let mut seeds = Seeds::default();
     for config in configs() {
-        seeds.of_document(&config);
+        seeds.of_config(&config);
     }
     for case in cases() {
         seeds.of_case(&case);
@@ -42,8 +42,8 @@ impl Seeds {
         self.0.entry(target).or_default().push(input);
     }
 
-    /// A `config.json` of an engine.
-    fn of_document(&mut self, config: &Value) {
+    /// Adds seeds from a `config.json` of an engine.
+    fn of_config(&mut self, config: &Value) {
         let mut input = Vec::new();
         write::part(config.to_string().as_bytes(), &mut input);
         write::message(&message::<ContainerAdjustment>(&some_adjustment()), &mut input);
@@ -76,7 +76,7 @@ impl Seeds {
         self.add("names", input);
     }
 
-    /// A case of the OCI config crate.
+    /// Adds seeds from a case of `nri-spec`.
     fn of_case(&mut self, case: &Value) {
         let mut input = Vec::new();
         write::part(case["spec"].to_string().as_bytes(), &mut input);
@@ -100,7 +100,7 @@ impl Seeds {
         }
     }
 
-    /// A recorded merge.
+    /// Adds seeds from a merge vector.
     fn of_vector(&mut self, line: &Value) {
         let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
         let (pod, plugins) = (message::<PodSandbox>(&line["pod"]), list(&line["plugins"]));
@@ -169,16 +169,16 @@ impl Seeds {
         self.add("merge", input);
     }
 
-    /// The encoded message itself.
+    /// Adds an encoded message.
     fn of_message<M: MessageFull>(&mut self, message: &M) {
         let number =
             proto::descriptors().iter().position(|d| *d == M::descriptor()).expect("a message");
-        let mut input = vec![u8::try_from(number).expect("not so many")];
+        let mut input = vec![u8::try_from(number).expect("less than 256 messages")];
         input.extend(encoded(message));
         self.add("protocol", input);
     }
 
-    /// What a plugin, and what a runtime, writes to its socket: calls and answers.
+    /// Adds the calls and responses that a plugin and a runtime write to their sockets.
     fn of_calls(&mut self, request: &UpdateContainersRequest) {
         let register = RegisterPluginRequest {
             plugin_name: "p".into(),
@@ -202,11 +202,11 @@ impl Seeds {
         write_response(3, 5, b"", &mut runtime);
         for (peer, mut input) in [(frames::Peer::Plugin, plugin), (frames::Peer::Runtime, runtime)]
         {
-            // The same as bytes, and for the decoder of frames.
+            // The same frames as bytes, for the session and for the decoder of frames.
             let bytes = frames::frames(peer, &mut nri_fuzz::Input::new(&input[1..]));
             self.add("session", [&[input[0] | 2][..], &bytes].concat());
             self.add("frames", [&[7], &bytes[..]].concat());
-            // A message that is none, a frame of another connection, and one in the middle of a
+            // A malformed message, a frame of an unknown connection, and a frame that ends within a
             // message.
             input.extend([frames::kind::MESSAGE, 2, 9, 1]);
             write::part(b"junk", &mut input);
@@ -218,15 +218,27 @@ impl Seeds {
         }
     }
 
-    /// What has no cases elsewhere: classes, configuration files, control messages.
+    /// Adds seeds that are not made from other tests: classes, configuration files, control
+    /// messages.
     fn of_texts(&mut self) {
         let blockio = json!({ "Classes": { "gold": [
             { "Weight": "80" },
-            { "Devices": ["/dev/sd*", "/dev/vd*"], "ThrottleReadBps": "50M", "ThrottleWriteIOPS": "5k", "Weight": "50" },
-            { "devices": ["/dev/a"], "throttleReadBps": "1.5Gi", "ThrottleWriteBps": 1000, "ThrottleReadIOPS": "1e3" },
+            {
+                "Devices": ["/dev/sd*", "/dev/vd*"], "ThrottleReadBps": "50M",
+                "ThrottleWriteIOPS": "5k", "Weight": "50",
+            },
+            {
+                "devices": ["/dev/a"], "throttleReadBps": "1.5Gi", "ThrottleWriteBps": 1000,
+                "ThrottleReadIOPS": "1e3",
+            },
         ], "empty": [] } });
-        let rdt = json!({ "options": {}, "partitions": { "shared": { "l3Allocation": "60%", "classes": {
-            "silver": { "l3Allocation": "100%" }, "bronze": null } }, "empty": {} } });
+        let rdt = json!({ "options": {}, "partitions": {
+            "shared": {
+                "l3Allocation": "60%",
+                "classes": { "silver": { "l3Allocation": "100%" }, "bronze": null },
+            },
+            "empty": {},
+        } });
         for config in [blockio, rdt] {
             self.add("classes", config.to_string().into_bytes());
         }
@@ -252,7 +264,7 @@ impl Seeds {
     }
 }
 
-/// A bit of everything.
+/// Returns an adjustment with a value for most fields.
 fn some_adjustment() -> Value {
     serde_json::from_str(include_str!("../seeds/adjustment.json")).expect("JSON")
 }
@@ -270,20 +282,20 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Documents of engines, their long lists cut.
+/// Returns the OCI configs of engines, with truncated lists and texts.
 fn configs() -> Vec<Value> {
     let mut all = read_json(&repository().join("src/spec/tests/samples"), ".config.json");
-    all.iter_mut().for_each(cut);
+    all.iter_mut().for_each(truncate);
     all
 }
 
-fn cut(value: &mut Value) {
+fn truncate(value: &mut Value) {
     match value {
         Value::Array(list) => {
             list.truncate(3);
-            list.iter_mut().for_each(cut);
+            list.iter_mut().for_each(truncate);
         }
-        Value::Object(fields) => fields.values_mut().for_each(cut),
+        Value::Object(fields) => fields.values_mut().for_each(truncate),
         Value::String(text) if text.len() > 60 => *text = text.chars().take(20).collect(),
         _ => {}
     }
@@ -302,7 +314,7 @@ fn vectors() -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
-/// All files below a folder with this ending.
+/// Reads all files below a folder with this ending.
 fn read_json(folder: &Path, ending: &str) -> Vec<Value> {
     let mut paths: Vec<_> = std::fs::read_dir(folder)
         .expect("a folder")

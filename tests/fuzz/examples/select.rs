@@ -1,14 +1,13 @@
-//! Of all inputs of a target the few that together reach the most: `select CONTROL MOST TO` reads
-//! the control file of libFuzzer's `-merge=1` (which input has which features), chooses greedily,
-//! and copies the chosen to the folder `TO`, named by their number.
+//! Selects the inputs of a target that together have the most features: `select CONTROL MOST TO`
+//! reads the control file of libFuzzer's `-merge=1`, which lists the features of each input,
+//! chooses at most `MOST` inputs greedily, and copies them to the folder `TO`, named by number.
 //!
-//! Not what `-merge=1` itself leaves: that is every input with anything of its own, thousands of
-//! them.
+//! `-merge=1` itself keeps every input that adds a feature, which are thousands.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Larger inputs are not worth their place.
+/// Maximum size of an input in bytes. Larger inputs would enlarge the repository too much.
 const LARGEST: u64 = 4096;
 
 fn main() {
@@ -20,7 +19,7 @@ fn main() {
     let (mut reached, mut chosen) = (BTreeSet::new(), Vec::new());
     while chosen.len() < most.parse().expect("a number") {
         let gain = |input: &Input| input.features.difference(&reached).count();
-        // The most new features; of equal ones the smallest.
+        // The input with the most new features; of several such inputs, the smallest.
         let best = inputs.iter().max_by_key(|i| (gain(i), std::cmp::Reverse(i.size)));
         let Some(best) = best.filter(|best| gain(best) > 0) else { break };
         reached.extend(&best.features);
@@ -47,8 +46,8 @@ struct Input {
     features: BTreeSet<u32>,
 }
 
-/// Number of files, number of those of the first folder, the files, then `STARTED number size` and
-/// `FT number feature…`.
+/// Parses a control file. Its lines are: the number of files, the number of files of the first
+/// folder, the files, then `STARTED number size` and `FT number feature…` for each file.
 fn read(control: &str) -> Vec<Input> {
     let mut lines = control.lines();
     let count: usize = lines.next().and_then(|l| l.parse().ok()).expect("a number of files");

@@ -1,5 +1,5 @@
-//! CDI files: a registry of them never panics, each device that it names can be injected or is
-//! refused with a reason, and what comes out is a document that can be read.
+//! CDI files: a registry never panics. Each device that it lists can be injected or is refused with
+//! an error, and an OCI config with injected devices can be parsed.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -12,12 +12,18 @@ use nri_spec::cdi::{CdiDeviceName, CdiEdits, CdiError, CdiRegistry, CdiSpecFile}
 use nri_spec::{CdiResolver, ContainerInfo, OciConfig, apply, to_container};
 use std::sync::LazyLock;
 
-static DOCUMENT: LazyLock<OciConfig> = LazyLock::new(|| {
+static CONFIG: LazyLock<OciConfig> = LazyLock::new(|| {
     OciConfig::parse(
-        br#"{"process":{"env":["A=1","B"],"user":{"uid":5,"gid":0}},"mounts":[{"destination":"/b/c"},{"destination":"/a"}],
-        "linux":{"namespaces":[{"type":"user"}],"devices":[{"path":"/dev/null","type":"c","major":1,"minor":3}]}}"#,
+        br#"{
+            "process":{"env":["A=1","B"],"user":{"uid":5,"gid":0}},
+            "mounts":[{"destination":"/b/c"},{"destination":"/a"}],
+            "linux":{
+                "namespaces":[{"type":"user"}],
+                "devices":[{"path":"/dev/null","type":"c","major":1,"minor":3}]
+            }
+        }"#,
     )
-    .expect("a document")
+    .expect("a valid OCI config")
 });
 
 fuzz_target!(|data: &[u8]| {
@@ -49,14 +55,15 @@ fuzz_target!(|data: &[u8]| {
         Err(CdiError::Unresolvable { .. })
     ));
 
-    // A file that is right by itself is right among others; only its devices may be overruled.
+    // A file is invalid in a registry of all files exactly if it is invalid alone. Other files may
+    // only override its devices.
     for file in files {
         let alone = CdiRegistry::new([file.clone()]);
-        let is_wrong = registry
+        let is_invalid = registry
             .errors()
             .iter()
             .any(|e| matches!(e, CdiError::Spec { path, .. } if *path == file.path));
-        assert_eq!(alone.errors().len(), usize::from(is_wrong));
+        assert_eq!(alone.errors().len(), usize::from(is_invalid));
         assert!(
             alone
                 .names()
@@ -66,19 +73,20 @@ fuzz_target!(|data: &[u8]| {
     }
 });
 
+/// Injects devices into [`CONFIG`]. A refusal must leave it unchanged.
 fn inject(registry: &CdiRegistry, names: &[&str]) {
     let device = |name: &&str| CDIDevice { name: (*name).to_owned(), ..Default::default() };
     let adjust = ContainerAdjustment {
         CDI_devices: names.iter().map(device).collect(),
         ..Default::default()
     };
-    let mut document = DOCUMENT.clone();
-    match apply(&mut document, &adjust, &host::context_with(registry)) {
-        Err(_) => assert_eq!(document, *DOCUMENT),
+    let mut config = CONFIG.clone();
+    match apply(&mut config, &adjust, &host::context_with(registry)) {
+        Err(_) => assert_eq!(config, *CONFIG),
         Ok(_) => {
-            assert_eq!(nulls(document.value()), 0);
-            OciConfig::parse(&document.to_bytes()).expect("the outcome parses");
-            to_container(&document, &ContainerInfo::default()).expect("the outcome can be read");
+            assert_eq!(nulls(config.value()), 0);
+            OciConfig::parse(&config.to_bytes()).expect("the adjusted config parses");
+            to_container(&config, &ContainerInfo::default()).expect("it has a container");
         }
     }
 }

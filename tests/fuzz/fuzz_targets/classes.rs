@@ -1,4 +1,4 @@
-//! Files of block I/O and RDT classes: each class of an accepted file resolves to what the OCI
+//! Files of block I/O and RDT classes: each class of a valid file resolves to values that the OCI
 //! specification allows.
 #![no_main]
 
@@ -15,18 +15,19 @@ fuzz_target!(|data: &[u8]| {
     if let Some(config) = json::parse(input.part()) {
         if let Ok(classes) = BlockIoClasses::parse(&config) {
             for name in classes.names() {
-                check_blockio(&classes.resolve(name, &devices).expect("a name of its own"));
+                check_blockio(&classes.resolve(name, &devices).expect("a listed class resolves"));
             }
         }
         if let Ok(classes) = RdtClasses::parse(&config) {
             for name in classes.names().chain(["system/default"]) {
-                let class = classes.resolve(name).expect("a name of its own");
+                let class = classes.resolve(name).expect("a listed class resolves");
                 assert!(class["closID"].is_string() && nulls(&class) == 0);
             }
         }
     }
 });
 
+/// Returns the devices that match a pattern: none to three.
 fn devices(pattern: &str) -> Vec<(i64, i64)> {
     (0..pattern.len() as i64 % 4).map(|minor| (8, minor)).collect()
 }

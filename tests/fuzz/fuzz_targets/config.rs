@@ -1,4 +1,5 @@
-//! The configuration file, and the texts in it: no panic, and errors that point into the text.
+//! The configuration file and the texts in it: the parsers do not panic, and errors have a position
+//! in the text.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -10,12 +11,12 @@ fuzz_target!(|data: &[u8]| {
     if let Err(error) = Config::parse(text) {
         let lines: Vec<&str> = text.split('\n').collect();
         let line = lines.get(error.line - 1);
-        // The column behind the last character is where something is missing.
+        // An error about missing text has the column after the last character.
         assert!(line.is_some_and(|l| error.column <= l.chars().count() + 1), "{error}");
         assert!(!error.message.contains('\n'), "{error}");
     }
     if let Ok(duration) = parse_duration(text) {
-        // Its own notation is read as well, if it has no sign that ours has not.
+        // The value in seconds and nanoseconds is a valid duration, too.
         let again =
             parse_duration(&format!("{}s{}ns", duration.as_secs(), duration.subsec_nanos()));
         assert!(again.is_ok(), "{duration:?}");

@@ -1,5 +1,5 @@
-//! The control protocol: bytes of a client over a real socket, and each message in them; what is
-//! read and written again is the same.
+//! The control protocol: arbitrary bytes of a client over a real socket, and as messages. Frames
+//! are received as they were sent, and a message that is parsed, written and parsed again is equal.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -10,7 +10,7 @@ use std::{fmt::Debug, io::Write, net::Shutdown, os::unix::net::UnixStream};
 fuzz_target!(|data: &[u8]| {
     let mut rest = data;
     let (server, client) = UnixStream::pair().expect("a socket pair");
-    // Inputs are smaller than a socket's buffer.
+    // The write cannot block: an input is smaller than the buffer of a socket.
     (&client).write_all(data).expect("written");
     client.shutdown(Shutdown::Write).expect("shut down");
     loop {
@@ -27,12 +27,12 @@ fuzz_target!(|data: &[u8]| {
     messages(data);
 });
 
-/// The payload of the next frame, unless it is too large or not whole.
+/// Takes the payload of the next frame. Returns `None` if the rest does not contain all of it.
 fn next<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let (length, behind) = rest.split_first_chunk::<4>()?;
+    let (length, tail) = rest.split_first_chunk::<4>()?;
     let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
-    let (payload, behind) = behind.split_at_checked(length)?;
-    *rest = behind;
+    let (payload, tail) = tail.split_at_checked(length)?;
+    *rest = tail;
     Some(payload)
 }
 
@@ -45,7 +45,7 @@ fn messages(payload: &[u8]) {
 
 fn round_trip<T: Serialize + DeserializeOwned + PartialEq + Debug>(payload: &[u8]) {
     if let Ok(message) = serde_json::from_slice::<T>(payload) {
-        let text = serde_json::to_string(&message).expect("what was read can be written");
+        let text = serde_json::to_string(&message).expect("a parsed message serializes");
         let again = serde_json::from_str::<T>(&text);
         assert!(again.as_ref().is_ok_and(|a| *a == message), "{message:?}\n{text}\n{again:?}");
     }

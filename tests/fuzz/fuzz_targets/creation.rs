@@ -1,5 +1,5 @@
-//! A creation from end to end, without I/O: `config.json`, replies of plugins, the merge, the
-//! adjusted OCI config. The container that plugins were shown last is the one in that OCI config.
+//! A creation without I/O: `config.json`, replies of plugins, merge, adjusted OCI config. The
+//! container in the outcome of the merge must equal the one read from the adjusted OCI config.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -25,11 +25,11 @@ fuzz_target!(|data: &[u8]| {
     if apply(&mut config, &outcome.adjust, &host::context()).is_ok()
         && outcome.adjust.CDI_devices.is_empty()
     {
-        let real = to_container(&config, &info).expect("an adjusted document can be read");
-        let (mut seen, mut real) = (comparable(outcome.container), comparable(real));
-        // A limit of 0 is none for the OCI config, but plugins see it.
+        let read = to_container(&config, &info).expect("an adjusted config has a container");
+        let (mut merged, mut read) = (comparable(outcome.container), comparable(read));
+        // A memory limit of 0 is not written to the OCI config, but plugins receive it.
         if outcome.adjust.linux.resources.memory.limit.as_ref().is_some_and(|l| l.value == 0) {
-            for container in [&mut seen, &mut real] {
+            for container in [&mut merged, &mut read] {
                 container
                     .linux
                     .mut_or_insert_default()
@@ -40,19 +40,20 @@ fuzz_target!(|data: &[u8]| {
             }
         }
         assert!(
-            seen == real,
-            "seen {}\nreal {}\nfor {}",
-            json(&seen),
-            json(&real),
+            merged == read,
+            "merged {}\nread {}\nfor {}",
+            json(&merged),
+            json(&read),
             json(&outcome.adjust)
         );
     }
 });
 
-/// Without what is right to differ, as in the test over the vectors (`tests/tests/seen.rs`).
+/// Returns the container without differences that are intended, as `tests/tests/plugin_view.rs`
+/// lists them.
 fn comparable(mut container: Container) -> Container {
-    // What one plugin removed and another sets is new to the next; in the OCI config it keeps its
-    // place.
+    // A variable that one plugin removes and another sets is the last one in the merged container,
+    // but keeps its position in the OCI config.
     container.env.sort();
     container.mounts.sort_by(|a, b| a.destination.cmp(&b.destination));
     let linux = container.linux.mut_or_insert_default();
@@ -72,7 +73,7 @@ fn comparable(mut container: Container) -> Container {
     resources.memory.mut_or_insert_default().swap.take();
     resources.cpu.mut_or_insert_default();
     if let Some(pids) = resources.pids.as_mut() {
-        // any negative number means unlimited, and is written as -1
+        // Any negative number means unlimited, and is written as -1.
         pids.limit = pids.limit.max(-1);
     }
     container.hooks.mut_or_insert_default();

@@ -1,5 +1,5 @@
-//! The trunk's frame decoder and the follower of ttrpc messages: however bytes are cut, the same
-//! comes out, and nothing is lost.
+//! The decoder of trunk frames and the parser of ttrpc messages: the result does not depend on how
+//! the bytes are split into reads, and no byte is lost.
 #![no_main]
 
 use bytes::BytesMut;
@@ -7,16 +7,16 @@ use libfuzzer_sys::fuzz_target;
 use nri_fuzz::Input;
 use nri_wire::{Decoder, FRAME_HEADER, Frame, FrameError, Message, MessageError, Messages, encode};
 
-/// So that the limit is within the reach of short inputs.
+/// Limit of a frame's payload. It is small, so that short inputs exceed it.
 const LIMIT: usize = 300;
 
 fuzz_target!(|data: &[u8]| {
     let mut input = Input::new(data);
-    let cut = usize::from(input.byte()) + 1;
+    let size = usize::from(input.byte()) + 1;
     let bytes = input.rest();
 
     let whole = decode(bytes, bytes.len().max(1));
-    assert_eq!(whole, decode(bytes, cut), "cut into pieces of {cut}");
+    assert_eq!(whole, decode(bytes, size), "in pieces of {size} bytes");
     let (frames, error, pending) = whole;
     let mut again = BytesMut::new();
     for frame in &frames {
@@ -24,23 +24,25 @@ fuzz_target!(|data: &[u8]| {
         let before = again.len();
         encode(frame.conn, &frame.payload, &mut again);
         if frame.payload.is_empty() {
-            assert_eq!(again.len(), before, "no frame for no bytes");
+            assert_eq!(again.len(), before, "an empty payload is encoded as no frame");
             again.extend_from_slice(&bytes[before..before + FRAME_HEADER]);
         }
     }
-    assert_eq!(again, bytes[..again.len()], "what was decoded is what was there");
+    assert_eq!(again, bytes[..again.len()], "decoded frames encode to the input");
     if error.is_none() {
-        assert_eq!(again.len() + pending, bytes.len(), "no byte is lost");
+        assert_eq!(again.len() + pending, bytes.len(), "all bytes are decoded or pending");
     }
 
     let whole = follow(bytes, bytes.len().max(1));
-    assert_eq!(whole, follow(bytes, cut), "cut into pieces of {cut}");
+    assert_eq!(whole, follow(bytes, size), "in pieces of {size} bytes");
 });
 
-fn decode(bytes: &[u8], cut: usize) -> (Vec<Frame>, Option<FrameError>, usize) {
+/// Decodes frames in pieces of `size` bytes. Returns the frames, the error, and the number of bytes
+/// that are pending.
+fn decode(bytes: &[u8], size: usize) -> (Vec<Frame>, Option<FrameError>, usize) {
     let mut decoder = Decoder::with_limit(LIMIT);
     let mut frames = Vec::new();
-    for piece in bytes.chunks(cut) {
+    for piece in bytes.chunks(size) {
         decoder.feed(piece);
         loop {
             match decoder.next_frame() {
@@ -49,19 +51,21 @@ fn decode(bytes: &[u8], cut: usize) -> (Vec<Frame>, Option<FrameError>, usize) {
                 Err(error) => {
                     decoder.feed(b"more");
                     assert_eq!(decoder.next_frame(), Err(error.clone()), "errors are final");
-                    assert_eq!(decoder.pending(), 0, "nothing is kept behind an error");
+                    assert_eq!(decoder.pending(), 0, "no byte is kept after an error");
                     return (frames, Some(error), 0);
                 }
             }
         }
-        assert!(decoder.pending() < FRAME_HEADER + LIMIT, "memory is bounded");
+        assert!(decoder.pending() < FRAME_HEADER + LIMIT, "pending bytes are bounded");
     }
     (frames, None, decoder.pending())
 }
 
-fn follow(bytes: &[u8], cut: usize) -> (Vec<Message>, Option<MessageError>, Option<usize>) {
+/// Parses ttrpc messages in pieces of `size` bytes. Returns the messages, the error, and the number
+/// of bytes that the parser needs next.
+fn follow(bytes: &[u8], size: usize) -> (Vec<Message>, Option<MessageError>, Option<usize>) {
     let (mut messages, mut seen) = (Messages::new(), Vec::new());
-    let fed = bytes.chunks(cut).try_for_each(|piece| {
+    let fed = bytes.chunks(size).try_for_each(|piece| {
         assert!(messages.want() > 0);
         messages.feed(piece, |message| {
             seen.push(message);

@@ -1,5 +1,5 @@
-//! Replies of plugins, well-formed but otherwise of any content: a refused one changes nothing and
-//! names its plugin, and the outcome, requested at once by one plugin, gives the same container.
+//! Well-formed replies of plugins with arbitrary content. A rejected reply changes nothing, and its
+//! error names the plugin. A single plugin that requests the whole outcome gets the same container.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -22,7 +22,7 @@ fn plugin(number: usize) -> PluginId {
     PluginId::new(&format!("{:02}", number % 100), "p").expect("a plugin")
 }
 
-/// At most so many plugins.
+/// Maximum number of plugins.
 const PLUGINS: usize = 6;
 
 fn create(input: &mut Input<'_>) {
@@ -50,20 +50,20 @@ fn create(input: &mut Input<'_>) {
     let _ = validate(&DefaultValidatorConfig::default(), &request);
     let _ = validate(&rules, &request);
     if outcome.adjust == ContainerAdjustment::default() {
-        assert_eq!(outcome.container, container, "nothing asked, nothing changed");
+        assert_eq!(outcome.container, container, "an empty outcome changes nothing");
     }
 
     let mut again = CreateMerge::new(pod, container);
     let adjust = Some(outcome.adjust.clone()).into();
     again
         .reply(&plugin(99), CreateContainerResponse { adjust, ..Default::default() })
-        .expect("an outcome has no conflict with itself");
+        .expect("the outcome as a single reply has no conflict");
     let again = again.finish();
     let (again, first) =
         (unordered(again.adjust, again.container), unordered(outcome.adjust, outcome.container));
     assert!(again.0 == first.0, "again {}\nfirst {}", json(&again.0), json(&first.0));
-    // With such a name the container is refused by the OCI config; until then two names may be
-    // meant by one entry.
+    // `nri-spec` rejects a variable with `=` in its name. In the container of the merge, such a
+    // variable may be mistaken for another one.
     if first.0.env.iter().any(|e| e.key.contains('=')) {
         return;
     }
@@ -76,8 +76,8 @@ fn create(input: &mut Input<'_>) {
     );
 }
 
-/// Removals come before what is set, so that entries of lists that have a key may have another
-/// order; all other lists keep theirs.
+/// Sorts lists of entries with keys. Removals come first in an outcome, so its entries may have
+/// another order than those of the replies. Other lists keep their order.
 fn unordered(
     mut adjust: ContainerAdjustment,
     mut container: Container,
@@ -102,6 +102,7 @@ fn unordered(
     (adjust, container)
 }
 
+/// Returns a validator configuration with one bit for each rule.
 fn rules(bits: u8) -> DefaultValidatorConfig {
     let bit = |n: u8| bits >> n & 1 == 1;
     DefaultValidatorConfig {
@@ -134,7 +135,7 @@ fn update(input: &mut Input<'_>) {
     if !outcome.touched {
         assert_eq!(outcome.resources, requested);
     }
-    once_each(&outcome.updates, &outcome.evictions);
+    check_one_per_container(&outcome.updates, &outcome.evictions);
     assert!(outcome.updates.iter().all(|u| u.container_id != container.id));
 }
 
@@ -152,10 +153,11 @@ fn updates(input: &mut Input<'_>) {
         }
     }
     let outcome = merge.finish();
-    once_each(&outcome.updates, &outcome.evictions);
+    check_one_per_container(&outcome.updates, &outcome.evictions);
 }
 
-fn once_each(updates: &[ContainerUpdate], evictions: &[ContainerEviction]) {
+/// Checks that each container has at most one update and at most one eviction.
+fn check_one_per_container(updates: &[ContainerUpdate], evictions: &[ContainerEviction]) {
     for ids in [
         updates.iter().map(|u| &u.container_id).collect::<Vec<_>>(),
         evictions.iter().map(|e| &e.container_id).collect(),

@@ -1,5 +1,5 @@
-//! Small texts and numbers that others give: names of plugins, removal markers, subscriptions, and
-//! who a container is.
+//! Texts and numbers of plugins and engines: plugin names, removal markers, subscriptions, and the
+//! values that identify a container and its pod.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -52,14 +52,14 @@ fuzz_target!(|data: &[u8]| {
     if identity.role == Role::Alone {
         assert!(!identity.pod.id.is_empty() || id.is_empty());
     }
-    // What engines keep elsewhere may be anything, too.
+    // Metadata of engines may be arbitrary bytes, too.
     let _ = nri_engine::podman::complete(&mut identity, &id, &list);
     let _ = nri_engine::docker::complete(&mut identity, &id, &metadata, Some(&list), true);
     let kinds = ["io.cri-containerd.container.metadata", "io.cri-containerd.sandbox.metadata"];
-    let kept = nri_engine::containerd::Metadata {
+    let metadata = nri_engine::containerd::Metadata {
         extensions: kinds.map(|kind| (kind.to_owned(), extension.clone())).into(),
         labels: annotations.clone(),
         ..Default::default()
     };
-    let _ = nri_engine::containerd::complete(&mut identity, &kept, Some(&kept));
+    let _ = nri_engine::containerd::complete(&mut identity, &metadata, Some(&metadata));
 });

@@ -1,5 +1,5 @@
-//! A session with a peer that writes anything: it ends when the peer does, calls get an answer or
-//! an error, and no task panics.
+//! A session with a peer that writes arbitrary bytes: the session ends when the peer closes the
+//! socket, each call returns a response or an error, and no task panics.
 #![no_main]
 
 use async_trait::async_trait;
@@ -22,8 +22,8 @@ fuzz_target!(|data: &[u8]| {
     let peer = if mode & 1 == 0 { Peer::Plugin } else { Peer::Runtime };
     let bytes =
         if mode & 2 == 0 { frames(peer, &mut input).to_vec() } else { input.rest().to_vec() };
-    // Its clock stands still while there is something to do, so that no timeout depends on the
-    // machine.
+    // The paused clock advances only while all tasks wait, so that timeouts do not depend on the
+    // speed of the machine.
     let tokio =
         tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     tokio.expect("a runtime").block_on(async {
@@ -35,15 +35,15 @@ fuzz_target!(|data: &[u8]| {
                     Peer::Runtime => plugin_end(ours).await,
                 }
             },
-            talk(theirs, &bytes)
+            run_peer(theirs, &bytes)
         );
         assert!(!matches!(session, Closed::Local), "{session:?}");
     });
 });
 
-/// Waits for the first byte of our call, so that the bytes may answer it; then writes all and reads
-/// on to the end.
-async fn talk(mut socket: DuplexStream, bytes: &[u8]) {
+/// Plays the peer: waits for the first byte of our call, so that `bytes` can contain a response to
+/// it, then writes all bytes and reads to the end.
+async fn run_peer(mut socket: DuplexStream, bytes: &[u8]) {
     let _ = socket.read_u8().await;
     let (mut read, mut write) = tokio::io::split(socket);
     let writing = async {
@@ -58,7 +58,7 @@ async fn talk(mut socket: DuplexStream, bytes: &[u8]) {
 }
 
 async fn runtime_end(socket: DuplexStream) -> Closed {
-    let end = RuntimeEnd::new(socket, Arc::new(Served)).await.expect("the trunk lives");
+    let end = RuntimeEnd::new(socket, Arc::new(Served)).await.expect("a new session");
     let (create, configure) = Default::default();
     let _ = tokio::join!(
         end.plugin().create_container(None, &create),
@@ -68,7 +68,7 @@ async fn runtime_end(socket: DuplexStream) -> Closed {
 }
 
 async fn plugin_end(socket: DuplexStream) -> Closed {
-    let end = PluginEnd::new(socket, Arc::new(Served)).await.expect("the trunk lives");
+    let end = PluginEnd::new(socket, Arc::new(Served)).await.expect("a new session");
     let (register, update) = Default::default();
     let _ = tokio::join!(
         end.runtime().register_plugin(Duration::from_secs(5), &register),
@@ -77,7 +77,8 @@ async fn plugin_end(socket: DuplexStream) -> Closed {
     end.closed().await
 }
 
-/// Some methods answer, some fail, some take their time; the rest is not implemented.
+/// Service with methods that respond at once, respond late or fail. Other methods are not
+/// implemented.
 struct Served;
 
 #[async_trait]

@@ -1,5 +1,5 @@
-//! `config.json` and an adjustment: what is not adjusted stays to the byte, a refused adjustment
-//! leaves no trace, and what comes out is still an OCI config that can be read.
+//! `config.json` and an adjustment: values that are not adjusted keep their bytes, a refused
+//! adjustment changes nothing, and the adjusted OCI config can be parsed.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -12,7 +12,7 @@ fuzz_target!(|data: &[u8]| {
     let mut input = Input::new(data);
     let Ok(original) = OciConfig::parse(input.part()) else { return };
     let bytes = original.to_bytes();
-    let again = OciConfig::parse(&bytes).expect("what was written parses");
+    let again = OciConfig::parse(&bytes).expect("a written config parses");
     assert_eq!(again.to_bytes(), bytes);
     use_accessors(&original);
     let readable = to_container(&original, &ContainerInfo::default()).is_ok();
@@ -21,24 +21,24 @@ fuzz_target!(|data: &[u8]| {
     if let Ok(applied) = apply(&mut config, &ContainerAdjustment::new(), &ApplyContext::default()) {
         assert!(!applied.changed);
     }
-    assert_eq!(config.to_bytes(), bytes, "nothing asked, nothing changed");
+    assert_eq!(config.to_bytes(), bytes, "an empty adjustment changes nothing");
 
     let adjust: ContainerAdjustment = input.message();
     let context = host::context();
     let Ok(applied) = apply(&mut config, &adjust, &context) else {
-        assert_eq!(config.to_bytes(), bytes, "refused, nothing changed");
+        assert_eq!(config.to_bytes(), bytes, "a refused adjustment changes nothing");
         return;
     };
     let after = config.to_bytes();
-    assert_eq!(applied.changed, after != bytes, "`changed` tells the truth");
-    let parsed = OciConfig::parse(&after).expect("the outcome parses");
+    assert_eq!(applied.changed, after != bytes, "`changed` is set if the bytes differ");
+    let parsed = OciConfig::parse(&after).expect("the adjusted config parses");
     assert_eq!(parsed.to_bytes(), after);
     assert!(nulls(config.value()) <= nulls(original.value()), "no null is written");
     if readable {
-        to_container(&config, &ContainerInfo::default()).expect("what could be read still can");
+        to_container(&config, &ContainerInfo::default()).expect("the container is still valid");
     }
-    unconcerned(&original, &config, &adjust);
-    twice(config, adjust, &context);
+    check_other_sections(&original, &config, &adjust);
+    check_idempotent(config, adjust, &context);
 });
 
 fn use_accessors(config: &OciConfig) {
@@ -48,9 +48,9 @@ fn use_accessors(config: &OciConfig) {
     let _ = (config.annotations().count(), config.mounts().count(), config.namespaces().count());
 }
 
-/// Sections that the adjustment says nothing about are as they were, and so are all sections that
-/// it could not be about.
-fn unconcerned(before: &OciConfig, after: &OciConfig, adjust: &ContainerAdjustment) {
+/// Checks that sections without a field in the adjustment are unchanged, and so are sections that
+/// cannot be adjusted.
+fn check_other_sections(before: &OciConfig, after: &OciConfig, adjust: &ContainerAdjustment) {
     let ContainerAdjustment {
         annotations,
         mounts,
@@ -66,7 +66,7 @@ fn unconcerned(before: &OciConfig, after: &OciConfig, adjust: &ContainerAdjustme
     let process = cdi || !env.is_empty() || !args.is_empty() || !rlimits.is_empty();
     let in_process =
         linux.oom_score_adj.is_some() || linux.io_priority.is_some() || linux.scheduler.is_some();
-    for (key, concerned) in [
+    for (key, is_adjusted) in [
         ("annotations", !annotations.is_empty()),
         ("mounts", cdi || !mounts.is_empty()),
         ("hooks", cdi || hooks.compute_size() > 0),
@@ -74,7 +74,7 @@ fn unconcerned(before: &OciConfig, after: &OciConfig, adjust: &ContainerAdjustme
         // `rshared` and `rslave` mounts change the propagation of the root.
         ("linux", cdi || linux.compute_size() > 0 || !mounts.is_empty()),
     ] {
-        if !concerned {
+        if !is_adjusted {
             assert_eq!(text(before, key), text(after, key), "{key}");
         }
     }
@@ -92,8 +92,13 @@ fn text(config: &OciConfig, key: &str) -> Option<String> {
     config.value().get(key).map(ToString::to_string)
 }
 
-/// All but lists that are appended to can be applied again, and changes nothing then.
-fn twice(mut config: OciConfig, mut adjust: ContainerAdjustment, context: &ApplyContext<'_>) {
+/// Checks that an adjustment that is applied again changes nothing. Lists to which adjustments
+/// append are left out.
+fn check_idempotent(
+    mut config: OciConfig,
+    mut adjust: ContainerAdjustment,
+    context: &ApplyContext<'_>,
+) {
     adjust.hooks.take();
     adjust.CDI_devices.clear();
     if let Some(linux) = adjust.linux.as_mut() {

@@ -1,4 +1,5 @@
-//! Resources on their own: differences, overlays, and the way to the protocol and back.
+//! Resources of a running container: differences, overlays, and the conversion to and from the
+//! protocol.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -14,15 +15,15 @@ fuzz_target!(|data: &[u8]| {
     let mut input = Input::new(data);
     let Some(old) = json::parse(input.part()) else { return };
     let new = json::parse(input.part()).unwrap_or_else(|| json!({}));
-    differences(&old, &new);
+    check_differences(&old, &new);
 
     if let Ok(read) = resources_to_nri(&old) {
-        let (mut written, mut expected) = (old.clone(), laid(&json!({}), &old));
+        let (mut written, mut expected) = (old.clone(), overlaid(&json!({}), &old));
         merge_resources(&mut written, &read);
         if read.pids.limit < -1 {
-            expected["pids"]["limit"] = json!(-1); // the one negative number that runtimes know
+            expected["pids"]["limit"] = json!(-1); // runtimes accept no other negative number
         }
-        assert_same(&written, &expected, "what was read, written back, changes nothing");
+        assert_same(&written, &expected, "converted resources, written back, change nothing");
     }
     let resources: LinuxResources = input.message();
     let mut set = old.clone();
@@ -30,38 +31,38 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(nulls(&set), 0);
     let once = set.to_string();
     merge_resources(&mut set, &resources);
-    assert_eq!(set.to_string(), once, "the same again changes nothing");
+    assert_eq!(set.to_string(), once, "the same resources again change nothing");
     if resources_to_nri(&old).is_ok() {
-        let read = resources_to_nri(&set).expect("what could be read still can");
-        in_force(&resources, &read);
+        let read = resources_to_nri(&set).expect("merged resources convert");
+        check_effective(&resources, &read);
     }
 
     let before = set.to_string();
     if merge_blockio_class(&mut set, &input.text(), &host::context()).is_err() {
-        assert_eq!(set.to_string(), before, "refused, nothing changed");
+        assert_eq!(set.to_string(), before, "a refused class changes nothing");
     }
 });
 
-fn differences(old: &Value, new: &Value) {
+fn check_differences(old: &Value, new: &Value) {
     let nothing = json!({});
-    assert_eq!(changed(old, old), nothing, "no difference to itself");
+    assert_eq!(changed(old, old), nothing, "equal resources have no difference");
     let difference = changed(old, new);
     assert_eq!(nulls(&difference), 0);
-    let (after, direct) = (laid(old, &difference), laid(old, new));
+    let (after, direct) = (overlaid(old, &difference), overlaid(old, new));
     assert_eq!(nulls(&after), 0);
-    // An object without fields says nothing, and is no difference.
+    // Empty objects are ignored: they have no value that could differ.
     assert_same(
         &json::without_empty(after.clone()),
         &json::without_empty(direct),
-        "the difference is enough",
+        "the difference has the same effect as all new resources",
     );
-    assert_eq!(changed(&after, new), nothing, "all of it is in force");
-    assert_eq!(laid(old, &nothing).to_string(), without_nulls(old.clone()).to_string());
-    let again = json::without_empty(laid(&after, new)).to_string();
-    assert_eq!(again, json::without_empty(after).to_string(), "the same again changes nothing");
+    assert_eq!(changed(&after, new), nothing, "the whole difference is applied");
+    assert_eq!(overlaid(old, &nothing).to_string(), without_nulls(old.clone()).to_string());
+    let again = json::without_empty(overlaid(&after, new)).to_string();
+    assert_eq!(again, json::without_empty(after).to_string(), "the same overlay changes nothing");
 }
 
-fn laid(base: &Value, top: &Value) -> Value {
+fn overlaid(base: &Value, top: &Value) -> Value {
     let mut result = base.clone();
     overlay(&mut result, top);
     result
@@ -71,8 +72,8 @@ fn assert_same(one: &Value, other: &Value, what: &str) {
     assert!(same(one, other), "{what}:\n{one}\n{other}");
 }
 
-/// What is present in the message is what is read afterwards.
-fn in_force(requested: &LinuxResources, read: &LinuxResources) {
+/// Checks that each value in the message is the one that is read afterwards.
+fn check_effective(requested: &LinuxResources, read: &LinuxResources) {
     macro_rules! check {
         ($($group:ident: $($field:ident),*;)*) => {$($(
             if requested.$group.$field.is_some() {
@@ -81,7 +82,8 @@ fn in_force(requested: &LinuxResources, read: &LinuxResources) {
         )*)*};
     }
     check! {
-        memory: limit, reservation, swap, kernel, kernel_tcp, swappiness, disable_oom_killer, use_hierarchy;
+        memory: limit, reservation, swap, kernel, kernel_tcp, swappiness, disable_oom_killer,
+            use_hierarchy;
         cpu: shares, quota, period, realtime_runtime, realtime_period;
     }
     for (requested, read) in

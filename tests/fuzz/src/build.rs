@@ -1,11 +1,11 @@
-//! Any bytes to a message, by the protocol's descriptors.
+//! Builds a message from arbitrary bytes, by the descriptors of the protocol.
 
 use crate::Input;
 use protobuf::reflect::{ReflectValueBox, RuntimeFieldType, RuntimeType};
 use protobuf::{MessageDyn, MessageFull};
 
 impl Input<'_> {
-    /// A message, in the notation of [`crate::write`].
+    /// Takes a message, in the notation of [`crate::write`].
     pub fn message<M: MessageFull>(&mut self) -> M {
         let mut message = M::new();
         fill(&mut message, self);
@@ -13,8 +13,8 @@ impl Input<'_> {
     }
 }
 
-/// Sets fields until a zero: one byte names the field, then comes its value. A repeated field or a
-/// map takes one entry at a time.
+/// Sets fields until a zero byte. One byte selects the field, the value follows; for a repeated
+/// field or a map, the value is one more entry.
 fn fill(message: &mut dyn MessageDyn, input: &mut Input<'_>) {
     let fields: Vec<_> = message.descriptor_dyn().fields().collect();
     loop {
@@ -38,7 +38,7 @@ fn fill(message: &mut dyn MessageDyn, input: &mut Input<'_>) {
     }
 }
 
-/// A value. Numbers are cut to their type.
+/// Takes a value. Numbers are truncated to their type.
 fn value(kind: &RuntimeType, input: &mut Input<'_>) -> ReflectValueBox {
     match kind {
         RuntimeType::I32 => ReflectValueBox::I32(input.number() as i32),

@@ -1,4 +1,4 @@
-//! Trunk frames, ttrpc messages and requests of a peer, made of any bytes.
+//! Builds trunk frames, ttrpc messages and requests of a peer from arbitrary bytes.
 
 use crate::{Input, write};
 use bytes::BytesMut;
@@ -8,26 +8,27 @@ use ttrpc::{
     proto::{Codec, MESSAGE_TYPE_REQUEST, MESSAGE_TYPE_RESPONSE},
 };
 
-/// How a frame is made: so, and then (see [`frames`]) what belongs to it.
+/// First byte of a frame in the input. Each kind lists the values that follow it.
 pub mod kind {
     /// No more frames.
     pub const END: u8 = 0;
-    /// Connection, payload.
+    /// One frame: connection, payload.
     pub const FRAME: u8 = 1;
-    /// Connection, type, stream, payload: one message.
+    /// One ttrpc message: connection, type, stream, payload.
     pub const MESSAGE: u8 = 2;
-    /// Stream, timeout in nanoseconds, method, encoded message: a request where it belongs.
+    /// A request on the connection on which the peer calls: stream, timeout in nanoseconds, method,
+    /// encoded message.
     pub const REQUEST: u8 = 3;
-    /// Stream, status, encoded message: an answer where it belongs.
+    /// A response on the connection on which the peer serves: stream, status, encoded message.
     pub const RESPONSE: u8 = 4;
 }
 
-/// Who sends.
+/// Sender of frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Peer {
-    /// A plugin: serves on connection 1, calls on 2.
+    /// A plugin, which serves on connection 1 and calls on 2.
     Plugin,
-    /// A runtime: the other way round.
+    /// A runtime, which serves on connection 2 and calls on 1.
     Runtime,
 }
 
@@ -47,7 +48,7 @@ impl Peer {
     }
 }
 
-/// The bytes of frames that the input describes.
+/// Returns the bytes of all frames that the input describes.
 pub fn frames(peer: Peer, input: &mut Input<'_>) -> BytesMut {
     let mut out = BytesMut::new();
     while !input.is_empty() {
@@ -88,7 +89,7 @@ pub fn frames(peer: Peer, input: &mut Input<'_>) -> BytesMut {
     out
 }
 
-/// The input of a request; the opposite of [`frames`] for it.
+/// Appends the input from which [`frames`] builds this request.
 pub fn write_request(stream: u8, timeout: i64, method: &str, payload: &[u8], out: &mut Vec<u8>) {
     out.extend([kind::REQUEST, stream]);
     write::number(timeout, out);
@@ -96,13 +97,13 @@ pub fn write_request(stream: u8, timeout: i64, method: &str, payload: &[u8], out
     write::part(payload, out);
 }
 
-/// The input of an answer; the opposite of [`frames`] for it.
+/// Appends the input from which [`frames`] builds this response.
 pub fn write_response(stream: u8, code: u8, payload: &[u8], out: &mut Vec<u8>) {
     out.extend([kind::RESPONSE, stream, code]);
     write::part(payload, out);
 }
 
-/// A ttrpc message.
+/// Encodes a ttrpc message.
 pub fn message(kind: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let mut all = (payload.len() as u32).to_be_bytes().to_vec();
     all.extend(stream.to_be_bytes());

@@ -1,5 +1,5 @@
-//! A host made of data: some classes, devices, mounts and a CDI specification, for adjustments to
-//! ask for.
+//! A host made of data: classes, devices, mounts and a CDI specification that adjustments can
+//! request.
 
 use nri_spec::cdi::{CdiRegistry, CdiSpecFile};
 use nri_spec::{ApplyContext, CdiResolver, HostDevice, HostDeviceKind, Propagation};
@@ -7,14 +7,23 @@ use serde_json::{Value, json};
 use std::sync::LazyLock;
 
 static CDI: LazyLock<CdiRegistry> = LazyLock::new(|| {
+    let devices = json!([
+        { "path": "/dev/null" },
+        { "path": "/dev/a", "type": "c", "major": 1, "minor": 9, "permissions": "none" },
+    ]);
+    let mount =
+        json!({ "hostPath": "/lib", "containerPath": "/a", "options": ["bind"], "type": "bind" });
+    let hook = json!({
+        "hookName": "createContainer", "path": "/h", "args": ["h"], "env": ["H=1"], "timeout": 5,
+    });
     let document = json!({
         "cdiVersion": "1.1.0", "kind": "vendor.com/gpu",
         "containerEdits": { "env": ["CDI=1", "A=cdi"], "additionalGids": [44] },
         "devices": [
             { "name": "0", "containerEdits": {
-                "deviceNodes": [{ "path": "/dev/null" }, { "path": "/dev/a", "type": "c", "major": 1, "minor": 9, "permissions": "none" }],
-                "mounts": [{ "hostPath": "/lib", "containerPath": "/a", "options": ["bind"], "type": "bind" }],
-                "hooks": [{ "hookName": "createContainer", "path": "/h", "args": ["h"], "env": ["H=1"], "timeout": 5 }],
+                "deviceNodes": devices,
+                "mounts": [mount],
+                "hooks": [hook],
             } },
             { "name": "1", "containerEdits": {
                 "netDevices": [{ "hostInterfaceName": "eth0", "name": "a" }],
@@ -27,9 +36,10 @@ static CDI: LazyLock<CdiRegistry> = LazyLock::new(|| {
 
 fn blockio(class: &str) -> Option<Value> {
     match class {
-        "gold" => Some(
-            json!({ "weight": 500, "throttleReadBpsDevice": [{ "major": 8, "minor": 0, "rate": 5 }] }),
-        ),
+        "gold" => {
+            let throttle = json!({ "major": 8, "minor": 0, "rate": 5 });
+            Some(json!({ "weight": 500, "throttleReadBpsDevice": [throttle] }))
+        }
         "empty" => Some(json!({})),
         "broken" => Some(json!([])),
         _ => None,
@@ -40,7 +50,7 @@ fn rdt(class: &str) -> Option<Value> {
     matches!(class, "gold" | "silver").then(|| json!({ "closID": class }))
 }
 
-/// `/dev/null`, a disk and a pipe.
+/// Returns a device of the host: `/dev/null`, a disk or a pipe.
 pub fn device(path: &str) -> Option<HostDevice> {
     let (kind, major, minor) = match path {
         "/dev/null" => (HostDeviceKind::Char, 1, 3),
@@ -60,12 +70,12 @@ fn propagation(path: &str) -> Option<Propagation> {
     }
 }
 
-/// The host.
+/// Returns the host.
 pub fn context() -> ApplyContext<'static> {
     context_with(&*CDI)
 }
 
-/// The host with other CDI devices.
+/// Returns the host with other CDI devices.
 pub fn context_with<'a>(cdi: &'a dyn CdiResolver) -> ApplyContext<'a> {
     ApplyContext { blockio: &blockio, rdt: &rdt, cdi, device: &device, propagation: &propagation }
 }

@@ -1,37 +1,36 @@
-//! [`Input`]: the bytes of a target, taken part by part. Nothing fails: behind the end there are
-//! zeros and empty parts.
+//! [`Input`]: the bytes of a target, taken part by part. No method fails: after the end of the
+//! bytes, numbers are zero and parts are empty.
 
 use std::borrow::Cow;
 
-/// Ends a part. UTF-8 has no such byte, so that any text can be a part.
+/// Byte that ends a part. UTF-8 does not contain this byte, so any text can be a part.
 pub const END: u8 = 0xff;
 
-/// What is left of an input.
+/// The bytes of an input that are not taken yet.
 #[derive(Debug, Clone)]
 pub struct Input<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Input<'a> {
-    /// All of it.
+    /// Starts with all bytes of an input.
     pub fn new(rest: &'a [u8]) -> Self {
         Self { rest }
     }
 
-    /// Whether nothing is left.
+    /// Whether all bytes are taken.
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
-    /// One byte.
+    /// Takes one byte.
     pub fn byte(&mut self) -> u8 {
         let Some((first, rest)) = self.rest.split_first() else { return 0 };
         self.rest = rest;
         *first
     }
 
-    /// A number: small ones are one byte, some at the edges of the integer types as well, any other
-    /// takes nine.
+    /// Takes a number. A small number, or one of [`EDGES`], is one byte; any other is nine bytes.
     pub fn number(&mut self) -> i64 {
         match self.byte() {
             END => {
@@ -44,7 +43,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// The bytes up to [`END`].
+    /// Takes the bytes up to [`END`].
     pub fn part(&mut self) -> &'a [u8] {
         let at = self.rest.iter().position(|b| *b == END).unwrap_or(self.rest.len());
         let (part, rest) = self.rest.split_at(at);
@@ -52,20 +51,21 @@ impl<'a> Input<'a> {
         part
     }
 
-    /// The same as text.
+    /// Takes the bytes up to [`END`] as text.
     pub fn text(&mut self) -> Cow<'a, str> {
         String::from_utf8_lossy(self.part())
     }
 
-    /// All that is left.
+    /// Takes all bytes that are left.
     pub fn rest(self) -> &'a [u8] {
         self.rest
     }
 }
 
-/// Bytes from here on stand for numbers at the edges.
+/// First byte that stands for an entry of [`EDGES`].
 pub(crate) const EDGES_FROM: u8 = END - EDGES.len() as u8;
 
+/// Numbers at the limits of integer types, and large powers of two.
 pub(crate) const EDGES: [i64; 12] = [
     -1,
     -2,

@@ -1,8 +1,8 @@
-//! What may be asked of any JSON value.
+//! Functions on JSON values that several targets use.
 
 use serde_json::Value;
 
-/// How many nulls there are.
+/// Returns the number of nulls in a value.
 pub fn nulls(value: &Value) -> usize {
     match value {
         Value::Null => 1,
@@ -12,7 +12,7 @@ pub fn nulls(value: &Value) -> usize {
     }
 }
 
-/// The same without nulls.
+/// Removes nulls from a value.
 pub fn without_nulls(mut value: Value) -> Value {
     fn drop_nulls(value: &mut Value) {
         match value {
@@ -31,7 +31,7 @@ pub fn without_nulls(mut value: Value) -> Value {
     value
 }
 
-/// The same without objects that have no fields.
+/// Removes fields with empty objects from a value.
 pub fn without_empty(mut value: Value) -> Value {
     fn drop_empty(value: &mut Value) {
         if let Value::Object(fields) = value {
@@ -43,7 +43,7 @@ pub fn without_empty(mut value: Value) -> Value {
     value
 }
 
-/// Reads a value as the programs do; none for what no OCI config may be.
+/// Parses a value as the programs parse an OCI config. Returns `None` if it cannot be one.
 pub fn parse(bytes: &[u8]) -> Option<Value> {
     nri_spec::OciConfig::parse(bytes).ok().map(nri_spec::OciConfig::into_value)
 }

@@ -1,10 +1,10 @@
-//! What the fuzz targets share: parts of an input ([`Input`]), messages made of any bytes, and
-//! their way back to bytes ([`write`]).
+//! Helpers of the fuzz targets: parts of an input ([`Input`]), messages built from arbitrary bytes,
+//! and the reverse of this ([`write`]).
 //!
-//! A target is a file of `fuzz_targets/`: any bytes in, and a panic where an invariant of a crate
-//! does not hold. Encoded messages make poor inputs, since hardly a change of them decodes; so
-//! targets that are not about decoding build their messages from a notation in which every string
-//! of bytes stands for some message. The library knows nothing of libFuzzer.
+//! A target is a file of `fuzz_targets/`. It takes arbitrary bytes, and panics if an invariant of a
+//! crate does not hold. Encoded messages are poor inputs, since hardly any mutation of them
+//! decodes. Targets that do not test decoding therefore build their messages from a notation in
+//! which every sequence of bytes is a message. This library does not use libFuzzer.
 
 #![forbid(unsafe_code)]
 

@@ -1,18 +1,19 @@
-//! All messages of the protocol, by number, and what may be asked of any message.
+//! All messages of the protocol, by number, and functions on any message.
 
 use nri_api::proto::{Container, file_descriptor};
 use protobuf::reflect::{MessageDescriptor, ReflectFieldRef, ReflectValueRef};
 use protobuf::{MessageDyn, MessageFull};
 
-/// Messages that are sent on their own, in the order of the protocol's file; for the first byte of
-/// an input. Stable as long as new messages are added at the end.
+/// Returns the descriptors of all messages except entries of maps, in the order of the protocol's
+/// file. The first byte of an input selects one; a corpus stays valid as long as upstream adds new
+/// messages at the end.
 pub fn descriptors() -> Vec<MessageDescriptor> {
     debug_assert_eq!(Container::descriptor().file_descriptor(), file_descriptor());
     file_descriptor().messages().filter(|m| !m.is_map_entry()).collect()
 }
 
-/// Whether the message, or one within it, has fields that this version of the protocol does not
-/// know.
+/// Whether the message, or a message in it, has fields that this version of the protocol does not
+/// define.
 pub fn has_unknown(message: &dyn MessageDyn) -> bool {
     let within = |value: ReflectValueRef<'_>| match value {
         ReflectValueRef::Message(inner) => has_unknown(&*inner),
@@ -26,7 +27,7 @@ pub fn has_unknown(message: &dyn MessageDyn) -> bool {
         })
 }
 
-/// As protojson, to be shown.
+/// Formats a message as protojson.
 pub fn json(message: &dyn MessageDyn) -> String {
     protobuf_json_mapping::print_to_string(message).unwrap_or_else(|e| format!("{message:?}: {e}"))
 }

@@ -1,17 +1,17 @@
-//! The notation that [`Input`](crate::Input) reads, written: seeds are made of real messages with
-//! it.
+//! Writer of the notation that [`Input`](crate::Input) reads. Seeds are real messages in this
+//! notation.
 
 use crate::input::{EDGES, EDGES_FROM, END};
 use protobuf::MessageDyn;
 use protobuf::reflect::{ReflectFieldRef, ReflectValueRef};
 
-/// A part: its bytes and the end. What is in it must not hold [`END`].
+/// Writes a part: its bytes and [`END`]. The bytes must not contain [`END`].
 pub fn part(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend(bytes);
     out.push(END);
 }
 
-/// A number.
+/// Writes a number.
 pub fn number(number: i64, out: &mut Vec<u8>) {
     match (u8::try_from(number), EDGES.iter().position(|edge| *edge == number)) {
         (Ok(small), _) if small < EDGES_FROM => out.push(small),
@@ -23,7 +23,7 @@ pub fn number(number: i64, out: &mut Vec<u8>) {
     }
 }
 
-/// A message. Fields that have their default value are left out, as on the wire; maps are sorted.
+/// Writes a message. As on the wire, fields with their default value are omitted. Maps are sorted.
 pub fn message(message: &dyn MessageDyn, out: &mut Vec<u8>) {
     for (field, tag) in message.descriptor_dyn().fields().zip(1..) {
         match field.get_reflect(message) {
@@ -53,6 +53,7 @@ pub fn message(message: &dyn MessageDyn, out: &mut Vec<u8>) {
     out.push(0);
 }
 
+/// Writes a value of a field.
 fn one(value: ReflectValueRef<'_>, out: &mut Vec<u8>) {
     match value {
         ReflectValueRef::I32(n) | ReflectValueRef::Enum(_, n) => number(n.into(), out),
@@ -75,12 +76,20 @@ mod tests {
     use nri_api::proto::ContainerAdjustment;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn a_written_message_is_read_back() {
         let json = r#"{
-            "annotations": {"a": "1", "-b": "", "ü": "x"}, "args": ["", "sh"], "env": [{"key": "A", "value": "B"}, {}],
+            "annotations": {"a": "1", "-b": "", "ü": "x"}, "args": ["", "sh"],
+            "env": [{"key": "A", "value": "B"}, {}],
             "rlimits": [{"type": "RLIMIT_NOFILE", "hard": "18446744073709551615", "soft": "1024"}],
-            "linux": {"resources": {"memory": {"limit": {"value": "-1"}}, "cpu": {"shares": {"value": "243"}, "quota": {"value": "244"}},
-                "pids": {}}, "oomScoreAdj": {"value": "-999"}, "ioPriority": {"class": "IOPRIO_CLASS_RT"}}
+            "linux": {
+                "resources": {
+                    "memory": {"limit": {"value": "-1"}},
+                    "cpu": {"shares": {"value": "243"}, "quota": {"value": "244"}},
+                    "pids": {}
+                },
+                "oomScoreAdj": {"value": "-999"},
+                "ioPriority": {"class": "IOPRIO_CLASS_RT"}
+            }
         }"#;
         let original: ContainerAdjustment = protobuf_json_mapping::parse_from_str(json).unwrap();
         let mut bytes = Vec::new();
