@@ -1,4 +1,4 @@
-//! Errors of a merge. All are faults of a plugin.
+//! Errors of a merge. A plugin causes each of them.
 
 use nri_api::PluginId;
 use nri_api::proto::Field;
@@ -6,7 +6,7 @@ use nri_api::proto::Field;
 /// Reason why a plugin's reply was refused as a whole. Nothing of it was merged.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MergeError {
-    /// Two plugins, or one plugin twice, set a field that has one owner. The text is that of
+    /// Two plugins, or one plugin twice, set a field that has one owner. The text is the same as in
     /// upstream NRI.
     #[error(
         "plugins \"{plugin}\" and \"{owner}\" both tried to set {field:?}{}",
@@ -15,13 +15,13 @@ pub enum MergeError {
     Conflict {
         /// Plugin whose reply was refused.
         plugin: PluginId,
-        /// Plugin that set it before, or removed a value that another plugin had set.
+        /// Plugin that set the field before, or removed a value that another plugin had set.
         owner: PluginId,
         /// Field that both set.
         field: Field,
         /// Key (destination, name, path, page size), if the field is owned by key.
         key: Option<String>,
-        /// Container that both set it for.
+        /// Container whose field both set.
         container: String,
     },
     /// A reply to `CreateContainer` updates the container that is being created.

@@ -1,13 +1,13 @@
-//! Parts of a reply that have no effect, reported instead of dropped as in upstream NRI: fields
-//! that this version of the protocol does not know, device cgroup rules in an update, and a memory
-//! limit of 0.
+//! Parts of a reply that have no effect: fields that this version of the protocol does not know,
+//! device cgroup rules in an update, and a memory limit of 0. They are reported; upstream NRI drops
+//! them silently.
 
 use nri_api::proto::{ContainerAdjustment, ContainerUpdate};
 use protobuf::MessageDyn;
 use protobuf::reflect::{ReflectFieldRef, ReflectValueRef};
 use std::fmt;
 
-/// Limit of paths recorded per plugin and request: enough to find the mistake, whatever the reply.
+/// Limit of paths recorded per plugin and request: enough to find the mistake in a large reply.
 pub(crate) const MAX_PATHS: usize = 16;
 
 /// Returns the paths of the fields of an adjustment that have no effect.

@@ -1,4 +1,4 @@
-//! Keys with removal markers: which keys of a reply are set, and which are only removed.
+//! Keys with removal markers: the keys that a reply sets, and those that it only removes.
 //!
 //! A key that one reply both removes and sets is set, whatever the order. (In upstream NRI it
 //! depends on the order of a map.)
@@ -43,7 +43,7 @@ impl<'a> Keys<'a> {
         Self::of_list(keys.into_iter())
     }
 
-    /// Passes on the claims on removed keys, then claims the keys that are set.
+    /// Takes over the claims on removed keys, then claims the keys that are set.
     pub(crate) fn claim(&self, field: Field, claims: &mut Claims<'_>) -> Result<(), MergeError> {
         self.marked.iter().for_each(|key| claims.pass_on(field, key));
         self.set.iter().try_for_each(|key| claims.keyed(field, key))
@@ -77,7 +77,7 @@ pub(crate) fn overlay_map<V: Clone + Default>(
     for key in keys.removed {
         container.remove(key);
         if matches!(Marked::parse(key), Marked::Set(_)) {
-            adjust.remove(key); // otherwise it is the removal of another key
+            adjust.remove(key); // a key with a marker would be the removal of another key
         }
         adjust.insert(removal(key), V::default());
     }

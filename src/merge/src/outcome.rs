@@ -28,14 +28,14 @@ pub struct CreateOutcome {
     pub consulted: Vec<PluginId>,
     /// Updates that conflict and have `ignore_failure` set. They are not part of `updates`.
     pub failed: Vec<FailedUpdate>,
-    /// Requests without a meaning in the protocol: the first sixteen paths of each plugin.
+    /// Parts of replies that have no effect: the first sixteen paths of each plugin.
     pub ignored: Vec<Ignored>,
 }
 
-/// Outcome of an update that an engine requested. The default is that without plugins.
+/// Outcome of an update that an engine requested. The default is an outcome without plugins.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct UpdateOutcome {
-    /// Resources that the container is to get: the requested ones, overlaid with those that plugins
+    /// Resources to apply to the container: the requested ones, overlaid with those that plugins
     /// set.
     pub resources: LinuxResources,
     /// Whether any plugin sent an update of the requested container, even an empty one.

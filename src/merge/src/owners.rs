@@ -1,7 +1,8 @@
 //! Ledger of claims: which plugin owns which field (and key) of which container.
 //!
-//! The ledger knows no values; the field groups claim here before they set anything. Changes are
-//! kept in a journal, so that a refused reply, or an update with `ignore_failure`, leaves no claim.
+//! The ledger has no values; the field groups claim fields here before they set them. Changes are
+//! recorded in a journal, so that the claims of a refused reply, or of a failed update with
+//! `ignore_failure`, can be rolled back.
 
 use crate::error::MergeError;
 use nri_api::proto::{Field, OwningPlugins};
@@ -19,11 +20,11 @@ struct ClaimKey {
 /// Owner of a claim. Plugin ids are shared: there may be as many claims as a message has entries.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Owner {
-    /// Set by this plugin.
+    /// The plugin that set the value.
     Set(Arc<PluginId>),
-    /// Was set, and removed by this plugin, which alone may set it again.
+    /// The plugin that removed the value. Only this plugin may set it again.
     Cleared(Arc<PluginId>),
-    /// Contributed to by these plugins.
+    /// The plugins that contributed to the value.
     Shared(Vec<Arc<PluginId>>),
 }
 

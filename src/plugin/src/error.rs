@@ -7,8 +7,8 @@ use std::{io, path::PathBuf};
 /// Error of a connection to a runtime, or of its session.
 #[derive(Debug, thiserror::Error)]
 pub enum StubError {
-    /// The plugin has no name or no index: neither the builder, nor a runtime that launched it, nor
-    /// the program's name has one.
+    /// The plugin has no name or no index: it is given neither by the builder, nor by a runtime
+    /// that launched the plugin, nor by the program's name.
     #[error("the plugin has no {0}: give it one, or name its program NN-name")]
     NoIdentity(&'static str),
     /// The name or index is invalid.

@@ -8,7 +8,7 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-/// Environment of a launched plugin.
+/// Variables that a runtime sets for a launched plugin.
 pub(crate) struct Launched {
     pub(crate) name: Option<String>,
     pub(crate) index: Option<String>,
@@ -32,14 +32,14 @@ impl Launched {
 
     /// Takes over the inherited socket, once per process.
     ///
-    /// Owning a descriptor by its number is an unsafe operation in Rust. Instead the process
-    /// duplicates its own descriptor with `pidfd_getfd(2)` (Linux 5.6), which is owned and has
-    /// close-on-exec set, and closes the inherited number, so that children of the plugin do not
+    /// In Rust, owning a descriptor by its number needs unsafe code. Instead the process duplicates
+    /// the descriptor with `pidfd_getfd(2)` (Linux 5.6). The duplicate is owned and has
+    /// close-on-exec set. The inherited number is closed, so that children of the plugin do not
     /// keep the connection open.
     pub(crate) fn socket(&self) -> Result<UnixStream, StubError> {
         static TAKEN: AtomicBool = AtomicBool::new(false);
         if TAKEN.swap(true, Ordering::SeqCst) {
-            return Err(StubError::Used); // the number may be another file by now
+            return Err(StubError::Used); // the number may belong to another file by now
         }
         let failed = |source| StubError::Inherit { fd: self.fd, source };
         let own = pidfd_open(getpid(), PidfdFlags::empty())

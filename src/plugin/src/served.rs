@@ -1,4 +1,4 @@
-//! Dispatch of the protocol's calls to the methods of [`Plugin`], for old runtimes too.
+//! Dispatch of the protocol's calls, old forms included, to the methods of [`Plugin`].
 
 use crate::{Failure, Plugin, Reply, Session};
 use async_trait::async_trait;
@@ -136,7 +136,7 @@ impl<P: Plugin> nri_wire::Plugin for Served<P> {
                 plugin.post_update_container(session, pod, container).await
             }
             Event::REMOVE_CONTAINER => plugin.remove_container(session, pod, container).await,
-            // All other events have a call of their own; unknown ones must not fail.
+            // All other known events have dedicated calls; unknown events must not fail.
             _ => Ok(()),
         })?;
         Ok(Empty::new())

@@ -167,7 +167,8 @@ impl<P: Plugin> Builder<P> {
     }
 }
 
-/// Returns the identity of the plugin: as launched, or as built, or from its program's name.
+/// Returns the identity of the plugin: from the runtime that launched it, from the builder, or from
+/// the program's name.
 fn identity<P>(
     builder: &Builder<P>,
     launched: Option<&Launched>,

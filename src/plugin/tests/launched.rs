@@ -41,7 +41,7 @@ async fn launch() -> (TestEnd, Child) {
         .fd_mappings(vec![FdMapping { parent_fd: far.into_std().unwrap().into(), child_fd: 3 }])
         .unwrap();
     let child = command.spawn().unwrap();
-    drop(command); // it holds the plugin's end of the socket
+    drop(command); // closes the plugin's end of the socket in this process
     let mut runtime = runtime(near).await;
     let registered = timeout(SOON, runtime.registered.recv()).await.unwrap().unwrap();
     assert_eq!((registered.plugin_name.as_str(), registered.plugin_idx.as_str()), ("tuner", "33"));
@@ -75,8 +75,8 @@ async fn a_launched_plugin_takes_its_socket_and_identity_from_the_environment() 
     let mut update =
         UpdateContainerRequest { container: Some(container("c")).into(), ..Default::default() };
     update.linux_resources.mut_or_insert_default().pids.mut_or_insert_default().limit = 3;
-    let answer = plugin.update_container(SOON, &update).await.unwrap();
-    assert_eq!(answer.update[0].linux.resources.cpu.shares.value, 9);
+    let reply = plugin.update_container(SOON, &update).await.unwrap();
+    assert_eq!(reply.update[0].linux.resources.cpu.shares.value, 9);
 
     let lines = std::fs::read_to_string(&log).unwrap();
     let expect = [
@@ -160,14 +160,14 @@ async fn an_external_plugin_connects_to_the_given_socket() {
     assert_eq!((registered.plugin_name.as_str(), registered.plugin_idx.as_str()), ("adjust", "12"));
     let plugin = runtime.end.plugin();
     plugin.configure(SOON, &configure("")).await.unwrap();
-    let answer = plugin.create_container(SOON, &CreateContainerRequest::new()).await.unwrap();
-    assert_eq!(answer.adjust.args, ["x"], "an empty configuration leaves that of the file");
+    let reply = plugin.create_container(SOON, &CreateContainerRequest::new()).await.unwrap();
+    assert_eq!(reply.adjust.args, ["x"], "the empty configuration replaced the file's");
     assert_eq!(std::fs::read_to_string(&log).unwrap().lines().count(), 2);
     drop(runtime);
     assert!(exit(child).await.status.success());
 
-    let nobody = Command::new(example()).args(["--socket", "/nowhere"]).output().unwrap();
-    let text = String::from_utf8_lossy(&nobody.stderr).into_owned();
+    let failed = Command::new(example()).args(["--socket", "/nowhere"]).output().unwrap();
+    let text = String::from_utf8_lossy(&failed.stderr).into_owned();
     assert_eq!(
         text,
         "adjust: no NRI socket accepts connections: \
@@ -179,9 +179,9 @@ async fn an_external_plugin_connects_to_the_given_socket() {
 fn help_is_printed_without_an_error() {
     for (name, usage) in [("adjust", "adjust [--config FILE]"), ("logger", "logger [--idx NN]")] {
         for option in ["--help", "-h"] {
-            let said = Command::new(example().with_file_name(name)).arg(option).output().unwrap();
-            assert!(said.status.success() && said.stderr.is_empty(), "{said:?}");
-            assert!(String::from_utf8_lossy(&said.stdout).contains(usage), "{said:?}");
+            let output = Command::new(example().with_file_name(name)).arg(option).output().unwrap();
+            assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+            assert!(String::from_utf8_lossy(&output.stdout).contains(usage), "{output:?}");
         }
     }
 }

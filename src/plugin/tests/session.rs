@@ -183,8 +183,8 @@ async fn a_plugin_registers_and_is_configured() {
     assert_eq!((registered.plugin_name.as_str(), registered.plugin_idx.as_str()), ("rec", "07"));
     assert_eq!(registered.NRI_version, "v0.12.3");
     assert_eq!(p.stub.session().runtime(), None);
-    let answer = p.runtime.end.plugin().configure(SOON, &configure("text")).await.unwrap();
-    assert_eq!(answer.events, 1 << 3 | 1 << 10);
+    let reply = p.runtime.end.plugin().configure(SOON, &configure("text")).await.unwrap();
+    assert_eq!(reply.events, 1 << 3 | 1 << 10);
     assert_eq!(p.plugin.received(), ["configure text"]);
     let expect = RuntimeInfo {
         name: "r".into(),
@@ -205,15 +205,15 @@ async fn the_parts_of_a_split_synchronize_are_joined() {
         more,
         ..Default::default()
     };
-    // Twice: parts of the first must not remain.
+    // A second time: the parts of the first must not be added again.
     for _ in 0..2 {
         for (request, more, updates) in [
             (part(&["p1", "p2"], &["a"], true), true, 0),
             (part(&[], &["b", "c"], true), true, 0),
             (part(&["p3"], &["d"], false), false, 1),
         ] {
-            let answer = p.runtime.end.plugin().synchronize(SOON, &request).await.unwrap();
-            assert_eq!((answer.more, answer.update.len()), (more, updates));
+            let reply = p.runtime.end.plugin().synchronize(SOON, &request).await.unwrap();
+            assert_eq!((reply.more, reply.update.len()), (more, updates));
         }
         assert_eq!(p.plugin.received(), ["synchronize p1,p2,p3;a,b,c,d"]);
     }
@@ -291,19 +291,16 @@ async fn adjustments_updates_and_evictions_are_sent_in_replies() {
     let mut p = connected().await;
     let plugin = p.runtime.end.plugin();
 
-    let answer = plugin.create_container(SOON, &event!(CreateContainerRequest)).await.unwrap();
+    let reply = plugin.create_container(SOON, &event!(CreateContainerRequest)).await.unwrap();
+    assert_eq!(reply.adjust.env[0].value, "other", "the handler did not receive the failed update");
     assert_eq!(
-        answer.adjust.env[0].value, "other",
-        "the failed update came back within the handler"
-    );
-    assert_eq!(
-        (answer.update[0].container_id.as_str(), answer.evict[0].reason.as_str()),
+        (reply.update[0].container_id.as_str(), reply.evict[0].reason.as_str()),
         ("u", "why")
     );
-    let asked = p.runtime.asked.recv().await.unwrap();
-    assert_eq!(asked.update[0].linux.resources.memory.limit.value, 6);
+    let requested = p.runtime.requested.recv().await.unwrap();
+    assert_eq!(requested.update[0].linux.resources.memory.limit.value, 6);
     assert_eq!(
-        (asked.update[0].linux.resources.pids.limit, asked.evict[0].reason.as_str()),
+        (requested.update[0].linux.resources.pids.limit, requested.evict[0].reason.as_str()),
         (5, "full")
     );
 
@@ -313,12 +310,12 @@ async fn adjustments_updates_and_evictions_are_sent_in_replies() {
     };
     let mut update = event!(UpdateContainerRequest);
     update.linux_resources = resources(3);
-    let answer = plugin.update_container(SOON, &update).await.unwrap();
-    assert_eq!(answer.update[0].linux.resources.cpu.shares.value, 7);
-    assert!(answer.update[0].ignore_failure && answer.evict.is_empty());
+    let reply = plugin.update_container(SOON, &update).await.unwrap();
+    assert_eq!(reply.update[0].linux.resources.cpu.shares.value, 7);
+    assert!(reply.update[0].ignore_failure && reply.evict.is_empty());
 
-    let answer = plugin.stop_container(SOON, &event!(StopContainerRequest)).await.unwrap();
-    assert_eq!(answer.update[0].container_id, "freed");
+    let reply = plugin.stop_container(SOON, &event!(StopContainerRequest)).await.unwrap();
+    assert_eq!(reply.update[0].container_id, "freed");
 
     let mut update = UpdatePodSandboxRequest { pod: Some(pod("p")).into(), ..Default::default() };
     (update.overhead_linux_resources, update.linux_resources) = (resources(1), resources(2));
@@ -327,8 +324,8 @@ async fn adjustments_updates_and_evictions_are_sent_in_replies() {
     let mut validate = event!(ValidateContainerAdjustmentRequest);
     assert!(!plugin.validate_container_adjustment(SOON, &validate).await.unwrap().reject);
     validate.container = Some(container("bad")).into();
-    let answer = plugin.validate_container_adjustment(SOON, &validate).await.unwrap();
-    assert_eq!((answer.reject, answer.reason.as_str()), (true, "not this one"));
+    let reply = plugin.validate_container_adjustment(SOON, &validate).await.unwrap();
+    assert_eq!((reply.reject, reply.reason.as_str()), (true, "not this one"));
 
     plugin.shutdown(SOON, &Empty::new()).await.unwrap();
     let expect = [
@@ -363,7 +360,7 @@ async fn updates_can_be_requested_at_any_time() {
     let session = p.stub.session().clone();
     let failed = session.update_containers(vec![Update::new("x").into()], vec![]).await.unwrap();
     assert_eq!(failed[0].container_id, "x");
-    assert_eq!(p.runtime.asked.recv().await.unwrap().update.len(), 1);
+    assert_eq!(p.runtime.requested.recv().await.unwrap().update.len(), 1);
     p.stub.stop().await;
     let error = session.update_containers(vec![], vec![]).await.unwrap_err();
     assert!(matches!(error, CallError::Closed(Some(_))), "{error:?}");

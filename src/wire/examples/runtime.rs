@@ -1,5 +1,5 @@
 //! Minimal runtime for one plugin: registers, configures and synchronizes it, requests the creation
-//! of a container of a given size, and disconnects. It serves to try a plugin, or this crate with
+//! of a container of a given size, and disconnects. Use it to try a plugin, or this crate with
 //! upstream's stub.
 //!
 //! ```text

@@ -80,8 +80,8 @@ impl CallError {
     }
 }
 
-/// Conversion without the start of the call and the cause of the trunk's end, which the clients of
-/// this crate add.
+/// Conversion of ttrpc's errors. The clients of this crate add timeouts and the cause of the
+/// trunk's end.
 impl From<ttrpc::Error> for CallError {
     fn from(e: ttrpc::Error) -> Self {
         match e {

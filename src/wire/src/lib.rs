@@ -4,8 +4,8 @@
 //! A trunk carries several byte streams ([`Conn`]) over one socket; [`Decoder`] and [`encode`] are
 //! its frame format without I/O.
 //!
-//! Deliberately absent: registration, synchronization, the order of events, and what happens to a
-//! plugin that fails. This crate has only bytes, calls, and errors that say whose fault they are.
+//! Deliberately absent: registration, synchronization, the order of events, and the handling of
+//! plugins that fail. This crate has only bytes, calls, and errors that name their cause.
 
 #![deny(unsafe_code)]
 

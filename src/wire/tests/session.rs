@@ -166,7 +166,7 @@ async fn an_invalid_reply_fails_the_call_or_ends_the_session() {
     async fn check(name: &str, replies: Vec<GenMessage>, call: Call, closed: Option<&str>) {
         let (runtime, peer) = against_raw().await;
         let mut conn = peer.open(id(1)).unwrap();
-        let answering = async {
+        let replying = async {
             let request = GenMessage::read_from(&mut conn).await.unwrap();
             assert_eq!(request.header.stream_id, 1);
             for reply in &replies {
@@ -174,7 +174,7 @@ async fn an_invalid_reply_fails_the_call_or_ends_the_session() {
             }
         };
         let request = Empty::new();
-        let (result, ()) = tokio::join!(runtime.plugin().shutdown(None, &request), answering);
+        let (result, ()) = tokio::join!(runtime.plugin().shutdown(None, &request), replying);
         match (result, call) {
             (Ok(_), Call::Answered) => {}
             (Err(e), Call::Fails(expect)) if expect(&e) => {}
@@ -207,9 +207,9 @@ async fn an_invalid_reply_fails_the_call_or_ends_the_session() {
     check("good", vec![good()], Call::Answered, None).await;
     check("for another call", vec![raw_response(77, vec![1]), good()], Call::Answered, None).await;
     check("twice", vec![good(), good(), raw_response(1, vec![0xff])], Call::Answered, None).await;
-    check("a code that nobody knows", vec![status(99, "odd")], Call::Fails(is_status), None).await;
+    check("an unknown code", vec![status(99, "odd")], Call::Fails(is_status), None).await;
     check(
-        "a deadline of the plugin's own",
+        "a deadline within the plugin",
         vec![status(4, "slow database")],
         Call::Fails(|e| matches!(e, CallError::Status { code: 4, .. })),
         None,
@@ -262,30 +262,39 @@ async fn an_invalid_request_gets_an_error_or_ends_the_session() {
             (service.into(), method.into(), payload);
         request.encode().unwrap()
     };
-    let ask = |payload| raw(MESSAGE_TYPE_REQUEST, 1, payload);
+    let request_message = |payload| raw(MESSAGE_TYPE_REQUEST, 1, payload);
     let register = || request(RUNTIME_SERVICE, "RegisterPlugin", vec![]);
-    check("good", ask(register()), Ok(Code::OK)).await;
-    check("unknown method", ask(request(RUNTIME_SERVICE, "Fly", vec![])), Ok(Code::UNIMPLEMENTED))
-        .await;
-    check("unknown service", ask(request("x", "Fly", vec![])), Ok(Code::INVALID_ARGUMENT)).await;
-    check("no protobuf", ask(vec![0xff; 9]), Ok(Code::INVALID_ARGUMENT)).await;
+    check("good", request_message(register()), Ok(Code::OK)).await;
+    check(
+        "unknown method",
+        request_message(request(RUNTIME_SERVICE, "Fly", vec![])),
+        Ok(Code::UNIMPLEMENTED),
+    )
+    .await;
+    check(
+        "unknown service",
+        request_message(request("x", "Fly", vec![])),
+        Ok(Code::INVALID_ARGUMENT),
+    )
+    .await;
+    check("no protobuf", request_message(vec![0xff; 9]), Ok(Code::INVALID_ARGUMENT)).await;
     let inner = request(RUNTIME_SERVICE, "RegisterPlugin", vec![0xff; 9]);
-    check("no protobuf within", ask(inner), Ok(Code::UNKNOWN)).await;
+    check("no protobuf within", request_message(inner), Ok(Code::UNKNOWN)).await;
     check("even stream", raw(MESSAGE_TYPE_REQUEST, 2, register()), Ok(Code::INVALID_ARGUMENT))
         .await;
-    check("stream of nobody", raw(MESSAGE_TYPE_DATA, 9, vec![]), Ok(Code::INVALID_ARGUMENT)).await;
+    check("unknown stream", raw(MESSAGE_TYPE_DATA, 9, vec![]), Ok(Code::INVALID_ARGUMENT)).await;
     let mut negative = Request::decode(register()).unwrap();
     negative.timeout_nano = -1;
-    check("negative timeout", ask(negative.encode().unwrap()), Ok(Code::OK)).await;
-    check("an reply", raw_response(1, vec![]), Err("unexpected message")).await;
+    check("negative timeout", request_message(negative.encode().unwrap()), Ok(Code::OK)).await;
+    check("a reply", raw_response(1, vec![]), Err("unexpected message")).await;
     check("nonsense", raw(200, 1, vec![]), Err("unknown type 200")).await;
-    let mut large = ask(vec![]);
+    let mut large = request_message(vec![]);
     large.header.length = u32::MAX;
     check("too large", large, Err("4294967295 bytes")).await;
 }
 
 #[tokio::test]
-async fn a_flood_of_requests_is_handled_a_few_at_a_time() {
+async fn at_most_32_requests_of_a_peer_are_handled_at_a_time() {
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
     #[derive(Default)]
     struct Slow {
@@ -315,7 +324,7 @@ async fn a_flood_of_requests_is_handled_a_few_at_a_time() {
     let mut request = Request::new();
     (request.service, request.method) = (RUNTIME_SERVICE.into(), "RegisterPlugin".into());
     let payload = request.write_to_bytes().unwrap();
-    let asking = async {
+    let requests = async {
         for n in 0..1000 {
             raw(MESSAGE_TYPE_REQUEST, 2 * n + 1, payload.clone())
                 .write_to(&mut write)
@@ -328,7 +337,7 @@ async fn a_flood_of_requests_is_handled_a_few_at_a_time() {
             GenMessage::read_from(&mut read).await.unwrap();
         }
     };
-    tokio::join!(asking, replies);
+    tokio::join!(requests, replies);
     let peak = slow.peak.load(SeqCst);
     assert!((2..=32).contains(&peak), "{peak} at once");
 }

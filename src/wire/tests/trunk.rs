@@ -54,7 +54,7 @@ async fn streams_in_both_directions_do_not_mix() {
 }
 
 #[tokio::test]
-async fn data_before_the_opening_of_a_connection_is_kept() {
+async fn data_received_before_a_connection_is_opened_is_kept() {
     let (a, b) = pair();
     a.open(id(7)).unwrap().write_all(b"early").await.unwrap();
     let mut probe = a.open(id(8)).unwrap();
@@ -150,7 +150,7 @@ async fn the_end_of_the_trunk_wakes_readers_and_writers() {
 }
 
 #[tokio::test]
-async fn the_cause_of_the_end_says_what_the_peer_did_wrong() {
+async fn the_close_reason_names_the_violation_of_the_peer() {
     async fn check(input: &[u8], expect: impl Fn(&Closed) -> bool) {
         let (a, mut b) = UnixStream::pair().unwrap();
         let a = Trunk::new(a);
@@ -186,7 +186,7 @@ async fn the_cause_of_the_end_says_what_the_peer_did_wrong() {
         |r| matches!(r, Closed::Frame(FrameError::TooLarge { size, .. }) if is_too_large(*size)),
     )
     .await;
-    // More connections than may wait to be opened.
+    // Data for more connections than the limit of connections that are not open.
     let mut many = BytesMut::new();
     (5..50).for_each(|n| encode(id(n), b"x", &mut many));
     check(&many, |r| matches!(r, Closed::Unopened { conn, .. } if *conn == id(21))).await;

@@ -1,7 +1,8 @@
 //! Arguments of the process, owned as a whole.
 //!
-//! A leading empty string clears the claim of an earlier plugin. Alone it restores the container's
-//! own arguments. (Upstream NRI does the same, but counts it as a claim.)
+//! A leading empty string clears the claim of an earlier plugin. Without further arguments it
+//! restores the arguments that the engine requested. (Upstream NRI does the same, but counts it as
+//! a claim.)
 
 use crate::error::MergeError;
 use crate::merged::Merged;

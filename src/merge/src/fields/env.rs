@@ -1,7 +1,7 @@
 //! Environment variables, owned by name.
 //!
 //! Later plugins see the environment as it will be in the OCI config: an existing name keeps its
-//! position, a new one is appended. An entry without `=` is not a variable, and kept.
+//! position, a new one is appended. An entry without `=` is not a variable, and is kept.
 
 use crate::error::MergeError;
 use crate::marked::{Keys, removal};

@@ -32,7 +32,7 @@ pub(crate) fn apply(requested: &ContainerAdjustment, merged: &mut Merged) {
             Marked::Remove(kind) => drop(removed.insert(kind)),
         }
     }
-    // Both were claimed, so no type is in both.
+    // Set and removed types were both claimed, so no type is in both lists.
     container.namespaces.retain(|n| !removed.contains(&*n.type_));
     replace_or_push(&mut container.namespaces, &set, |n| &n.type_);
     adjust.namespaces.extend_from_slice(requested);

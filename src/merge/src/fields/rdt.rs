@@ -1,5 +1,5 @@
-//! Explicit resctrl values: closid, schemata and monitoring, each owned on its own. The class is in
-//! [`crate::resources::rdt_class`].
+//! Explicit resctrl values: closid, schemata and monitoring, each with a separate owner. The class
+//! is in [`crate::resources::rdt_class`].
 //!
 //! `remove` clears all three values and takes over their claims. As in upstream NRI it is dropped
 //! from the merged adjustment as soon as one of the three is set, even in the same reply.

@@ -1,5 +1,5 @@
-//! CPU and cpuset controllers, each value owned on its own. An empty `cpus` or `mems` means that it
-//! is not adjusted.
+//! CPU and cpuset controllers, each value with a separate owner. An empty `cpus` or `mems` means
+//! that it is not adjusted.
 
 use crate::error::MergeError;
 use crate::owners::Claims;

@@ -34,8 +34,8 @@ pub(crate) fn apply_all(requested: &LinuxResources, into: &mut LinuxResources) {
     GROUPS.iter().for_each(|group| (group.apply)(requested, into));
 }
 
-/// Adds another update of the same reply to `into`. Both were claimed, so no page size is in both,
-/// and the limits need no lookup.
+/// Adds another update of the same reply to `into`. Both updates were claimed, so no page size is
+/// in both, and the limits can be appended without a lookup.
 pub(crate) fn join(mut requested: LinuxResources, into: &mut LinuxResources) {
     into.hugepage_limits.append(&mut requested.hugepage_limits);
     apply_all(&requested, into);

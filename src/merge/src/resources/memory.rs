@@ -1,4 +1,4 @@
-//! Memory controller, each value owned on its own.
+//! Memory controller, each value with a separate owner.
 
 use crate::error::MergeError;
 use crate::owners::Claims;

@@ -1,7 +1,7 @@
 //! The groups of `LinuxResources`, a file each, and their list.
 //!
-//! The files have the functions of those in [`crate::fields`]. [`device_rules`] is part of the
-//! message, but not of the list: only adjustments set rules of the device cgroup.
+//! Each file has the functions `claim` and `apply`, as in [`crate::fields`]. [`device_rules`] is
+//! part of the message, but not of the list: only adjustments set rules of the device cgroup.
 
 mod blockio;
 mod cpu;

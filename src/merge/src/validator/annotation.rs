@@ -3,7 +3,7 @@
 use nri_api::PluginName;
 use nri_api::proto::PodSandbox;
 
-/// Returns the value that applies to a container: its own, or else the pod's.
+/// Returns the value that applies to a container: the container's, or else the pod's.
 pub(super) fn effective<'a>(pod: &'a PodSandbox, key: &str, container: &str) -> Option<&'a str> {
     [format!("{key}/container.{container}"), format!("{key}/pod"), key.to_owned()]
         .iter()

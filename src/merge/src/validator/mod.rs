@@ -1,4 +1,4 @@
-//! The built-in validator: an operator's rules on adjustments, those of upstream's default
+//! The built-in validator: an operator's rules on adjustments, the same as in upstream's default
 //! validator.
 //!
 //! The rules check owners, not values: fields without an owner (rules of the device cgroup,

@@ -23,7 +23,7 @@ fn an_empty_reply_changes_nothing() {
 }
 
 #[test]
-fn later_plugins_see_the_container_as_it_will_be() {
+fn later_plugins_receive_the_container_with_earlier_adjustments() {
     let seen = |reply: &str| create(&[(A, reply)]).unwrap().container;
     let check = |reply: &str, expected: &str| {
         // The expected keys replace those of the container.

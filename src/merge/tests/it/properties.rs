@@ -55,13 +55,13 @@ fn atoms() -> impl Strategy<Value = Vec<Atom>> {
 }
 
 impl Atom {
-    /// Field and key; a field that is owned as a whole has no key.
-    fn place(&self) -> (i32, &'static str) {
+    /// Returns the field and the key; a field that is owned as a whole has no key.
+    fn field_and_key(&self) -> (i32, &'static str) {
         let compound = nri_api::field_kind(self.field) == Some(nri_api::FieldKind::Compound);
         (self.field.value(), if compound { self.key } else { "" })
     }
 
-    /// Reply with this value only, as protojson.
+    /// Returns a reply with this value only, as protojson.
     fn json(&self) -> String {
         let v = self.value;
         let k = format!("{}{}", if self.remove { "-" } else { "" }, self.key);
@@ -128,8 +128,8 @@ impl Atom {
     }
 }
 
-/// Reply with all `atoms`. They are joined as JSON, since rust-protobuf replaces submessages
-/// instead of merging them.
+/// Returns a reply with all `atoms`. They are joined as JSON, since rust-protobuf replaces
+/// submessages instead of merging them.
 fn reply(atoms: &[Atom]) -> CreateContainerResponse {
     let mut all = Value::Object(Map::new());
     for atom in atoms {
@@ -170,7 +170,7 @@ fn outcome(replies: &[(PluginId, Vec<Atom>)]) -> Result<CreateOutcome, MergeErro
     Ok(merge.finish())
 }
 
-/// Removes the order of plugins, which only lists show.
+/// Sorts the lists of an outcome, whose order depends on the order of plugins.
 fn unordered(mut outcome: CreateOutcome) -> CreateOutcome {
     fn sort<T: std::fmt::Debug>(list: &mut [T]) {
         list.sort_by_key(|entry| format!("{entry:?}"));
@@ -195,7 +195,7 @@ fn unordered(mut outcome: CreateOutcome) -> CreateOutcome {
     outcome
 }
 
-/// Fields and keys that are set by the ledger, and their owners.
+/// Returns the fields and keys that are set according to the ledger, and their owners.
 fn owned(owners: &OwningPlugins) -> HashMap<(i32, String), String> {
     let Some(fields) = owners.owners.get("me") else { return HashMap::new() };
     let simple =
@@ -206,14 +206,14 @@ fn owned(owners: &OwningPlugins) -> HashMap<(i32, String), String> {
     simple.chain(compound).filter(|(_, owner)| !owner.starts_with('-')).collect()
 }
 
-/// Fields and keys that an adjustment sets. Removals of namespaces count too.
+/// Returns the fields and keys that an adjustment sets, removals of namespaces included.
 fn set(adjust: &ContainerAdjustment) -> BTreeSet<(i32, String)> {
     let (linux, resources) = (&adjust.linux, &adjust.linux.resources);
     let (memory, cpu) = (&resources.memory, &resources.cpu);
-    let mut places = BTreeSet::new();
+    let mut claimed = BTreeSet::new();
     let mut put = |field: Field, key: &str| {
         assert!(
-            places.insert((field.value(), key.to_owned())),
+            claimed.insert((field.value(), key.to_owned())),
             "{field:?} {key} twice in {adjust}"
         );
     };
@@ -272,19 +272,20 @@ fn set(adjust: &ContainerAdjustment) -> BTreeSet<(i32, String)> {
             put(field, "");
         }
     }
-    places
+    claimed
 }
 
 #[test]
-fn every_field_has_an_atom_that_sets_it() {
+fn every_field_of_the_protocol_is_covered_by_an_atom() {
     for field in
         Field::VALUES.iter().copied().filter(|f| !matches!(f, Field::None | Field::OciHooks))
     {
         let atom = Atom { field, key: "a", value: 1, remove: false };
         let outcome = outcome(&[(id(0), vec![atom.clone()])]).unwrap();
-        let place = (atom.place().0, atom.place().1.to_owned());
-        assert_eq!(set(&outcome.adjust), [place.clone()].into());
-        assert_eq!(owned(&outcome.owners), HashMap::from([(place, id(0).to_string())]));
+        let (field, key) = atom.field_and_key();
+        let claim = (field, key.to_owned());
+        assert_eq!(set(&outcome.adjust), [claim.clone()].into());
+        assert_eq!(owned(&outcome.owners), HashMap::from([(claim, id(0).to_string())]));
     }
 }
 
@@ -300,8 +301,8 @@ proptest! {
         atoms in atoms(),
         split in any::<u64>(),
     ) {
-        let mut places = BTreeSet::new();
-        let distinct = atoms.into_iter().filter(|atom| places.insert(atom.place()));
+        let mut claimed = BTreeSet::new();
+        let distinct = atoms.into_iter().filter(|atom| claimed.insert(atom.field_and_key()));
         let apart: Vec<Atom> = distinct.collect();
         let (mut first, mut second) = (Vec::new(), Vec::new());
         for (i, atom) in apart.into_iter().enumerate() {
@@ -327,7 +328,7 @@ proptest! {
     }
 
     #[test]
-    fn no_claim_without_value_and_no_value_without_claim(replies in vec(atoms(), 1..5)) {
+    fn every_claim_has_a_value_and_every_value_has_a_claim(replies in vec(atoms(), 1..5)) {
         let mut merge = new();
         let mut last: HashMap<(i32, String), String> = HashMap::new();
         for (number, atoms) in replies.iter().enumerate() {
@@ -335,14 +336,15 @@ proptest! {
                 continue;
             }
             for atom in atoms.iter().filter(|a| !a.remove || a.field == Field::Namespace) {
-                last.insert((atom.place().0, atom.place().1.to_owned()), id(number).to_string());
+                let (field, key) = atom.field_and_key();
+                last.insert((field, key.to_owned()), id(number).to_string());
             }
         }
         let outcome = merge.finish();
         let owned = owned(&outcome.owners);
         prop_assert_eq!(&set(&outcome.adjust), &owned.keys().cloned().collect());
-        for (place, owner) in &owned {
-            prop_assert_eq!(Some(owner), last.get(place));
+        for (claim, owner) in &owned {
+            prop_assert_eq!(Some(owner), last.get(claim));
         }
     }
 
@@ -358,15 +360,16 @@ proptest! {
             let remove = Atom { remove: true, ..set.clone() };
             merge.reply(&id(1), reply(&[set.clone(), remove])).unwrap();
             let outcome = merge.finish();
-            let place = (set.place().0, set.place().1.to_owned());
+            let (field, key) = set.field_and_key();
+            let claim = (field, key.to_owned());
             let owned = owned(&outcome.owners);
-            prop_assert_eq!(owned.get(&place), Some(&id(1).to_string()));
-            prop_assert!(self::set(&outcome.adjust).contains(&place));
+            prop_assert_eq!(owned.get(&claim), Some(&id(1).to_string()));
+            prop_assert!(self::set(&outcome.adjust).contains(&claim));
         }
     }
 
     #[test]
-    fn the_merged_adjustment_applied_gives_the_container_that_plugins_saw(
+    fn applying_the_merged_adjustment_gives_the_container_that_plugins_received(
         replies in vec(atoms(), 1..5),
     ) {
         let mut merge = new();

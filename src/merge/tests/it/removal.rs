@@ -3,7 +3,7 @@
 use crate::cases::{CONTAINER, check, create, message, refuse};
 use nri_api::proto::{Container, LinuxRdt};
 
-/// A group of fields whose removals pass claims on.
+/// A group of fields in which a removal takes over the claim.
 struct Group {
     field: &'static str,
     name: &'static str,
@@ -62,7 +62,7 @@ const B: &str = "10-b";
 const C: &str = "20-c";
 
 #[test]
-fn a_removal_passes_the_claim_to_the_remover() {
+fn the_plugin_that_removes_a_key_takes_over_its_claim() {
     for Group { field, name, set, remove, both } in GROUPS {
         let by = |owner: &str| {
             format!(r#"{{"compound": {{"{field}": {{"owners": {{"K": "{owner}"}}}}}}}}"#)
@@ -77,7 +77,7 @@ fn a_removal_passes_the_claim_to_the_remover() {
         check(&[(A, set), (B, both)], set, &by(B));
         check(&[(A, set), (B, both), (C, both)], set, &by(C));
         // Another plugin removes the key: it is removed from the container too, and only the
-        // remover may set it.
+        // plugin that removed it may set it.
         check(&[(A, set), (B, remove)], remove, &by("-10-b"));
         check(&[(A, set), (B, remove), (B, set)], set, &by(B));
         check(&[(A, set), (B, remove), (C, remove)], remove, &by("-10-b"));
@@ -152,7 +152,7 @@ fn a_dash_alone_is_a_key() {
         r#"{"env": [{"key": "-", "value": "v"}]}"#,
         r#"{"compound": {"6": {"owners": {"-": "00-a"}}}}"#,
     );
-    // It is a key, not the removal of the empty key, which another plugin sets.
+    // `-` is a key, and not the removal of the empty key, which another plugin sets.
     check(
         &[(A, r#"{"annotations": {"-": "v"}}"#), (B, r#"{"annotations": {"": "w"}}"#)],
         r#"{"annotations": {"-": "v", "": "w"}}"#,
@@ -183,7 +183,7 @@ fn args_with_a_leading_empty_string_replace_those_of_an_earlier_plugin() {
     check(&[(A, a), (B, b)], r#"{"args": ["y", ""]}"#, r#"{"simple": {"7": "10-b"}}"#);
     check(&[(A, b), (B, b)], r#"{"args": ["y", ""]}"#, r#"{"simple": {"7": "10-b"}}"#);
     refuse(&[(A, a), (B, a)], "plugins \"10-b\" and \"00-a\" both tried to set Args");
-    // Alone it restores the container's own arguments.
+    // Without further arguments the empty string restores those that the engine requested.
     check(&[(A, a), (B, take_back)], "{}", r#"{"simple": {"7": "-10-b"}}"#);
     assert_eq!(create(&[(A, a), (B, take_back)]).unwrap().container.args, ["sh"]);
     // Several empty strings are one marker: no argument of the outcome looks like one.

@@ -152,8 +152,8 @@ fn container(list: &[FieldDescriptor], keys: &[String]) -> Container {
     Container { id: "me".into(), ..filled.unwrap_or_default() }
 }
 
-/// Lets one plugin set half of a container's entries and remove the others, and another remove the
-/// rest.
+/// Checks a merge in which one plugin sets half of a container's entries and removes the others,
+/// and another plugin removes the rest.
 fn check(list: &[FieldDescriptor]) {
     let path = name(list);
     let key = |i: usize| format!("example.org/key{i:07}");

@@ -29,7 +29,7 @@ fn update(requested: &str, replies: &[(&str, &str)]) -> UpdateOutcome {
         assert_eq!(
             seen,
             merge.clone().finish().resources,
-            "what the next plugin sees is what would be"
+            "the next plugin receives the resources merged so far"
         );
     }
     merge.finish()

@@ -1,4 +1,4 @@
-//! The TOML file. Its keys are documented in `main.rs`.
+//! The configuration in TOML. Its keys are documented in `main.rs`.
 
 use nri_plugin::proto::*;
 use serde::Deserialize;

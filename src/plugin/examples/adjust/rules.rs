@@ -1,4 +1,4 @@
-//! Replies by the rules of the TOML file.
+//! Adjustments and updates by the rules of the TOML file.
 
 use super::config::{Create, HookRule, Resources, Stage};
 use nri_plugin::{Adjustment, SetResources, opt, proto::*};

@@ -17,7 +17,7 @@ pub const SOON: Duration = Duration::from_secs(20);
 /// A runtime that refuses the plugin "unwanted", never replies to "ignored", and fails each update.
 struct TestRuntime {
     registered: UnboundedSender<RegisterPluginRequest>,
-    asked: UnboundedSender<UpdateContainersRequest>,
+    requested: UnboundedSender<UpdateContainersRequest>,
 }
 
 #[async_trait]
@@ -40,7 +40,7 @@ impl Runtime for TestRuntime {
         _: &Context,
         request: UpdateContainersRequest,
     ) -> ttrpc::Result<UpdateContainersResponse> {
-        self.asked.send(request.clone()).ok();
+        self.requested.send(request.clone()).ok();
         Ok(UpdateContainersResponse { failed: request.update, ..Default::default() })
     }
 }
@@ -48,15 +48,16 @@ impl Runtime for TestRuntime {
 pub struct TestEnd {
     pub end: RuntimeEnd,
     pub registered: UnboundedReceiver<RegisterPluginRequest>,
-    pub asked: UnboundedReceiver<UpdateContainersRequest>,
+    pub requested: UnboundedReceiver<UpdateContainersRequest>,
 }
 
 pub async fn runtime(stream: UnixStream) -> TestEnd {
     let (r, registered) = unbounded_channel();
-    let (a, asked) = unbounded_channel();
-    let end =
-        RuntimeEnd::new(stream, Arc::new(TestRuntime { registered: r, asked: a })).await.unwrap();
-    TestEnd { end, registered, asked }
+    let (u, requested) = unbounded_channel();
+    let end = RuntimeEnd::new(stream, Arc::new(TestRuntime { registered: r, requested: u }))
+        .await
+        .unwrap();
+    TestEnd { end, registered, requested }
 }
 
 pub fn pod(id: &str) -> PodSandbox {

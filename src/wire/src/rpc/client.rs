@@ -40,7 +40,7 @@ impl Caller {
         let response =
             self.client.request(envelope).await.map_err(|e| self.explain(e, expired()))?;
         if let Some(status) = response.status.as_ref().filter(|s| s.code.value() != 0) {
-            // The library reports unknown codes as a success.
+            // ttrpc reports unknown codes as a success.
             return Err(CallError::from_status(status.code.value(), &status.message));
         }
         A::parse_from_bytes(&response.payload).map_err(|e| CallError::Malformed(e.to_string()))
@@ -49,7 +49,7 @@ impl Caller {
     /// Returns the cause of a failed call. `expired` is the timeout if it has passed.
     fn explain(&self, error: ttrpc::Error, expired: Option<Duration>) -> CallError {
         match (CallError::from(error), expired) {
-            // The peer noticed the deadline first.
+            // The peer detected the deadline first.
             (CallError::Status { code, .. }, Some(t)) if code == Code::DEADLINE_EXCEEDED as i32 => {
                 CallError::Timeout(t)
             }

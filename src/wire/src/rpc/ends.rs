@@ -25,7 +25,7 @@ use ttrpc::r#async::{
     transport::{Listener, Socket},
 };
 
-/// A server that is kept alive only; the lock makes it `Sync`, which its list of listeners is not.
+/// A server that is only kept alive. The lock makes it `Sync`, which its list of listeners is not.
 type KeptServer = std::sync::Mutex<Server>;
 
 /// The runtime's end of a plugin's socket: calls the plugin, serves the runtime.

@@ -1,9 +1,9 @@
 //! Guard of a connection: checks the headers that a peer sends before ttrpc reads them.
 //!
-//! The ttrpc library accepts any header: it would wait for the 4 GiB that garbage announces as a
-//! length, and start a task for each of a million requests. The guard ends the trunk at the first
-//! invalid header, and admits at most [`MAX_CALLS`] requests at a time. It does not check the
-//! contents of messages.
+//! The ttrpc library accepts any header: it would wait for the 4 GiB of an invalid length, and
+//! start a task for each of a million requests. The guard ends the trunk at the first invalid
+//! header, and admits at most [`MAX_CALLS`] requests at a time. It does not check the contents of
+//! messages.
 
 use crate::rpc::message::{Message, MessageError, MessageKind, Messages};
 use crate::trunk::closed::Closed;
@@ -25,7 +25,7 @@ pub(crate) enum Side {
     Server,
 }
 
-/// A connection for ttrpc. Its end ends the trunk, since an NRI session needs both connections.
+/// A connection for ttrpc. Dropping it ends the trunk, since an NRI session needs both connections.
 #[derive(Debug)]
 pub(crate) struct Guard {
     conn: Conn,

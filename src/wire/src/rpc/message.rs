@@ -1,8 +1,8 @@
 //! Headers of ttrpc messages in a byte stream: length (4 bytes), stream id (4 bytes), type, flags;
 //! numbers are big endian.
 //!
-//! Pure. Payloads are skipped: the ttrpc library parses messages itself, and the guard
-//! ([`crate::rpc::guard`]) checks the headers before it does.
+//! This module does no I/O. It skips payloads: the ttrpc library parses messages itself, after the
+//! guard ([`crate::rpc::guard`]) has checked the headers.
 
 use nri_api::MAX_MESSAGE;
 

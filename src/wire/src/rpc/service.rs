@@ -1,4 +1,4 @@
-//! Handlers of services, each in a task of its own.
+//! Handlers of services, each in a separate task.
 //!
 //! The ttrpc library cancels a handler when the peer's deadline passes or the connection ends. A
 //! handler that changes containers must not be cancelled halfway, so each runs to its end in its
@@ -24,7 +24,7 @@ pub fn status(code: Code, message: impl ToString) -> ttrpc::Error {
     ttrpc::Error::RpcStatus(ttrpc::get_status(code, message))
 }
 
-/// Wraps the handlers of services so that each runs in a task of its own.
+/// Wraps the handlers of services so that each runs in a separate task.
 pub(crate) fn detached(services: HashMap<String, Service>) -> HashMap<String, Service> {
     services
         .into_iter()

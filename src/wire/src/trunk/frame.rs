@@ -4,11 +4,11 @@
 //! Encoding and decoding are pure; [`crate::trunk::state`] delivers the payloads.
 //!
 //! The workspace has two other formats with a length prefix, and no common codec. A ttrpc header
-//! ([`crate::rpc::message`]) is 10 bytes with the length first, and only followed, never buffered,
-//! since ttrpc decodes it again. A frame of the control protocol (`nri-control`) is a length alone,
-//! sent and received by blocking system calls, because file descriptors travel with its first byte.
-//! The three share the four bytes of a length; limits, errors, buffering and I/O all differ, so
-//! that a common codec would be more code than the three reads of a `u32`.
+//! ([`crate::rpc::message`]) is 10 bytes with the length first; it is checked but not buffered,
+//! since ttrpc decodes it again. The header of a control frame (`nri-control`) is only a length; it
+//! is sent and received by blocking system calls, because file descriptors are sent with its first
+//! byte. The formats share only the four bytes of a length; limits, errors, buffering and I/O
+//! differ, so a common codec would be more code than three reads of a `u32`.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use std::{fmt, num::NonZeroU32};
@@ -172,7 +172,7 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    /// Frames, the error that ended them, and how many bytes are left.
+    /// Decoded frames, the error after the last one, and the number of remaining bytes.
     type Decoded = (Vec<(u32, Vec<u8>)>, Option<FrameError>, usize);
 
     /// Decodes the given pieces.

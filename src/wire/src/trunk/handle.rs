@@ -18,7 +18,7 @@ pub struct Trunk {
     handle: Arc<Handle>,
 }
 
-/// Ends the trunk when its last user is dropped. The tasks hold only the [`TrunkState`].
+/// Handle that ends the trunk when its last user drops it. The tasks hold only the [`TrunkState`].
 #[derive(Debug)]
 struct Handle {
     state: Arc<TrunkState>,

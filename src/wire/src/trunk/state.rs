@@ -41,7 +41,7 @@ pub(crate) struct TrunkState {
 #[derive(Debug, Default)]
 struct State {
     streams: BTreeMap<ConnId, StreamState>,
-    /// Connection that was sent last, so that connections alternate.
+    /// Connection that was served last, so that connections alternate.
     last: Option<ConnId>,
     /// Whether the writer task holds bytes that are not written to the socket yet.
     writing: bool,
@@ -60,11 +60,11 @@ struct StreamState {
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Stage {
-    /// Data was received before it was opened.
+    /// Data was received before the connection was opened.
     #[default]
     Unopened,
     Open,
-    /// Was open; further data is discarded.
+    /// The connection was dropped; further data is discarded.
     Dropped,
 }
 
@@ -123,7 +123,7 @@ impl TrunkState {
         }
     }
 
-    /// Unread and unwritten bytes of a connection.
+    /// Returns the numbers of unread and of unwritten bytes of a connection.
     #[cfg(test)]
     pub(crate) fn held(&self, id: ConnId) -> (usize, usize) {
         let state = self.lock();
@@ -270,7 +270,7 @@ impl TrunkState {
         Delivery::Done
     }
 
-    /// Returns the unsent bytes of the next connection in turn.
+    /// Returns the unsent bytes of the next connection, round robin.
     pub(crate) fn next_batch(&self) -> Option<BytesMut> {
         let mut state = self.lock();
         let waiting = |(id, l): (&ConnId, &StreamState)| (!l.outgoing.is_empty()).then_some(*id);

@@ -1,9 +1,9 @@
-//! The two tasks of a trunk, which end with it.
+//! The reader and the writer task of a trunk. Both end with the trunk.
 //!
 //! The reader reads frames from the socket and appends them to their connection; while a connection
 //! holds more than [`Limits::incoming`](crate::Limits) unread bytes it does not read the socket, so
 //! that memory is bounded and the peer is slowed down. (Upstream's multiplexer closes the trunk
-//! when 256 frames wait.) The writer sends the frames of the connections in turn.
+//! when 256 frames wait.) The writer sends the frames of the connections round robin.
 
 use crate::trunk::closed::Closed;
 use crate::trunk::frame::{Decoder, Frame};
@@ -14,8 +14,8 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 /// Size of one read from the socket.
 const READ_CHUNK: usize = 64 << 10;
 
-/// Time that the reader has, after a write failed because the peer closed the socket, to read what
-/// the peer had sent before.
+/// Time limit for the reader to read the remaining data of a peer that has closed the socket, after
+/// a write failed.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(crate) async fn read_task<R: AsyncRead + Unpin>(trunk: Arc<TrunkState>, mut read: R) {
@@ -65,7 +65,7 @@ pub(crate) async fn write_task<W: AsyncWrite + Unpin>(trunk: Arc<TrunkState>, mu
         reason = trunk.wait_closed() => reason,
     };
     trunk.close(reason);
-    // A child process may hold a duplicate of the socket; the peer must see the end anyway.
+    // The peer must see the end even if a child process has a duplicate of the socket.
     write.shutdown().await.ok();
 }
 
@@ -82,8 +82,8 @@ async fn write_frames<W: AsyncWrite + Unpin>(trunk: &TrunkState, write: &mut W) 
         match written.await {
             Ok(()) => {}
             Err(e) if is_closed_by_peer(&e) => {
-                // Data of the peer may still be unread: the reader ends the trunk after the last of
-                // it, and this timeout if it does not.
+                // Data of the peer may still be unread. The reader ends the trunk after the last
+                // of it, or this timeout does.
                 tokio::time::sleep(DRAIN_TIMEOUT).await;
                 return Closed::Peer;
             }

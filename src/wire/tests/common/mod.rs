@@ -59,22 +59,23 @@ impl Plugin for TestPlugin {
         request: CreateContainerRequest,
     ) -> ttrpc::Result<CreateContainerResponse> {
         let id = request.container.id.clone();
-        let mut answer = CreateContainerResponse::new();
+        let mut reply = CreateContainerResponse::new();
         match id.as_str() {
             "wait" => self.go.notified().await,
-            "panic" => panic!("as the test wants it"),
+            "panic" => panic!("on purpose"),
             "refuse" => return Err(status(Code::FAILED_PRECONDITION, "not this one")),
-            "huge" => answer.adjust.mut_or_insert_default().args = vec!["x".repeat(4 << 20)],
+            "huge" => reply.adjust.mut_or_insert_default().args = vec!["x".repeat(4 << 20)],
             "update" => {
                 let update = ContainerUpdate { container_id: "other".into(), ..Default::default() };
-                let ask = UpdateContainersRequest { update: vec![update], ..Default::default() };
+                let request =
+                    UpdateContainersRequest { update: vec![update], ..Default::default() };
                 let runtime = self.end.wait().runtime();
-                answer.update = runtime.update_containers(None, &ask).await.unwrap().failed;
+                reply.update = runtime.update_containers(None, &request).await.unwrap().failed;
             }
-            _ => answer.adjust.mut_or_insert_default().args = request.container.args.clone(),
+            _ => reply.adjust.mut_or_insert_default().args = request.container.args.clone(),
         }
         self.done.send(id).ok();
-        Ok(answer)
+        Ok(reply)
     }
 }
 
