@@ -1,5 +1,5 @@
-//! The server's end of a control connection: frames of JSON with file descriptors, and the exchange
-//! that accompanies a verb.
+//! The server's end of a control connection: JSON frames with file descriptors, and the exchange of
+//! messages for a verb.
 
 use crate::host::process::{ProcessIdentity, has_ended};
 use nri_control::{
@@ -20,18 +20,18 @@ use tokio::{
     time::timeout,
 };
 
-/// Time that a peer has to send its first request, and any message from its first byte on. It is on
-/// the same host, so only one that hangs needs longer.
+/// Time that a peer has to send its first request, and the rest of any message after the first
+/// byte. Peers are on the same host, so only one that hangs needs longer.
 const RECEIVE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Size from which on messages are read a few at a time, to bound memory; those of almost all
-/// containers are smaller.
+/// Size in bytes above which only [`LARGE_MESSAGES`] messages are read at once, to bound memory.
+/// Messages of almost all containers are smaller.
 const LARGE_MESSAGE: usize = 256 << 10;
 
-/// How many large messages are in memory at once.
+/// Maximum number of large messages in memory.
 const LARGE_MESSAGES: usize = 4;
 
-/// Permits to read large messages, of all connections.
+/// Permits to read large messages, shared by all connections.
 #[derive(Debug, Clone)]
 pub struct LargeMessages(Arc<Semaphore>);
 
@@ -50,27 +50,28 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// A channel over an accepted connection.
+    /// Creates a channel over an accepted connection.
     pub fn new(stream: UnixStream, large: LargeMessages) -> Self {
         Self { stream, large, timeout: RECEIVE_TIMEOUT }
     }
 
-    /// Process id of the peer; 0 if the peer is in a pid namespace that is not visible.
+    /// Process id of the peer; 0 if the peer is in a pid namespace that `nrid` cannot see.
     pub fn peer_pid(&self) -> Option<i32> {
         self.stream.peer_cred().ok().and_then(|c| c.pid())
     }
 
-    /// The peer, if it is visible.
+    /// Returns the peer; `None` if it is in a pid namespace that `nrid` cannot see.
     ///
     /// # Errors
-    /// It has ended. Its verb must not be started, for its engine may have started the next one.
+    /// The peer has ended. Its verb must not be started, because the engine may have started the
+    /// next one.
     pub fn peer(&self) -> Result<Option<ProcessIdentity>, FrameError> {
         let Some(pid) = self.peer_pid().filter(|pid| *pid > 0) else { return Ok(None) };
         if has_ended(pid) { Err(FrameError::Closed) } else { Ok(ProcessIdentity::of(pid)) }
     }
 
-    /// Replies that the runtime is to be called, and waits for the end of the verb. `None` if the
-    /// wrapper has gone without reporting it.
+    /// Sends the reply by which the wrapper calls the runtime, and waits for the report of the
+    /// result. Returns `None` if the wrapper disconnects without a report.
     pub async fn proceed(&mut self, substitute: Substitute) -> Option<Finished> {
         self.send(&Reply::Proceed(substitute)).await.ok()?;
         match self.receive().await.ok()?.0.message {
@@ -82,18 +83,19 @@ impl Channel {
     /// Receives the first request, with its descriptors.
     ///
     /// # Errors
-    /// As for [`Channel::receive`], and if no request comes in time.
+    /// As for [`Channel::receive`], or no request arrives in time.
     pub async fn receive_first(
         &mut self,
     ) -> Result<(Versioned<Request>, Vec<OwnedFd>), FrameError> {
         timeout(self.timeout, self.receive()).await.map_err(|_| FrameError::Timeout)?
     }
 
-    /// Receives the next request, with its descriptors, however long it takes until its first byte.
+    /// Receives the next request, with its descriptors. The time until its first byte is not
+    /// limited.
     ///
     /// # Errors
-    /// The peer has gone, or speaks another protocol: [`FrameError::OtherProtocol`] is to be
-    /// replied to.
+    /// The connection fails, or the peer speaks another protocol: the caller replies to
+    /// [`FrameError::OtherProtocol`].
     pub async fn receive(&mut self) -> Result<(Versioned<Request>, Vec<OwnedFd>), FrameError> {
         let (mut length, mut fds) = ([0u8; 4], Vec::new());
         let got = self.receive_part(&mut length, &mut fds).await?;
@@ -121,7 +123,7 @@ impl Channel {
         }
     }
 
-    /// Receives what follows the first `got` bytes of a message's length.
+    /// Receives the rest of a message after the first `got` bytes of its length.
     async fn receive_rest(
         &mut self,
         mut length: [u8; 4],
@@ -149,10 +151,10 @@ impl Channel {
         parse(&payload)
     }
 
-    /// Replies.
+    /// Sends a reply.
     ///
     /// # Errors
-    /// The peer has gone.
+    /// The connection fails.
     pub async fn send(&mut self, reply: &Reply) -> Result<(), FrameError> {
         let payload = serde_json::to_vec(&Versioned::ours(reply))?;
         let mut frame = Vec::with_capacity(payload.len() + 4);
@@ -162,8 +164,8 @@ impl Channel {
     }
 }
 
-/// The version is parsed first, so that a request of another release gets a reply that it
-/// understands.
+/// Parses a request. The protocol number is parsed first, so that a peer of another release gets a
+/// reply that it understands.
 fn parse(payload: &[u8]) -> Result<Versioned<Request>, FrameError> {
     #[derive(serde::Deserialize)]
     struct AnyRequest {
@@ -172,7 +174,7 @@ fn parse(payload: &[u8]) -> Result<Versioned<Request>, FrameError> {
     let AnyRequest { protocol } = serde_json::from_slice(payload)?;
     let request: Result<Versioned<Request>, _> = serde_json::from_slice(payload);
     match request {
-        // Alike in all protocols.
+        // These requests are the same in all protocols.
         Ok(request) if matches!(request.message, Request::Stop | Request::Restart { .. }) => {
             Ok(request)
         }
@@ -226,7 +228,7 @@ mod tests {
         let (mut half, mut channel) = pair();
         half.write_all(&[0, 0, 0, 9, b'{']).await.unwrap();
         assert!(matches!(channel.receive().await, Err(FrameError::Timeout)));
-        // A verb has no limit.
+        // The time until the next message is not limited, because a verb may take long.
         let (_busy, mut channel) = pair();
         assert!(timeout(Duration::from_millis(500), channel.receive()).await.is_err());
     }

@@ -20,8 +20,8 @@ use std::{
     time::Duration,
 };
 
-/// Time that blocking tasks have to end before another program takes over: they must not write for
-/// this one meanwhile.
+/// Time that blocking tasks have to end before another program takes over, because they must not
+/// write at the same time.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The resident NRI core of nri-container-runtime.
@@ -53,7 +53,7 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|first| first == path_probe::ARGUMENT) {
         return path_probe::run();
     }
-    // Before any other descriptor or thread exists.
+    // Must come before any other descriptor or thread exists.
     let activation = systemd::take();
     let arguments = Arguments::parse();
     let done = if arguments.background {
@@ -105,39 +105,39 @@ fn run(
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let ended =
             runtime.block_on(serve(settings.clone(), log.clone(), activation, &mut starter));
-        // Its tasks must not touch what the next program, or the next loop, uses.
+        // Tasks must not write files that the next program, or the next iteration, uses.
         runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
         let Some((handover, program)) = ended? else { return Ok(()) };
         let failed = handover.exec(&program, &settings.state_dir);
         let failed = format!("{}: {failed}", program.display());
-        tracing::error!("going on as before, the other program cannot be run: {failed}");
+        tracing::error!("restart failed, nrid continues with the running program: {failed}");
         activation = handover.keep(failed);
-        // A start reads the configuration; the previous one stays if it cannot be read.
+        // Loaded again, as at a start; the previous configuration stays if that fails.
         settings = settings.load_again().unwrap_or(settings);
     }
 }
 
-/// Processes that wait for the start.
+/// Processes that wait for the report of the start.
 struct Starter {
     waits: bool,
     notify: Option<Notify>,
 }
 
-/// Starts and serves, to a clean end. For a restart, returns the descriptors and the path of the
-/// next program.
+/// Starts the service, and serves until a clean end. For a restart, returns the descriptors and the
+/// path of the next program.
 async fn serve(
     settings: Settings,
     log: Log,
     activation: Activation,
     starter: &mut Starter,
 ) -> Result<Option<(Handover, PathBuf)>, Box<dyn std::error::Error>> {
-    // A starter in the background found no listener, and systemd has the sockets: the process that
-    // holds the lock is ending.
+    // If the starter found no listener, or systemd has the sockets, a process that holds the lock
+    // is ending.
     let is_ending = starter.waits || !activation.sockets.is_empty();
     let lock_timeout = if is_ending { settings.config.start_timeout } else { Duration::ZERO };
     let failure = settings.state_dir.join(nri_control::START_FAILURE);
     let running = match start::start(settings, log, activation, lock_timeout).await {
-        // systemd listens since: the starter can connect, and systemd starts another nrid for it.
+        // systemd listens by now: the starter can connect, and systemd then starts another nrid.
         Err(start::StartError::SocketInUse(_)) if starter.waits => {
             report_ready()?;
             return Ok(None);
@@ -145,7 +145,7 @@ async fn serve(
         Err(error) => {
             if !matches!(error, start::StartError::Running(_) | start::StartError::SocketInUse(_)) {
                 tracing::error!("not started: {error}");
-                // For `nrictl doctor`: no starter may read stdout any more.
+                // For `nrictl doctor`, because the starter may not read stdout any more.
                 let _ = std::fs::write(
                     &failure,
                     format!("{}\n", nri_control::printable(&error.to_string())),
@@ -168,7 +168,7 @@ async fn serve(
 /// Notifies the starter, and closes its pipe.
 fn report_ready() -> std::io::Result<()> {
     let mut stdout = std::io::stdout();
-    // A starter that has given up does not matter.
+    // An error is ignored: the starter may have given up.
     let _ = writeln!(stdout, "{}", nri_control::READY);
     let _ = stdout.flush();
     let null = std::fs::File::options().write(true).open(Path::new("/dev/null"))?;

@@ -1,9 +1,9 @@
-//! `nrid` as systemd starts it: with sockets that it listens on, which stay when `nrid` ends.
+//! Socket activation: systemd passes listening sockets to `nrid`, which stay when `nrid` ends.
 
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
-    reason = "helpers of tests, which clippy takes for ordinary code"
+    reason = "helpers of tests: clippy exempts only functions with #[test]"
 )]
 
 use command_fds::{CommandFdExt, FdMapping};
@@ -24,9 +24,10 @@ use std::{
 };
 use tempfile::TempDir;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Time limit of every wait in these tests.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What systemd does: it listens in the state directory, and passes the sockets on.
+/// Stands for systemd: listens in the state directory, and passes the sockets.
 struct Unit {
     dir: TempDir,
     sockets: Vec<(PathBuf, UnixListener)>,
@@ -37,12 +38,12 @@ impl Unit {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("s")).unwrap();
         fs::create_dir(dir.path().join("plugins")).unwrap();
-        // The shared socket is the machine's.
-        let places = format!(
+        // No shared socket: it belongs to the machine that runs the test.
+        let base = format!(
             "plugin_path = {:?}\nsocket_path = \"\"\nstart_timeout = 20\n",
             dir.path().join("plugins")
         );
-        fs::write(dir.path().join("config.toml"), places + config).unwrap();
+        fs::write(dir.path().join("config.toml"), base + config).unwrap();
         let listen = |name: &&str| {
             let path = dir.path().join("s").join(name);
             let listener = UnixListener::bind(&path).unwrap();
@@ -71,7 +72,8 @@ impl Unit {
         ]
     }
 
-    /// `nrid` in a process that execs it, as systemd does: the process id is the one that it says.
+    /// Command for `nrid` with the passed sockets. A shell execs `nrid`, as systemd does, so that
+    /// `LISTEN_PID=$$` is its process id.
     fn activated(&self, pid: &str, count: usize) -> Command {
         let mut command = self.command("sh");
         let script =
@@ -85,8 +87,8 @@ impl Unit {
         command
     }
 
-    /// `nrid` as nobody but a person would start it.
-    fn by_hand(&self, more: &[&str]) -> Command {
+    /// Command for `nrid` without passed sockets.
+    fn without_sockets(&self, more: &[&str]) -> Command {
         let mut command = self.command(env!("CARGO_BIN_EXE_nrid"));
         command.args(more).args(self.arguments());
         command
@@ -94,7 +96,7 @@ impl Unit {
 
     fn status(&self) -> Box<Status> {
         let client = Client::connect(&self.path("control.sock")).unwrap();
-        client.set_timeout(Some(PATIENCE)).unwrap();
+        client.set_timeout(Some(TIMEOUT)).unwrap();
         match client.call(&Request::Status, &[]).unwrap() {
             Reply::Status(status) => status,
             other => panic!("{other:?}"),
@@ -103,7 +105,7 @@ impl Unit {
 
     fn stop(&self) {
         let client = Client::connect(&self.path("control.sock")).unwrap();
-        client.set_timeout(Some(PATIENCE)).unwrap();
+        client.set_timeout(Some(TIMEOUT)).unwrap();
         client.call(&Request::Stop, &[]).unwrap();
         assert!(client.wait_closed());
     }
@@ -113,7 +115,7 @@ impl Unit {
     }
 }
 
-/// A program that does not outlive its test.
+/// A running program, killed when it is dropped.
 struct Program(Child);
 
 impl Program {
@@ -125,13 +127,13 @@ impl Program {
         self.0.id()
     }
 
-    /// Its end, and what it said.
+    /// Waits for the end, and returns the exit status and the output.
     fn ended(mut self) -> (ExitStatus, String) {
-        let status = wait_until("its end", || self.0.try_wait().unwrap());
-        let mut said = String::new();
-        self.0.stdout.take().unwrap().read_to_string(&mut said).unwrap();
-        self.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-        (status, said)
+        let status = wait_until("the program to end", || self.0.try_wait().unwrap());
+        let mut output = String::new();
+        self.0.stdout.take().unwrap().read_to_string(&mut output).unwrap();
+        self.0.stderr.take().unwrap().read_to_string(&mut output).unwrap();
+        (status, output)
     }
 }
 
@@ -143,26 +145,26 @@ impl Drop for Program {
 }
 
 fn wait_until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         if let Some(found) = condition() {
             return found;
         }
-        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        assert!(Instant::now() < deadline, "timeout: waited for {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
 #[test]
-fn passed_sockets_are_served_and_stay() {
+fn passed_sockets_are_served_and_not_removed() {
     let unit = Unit::new(&["control.sock", "nri.sock", "more.sock"], "");
     let before = unit.identities();
     for _ in 0..2 {
-        // They connect before it runs, and wait.
+        // Clients can connect before nrid runs.
         let early = Client::connect(&unit.path("control.sock")).unwrap();
         let plugin = UnixStream::connect(unit.path("nri.sock")).unwrap();
         let child = Program::start(unit.activated("$$", 3));
-        early.set_timeout(Some(PATIENCE)).unwrap();
+        early.set_timeout(Some(TIMEOUT)).unwrap();
         let Reply::Status(status) = early.call(&Request::Status, &[]).unwrap() else { panic!() };
         assert_eq!(status.pid, child.id());
         let sockets: Vec<_> = status.sockets.iter().map(|s| s.as_path().to_owned()).collect();
@@ -172,15 +174,15 @@ fn passed_sockets_are_served_and_stay() {
         });
         drop(plugin);
         unit.stop();
-        let (status, said) = child.ended();
-        assert!(status.success(), "{said}");
-        assert_eq!(unit.identities(), before, "its end removes what it did not make");
-        assert!(!said.contains("warn") && !said.contains("WARN"), "{said}");
+        let (status, output) = child.ended();
+        assert!(status.success(), "{output}");
+        assert_eq!(unit.identities(), before, "nrid removed passed sockets");
+        assert!(!output.contains("warn") && !output.contains("WARN"), "{output}");
     }
 }
 
 #[test]
-fn what_it_starts_inherits_nothing_of_it() {
+fn plugins_inherit_neither_sockets_nor_variables_of_systemd() {
     let unit = Unit::new(&["control.sock", "nri.sock"], "plugin_registration_timeout = '60s'\n");
     let (plugin, seen) = (unit.dir.path().join("plugins/10-look"), unit.dir.path().join("seen"));
     let script = format!(
@@ -203,7 +205,7 @@ fn what_it_starts_inherits_nothing_of_it() {
     assert!(seen.contains("NRI_PLUGIN_SOCKET=3") && seen.contains("socket:["), "{seen}");
     assert!(!seen.contains("LISTEN_") && !seen.contains("NOTIFY_"), "{seen}");
 
-    notify.set_read_timeout(Some(PATIENCE)).unwrap();
+    notify.set_read_timeout(Some(TIMEOUT)).unwrap();
     let mut word = [0; 64];
     let n = notify.recv(&mut word).unwrap();
     assert_eq!(&word[..n], b"READY=1");
@@ -213,22 +215,22 @@ fn what_it_starts_inherits_nothing_of_it() {
 }
 
 #[test]
-fn sockets_that_systemd_holds_are_left_to_it() {
+fn nrid_does_not_replace_sockets_on_which_systemd_listens() {
     let unit = Unit::new(&["control.sock", "nri.sock"], "");
     let before = unit.identities();
-    // A starter that found nobody listening a moment ago is told that it can connect now.
-    let (status, said) = Program::start(unit.by_hand(&["--background"])).ended();
+    // A background start reports ready, because the starter can connect to systemd's sockets.
+    let (status, output) = Program::start(unit.without_sockets(&["--background"])).ended();
     assert!(status.success());
-    assert_eq!(said, "ready\n");
-    let (status, said) = Program::start(unit.by_hand(&[])).ended();
+    assert_eq!(output, "ready\n");
+    let (status, output) = Program::start(unit.without_sockets(&[])).ended();
     assert_eq!(status.code(), Some(1));
     assert!(
-        said.contains("another process listens on")
-            && said.contains("nri-container-runtime.service"),
-        "{said}"
+        output.contains("another process listens on")
+            && output.contains("nri-container-runtime.service"),
+        "{output}"
     );
     assert_eq!(unit.identities(), before);
-    // What systemd starts at that waits for the lock of a starter that is about to end.
+    // nrid that systemd starts for that connection waits for the lock.
     let child = Program::start(unit.activated("$$", 2));
     assert_eq!(unit.status().pid, child.id());
     unit.stop();
@@ -236,26 +238,26 @@ fn sockets_that_systemd_holds_are_left_to_it() {
 }
 
 #[test]
-fn a_restart_keeps_them_and_leaves_them_to_systemd() {
+fn a_restart_keeps_passed_sockets() {
     let unit = Unit::new(&["control.sock", "nri.sock"], "");
     let before = unit.identities();
     let child = Program::start(unit.activated("$$", 2));
     unit.status();
     for _ in 0..2 {
         let client = Client::connect(&unit.path("control.sock")).unwrap();
-        client.set_timeout(Some(PATIENCE)).unwrap();
+        client.set_timeout(Some(TIMEOUT)).unwrap();
         assert_eq!(client.call(&Request::Restart { program: None }, &[]).unwrap(), Reply::Done);
         assert!(client.wait_closed());
         assert_eq!((unit.status().pid, unit.status().sockets.len()), (child.id(), 1));
     }
     unit.stop();
-    let (status, said) = child.ended();
-    assert!(status.success(), "{said}");
+    let (status, output) = child.ended();
+    assert!(status.success(), "{output}");
     assert_eq!(unit.identities(), before);
 }
 
 #[test]
-fn descriptors_for_somebody_else_are_not_touched() {
+fn descriptors_for_another_process_are_ignored() {
     let unit = Unit::new(&["other.sock"], "");
     let child = Program::start(unit.activated("1", 1));
     wait_until("nrid", || unit.path("control.sock").exists().then_some(()));
@@ -265,16 +267,16 @@ fn descriptors_for_somebody_else_are_not_touched() {
     assert!(child.ended().0.success());
     assert!(
         !unit.path("nri.sock").exists() && !unit.path("control.sock").exists(),
-        "it made these"
+        "nrid did not remove sockets that it created"
     );
 }
 
 #[test]
-fn what_is_wrong_is_said() {
+fn invalid_descriptors_are_refused_by_name() {
     let check = |unit: &Unit, count: usize, words: &[&str]| {
-        let (status, said) = Program::start(unit.activated("$$", count)).ended();
-        assert_eq!(status.code(), Some(1), "{said}");
-        assert!(words.iter().all(|word| said.contains(word)), "{said}");
+        let (status, output) = Program::start(unit.activated("$$", count)).ended();
+        assert_eq!(status.code(), Some(1), "{output}");
+        assert!(words.iter().all(|word| output.contains(word)), "{output}");
     };
     let unit = Unit::new(&["nri.sock"], "");
     check(&unit, 2, &["descriptor 4 of LISTEN_FDS"]);
@@ -292,28 +294,28 @@ fn what_is_wrong_is_said() {
 }
 
 #[test]
-fn plugins_that_may_not_connect_are_not_kept_waiting() {
+fn connections_of_plugins_are_closed_if_they_are_disabled() {
     let unit = Unit::new(&["control.sock", "nri.sock"], "disable_connections = true\n");
     let child = Program::start(unit.activated("$$", 2));
     assert!(unit.status().sockets.is_empty());
     let mut plugin = UnixStream::connect(unit.path("nri.sock")).unwrap();
-    plugin.set_read_timeout(Some(PATIENCE)).unwrap();
+    plugin.set_read_timeout(Some(TIMEOUT)).unwrap();
     assert_eq!(plugin.read(&mut [0]).unwrap(), 0);
     unit.stop();
     child.ended();
 }
 
 #[test]
-fn a_path_that_somebody_else_took_is_theirs() {
+fn a_socket_of_another_process_is_not_removed() {
     let unit = Unit::new(&[], "");
-    let child = Program::start(unit.by_hand(&[]));
-    let theirs = |path: &Path| {
+    let child = Program::start(unit.without_sockets(&[]));
+    let replace = |path: &Path| {
         wait_until("nrid", || path.exists().then_some(()));
         fs::remove_file(path).unwrap();
         UnixListener::bind(path).unwrap()
     };
     wait_until("nrid", || unit.path("control.sock").exists().then_some(()));
-    let _listener = theirs(&unit.path("nri.sock"));
+    let _listener = replace(&unit.path("nri.sock"));
     unit.stop();
     assert!(child.ended().0.success());
     assert!(unit.path("nri.sock").exists());

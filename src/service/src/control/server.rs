@@ -24,7 +24,7 @@ pub async fn serve(service: Arc<Service>, listener: UnixListener) {
     let large = LargeMessages::default();
     loop {
         let accepted = tokio::select! {
-            // First: a connection that is not accepted waits for the next nrid.
+            // Polled first, so that a connection that is not accepted waits for the next nrid.
             biased;
             () = service.ended() => return,
             accepted = listener.accept() => accepted,
@@ -71,19 +71,20 @@ async fn connection(service: &Arc<Service>, mut channel: Channel) -> Result<(), 
         let (request, fds) = match received {
             Err(FrameError::OtherProtocol(_)) => {
                 let version = env!("CARGO_PKG_VERSION").to_owned();
-                let restarting = service.met_other("that speaks another protocol");
+                let restarting = service.restart_if_replaced("unknown (other protocol)");
                 return channel.send(&Reply::OtherVersion { version, restarting }).await;
             }
             received => received?,
         };
         if !matches!(request.version.as_str(), "" | env!("CARGO_PKG_VERSION")) {
-            service.met_other(&request.version);
+            service.restart_if_replaced(&request.version);
         }
         let is_work =
             !matches!(request.message, Request::Status | Request::Stop | Request::Restart { .. });
         let in_progress = service.start_request();
         if is_work && in_progress.is_none() {
-            // Without a reply: nothing was started, and the wrapper asks the next nrid.
+            // Closed without a reply: nothing was started, and the wrapper sends its request to the
+            // next nrid.
             return Ok(());
         }
         let _in_progress = in_progress.filter(|_| is_work);
@@ -106,8 +107,8 @@ async fn connection(service: &Arc<Service>, mut channel: Channel) -> Result<(), 
                 std::future::pending::<()>().await;
             }
             message => tokio::select! {
-                // First: a missing reply of a plugin that is being closed must not count as its
-                // failure.
+                // Polled first: a missing reply of a plugin that is being closed must not count as
+                // its failure.
                 biased;
                 () = service.abandoned() => return Err(FrameError::Closed),
                 done = work(service, &mut channel, message, fds) => done?,
@@ -184,7 +185,7 @@ mod tests {
                 .unwrap();
         }
         let connect = || {
-            // The user of this thread only.
+            // Changes the user of this thread only.
             let nobody = rustix::fs::Uid::from_raw(65534);
             rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
             std::os::unix::net::UnixStream::connect(&path).unwrap()

@@ -1,4 +1,4 @@
-//! What `nrictl status` shows.
+//! The status that `nrictl status` shows.
 
 use crate::{daemon::program::Program, service::Service};
 use nri_adaptation::PluginOrigin;
@@ -6,7 +6,7 @@ use nri_config::Mode;
 use nri_control::{OsText, PluginStatus, Status};
 
 impl Service {
-    /// The present state.
+    /// Returns the current status.
     pub async fn status(&self) -> Status {
         let settings = self.settings();
         let (pods, containers) = self.registry.counts();
@@ -25,7 +25,7 @@ impl Service {
             config: settings.file.as_ref().map(|f| OsText::from(f.as_os_str())),
             sockets: self.plugin_sockets.iter().map(|s| OsText::from(s.as_os_str())).collect(),
             plugins: plugins.collect(),
-            plugin_dir: self.launches().map(|dir| OsText::from(dir.as_os_str())),
+            plugin_dir: self.launch_dir().map(|dir| OsText::from(dir.as_os_str())),
             pods,
             containers,
             config_digest: settings.digest.clone(),

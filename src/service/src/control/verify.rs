@@ -1,5 +1,5 @@
-//! `nrictl verify`: the effective resources of containers against their control groups, whoever
-//! requested them.
+//! `nrictl verify`: compares the effective resources of containers with their control groups, for
+//! resources of the engine and of plugins.
 
 use crate::{
     cgroup::files,
@@ -10,12 +10,13 @@ use crate::{
 use nri_control::{Verified, VerifiedResource};
 use std::{sync::Arc, time::Duration};
 
-/// Time that a verification waits for an update in progress, whose resources are effective in part.
+/// Time that a verification waits for an update in progress, during which resources are partly
+/// effective.
 const UPDATE_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl Service {
     /// Verifies the containers of these ids (the runtime's or the plugins', or prefixes of them);
-    /// without ids all that are not stopped.
+    /// without ids, all containers that are not stopped.
     pub async fn verify(&self, ids: &[String]) -> Vec<Verified> {
         let mut verified = Vec::new();
         if ids.is_empty() {
@@ -26,7 +27,7 @@ impl Service {
             }
         }
         for id in ids {
-            match self.named(id) {
+            match self.find_by_id(id) {
                 Ok(container) => verified.push(verify(&container).await),
                 Err(why) => {
                     verified.push(Verified {
@@ -40,17 +41,17 @@ impl Service {
         verified
     }
 
-    fn named(&self, id: &str) -> Result<Arc<Container>, &'static str> {
+    fn find_by_id(&self, id: &str) -> Result<Arc<Container>, &'static str> {
         let all = self.registry.all();
-        let is = |wanted: &dyn Fn(&str) -> bool| {
+        let matching = |wanted: &dyn Fn(&str) -> bool| {
             let found = |c: &&Arc<Container>| {
                 let record = c.record();
                 wanted(&record.key.id) || wanted(&record.container.id)
             };
             all.iter().filter(found).cloned().collect::<Vec<_>>()
         };
-        let exact = is(&|known| known == id);
-        let found = if exact.is_empty() { is(&|known| known.starts_with(id)) } else { exact };
+        let exact = matching(&|known| known == id);
+        let found = if exact.is_empty() { matching(&|known| known.starts_with(id)) } else { exact };
         match <[Arc<Container>; 1]>::try_from(found) {
             Ok([one]) => Ok(one),
             Err(found) if found.is_empty() => Err("no such container"),
@@ -72,8 +73,8 @@ async fn verify(container: &Container) -> Verified {
         verified.error = Some("another update of the container does not end".to_owned());
     } else if record.status == ContainerStatus::Stopped || record.process_has_ended() {
         verified.error = Some("the container's process has ended".to_owned());
-    } else if let Some(place) = record.cgroup() {
-        let plan = nri_cgroup::plan(&record.effective, &place);
+    } else if let Some(dirs) = record.cgroup() {
+        let plan = nri_cgroup::plan(&record.effective, &dirs);
         verified.settings =
             plan.writes.iter().filter_map(|write| verify_file(write, &record)).collect();
         verified.nowhere = plan.unsupported;
@@ -87,17 +88,17 @@ fn verify_file(write: &nri_cgroup::CgroupWrite, record: &Record) -> Option<Verif
     let file = files::file(write)?;
     let found = files::found(write);
     let owner = owners::owner(&record.owners, &write.field);
-    let in_force = files::compare(std::slice::from_ref(write)).is_empty();
-    // Older runtimes do not write such a file (reservations of huge pages), and for the engine
-    // nrid does not either.
-    if write.is_optional && (found.is_err() || (owner.is_none() && !in_force)) {
+    let effective = files::compare(std::slice::from_ref(write)).is_empty();
+    // Older runtimes do not write an optional file (reservations of huge pages), and nrid writes it
+    // for plugins only.
+    if write.is_optional && (found.is_err() || (owner.is_none() && !effective)) {
         return None;
     }
     Some(VerifiedResource {
         field: write.field.clone(),
         file: file.as_os_str().into(),
         wanted: write.effective.to_string(),
-        effective: in_force,
+        effective,
         found: found.map_err(|e| e.to_string()),
         owner,
     })

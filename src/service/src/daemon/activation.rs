@@ -1,5 +1,5 @@
-//! The sockets and the lock that a process was started with: from systemd ([`systemd`]) or from the
-//! program that it replaces ([`handover`]).
+//! Sockets and lock that were passed to the process, by systemd ([`systemd`]) or by the program
+//! that it replaces ([`handover`]).
 //!
 //! [`systemd`]: super::systemd
 //! [`handover`]: super::handover
@@ -18,23 +18,23 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What the process was started with.
+/// Descriptors and messages that were passed to the process at its start.
 #[derive(Debug, Default)]
 pub struct Activation {
     /// Listening sockets.
     pub sockets: Vec<PassedSocket>,
     /// Lock of the state directory, from the program that this one replaces.
     pub lock: Option<OwnedFd>,
-    /// Why another program did not replace this one, if that was tried.
+    /// Error of an attempt to replace this program by another one.
     pub failed: Option<String>,
-    /// Socket of systemd that expects the start to be reported.
+    /// Socket on which systemd expects the report of the start.
     pub notify: Option<Notify>,
 }
 
 /// A listening socket.
 #[derive(Debug)]
 pub struct PassedSocket {
-    /// Path that it listens on.
+    /// Path of the socket.
     pub path: PathBuf,
     /// The socket.
     pub listener: UnixListener,
@@ -53,7 +53,7 @@ impl Activation {
     }
 }
 
-/// Returns device and inode of a file, links not followed.
+/// Returns device and inode of a file, without following links.
 pub fn file_id(path: &Path) -> Option<FileId> {
     use std::os::unix::fs::MetadataExt;
     std::fs::symlink_metadata(path).ok().map(|m| (m.dev(), m.ino()))

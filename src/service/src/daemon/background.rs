@@ -1,9 +1,10 @@
-//! `nrid --background`: detaches from the starter, a wrapper that lives for one verb, in the cgroup
-//! of a container or pod, with the pipes of the engine among its descriptors.
+//! `nrid --background`: detaches from the starter. The starter is a wrapper, which lives for one
+//! verb, may be in the cgroup of a container or pod, and has pipes of the engine among its
+//! descriptors.
 //!
 //! It runs as two processes. The first makes inherited descriptors close-on-exec, starts the second
 //! and ends, so that the second has no parent that waits. The second opens a session and leaves the
-//! cgroup. The lock of the state directory keeps a second `nrid` away, not this.
+//! cgroup. A second `nrid` is prevented by the lock of the state directory, not here.
 
 use rustix::process::{DumpableBehavior, Signal, setsid};
 use std::{
@@ -39,8 +40,8 @@ pub fn start_second() -> io::Result<()> {
 const KEPT: [&str; 5] =
     ["PATH", "XDG_RUNTIME_DIR", "HOME", nri_locate::CONFIG_ENV, "LD_LIBRARY_PATH"];
 
-/// Keeps files that are created, and the memory, from other users and processes: it holds the
-/// environments of containers.
+/// Denies other users access to the files and the memory of this process, because both hold
+/// environment variables of containers.
 pub fn restrict_access() {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     if let Err(error) = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable) {
@@ -58,8 +59,8 @@ pub fn unblock_signals() {
 
 /// Leaves the session, parent and cgroup of the starter, in the second process.
 pub fn detach() {
-    // Away from the starter's terminal and from signals to its group. It cannot fail: the first
-    // process leads the group.
+    // Leaves the starter's terminal and process group. It cannot fail, because the first process
+    // leads the group.
     let _ = setsid();
     let _ = rustix::process::set_parent_process_death_signal(None::<Signal>);
     for (file, error) in leave_cgroup() {
@@ -68,7 +69,8 @@ pub fn detach() {
 }
 
 /// Moves this process to the root of every cgroup hierarchy, and returns the files where that
-/// failed. In the cgroup of a container or pod it would be limited and killed with it.
+/// failed. In the cgroup of a container or pod, `nrid` would be limited and killed with that
+/// cgroup.
 fn leave_cgroup() -> Vec<(PathBuf, io::Error)> {
     let inside = crate::host::proc::text("/proc/self/cgroup");
     crate::host::hierarchies::mounted()

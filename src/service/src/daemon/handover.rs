@@ -1,6 +1,6 @@
 //! A restart: another program replaces this one in the same process, with its sockets and its lock,
-//! so that no connection is refused meanwhile. It finds the containers in their records, as every
-//! next `nrid` does.
+//! so that no connection is refused meanwhile. The next program finds the containers in their
+//! records, like an `nrid` in a new process.
 
 use crate::{
     daemon::{
@@ -20,7 +20,7 @@ use std::{
     path::Path,
 };
 
-/// Variable that tells the next program the numbers of the descriptors.
+/// Environment variable that passes the numbers of the descriptors to the next program.
 pub const HANDOVER: &str = "NRI_CONTAINER_RUNTIME_HANDOVER";
 
 /// The descriptors that the next program gets.
@@ -30,10 +30,10 @@ pub struct Handover {
     lock: OwnedFd,
 }
 
-/// The value of the variable.
+/// Value of the variable [`HANDOVER`].
 #[derive(Debug, Serialize, Deserialize)]
 struct Numbers {
-    /// The process, against a variable that a child inherited.
+    /// Process id, so that a child process ignores an inherited variable.
     pid: u32,
     /// Descriptors of sockets, with the file that was created for each.
     sockets: Vec<(u32, Option<FileId>)>,
@@ -41,7 +41,8 @@ struct Numbers {
 }
 
 impl Handover {
-    /// Hands these sockets over, except those whose path another process has taken.
+    /// Prepares sockets for the next program, without those at a path that another process has
+    /// taken.
     pub fn new(sockets: Vec<Socket>, lock: OwnedFd) -> Self {
         Self { sockets: sockets.into_iter().filter(Socket::has_path).collect(), lock }
     }
@@ -94,7 +95,7 @@ impl Handover {
         Ok(())
     }
 
-    /// Keeps the descriptors, since the other program could not be run.
+    /// Returns the descriptors to this program, because the other one could not be run.
     pub fn keep(self, failed: String) -> Activation {
         let pass = |socket: Socket| PassedSocket {
             path: socket.path,

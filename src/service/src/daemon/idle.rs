@@ -1,8 +1,8 @@
 //! Ends `nrid` after `idle_timeout`: no containers, no pods, no external plugins, no request in
 //! progress.
 //!
-//! It is a clean end: a caller that connects at that moment is served, or starts the next `nrid`.
-//! Launched plugins end with it.
+//! The end is clean: a caller that connects at that moment is served, or starts the next `nrid`.
+//! Launched plugins end with `nrid`.
 
 use crate::service::Service;
 use nri_adaptation::PluginOrigin;
@@ -14,21 +14,21 @@ const MAX_INTERVAL: Duration = Duration::from_secs(5);
 const MIN_INTERVAL: Duration = Duration::from_millis(20);
 
 impl Service {
-    /// Waits until `nrid` has been idle for as long as the configuration says.
+    /// Waits until `nrid` has been idle for `idle_timeout`.
     pub async fn idle(&self) {
         let mut since = None;
         loop {
             let limit = self.settings().config.idle_timeout;
-            let begun = match limit {
+            let start = match limit {
                 Some(_) if self.is_idle() => *since.get_or_insert_with(Instant::now),
                 _ => {
                     since = None;
                     Instant::now()
                 }
             };
-            if let Some(limit) = limit.filter(|limit| since.is_some() && begun.elapsed() >= *limit)
+            if let Some(limit) = limit.filter(|limit| since.is_some() && start.elapsed() >= *limit)
             {
-                tracing::info!(after = ?limit, "nothing to do");
+                tracing::info!(after = ?limit, "idle timeout reached");
                 return;
             }
             tokio::time::sleep(limit.unwrap_or(MAX_INTERVAL).min(MAX_INTERVAL).max(MIN_INTERVAL))

@@ -1,5 +1,5 @@
-//! The log: one line per event, whatever bytes its names and messages hold, to stderr or to a file.
-//! The file and its predecessor have a bounded size.
+//! The log, to stderr or to a file. Each event is one line, whatever bytes its names and messages
+//! hold. The file and the previous one have a bounded size.
 
 use crate::settings::load::Settings;
 use nri_control::printable;
@@ -13,8 +13,8 @@ use std::{
 };
 use tracing_subscriber::EnvFilter;
 
-/// Bytes of the log file; one that would grow beyond them is renamed to `nrid.log.1`. Some ten
-/// thousand events.
+/// Maximum size of the log file in bytes, enough for some ten thousand events. A file that would
+/// grow beyond it is renamed to `nrid.log.1`.
 const MAX_SIZE: u64 = 8 << 20;
 
 /// Destination of the log if no file is configured.
@@ -64,10 +64,10 @@ pub fn open(settings: &Settings, default: DefaultLog) -> Log {
         .with_writer(move || LineWriter(shared.clone()))
         .with_filter_reloading();
     let handle = builder.reload_handle();
-    // It fails only in a test that has set another one.
+    // Fails only in a test that has set another subscriber.
     let _ = builder.try_init();
     let filter = move |filter| {
-        // It fails only without a log.
+        // Fails only if there is no subscriber.
         let _ = handle.reload(filter);
     };
     Log { output, default, filter: Arc::new(filter) }
@@ -78,8 +78,8 @@ fn filter(settings: &Settings) -> EnvFilter {
 }
 
 impl Log {
-    /// Opens the file again, which may have been moved away or configured anew, and applies the
-    /// level of the settings.
+    /// Opens the log file again, because it may have been renamed or its path changed, and applies
+    /// the level of the settings.
     pub fn reopen(&self, settings: &Settings) {
         let output = Output::of(settings, self.default);
         *lock(&self.output) = output;
@@ -108,7 +108,7 @@ impl Write for SharedOutput {
     }
 }
 
-/// Writes each event, which comes in one piece, as one line.
+/// Writes each event, which is one call of `write`, as one line.
 struct LineWriter<W>(W);
 
 impl<W: Write> Write for LineWriter<W> {
@@ -128,14 +128,14 @@ impl<W: Write> Write for LineWriter<W> {
 struct BoundedFile {
     path: PathBuf,
     file: File,
-    /// None for a file that does not grow, such as a pipe.
+    /// Size of the file; `None` for one that does not grow, such as a pipe.
     size: Option<u64>,
     max_size: u64,
 }
 
 impl BoundedFile {
     fn open(path: &Path, max_size: u64) -> io::Result<Self> {
-        // Of a trusted link the target is renamed, not the link.
+        // Rotation renames the target of a trusted link, not the link.
         let path = if is_trusted_link(path) {
             fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
         } else {
@@ -183,8 +183,8 @@ fn is_trusted_link(path: &Path) -> bool {
         .is_ok_and(|m| m.is_symlink() && Owners::of_this_process().contains(m.uid()))
 }
 
-/// Opens the file, but follows no link of another user and uses no file of theirs: other users may
-/// write in the directory.
+/// Opens the file. Links and files of other users are refused, because other users may write in the
+/// directory.
 fn open_file(path: &Path) -> io::Result<File> {
     let flags = if is_trusted_link(path) { 0 } else { libc::O_NOFOLLOW };
     let file =
@@ -193,7 +193,7 @@ fn open_file(path: &Path) -> io::Result<File> {
     if meta.is_file() && !Owners::of_this_process().contains(meta.uid()) {
         return Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
-            format!("it is user {}'s", meta.uid()),
+            format!("the file belongs to user {}", meta.uid()),
         ));
     }
     Ok(file)
@@ -229,11 +229,12 @@ mod tests {
         assert!(open_file(&path("link")).is_err());
         fs::write(path("theirs"), "").unwrap();
         chown(path("theirs"), Some(4711), None).unwrap();
-        assert_eq!(open_file(&path("theirs")).unwrap_err().to_string(), "it is user 4711's");
+        let error = open_file(&path("theirs")).unwrap_err().to_string();
+        assert_eq!(error, "the file belongs to user 4711");
     }
 
     #[test]
-    fn a_log_has_a_bounded_size_and_one_predecessor() {
+    fn a_log_file_of_maximum_size_is_rotated() {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
         let sizes = || ["log", "log.1"].map(|name| fs::metadata(path(name)).map_or(0, |m| m.len()));
@@ -258,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trusted_link_stays_and_a_file_that_does_not_grow_is_not_renamed() {
+    fn rotation_keeps_a_trusted_link_and_does_not_rename_a_device() {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
         fs::write(path("real"), "").unwrap();

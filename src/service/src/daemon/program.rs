@@ -1,5 +1,5 @@
-//! The program file of this process: whether another one has been installed in its place, and
-//! whether that one was tried.
+//! The program file of this process. Detects whether another file was installed at its path, and
+//! whether a restart with that file was tried.
 
 use std::{
     ffi::OsString,
@@ -15,14 +15,14 @@ type Identity = (u64, u64, u64, i64, i64);
 /// The program of this process.
 #[derive(Debug)]
 pub struct Program {
-    /// Path that it was started from.
+    /// Path of the program.
     pub path: PathBuf,
     identity: Identity,
     last_attempt: Mutex<Attempt>,
 }
 
-/// An attempt to run a file in place of this program. Each file gets one, so that callers of two
-/// versions do not make `nrid` restart for ever.
+/// An attempt to replace this program by another file. Each file is tried once, so that callers of
+/// two versions do not make `nrid` restart for ever.
 #[derive(Debug, Default)]
 struct Attempt {
     file: Option<Identity>,
@@ -30,8 +30,8 @@ struct Attempt {
 }
 
 impl Program {
-    /// Returns the program of this process; none if the kernel does not tell. `failed`: why the
-    /// file at its path now could not be run in its place.
+    /// Returns the program of this process; `None` if its path or identity cannot be read.
+    /// `failed`: error of an attempt to run the present file at its path.
     pub fn of_this_process(failed: Option<String>) -> Option<Self> {
         let link = Path::new("/proc/self/exe");
         let path = fs::read_link(link).ok()?.into_os_string().into_vec();
@@ -43,12 +43,12 @@ impl Program {
         Some(Self { path, identity: identity(link)?, last_attempt })
     }
 
-    /// Whether its path has another file now, or none.
+    /// Whether the path now has another file, or none.
     pub fn is_replaced(&self) -> bool {
         identity(&self.path) != Some(self.identity)
     }
 
-    /// Why the last attempt failed.
+    /// Error of the last attempt.
     pub fn error(&self) -> Option<String> {
         self.attempt().error.clone()
     }
@@ -64,7 +64,7 @@ impl Program {
         true
     }
 
-    /// Keeps why the attempt failed, for the status.
+    /// Records the error of the attempt, for the status.
     pub fn fail_attempt(&self, message: String) {
         self.attempt().error = Some(message);
     }

@@ -17,20 +17,20 @@ use nri_control::{OsText, PluginChange, Reloaded};
 use nri_locate::PLUGIN_SOCKET;
 use std::{path::Path, sync::Arc};
 
-/// Reason for a plugin that was not launched at the start.
+/// Reason for launching a plugin that was added after the start.
 const DROPPED_IN: &str = "dropped in after the start";
 
 impl Service {
     /// Reloads the configuration, and launches, relaunches and ends plugins accordingly.
     ///
     /// # Errors
-    /// The configuration is invalid; then the previous one stays.
+    /// The configuration is invalid. Then the previous one stays.
     pub async fn reload(&self) -> Result<Reloaded, Error> {
         let _one = self.reloading.lock().await;
         let before = self.settings();
         let mut after = before.load_again().map_err(OperatorError::Reload)?;
         let needs_restart = needs_restart(&before, &after);
-        // Callers connect to the sockets that exist.
+        // Unchanged, because callers connect to the existing sockets.
         after.state_dir.clone_from(&before.state_dir);
         let after = Arc::new(after);
         let owns_socket = self.plugin_sockets.iter().any(|path| is_shared(path));
@@ -55,8 +55,8 @@ impl Service {
         Ok(reloaded)
     }
 
-    /// Returns what a reload would do with files of the plugin directory. Files that could not be
-    /// launched at the start are among the plugins.
+    /// Returns the changes that a reload would make because of the plugin directory. Files that
+    /// could not be launched at the start are not included: the status lists them as plugins.
     pub async fn due(&self) -> Vec<PluginChange> {
         let plugins = self.adaptation.plugins();
         let known = |path: &Path| {
@@ -76,8 +76,8 @@ impl Service {
         due.collect()
     }
 
-    /// Logs the policies that no plugin matches: their pattern may be wrong.
-    pub async fn tell_idle_policies(&self) {
+    /// Logs the policies that match no plugin, because their pattern may be wrong.
+    pub async fn log_idle_policies(&self) {
         for note in self.idle_notes().await {
             tracing::warn!("{note}");
         }
@@ -88,13 +88,13 @@ impl Service {
         let is_required =
             |name: &String| settings.config.plugin.iter().any(|p| p.pattern == *name && p.required);
         let note = |name: String| {
-            let holds = if is_required(&name) {
+            let effect = if is_required(&name) {
                 "it is required: creations are refused until a plugin of this name connects or is \
                  launched"
             } else {
                 "the policy has no effect until a plugin of this name connects"
             };
-            format!("[[plugin]] match = {name:?}: there is no such plugin; {holds}")
+            format!("[[plugin]] match = {name:?}: there is no such plugin; {effect}")
         };
         self.adaptation.unmatched_policies().await.into_iter().map(note).collect()
     }
@@ -128,7 +128,7 @@ fn needs_restart(before: &Settings, after: &Settings) -> Vec<String> {
 }
 
 fn outcome(change: ReloadedPlugin) -> PluginChange {
-    let (word, why) = match change.outcome {
+    let (name, why) = match change.outcome {
         ReloadOutcome::Kept => ("kept", String::new()),
         ReloadOutcome::Launched => ("launched", String::new()),
         ReloadOutcome::Relaunched(why) => ("relaunched", why.to_owned()),
@@ -136,7 +136,7 @@ fn outcome(change: ReloadedPlugin) -> PluginChange {
         ReloadOutcome::Failed(why) => ("failed", why),
         ReloadOutcome::Unusable(why) => ("unusable", why),
     };
-    plugin_change(&change.path, word, why)
+    plugin_change(&change.path, name, why)
 }
 
 fn plugin_change(path: &Path, change: &str, why: String) -> PluginChange {

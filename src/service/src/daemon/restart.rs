@@ -17,11 +17,12 @@ use std::{path::Path, process::Stdio, sync::Arc, time::Duration};
 const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Service {
-    /// Ends cleanly, for `program` or for the file at the path of this one.
+    /// Ends cleanly, and runs `program` in this process; without `program`, the file at the path of
+    /// the running program.
     ///
     /// # Errors
-    /// The program is missing, other users could replace it, or it does not accept the present
-    /// configuration. Then `nrid` goes on.
+    /// The program is missing, other users could replace it, or it does not accept the current
+    /// configuration. Then `nrid` continues.
     pub async fn restart(&self, program: Option<&Path>) -> Result<(), Error> {
         let path = match (program, &self.program) {
             (Some(path), _) => path.to_owned(),
@@ -42,15 +43,15 @@ impl Service {
         Ok(())
     }
 
-    /// Starts a restart if the program file was replaced, since a caller has another version.
+    /// Starts a restart if the program file was replaced; called when a caller has another version.
     /// Returns whether a restart is to be expected.
-    pub fn met_other(self: &Arc<Self>, version: &str) -> bool {
+    pub fn restart_if_replaced(self: &Arc<Self>, version: &str) -> bool {
         let Some(own) = &self.program else { return false };
         if own.start_attempt() {
             tracing::info!(
                 version,
                 program = %own.path.display(),
-                "the program file was replaced, and a caller has another version"
+                "restart: the program file was replaced, and a caller has another version"
             );
             let service = self.clone();
             // A failure is logged, and shown by the status.

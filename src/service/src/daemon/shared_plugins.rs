@@ -9,29 +9,29 @@ use tokio::sync::Mutex;
 /// Whether an engine launches the shared plugins.
 #[derive(Debug)]
 pub struct SharedPlugins {
-    /// Time of the last check; none once `nrid` launches them.
+    /// Time of the last check; `None` once `nrid` launches the shared plugins.
     pub(super) engine_checked: Mutex<Option<Instant>>,
 }
 
 impl SharedPlugins {
-    /// `with_engine`: an engine launches them now.
+    /// Creates the state. `with_engine`: an engine launches the shared plugins now.
     pub fn new(with_engine: bool) -> Self {
         Self { engine_checked: Mutex::new(with_engine.then(Instant::now)) }
     }
 
-    /// Changes the state of [`SharedPlugins::new`].
+    /// Records whether an engine launches the shared plugins now.
     pub async fn set(&self, with_engine: bool) {
         *self.engine_checked.lock().await = with_engine.then(Instant::now);
     }
 
-    /// Whether `nrid` does not launch them, or does not yet.
+    /// Whether an engine launches the shared plugins. Also true during a check.
     pub(super) fn are_with_engine(&self) -> bool {
         self.engine_checked.try_lock().map_or(true, |checked| checked.is_some())
     }
 }
 
-/// Returns the directory of the plugins to launch; none while an engine launches those of the
-/// shared one. `owns_socket`: `nrid` listens on the shared socket, so no engine does.
+/// Returns the directory of the plugins to launch; `None` if it is the shared one and an engine
+/// launches its plugins. `owns_socket`: `nrid` listens on the shared socket, so no engine does.
 pub fn plugin_dir(settings: &Settings, owns_socket: bool) -> Option<PathBuf> {
     if let Some(dir) = &settings.config.plugin_path {
         return Some(dir.clone());

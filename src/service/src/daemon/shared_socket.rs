@@ -1,5 +1,5 @@
-//! The socket that plugins connect to by default. Engines with NRI listen on it, too: theirs comes
-//! first.
+//! The socket that plugins connect to by default. Engines with NRI listen at the same path, and
+//! have precedence.
 
 use crate::{daemon::activation::file_id, settings::load::Settings};
 use nri_host::{describe, listener};
@@ -9,15 +9,15 @@ use std::{path::PathBuf, time::Duration};
 /// Interval at which the path is checked.
 const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Engines whose recent versions have NRI, and listen on the shared socket then.
+/// Engines that have NRI in recent versions, and then listen on the shared socket.
 const ENGINES_WITH_NRI: [&str; 2] = ["containerd", "crio"];
 
-/// Returns the socket for plugins beside the one in the state directory. Another process may
-/// already listen there.
+/// Returns the path of the second socket for plugins; the first is in the state directory. Another
+/// process may already listen there.
 pub fn plugin_socket(settings: &Settings) -> Option<PathBuf> {
     match &settings.config.socket_path {
         Some(path) => (!path.as_os_str().is_empty()).then(|| path.clone()),
-        // An engine that starts later would remove it.
+        // Not if an engine is installed: it would remove the socket when it starts.
         None => (settings.is_default_state_dir() && !is_engine_installed())
             .then(|| PLUGIN_SOCKET.into()),
     }

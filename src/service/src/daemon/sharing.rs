@@ -1,4 +1,4 @@
-//! Takes over the shared plugins when the engine that launched them has its NRI switched off.
+//! Launches the shared plugins after NRI was switched off in the engine that launched them.
 
 use crate::{service::Service, settings::plugins::adaptation_config};
 use nri_adaptation::ReloadOutcome;
@@ -9,14 +9,14 @@ use std::{
 };
 use tokio::task::spawn_blocking;
 
-/// Time for which the result of the last check is used: the check reads `/proc` and connects to a
-/// socket, at a creation.
+/// Time for which the result of a check is used, because a check delays a creation: it reads
+/// `/proc` and connects to a socket.
 const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 impl Service {
-    /// Returns the directory of the plugins that `nrid` launches; none while an engine launches the
-    /// shared ones.
-    pub fn launches(&self) -> Option<PathBuf> {
+    /// Returns the directory of the plugins that `nrid` launches; `None` while an engine launches
+    /// the shared ones.
+    pub fn launch_dir(&self) -> Option<PathBuf> {
         if self.shared_plugins.are_with_engine() {
             return None;
         }
@@ -24,8 +24,8 @@ impl Service {
         Some(dir.unwrap_or_else(|| PLUGIN_DIR.into()))
     }
 
-    /// Launches the shared plugins if no engine does any more, before a container is created that
-    /// no runtime would adapt.
+    /// Launches the shared plugins if no engine does so any more. Called before a creation, because
+    /// otherwise no plugin would adjust the container.
     pub async fn take_shared_plugins(&self) {
         let mut engine_checked = self.shared_plugins.engine_checked.lock().await;
         let Some(checked) = *engine_checked else { return };

@@ -21,7 +21,7 @@ use std::{
 };
 use tokio::net::UnixListener;
 
-/// Connections that may wait to be accepted: a burst of creations, one each.
+/// Maximum number of connections that wait to be accepted: a burst of creations has one each.
 const BACKLOG: i32 = 1024;
 
 /// Name of the socket for plugins in the state directory.
@@ -30,16 +30,17 @@ pub const PLUGIN_SOCKET: &str = "nri.sock";
 /// A listening socket.
 #[derive(Debug)]
 pub struct Socket {
-    /// Path that it listens on.
+    /// Path of the socket.
     pub path: PathBuf,
-    /// The file that was created for it; none if systemd created it.
+    /// The file that `nrid` created; `None` if systemd created it.
     pub created: Option<FileId>,
     /// The socket, open for longer than the listener that accepts.
     pub fd: OwnedFd,
 }
 
 impl Socket {
-    /// Whether its path still is the file that was created; systemd checks its own.
+    /// Whether the path still is the file that was created. True for sockets of systemd, which
+    /// checks them itself.
     pub fn has_path(&self) -> bool {
         self.created.is_none() || file_id(&self.path) == self.created
     }
@@ -77,7 +78,7 @@ pub enum SocketError {
     },
 }
 
-/// Returns the socket of this path: the passed one, else one that is created.
+/// Returns the socket of this path: the passed one, or else a new one.
 ///
 /// # Errors
 /// The socket cannot be used.
@@ -119,7 +120,7 @@ pub fn plugins(
         match take(activation, &path)? {
             // Created before a restart with another configuration.
             Some((_, socket)) if socket.created.is_some() => socket.remove(),
-            // Plugins can connect nevertheless, and must not wait for an answer.
+            // Plugins can connect nevertheless, and must not wait for a reply.
             Some((listener, _)) if disabled => drop(tokio::spawn(close_connections(listener))),
             Some(passed) => found.add(passed),
             None => {}
@@ -142,7 +143,10 @@ fn shared(
     if !activation.has(&path) {
         if let Some(pid) = nri_host::listener(&path) {
             let owner = nri_host::describe(pid);
-            tracing::warn!(socket = %path.display(), "{owner} listens there, socket skipped");
+            tracing::warn!(
+                socket = %path.display(),
+                "plugin socket skipped, {owner} listens on it"
+            );
             return Ok(None);
         }
         if let Some(parent) = path.parent() {
@@ -186,8 +190,8 @@ fn bind(path: &Path) -> Result<(UnixListener, Socket), SocketError> {
     Ok((listener, Socket { path: path.to_owned(), created: file_id(path), fd }))
 }
 
-/// The socket gets its mode before its name, so that at no time other users can connect, whatever
-/// the umask is, and no file that another user puts in its place is changed.
+/// Creates a listening socket. Its mode is set before its path exists: so other users can connect
+/// at no time, whatever the umask is, and a file that another user puts there is not changed.
 fn listen(path: &Path) -> io::Result<UnixListener> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -208,7 +212,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[tokio::test]
-    async fn at_no_time_may_others_connect_to_a_socket() {
+    async fn other_users_can_at_no_time_connect_to_a_socket() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         // A link at the path is neither followed nor changed.

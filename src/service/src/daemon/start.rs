@@ -42,11 +42,11 @@ use tokio::{
     sync::{Mutex, watch},
 };
 
-/// Time that a clean end leaves to verbs in progress.
+/// Time that a clean end waits for verbs in progress.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Time that a restart leaves to verbs in progress: new callers wait for the next program, not for
-/// an error.
+/// Time that a restart waits for verbs in progress. New callers wait for the next program and get
+/// no error, so it can be longer.
 const RESTART_DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Time limit of closing all plugins: each has a grace period of its own.
@@ -102,7 +102,7 @@ pub struct Running {
 /// for an `nrid` that is ending. Sockets that were passed are kept; the others are created.
 ///
 /// # Errors
-/// See [`StartError`]; then nothing is left.
+/// See [`StartError`]. Then nothing keeps running.
 pub async fn start(
     settings: Settings,
     log: Log,
@@ -129,7 +129,8 @@ pub async fn start(
     let unchecked = recover(&registry, &dir).await;
     let resource_manager = Arc::new(ResourceManager::new(registry.clone(), &settings.config));
     unchecked.iter().for_each(|one| resource_manager.enforce_recovered(one));
-    // Before nrid listens on the shared socket: the listener there tells who launches the plugins.
+    // Must come before nrid listens on the shared socket: the listener there shows which process
+    // launches the plugins.
     let owns_socket = activation.has(Path::new(nri_locate::PLUGIN_SOCKET));
     let plugin_dir = plugin_dir(&settings, owns_socket);
     let shared_plugins = SharedPlugins::new(plugin_dir.is_none());
@@ -170,7 +171,7 @@ pub async fn start(
     }
     tokio::spawn(save_later(service.registry.clone()));
     tokio::spawn(service.clone().find_vanished());
-    service.tell_idle_policies().await;
+    service.log_idle_policies().await;
     let (listener, control) = sockets::listen_on(&control, &mut activation)?;
     Ok(Running {
         service,
@@ -215,11 +216,11 @@ impl Running {
         while service.is_busy() && Instant::now() < deadline {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        // Requests in progress get no answer: plugins that are being closed have none, and the
-        // next nrid finds the requests in the records.
+        // Requests in progress get no reply: plugins that are being closed send none, and the next
+        // nrid finds the requests in the records.
         service.abandoned.send_replace(true);
         service.registry.save_unsaved();
-        // Each step has its own timeout, but may wait for an abandoned request.
+        // Each step has a timeout, but may wait for an abandoned request.
         if tokio::time::timeout(PLUGIN_SHUTDOWN_TIMEOUT, service.adaptation.shutdown())
             .await
             .is_err()
@@ -228,7 +229,7 @@ impl Running {
         }
         tokio::select! {
             biased;
-            // A signal that came meanwhile.
+            // Handles a signal that arrived meanwhile.
             _ = term.recv() => service.end(Ending::Stop),
             _ = int.recv() => service.end(Ending::Stop),
             () = std::future::ready(()) => {}
@@ -245,8 +246,8 @@ impl Running {
     }
 }
 
-/// Signals: SIGHUP reloads, SIGUSR1 reopens the log. They are received from the start on, since a
-/// service manager may send them at once.
+/// Receivers of signals: SIGHUP reloads, SIGUSR1 reopens the log. Created first, because a service
+/// manager may send signals at once.
 struct Signals {
     reload: Signal,
     reopen: Signal,

@@ -1,5 +1,5 @@
 //! Socket activation by systemd (sd_listen_fds(3)). With the socket unit, plugins can connect
-//! before the first container. The path of a socket tells what it is for.
+//! before the first container. `nrid` recognizes each socket by its path.
 
 use crate::{
     daemon::{
@@ -13,26 +13,26 @@ use std::{ffi::OsString, io, os::unix::net::UnixListener, path::PathBuf};
 
 /// The first passed descriptor.
 const FIRST: u32 = 3;
-/// Descriptors that a unit may pass; ours has two sockets. A larger number is an accident.
+/// Maximum number of passed descriptors. Our unit has two sockets, so a larger number is a mistake.
 const MAX_DESCRIPTORS: u32 = 64;
 
-/// Variables of systemd for the process that it starts.
+/// Environment variables that systemd sets for the started process.
 const PID: &str = "LISTEN_PID";
 const FDS: &str = "LISTEN_FDS";
 const NOTIFY: &str = "NOTIFY_SOCKET";
-/// Variables of systemd that are not used here, and must not reach plugins.
+/// Environment variables of systemd that are not used here, and must not reach plugins.
 const UNUSED: [&str; 2] = ["LISTEN_FDNAMES", "LISTEN_PIDFDID"];
 
-/// Descriptors that cannot be used.
+/// Failure to use passed descriptors.
 #[derive(Debug, thiserror::Error)]
 pub enum ActivationError {
-    /// Their number is no number, or too large.
+    /// `LISTEN_FDS` is not a number, or too large.
     #[error("LISTEN_FDS={0:?} is not a number of descriptors")]
     Count(OsString),
     /// A descriptor is not open.
     #[error("descriptor {0} of LISTEN_FDS: {1}")]
     Descriptor(u32, #[source] io::Error),
-    /// A descriptor of the replaced program is not what that program says.
+    /// The descriptors from the replaced program are not as that program described them.
     #[error("sockets of the previous program: {0}")]
     Handover(#[source] io::Error),
     /// A descriptor is a datagram socket, a TCP socket, a FIFO.
@@ -40,8 +40,8 @@ pub enum ActivationError {
     Kind(u32),
 }
 
-/// Takes the passed descriptors, and removes the variables from the environment. The first thing
-/// that the process does: it must not have another thread or a descriptor of its own yet.
+/// Takes the passed descriptors, and removes the variables from the environment. Must be called
+/// first: the process must not have another thread or other descriptors yet.
 ///
 /// # Errors
 /// The descriptors cannot be used.

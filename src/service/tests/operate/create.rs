@@ -1,4 +1,4 @@
-//! A creation that is refused leaves everything as it was.
+//! Refused creations change nothing.
 
 use crate::node::{Node, example};
 use nri_control::{Begin, Client, OsText, Reply, Request, Verb};
@@ -8,23 +8,23 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The most that a document may have.
-const MOST: usize = 16 << 20;
+/// Maximum size of a `config.json` in bytes.
+const MAX_CONFIG_SIZE: usize = 16 << 20;
 
-/// A bundle whose document has this many bytes. What fills it, no plugin sees: messages to plugins
-/// have a limit of their own.
+/// Creates a bundle with a `config.json` of `size` bytes. The padding is in a field that plugins do
+/// not receive, because messages to plugins have another limit.
 fn bundle(node: &Node, name: &str, size: usize) -> PathBuf {
     let dir = node.path(name);
     fs::create_dir(&dir).unwrap();
-    let document = |filling: &str| format!(r#"{{"ociVersion":"1.0.2","filling":"{filling}"}}"#);
-    let text = document(&"x".repeat(size - document("").len()));
+    let config = |filling: &str| format!(r#"{{"ociVersion":"1.0.2","filling":"{filling}"}}"#);
+    let text = config(&"x".repeat(size - config("").len()));
     assert_eq!(text.len(), size);
     fs::write(dir.join("config.json"), text).unwrap();
     dir
 }
 
-/// Asks for a creation, by a runtime that knows no container. It is under way as long as the
-/// connection.
+/// Requests a creation, with a runtime that knows no container. The creation is in progress as long
+/// as the returned client is connected.
 fn create(node: &Node, id: &str, bundle: &Path) -> (Reply, Client) {
     let path = |path: &Path| OsText::from(path.as_os_str());
     let begin = Begin {
@@ -48,7 +48,7 @@ fn create(node: &Node, id: &str, bundle: &Path) -> (Reply, Client) {
     (reply, client)
 }
 
-/// All files below the state directory that name a container.
+/// Returns all files below the state directory that contain a container's id.
 fn records(node: &Node, id: &str) -> Vec<PathBuf> {
     let mut dirs = vec![node.state_dir()];
     let mut found = Vec::new();
@@ -68,7 +68,7 @@ fn records(node: &Node, id: &str) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_document_that_grows_too_large_is_not_written() {
+fn a_config_that_adjustments_make_too_large_is_not_written() {
     let node = Node::new("");
     std::os::unix::fs::symlink(example("adjust"), node.plugins().join("10-adjust")).unwrap();
     fs::write(
@@ -79,24 +79,26 @@ fn a_document_that_grows_too_large_is_not_written() {
     let nrid = node.start();
     let added = r#","annotations":{"added":"yes"}"#.len();
 
-    let dir = bundle(&node, "large", MOST - added + 1);
+    let dir = bundle(&node, "large", MAX_CONFIG_SIZE - added + 1);
     let before = fs::read(dir.join("config.json")).unwrap();
     let (Reply::Refused { message }, _) = create(&node, "too-large", &dir) else { panic!() };
-    for word in
-        ["too-large", "16777216 bytes", &format!("from {} bytes to {}", before.len(), MOST + 1)]
-    {
+    for word in [
+        "too-large",
+        "16777216 bytes",
+        &format!("from {} bytes to {}", before.len(), MAX_CONFIG_SIZE + 1),
+    ] {
         assert!(message.contains(word), "{word}: {message}");
     }
-    assert!(fs::read(dir.join("config.json")).unwrap() == before, "as it was");
+    assert!(fs::read(dir.join("config.json")).unwrap() == before, "config.json is unchanged");
     assert_eq!(fs::read_dir(&dir).unwrap().count(), 1);
     assert_eq!(records(&node, "too-large"), Vec::<PathBuf>::new());
 
-    let dir = bundle(&node, "fitting", MOST - added);
-    let (reply, under_way) = create(&node, "just-fits", &dir);
+    let dir = bundle(&node, "fitting", MAX_CONFIG_SIZE - added);
+    let (reply, in_progress) = create(&node, "just-fits", &dir);
     assert!(matches!(reply, Reply::Proceed(_)), "{reply:?}");
-    assert_eq!(fs::metadata(dir.join("config.json")).unwrap().len(), MOST as u64);
+    assert_eq!(fs::metadata(dir.join("config.json")).unwrap().len(), MAX_CONFIG_SIZE as u64);
     assert_ne!(records(&node, "just-fits"), Vec::<PathBuf>::new());
-    drop(under_way);
+    drop(in_progress);
     node.stop();
     nrid.ended();
 }

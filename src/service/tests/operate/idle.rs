@@ -1,17 +1,17 @@
-//! An `nrid` that has nothing to do leaves, where that is wanted.
+//! `nrid` ends after `idle_timeout`, if one is configured.
 
 use crate::node::{Node, wait_until};
 use std::{os::unix::net::UnixStream, thread, time::Duration};
 
 #[test]
-fn it_leaves_when_it_is_told_to_and_nobody_is_there() {
+fn nrid_ends_after_idle_timeout_and_not_while_a_plugin_is_connected() {
     let node = Node::new("idle_timeout = '100ms'\n");
     node.plugin("10-a");
     let nrid = node.start();
-    assert!(nrid.ended().contains("nothing to do"));
+    assert!(nrid.ended().contains("idle timeout reached"));
     assert!(!node.socket().exists());
 
-    // Whoever is connected keeps it.
+    // A connected plugin prevents the end.
     let nrid = node.start();
     let plugin = UnixStream::connect(node.state_dir().join("nri.sock")).unwrap();
     for _ in 0..10 {
@@ -23,14 +23,14 @@ fn it_leaves_when_it_is_told_to_and_nobody_is_there() {
 }
 
 #[test]
-fn it_stays_otherwise() {
+fn nrid_does_not_end_without_an_idle_timeout() {
     let node = Node::new("");
     let nrid = node.start();
     thread::sleep(Duration::from_millis(300));
     assert_eq!(node.status().pid, nrid.id());
-    // From the next reload on it does not.
+    // A reload can set a timeout.
     node.configure("idle_timeout = 0\n");
     nrid.signal(rustix::process::Signal::HUP);
-    wait_until("its end", || (!node.socket().exists()).then_some(()));
+    wait_until("nrid to end", || (!node.socket().exists()).then_some(()));
     nrid.ended();
 }

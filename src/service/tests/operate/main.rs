@@ -1,10 +1,10 @@
-//! What operators do with `nrid` while it runs, and creations that it refuses. Plugins are examples
-//! of the SDK.
+//! Operation of a running `nrid`: reloads, restarts, the idle timeout, refused creations. Plugins
+//! are examples of the SDK.
 
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
-    reason = "helpers of tests, which clippy takes for ordinary code"
+    reason = "helpers of tests: clippy exempts only functions with #[test]"
 )]
 
 mod create;

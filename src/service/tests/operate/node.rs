@@ -1,4 +1,4 @@
-//! A directory with a configuration, plugins and an `nrid` of its own.
+//! Test fixture: a directory with configuration, plugins and state of one `nrid`.
 
 use nri_control::{Client, Reply, Request, Status};
 use rustix::process::{Pid, Signal, kill_process};
@@ -11,12 +11,13 @@ use std::{
 };
 use tempfile::TempDir;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Time limit of every wait in these tests.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) struct Node(TempDir);
 
 impl Node {
-    /// With these lines in its configuration, and nothing that runs.
+    /// Creates the directory, with these lines in the configuration. Starts nothing.
     pub(crate) fn new(config: &str) -> Self {
         let node = Self(tempfile::tempdir().unwrap());
         for name in ["s", "plugins", "conf.d"] {
@@ -47,39 +48,39 @@ impl Node {
         self.state_dir().join("control.sock")
     }
 
-    /// Writes the configuration anew.
+    /// Replaces the configuration.
     pub(crate) fn configure(&self, more: &str) {
-        // The shared socket is the machine's.
+        // No shared socket: it belongs to the machine that runs the test.
         self.configure_with(more, Path::new(""));
     }
 
     pub(crate) fn configure_with(&self, more: &str, socket: &Path) {
-        let places = format!(
+        let base = format!(
             "plugin_path = {:?}\nplugin_config_path = {:?}\nsocket_path = {socket:?}\n\
              start_timeout = 20\n",
             self.plugins(),
             self.path("conf.d")
         );
         let new = self.path("config.new");
-        fs::write(&new, places + more).unwrap();
+        fs::write(&new, base + more).unwrap();
         fs::set_permissions(&new, fs::Permissions::from_mode(0o644)).unwrap();
         fs::rename(new, self.config()).unwrap();
     }
 
-    /// A plugin that is launched, and hears of everything.
+    /// Adds a plugin that `nrid` launches, and that subscribes to all events.
     pub(crate) fn plugin(&self, name: &str) {
         std::os::unix::fs::symlink(example("logger"), self.plugins().join(name)).unwrap();
     }
 
-    /// `nrid` of this program, in the foreground, that answers.
+    /// Starts a program as `nrid` in the foreground, and waits until it accepts connections.
     pub(crate) fn start_program(&self, program: &Path) -> Nrid {
         let mut command = Command::new(program);
         command.arg("--config").arg(self.config()).arg("--state-dir").arg(self.state_dir());
-        // No pipe: nobody reads it while nrid runs.
-        let said = self.path("said");
-        let file = fs::File::create(&said).unwrap();
+        // A file and not a pipe, because nothing reads it while nrid runs.
+        let output = self.path("output");
+        let file = fs::File::create(&output).unwrap();
         command.stdin(Stdio::null()).stdout(file.try_clone().unwrap()).stderr(file);
-        let nrid = Nrid { child: command.spawn().unwrap(), said };
+        let nrid = Nrid { child: command.spawn().unwrap(), output };
         wait_until("nrid", || Client::connect(&self.socket()).ok());
         nrid
     }
@@ -88,14 +89,14 @@ impl Node {
         self.start_program(Path::new(env!("CARGO_BIN_EXE_nrid")))
     }
 
-    pub(crate) fn ask(&self, request: &Request) -> Reply {
+    pub(crate) fn call(&self, request: &Request) -> Reply {
         let client = Client::connect(&self.socket()).unwrap();
-        client.set_timeout(Some(PATIENCE)).unwrap();
+        client.set_timeout(Some(TIMEOUT)).unwrap();
         client.call(request, &[]).unwrap()
     }
 
     pub(crate) fn status(&self) -> Box<Status> {
-        match self.ask(&Request::Status) {
+        match self.call(&Request::Status) {
             Reply::Status(status) => status,
             other => panic!("{other:?}"),
         }
@@ -103,16 +104,16 @@ impl Node {
 
     pub(crate) fn stop(&self) {
         let client = Client::connect(&self.socket()).unwrap();
-        client.set_timeout(Some(PATIENCE)).unwrap();
+        client.set_timeout(Some(TIMEOUT)).unwrap();
         client.call(&Request::Stop, &[]).unwrap();
         assert!(client.wait_closed());
     }
 }
 
-/// A program that does not outlive its test.
+/// A running `nrid`, killed when it is dropped.
 pub(crate) struct Nrid {
     child: Child,
-    said: PathBuf,
+    output: PathBuf,
 }
 
 impl Nrid {
@@ -124,12 +125,12 @@ impl Nrid {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// What it said until its end, which was a clean one.
+    /// Waits for a successful end, and returns the output.
     pub(crate) fn ended(mut self) -> String {
-        let status = wait_until("its end", || self.child.try_wait().unwrap());
-        let said = fs::read_to_string(&self.said).unwrap();
-        assert!(status.success(), "{said}");
-        said
+        let status = wait_until("nrid to end", || self.child.try_wait().unwrap());
+        let output = fs::read_to_string(&self.output).unwrap();
+        assert!(status.success(), "{output}");
+        output
     }
 }
 
@@ -140,24 +141,24 @@ impl Drop for Nrid {
     }
 }
 
-/// An example of the SDK, which `cargo build --examples` puts beside the programs.
+/// Path of an example plugin of the SDK, which `cargo build --examples` puts beside the programs.
 pub(crate) fn example(name: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_BIN_EXE_nrid")).with_file_name("examples").join(name);
     assert!(
         path.is_file(),
-        "{} is missing: `cargo build -p nri-plugin --examples` makes it",
+        "{} is missing: run `cargo build -p nri-plugin --examples`",
         path.display()
     );
     path
 }
 
 pub(crate) fn wait_until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         if let Some(found) = condition() {
             return found;
         }
-        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        assert!(Instant::now() < deadline, "timeout: waited for {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }

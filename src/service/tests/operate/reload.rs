@@ -1,5 +1,4 @@
-//! `nrid` reads its configuration anew, and looks into its plugin directory again, without an end
-//! in between.
+//! Reloads of configuration and plugin directory while `nrid` runs.
 
 use crate::node::{Node, wait_until};
 use nri_control::{Reloaded, Reply, Request};
@@ -7,7 +6,7 @@ use rustix::process::Signal;
 use std::{fs, os::unix::fs::PermissionsExt};
 
 fn reload(node: &Node) -> Reloaded {
-    match node.ask(&Request::Reload) {
+    match node.call(&Request::Reload) {
         Reply::Reloaded(reloaded) => *reloaded,
         other => panic!("{other:?}"),
     }
@@ -21,12 +20,12 @@ fn changes(reloaded: &Reloaded) -> Vec<String> {
 }
 
 #[test]
-fn what_is_wrong_changes_nothing_and_is_told_with_its_place() {
+fn an_invalid_configuration_is_refused_with_its_position_and_changes_nothing() {
     let node = Node::new("");
     let nrid = node.start();
     let before = node.status();
     node.configure("[log]\nlevel = 'debug'\nfiles = 3\n");
-    let Reply::Refused { message } = node.ask(&Request::Reload) else { panic!() };
+    let Reply::Refused { message } = node.call(&Request::Reload) else { panic!() };
     for word in [
         "config.toml",
         "line ",
@@ -39,7 +38,7 @@ fn what_is_wrong_changes_nothing_and_is_told_with_its_place() {
     }
     node.configure("");
     fs::set_permissions(node.config(), fs::Permissions::from_mode(0o666)).unwrap();
-    let Reply::Refused { message } = node.ask(&Request::Reload) else { panic!() };
+    let Reply::Refused { message } = node.call(&Request::Reload) else { panic!() };
     assert!(message.contains("writable by everybody"), "{message}");
     let after = node.status();
     assert_eq!((after.pid, after.config_digest), (before.pid, before.config_digest));
@@ -48,7 +47,7 @@ fn what_is_wrong_changes_nothing_and_is_told_with_its_place() {
 }
 
 #[test]
-fn what_came_and_went_is_told_before_and_done_by_a_reload() {
+fn status_shows_added_and_removed_plugins_and_a_reload_applies_them() {
     let node = Node::new("");
     node.plugin("10-stays");
     node.plugin("20-goes");
@@ -96,11 +95,11 @@ fn what_came_and_went_is_told_before_and_done_by_a_reload() {
     assert_eq!(status.mode, "shadow");
     assert!(status.due.is_empty() && pid("10-stays").unwrap() != first && pid("20-goes").is_none());
     node.stop();
-    assert!(nrid.ended().contains("30-enw"), "it is in the log");
+    assert!(nrid.ended().contains("30-enw"), "the log names the policy");
 }
 
 #[test]
-fn what_takes_a_restart_is_told() {
+fn a_reload_reports_keys_that_need_a_restart() {
     let node = Node::new("");
     let nrid = node.start();
     let elsewhere =
@@ -108,32 +107,32 @@ fn what_takes_a_restart_is_told() {
     node.configure_with(&elsewhere, &node.path("other.sock"));
     let needs = reload(&node).needs_restart;
     let keys: Vec<_> = needs.iter().map(|n| n.split(':').next().unwrap()).collect();
-    // The state directory is on the command line here, which counts.
+    // Not state_dir: the command line sets it here, and has precedence.
     assert_eq!(keys, ["socket_path", "disable_connections"]);
-    assert_eq!(node.status().sockets.len(), 1, "it goes on to listen");
+    assert_eq!(node.status().sockets.len(), 1, "the socket stays until the restart");
     node.stop();
     nrid.ended();
 }
 
 #[test]
-fn signals_reload_and_open_the_log_again() {
+fn sighup_reloads_and_sigusr1_reopens_the_log() {
     let node = Node::new("");
     let log = node.path("log");
     let with_log = |more: &str| node.configure(&format!("{more}[log]\nfile = {log:?}\n"));
     with_log("");
     let nrid = node.start();
-    let said = |word: &str| fs::read_to_string(&log).unwrap_or_default().contains(word);
+    let log_contains = |word: &str| fs::read_to_string(&log).unwrap_or_default().contains(word);
     with_log("plugin_request_timeout = 3\n");
     nrid.signal(Signal::HUP);
-    wait_until("the reload", || said("reloaded").then_some(()));
+    wait_until("the reload", || log_contains("reloaded").then_some(()));
     with_log("nonsense = 1\n");
     nrid.signal(Signal::HUP);
-    wait_until("the refusal", || said("reload failed").then_some(()));
+    wait_until("the refusal", || log_contains("reload failed").then_some(()));
     fs::rename(&log, node.path("moved")).unwrap();
     with_log("");
     nrid.signal(Signal::USR1);
     wait_until("the log", || log.exists().then_some(()));
     node.stop();
     nrid.ended();
-    assert!(said("ending"));
+    assert!(log_contains("ending"));
 }

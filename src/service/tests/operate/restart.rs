@@ -1,4 +1,4 @@
-//! Another program takes the place of `nrid`, in its process and with its sockets.
+//! Restarts: another program replaces `nrid`, in the same process and with the same sockets.
 
 use crate::node::{Node, Nrid, wait_until};
 use nri_control::{Client, ClientError, Reply, Request, Versioned, receive, send};
@@ -17,9 +17,9 @@ use std::{
     time::Duration,
 };
 
-/// Puts a file where the program is, as a package manager does: under another name, and then in its
-/// place.
-fn put(node: &Node, from: &Path) -> PathBuf {
+/// Installs a file at the path of the program, as a package manager does: writes it under another
+/// name, and renames it.
+fn install(node: &Node, from: &Path) -> PathBuf {
     let (new, path) = (node.path("nrid.new"), node.path("nrid"));
     fs::copy(from, &new).unwrap();
     fs::set_permissions(&new, fs::Permissions::from_mode(0o755)).unwrap();
@@ -31,11 +31,11 @@ fn program() -> PathBuf {
     env!("CARGO_BIN_EXE_nrid").into()
 }
 
-/// A script in place of the program.
-fn put_script(node: &Node, script: &str) {
+/// Installs a script at the path of the program.
+fn install_script(node: &Node, script: &str) {
     let text = node.path("script");
     fs::write(&text, format!("#!/bin/sh\n{script}\n")).unwrap();
-    put(node, &text);
+    install(node, &text);
 }
 
 fn inode(path: impl AsRef<Path>) -> u64 {
@@ -63,8 +63,8 @@ fn plugin_pid(node: &Node) -> Option<u32> {
     node.status().plugins.iter().find(|p| p.name == "10-a" && p.state == "active")?.pid
 }
 
-/// What a program of another release says, and hears.
-fn say(node: &Node, request: &Value) -> Reply {
+/// Sends a request as a program of another release would, and returns the reply.
+fn call_raw(node: &Node, request: &Value) -> Reply {
     let stream = UnixStream::connect(node.socket()).unwrap();
     send(&stream, request.to_string().as_bytes(), &[]).unwrap();
     let (payload, _) = receive(&stream).unwrap();
@@ -72,20 +72,20 @@ fn say(node: &Node, request: &Value) -> Reply {
 }
 
 #[test]
-fn by_hand_nobody_is_refused_meanwhile() {
+fn no_connection_is_refused_during_a_requested_restart() {
     let node = Node::new("");
     node.plugin("10-a");
-    let nrid = node.start_program(&put(&node, &program()));
+    let nrid = node.start_program(&install(&node, &program()));
     let sockets = || ["control.sock", "nri.sock"].map(|name| inode(node.state_dir().join(name)));
     let (before, plugin) = (sockets(), plugin_pid(&node).unwrap());
-    let (over, answers) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let (done, replies) = (AtomicBool::new(false), AtomicUsize::new(0));
     thread::scope(|scope| {
         for name in ["control.sock", "nri.sock"] {
-            let (path, over, answers) = (node.state_dir().join(name), &over, &answers);
+            let (path, done, replies) = (node.state_dir().join(name), &done, &replies);
             scope.spawn(move || {
-                while !over.load(Ordering::Relaxed) {
-                    // Whoever connects has a place, and an answer from one of both; but for who was
-                    // accepted and not yet heard.
+                while !done.load(Ordering::Relaxed) {
+                    // Every connection is accepted. A call may still fail, if its connection was
+                    // accepted but its request not yet read.
                     let client = match Client::connect(&path) {
                         Err(ClientError::Connect(e)) => {
                             panic!("{}: {e} ({:?})", path.display(), e.kind())
@@ -93,7 +93,7 @@ fn by_hand_nobody_is_refused_meanwhile() {
                         client => client.unwrap(),
                     };
                     if name == "control.sock" && client.call(&Request::Status, &[]).is_ok() {
-                        answers.fetch_add(1, Ordering::Relaxed);
+                        replies.fetch_add(1, Ordering::Relaxed);
                     }
                     thread::sleep(Duration::from_millis(2));
                 }
@@ -101,18 +101,18 @@ fn by_hand_nobody_is_refused_meanwhile() {
         }
         let mut old = exe(&nrid);
         for _ in 0..5 {
-            put(&node, &program());
+            install(&node, &program());
             assert_eq!(restart(&node, None), Ok(()));
-            wait_until("the next one", || plugin_pid(&node));
+            wait_until("the plugin after the restart", || plugin_pid(&node));
             assert_ne!(exe(&nrid), old);
             old = exe(&nrid);
         }
-        over.store(true, Ordering::Relaxed);
+        done.store(true, Ordering::Relaxed);
     });
-    assert!(answers.load(Ordering::Relaxed) > 5);
+    assert!(replies.load(Ordering::Relaxed) > 5);
     assert_eq!(node.status().pid, nrid.id());
     assert_eq!(sockets(), before);
-    assert_ne!(plugin_pid(&node), Some(plugin), "it was launched anew");
+    assert_ne!(plugin_pid(&node), Some(plugin), "the plugin was launched again");
     let second = std::process::Command::new(program())
         .arg("--config")
         .arg(node.config())
@@ -128,44 +128,45 @@ fn by_hand_nobody_is_refused_meanwhile() {
     nrid.ended();
     assert!(
         !node.socket().exists() && !node.state_dir().join("nri.sock").exists(),
-        "they are still its own"
+        "nrid still removes the sockets that it created"
     );
 }
 
 #[test]
-fn another_program_by_its_path() {
+fn a_restart_may_name_another_program() {
     let node = Node::new("");
-    let nrid = node.start_program(&put(&node, &program()));
+    let nrid = node.start_program(&install(&node, &program()));
     assert_eq!(restart(&node, Some(&program())), Ok(()));
-    wait_until("the other one", || (exe(&nrid) == inode(program())).then_some(()));
+    wait_until("the other program", || (exe(&nrid) == inode(program())).then_some(()));
     assert_eq!(node.status().program.unwrap().as_path(), program());
     node.stop();
     nrid.ended();
 }
 
 #[test]
-fn a_caller_of_another_version_brings_in_what_is_installed_and_once() {
+fn a_caller_of_another_version_causes_one_restart_after_an_upgrade() {
     let node = Node::new("");
     node.plugin("10-a");
-    let path = put(&node, &program());
+    let path = install(&node, &program());
     let nrid = node.start_program(&path);
     let first = exe(&nrid);
     let status = json!({"protocol": 1, "version": "99.0.0", "message": "status"});
-    let Reply::Status(said) = say(&node, &status) else { panic!() };
-    assert!(!said.program_replaced);
-    // Nothing else is installed, so that there is nothing to do.
-    put(&node, &program());
-    let Reply::Status(said) = say(&node, &json!({"protocol": 1, "message": "status"})) else {
+    let Reply::Status(reported) = call_raw(&node, &status) else { panic!() };
+    assert!(!reported.program_replaced);
+    // The installed program is the running one, so nrid did not restart.
+    install(&node, &program());
+    let Reply::Status(reported) = call_raw(&node, &json!({"protocol": 1, "message": "status"}))
+    else {
         panic!()
     };
-    assert!(said.program_replaced);
-    assert_eq!(exe(&nrid), first, "who does not tell a version is no reason");
-    let Reply::Status(_) = say(&node, &status) else { panic!("it is answered as ever") };
-    wait_until("the new one", || (exe(&nrid) == inode(&path)).then_some(()));
+    assert!(reported.program_replaced);
+    assert_eq!(exe(&nrid), first, "a request without a version causes no restart");
+    let Reply::Status(_) = call_raw(&node, &status) else { panic!("no reply") };
+    wait_until("the new program", || (exe(&nrid) == inode(&path)).then_some(()));
     let second = plugin_pid(&node);
     for _ in 0..5 {
-        let Reply::Status(said) = say(&node, &status) else { panic!() };
-        assert!(!said.program_replaced && said.restart_error.is_none());
+        let Reply::Status(reported) = call_raw(&node, &status) else { panic!() };
+        assert!(!reported.program_replaced && reported.restart_error.is_none());
     }
     assert_eq!(plugin_pid(&node), second, "no restart for a caller that stays of another version");
     node.stop();
@@ -173,45 +174,45 @@ fn a_caller_of_another_version_brings_in_what_is_installed_and_once() {
 }
 
 #[test]
-fn a_caller_of_another_protocol_is_told_to_come_again() {
+fn a_caller_of_another_protocol_learns_whether_nrid_restarts() {
     let node = Node::new("");
-    let nrid = node.start_program(&put(&node, &program()));
+    let nrid = node.start_program(&install(&node, &program()));
     let other = json!({"protocol": 99, "version": "99.0.0", "message": {"new": {"in": "that"}}});
-    let restarting = || match say(&node, &other) {
+    let restarting = || match call_raw(&node, &other) {
         Reply::OtherVersion { restarting, .. } => restarting,
         reply => panic!("{reply:?}"),
     };
-    assert!(!restarting(), "this is what is installed");
-    let path = put(&node, &program());
+    assert!(!restarting(), "the installed program is the running one");
+    let path = install(&node, &program());
     assert!(restarting());
-    wait_until("the new one", || (exe(&nrid) == inode(&path)).then_some(()));
+    wait_until("the new program", || (exe(&nrid) == inode(&path)).then_some(()));
     assert!(!restarting());
-    // Whoever speaks another protocol can get rid of it.
+    // A caller of another protocol can stop nrid.
     let stop = json!({"protocol": 99, "message": "stop"});
-    assert_eq!(say(&node, &stop), Reply::Done);
+    assert_eq!(call_raw(&node, &stop), Reply::Done);
     nrid.ended();
 }
 
 #[test]
-fn what_cannot_take_over_does_not() {
+fn a_program_that_fails_its_check_does_not_replace_nrid() {
     let node = Node::new("");
     node.plugin("10-a");
-    let path = put(&node, &program());
+    let path = install(&node, &program());
     let nrid = node.start_program(&path);
     let plugin = plugin_pid(&node);
     let refused = |word: &str| {
         let error = restart(&node, None).unwrap_err();
         assert!(error.contains(word), "{word}: {error}");
         assert_eq!(node.status().restart_error, Some(error));
-        assert_eq!(plugin_pid(&node), plugin, "nothing has changed");
+        assert_eq!(plugin_pid(&node), plugin, "the plugin still runs");
     };
     fs::remove_file(&path).unwrap();
     refused("No such file");
-    put_script(&node, "echo 'not I' >&2; exit 1");
+    install_script(&node, "echo 'not I' >&2; exit 1");
     refused("not I");
-    put_script(&node, "exit 0");
+    install_script(&node, "exit 0");
     refused("--check");
-    put(&node, &program());
+    install(&node, &program());
     fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
     refused("writable by everybody");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
@@ -219,39 +220,41 @@ fn what_cannot_take_over_does_not() {
     refused("line 1, column 1");
     node.configure("");
     assert_eq!(restart(&node, None), Ok(()));
-    wait_until("the next one", || plugin_pid(&node));
+    wait_until("the plugin after the restart", || plugin_pid(&node));
     assert_eq!(node.status().restart_error, None);
     node.stop();
     nrid.ended();
 }
 
 #[test]
-fn what_goes_away_at_the_last_moment_leaves_the_old_one_at_work() {
+fn nrid_continues_if_the_next_program_disappears_after_its_check() {
     let node = Node::new("");
     node.plugin("10-a");
-    let nrid = node.start_program(&put(&node, &program()));
+    let nrid = node.start_program(&install(&node, &program()));
     let (old, plugin) = (exe(&nrid), plugin_pid(&node));
-    put_script(&node, "echo 'nrid 99'; rm \"$0\"");
+    install_script(&node, "echo 'nrid 99'; rm \"$0\"");
     assert_eq!(restart(&node, None), Ok(()));
-    wait_until("the old one", || plugin_pid(&node).filter(|pid| Some(*pid) != plugin));
+    wait_until("the plugin of the old program", || {
+        plugin_pid(&node).filter(|pid| Some(*pid) != plugin)
+    });
     assert_eq!(exe(&nrid), old);
     let error = node.status().restart_error.unwrap();
     assert!(error.contains("No such file"), "{error}");
-    // It can still be replaced, and ended.
-    put(&node, &program());
+    // nrid can still be restarted and ended.
+    install(&node, &program());
     assert_eq!(restart(&node, None), Ok(()));
-    wait_until("the new one", || (exe(&nrid) != old).then_some(()));
-    wait_until("its plugin", || plugin_pid(&node));
+    wait_until("the new program", || (exe(&nrid) != old).then_some(()));
+    wait_until("the plugin of the new program", || plugin_pid(&node));
     nrid.signal(Signal::TERM);
-    assert!(nrid.ended().contains("going on as before"));
+    assert!(nrid.ended().contains("restart failed, nrid continues"));
 }
 
 #[test]
-fn sockets_that_moved_and_those_that_are_not_wanted_any_more() {
+fn a_restart_moves_and_removes_plugin_sockets() {
     let node = Node::new("");
     let (first, second) = (node.path("first.sock"), node.path("second.sock"));
     node.configure_with("", &first);
-    let nrid = node.start_program(&put(&node, &program()));
+    let nrid = node.start_program(&install(&node, &program()));
     UnixStream::connect(&first).unwrap();
     node.configure_with("", &second);
     restart(&node, None).unwrap();
