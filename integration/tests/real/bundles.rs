@@ -168,7 +168,7 @@ fn the_next_containers_config_json_survives_an_abandoned_creation() {
         journal.wait_for("RemoveContainer", &id);
         assert_eq!(bundle.bytes(), next);
         wait_until("the refusal in the log", || {
-            node.log().contains("was changed while plugins were asked").then_some(())
+            node.log().contains("was changed during the request to plugins").then_some(())
         });
         assert_eq!(fs::read_dir(bundle.dir()).unwrap().count(), 1);
     });

@@ -1,8 +1,8 @@
-//! Errors of requests, grouped by whose fault they are: the caller's (engine or wrapper), a
-//! plugin's, the operator's (who configured the node), or the host's.
+//! Errors of requests, grouped by the party at fault: the caller (engine or wrapper), a plugin, the
+//! operator (the node's configuration), or the host.
 //!
-//! Each module has errors of its own, which are the sources here. Start from [`Error`];
-//! [`Error::line`] is what an engine shows.
+//! Errors of single modules are their sources. Start from [`Error`]; [`Error::line`] is the line
+//! that an engine shows.
 
 use crate::{
     bundle::{config_json::BundleError, hook_injection::InjectError},
@@ -23,10 +23,10 @@ use std::{io, path::PathBuf, process::ExitStatus, time::Duration};
 /// A request that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The engine, the wrapper, or whoever called the runtime has to change something.
+    /// The request of the engine, or of another caller of the runtime, is wrong.
     #[error(transparent)]
     Caller(#[from] CallerError),
-    /// A plugin refused, or requested what cannot be.
+    /// A plugin refused, or requested something that cannot be performed.
     #[error(transparent)]
     Plugin(#[from] PluginError),
     /// The configuration of the node has to change.
@@ -65,7 +65,7 @@ pub enum CallerError {
     /// An event failed by the caller's fault.
     #[error(transparent)]
     Event(Box<AdaptError>),
-    /// The id cannot be the name of a file, which runtimes and `nrid` make of it.
+    /// The id cannot be the name of a file. Runtimes and `nrid` name files after ids.
     #[error("the container id is not a valid file name")]
     InvalidId,
     /// The request came without the descriptor of the bundle's directory.
@@ -75,10 +75,7 @@ pub enum CallerError {
     #[error("finished: no verb is in progress on this connection")]
     NoVerb,
     /// Another process is creating a container of the same id.
-    #[error(
-        "process {pid} has been creating a container of this id for long: \
-         wait for it, or end it"
-    )]
+    #[error("process {pid} is still creating a container of this id: wait for it, or end it")]
     CreationInProgress {
         /// The other process; 0 if unknown.
         pid: i32,
@@ -121,7 +118,7 @@ pub enum PluginError {
     /// The adjusted OCI config has a field of a wrong type.
     #[error("adjusted config.json")]
     AdjustedField(#[source] WrongType),
-    /// The adjusted OCI config is larger than one that can be read again.
+    /// The adjusted OCI config is too large to be read again.
     #[error(
         "the adjustments make its config.json larger than {limit} bytes: \
          from {before} bytes to {after}"
@@ -129,20 +126,20 @@ pub enum PluginError {
     ConfigTooLarge {
         /// Bytes before the adjustments.
         before: usize,
-        /// Bytes after them.
+        /// Bytes after the adjustments.
         after: usize,
-        /// Bytes that it may have.
+        /// Maximum number of bytes.
         limit: u64,
     },
     /// Resources that plugins requested cannot be set.
     #[error(transparent)]
     Resources(ResourceError),
-    /// An update of another container failed, which plugins requested with this event.
+    /// Plugins requested the update of another container with this event, and it failed.
     #[error("update of container {container:?}")]
     Update {
         /// Id by which plugins know the other container.
         container: String,
-        /// Why it failed.
+        /// Cause of the failure.
         source: ResourceError,
     },
 }
@@ -170,7 +167,7 @@ pub enum OperatorError {
     Takeover {
         /// Path of the program.
         program: PathBuf,
-        /// Why not.
+        /// Cause of the failure.
         source: TakeoverError,
     },
 }
@@ -178,19 +175,19 @@ pub enum OperatorError {
 /// A program that does not pass `nrid --check`.
 #[derive(Debug, thiserror::Error)]
 pub enum TakeoverError {
-    /// Other users could replace it.
+    /// Other users could replace the program.
     #[error(transparent)]
     Untrusted(#[from] Untrusted),
-    /// It cannot be run.
+    /// The program cannot be run.
     #[error("{0}")]
     Run(#[source] io::Error),
-    /// It did not end in time.
+    /// The program did not end in time.
     #[error("no answer within {0:?}")]
     Timeout(Duration),
-    /// It failed without a message.
+    /// The program failed without a message.
     #[error("{0} at --check")]
     Failed(ExitStatus),
-    /// It printed why it cannot run.
+    /// The program printed why it cannot run.
     #[error("{0}")]
     Refused(String),
 }
@@ -265,14 +262,14 @@ impl From<ClassError> for Error {
 }
 
 impl Error {
-    /// The error with its causes as one printable line, which names the container once; an empty
-    /// id names none.
+    /// Returns the error with its causes as one printable line, which names the container once. An
+    /// empty id stands for no container.
     pub fn line(&self, container: &str) -> String {
         line(container, &chain(self))
     }
 }
 
-/// Engines show one line.
+/// Formats an error as one line, because engines show one line.
 pub(crate) fn line(container: &str, why: &str) -> String {
     let why = nri_control::printable(why);
     let is_part = |c: char| c.is_ascii_alphanumeric() || "-_.+".contains(c);

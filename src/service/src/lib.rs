@@ -1,17 +1,17 @@
-//! The resident core: knows the containers, asks the plugins, and makes the changes that they agree
-//! on.
+//! The resident core: keeps records of containers, sends requests to plugins, and performs the
+//! resulting changes.
 //!
 //! It does the I/O around the pure crates: `nri-merge` decides which adjustments are allowed,
 //! `nri-spec` applies them to an OCI config, `nri-adaptation` orders the requests to plugins. Start
 //! from [`control::server`], where requests arrive, and [`service::Service`], which they share. A
-//! folder imports only from the folders above it; `service.rs` stands before `lifecycle`, and holds
+//! folder imports only from the folders above it; `service.rs` comes before `lifecycle`, and holds
 //! the log, the program and the shared plugins of `daemon`:
 //!
 //! | folder | contents |
 //! |---|---|
 //! | `settings` | the configuration and the state directory |
 //! | `host` | `/proc`, mounts, paths, processes, CDI and class files, the low-level runtime |
-//! | `cgroup` | control groups of containers: files, threads, kills for memory |
+//! | `cgroup` | control groups of containers: files, threads, OOM kills |
 //! | `bundle` | `config.json` and the hooks injected into it |
 //! | `engine` | container engines: their APIs, names, and own NRI |
 //! | `state` | records of containers and pods, in memory and on disk, and locks |

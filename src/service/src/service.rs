@@ -1,4 +1,5 @@
-//! The service: what all requests share. A request itself is served in the file of its name.
+//! The service: state that all requests share. Each request is served in the file that is named
+//! after it.
 
 use crate::{
     daemon::{log::Log, program::Program, shared_plugins::SharedPlugins},
@@ -19,7 +20,7 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// The resident core.
+/// Shared state of the resident core.
 pub struct Service {
     /// The current settings.
     pub settings: RwLock<Arc<Settings>>,
@@ -35,7 +36,7 @@ pub struct Service {
     pub claims: Claims,
     /// Engines whose own NRI is on.
     pub engine_nri: EngineNri,
-    /// Whether the shared plugins are left to an engine.
+    /// Whether an engine launches the shared plugins.
     pub shared_plugins: SharedPlugins,
     /// Probes paths that plugins and bundles name.
     pub path_probe: PathProbe,
@@ -53,7 +54,7 @@ pub struct Service {
     pub ending: watch::Sender<Option<Ending>>,
     /// Whether requests in progress are left to the next `nrid`.
     pub abandoned: watch::Sender<bool>,
-    /// How many requests are in progress.
+    /// Number of requests in progress.
     pub in_progress: AtomicUsize,
 }
 
@@ -71,13 +72,13 @@ impl Drop for InProgress<'_> {
 pub enum Ending {
     /// The process ends.
     Stop,
-    /// This program goes on in the same process.
+    /// This program replaces the running one in the same process.
     Restart(PathBuf),
 }
 
 impl Service {
-    /// The current settings. Two calls may return different ones: call once for several that must
-    /// fit together.
+    /// The current settings. Two calls may return different settings: call once for values that
+    /// must fit together.
     pub fn settings(&self) -> Arc<Settings> {
         self.settings.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -96,8 +97,9 @@ impl Service {
         });
     }
 
-    /// Counts a request as in progress; `None` if an end was requested: the next `nrid` serves it.
-    /// It is counted before the check, so that an end that is requested meanwhile waits for it.
+    /// Counts a request as in progress. Returns `None` if an end was requested: the next `nrid`
+    /// serves the request then. The request is counted before the check, so that an end that is
+    /// requested meanwhile waits for it.
     pub fn start_request(&self) -> Option<InProgress<'_>> {
         self.in_progress.fetch_add(1, Ordering::SeqCst);
         let request = InProgress(self);

@@ -1,8 +1,8 @@
-//! The OCI document in its bundle: read through the directory that the wrapper passed, and replaced
-//! atomically. A symbolic link is read as a runtime does, through it, and replaced by a file of the
-//! bundle's own; what it leads to is not touched, and the link can be put back.
+//! The file `config.json` of a bundle: read through the directory descriptor that the wrapper
+//! passed, and replaced atomically. A symbolic link is followed for reading, as runtimes do, and
+//! replaced by a regular file. Its target is not changed, and the link can be restored.
 //!
-//! What stands in the document is not this file's business.
+//! The content is not interpreted here.
 
 pub use nri_host::sha256 as digest;
 use rustix::{
@@ -22,13 +22,14 @@ use std::{
     time::Duration,
 };
 
-/// Larger documents are refused; real ones have some 10 to 100 KiB.
+/// Maximum size of a `config.json` in bytes. Real ones have some 10 to 100 KiB.
 pub const MAX_CONFIG_SIZE: u64 = 16 << 20;
 
-/// How long reading one may take; a runtime would wait as long as it takes, but alone.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Time limit of reading a `config.json`. A runtime would wait without a limit, but `nrid` serves
+/// other containers, too.
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A bundle's directory and the name of its document.
+/// Directory and file name of a `config.json`.
 #[derive(Debug)]
 pub struct Bundle {
     dir: OwnedFd,
@@ -36,12 +37,12 @@ pub struct Bundle {
     name: OsString,
 }
 
-/// A document as it was found.
+/// A `config.json` that was read.
 #[derive(Debug)]
 pub struct Found {
-    /// Its bytes.
+    /// Content.
     pub bytes: Vec<u8>,
-    /// The symbolic link by which it was found.
+    /// The symbolic link, if `config.json` is one.
     pub link: Option<Link>,
     meta: Metadata,
 }
@@ -49,49 +50,48 @@ pub struct Found {
 /// A symbolic link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {
-    /// Where it leads.
+    /// Path that the link points to.
     pub target: String,
-    /// Its owner and group.
+    /// Owner and group of the link.
     pub owner: (u32, u32),
 }
 
-/// What stood where a document is put.
-enum Out {
-    /// A file, with its bytes.
-    Document(Vec<u8>),
-    /// A symbolic link, with where it leads.
+/// The present file or link at a name.
+enum Entry {
+    /// A regular file, with its content.
+    File(Vec<u8>),
+    /// A symbolic link, with its target.
     Link(String),
 }
 
-/// What cannot be done with a document.
+/// Failure to read or replace a `config.json`.
 #[derive(Debug, thiserror::Error)]
 pub enum BundleError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read {0}: {1}")]
     Read(PathBuf, #[source] io::Error),
-    /// It is not a file that we may replace.
+    /// The path is not a regular file.
     #[error("{0} is not a regular file")]
     NotAFile(PathBuf),
-    /// It does not answer.
+    /// The read did not end in time.
     #[error("cannot read {0}: its file system hangs")]
     Hangs(PathBuf),
-    /// It is too large.
+    /// The file is too large.
     #[error("{0} is larger than {MAX_CONFIG_SIZE} bytes")]
     TooLarge(PathBuf),
-    /// It is not the one any more that plugins were asked about.
-    #[error("{0} was changed while plugins were asked: create the container again")]
+    /// The file has changed since it was read for the request to plugins.
+    #[error("{0} was changed during the request to plugins: create the container again")]
     Changed(PathBuf),
-    /// It cannot be replaced; the old one still stands.
+    /// The file cannot be replaced, and is unchanged.
     #[error("cannot replace {0}: {1}")]
     Replace(PathBuf, #[source] io::Error),
 }
 
 impl Bundle {
-    /// The document `config` (`config.json` if there is no other name) of the bundle whose
-    /// directory is `dir`.
+    /// Returns the bundle in the directory `dir`, with the file `config` (default: `config.json`).
     ///
     /// # Errors
-    /// A document outside the directory whose own directory cannot be opened.
+    /// `config` is in another directory, which cannot be opened.
     pub fn new(dir: OwnedFd, path: &Path, config: Option<&Path>) -> Result<Self, BundleError> {
         let config = config.unwrap_or(Path::new("config.json"));
         let name = config.file_name().unwrap_or(config.as_os_str()).to_owned();
@@ -109,29 +109,29 @@ impl Bundle {
     /// Opens the directory by its path, for a bundle that is known already.
     ///
     /// # Errors
-    /// It is not there (any more).
+    /// The directory does not exist (any more).
     pub fn open(path: &Path, name: &str) -> Result<Self, BundleError> {
         let dir = rustix::fs::open(path, OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
             .map_err(|e| BundleError::Read(path.to_owned(), e.into()))?;
         Ok(Self { dir, path: path.to_owned(), name: name.into() })
     }
 
-    /// Directory of the document.
+    /// Directory of `config.json`.
     pub fn dir(&self) -> &Path {
         &self.path
     }
 
-    /// Name of the document.
+    /// Name of `config.json`.
     pub fn name(&self) -> String {
         self.name.to_string_lossy().into_owned()
     }
 
-    /// Path of the document, for messages.
+    /// Path of `config.json`, for messages.
     pub fn file(&self) -> PathBuf {
         self.path.join(&self.name)
     }
 
-    /// Device and inode of the directory: who it is, whatever its path.
+    /// Device and inode of the directory, which identify it independently of its path.
     ///
     /// # Errors
     /// The file system fails.
@@ -141,13 +141,13 @@ impl Bundle {
         Ok((stat.st_dev, stat.st_ino))
     }
 
-    /// Reads the document.
+    /// Reads `config.json`.
     ///
     /// # Errors
-    /// It is missing, unreadable, too large, or not a file.
+    /// The file is missing, unreadable, too large, or not a regular file.
     pub fn read(&self) -> Result<Found, BundleError> {
         let failed = |e: io::Error| BundleError::Read(self.file(), e);
-        // O_NONBLOCK: a FIFO in its place must not hang us.
+        // O_NONBLOCK, so that opening a FIFO does not block.
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let fd = rustix::fs::openat(&self.dir, &self.name, flags, Mode::empty())
             .map_err(|e| failed(e.into()))?;
@@ -164,14 +164,15 @@ impl Bundle {
         Ok(Found { bytes, link: self.link().map_err(failed)?, meta })
     }
 
-    /// The same without holding up other requests where the document's file system hangs.
+    /// Reads `config.json` with a time limit, without blocking other requests if its file system
+    /// hangs.
     ///
     /// # Errors
-    /// As [`Bundle::read`], and if it takes too long.
-    pub async fn read_patiently(self) -> Result<(Self, Found), BundleError> {
+    /// As for [`Bundle::read`], or the time limit is reached.
+    pub async fn read_with_timeout(self) -> Result<(Self, Found), BundleError> {
         let file = self.file();
         let reading = tokio::task::spawn_blocking(move || self.read().map(|found| (self, found)));
-        match tokio::time::timeout(PATIENCE, reading).await {
+        match tokio::time::timeout(READ_TIMEOUT, reading).await {
             Ok(Ok(read)) => read,
             Ok(Err(e)) => Err(BundleError::Read(file, io::Error::other(e))),
             Err(_) => Err(BundleError::Hangs(file)),
@@ -189,32 +190,32 @@ impl Bundle {
         Ok(Some(Link { target, owner: (meta.st_uid, meta.st_gid) }))
     }
 
-    /// Replaces the document that was found by a new file of the same owner and mode.
+    /// Replaces the `config.json` that was read by a new file with the same owner and mode.
     ///
     /// The new file is not synced to disk: a bundle does not outlive a crash of its host.
     ///
     /// # Errors
-    /// Anything on the way, or another document stands there by now: its engine may have given up
-    /// the container that we prepare, and be about to create the next one. Then what stood there
-    /// still stands, and no other file is left.
+    /// A step fails, or the file has changed since it was read: the engine may have given up the
+    /// container, and may be about to create the next one. Then the present `config.json` stays,
+    /// and no temporary file is left.
     pub fn replace(&self, bytes: &[u8], found: &Found) -> Result<(), BundleError> {
-        self.put_for(found, |temporary| self.write_new(temporary, bytes, found))
+        self.replace_found(found, |temporary| self.write_new(temporary, bytes, found))
     }
 
-    /// Replaces the document that was found by the symbolic link that once stood there.
+    /// Replaces the `config.json` that was read by the symbolic link that was there originally.
     ///
     /// # Errors
-    /// As [`Bundle::replace`].
-    pub fn link_again(&self, link: &Link, found: &Found) -> Result<(), BundleError> {
-        self.put_for(found, |temporary| self.write_link(temporary, link))
+    /// As for [`Bundle::replace`].
+    pub fn restore_link(&self, link: &Link, found: &Found) -> Result<(), BundleError> {
+        self.replace_found(found, |temporary| self.write_link(temporary, link))
     }
 
-    /// Gives back what stood there before us, if the document is the one with this digest, as we
-    /// wrote it. Nobody waits for us here: the engine may be writing another document at this
-    /// moment, and that one stays.
+    /// Restores the engine's `config.json` or link, if the present file has the digest `written`.
+    /// The engine does not wait for this call, and may write another `config.json` at the same
+    /// time; that one stays.
     ///
     /// # Errors
-    /// Anything on the way; then what stood there still stands and no other file is left.
+    /// A step fails. Then the present `config.json` stays, and no temporary file is left.
     pub fn restore(
         &self,
         original: &[u8],
@@ -226,31 +227,35 @@ impl Bundle {
             Some(link) => self.write_link(temporary, link),
             None => self.write_new(temporary, original, found),
         };
-        self.put(make, |out| matches!(out, Out::Document(bytes) if digest(bytes) == written))
-            .map(drop)
+        self.replace_if(
+            make,
+            |entry| matches!(entry, Entry::File(bytes) if digest(bytes) == written),
+        )
+        .map(drop)
     }
 
-    fn put_for(
+    fn replace_found(
         &self,
         found: &Found,
         make: impl FnOnce(&OsString) -> io::Result<()>,
     ) -> Result<(), BundleError> {
-        let is_found = |out: &Out| match (out, &found.link) {
-            (Out::Document(bytes), None) => *bytes == found.bytes,
-            (Out::Link(target), Some(link)) => *target == link.target,
+        let is_found = |entry: &Entry| match (entry, &found.link) {
+            (Entry::File(bytes), None) => *bytes == found.bytes,
+            (Entry::Link(target), Some(link)) => *target == link.target,
             _ => false,
         };
-        match self.put(make, is_found)? {
+        match self.replace_if(make, is_found)? {
             true => Ok(()),
             false => Err(BundleError::Changed(self.file())),
         }
     }
 
-    /// Puts a new file in place of what is as expected; whether it was.
-    fn put(
+    /// Replaces `config.json` by a new file, if the present one is as expected. Returns whether it
+    /// was.
+    fn replace_if(
         &self,
         make: impl FnOnce(&OsString) -> io::Result<()>,
-        is_expected: impl FnOnce(&Out) -> bool,
+        is_expected: impl FnOnce(&Entry) -> bool,
     ) -> Result<bool, BundleError> {
         let temporary = self.temporary();
         make(&temporary).and_then(|()| self.exchange(&temporary, is_expected)).map_err(|e| {
@@ -259,14 +264,15 @@ impl Bundle {
         })
     }
 
-    /// Between a look at the document and a rename over it, another could come in its place. So
-    /// they change places, and what came out is looked at: who had opened it to write has emptied
-    /// it, and who renames comes before or after. Only one who has found the file and not yet
-    /// emptied it, within one `open`, can be missed.
+    /// Exchanges the new file with `config.json`, and exchanges them back if the old file is not as
+    /// expected. A check before a plain rename would miss a file that the engine writes in between.
+    /// An engine that has opened the old file for writing has truncated it, which the check shows,
+    /// and an engine that renames does so before or after the exchange. The only gap is within the
+    /// engine's `open`, between lookup and truncation.
     fn exchange(
         &self,
         temporary: &OsString,
-        is_expected: impl FnOnce(&Out) -> bool,
+        is_expected: impl FnOnce(&Entry) -> bool,
     ) -> io::Result<bool> {
         let swap = || {
             rustix::fs::renameat_with(
@@ -278,9 +284,10 @@ impl Bundle {
             )
         };
         match swap() {
-            // Not on this file system.
+            // The file system does not support the exchange.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
-                let is_expected = self.look_at(&self.name).is_ok_and(|out| is_expected(&out));
+                let is_expected =
+                    self.read_entry(&self.name).is_ok_and(|entry| is_expected(&entry));
                 match is_expected {
                     true => rustix::fs::renameat(&self.dir, temporary, &self.dir, &self.name)?,
                     false => self.sweep(),
@@ -289,10 +296,10 @@ impl Bundle {
             }
             swapped => swapped?,
         }
-        let is_expected = self.look_at(temporary).is_ok_and(|out| is_expected(&out));
+        let is_expected = self.read_entry(temporary).is_ok_and(|entry| is_expected(&entry));
         if !is_expected {
             let back = match swap() {
-                // Ours has been removed meanwhile.
+                // The new file has been removed meanwhile.
                 Err(Errno::NOENT) => {
                     let flags = RenameFlags::NOREPLACE;
                     rustix::fs::renameat_with(&self.dir, temporary, &self.dir, &self.name, flags)
@@ -300,9 +307,13 @@ impl Bundle {
                 back => back,
             };
             if let Err(error) = back {
-                // It must not be removed.
-                tracing::error!(%error, "the engine's document is \
-                                         {}", self.path.join(temporary).display());
+                // The temporary file must stay: it is the engine's.
+                let file = self.path.join(temporary);
+                tracing::error!(
+                    file = %file.display(),
+                    %error,
+                    "cannot put back the engine's config.json, it is now in `file`"
+                );
                 return Ok(false);
             }
         }
@@ -310,25 +321,25 @@ impl Bundle {
         Ok(is_expected)
     }
 
-    /// What is there by this name.
-    fn look_at(&self, name: &OsString) -> io::Result<Out> {
+    /// Reads the file or link with this name.
+    fn read_entry(&self, name: &OsString) -> io::Result<Entry> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOFOLLOW;
         match rustix::fs::openat(&self.dir, name, flags, Mode::empty()) {
             Ok(fd) => {
                 let mut bytes = Vec::new();
                 File::from(fd).take(MAX_CONFIG_SIZE + 1).read_to_end(&mut bytes)?;
-                Ok(Out::Document(bytes))
+                Ok(Entry::File(bytes))
             }
             Err(Errno::LOOP) => {
                 let target = rustix::fs::readlinkat(&self.dir, name, Vec::new())?;
-                Ok(Out::Link(target.to_string_lossy().into_owned()))
+                Ok(Entry::Link(target.to_string_lossy().into_owned()))
             }
             Err(e) => Err(e.into()),
         }
     }
 
     fn write_link(&self, name: &OsString, link: &Link) -> io::Result<()> {
-        self.is_replaceable()?;
+        self.check_replaceable()?;
         self.sweep();
         rustix::fs::symlinkat(&link.target, &self.dir, name)?;
         let (uid, gid) = (Uid::from_raw(link.owner.0), Gid::from_raw(link.owner.1));
@@ -336,8 +347,9 @@ impl Bundle {
         Ok(())
     }
 
-    /// Whatever stands there now goes; a directory, a device or a pipe is nobody's document.
-    fn is_replaceable(&self) -> io::Result<()> {
+    /// Checks that `config.json` is a regular file or a link now: no engine writes a directory, a
+    /// device or a pipe there, so those stay.
+    fn check_replaceable(&self) -> io::Result<()> {
         let now = rustix::fs::statat(&self.dir, &self.name, AtFlags::SYMLINK_NOFOLLOW)?;
         match FileType::from_raw_mode(now.st_mode) {
             FileType::RegularFile | FileType::Symlink => Ok(()),
@@ -345,22 +357,23 @@ impl Bundle {
         }
     }
 
-    /// Removes the new file that a killed predecessor had no time to put in place.
+    /// Removes the temporary file of an `nrid` that was killed.
     pub fn sweep(&self) {
         let swept = rustix::fs::unlinkat(&self.dir, self.temporary(), AtFlags::empty());
-        // Whoever may write there could exchange anything for it.
+        // Another process with access to the directory may have put a directory there.
         if swept == Err(Errno::ISDIR) {
             let _ = rustix::fs::unlinkat(&self.dir, self.temporary(), AtFlags::REMOVEDIR);
         }
     }
 
-    /// One name for all: whoever has the bundle's turn writes alone.
+    /// Name of the temporary file. One name is enough, because only the holder of the bundle lock
+    /// writes.
     fn temporary(&self) -> OsString {
         OsString::from(format!(".{}.nri", self.name()))
     }
 
     fn write_new(&self, name: &OsString, bytes: &[u8], like: &Found) -> io::Result<()> {
-        self.is_replaceable()?;
+        self.check_replaceable()?;
         self.sweep();
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -1,41 +1,42 @@
-//! Our own hook in a document: for the containers whose life no wrapper sees.
+//! Injection of our OCI hook into `config.json`, for containers that no wrapper reports.
 
 use nri_control::HookKind;
 use nri_spec::OciConfig;
 use serde_json::{Value, json};
 use std::{path::PathBuf, time::Duration};
 
-/// How the hook is called.
+/// Command of the hook.
 #[derive(Debug, Clone)]
 pub struct HookCall {
     /// The program.
     pub program: PathBuf,
     /// Control socket.
     pub socket: PathBuf,
-    /// Record that it belongs to.
+    /// Record of the container.
     pub record: String,
-    /// How long an answer to it may take, while plugins are asked.
-    pub patience: Duration,
+    /// Time that the hook waits for a reply, which includes requests to plugins.
+    pub timeout: Duration,
 }
 
-/// Why the hook cannot be injected.
+/// Failure to inject the hook.
 #[derive(Debug, thiserror::Error)]
 pub enum InjectError {
-    /// The document has something else in its place.
+    /// `hooks`, or one of its stages, has another type.
     #[error("hooks.{0} is not a list")]
     NotAList(&'static str),
-    /// The hook or the socket has a name that JSON cannot hold.
+    /// The path of the hook or of the socket cannot be written as JSON.
     #[error("{0:?} is not UTF-8")]
     Name(PathBuf),
 }
 
-/// Adds the hook, last among those of its stage: after `createRuntime` hooks that set up the
-/// network, and after `poststart` hooks that fail, as a `start` whose hooks fail is not told
-/// either. The engine's own keep their numbers, by which runtimes name the one that failed.
+/// Adds the hook to each stage, after the hooks of the engine. So it runs after `createRuntime`
+/// hooks that set up the network, and does not run after a `poststart` hook that fails: plugins are
+/// not notified of a `start` that fails, either. The engine's hooks keep their indexes, by which
+/// runtimes name a hook that failed.
 ///
 /// # Errors
-/// `hooks` of the document is not an object of lists. Then it is unchanged.
-pub fn inject(document: &mut OciConfig, call: &HookCall) -> Result<(), InjectError> {
+/// `hooks` is not an object of lists. Then the config is unchanged.
+pub fn inject(config: &mut OciConfig, call: &HookCall) -> Result<(), InjectError> {
     let text =
         |p: &PathBuf| p.to_str().map(str::to_owned).ok_or_else(|| InjectError::Name(p.clone()));
     let (program, socket) = (text(&call.program)?, text(&call.socket)?);
@@ -46,8 +47,8 @@ pub fn inject(document: &mut OciConfig, call: &HookCall) -> Result<(), InjectErr
         "--record".to_owned(),
         call.record.clone(),
     ];
-    arguments.extend(["--patience".to_owned(), call.patience.as_secs().to_string()]);
-    let mut hooks = match document.value().get("hooks") {
+    arguments.extend(["--patience".to_owned(), call.timeout.as_secs().to_string()]);
+    let mut hooks = match config.value().get("hooks") {
         Some(hooks) if !hooks.is_null() => hooks.clone(),
         _ => json!({}),
     };
@@ -62,8 +63,8 @@ pub fn inject(document: &mut OciConfig, call: &HookCall) -> Result<(), InjectErr
         }
         list.as_array_mut().ok_or(InjectError::NotAList(name))?.push(hook);
     }
-    if let Value::Object(document) = document.value_mut() {
-        document.insert("hooks".to_owned(), hooks);
+    if let Value::Object(config) = config.value_mut() {
+        config.insert("hooks".to_owned(), hooks);
     }
     Ok(())
 }
@@ -85,17 +86,20 @@ mod tests {
             program: "/x/nri-oci-hook".into(),
             socket: "/s".into(),
             record: "k".into(),
-            patience: Duration::from_secs(60),
+            timeout: Duration::from_secs(60),
         }
     }
 
     #[test]
-    fn after_the_engines_own() {
+    fn the_hook_is_added_after_those_of_the_engine() {
         let theirs = json!({"path": "/theirs"});
-        let mut document =
-            OciConfig::from_value(json!({"ociVersion": "1.0.2", "hooks": {"createRuntime": [theirs], "poststart": [theirs, theirs], "other": 1}})).unwrap();
-        inject(&mut document, &call()).unwrap();
-        let hooks = &document.value()["hooks"];
+        let mut config = OciConfig::from_value(json!({
+            "ociVersion": "1.0.2",
+            "hooks": {"createRuntime": [theirs], "poststart": [theirs, theirs], "other": 1}
+        }))
+        .unwrap();
+        inject(&mut config, &call()).unwrap();
+        let hooks = &config.value()["hooks"];
         assert_eq!(hooks["createRuntime"][0], theirs);
         assert_eq!(hooks["createRuntime"][1]["args"][7], "createRuntime");
         assert_eq!(hooks["poststart"][1], theirs);
@@ -105,15 +109,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_refused() {
-        let mut document =
+    fn a_stage_that_is_not_a_list_is_refused() {
+        let mut config =
             OciConfig::from_value(json!({"ociVersion": "1.0.2", "hooks": {"poststop": 3}}))
                 .unwrap();
-        let before = document.value().clone();
+        let before = config.value().clone();
         assert_eq!(
-            inject(&mut document, &call()).unwrap_err().to_string(),
+            inject(&mut config, &call()).unwrap_err().to_string(),
             "hooks.poststop is not a list"
         );
-        assert_eq!(*document.value(), before);
+        assert_eq!(*config.value(), before);
     }
 }

@@ -1,4 +1,4 @@
-//! The control groups of a container on this host: where they are, their threads, and whether they
+//! Control groups of a container on this host: their directories, their threads, and whether they
 //! are frozen.
 
 use crate::host::{hierarchies, proc};
@@ -21,8 +21,8 @@ pub fn membership(pid: i32) -> String {
 }
 
 /// Returns the directories of a container whose first process had this `membership` when it was
-/// created. `path` and `annotations` are the container's; `systemd`: its runtime lets systemd make
-/// the control groups.
+/// created. `path` and `annotations` are the container's; `systemd`: its runtime uses the systemd
+/// cgroup driver.
 pub fn locate(
     membership: &str,
     path: &str,
@@ -43,16 +43,16 @@ pub fn locate(
     CgroupDirs::of_process(&hierarchies::mounted(), membership, expected.as_deref())
 }
 
-/// Whether a process is at a path or below it, in some hierarchy.
+/// Whether a process is in the group `path`, or in one below it, in any hierarchy.
 fn is_member_of(membership: &str, path: &Path) -> bool {
     let paths = membership.lines().filter_map(|line| line.splitn(3, ':').nth(2));
     paths.map(Path::new).any(|at| at.starts_with(path))
 }
 
 /// Whether a container is paused. Runtimes pause through the freezer, and NRI has no event for it.
-pub fn is_paused(place: &CgroupDirs) -> bool {
+pub fn is_paused(dirs: &CgroupDirs) -> bool {
     let read = |file: PathBuf| fs::read_to_string(file).unwrap_or_default();
-    match (place.v1(Controller::Freezer), place.v2(Controller::Freezer)) {
+    match (dirs.v1(Controller::Freezer), dirs.v2(Controller::Freezer)) {
         (Some(dir), _) => matches!(read(dir.join("freezer.state")).trim(), "FROZEN" | "FREEZING"),
         (None, Some(dir)) => read(dir.join("cgroup.events")).lines().any(|line| line == "frozen 1"),
         (None, None) => false,
@@ -60,9 +60,9 @@ pub fn is_paused(place: &CgroupDirs) -> bool {
 }
 
 /// Returns the threads in a container's control groups and in the groups below them.
-pub fn threads(place: &CgroupDirs) -> Vec<i32> {
+pub fn threads(dirs: &CgroupDirs) -> Vec<i32> {
     // All hierarchies hold the same threads.
-    let Some(dir) = place.dirs().into_iter().find(|dir| dir.is_dir()) else { return Vec::new() };
+    let Some(dir) = dirs.dirs().into_iter().find(|dir| dir.is_dir()) else { return Vec::new() };
     let (mut threads, mut dirs) = (Vec::new(), vec![dir.to_owned()]);
     while let Some(dir) = dirs.pop() {
         // Version 2 and version 1.

@@ -1,4 +1,4 @@
-//! Control groups of containers: where they are, what their files hold, kills for memory.
+//! Control groups of containers: their directories, the content of their files, OOM kills.
 
 pub mod files;
 pub mod location;

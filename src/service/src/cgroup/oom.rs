@@ -1,8 +1,8 @@
-//! Kills of a container's processes because of its memory limit.
+//! Detection of OOM kills: kills of a container's processes because of its memory limit.
 //!
-//! The control group counts such kills, but may be removed with its last process (systemd removes a
-//! scope then). So it is watched from the creation on: by inotify in version 2, by an eventfd in
-//! version 1.
+//! The control group counts such kills, but may be removed with its last process (systemd then
+//! removes the scope). So `nrid` watches it from the creation on: by inotify in version 2, by an
+//! eventfd in version 1.
 
 use crate::host::sys;
 use nri_cgroup::{CgroupDirs, Controller};
@@ -20,11 +20,11 @@ use std::{
 };
 use tokio::io::unix::AsyncFd;
 
-/// Time between reaching the limit and the removal of the group within which a kill is assumed: the
-/// kernel kills within milliseconds, and engines remove the group soon after.
+/// Maximum time between reaching the limit and the removal of the group for which a kill is
+/// assumed: the kernel kills within milliseconds, and engines remove the group soon after.
 const KILL_WINDOW: Duration = Duration::from_secs(2);
 
-/// Time that the event of a group's removal may arrive after the removal.
+/// Time that the event of a group's removal may take to arrive.
 const REMOVAL_EVENT_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// Name of the counter in the files of both versions.
@@ -37,7 +37,7 @@ enum Counter {
     V2(PathBuf),
 }
 
-/// A watch for kills; without a control group that counts them it sees none.
+/// A watch for OOM kills. Without a control group that counts them it reports none.
 #[derive(Debug, Default)]
 pub struct OomWatch(Option<Arc<Watch>>);
 
@@ -48,7 +48,7 @@ struct Watch {
     seen: Mutex<Seen>,
 }
 
-/// What has been seen so far.
+/// Results of the events so far.
 #[derive(Debug, Default)]
 struct Seen {
     /// Time of the last event that the limit was reached.
@@ -64,22 +64,22 @@ struct Seen {
 
 impl OomWatch {
     /// Watches the control groups of a container until they are removed; `id` is for the log.
-    pub fn start(id: &str, place: Option<&CgroupDirs>) -> Self {
-        let Some(counter) = place.and_then(Counter::of) else {
+    pub fn start(id: &str, dirs: Option<&CgroupDirs>) -> Self {
+        let Some(counter) = dirs.and_then(Counter::of) else {
             return Self(None);
         };
         let id = id.to_owned();
         let watch = match Watch::of(counter) {
             Ok(watch) => Arc::new(watch),
             Err(error) => {
-                tracing::debug!(container = id, %error, "cannot watch for kills for memory");
+                tracing::debug!(container = id, %error, "cannot watch for OOM kills");
                 return Self(None);
             }
         };
         let watching = watch.clone();
         tokio::spawn(async move {
             if let Err(error) = watching.watch().await {
-                tracing::debug!(container = id, %error, "watch for kills for memory failed");
+                tracing::debug!(container = id, %error, "watch for OOM kills failed");
             }
         });
         Self(Some(watch))
@@ -87,7 +87,7 @@ impl OomWatch {
 
     /// Whether a kill was seen, or the control group counts one now. `status`: wait status of the
     /// first process, if that is known.
-    pub async fn killed(&self, place: Option<&CgroupDirs>, status: Option<i32>) -> bool {
+    pub async fn killed(&self, dirs: Option<&CgroupDirs>, status: Option<i32>) -> bool {
         if let Some(watch) = &self.0 {
             // The last events may not have been read yet.
             if watch.check() != Some(true) && status.is_none_or(is_of_a_kill) {
@@ -97,7 +97,7 @@ impl OomWatch {
                 return true;
             }
         }
-        killed(place)
+        killed(dirs)
     }
 }
 
@@ -138,7 +138,7 @@ impl Watch {
                 // The event comes before the kill.
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
-            // For events that came before the flag was cleared.
+            // Checked again, for events that arrived before the flag was cleared.
             if self.check().is_some() {
                 return Ok(());
             }
@@ -150,7 +150,8 @@ impl Watch {
         // Locked, because events are read once: they are evaluated before the next check.
         let mut seen = self.seen();
         let events = self.read_events();
-        // In this order: a kill that comes in between is in the group's own count.
+        // The groups above are read first: a kill between the reads is then in the group's own
+        // count.
         let above = self.counter.above();
         let content = fs::read_to_string(self.counter.file());
         let is_reached = if content.is_err() && matches!(self.counter, Counter::V1(_)) {
@@ -203,21 +204,21 @@ impl Watch {
     }
 }
 
-/// Whether a wait status is that of a killed process, or of a shell whose process was killed.
+/// Whether a wait status is that of a killed process, or of a shell that ran a killed process.
 fn is_of_a_kill(status: i32) -> bool {
     const KILL: i32 = libc::SIGKILL;
     status & 0x7f == KILL || status >> 8 == 128 + KILL
 }
 
 /// Whether the control group still exists and counts a kill.
-pub fn killed(place: Option<&CgroupDirs>) -> bool {
-    place.and_then(Counter::of).is_some_and(|counter| counter.kills() > 0)
+pub fn killed(dirs: Option<&CgroupDirs>) -> bool {
+    dirs.and_then(Counter::of).is_some_and(|counter| counter.kills() > 0)
 }
 
 impl Counter {
-    fn of(place: &CgroupDirs) -> Option<Self> {
-        let v1 = place.v1(Controller::Memory).map(|dir| Self::V1(dir.join("memory.oom_control")));
-        v1.or_else(|| place.v2(Controller::Memory).map(|dir| Self::V2(dir.join("memory.events"))))
+    fn of(dirs: &CgroupDirs) -> Option<Self> {
+        let v1 = dirs.v1(Controller::Memory).map(|dir| Self::V1(dir.join("memory.oom_control")));
+        v1.or_else(|| dirs.v2(Controller::Memory).map(|dir| Self::V2(dir.join("memory.events"))))
     }
 
     fn file(&self) -> &Path {
@@ -243,7 +244,7 @@ impl Counter {
     }
 }
 
-/// The count in a file.
+/// Returns the count in a file.
 fn kills(file: &Path) -> io::Result<u64> {
     fs::read_to_string(file).map(|content| count(&content))
 }

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 pub struct Settings {
     /// The configuration.
     pub config: Config,
-    /// The file that was read; none if there is none.
+    /// The configuration file; `None` if it does not exist.
     pub file: Option<PathBuf>,
     /// Directory of sockets, locks and records.
     pub state_dir: PathBuf,

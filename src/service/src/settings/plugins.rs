@@ -7,7 +7,7 @@ use nri_adaptation::{
 use std::path::PathBuf;
 
 /// Returns the configuration of the adaptation. `plugin_dir` is the directory of the plugins to
-/// launch; none while an engine launches them.
+/// launch; `None` while an engine launches them.
 pub fn adaptation_config(
     config: &nri_config::Config,
     plugin_dir: Option<PathBuf>,
@@ -57,7 +57,8 @@ pub fn adaptation_config(
 fn permissions(p: &nri_config::PluginPolicy) -> Permissions {
     let allow = p.allow.as_ref().map(|groups| groups.iter().map(|group| group.name()));
     let permissions = Permissions::new(allow, p.deny.iter().map(|group| group.name()));
-    // Both tables of names are equal, which a test shows; a name that only one has allows nothing.
+    // Cannot fail: a test checks that both crates have the same names. No permission is the safe
+    // default.
     permissions.unwrap_or_else(|_| Permissions::none())
 }
 
@@ -100,7 +101,7 @@ mod tests {
     use nri_adaptation::{field_groups, launcher};
 
     #[test]
-    fn configuration_and_adaptation_know_the_same_names() {
+    fn configuration_and_adaptation_have_the_same_names() {
         let named: std::collections::BTreeSet<_> =
             nri_config::FIELD_GROUPS.iter().copied().collect();
         assert_eq!(named, field_groups());
@@ -115,7 +116,8 @@ mod tests {
 
     #[test]
     fn a_policy_sets_privileges_and_permissions() {
-        let text = "[[plugin]]\nmatch = 'a'\nuser = 'nobody:7'\ncapabilities = ['CAP_KILL']\nno_new_privs = true\n\
+        let text = "[[plugin]]\nmatch = 'a'\nuser = 'nobody:7'\n\
+                    capabilities = ['CAP_KILL']\nno_new_privs = true\n\
                     rlimits = { core = 0, as = 'unlimited' }\nallow = ['mounts']\n\
                     deny = ['hooks']\nrestart = 'never'\n";
         let config = nri_config::Config::parse(text).unwrap();

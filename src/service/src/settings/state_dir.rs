@@ -14,15 +14,15 @@ pub enum StateDirError {
     /// The directory cannot be created.
     #[error("state directory {0}: {1}")]
     Create(PathBuf, #[source] io::Error),
-    /// Other users could change what is in it.
-    #[error("state directory {0} is not relied upon: {1}")]
+    /// Other users could change the directory or its files.
+    #[error("state directory {0} is not trusted: {1}")]
     Untrusted(PathBuf, #[source] Untrusted),
 }
 
 /// Creates the directory, accessible to its owner only, or checks the existing one.
 ///
 /// # Errors
-/// The directory cannot be created, or other users could change what is in it.
+/// The directory cannot be created, or other users could change it or its files.
 pub fn create(dir: &Path) -> Result<(), StateDirError> {
     let failed = |e| StateDirError::Create(dir.to_owned(), e);
     fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
@@ -47,14 +47,14 @@ mod tests {
         fs::set_permissions(&state, fs::Permissions::from_mode(0o777)).unwrap();
         let error = create(&state).unwrap_err().to_string();
         assert!(
-            error.contains("is not relied upon") && error.contains("writable by everybody"),
+            error.contains("is not trusted") && error.contains("writable by everybody"),
             "{error}"
         );
         fs::set_permissions(&state, fs::Permissions::from_mode(0o700)).unwrap();
         std::os::unix::fs::symlink("state", dir.path().join("a/link")).unwrap();
         create(&dir.path().join("a/link")).unwrap();
         if rustix::process::geteuid().is_root() {
-            // As one that another user created first, in `/tmp`.
+            // Like a directory that another user has created in `/tmp` before.
             chown(&state, Some(4711), None).unwrap();
             let error = create(&state).unwrap_err().to_string();
             assert!(error.contains("belongs to user 4711"), "{error}");

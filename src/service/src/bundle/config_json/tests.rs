@@ -1,4 +1,4 @@
-//! What stands in a bundle while others write there, too.
+//! Tests of `config_json.rs`, also with other processes that write to the bundle.
 
 use super::*;
 use std::{fs, os::unix::fs::PermissionsExt};
@@ -8,7 +8,7 @@ fn bundle(dir: &Path) -> Bundle {
 }
 
 #[test]
-fn replacing_keeps_mode_and_leaves_nothing() {
+fn replacing_keeps_the_mode_and_leaves_no_temporary_file() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("config.json");
     fs::write(&file, "old").unwrap();
@@ -22,7 +22,7 @@ fn replacing_keeps_mode_and_leaves_nothing() {
 }
 
 #[test]
-fn what_a_killed_predecessor_left_is_swept() {
+fn the_temporary_file_of_a_killed_nrid_is_removed() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("config.json"), "old").unwrap();
     fs::write(dir.path().join(".config.json.nri"), "half").unwrap();
@@ -31,17 +31,16 @@ fn what_a_killed_predecessor_left_is_swept() {
 }
 
 #[test]
-fn what_is_no_file_is_refused() {
+fn a_missing_file_and_a_directory_are_refused() {
     let dir = tempfile::tempdir().unwrap();
-    assert!(
-        matches!(bundle(dir.path()).read(), Err(BundleError::Read(_, e)) if e.kind() == io::ErrorKind::NotFound)
-    );
+    let missing = bundle(dir.path()).read().unwrap_err();
+    assert!(matches!(missing, BundleError::Read(_, e) if e.kind() == io::ErrorKind::NotFound));
     fs::create_dir(dir.path().join("config.json")).unwrap();
     assert!(matches!(bundle(dir.path()).read(), Err(BundleError::NotAFile(_))));
 }
 
 #[test]
-fn a_link_is_replaced_itself_and_put_back() {
+fn a_symbolic_link_is_replaced_and_restored() {
     let dir = tempfile::tempdir().unwrap();
     let (other, file) = (dir.path().join("other"), dir.path().join("config.json"));
     fs::write(&other, "{}").unwrap();
@@ -54,20 +53,16 @@ fn a_link_is_replaced_itself_and_put_back() {
     assert_eq!(fs::read(&file).unwrap(), b"new");
     let meta = fs::symlink_metadata(&file).unwrap();
     assert!(meta.is_file(), "no link");
-    assert_eq!(
-        meta.permissions().mode() & 0o7777,
-        0o640,
-        "like the target, without more than it means"
-    );
+    assert_eq!(meta.permissions().mode() & 0o7777, 0o640, "the mode of the target, without setuid");
     assert_eq!(fs::read(&other).unwrap(), b"{}");
     assert_eq!(bundle.read().unwrap().link, None);
-    bundle.link_again(&found.link.unwrap(), &bundle.read().unwrap()).unwrap();
+    bundle.restore_link(&found.link.unwrap(), &bundle.read().unwrap()).unwrap();
     assert_eq!(fs::read_link(&file).unwrap(), Path::new("other"));
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
 }
 
 #[test]
-fn what_came_in_the_documents_place_is_not_replaced() {
+fn a_directory_in_place_of_the_config_is_not_replaced() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("config.json");
     fs::write(&file, "{}").unwrap();
@@ -80,10 +75,10 @@ fn what_came_in_the_documents_place_is_not_replaced() {
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
 }
 
-/// Whoever may write to the directory exchanges the document as fast as possible: what it may lead
-/// to is read, and never written.
+/// Another process replaces `config.json` by links to a file outside as fast as possible: that file
+/// may be read, but is never written.
 #[test]
-fn what_lies_outside_survives_any_exchange() {
+fn a_file_outside_of_the_bundle_is_never_changed() {
     let dir = tempfile::tempdir().unwrap();
     let (inside, outside) = (dir.path().join("bundle"), dir.path().join("outside"));
     fs::create_dir(&inside).unwrap();
@@ -111,7 +106,7 @@ fn what_lies_outside_survives_any_exchange() {
             let Ok(found) = bundle.read() else { continue };
             replaced += u32::from(bundle.replace(b"ours", &found).is_ok());
             if let Some(link) = &found.link {
-                let _ = bundle.link_again(link, &found);
+                let _ = bundle.restore_link(link, &found);
             }
         }
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
@@ -126,10 +121,10 @@ fn what_lies_outside_survives_any_exchange() {
     );
 }
 
-/// What is given back does not take the place of a document that came after the look at what is
-/// there.
+/// Neither a restored nor an adjusted config replaces one that the engine writes after the last
+/// read.
 #[test]
-fn what_an_engine_writes_meanwhile_stays() {
+fn a_config_that_the_engine_writes_meanwhile_is_not_replaced() {
     let dir = tempfile::tempdir().unwrap();
     let (file, other) = (dir.path().join("config.json"), dir.path().join("other"));
     let bundle = bundle(dir.path());
@@ -148,15 +143,15 @@ fn what_an_engine_writes_meanwhile_stays() {
         fs::rename(&other, &file).unwrap();
     };
     assert_eq!(restored(&rename), "the engine's");
-    // Nor does one that was agreed on.
-    fs::write(&file, "asked about").unwrap();
+    // Replacing fails as well.
+    fs::write(&file, "request").unwrap();
     let found = bundle.read().unwrap();
     rename();
     let refused = bundle.replace(b"ours", &found).unwrap_err().to_string();
-    assert!(refused.contains("was changed while plugins were asked"), "{refused}");
+    assert!(refused.contains("was changed during the request to plugins"), "{refused}");
     assert_eq!(fs::read(&file).unwrap(), b"the engine's");
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
-    // One that is half way through.
+    // The engine has written a part of the file.
     fs::write(&file, "ours").unwrap();
     let found = bundle.read().unwrap();
     let mut writer = fs::File::create(&file).unwrap();
@@ -164,7 +159,7 @@ fn what_an_engine_writes_meanwhile_stays() {
     bundle.restore(b"original", None, &found, &digest(b"ours")).unwrap();
     writer.write_all(b"engine's").unwrap();
     assert_eq!(fs::read_to_string(&file).unwrap(), "the engine's");
-    // At any moment.
+    // The engine renames at any moment.
     for n in 0..300 {
         fs::write(&file, "ours").unwrap();
         let found = bundle.read().unwrap();
@@ -182,7 +177,7 @@ fn what_an_engine_writes_meanwhile_stays() {
 }
 
 #[test]
-fn a_document_elsewhere_in_the_bundle() {
+fn the_config_may_have_another_name_and_directory() {
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir(dir.path().join("sub")).unwrap();
     fs::write(dir.path().join("sub/other.json"), "{}").unwrap();

@@ -103,7 +103,7 @@ impl Service {
         if bytes != draft.found.bytes {
             match &draft.link {
                 Some(link) if layout.changed.is_none() => {
-                    draft.bundle.link_again(link, &draft.found)?;
+                    draft.bundle.restore_link(link, &draft.found)?;
                 }
                 _ => draft.bundle.replace(bytes, &draft.found)?,
             }

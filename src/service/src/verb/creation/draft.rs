@@ -72,7 +72,7 @@ impl Service {
         bundle: Bundle,
     ) -> Result<Draft, Error> {
         let VerbRequest { begin, key, runtime, .. } = request;
-        let (bundle, found) = bundle.read_patiently().await?;
+        let (bundle, found) = bundle.read_with_timeout().await?;
         let read = || -> Result<_, Error> {
             let records: Vec<_> = self.registry.all().iter().map(|c| c.record().bundle).collect();
             let original =
@@ -101,7 +101,7 @@ impl Service {
             program: program.as_path().to_owned(),
             socket: self.settings().state_dir.join(nri_control::CONTROL_SOCKET),
             record: key.hook_name(incarnation),
-            patience: hook_timeout(&self.settings().config),
+            timeout: hook_timeout(&self.settings().config),
         });
         Ok(Draft {
             key: key.clone(),
