@@ -1,18 +1,18 @@
 //! `nri-container-runtime`: engines call it in place of a low-level OCI runtime. It requests the
 //! changes of a verb from `nrid`, and runs the real runtime.
 //!
-//! A caller sees what it would see from the real runtime: argv, environment, working directory,
-//! descriptors, stdio, signals, exit code and `--log` are passed through. Verbs that carry no event
+//! The wrapper is transparent to its caller: argv, environment, working directory, descriptors,
+//! stdio, signals, exit code and `--log` are passed through. Verbs that carry no event
 //! are a plain `execve`; only `exec` may get a changed process file ([`exec`]). `nrid` calls the
 //! plugins and rewrites `config.json`; this program has no code for NRI. It has no async runtime
 //! and no argument parser library, since it starts at every call of an engine.
 //!
 //! Start from [`wrapper::run`].
 
-// Rust's own start-up would replace closed stdio by /dev/null and ignore SIGPIPE before this
-// program could see what it inherited, and the real runtime would inherit both. See `entry`.
+// Before `main`, Rust's start-up code would replace closed stdio by /dev/null and ignore SIGPIPE,
+// and the real runtime would inherit both. See `entry`.
 #![cfg_attr(not(test), no_main)]
-// The test harness has its own entry, which leaves the program unused.
+// The test harness has another entry point, so the program's code is unused there.
 #![cfg_attr(test, allow(dead_code))]
 
 mod args;

@@ -90,7 +90,7 @@ impl Adaptation {
         Ok(())
     }
 
-    /// Starts a session for an accepted connection, in a task of its own.
+    /// Starts a session for an accepted connection, in a separate task.
     fn accept(&self, stream: UnixStream) {
         let (record, foreign_uid) = match self.check_peer(&stream) {
             Ok(checked) => checked,

@@ -35,7 +35,7 @@ pub trait ContainerManager: Send + Sync + 'static {
 
     /// Receives a line that a launched plugin wrote to its standard output or error.
     ///
-    /// The call may block: it is made from a thread of its own. Further lines are queued meanwhile,
+    /// The call may block: it is made from a separate thread. Further lines are queued meanwhile,
     /// and dropped when the queue is full.
     fn plugin_output(&self, plugin: &PluginId, line: &str) {
         tracing::info!("{plugin}: {line}");

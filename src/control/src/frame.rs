@@ -31,7 +31,7 @@ pub enum FrameError {
     /// The message is larger than [`MAX_FRAME`].
     #[error("a message of {0} bytes is larger than {MAX_FRAME}")]
     TooLarge(usize),
-    /// No reply came in time.
+    /// No reply arrived in time.
     #[error("no answer in time")]
     Timeout,
     /// The frame is not a message of this protocol.
@@ -97,7 +97,7 @@ pub fn send(stream: &UnixStream, payload: &[u8], fds: &[BorrowedFd<'_>]) -> Resu
     Ok(())
 }
 
-/// Receives one frame and the descriptors that came with it (close-on-exec).
+/// Receives one frame and the descriptors that were sent with it (close-on-exec).
 ///
 /// # Errors
 /// The connection is closed, the frame is too large, the socket fails, or its timeout passes.

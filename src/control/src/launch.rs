@@ -210,7 +210,7 @@ fn make_private_dir(dir: &Path) -> io::Result<()> {
     if !meta.is_dir() || meta.uid() != me || meta.mode() & 0o022 != 0 {
         return Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
-            format!("must be a directory of user {me} that nobody else can write to"),
+            format!("must be a directory of user {me} that no other user can write to"),
         ));
     }
     Ok(())

@@ -18,7 +18,7 @@ const LONGEST_NAME: usize = 255 - ".json".len();
 /// All containers of one id, which may exist in several runtime roots.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ExecMarker {
-    /// One per runtime root.
+    /// Containers, one per runtime root.
     pub containers: Vec<ExecContainer>,
 }
 
@@ -45,7 +45,7 @@ pub struct ExecChanges {
 /// `exec` itself stays.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExecVariable {
-    /// Its name.
+    /// Name of the variable.
     pub name: String,
     /// Value in the engine's OCI config.
     pub engine: Option<String>,

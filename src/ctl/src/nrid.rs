@@ -86,7 +86,7 @@ pub(crate) fn stop(nrid: &NridLocation) -> Result<(), CtlError> {
 pub(crate) fn restart(nrid: &NridLocation) -> Result<(), CtlError> {
     let Some(client) = connect(nrid)? else { return start(nrid) };
     let running = status(&client)?.program;
-    // nrid cannot execute its own program again if that file was moved: it gets ours.
+    // If the file of nrid's program no longer exists, the request names the program found here.
     let is_missing = running.is_none_or(|program| !program.as_path().exists());
     let program = nrid.launcher.program.as_deref().filter(|_| is_missing).map(OsText::from);
     client.set_timeout(Some(RESTART_TIMEOUT))?;

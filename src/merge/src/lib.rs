@@ -2,8 +2,8 @@
 //!
 //! Start from [`CreateMerge`], [`UpdateMerge`] and [`UpdatesMerge`]: each takes the replies in call
 //! order and returns the request for the next plugin. [`validator`] is the built-in validator of an
-//! outcome. Nothing here does I/O, knows the OCI config, or decides what happens to a plugin whose
-//! reply is refused.
+//! outcome. This crate does no I/O, does not depend on the OCI config, and does not handle plugins
+//! with refused replies.
 //!
 //! # The merged adjustment
 //!

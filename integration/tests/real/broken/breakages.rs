@@ -224,7 +224,7 @@ pub(super) fn the_state_directory_is_world_writable() -> Breakage {
         mode(&installation.node.state_dir(), 0o777);
         done()
     };
-    let words = &["state directory STATE", "nobody else can write to", BREAK_GLASS];
+    let words = &["state directory STATE", "no other user can write to", BREAK_GLASS];
     let mend = |installation: &Installation| mode(&installation.node.state_dir(), 0o700);
     Breakage::new("state directory world-writable", Needing::Refused(words), make, mend)
 }

@@ -210,7 +210,7 @@ impl LaunchSupervisor {
             let serial = core.registry.next_serial();
             match self.clone().launch_one(found, serial).await {
                 Ok(plugin) => {
-                    // A failure ends the session, which starts a restart of its own.
+                    // A failure ends the session, and the end of the session starts a new restart.
                     let _ = core.admit(plugin).await;
                     return;
                 }

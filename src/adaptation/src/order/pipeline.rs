@@ -129,7 +129,7 @@ impl Pipeline {
         subscribed.map(|p| (p.clone(), p.queue.ticket())).collect()
     }
 
-    /// Adds a plugin, after those with the same index that came before.
+    /// Adds a plugin, after the plugins with the same index that were added before.
     pub(crate) fn add(&self, plugin: &Arc<Plugin>) -> AdmissionTickets {
         let mut plugins = self.lock();
         let order = |p: &Plugin| (p.id.index, p.serial);

@@ -146,7 +146,7 @@ impl Plugin {
         self.cleaned_up.send_replace(true);
     }
 
-    /// Calls the plugin in a task of its own, which holds the permit until the call returns.
+    /// Calls the plugin in a separate task, which holds the permit until the call returns.
     async fn spawn_call<R: EventRequest>(
         self: &Arc<Self>,
         permit: Option<QueuePermit>,

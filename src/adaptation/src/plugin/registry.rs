@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::plugin::status::{PluginOrigin, PluginState, PluginStatus, StatusRecord};
 use crate::policy::peers::{PeerPolicy, PeerRefusal};
 
-/// How long a closed or refused external plugin stays listed: long enough for an operator to find
+/// Time that a closed or refused external plugin stays listed: long enough for an operator to find
 /// out why it is not active.
 const CLOSED_RETENTION: Duration = Duration::from_secs(600);
 /// Limit of listed external plugins that closed or were refused; the oldest are removed first.

@@ -178,9 +178,9 @@ async fn request_updates(runtime: &RuntimeClient, id: &str) -> ttrpc::Result<()>
         }],
         ..Default::default()
     };
-    let answer = runtime.update_containers(None, &request).await;
-    let answer = answer.map_err(|e| status(ttrpc::Code::INTERNAL, e))?;
-    assert_eq!(answer.failed, [shares("bad", 6)]);
+    let reply = runtime.update_containers(None, &request).await;
+    let reply = reply.map_err(|e| status(ttrpc::Code::INTERNAL, e))?;
+    assert_eq!(reply.failed, [shares("bad", 6)]);
     Ok(())
 }
 

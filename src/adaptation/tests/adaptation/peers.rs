@@ -30,8 +30,8 @@ impl SocketDir {
         self.dir.path().join(name)
     }
 
-    /// Copies the plugin program. A process of its own writes it: a descriptor open for writing
-    /// could be inherited by another test's child, and executing the file would fail.
+    /// Copies the plugin program in a separate process: a descriptor open for writing could be
+    /// inherited by another test's child, and executing the file would fail.
     fn program(&self, name: &str) -> PathBuf {
         let path = self.path(name);
         let copied = Command::new("/bin/cp")

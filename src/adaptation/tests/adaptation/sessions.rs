@@ -23,8 +23,8 @@ async fn a_registration_with_an_invalid_name_is_refused_with_the_reason() {
     ] {
         let harness = Harness::new().await;
         let (peer, connecting) = harness.peer("10-a", &[], Quiet).await;
-        let answer = peer.register_as(index, name).await.unwrap_err();
-        assert_eq!(answer.to_string(), format!("{why} (status 3)"));
+        let error = peer.register_as(index, name).await.unwrap_err();
+        assert_eq!(error.to_string(), format!("{why} (status 3)"));
         assert_eq!(connecting.await.unwrap().unwrap_err().to_string(), why);
         peer.end.closed().await;
         assert_eq!(harness.log.of("manager"), ["? Closed"]);

@@ -77,7 +77,10 @@ pub(super) fn in_charge(report: &mut DoctorReport, config: &Config, engine: &Run
             format!("{engine_shown}: its own NRI; its {kind} pass through us unchanged"),
         ),
         (_, false) => {
-            report.ok(ABOUT, format!("{engine_shown}: ours, for what it runs through the wrapper"));
+            report.ok(
+                ABOUT,
+                format!("{engine_shown}: ours, for containers that it runs through the wrapper"),
+            );
         }
     }
 }

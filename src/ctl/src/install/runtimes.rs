@@ -17,7 +17,7 @@ const LINK_PREFIX: &str = "nri-";
 /// One runtime of an engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct WrapperRuntime {
-    /// Its name in the engine.
+    /// Name of the runtime in the engine.
     pub(crate) name: String,
     /// Path of the program that the engine calls.
     pub(crate) binary: PathBuf,

@@ -265,11 +265,11 @@ fn version_2_with_imports_gets_a_drop_in_if_containerd_is_known_to_be_2() {
         });
     }
     // An installation in the main file is changed in the main file.
-    image.done("install containerd --engine-version 1.7");
-    image.done("install containerd --engine-version 2.1 --default");
+    image.run_ok("install containerd --engine-version 1.7");
+    image.run_ok("install containerd --engine-version 2.1 --default");
     assert!(!image.exists(DROP_IN));
     assert_eq!(default(&image, FILE, V2).as_deref(), Some("\"nri\""));
-    image.done("uninstall containerd");
+    image.run_ok("uninstall containerd");
     assert_eq!(image.read(FILE), text);
 }
 
@@ -323,14 +323,14 @@ fn install_reports_and_switches_containerds_own_nri() {
         (&own("true"), "--engine-version 2.1.9", "off"),
     ] {
         let image = Image::with(FILE, text);
-        let said = image.done(&format!("install containerd --json --dry-run {options}"));
-        assert!(said.contains(&format!("\"engine_nri\":\"{state}\"")), "{text}: {said}");
-        image.done(&format!("install containerd --nri ours {options}"));
+        let output = image.run_ok(&format!("install containerd --json --dry-run {options}"));
+        assert!(output.contains(&format!("\"engine_nri\":\"{state}\"")), "{text}: {output}");
+        image.run_ok(&format!("install containerd --nri ours {options}"));
         let disabled = at(&image, FILE, &["plugins", "io.containerd.nri.v1.nri", "disable"]);
         let expected = matches!(state, "on" | "unknown") || text.contains("= true");
         assert_eq!(disabled.as_deref() == Some("true"), expected, "{text} {options}");
         // Another choice replaces the first.
-        image.done(&format!("install containerd --nri engine {options}"));
+        image.run_ok(&format!("install containerd --nri engine {options}"));
         assert!(image.read(crate::image::CONFIG).contains("containerd = \"engine\""));
         let disabled = at(&image, FILE, &["plugins", "io.containerd.nri.v1.nri", "disable"]);
         assert_eq!(
@@ -338,8 +338,8 @@ fn install_reports_and_switches_containerds_own_nri() {
             text.contains("= true"),
             "{text} {options}"
         );
-        image.done(&format!("install containerd --nri auto {options}"));
-        image.done("uninstall containerd");
+        image.run_ok(&format!("install containerd --nri auto {options}"));
+        image.run_ok("uninstall containerd");
         assert_eq!(image.read(FILE), text);
         assert!(!image.exists("/etc/nri-container-runtime"));
     }
@@ -348,8 +348,8 @@ fn install_reports_and_switches_containerds_own_nri() {
 #[test]
 fn unusable_containerd_files_and_options_are_refused() {
     let check = |text: &str, options: &str, expected: &str| {
-        let said = Image::with(FILE, text).refused(&format!("install containerd {options}"));
-        assert!(said.contains(expected), "{said}");
+        let output = Image::with(FILE, text).refused(&format!("install containerd {options}"));
+        assert!(output.contains(expected), "{output}");
     };
     check("version = 2\n[plugins\n", "", "config.toml: line 2, column ");
     check("version = 2\nversion = 2\n", "", "line 2, column 1: duplicate key");
@@ -388,24 +388,24 @@ fn unusable_containerd_files_and_options_are_refused() {
 fn edits_in_containerd_files_since_installation_stay() {
     let (_, plugin, _, text) = FILES.iter().find(|(what, ..)| *what == "kubeadm's").unwrap();
     let image = Image::with(FILE, text);
-    image.done("install containerd --default --nri ours");
+    image.run_ok("install containerd --default --nri ours");
     image.edit(FILE, "pause:3.9", "pause:3.10");
     image.edit(FILE, "# the end\n", "# the end\n# and a remark\n");
-    image.done("uninstall containerd");
+    image.run_ok("uninstall containerd");
     assert_eq!(image.read(FILE), text.replace("pause:3.9", "pause:3.10") + "# and a remark\n");
     // An administrator has changed the default and added a handler.
     image.write(FILE, b"version = 2\n");
-    image.done("install containerd --default");
+    image.run_ok("install containerd --default");
     image.edit(FILE, "default_runtime_name = \"nri\"", "default_runtime_name = \"kata\"");
     let kata = format!(
         "[plugins.{plugin:?}.containerd.runtimes.kata]\nruntime_type = \"io.containerd.kata.v2\"\n"
     );
     image.write(FILE, (image.read(FILE) + &kata).as_bytes());
-    let said = image.done("uninstall containerd");
-    assert!(said.contains("default_runtime_name was changed since: kept"), "{said}");
+    let output = image.run_ok("uninstall containerd");
+    assert!(output.contains("default_runtime_name was changed since: kept"), "{output}");
     assert!(
-        said.contains("runtimes.runc would be missing beside what was added since: kept"),
-        "{said}"
+        output.contains("runtimes.runc is needed while other runtimes are configured: kept"),
+        "{output}"
     );
     let now = image.read(FILE);
     assert_eq!(default(&image, FILE, plugin).as_deref(), Some("\"kata\""), "{now}");
@@ -416,9 +416,9 @@ fn edits_in_containerd_files_since_installation_stay() {
 fn a_containerd_handler_is_recognized_without_a_manifest() {
     for (what, plugin, _, text) in FILES {
         let image = Image::with(FILE, text);
-        image.done(&format!("install containerd --default --runtime nri-crun={CRUN}"));
+        image.run_ok(&format!("install containerd --default --runtime nri-crun={CRUN}"));
         std::fs::remove_file(image.at(crate::image::MANIFEST)).unwrap();
-        image.done("uninstall containerd");
+        image.run_ok("uninstall containerd");
         assert_eq!(default(&image, FILE, plugin), None, "{what}");
         assert!(!image.read(FILE).contains("nri"), "{what}: {}", image.read(FILE));
         assert!(
@@ -433,8 +433,8 @@ fn a_containerd_handler_is_recognized_without_a_manifest() {
 #[test]
 fn notes_name_settings_that_affect_a_containerd_handler() {
     let check = |text: &str, expected: &str| {
-        let said = Image::with(FILE, text).done("install containerd --dry-run");
-        assert!(said.contains(expected), "{said}");
+        let output = Image::with(FILE, text).run_ok("install containerd --dry-run");
+        assert!(output.contains(expected), "{output}");
     };
     check(
         "disabled_plugins = [\"cri\"]\n",

@@ -79,17 +79,17 @@ fn our_handler_is_written_in_the_effective_version() {
 #[test]
 fn a_note_names_a_drop_in_that_hides_files_of_version_2() {
     let image = Image::with(FILE, GLOB);
-    image.done("install containerd");
+    image.run_ok("install containerd");
     image.write(KATA, V2_KATA.as_bytes());
     assert!(
-        image.done("install containerd").contains(
+        image.run_ok("install containerd").contains(
             "hides the CRI settings of files of version 2; uninstall, then install again"
         )
     );
-    image.done("uninstall containerd");
-    image.done("install containerd");
+    image.run_ok("uninstall containerd");
+    image.run_ok("install containerd");
     assert!(image.read(DROP_IN).contains("version = 2\n"));
-    assert!(!image.done("install containerd").contains("hides the CRI settings"));
+    assert!(!image.run_ok("install containerd").contains("hides the CRI settings"));
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn a_real_containerd_keeps_its_settings_of_mixed_versions() {
             for default in [false, true] {
                 let image = image(&main, kata, later);
                 let before = dump(containerd, &image.at(FILE)).unwrap();
-                image.done(&format!(
+                image.run_ok(&format!(
                     "install containerd{}",
                     if default { " --default" } else { "" }
                 ));

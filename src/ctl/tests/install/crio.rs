@@ -66,17 +66,20 @@ fn install_reports_crios_own_nri() {
         ("[crio.nri]\nenable_nri = true\n", "--engine-version 1.29", "on"),
         ("[crio.nri]\nenable_nri = false\n", "--engine-version 1.35", "off"),
     ] {
-        let said =
-            Image::with(OTHER, text).done(&format!("install crio --dry-run --json {options}"));
-        assert!(said.contains(&format!("\"engine_nri\":\"{state}\"")), "{text} {options}: {said}");
+        let output =
+            Image::with(OTHER, text).run_ok(&format!("install crio --dry-run --json {options}"));
+        assert!(
+            output.contains(&format!("\"engine_nri\":\"{state}\"")),
+            "{text} {options}: {output}"
+        );
     }
 }
 
 #[test]
 fn unusable_crio_files_and_names_are_refused() {
     let check = |text: &str, options: &str, expected: &str| {
-        let said = Image::with(OTHER, text).refused(&format!("install crio {options}"));
-        assert!(said.contains(expected), "{said}");
+        let output = Image::with(OTHER, text).refused(&format!("install crio {options}"));
+        assert!(output.contains(expected), "{output}");
     };
     check("", "--name crun", "crio has a runtime \"crun\" of its own");
     check(
@@ -94,7 +97,7 @@ fn copies_of_files_are_not_among_crios_drop_ins() {
     let image = Image::with(OTHER, text);
     std::fs::create_dir_all(image.at("/etc/crio/crio.conf.d/folder.conf")).unwrap();
     let before = image.snapshot();
-    image.done(&format!("install crio --engine-config {OTHER}"));
+    image.run_ok(&format!("install crio --engine-config {OTHER}"));
     assert!(image.read(OTHER).contains(WRAPPER));
     let names: Vec<_> = std::fs::read_dir(image.at("/etc/crio/crio.conf.d"))
         .unwrap()
@@ -102,7 +105,7 @@ fn copies_of_files_are_not_among_crios_drop_ins() {
         .collect();
     assert_eq!(names.len(), 2, "{names:?}");
     assert_eq!(image.read(&format!("/etc/nri-container-runtime/backup{OTHER}")), text);
-    image.done("uninstall crio");
+    image.run_ok("uninstall crio");
     assert_eq!(image.snapshot(), before);
 }
 
@@ -111,8 +114,8 @@ fn a_note_says_that_no_nri_adapts_crios_containers() {
     for (version, expected) in
         [("1.25", "no NRI of its own in this version"), ("1.29", "no plugin adapts its containers")]
     {
-        let said =
-            Image::new().done(&format!("install crio --nri engine --engine-version {version}"));
-        assert!(said.contains(expected), "{said}");
+        let output =
+            Image::new().run_ok(&format!("install crio --nri engine --engine-version {version}"));
+        assert!(output.contains(expected), "{output}");
     }
 }

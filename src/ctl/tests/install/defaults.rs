@@ -50,20 +50,20 @@ fn a_default_is_restored_only_with_its_runtime() {
         let (file, text, runtime) = with_nvidia(engine);
         let install = format!("install {engine} --default --engine-config {file}");
         let image = Image::with(file, &text);
-        image.done(&install);
-        image.done(&format!("uninstall {engine}"));
+        image.run_ok(&install);
+        image.run_ok(&format!("uninstall {engine}"));
         assert_eq!(image.read(file), text, "{engine}");
-        image.done(&install);
+        image.run_ok(&install);
         let (from, to) = match runtime.trim().strip_suffix('}') {
             Some(json) => (format!("{json}}},"), ""),
             // In Podman's file our runtime is in the same table, which has to stay.
             None => (runtime.trim_start_matches("[engine.runtimes]\n").to_owned(), ""),
         };
         image.edit(file, &from, to);
-        let said = image.done(&format!("uninstall {engine}"));
+        let output = image.run_ok(&format!("uninstall {engine}"));
         assert!(
-            said.contains("was \"nvidia\", which no longer exists: removed"),
-            "{engine}: {said}"
+            output.contains("was \"nvidia\", which no longer exists: removed"),
+            "{engine}: {output}"
         );
         assert!(!image.read(file).contains("nvidia"), "{engine}: {}", image.read(file));
         assert!(!image.read(file).contains("nri"), "{engine}: {}", image.read(file));
@@ -81,12 +81,12 @@ fn a_default_is_restored_with_a_runtime_of_another_file() {
         let runtime = format!("[{CRI}.runtimes.nvidia]\nruntime_type = \"x\"\n");
         let image = Image::with(CONTAINERD, &format!("{head}{runtime}"));
         image.write(file, text.as_bytes());
-        image.done("install containerd --default");
+        image.run_ok("install containerd --default");
         assert!(image.read(file).contains("default_runtime_name = \"nri\""));
         if removed {
             image.write(CONTAINERD, head.as_bytes());
         }
-        image.done("uninstall containerd");
+        image.run_ok("uninstall containerd");
         let expected = if removed { text.replace(default, "") } else { text.clone() };
         assert_eq!(image.read(file), expected);
     }
@@ -98,15 +98,15 @@ fn a_note_names_a_default_that_no_file_defines() {
     for engine in ["crio", "podman"] {
         let (file, text, runtime) = with_nvidia(engine);
         let image = Image::with(file, &text);
-        image.done(&format!("install {engine} --default"));
+        image.run_ok(&format!("install {engine} --default"));
         let left = text.replace(&runtime, "");
         image.write(file, left.as_bytes());
-        let said = image.done(&format!("uninstall {engine}"));
+        let output = image.run_ok(&format!("uninstall {engine}"));
         assert!(
-            said.contains(&format!(
+            output.contains(&format!(
                 "{file}: the default runtime is \"nvidia\", which no file defines"
             )),
-            "{said}"
+            "{output}"
         );
         assert_eq!(image.read(file), left);
     }
@@ -128,11 +128,11 @@ fn a_default_that_needs_no_entry_is_restored() {
         let (file, text, runtime) = with_nvidia(engine);
         let text = text.replace(&runtime, "").replace("\"nvidia\"", &format!("{name:?}"));
         let image = Image::with(file, &text);
-        image.done(&format!("install {engine} --default --engine-config {file}"));
+        image.run_ok(&format!("install {engine} --default --engine-config {file}"));
         // One more line, so that the file is not restored from its copy.
         let edited = image.read(file) + "\n";
         image.write(file, edited.as_bytes());
-        image.done(&format!("uninstall {engine}"));
+        image.run_ok(&format!("uninstall {engine}"));
         assert_eq!(image.read(file).trim_end(), text.trim_end(), "{engine} {name}");
     }
 }
@@ -143,19 +143,19 @@ fn a_default_that_was_deleted_stays_deleted() {
         let (file, text, _) = with_nvidia(engine);
         let install = format!("install {engine} --default --engine-config {file}");
         let image = Image::with(file, &text);
-        image.done(&install);
+        image.run_ok(&install);
         let now = image.read(file);
         let line =
             |l: &&str| l.contains("untime") && l.ends_with("\"nri\"") || l.ends_with("\"nri\",");
         let line = now.lines().find(line).unwrap();
         image.edit(file, &format!("{line}\n"), "");
-        image.done(&install);
+        image.run_ok(&install);
         assert!(
             image.read(file).contains(line.trim_end_matches(',').trim_start()),
             "{engine}: {}",
             image.read(file)
         );
-        image.done(&format!("uninstall {engine}"));
+        image.run_ok(&format!("uninstall {engine}"));
         let before = text.lines().filter(|l| {
             !(l.contains("\"nvidia\"") && l.contains("default") || l.starts_with("runtime = "))
         });

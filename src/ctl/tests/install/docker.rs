@@ -129,8 +129,8 @@ fn isulad_has_runtimes_in_its_own_daemon_json() {
             assert_eq!(now["default-runtime"], "nri");
         });
     }
-    let said = Image::with(file, texts[0]).refused("install isulad --runtime lcr=/usr/bin/crun");
-    assert!(said.contains("isulad has a runtime \"lcr\" of its own"), "{said}");
+    let output = Image::with(file, texts[0]).refused("install isulad --runtime lcr=/usr/bin/crun");
+    assert!(output.contains("isulad has a runtime \"lcr\" of its own"), "{output}");
     assert!(
         Image::new().refused("install isulad --nri ours").contains("isulad has no NRI of its own")
     );
@@ -140,8 +140,8 @@ fn isulad_has_runtimes_in_its_own_daemon_json() {
 fn nerdctl_needs_no_file() {
     let image = Image::new();
     let before = image.snapshot();
-    let said = image.done("install nerdctl");
-    assert!(said.contains(&format!("nerdctl run --rm --runtime {WRAPPER} IMAGE")), "{said}");
+    let output = image.run_ok("install nerdctl");
+    assert!(output.contains(&format!("nerdctl run --rm --runtime {WRAPPER} IMAGE")), "{output}");
     assert_eq!(image.snapshot(), before);
     assert!(
         image
@@ -157,37 +157,37 @@ fn nerdctl_needs_no_file() {
 fn repeated_installations_add_up() {
     let text = "{\"debug\": true, \"default-runtime\": \"runc\"}";
     let image = Image::with(FILE, text);
-    image.done("install docker");
-    image.done(&format!("install docker --runtime nri-crun={CRUN}"));
-    image.done("install docker --default");
-    image.done("install docker --nri ours");
+    image.run_ok("install docker");
+    image.run_ok(&format!("install docker --runtime nri-crun={CRUN}"));
+    image.run_ok("install docker --default");
+    image.run_ok("install docker --nri ours");
     assert_eq!(value(&image)["default-runtime"], "nri");
     assert_eq!(value(&image)["runtimes"]["nri-crun"]["path"], "/usr/local/bin/nri-crun");
-    image.done("uninstall docker");
+    image.run_ok("uninstall docker");
     assert_eq!(image.read(FILE), text);
     assert!(
         !image.exists("/etc/nri-container-runtime") && !image.exists("/usr/local/bin/nri-crun")
     );
     // With an edit in between, and then a request that is already installed.
-    image.done("install docker");
+    image.run_ok("install docker");
     image.edit(FILE, "true", "false");
-    image.done("install docker --default");
+    image.run_ok("install docker --default");
     let installed = image.snapshot();
-    assert!(image.done("install docker").contains("nothing to do"));
+    assert!(image.run_ok("install docker").contains("nothing to do"));
     assert_eq!(image.snapshot(), installed);
-    image.done("uninstall docker");
+    image.run_ok("uninstall docker");
     assert_eq!(image.read(FILE), text.replace("true", "false"));
 }
 
 #[test]
 fn a_moved_wrapper_is_installed_again() {
     let image = Image::with(FILE, "{}");
-    image.done("install docker --default");
+    image.run_ok("install docker --default");
     std::fs::create_dir_all(image.at("/opt")).unwrap();
     std::fs::rename(image.at(WRAPPER), image.at("/opt/nri-container-runtime")).unwrap();
-    image.done("install docker --wrapper /opt/nri-container-runtime");
+    image.run_ok("install docker --wrapper /opt/nri-container-runtime");
     assert_eq!(value(&image)["runtimes"]["nri"]["path"], "/opt/nri-container-runtime");
-    image.done("uninstall docker");
+    image.run_ok("uninstall docker");
     assert_eq!(image.read(FILE), "{}");
 }
 
@@ -196,9 +196,9 @@ fn two_engines_share_a_runtime() {
     let image = Image::with(FILE, "{}\n");
     let before = image.snapshot();
     let option = format!("--runtime nri-crun={CRUN}");
-    image.done(&format!("install docker {option}"));
+    image.run_ok(&format!("install docker {option}"));
     let config = image.read(CONFIG);
-    image.done(&format!("install isulad {option}"));
+    image.run_ok(&format!("install isulad {option}"));
     assert_eq!(image.read(CONFIG), config);
     let other =
         image.refused("install podman --runtime nri-crun=/usr/local/bin/nri-container-runtime");
@@ -212,10 +212,10 @@ fn two_engines_share_a_runtime() {
         "{other}"
     );
     std::fs::remove_file(image.at("/usr/bin/youki")).unwrap();
-    image.done("uninstall docker");
+    image.run_ok("uninstall docker");
     assert_eq!(image.read(CONFIG), config);
     assert!(image.exists("/usr/local/bin/nri-crun"));
-    image.done("uninstall isulad");
+    image.run_ok("uninstall isulad");
     assert_eq!(image.snapshot(), before);
 }
 
@@ -230,19 +230,19 @@ fn our_configuration_keeps_its_comments() {
         let added = "\n[runtime.names.nri-crun]\npath = \"/usr/bin/crun\"\n\n[engines]\ndocker = \"engine\"\n";
         assert_eq!(now, format!("{text}{added}"));
     });
-    image.done(&format!("install docker {options}"));
+    image.run_ok(&format!("install docker {options}"));
     image.edit(CONFIG, "\"debug\"", "\"info\"");
-    image.done("uninstall docker");
+    image.run_ok("uninstall docker");
     assert_eq!(image.read(CONFIG), text.replace("debug", "info"));
     // A configuration that the programs would refuse is not changed.
     image.write(CONFIG, b"no_such_key = 1\n");
-    let said = image.refused("install docker");
-    assert!(said.contains("config.toml: line 1, column 1: unknown field"), "{said}");
+    let output = image.refused("install docker");
+    assert!(output.contains("config.toml: line 1, column 1: unknown field"), "{output}");
     image.write(CONFIG, b"[runtime.names.nri-crun]\npath = '/opt/crun'\n");
-    let said = image.refused(&format!("install docker --runtime nri-crun={CRUN}"));
+    let output = image.refused(&format!("install docker --runtime nri-crun={CRUN}"));
     assert!(
-        said.contains("runtime.names.nri-crun.path exists and is not ours (/opt/crun)"),
-        "{said}"
+        output.contains("runtime.names.nri-crun.path exists and is not ours (/opt/crun)"),
+        "{output}"
     );
 }
 
@@ -282,8 +282,8 @@ fn owner_mode_and_links_of_files_stay() {
 #[test]
 fn unusable_docker_files_and_options_are_refused() {
     let check = |text: &str, options: &str, expected: &str| {
-        let said = Image::with(FILE, text).refused(&format!("install docker {options}"));
-        assert!(said.contains(expected), "{text} {options}: {said}");
+        let output = Image::with(FILE, text).refused(&format!("install docker {options}"));
+        assert!(output.contains(expected), "{text} {options}: {output}");
     };
     check("{\n  // no\n}", "", "/etc/docker/daemon.json: dockerd does not start with comments");
     check("{\"a\": 1,}", "", "daemon.json: line 1, column 8: trailing commas are not allowed");
@@ -329,10 +329,10 @@ fn unusable_docker_files_and_options_are_refused() {
     check("{}", "--wrapper /usr/bin/none", "/usr/bin/none: not an executable file");
     check("{}", "--wrapper ./x", "./x: a runtime is named by its absolute path");
     let image = Image::with("/usr/local/bin/nri-crun", "another file");
-    let said = image.refused(&format!("install docker --runtime nri-crun={CRUN}"));
+    let output = image.refused(&format!("install docker --runtime nri-crun={CRUN}"));
     assert!(
-        said.contains("/usr/local/bin/nri-crun exists and is not a link to the wrapper"),
-        "{said}"
+        output.contains("/usr/local/bin/nri-crun exists and is not a link to the wrapper"),
+        "{output}"
     );
     std::fs::remove_file(image.at(WRAPPER)).unwrap();
     assert!(image.refused("install docker").contains("name it with --wrapper"));
@@ -359,10 +359,10 @@ fn flags_of_dockerd_that_conflict_are_refused() {
          ExecStart=/usr/bin/dockerd --default-runtime=nvidia\n",
     );
     check_install_and_uninstall(&image, "docker", "", |_| {});
-    let said = image.refused("install docker --default");
+    let output = image.refused("install docker --default");
     assert!(
-        said.contains("docker.service.d/x.conf: --default-runtime is a flag of dockerd there"),
-        "{said}"
+        output.contains("docker.service.d/x.conf: --default-runtime is a flag of dockerd there"),
+        "{output}"
     );
     image.write("/etc/default/docker", b"DOCKER_OPTS=\"--add-runtime x=/y\"\n");
     assert!(
@@ -374,11 +374,11 @@ fn flags_of_dockerd_that_conflict_are_refused() {
 fn install_reports_and_switches_dockers_own_nri() {
     let text = "{\n  \"nri-opts\": {\"enable\": true, \"socket-path\": \"/run/x.sock\"}\n}\n";
     let image = Image::with(FILE, text);
-    let said = image.done("install docker --dry-run --json");
+    let output = image.run_ok("install docker --dry-run --json");
     assert!(
-        said.contains("\"engine_nri\":\"on\"")
-            && said.contains("pass through unchanged; --nri ours"),
-        "{said}"
+        output.contains("\"engine_nri\":\"on\"")
+            && output.contains("pass through unchanged; --nri ours"),
+        "{output}"
     );
     check_install_and_uninstall(&image, "docker", "--nri ours", |image| {
         assert_eq!(
@@ -387,23 +387,23 @@ fn install_reports_and_switches_dockers_own_nri() {
         );
         assert!(image.read(CONFIG).contains("[engines]\ndocker = \"ours\"\n"));
     });
-    image.done("install docker --nri ours");
-    image.done("install docker --nri engine");
+    image.run_ok("install docker --nri ours");
+    image.run_ok("install docker --nri engine");
     assert_eq!(value(&image)["nri-opts"]["enable"], true);
     assert!(image.read(CONFIG).contains("docker = \"engine\""));
-    image.done("uninstall docker");
+    image.run_ok("uninstall docker");
     assert_eq!(image.read(FILE), text);
     for (version, state) in [("28.5", "none"), ("29.0", "off")] {
-        let said = Image::new()
-            .done(&format!("install docker --dry-run --json --engine-version {version}"));
-        assert!(said.contains(&format!("\"engine_nri\":\"{state}\"")), "{said}");
+        let output = Image::new()
+            .run_ok(&format!("install docker --dry-run --json --engine-version {version}"));
+        assert!(output.contains(&format!("\"engine_nri\":\"{state}\"")), "{output}");
     }
 }
 
 #[test]
 fn the_output_names_files_and_commands() {
     let image = Image::with(FILE, "{\n  \"debug\": true\n}\n");
-    let said = image.done("install docker --dry-run");
+    let output = image.run_ok("install docker --dry-run");
     for part in [
         "/etc/docker/daemon.json: would be changed\n--- /etc/docker/daemon.json\n\
          +++ /etc/docker/daemon.json\n",
@@ -412,19 +412,20 @@ fn the_output_names_files_and_commands() {
         "nrictl start",
         "docker run --rm --runtime nri IMAGE",
     ] {
-        assert!(said.contains(part), "{part}: {said}");
+        assert!(output.contains(part), "{part}: {output}");
     }
     image.write("/usr/lib/systemd/system/nri-container-runtime.socket", b"[Socket]\n");
-    let said: Value = serde_json::from_str(&image.done("install docker --json --default")).unwrap();
-    assert_eq!(said["changed"], true);
-    assert_eq!(said["start"], "systemctl enable --now nri-container-runtime.socket");
-    assert_eq!(said["reload"], "systemctl reload docker");
+    let output: Value =
+        serde_json::from_str(&image.run_ok("install docker --json --default")).unwrap();
+    assert_eq!(output["changed"], true);
+    assert_eq!(output["start"], "systemctl enable --now nri-container-runtime.socket");
+    assert_eq!(output["reload"], "systemctl reload docker");
     let removed: Value =
-        serde_json::from_str(&image.done("uninstall docker --json --dry-run")).unwrap();
+        serde_json::from_str(&image.run_ok("uninstall docker --json --dry-run")).unwrap();
     assert_eq!(removed["reload"], "systemctl restart docker");
-    assert_eq!(said["usage"], json!(["docker run --rm IMAGE"]));
+    assert_eq!(output["usage"], json!(["docker run --rm IMAGE"]));
     let changed = |path: &str, how: &str| json!({"path": path, "how": how});
     let files =
         [changed(MANIFEST, "created"), changed(BACKUP, "created"), changed(FILE, "changed")];
-    assert_eq!(said["files"], json!(files));
+    assert_eq!(output["files"], json!(files));
 }

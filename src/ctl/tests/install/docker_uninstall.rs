@@ -13,11 +13,11 @@ fn edits_in_daemon_json_since_installation_stay() {
                 {\n    \"nvidia\": {\"path\": \"/n\"}\n  }\n}\n";
     let check = |edits: &[(&str, &str)], expected: &str, notes: &[&str]| {
         let image = Image::with(FILE, text);
-        image.done("install docker --default");
+        image.run_ok("install docker --default");
         edits.iter().for_each(|(from, to)| image.edit(FILE, from, to));
-        let said = image.done("uninstall docker");
+        let output = image.run_ok("uninstall docker");
         assert_eq!(image.read(FILE), expected, "{edits:?}");
-        notes.iter().for_each(|note| assert!(said.contains(note), "{said}"));
+        notes.iter().for_each(|note| assert!(output.contains(note), "{output}"));
         assert!(!image.exists(MANIFEST) && !image.exists(BACKUP));
     };
     // Another value is edited: the earlier default is restored.
@@ -51,18 +51,18 @@ fn edits_in_daemon_json_since_installation_stay() {
     );
     // The file is removed already.
     let image = Image::with(FILE, text);
-    image.done("install docker --default");
+    image.run_ok("install docker --default");
     std::fs::remove_file(image.at(FILE)).unwrap();
-    assert!(image.done("uninstall docker").contains("daemon.json: was removed already"));
+    assert!(image.run_ok("uninstall docker").contains("daemon.json: was removed already"));
     assert!(!image.exists(FILE) && !image.exists(MANIFEST));
 }
 
 #[test]
 fn a_daemon_json_that_install_created_stays_if_it_has_other_values() {
     let image = Image::new();
-    image.done("install docker --default");
+    image.run_ok("install docker --default");
     image.edit(FILE, "{\n  \"runtimes\"", "{\n  \"debug\": true,\n  \"runtimes\"");
-    image.done("uninstall docker");
+    image.run_ok("uninstall docker");
     assert_eq!(image.read(FILE), "{\n  \"debug\": true\n}\n");
 }
 
@@ -70,10 +70,10 @@ fn a_daemon_json_that_install_created_stays_if_it_has_other_values() {
 #[test]
 fn a_default_that_names_our_runtime_is_removed() {
     let image = Image::with(FILE, "{\n  \"debug\": true\n}\n");
-    image.done("install docker");
+    image.run_ok("install docker");
     image.edit(FILE, "\"debug\": true,", "\"debug\": true,\n  \"default-runtime\": \"nri\",");
-    let said = image.done("uninstall docker");
-    assert!(said.contains("the default runtime was nri: removed"), "{said}");
+    let output = image.run_ok("uninstall docker");
+    assert!(output.contains("the default runtime was nri: removed"), "{output}");
     assert_eq!(image.read(FILE), "{\n  \"debug\": true\n}\n");
 }
 
@@ -82,11 +82,11 @@ fn a_default_that_names_our_runtime_is_removed() {
 fn a_docker_runtime_is_recognized_without_a_manifest() {
     for (what, text) in FILES {
         let image = Image::with(FILE, text);
-        image.done(&format!("install docker --default --runtime nri-crun={CRUN}"));
+        image.run_ok(&format!("install docker --default --runtime nri-crun={CRUN}"));
         let before: Value =
             serde_json::from_str(text.trim_start_matches('\u{feff}')).unwrap_or_else(|_| json!({}));
         std::fs::remove_file(image.at(MANIFEST)).unwrap();
-        image.done("uninstall docker");
+        image.run_ok("uninstall docker");
         let mut expected = before.clone();
         // Without the manifest neither replaced values are known nor whether the table existed.
         for key in ["default-runtime", "runtimes"] {
@@ -102,16 +102,16 @@ fn a_docker_runtime_is_recognized_without_a_manifest() {
     // A runtime that was written by hand is recognized as well.
     let image =
         Image::with(FILE, "{\"runtimes\": {\"mine\": {\"path\": \"/opt/nri-container-runtime\"}}}");
-    image.done("uninstall docker");
+    image.run_ok("uninstall docker");
     assert_eq!(image.read(FILE), "{}");
 }
 
 #[test]
 fn runtimes_that_were_added_since_stay() {
     let image = Image::with(FILE, "{\n  \"debug\": true\n}\n");
-    image.done("install docker");
+    image.run_ok("install docker");
     image.edit(FILE, "\"nri\": {", "\"kata\": {\"path\": \"/k\"},\n    \"nri\": {");
-    image.done("uninstall docker");
+    image.run_ok("uninstall docker");
     let expected =
         "{\n  \"debug\": true,\n  \"runtimes\": {\n    \"kata\": {\"path\": \"/k\"}\n  }\n}\n";
     assert_eq!(image.read(FILE), expected);

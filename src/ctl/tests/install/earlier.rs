@@ -84,7 +84,7 @@ fn contents(image: &Image) -> Snapshot {
 fn an_earlier_installation_is_uninstalled_byte_by_byte() {
     for earlier in all() {
         let image = earlier.installed();
-        image.done(&format!("uninstall {}", earlier.engine));
+        image.run_ok(&format!("uninstall {}", earlier.engine));
         assert_eq!(contents(&image), contents(&earlier.before()), "{}", earlier.name);
         assert!(!image.exists("/etc/nri-container-runtime/installed.json"));
     }
@@ -103,7 +103,7 @@ fn an_earlier_installation_is_uninstalled_around_edits() {
         for image in [&image, &before] {
             image.edit(file, "999", "998");
         }
-        image.done(&format!("uninstall {}", earlier.engine));
+        image.run_ok(&format!("uninstall {}", earlier.engine));
         assert_eq!(contents(&image), contents(&before), "{}", earlier.name);
     }
     assert!(edited > 7);
@@ -117,7 +117,7 @@ fn lines_added_to_an_earlier_drop_in_stay() {
         let Some((file, text)) = earlier.installed.iter().find(is_drop_in) else { continue };
         let image = earlier.installed();
         image.write(file, format!("{text}\n[site]\nx = 1\n").as_bytes());
-        image.done(&format!("uninstall {}", earlier.engine));
+        image.run_ok(&format!("uninstall {}", earlier.engine));
         let left = image.read(file);
         assert!(left.ends_with("\n[site]\nx = 1\n") && !left.contains("nri\""), "{left}");
     }
@@ -128,10 +128,10 @@ fn lines_added_to_an_earlier_drop_in_stay() {
 fn an_earlier_installation_is_taken_over() {
     for earlier in all() {
         let image = earlier.installed();
-        let said = image.done(&earlier.command);
-        assert!(said.contains("nothing to do"), "{}: {said}", earlier.name);
-        image.done(&format!("{} --runtime more=/usr/bin/crun", earlier.command));
-        image.done(&format!("uninstall {}", earlier.engine));
+        let output = image.run_ok(&earlier.command);
+        assert!(output.contains("nothing to do"), "{}: {output}", earlier.name);
+        image.run_ok(&format!("{} --runtime more=/usr/bin/crun", earlier.command));
+        image.run_ok(&format!("uninstall {}", earlier.engine));
         assert_eq!(contents(&image), contents(&earlier.before()), "{}", earlier.name);
     }
 }
@@ -141,7 +141,7 @@ fn an_earlier_installation_without_its_manifest_is_recognized() {
     for earlier in all() {
         let image = earlier.installed();
         fs::remove_file(image.at("/etc/nri-container-runtime/installed.json")).unwrap();
-        image.done(&format!("uninstall {}", earlier.engine));
+        image.run_ok(&format!("uninstall {}", earlier.engine));
         for (file, _) in &earlier.installed {
             let is_copy = file.contains("/backup/") || file.ends_with("installed.json");
             if !is_copy && !file.ends_with("/config.toml") {

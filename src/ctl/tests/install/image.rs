@@ -23,7 +23,7 @@ pub(crate) struct Image {
 
 /// Result of a command.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct CommandResult {
     pub(crate) code: i32,
     pub(crate) out: String,
     pub(crate) err: String,
@@ -74,29 +74,29 @@ impl Image {
     }
 
     /// Runs nrictl on it.
-    pub(crate) fn run(&self, arguments: &str) -> Said {
+    pub(crate) fn run(&self, arguments: &str) -> CommandResult {
         let mut command = Command::new(env!("CARGO_BIN_EXE_nrictl"));
         command.args(arguments.split_whitespace()).arg("--root").arg(self.dir.path());
         command.env_remove("NRI_CONTAINER_RUNTIME_CONFIG");
-        Said::from(command.output().unwrap())
+        CommandResult::from(command.output().unwrap())
     }
 
     /// Runs nrictl, which must succeed. Returns its output.
     #[track_caller]
-    pub(crate) fn done(&self, arguments: &str) -> String {
-        let said = self.run(arguments);
-        assert_eq!(said.code, 0, "{arguments}: {said:?}");
-        said.out
+    pub(crate) fn run_ok(&self, arguments: &str) -> String {
+        let output = self.run(arguments);
+        assert_eq!(output.code, 0, "{arguments}: {output:?}");
+        output.out
     }
 
     /// Runs nrictl, which must refuse without a change. Returns its error.
     #[track_caller]
     pub(crate) fn refused(&self, arguments: &str) -> String {
         let before = self.snapshot();
-        let said = self.run(arguments);
-        assert_eq!(said.code, 4, "{arguments}: {said:?}");
+        let output = self.run(arguments);
+        assert_eq!(output.code, 4, "{arguments}: {output:?}");
         assert_eq!(self.snapshot(), before, "{arguments}");
-        said.err
+        output.err
     }
 
     /// Returns all files and directories of the image.
@@ -127,7 +127,7 @@ impl Image {
     }
 }
 
-impl From<Output> for Said {
+impl From<Output> for CommandResult {
     fn from(output: Output) -> Self {
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
         Self {
@@ -150,25 +150,25 @@ pub(crate) fn check_install_and_uninstall(
 ) {
     let before = image.snapshot();
     let install = format!("install {engine} {options}");
-    let shown = image.done(&format!("{install} --dry-run"));
+    let shown = image.run_ok(&format!("{install} --dry-run"));
     assert!(shown.contains("would be"), "{shown}");
     assert_eq!(image.snapshot(), before, "a dry run");
-    image.done(&install);
+    image.run_ok(&install);
     let installed = image.snapshot();
     assert_ne!(installed, before);
     check(image);
-    let said = image.done(&install);
-    assert!(said.contains("nothing to do"), "{said}");
+    let output = image.run_ok(&install);
+    assert!(output.contains("nothing to do"), "{output}");
     assert_eq!(image.snapshot(), installed, "installed twice");
     // A request without --default and without further runtimes removes nothing that is installed.
-    let said = image.done(&format!("install {engine}"));
-    assert!(said.contains("nothing to do"), "{said}");
-    image.done(&format!("uninstall {engine} --dry-run"));
+    let output = image.run_ok(&format!("install {engine}"));
+    assert!(output.contains("nothing to do"), "{output}");
+    image.run_ok(&format!("uninstall {engine} --dry-run"));
     assert_eq!(image.snapshot(), installed, "a dry run");
-    image.done(&format!("uninstall {engine}"));
+    image.run_ok(&format!("uninstall {engine}"));
     assert_eq!(image.snapshot(), before, "uninstalled");
-    let said = image.done(&format!("uninstall {engine}"));
-    assert!(said.contains("nothing to do"), "{said}");
+    let output = image.run_ok(&format!("uninstall {engine}"));
+    assert!(output.contains("nothing to do"), "{output}");
 }
 
 /// Reports a skipped test and the reason; `integration/skipped.sh` counts it.

@@ -48,9 +48,9 @@ fn a_podman_drop_in_is_made_and_removed() {
         // The main file instead of a drop-in, if --engine-config names it.
         if !text.is_empty() {
             let option = format!("--engine-config {main}");
-            image.done(&format!("install podman --default {option}"));
+            image.run_ok(&format!("install podman --default {option}"));
             assert!(!image.exists(DROP_IN) && image.read(main).contains(WRAPPER));
-            image.done("uninstall podman");
+            image.run_ok("uninstall podman");
             assert_eq!(image.read(main), text);
         }
     }
@@ -77,10 +77,10 @@ fn lists_of_earlier_podman_files_are_kept() {
 #[test]
 fn edits_in_a_podman_drop_in_stay() {
     let image = Image::new();
-    image.done("install podman --default");
+    image.run_ok("install podman --default");
     image.edit(DROP_IN, "runtime = \"nri\"\n", "runtime = \"crun\"\nnum_locks = 4096\n");
-    let said = image.done("uninstall podman");
-    assert!(said.contains("engine.runtime was changed since: kept"), "{said}");
+    let output = image.run_ok("uninstall podman");
+    assert!(output.contains("engine.runtime was changed since: kept"), "{output}");
     let expected = "# Made by `nrictl install podman`; `nrictl uninstall podman` removes it.\n\n\
                     [engine]\nruntime = \"crun\"\nnum_locks = 4096\n";
     assert_eq!(image.read(DROP_IN), expected);
@@ -90,10 +90,10 @@ fn edits_in_a_podman_drop_in_stay() {
 fn a_note_names_a_file_with_a_later_default() {
     let image =
         Image::with("/etc/containers/containers.conf.d/zzz.conf", "[engine]\nruntime = \"crun\"\n");
-    let said = image.done("install podman --default");
+    let output = image.run_ok("install podman --default");
     assert!(
-        said.contains("zzz.conf is read later and makes \"crun\" the default runtime"),
-        "{said}"
+        output.contains("zzz.conf is read later and makes \"crun\" the default runtime"),
+        "{output}"
     );
 }
 
@@ -101,8 +101,8 @@ fn a_note_names_a_file_with_a_later_default() {
 fn unusable_podman_files_and_options_are_refused() {
     let check = |text: &str, options: &str, expected: &str| {
         let image = Image::with("/etc/containers/containers.conf.d/10-x.conf", text);
-        let said = image.refused(&format!("install podman {options}"));
-        assert!(said.contains(expected), "{said}");
+        let output = image.refused(&format!("install podman {options}"));
+        assert!(output.contains(expected), "{output}");
     };
     check("", "--runtime crun=/usr/bin/crun", "podman has a runtime \"crun\" of its own");
     check(

@@ -60,7 +60,7 @@ fn a_real_containerd_reads_our_handler_and_keeps_its_settings() {
                 continue;
             }
             checked += 1;
-            image.done(&format!(
+            image.run_ok(&format!(
                 "install containerd --default --nri ours --runtime nri-crun={CRUN}"
             ));
             let after =
@@ -93,7 +93,7 @@ fn a_real_containerd_reads_our_handler_and_keeps_its_settings() {
                 })
                 .collect();
             assert!(lost.is_empty(), "{what}: {lost:#?}");
-            image.done("uninstall containerd");
+            image.run_ok("uninstall containerd");
             assert_eq!(dump(&containerd, &image.at(FILE)), Ok(before), "{what}");
         }
         assert!(checked > 5, "{version}: {checked}");
@@ -109,7 +109,7 @@ fn a_real_containerd_reads_our_handler_and_keeps_its_settings() {
             if version.starts_with('1') && number == 3 {
                 continue;
             }
-            image.done("install containerd --default");
+            image.run_ok("install containerd --default");
             assert!(image.read(&format!("/etc/containerd/conf.d/{like}")).contains(WRAPPER));
             let after = dump(&containerd, &image.at(FILE)).unwrap();
             for line in [
@@ -120,7 +120,7 @@ fn a_real_containerd_reads_our_handler_and_keeps_its_settings() {
                 assert!(after.contains(line), "{version} {number}: {after}");
             }
             assert!(after.contains(".containerd.runtimes.runc]"), "{version} {number}: {after}");
-            image.done("uninstall containerd");
+            image.run_ok("uninstall containerd");
             assert_eq!(dump(&containerd, &image.at(FILE)), Ok(before));
         }
     }

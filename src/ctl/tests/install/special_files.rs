@@ -17,10 +17,10 @@ const NO_FILE: &str = "not a regular file; nothing has changed";
 #[track_caller]
 fn fails(image: &Image, arguments: &str) -> String {
     let before = image.snapshot();
-    let said = image.run(arguments);
-    assert_eq!(said.code, 1, "{arguments}: {said:?}");
+    let output = image.run(arguments);
+    assert_eq!(output.code, 1, "{arguments}: {output:?}");
     assert_eq!(image.snapshot(), before, "{arguments}");
-    said.err
+    output.err
 }
 
 /// A link to `/dev/null` masks a file; the device is not replaced by a file.
@@ -50,9 +50,9 @@ fn devices_are_not_replaced() {
     // A masked file of another program counts as empty.
     fs::create_dir_all(image.at("/etc/containers/containers.conf.d")).unwrap();
     symlink("/dev/null", image.at("/etc/containers/containers.conf.d/10-vendor.conf")).unwrap();
-    image.done("install podman");
+    image.run_ok("install podman");
     // A file that was changed by us and masked since.
-    image.done("install docker");
+    image.run_ok("install docker");
     fs::remove_file(image.at(DOCKER)).unwrap();
     symlink("/dev/null", image.at(DOCKER)).unwrap();
     fails(&image, "uninstall docker");
@@ -103,10 +103,10 @@ fn a_relative_engine_file_is_in_the_working_directory() {
     let out = String::from_utf8(output.stdout).unwrap();
     let expected = format!("{}: would be changed", image.at("/elsewhere/daemon.json").display());
     assert!(out.contains(&expected), "{out} {:?}", output.stderr);
-    let said = image.refused("install docker --engine-config daemon.json");
+    let output = image.refused("install docker --engine-config daemon.json");
     assert!(
-        said.contains("daemon.json: with --root, a file is named by its absolute path inside"),
-        "{said}"
+        output.contains("daemon.json: with --root, a file is named by its absolute path inside"),
+        "{output}"
     );
 }
 
@@ -118,11 +118,11 @@ fn files_of_a_killed_command_are_removed() {
     for command in ["install crio", "install crio", "uninstall crio"] {
         image.write(left, b"[crio.runtime]\n");
         let before = image.snapshot();
-        image.done(&format!("{command} --dry-run"));
+        image.run_ok(&format!("{command} --dry-run"));
         assert_eq!(image.snapshot(), before, "a dry run");
         image.write(left, b"[crio.runtime]\ndefault_");
-        let said = image.done(command);
-        assert!(said.contains("left by a command that was interrupted: removed"), "{said}");
+        let output = image.run_ok(command);
+        assert!(output.contains("left by a command that was interrupted: removed"), "{output}");
         assert!(!image.exists(left));
     }
 }

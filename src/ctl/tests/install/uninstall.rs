@@ -11,9 +11,9 @@ const CONTAINERD: &str = "/etc/containerd/config.toml";
 fn several_runtimes_are_removed_completely_after_an_edit() {
     let check = |engine: &str, file: &str, text: &str| {
         let image = Image::with(file, text);
-        image.done(&format!("install {engine} --default --runtime nri-crun={CRUN}"));
+        image.run_ok(&format!("install {engine} --default --runtime nri-crun={CRUN}"));
         image.edit(file, "999", "998");
-        image.done(&format!("uninstall {engine}"));
+        image.run_ok(&format!("uninstall {engine}"));
         assert_eq!(image.read(file), text.replace("999", "998"));
     };
     check("docker", DOCKER, "{\n  \"mtu\": 999\n}\n");
@@ -56,16 +56,16 @@ fn notes_name_values_that_are_kept_without_a_manifest() {
             image.write(file, text.as_bytes());
         }
         let before = image.snapshot();
-        image.done(&format!("install {engine} --nri ours --engine-version 30.0"));
+        image.run_ok(&format!("install {engine} --nri ours --engine-version 30.0"));
         let installed = image.snapshot();
-        assert!(!image.done(&format!("uninstall {engine}")).contains(kept));
+        assert!(!image.run_ok(&format!("uninstall {engine}")).contains(kept));
         assert_eq!(image.snapshot(), before);
-        image.done(&format!("install {engine} --nri ours --engine-version 30.0"));
+        image.run_ok(&format!("install {engine} --nri ours --engine-version 30.0"));
         assert_eq!(image.snapshot(), installed);
         fs::remove_file(image.at(crate::image::MANIFEST)).unwrap();
-        let said = image.done(&format!("uninstall {engine}"));
-        assert!(said.contains(&format!("note: {file}: {at}: {kept}\n")), "{said}");
+        let output = image.run_ok(&format!("uninstall {engine}"));
+        assert!(output.contains(&format!("note: {file}: {at}: {kept}\n")), "{output}");
         let own = format!("note: {}: engines.{engine} is \"ours\": {kept}\n", crate::image::CONFIG);
-        assert!(said.contains(&own), "{said}");
+        assert!(output.contains(&own), "{output}");
     }
 }

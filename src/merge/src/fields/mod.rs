@@ -1,7 +1,7 @@
 //! The groups of adjustable fields outside of the resources, a file each.
 //!
-//! Each file has two functions: `claim` claims what a reply sets, and may find a conflict; `apply`
-//! sets it, and cannot fail. [`crate::apply`] lists them.
+//! Each file has two functions: `claim` claims the values that a reply sets, and may find a
+//! conflict; `apply` sets them, and cannot fail. [`crate::apply`] lists the groups.
 
 pub(crate) mod annotations;
 pub(crate) mod args;

@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Format {
-    /// One object.
+    /// A JSON object.
     Json,
-    /// Tables.
+    /// TOML tables.
     Toml,
 }
 

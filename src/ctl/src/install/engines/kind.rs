@@ -16,7 +16,7 @@ pub(crate) enum TargetEngine {
 /// Facts about an engine.
 #[derive(Debug)]
 pub(crate) struct EngineFacts {
-    /// Its name in the command line, in `[engines]` and in the manifest.
+    /// Name of the engine in the command line, in `[engines]` and in the manifest.
     pub(crate) name: &'static str,
     /// The program that prints the engine's version.
     pub(crate) program: &'static str,

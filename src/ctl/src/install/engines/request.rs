@@ -26,10 +26,10 @@ pub(crate) enum NriChoice {
 pub(crate) enum OwnNri {
     On,
     Off,
-    /// This version has none.
+    /// The engine's version has no NRI.
     #[default]
     None,
-    /// It depends on the version, which is unknown.
+    /// NRI is on or off depending on the version, which is unknown.
     Unknown,
 }
 

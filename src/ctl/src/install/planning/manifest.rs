@@ -28,7 +28,7 @@ pub(super) const BACKUPS: &str = "/etc/nri-container-runtime/backup";
 
 const VERSION: u32 = 1;
 
-/// All that is installed. Paths are as seen inside the root.
+/// Record of all installations. Paths are as seen inside the root.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(crate) struct Manifest {
     version: u32,

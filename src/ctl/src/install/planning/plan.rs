@@ -23,7 +23,7 @@ pub(crate) struct InstallStep {
     pub(super) like: Option<PathBuf>,
 }
 
-/// All that changes, in order.
+/// Changes of a command, in order.
 #[derive(Debug)]
 pub(crate) struct InstallPlan {
     pub(crate) steps: Vec<InstallStep>,

@@ -219,7 +219,7 @@ impl Removal<'_> {
             Some(table) if table.binary(&change.value).is_none() => {
                 let all = file.get(&table.runtimes)?;
                 if all.as_ref().and_then(Value::as_object).is_some_and(|all| all.len() > 1) {
-                    return Ok(Verdict::Keep("would be missing beside what was added since"));
+                    return Ok(Verdict::Keep("is needed while other runtimes are configured"));
                 }
             }
             Some(_) => {}
