@@ -81,13 +81,13 @@ pub enum CallerError {
         pid: i32,
     },
     /// The hook names a record that does not exist.
-    #[error("nrid has no record {0}: the container was not created through it")]
+    #[error("unknown record {0}: the container was not created through nrid")]
     UnknownRecord(String),
     /// The hook belongs to a creation that has ended.
-    #[error("hook: the creation of the container is over")]
+    #[error("hook: the creation of the container has ended")]
     CreationOver,
     /// The hook did not get the container's state as JSON.
-    #[error("hook: state of the container")]
+    #[error("hook: invalid state of the container")]
     HookState(#[source] serde_json::Error),
     /// A flag of `update` cannot be parsed.
     #[error(transparent)]
@@ -160,10 +160,10 @@ pub enum OperatorError {
     )]
     Reload(#[source] ConfigFileError),
     /// No program is named for a restart, and the path of the running one is unknown.
-    #[error("the path of nrid's program is not known: name one")]
+    #[error("the path of the running nrid is unknown: name a program")]
     ProgramUnknown,
     /// Another program cannot replace this process.
-    #[error("{} cannot take over", program.display())]
+    #[error("{} cannot replace the running nrid", program.display())]
     Takeover {
         /// Path of the program.
         program: PathBuf,
@@ -182,10 +182,10 @@ pub enum TakeoverError {
     #[error("{0}")]
     Run(#[source] io::Error),
     /// The program did not end in time.
-    #[error("no answer within {0:?}")]
+    #[error("no reply within {0:?}")]
     Timeout(Duration),
     /// The program failed without a message.
-    #[error("{0} at --check")]
+    #[error("--check ended without a message: {0}")]
     Failed(ExitStatus),
     /// The program printed why it cannot run.
     #[error("{0}")]
@@ -202,10 +202,10 @@ pub enum HostError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The marker for `exec` cannot be written.
-    #[error("marker for exec")]
+    #[error("cannot write the marker for exec")]
     ExecMarker(#[source] io::Error),
     /// Paths that an adjustment names cannot be checked.
-    #[error("mount or device")]
+    #[error("cannot check the mounts and devices of adjustments")]
     Paths(#[from] UnprobedPaths),
     /// Resources cannot be set, or are not effective.
     #[error(transparent)]

@@ -34,7 +34,7 @@ pub struct Service {
     pub locks: Locks,
     /// The ids of creations in progress.
     pub claims: Claims,
-    /// Engines whose own NRI is on.
+    /// Lookup of engines that have their own NRI enabled.
     pub engine_nri: EngineNri,
     /// Whether an engine launches the shared plugins.
     pub shared_plugins: SharedPlugins,

@@ -135,7 +135,7 @@ impl Watch {
             }
             ready.clear_ready();
             if matches!(self.counter, Counter::V1(_)) {
-                // The event comes before the kill.
+                // The event precedes the kill.
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
             // Checked again, for events that arrived before the flag was cleared.

@@ -34,7 +34,7 @@ impl Service {
                 Mode::Shadow => "shadow",
             }
             .to_owned(),
-            due: self.due().await,
+            due: self.pending_changes().await,
             program: self.program.as_ref().map(|p| OsText::from(p.path.as_os_str())),
             program_replaced: self.program.as_ref().is_some_and(Program::is_replaced),
             restart_error: self.program.as_ref().and_then(Program::error),

@@ -57,7 +57,7 @@ impl Service {
 
     /// Returns the changes that a reload would make because of the plugin directory. Files that
     /// could not be launched at the start are not included: the status lists them as plugins.
-    pub async fn due(&self) -> Vec<PluginChange> {
+    pub async fn pending_changes(&self) -> Vec<PluginChange> {
         let plugins = self.adaptation.plugins();
         let known = |path: &Path| {
             plugins.iter().any(|p| matches!(&p.origin, PluginOrigin::Launched(f) if f == path))

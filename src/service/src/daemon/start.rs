@@ -45,8 +45,8 @@ use tokio::{
 /// Time that a clean end waits for verbs in progress.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Time that a restart waits for verbs in progress. New callers wait for the next program and get
-/// no error, so it can be longer.
+/// Time that a restart waits for verbs in progress. Longer than [`DRAIN_TIMEOUT`], because new
+/// callers wait for the next program and get no error.
 const RESTART_DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Time limit of closing all plugins: each has a grace period of its own.

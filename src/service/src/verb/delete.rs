@@ -37,8 +37,8 @@ pub async fn serve(
     let deleting = container.start_delete();
     let finished = channel.proceed(Substitute::default()).await;
     drop(deleting);
-    // `checkpoint` deletes the container, and a later `delete` fails. The container is removed all
-    // the same.
+    // After `checkpoint`, which deletes the container, `delete` fails. The container counts as
+    // deleted nevertheless.
     let deleted =
         finished.is_some_and(|f| f.exit.success()) || !container.record().runtime.has(&key.id);
     // A creation in progress reconciles its container itself.

@@ -1,6 +1,6 @@
 //! Zeros in updates of Docker up to version 23. These updates have every field, with 0 in those
 //! that the user did not give (moby, `daemon/update_linux.go`, `toContainerdResources`). Newer
-//! versions leave such fields out. In no version does a zero in them set anything.
+//! versions leave such fields out. A zero in them never sets a limit.
 //!
 //! The zeros would replace limits of plugins by "no limit", at least in the records. Zeros of other
 //! engines are requests and stay, and so do Docker's other fields: Docker clears a limit by -1.

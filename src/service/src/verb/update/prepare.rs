@@ -176,7 +176,7 @@ impl Service {
         let guard = match agreed {
             Ok((outcome, guard)) => {
                 if let Some(answer) = outcome.answer {
-                    tracing::info!(container = id, ?answer, "shadow: would be updated");
+                    tracing::info!(container = id, reply = ?answer, "shadow: would be updated");
                 }
                 guard
             }
