@@ -1,6 +1,7 @@
 #!/bin/sh
-# Checks dependencies of the workspace and of the fuzz targets against deny.toml: licences, bans, sources, advisories (cargo install cargo-deny).
-# Where RustSec's database cannot be fetched, the rest is checked and the last line says that advisories were not; with CI=true that fails.
+# Checks dependencies of the workspace and of the fuzz targets against deny.toml: licences, bans,
+# sources, advisories (cargo install cargo-deny). If RustSec's database cannot be fetched, all other
+# checks run, and the last line says that advisories were not checked. With CI=true, it fails then.
 set -eu
 cd "$(dirname "$0")/.."
 # shellcheck disable=SC2086 # a command with arguments
@@ -13,8 +14,9 @@ failed=
 for manifest in Cargo.toml tests/fuzz/Cargo.toml; do
   echo "$manifest: $checks"
   # shellcheck disable=SC2086 # words
-  deny --config deny.toml --manifest-path "$manifest" check --hide-inclusion-graph $checks || failed=1
+  deny --config deny.toml --manifest-path "$manifest" check --hide-inclusion-graph $checks ||
+    failed=1
 done
-[ -z "$missing" ] || echo 'advisories: NOT CHECKED, their database could not be fetched'
+[ -z "$missing" ] || echo 'advisories: NOT CHECKED, cannot fetch their database'
 [ -z "$failed" ] || exit 1
 [ -z "$missing" ] || [ "${CI:-}" != true ]

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# one.sh NAME: finds the tests whose names contain NAME, in the whole workspace, and runs only
-# these; NAME may have its modules before it (real::stopped::NAME). `make test-one T=NAME` calls it.
+# one.sh NAME: finds all tests of the workspace with NAME in their names, and runs only these. NAME
+# may have a prefix of modules (real::stopped::NAME). `make test-one T=NAME` calls this script.
 # Tests in integration/ run real containers: as root, with what `make setup` installs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -23,9 +23,13 @@ target() { # FILE
   esac
 }
 
-files=$(git ls-files -co --exclude-standard '*.rs' ':!tests/fuzz' | xargs grep -lE "fn [a-z0-9_]*$function" || true)
+files=$(git ls-files -co --exclude-standard '*.rs' ':!tests/fuzz' |
+  xargs grep -lE "fn [a-z0-9_]*$function" || true)
 targets=$(for file in $files; do target "$file"; done | sort -u)
-[ -n "$targets" ] || { echo "one.sh: no function in the workspace has '$function' in its name" >&2; exit 1; }
+[ -n "$targets" ] || {
+  echo "one.sh: no function in the workspace has '$function' in its name" >&2
+  exit 1
+}
 
 if grep -q '^nri-integration ' <<<"$targets"; then
   [ ! -x integration/plugins/build.sh ] || integration/plugins/build.sh
@@ -37,4 +41,7 @@ while read -r package only; do
   # shellcheck disable=SC2086 # options of cargo
   $cargo test -p "$package" $only -- "$name" </dev/null 2>&1 | tee -a "$log"
 done <<<"$targets"
-grep -qE '^test .* \.\.\. ' "$log" || { echo "one.sh: no test has '$name' in its name" >&2; exit 1; }
+grep -qE '^test .* \.\.\. ' "$log" || {
+  echo "one.sh: no test has '$name' in its name" >&2
+  exit 1
+}

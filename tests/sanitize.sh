@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Builds our programs with address sanitizer (leak detection included) and runs the tests of those that have unsafe code.
+# Builds our programs with address sanitizer, which includes leak detection, and runs the tests of
+# the programs with unsafe code.
 #   sanitize.sh [short]      short: without real containers
-# The sanitizer is linked into every program, the fake runtime and the tests too, so that it watches whatever they start of ours. What it finds
-# becomes a file in target/sanitize/reports; any fails the run, whatever the tests say.
-# Needs Rust from rustup, whose libraries have the sanitizer's in them, stable is enough; and a C compiler.
+# The sanitizer is linked into every program, including the fake runtime and the tests. It writes a
+# file to target/sanitize/reports for each error; any report fails the run, even if all tests pass.
+# Needs a C compiler and Rust from rustup (stable), which includes the library of the sanitizer.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 work=$PWD/target/sanitize
@@ -15,15 +16,18 @@ compgen -G "$(rustc --print sysroot)/lib/rustlib/$host/lib/librustc-*_rt.asan.a"
 }
 rm -rf "$reports"
 mkdir -p "$reports"
-chmod 1777 "$reports" # plugins run as others, too
+chmod 1777 "$reports" # plugins also run as other users
 
-# Options are linked in: many of our programs are started with an environment of their own, and without a stderr that anybody reads.
-# Looking for leaks at its end, a program waits for a process that does the looking. One that ignores SIGCHLD, as the wrapper does for callers
-# that did, cannot, so it does not look. The name changes with the content, for cargo does not see that.
+# Options are linked in, because many programs are started with another environment, and with a
+# stderr that is not read. The leak detection at exit waits for a child process. This fails in a
+# program that ignores SIGCHLD, as the wrapper does if its caller does, so it is turned off there.
+# The object's name contains a checksum, because cargo does not detect that its content changed.
 options=$(
   cat <<EOF
 #include <signal.h>
-const char *__asan_default_options(void) { return "detect_leaks=1:exitcode=99:log_path=$reports/report"; }
+const char *__asan_default_options(void) {
+  return "detect_leaks=1:exitcode=99:log_path=$reports/report";
+}
 int __lsan_is_turned_off(void) {
   struct sigaction now;
   return sigaction(SIGCHLD, 0, &now) == 0 && now.sa_handler == SIG_IGN;
@@ -33,11 +37,13 @@ EOF
 object=$work/options-$(cksum <<<"$options" | cut -d' ' -f1).o
 cc -c -x c -o "$object" - <<<"$options"
 
-# The option of the compiler is unstable, which stable takes when it is told so. With --target, build scripts and macros go without.
+# RUSTC_BOOTSTRAP makes stable accept the unstable option. With a target, cargo does not apply
+# RUSTFLAGS to build scripts and macros.
 export RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address -Clink-arg=$object"
-export CARGO_TARGET_DIR=$work CARGO_BUILD_TARGET=$host CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=line-tables-only
+export CARGO_TARGET_DIR=$work CARGO_BUILD_TARGET=$host
+export CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=line-tables-only
 
-# First that it finds anything at all, in a program without environment.
+# First checks that the sanitizer reports known errors, in a program without environment.
 finds() {
   printf '%s\n' "$2" >"$work/probe.rs"
   # shellcheck disable=SC2086 # options
@@ -50,10 +56,14 @@ finds() {
   rm -f "$reports"/report.*
 }
 finds heap-use-after-free \
-  'fn main() { let p = { let b = std::hint::black_box(Box::new(1)); &raw const *b }; std::process::exit(unsafe { p.read_volatile() }) }'
+  'fn main() {
+     let p = { let b = std::hint::black_box(Box::new(1)); &raw const *b };
+     std::process::exit(unsafe { p.read_volatile() })
+   }'
 finds 'detected memory leaks' 'fn main() { std::hint::black_box(Box::leak(Box::new([1; 100]))); }'
 
-packages=(-p nrid -p nri-container-runtime -p nri-oci-hook -p nrictl -p nri-plugin -p nri-tests -p nri-integration)
+packages=(-p nrid -p nri-container-runtime -p nri-oci-hook -p nrictl -p nri-plugin -p nri-tests
+  -p nri-integration)
 tests=(--lib --bins --test activation --test wrapper)
 [ "${1:-}" = short ] || tests+=(--test real)
 cargo=${CARGO:-cargo}

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Makes the committed corpora anew: of seeds and of all inputs that runs have found so far, the few that together reach the most.
+# Rebuilds the committed corpora: selects, from the seeds and all inputs that runs have found so
+# far, the few inputs that together reach the most code.
 #   corpus.sh [TARGET…]
 set -euo pipefail
 cd "$(dirname "$0")"
