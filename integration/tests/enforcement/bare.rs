@@ -1,19 +1,21 @@
-//! runc's `update` sets what it is not given: shown on the bare runtime first, then that it does
-//! not happen to what plugins set.
+//! runc's `update` resets resources that it is not given. These tests first show that on bare runc,
+//! then that the wrapper keeps the resources set by plugins.
 
 use crate::{
     check_verified,
-    table::{requested, there},
+    table::{available_fields, requested},
     update,
 };
 use nri_integration::*;
 use serde_json::{Value, json};
 use std::fs;
 
-/// What the engine requests at the creation.
+/// Resources that the engine requests at the creation.
 fn resources() -> Value {
     let mut resources = json!({
-        "memory": {"limit": 64 << 20}, "cpu": {"shares": 512, "quota": 50000, "period": 100_000}, "pids": {"limit": 50}
+        "memory": {"limit": 64 << 20},
+        "cpu": {"shares": 512, "quota": 50000, "period": 100_000},
+        "pids": {"limit": 50}
     });
     if cpusets() {
         resources["cpu"]["cpus"] = "0".into();
@@ -25,38 +27,38 @@ fn resources() -> Value {
     resources
 }
 
-/// `config.cgroups` in runc's own state.
+/// `config.cgroups` of runc's `state.json`.
 fn state(node: &Node, id: &str) -> Value {
-    let text = fs::read(node.root().join(id).join("state.json")).expect("runc keeps a state");
+    let text = fs::read(node.root().join(id).join("state.json")).expect("runc writes state.json");
     serde_json::from_slice::<Value>(&text).expect("runc writes JSON")["config"]["cgroups"].clone()
 }
 
-/// What of the state stands for the fields that runc blanks.
-fn remembered(node: &Node, id: &str) -> Value {
+/// Values in runc's state of the fields that an update of bare runc resets.
+fn recorded(node: &Node, id: &str) -> Value {
     let state = state(node, id);
-    let mut remembered = json!({
+    let mut recorded = json!({
         "pids": state["pids_limit"], "quota": state["cpu_quota"], "period": state["cpu_period"]
     });
     if cpusets() {
-        remembered["cpus"] = state["cpuset_cpus"].clone();
-        remembered["mems"] = state["cpuset_mems"].clone();
+        recorded["cpus"] = state["cpuset_cpus"].clone();
+        recorded["mems"] = state["cpuset_mems"].clone();
     }
     if unified_cgroups() {
-        remembered["high"] = state["unified"]["memory.high"].clone();
+        recorded["high"] = state["unified"]["memory.high"].clone();
     }
-    remembered
+    recorded
 }
 
-/// The same with what stands for nothing: null, 0, and the empty text.
+/// Whether a value of runc's state is unset: null, 0, or an empty string.
 fn is_blank(value: &Value) -> bool {
     value.is_null() || value == 0 || value == ""
 }
 
-fn make(node: &Node, id: &str) -> Bundle {
+fn make_bundle(node: &Node, id: &str) -> Bundle {
     node.bundle(id).resources(&resources().to_string()).arguments(&["/bin/sleep", "1000"]).make()
 }
 
-/// Only runc has this habit.
+/// Runs `test` with runc only: crun does not reset resources.
 fn with_runc(name: &str, test: impl Fn(&Runtime)) {
     for_each_runtime(name, |runtime| {
         if runtime.name == "runc" {
@@ -67,20 +69,20 @@ fn with_runc(name: &str, test: impl Fn(&Runtime)) {
 
 #[test]
 fn bare_runc_drops_limits_that_an_update_does_not_repeat() {
-    with_runc("runc forgets", |runtime| {
+    with_runc("bare runc drops limits", |runtime| {
         let node = Node::new(runtime);
         let id = node.id("c");
-        let bundle = make(&node, &id);
+        let bundle = make_bundle(&node, &id);
         node.bare(&["create", "--bundle", bundle.dir().to_str().expect("UTF-8"), &id]).success();
-        let before = remembered(&node, &id);
+        let before = recorded(&node, &id);
         let all = before.as_object().expect("an object");
         assert!(all.values().all(|v| !is_blank(v)), "{before}");
         node.bare(&["update", "--memory", "70000000", &id]).success();
-        let after = remembered(&node, &id);
+        let after = recorded(&node, &id);
         for (field, value) in after.as_object().expect("an object") {
             assert!(
                 is_blank(value),
-                "runc has learnt to keep {field}: {after}; then it needs not be given everything"
+                "this runc keeps {field}: {after}; the wrapper need not repeat all resources for it"
             );
         }
     });
@@ -88,23 +90,27 @@ fn bare_runc_drops_limits_that_an_update_does_not_repeat() {
 
 #[test]
 fn bare_runc_overwrites_direct_writes_to_cgroups() {
-    with_runc("runc undoes", |runtime| {
+    with_runc("bare runc overwrites cgroups", |runtime| {
         let node = Node::new(runtime);
-        let fields = there(&node, "runc undoes");
-        // What no update can set, runc sets at every one, to what it was at the creation.
+        let fields = available_fields(&node, "bare runc overwrites cgroups");
+        // Every update of runc also writes the fields that it cannot change, with the values of the
+        // creation.
         let Some(field) = ["memory.swappiness", "hugepageLimits"]
             .iter()
             .find_map(|name| fields.iter().find(|f| f.name == *name))
         else {
-            return limitation("runc undoes", "neither swappiness nor huge pages here");
+            return limitation(
+                "bare runc overwrites cgroups",
+                "the kernel limits neither swappiness nor huge pages",
+            );
         };
         let id = node.id("c");
         let bundle = node.bundle(&id).resources(&requested(&[field]).to_string()).make();
         node.bare(&["create", "--bundle", bundle.dir().to_str().expect("UTF-8"), &id]).success();
         let (controller, v1, v2) = field.file;
         let file = node.cgroup_dir(&id, controller).join(if unified_cgroups() { v2 } else { v1 });
-        fs::write(&file, field.value(1).to_string()).expect("we are root");
-        field.check(&node, &id, &field.value(1), &Default::default(), "written past runc");
+        fs::write(&file, field.value(1).to_string()).expect("root may write cgroup files");
+        field.check(&node, &id, &field.value(1), &Default::default(), "written directly");
         node.bare(&["update", "--pids-limit", "51", &id]).success();
         field.check(&node, &id, &field.value(0), &Default::default(), "after an update");
     });
@@ -112,8 +118,8 @@ fn bare_runc_overwrites_direct_writes_to_cgroups() {
 
 #[test]
 fn limits_set_by_plugins_survive_updates() {
-    let Some(go) = go("runc remembers") else { return };
-    with_runc("runc remembers", |runtime| {
+    let Some(go) = go("limits survive updates") else { return };
+    with_runc("limits survive updates", |runtime| {
         let node = Node::new(runtime);
         let id = node.id("c");
         let mut adjusted = json!({"pids": {"limit": 61}, "cpu": {"quota": {"value": 25000}}});
@@ -125,11 +131,11 @@ fn limits_set_by_plugins_survive_updates() {
         }
         let rule = json!({"adjust": {"linux": {"resources": adjusted}}});
         node.launch("10-go", &go, &json!({"rules": [rule]}).to_string());
-        node.create(&make(&node, &id), &id).success();
-        let before = remembered(&node, &id);
+        node.create(&make_bundle(&node, &id), &id).success();
+        let before = recorded(&node, &id);
         assert_eq!((&before["pids"], &before["quota"]), (&json!(61), &json!(25000)));
-        // Each of these makes the bare runc forget all others; what the engine gave is not
-        // forgotten either.
+        // Each of these updates would make bare runc reset all other fields, also those that the
+        // engine set.
         for (n, (group, field)) in
             [("memory", "limit"), ("memory", "reservation"), ("cpu", "shares"), ("memory", "limit")]
                 .into_iter()
@@ -137,10 +143,10 @@ fn limits_set_by_plugins_survive_updates() {
         {
             let value = if group == "cpu" { 600 } else { (70 + n) << 20 };
             update(&node, &id, &json!({group: {field: value}})).success();
-            assert_eq!(remembered(&node, &id), before, "after an update of {field}");
+            assert_eq!(recorded(&node, &id), before, "after an update of {field}");
         }
         node.call(&["update", "--memory", "90000000", &id]).success();
-        assert_eq!(remembered(&node, &id), before, "after an update by a flag");
+        assert_eq!(recorded(&node, &id), before, "after an update by a flag");
         assert_eq!(node.cgroup_file(&id, "pids", "pids.max", "pids.max"), "61");
         check_verified(&node);
     });
@@ -164,11 +170,11 @@ fn a_cpu_burst_survives_updates() {
         if burst(&node).ok().as_deref() != Some("10000") {
             return limitation(
                 &format!("burst ({})", runtime.name),
-                "this runtime or kernel does not know it",
+                "this runtime or kernel does not support it",
             );
         }
         if runtime.name == "runc" {
-            // On bare runc first: it forgets.
+            // Bare runc resets the burst.
             let bare = node.id("bare");
             let bundle = node.bundle(&bare).resources(resources).make();
             node.bare(&["create", "--bundle", bundle.dir().to_str().expect("UTF-8"), &bare])
@@ -179,7 +185,7 @@ fn a_cpu_burst_survives_updates() {
             node.bare(&["delete", "--force", &bare]).success();
         }
         update(&node, &id, &json!({"memory": {"limit": 64 << 20}})).success();
-        assert_eq!(burst(&node).expect("it was there"), "10000");
+        assert_eq!(burst(&node).expect("the burst file exists"), "10000");
         if runtime.name == "runc" {
             assert_eq!(state(&node, &id)["cpu_burst"], 10000);
         }

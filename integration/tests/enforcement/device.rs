@@ -1,4 +1,4 @@
-//! A disk whose block I/O can be limited.
+//! Finds a disk on which block I/O can be limited.
 
 use std::{fs, os::unix::fs::MetadataExt};
 

@@ -1,18 +1,19 @@
-//! An update that fails leaves nothing behind, whoever requested it, and however far it got.
+//! A failed update changes nothing, whether the engine or a plugin requested it and whichever
+//! fields were already written.
 
 use crate::{
     check_verified,
     field::{Field, Values, join},
-    table::{named, requested, there},
+    table::{available_fields, named, requested},
     update,
 };
 use nri_integration::*;
 use serde_json::json;
 
-/// No machine of ours has this CPU: the kernel refuses it.
+/// CPU that no test machine has, so that the kernel refuses it.
 const NO_CPU: &str = "4000";
 
-/// Checks that the fields have their values.
+/// Checks that the kernel has the values of a step.
 #[track_caller]
 fn check(node: &Node, id: &str, fields: &[&Field], step: usize, when: &str) {
     for field in fields {
@@ -24,7 +25,7 @@ fn check(node: &Node, id: &str, fields: &[&Field], step: usize, when: &str) {
 fn a_failed_update_by_the_engine_changes_nothing() {
     let Some(go) = go("failed update") else { return };
     if !cpusets() {
-        return limitation("failed update", "no cpuset here, whose values the kernel refuses");
+        return limitation("failed update", "no cpuset controller");
     }
     for_each_runtime("failed update", |runtime| {
         let node = Node::new(runtime);
@@ -43,16 +44,16 @@ fn a_failed_update_by_the_engine_changes_nothing() {
         );
         node.create(&node.bundle(&id).resources(&requested(&fields).to_string()).make(), &id)
             .success();
-        // crun writes field by field, and stops where it fails.
+        // crun writes one field after the other, and stops at the first that fails.
         let mut resources = join(fields.iter().map(|f| f.resources(&f.value(2))));
         resources["cpu"]["cpus"] = NO_CPU.into();
         assert_ne!(update(&node, &id, &resources).code, Some(0));
         check(&node, &id, &fields[..2], 0, "the engine's, after a failed update");
         check(&node, &id, &fields[2..], 1, "the plugin's, after a failed update");
         check_verified(&node);
-        // What failed can be requested again.
+        // A failed update can be requested again.
         update(&node, &id, &json!({"pids": {"limit": fields[2].value(2)}})).success();
-        check(&node, &id, &fields[2..3], 2, "asked for again");
+        check(&node, &id, &fields[2..3], 2, "requested again");
     });
 }
 
@@ -61,31 +62,29 @@ fn a_failed_update_by_a_plugin_is_reported_and_changes_nothing() {
     let Some(go) = go("failed update of a plugin") else { return };
     for_each_runtime("failed update of a plugin", |runtime| {
         let node = Node::new(runtime);
-        let known = there(&node, "failed update of a plugin");
+        let available = available_fields(&node, "failed update of a plugin");
         let id = node.id("c");
-        let fields: Vec<_> = known
+        let fields: Vec<_> = available
             .into_iter()
             .filter(|f| ["pids.limit", "memory.swappiness", "hugepageLimits"].contains(&f.name))
             .collect();
         let Some(swappiness) = fields.iter().find(|f| f.name == "memory.swappiness") else {
-            return limitation(
-                "failed update of a plugin",
-                "no swappiness here, whose values the kernel refuses",
-            );
+            return limitation("failed update of a plugin", "no memory.swappiness");
         };
         node.create(&node.bundle(&id).resources(&requested(&fields).to_string()).make(), &id)
             .success();
         node.ctl(&["start"]).success();
         let mut plugin = node.connect("10-go", &go, "{}");
-        // The runtime makes its part of it, and the rest is written until the kernel refuses.
+        // The runtime's update succeeds; then nrid writes the other fields until the kernel refuses
+        // one.
         let mut resources = join(fields.iter().map(|f| f.message(&f.value(1))));
         resources["memory"]["swappiness"]["value"] = json!(1000);
         plugin.send(&json!({"update": [{"containerId": id, "linux": {"resources": resources}}]}));
         assert_eq!(plugin.journal.wait_for_own("UpdateContainers")["failed"], json!([id]));
         check(&node, &id, &fields, 0, "after a failed update");
-        // The same with what can be.
+        // The kernel accepts the same update with a valid value.
         plugin.send(&json!({"update": [swappiness.update(&id, &swappiness.value(1))]}));
-        wait_until("the second answer", || {
+        wait_until("the second reply", || {
             let done = plugin
                 .journal
                 .entries()
@@ -95,7 +94,7 @@ fn a_failed_update_by_a_plugin_is_reported_and_changes_nothing() {
             assert!(done["failed"].is_null(), "{done}");
             Some(())
         });
-        check(&node, &id, &[swappiness], 1, "asked for again");
+        check(&node, &id, &[swappiness], 1, "requested again");
         check_verified(&node);
     });
 }

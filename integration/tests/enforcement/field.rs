@@ -1,73 +1,72 @@
-//! The fields of the resources: how resources and messages write them, and what the kernel's files
-//! hold then.
+//! Fields of the resources: their place in OCI resources and NRI messages, and the expected content
+//! of the kernel's files.
 
 use nri_integration::{Node, unified_cgroups};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Where a field is, in the OCI resources and in NRI's message.
+/// Place of a field in the OCI resources and in the NRI message.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Shape {
-    /// Group, name in the resources, name in the message, where it is a message of its own,
-    /// `{"value": …}`.
+    /// Group, name in the resources, and name in the message, where it is wrapped: `{"value": …}`.
     Wrapped(&'static str, &'static str, &'static str),
-    /// Group and name, the same in both.
+    /// Group and name, equal in both.
     Plain(&'static str, &'static str),
-    /// The limit of a size of huge pages.
+    /// The limit of huge pages of this size.
     Hugepages(&'static str),
-    /// A file of cgroup v2, named as such.
+    /// A file of cgroup v2 in `unified`.
     Unified(&'static str),
-    /// A class of block I/O, named by its read rate: only in the message. The device is the one of
-    /// [`Field::key`].
+    /// A class of block I/O, which only the message has. The class is named after its read rate, of
+    /// the disk of [`crate::device::device`].
     BlockioClass,
 }
 
-/// What of a file's content is the field's.
+/// Part of a file's content that is the field's value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Part {
     Whole,
-    /// A word of its only line.
+    /// The n-th word of the only line; the whole file on cgroup v1.
     Word(usize),
-    /// What follows this word in its line.
+    /// Rest of the line that starts with this word.
     After(&'static str),
-    /// The read rate of a device: the rest of its line in version 1, `rbps=` in version 2.
+    /// Read rate of a device: the rest of its line on cgroup v1, `rbps=` on cgroup v2.
     Rate,
 }
 
-/// A field.
+/// A field of the resources.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Field {
     pub(crate) name: &'static str,
     pub(crate) shape: Shape,
-    /// Controller, with its file in cgroup v1, and the file in cgroup v2; empty where it has none.
+    /// Controller, file on cgroup v1, and file on cgroup v2; empty if there is none.
     pub(crate) file: (&'static str, &'static str, &'static str),
     pub(crate) part: Part,
-    /// Values as JSON, used in turn; the first one is what the engine requests.
+    /// Values as JSON, one for each step; the engine requests the first one at the creation.
     pub(crate) values: &'static [&'static str],
-    /// Whether the runtimes' `update` takes it.
+    /// Whether the runtimes' `update` accepts the field.
     pub(crate) updatable: bool,
 }
 
-/// The values of a container's fields, by name.
+/// Values of a container's fields, by name.
 pub(crate) type Values = BTreeMap<&'static str, Value>;
 
 impl Field {
-    /// Whether plugins can set it by itself.
-    pub(crate) fn is_plugins(&self) -> bool {
+    /// Whether plugins can set the field by itself.
+    pub(crate) fn settable_by_plugins(&self) -> bool {
         !matches!(self.shape, Shape::Wrapped(_, _, ""))
     }
 
-    /// Whether the engine can set it.
-    pub(crate) fn is_engines(&self) -> bool {
+    /// Whether the engine can set the field.
+    pub(crate) fn settable_by_engine(&self) -> bool {
         !matches!(self.shape, Shape::BlockioClass)
     }
 
-    /// Value of a step.
+    /// Returns the field's value of a step.
     pub(crate) fn value(&self, step: usize) -> Value {
         serde_json::from_str(self.values[step % self.values.len()]).expect("the table holds JSON")
     }
 
-    /// `linux.resources` with this field alone.
+    /// Returns `linux.resources` with only this field.
     pub(crate) fn resources(&self, value: &Value) -> Value {
         match self.shape {
             Shape::Wrapped(group, name, _) | Shape::Plain(group, name) => {
@@ -81,7 +80,7 @@ impl Field {
         }
     }
 
-    /// `LinuxResources` with this field alone.
+    /// Returns the message `LinuxResources` with only this field.
     pub(crate) fn message(&self, value: &Value) -> Value {
         match self.shape {
             Shape::Wrapped(group, _, name) => json!({group: {name: {"value": value}}}),
@@ -94,7 +93,7 @@ impl Field {
         }
     }
 
-    /// Its value in resources or a message, which may write numbers as texts.
+    /// Returns the field's value in OCI resources or a message, in which numbers may be strings.
     pub(crate) fn value_in(&self, resources: &Value) -> Option<Value> {
         let found = match self.shape {
             Shape::Wrapped(group, name, message) => {
@@ -113,8 +112,8 @@ impl Field {
             Shape::Unified(key) => resources["unified"].get(key),
             Shape::BlockioClass => resources["blockioClass"].get("value"),
         }?;
-        // Sixty-four bits are a text in a message's JSON; lists of CPUs are texts as well, and ours
-        // are never numbers there.
+        // A message's JSON writes 64-bit numbers as strings. Lists of CPUs are strings, too, but
+        // the values of this table are then no JSON numbers.
         let is_number = self.values[0].parse::<i64>().is_ok();
         match found.as_str().filter(|_| is_number).map(str::parse::<i64>) {
             Some(Ok(number)) => Some(number.into()),
@@ -122,12 +121,12 @@ impl Field {
         }
     }
 
-    /// An update of a container, as a message.
+    /// Returns the message of an update of a container.
     pub(crate) fn update(&self, id: &str, value: &Value) -> Value {
         json!({"containerId": id, "linux": {"resources": self.message(value)}})
     }
 
-    /// What the kernel holds; none where there is no such file.
+    /// Returns the value in the kernel's file; `None` if there is no such file.
     pub(crate) fn found(&self, node: &Node, id: &str) -> Option<String> {
         let (controller, v1, v2) = self.file;
         if (if unified_cgroups() { v2 } else { v1 }).is_empty() {
@@ -153,8 +152,8 @@ impl Field {
         })
     }
 
-    /// What the kernel is to hold for a value: one of these. `all` are the values of the other
-    /// fields.
+    /// Returns the contents of the kernel's file that are correct for a value. `all` are the values
+    /// of the other fields.
     pub(crate) fn expected(&self, value: &Value, all: &Values) -> Vec<String> {
         let number = value.as_i64();
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -162,13 +161,13 @@ impl Field {
         match self.name {
             "memory.disableOOMKiller" => vec![u8::from(value == true).to_string()],
             "cpu.shares" if unified_cgroups() => weights(number.unwrap_or_default()),
-            // Version 2 counts swap by itself.
+            // The file of cgroup v2 does not include memory.
             "memory.swap" if unified_cgroups() => {
                 vec![(number.unwrap_or_default() - limit).to_string()]
             }
             "blockIO.weight" if unified_cgroups() => {
                 let n = number.unwrap_or_default();
-                // `io.bfq.weight` takes it as it is, `io.weight` converted.
+                // `io.bfq.weight` gets the value unchanged, `io.weight` a converted one.
                 vec![
                     n.to_string(),
                     format!("default {n}"),
@@ -180,7 +179,7 @@ impl Field {
         }
     }
 
-    /// Checks what the kernel holds.
+    /// Checks the value in the kernel's file.
     #[track_caller]
     pub(crate) fn check(&self, node: &Node, id: &str, value: &Value, all: &Values, when: &str) {
         let found = self.found(node, id);
@@ -195,23 +194,23 @@ impl Field {
     }
 }
 
-/// cpu.weight of cpu.shares: by a straight line in older runtimes, by a curve through the defaults
-/// in newer ones.
+/// Returns the values of cpu.weight for cpu.shares: a linear conversion in older runtimes, a curve
+/// through the defaults in newer ones.
 fn weights(shares: i64) -> Vec<String> {
     let l = (shares as f64).log2();
     let curved = 10f64.powf((l * l + 125.0 * l) / 612.0 - 7.0 / 34.0).ceil() as i64;
     vec![(1 + (shares - 2) * 9999 / 262_142).to_string(), curved.to_string()]
 }
 
-/// Lays resources of single fields together.
+/// Merges resources of single fields.
 pub(crate) fn join(resources: impl IntoIterator<Item = Value>) -> Value {
     let mut all = Map::new();
     for resources in resources {
         for (group, part) in resources.as_object().into_iter().flatten() {
             match (all.get_mut(group), part) {
-                (Some(Value::Object(there)), Value::Object(more)) => there.extend(more.clone()),
-                (Some(Value::Array(there)), Value::Array(more)) => {
-                    there.extend(more.iter().cloned())
+                (Some(Value::Object(merged)), Value::Object(more)) => merged.extend(more.clone()),
+                (Some(Value::Array(merged)), Value::Array(more)) => {
+                    merged.extend(more.iter().cloned())
                 }
                 (_, part) => drop(all.insert(group.clone(), part.clone())),
             }

@@ -1,16 +1,16 @@
-//! The forms in which engines and people write an `update`: each sets what it says, and what a
-//! plugin set stays.
+//! Forms of an `update` that engines and administrators use: each sets the requested values and
+//! keeps those set by plugins.
 
 use crate::{
     check_verified,
     field::{Field, Values, join},
-    table::{allow_realtime, named, requested, there},
+    table::{allow_realtime, available_fields, named, requested},
 };
 use nri_integration::*;
 use serde_json::{Value, json};
 use std::fs::File;
 
-/// Flags of runc and crun, and the fields that they set.
+/// Flags of `update` of runc and crun, and the fields that they set.
 const FLAGS: [(&str, &str); 12] = [
     ("--memory", "memory.limit"),
     ("--memory-reservation", "memory.reservation"),
@@ -26,21 +26,21 @@ const FLAGS: [(&str, &str); 12] = [
     ("--blkio-weight", "blockIO.weight"),
 ];
 
-/// A node with a container that requests everything, and of which a plugin set some.
+/// A node with a container for which the engine requested all fields and a plugin set some.
 struct Case {
     node: Node,
     id: String,
     fields: Vec<&'static Field>,
     journal: Journal,
     values: Values,
-    /// Those that the plugin set.
-    set: Vec<&'static Field>,
+    /// Fields that the plugin set.
+    set_by_plugin: Vec<&'static Field>,
 }
 
 impl Case {
     fn new(runtime: &Runtime, go: &Program, set: &[&str]) -> Self {
         let node = Node::new(runtime);
-        let fields = there(&node, "forms of update");
+        let fields = available_fields(&node, "forms of update");
         let set: Vec<&Field> = fields.iter().copied().filter(|f| set.contains(&f.name)).collect();
         let adjust = join(set.iter().map(|f| f.message(&f.value(1))));
         let rule = json!({"adjust": {"linux": {"resources": adjust}}});
@@ -57,30 +57,31 @@ impl Case {
         node.create(&bundle.make(), &id).success();
         let mut values: Values = fields.iter().map(|f| (f.name, f.value(0))).collect();
         values.extend(set.iter().map(|f| (f.name, f.value(1))));
-        Self { node, id, fields, journal, values, set }
+        Self { node, id, fields, journal, values, set_by_plugin: set }
     }
 
-    /// Calls `update` with these arguments and this on stdin.
+    /// Calls `update` with these arguments and with `stdin`.
     fn update(&self, arguments: &[&str], stdin: &Value) -> Ended {
         let mut command = self.node.wrapper();
         command.arg("update").args(arguments).arg(&self.id);
         command.stdin(
-            File::open(crate::resources_file(&self.node, &self.id, stdin)).expect("our file"),
+            File::open(crate::resources_file(&self.node, &self.id, stdin))
+                .expect("the file of resources is readable"),
         );
         self.node.run(command)
     }
 
-    /// Checks that all values are effective.
+    /// Checks that the kernel has all values.
     #[track_caller]
     fn check(&self, when: &str) {
-        for field in self.fields.iter().filter(|f| f.is_engines()) {
+        for field in self.fields.iter().filter(|f| f.settable_by_engine()) {
             field.check(&self.node, &self.id, &self.values[field.name], &self.values, when);
         }
     }
 }
 
 #[test]
-fn an_update_by_flags_sets_what_it_says() {
+fn an_update_by_flags_sets_the_requested_fields() {
     let Some(go) = go("flags of update") else { return };
     for_each_runtime("flags of update", |runtime| {
         let mut case =
@@ -90,7 +91,7 @@ fn an_update_by_flags_sets_what_it_says() {
             let Some(field) = case.fields.iter().copied().find(|f| f.name == *name) else {
                 continue;
             };
-            // A repeated value is no request, and would not replace a plugin's.
+            // Use a new value: a repeated one is no request and would not replace the plugin's.
             let value = field.value(2);
             let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             let inline = format!("{flag}={text}");
@@ -105,7 +106,7 @@ fn an_update_by_flags_sets_what_it_says() {
 }
 
 #[test]
-fn an_update_by_a_flag_with_a_unit_sets_what_it_says() {
+fn an_update_by_a_flag_with_a_unit_sets_the_requested_limit() {
     let Some(go) = go("units") else { return };
     for_each_runtime("units", |runtime| {
         let mut case = Case::new(runtime, &go, &["pids.limit"]);
@@ -114,7 +115,7 @@ fn an_update_by_a_flag_with_a_unit_sets_what_it_says() {
             if bare.code != Some(0) {
                 limitation(
                     &format!("units: {text} ({})", runtime.name),
-                    "the runtime itself does not take it",
+                    "the bare runtime does not accept it",
                 );
                 continue;
             }
@@ -126,9 +127,9 @@ fn an_update_by_a_flag_with_a_unit_sets_what_it_says() {
 }
 
 #[test]
-fn an_update_by_a_resources_file_sets_what_it_says() {
-    let Some(go) = go("documents of update") else { return };
-    for_each_runtime("documents of update", |runtime| {
+fn an_update_by_a_resources_file_sets_the_requested_fields() {
+    let Some(go) = go("resources files of update") else { return };
+    for_each_runtime("resources files of update", |runtime| {
         let mut case =
             Case::new(runtime, &go, &["cpu.shares", "cpu.cpus", "hugepageLimits", "unified"]);
         let file = case.node.path("resources.json").to_str().expect("UTF-8").to_owned();
@@ -148,10 +149,10 @@ fn an_update_by_a_resources_file_sets_what_it_says() {
             let resources =
                 json!({"pids": {"limit": 200 + n}, "memory": {"reservation": (8 + n) << 20}});
             std::fs::write(&file, resources.to_string()).expect("our directory");
-            if !bare_takes(&case, form, &resources) {
+            if !bare_accepts(&case, form, &resources) {
                 limitation(
-                    &format!("documents of update: {form:?} ({})", runtime.name),
-                    "the runtime itself does not take it",
+                    &format!("resources files of update: {form:?} ({})", runtime.name),
+                    "the bare runtime does not accept it",
                 );
                 continue;
             }
@@ -164,26 +165,31 @@ fn an_update_by_a_resources_file_sets_what_it_says() {
     });
 }
 
-/// Whether the bare runtime takes this form.
-fn bare_takes(case: &Case, form: &[&str], resources: &Value) -> bool {
+/// Whether the bare runtime accepts this form.
+fn bare_accepts(case: &Case, form: &[&str], resources: &Value) -> bool {
     let mut command = case.node.runtime().command(&case.node.root());
     command.arg("update").args(form).arg(case.node.id("first"));
-    command
-        .stdin(File::open(crate::resources_file(&case.node, "bare", resources)).expect("our file"));
+    command.stdin(
+        File::open(crate::resources_file(&case.node, "bare", resources))
+            .expect("the file of resources is readable"),
+    );
     case.node.run(command).code == Some(0)
 }
 
 #[test]
 fn an_update_that_repeats_all_resources_keeps_what_plugins_set() {
-    let Some(go) = go("whole documents") else { return };
-    for_each_runtime("whole documents", |runtime| {
+    let Some(go) = go("repeated resources") else { return };
+    for_each_runtime("repeated resources", |runtime| {
         let mut case = Case::new(
             runtime,
             &go,
             &["cpu.shares", "cpu.cpus", "pids.limit", "hugepageLimits", "unified"],
         );
         let mut resources = requested(&case.fields);
-        resources["devices"] = json!([{"allow": false, "access": "rwm"}, {"allow": true, "type": "c", "major": 1, "minor": 3, "access": "rwm"}]);
+        resources["devices"] = json!([
+            {"allow": false, "access": "rwm"},
+            {"allow": true, "type": "c", "major": 1, "minor": 3, "access": "rwm"},
+        ]);
         for (step, name) in ["memory.limit", "memory.reservation", "cpu.quota", "memory.limit"]
             .into_iter()
             .enumerate()
@@ -193,40 +199,52 @@ fn an_update_that_repeats_all_resources_keeps_what_plugins_set() {
             merge(&mut resources, &field.resources(&value));
             case.update(&["--resources=-"], &resources).success();
             case.values.insert(field.name, value.clone());
-            case.check(&format!("{name} in the whole document"));
+            case.check(&format!("{name} among all resources"));
             let events = case.journal.about(&case.id);
-            let last =
-                events.iter().rfind(|e| e["event"] == "UpdateContainer").expect("it was asked");
+            let last = events
+                .iter()
+                .rfind(|e| e["event"] == "UpdateContainer")
+                .expect("the plugin received the update");
             let requested: Vec<_> = case
                 .fields
                 .iter()
                 .filter(|f| f.value_in(&last["resources"]).is_some())
                 .map(|f| f.name)
                 .collect();
-            assert_eq!(requested, [name], "what differs is the request: {}", last["resources"]);
+            assert_eq!(
+                requested,
+                [name],
+                "only the changed field is requested: {}",
+                last["resources"]
+            );
         }
-        // Nothing differs: nothing is requested, nothing changes.
+        // The same resources again: no request and no change.
         case.update(&["--resources", "-"], &resources).success();
-        case.check("the same again");
-        // What the engine does change, it gets, also where a plugin had set it.
-        for field in case.set.clone().into_iter().filter(|f| f.updatable && f.is_engines()) {
+        case.check("the same resources again");
+        // A value that the engine changes is effective, even if a plugin had set the field.
+        for field in
+            case.set_by_plugin.clone().into_iter().filter(|f| f.updatable && f.settable_by_engine())
+        {
             let value = field.value(2);
             merge(&mut resources, &field.resources(&value));
             case.update(&["--resources", "-"], &resources).success();
             case.values.insert(field.name, value);
-            case.check(&format!("{} of the engine's own", field.name));
+            case.check(&format!("{} changed by the engine", field.name));
         }
         check_verified(&case.node);
     });
 }
 
 #[test]
-fn an_update_with_nulls_changes_only_what_has_a_value() {
+fn an_update_with_nulls_changes_only_fields_with_a_value() {
     let Some(go) = go("nulls") else { return };
     for_each_runtime("nulls", |runtime| {
-        // runc itself would crash.
+        // Bare runc crashes with such resources.
         let mut case = Case::new(runtime, &go, &["cpu.shares", "pids.limit"]);
-        let resources = json!({"cpu": null, "pids": null, "blockIO": null, "memory": {"limit": 80 << 20, "swap": null}});
+        let resources = json!({
+            "cpu": null, "pids": null, "blockIO": null,
+            "memory": {"limit": 80 << 20, "swap": null},
+        });
         case.update(&["--resources", "-"], &resources).success();
         case.values.insert("memory.limit", json!(80 << 20));
         case.check("nulls");

@@ -1,22 +1,22 @@
-//! A container for each field: what a plugin set stays through all that comes, until somebody
-//! changes it.
+//! For each field, a container in which a plugin sets it: the value stays effective through the
+//! life cycle and all updates of other fields, until the engine or a plugin changes it.
 
 use crate::{
     check_verified,
     field::{Field, Values},
-    table::{allow_realtime, configure_classes, requested, there},
+    table::{allow_realtime, available_fields, configure_classes, requested},
     update,
 };
 use nri_integration::*;
 use serde_json::{Value, json};
 
-/// The containers of one node, each with one field that a plugin set.
+/// Containers of a node; in each a plugin sets one field.
 struct Life<'a> {
     node: &'a Node,
     fields: Vec<&'static Field>,
-    /// Step that the engine's values have come to, by field; counted for all containers.
+    /// Step of the engine's values, common to all containers.
     step: usize,
-    /// Effective value of the field that is the plugin's, and of those that others depend on.
+    /// Effective values by container: of the plugin's field, and of those that the engine set.
     now: Vec<Values>,
 }
 
@@ -25,21 +25,22 @@ impl Life<'_> {
         self.node.id(&field.name.replace('.', "-"))
     }
 
-    /// The fields that plugins set, with their containers.
+    /// Returns the fields that plugins set, with the numbers and ids of their containers.
     fn set(&self) -> Vec<(usize, &'static Field, String)> {
         let all = self.fields.iter().enumerate();
-        all.filter(|(_, f)| f.is_plugins() && self.chosen(f))
+        all.filter(|(_, f)| f.settable_by_plugins() && self.is_selected(f))
             .map(|(n, f)| (n, *f, self.id(f)))
             .collect()
     }
 
-    /// Whether the field is among those of `NRI_TEST_FIELDS`, where that is set.
-    fn chosen(&self, field: &Field) -> bool {
+    /// Whether `NRI_TEST_FIELDS` is unset or contains the field.
+    fn is_selected(&self, field: &Field) -> bool {
         let only = std::env::var("NRI_TEST_FIELDS");
         only.map_or(true, |only| only.split(',').any(|name| name == field.name))
     }
 
-    /// Checks what plugins set in each container, and takes it over if it is new.
+    /// Checks the plugin's field in each container, after it has got the new value of `value`, if
+    /// any.
     fn check(&mut self, value: impl Fn(&Field) -> Option<Value>, when: &str) {
         for (n, field, id) in self.set() {
             if let Some(value) = value(field) {
@@ -49,15 +50,17 @@ impl Life<'_> {
         }
     }
 
-    /// The engine updates other fields of a container, `most` of them: they change, and the
-    /// plugin's stays.
+    /// Updates up to `most` other fields of a container as an engine: they must change, and the
+    /// plugin's field must not.
     fn update_others(&mut self, n: usize, most: usize, when: &str) {
         let field = self.fields[n];
         let id = self.id(field);
-        // A guest with time for a few only has others for each field.
+        // Start after the plugin's field, so that a small `most` selects other fields for each
+        // container.
         let others: Vec<_> =
             self.fields.iter().cycle().skip(n + 1).take(self.fields.len() - 1).collect();
-        let others = others.iter().filter(|f| f.updatable && f.is_engines() && f.values.len() > 1);
+        let others =
+            others.iter().filter(|f| f.updatable && f.settable_by_engine() && f.values.len() > 1);
         for other in others.take(most) {
             self.step += 1;
             let mut value = other.value(self.step);
@@ -74,12 +77,12 @@ impl Life<'_> {
     }
 }
 
-/// A step's value of a field, told to the plugin for a container.
+/// Returns updates of the plugin's field of each container to the value of a step.
 fn updates(life: &Life<'_>, step: usize) -> Vec<Value> {
     life.set().iter().map(|(_, field, id)| field.update(id, &field.value(step))).collect()
 }
 
-/// In how many other fields the engine updates each container.
+/// Number of other fields that the engine updates in each container.
 fn others() -> usize {
     std::env::var("NRI_TEST_OTHERS")
         .map_or(usize::MAX, |n| n.parse().expect("NRI_TEST_OTHERS: a number"))
@@ -91,12 +94,12 @@ fn each_field_is_enforced_through_a_life_cycle() {
     for_each_runtime("fields", |runtime| {
         let node = Node::new(runtime);
         configure_classes(&node);
-        let fields = there(&node, "fields");
+        let fields = available_fields(&node, "fields");
         let now = vec![Values::default(); fields.len()];
         let mut life = Life { node: &node, fields, step: 0, now };
         let resources = requested(&life.fields);
 
-        // Created with a plugin's value.
+        // The plugin sets the field at the creation.
         node.ctl(&["start"]).success();
         let adjust =
             |field: &Field| json!({"linux": {"resources": field.message(&field.value(1))}});
@@ -115,7 +118,7 @@ fn each_field_is_enforced_through_a_life_cycle() {
                 .resources(&resources.to_string())
                 .arguments(&["/bin/sleep", "1000"]);
             node.create(&bundle.make(), &id).success();
-            for other in life.fields.iter().filter(|f| f.is_engines()) {
+            for other in life.fields.iter().filter(|f| f.settable_by_engine()) {
                 life.now[n].insert(other.name, other.value(0));
             }
             life.now[n].insert(field.name, field.value(1));
@@ -126,13 +129,16 @@ fn each_field_is_enforced_through_a_life_cycle() {
         }
         life.check(|_| None, "after start");
 
-        // The engine's updates of others.
+        // The engine updates other fields.
         for (n, ..) in life.set() {
             life.update_others(n, others(), "after create");
         }
 
-        // A plugin's answer to the engine's update.
-        let rule = |(_, field, id): &(usize, &Field, String)| json!({"event": "UpdateContainer", "id": id, "updates": [field.update(id, &field.value(2))]});
+        // The plugin replies to the engine's update.
+        let rule = |(_, field, id): &(usize, &Field, String)| {
+            let updates = [field.update(id, &field.value(2))];
+            json!({"event": "UpdateContainer", "id": id, "updates": updates})
+        };
         let mut rules: Vec<_> = life.set().iter().map(rule).collect();
         let trigger = node.id("trigger");
         rules
@@ -142,29 +148,29 @@ fn each_field_is_enforced_through_a_life_cycle() {
         plugin.journal.wait_for_own("Reconfigured");
         for (n, field, _) in life.set() {
             life.now[n].insert(field.name, field.value(2));
-            life.update_others(n, 1, "answered");
+            life.update_others(n, 1, "after a reply");
         }
-        life.check(|_| None, "after all answers");
+        life.check(|_| None, "after all replies");
 
-        // Updates from the creation and the end of another container.
+        // The plugin replies to the creation and to the stop of another container.
         node.create(&node.bundle(&trigger).make(), &trigger).success();
-        life.check(|f| Some(f.value(3)), "updated from a creation");
+        life.check(|f| Some(f.value(3)), "after a reply to a creation");
         node.call(&["delete", "--force", &trigger]).success();
         plugin.journal.wait_for("RemoveContainer", &trigger);
-        life.check(|f| Some(f.value(4)), "updated from a stop");
+        life.check(|f| Some(f.value(4)), "after a reply to a stop");
 
-        // By itself.
+        // The plugin sends an unsolicited update.
         plugin.send(&json!({"update": updates(&life, 5)}));
         let done = plugin.journal.wait_for_own("UpdateContainers");
         assert_eq!((&done["failed"], &done["error"]), (&Value::Null, &Value::Null), "{done}");
-        life.check(|f| Some(f.value(5)), "updated by itself");
+        life.check(|f| Some(f.value(5)), "after an unsolicited update");
         check_verified(&node);
 
-        // nrid ends, and is killed.
+        // nrid is stopped, and killed.
         plugin.stop();
-        for (how, end) in [("stopped", false), ("killed", true)] {
-            let nrid = node.nrid().expect("it runs");
-            if end {
+        for (how, kill) in [("stopped", false), ("killed", true)] {
+            let nrid = node.nrid().expect("nrid runs");
+            if kill {
                 nrid.signal(rustix::process::Signal::KILL);
                 wait_until("the end of nrid", || (!nrid.is_alive()).then_some(()));
             } else {
@@ -177,16 +183,22 @@ fn each_field_is_enforced_through_a_life_cycle() {
             check_verified(&node);
         }
 
-        // What the engine requests in the end, it gets.
+        // The engine updates the plugin's field.
         for (n, field, id) in life.set() {
-            if field.updatable && field.is_engines() && field.values.len() > 1 {
-                // What it requested last time would be no request.
+            if field.updatable && field.settable_by_engine() && field.values.len() > 1 {
+                // The value that the engine requested before would be no request.
                 let values = (6..).map(|step| field.value(step));
                 let mut new =
                     values.filter(|v| *v != field.value(0) && *v != life.now[n][field.name]);
-                let value = new.next().expect("there are three values");
+                let value = new.next().expect("the field has three values");
                 update(&node, &id, &field.resources(&value)).success();
-                field.check(&node, &id, &value, &life.now[n], "the engine's own update");
+                field.check(
+                    &node,
+                    &id,
+                    &value,
+                    &life.now[n],
+                    "after the engine's update of the field",
+                );
             }
         }
         check_verified(&node);

@@ -1,10 +1,10 @@
-//! What plugins set is what the kernel has, for a container's whole life: each field of the
-//! resources, read from the kernel's files after each thing that could change it. On cgroup v1
-//! here; the same program runs in the guests of `make test-cgroup2`.
+//! Enforcement: the kernel has the resources set by plugins during a container's whole life cycle.
+//! Each field is read from the kernel's files after every event that could change it, on cgroup v1
+//! and, in the guests of `make test-cgroup2`, on cgroup v2.
 //!
-//! For slow guests, `NRI_TEST_FIELDS=A,B`: only these fields are set by plugins;
-//! `NRI_TEST_OTHERS=N`: in how many others the engine updates each container (default: all). For
-//! the random updates see `random`.
+//! For slow guests, `NRI_TEST_FIELDS=A,B` selects the fields that plugins set, and
+//! `NRI_TEST_OTHERS=N` the number of other fields that the engine updates in each container
+//! (default: all). The variables of the random updates are in `random`.
 
 mod bare;
 mod device;
@@ -20,20 +20,20 @@ use nri_integration::*;
 use serde_json::Value;
 use std::{fs, path::PathBuf};
 
-/// Updates a container by resources in a file, as an engine would.
+/// Updates a container as an engine, by a file of resources.
 fn update(node: &Node, id: &str, resources: &Value) -> Ended {
     let file = resources_file(node, id, resources);
-    node.call(&["update", "--resources", file.to_str().expect("our paths are UTF-8"), id])
+    node.call(&["update", "--resources", file.to_str().expect("paths of tests are UTF-8"), id])
 }
 
-/// A file with resources.
+/// Writes resources to a file and returns its path.
 fn resources_file(node: &Node, id: &str, resources: &Value) -> PathBuf {
     let file = node.path(&format!("{id}.resources"));
-    fs::write(&file, resources.to_string()).expect("our directory");
+    fs::write(&file, resources.to_string()).expect("the test directory is writable");
     file
 }
 
-/// Checks by `nrictl verify` that the values of plugins and engine are effective.
+/// Checks with `nrictl verify` that the values of plugins and engine are effective.
 #[track_caller]
 fn check_verified(node: &Node) {
     let verified = node.ctl(&["verify"]);

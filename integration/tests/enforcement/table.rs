@@ -1,4 +1,4 @@
-//! The table of the fields, and which of them this host has.
+//! Table of the fields, and the choice of those that this host supports.
 
 use crate::device::device;
 use crate::field::{Field, Part, Shape, join};
@@ -9,30 +9,41 @@ use std::fs;
 use Part::{After, Rate, Whole, Word};
 use Shape::{BlockioClass, Hugepages, Plain, Unified, Wrapped};
 
-/// All of the protocol's resources but RDT, which needs hardware, and kernel memory, which kernels
-/// have no more. Values of one field fit those of the others: limits of memory are below those of
-/// memory and swap, realtime within that of the parent.
+/// All resources of the protocol but RDT, which needs hardware, and kernel memory, which current
+/// kernels do not have. The values of different fields are consistent: memory limits are below
+/// those of memory and swap, realtime runtimes within those of the parent.
 #[rustfmt::skip]
 const FIELDS: &[Field] = &[
-    field("memory.limit", Wrapped("memory", "limit", "limit"), ("memory", "memory.limit_in_bytes", "memory.max"), Whole, true,
+    field("memory.limit", Wrapped("memory", "limit", "limit"),
+        ("memory", "memory.limit_in_bytes", "memory.max"), Whole, true,
         &["67108864", "100663296", "71303168", "92274688", "75497472", "88080384", "79691776"]),
-    field("memory.swap", Wrapped("memory", "swap", "swap"), ("memory", "memory.memsw.limit_in_bytes", "memory.swap.max"), Whole, true,
-        &["268435456", "301989888", "272629760", "297795584", "276824064", "293601280", "281018368"]),
-    field("memory.reservation", Wrapped("memory", "reservation", "reservation"), ("memory", "memory.soft_limit_in_bytes", "memory.low"), Whole, true,
+    field("memory.swap", Wrapped("memory", "swap", "swap"),
+        ("memory", "memory.memsw.limit_in_bytes", "memory.swap.max"), Whole, true,
+        &["268435456", "301989888", "272629760", "297795584",
+            "276824064", "293601280", "281018368"]),
+    field("memory.reservation", Wrapped("memory", "reservation", "reservation"),
+        ("memory", "memory.soft_limit_in_bytes", "memory.low"), Whole, true,
         &["33554432", "20971520", "25165824", "29360128", "16777216", "12582912", "8388608"]),
-    field("memory.swappiness", Wrapped("memory", "swappiness", "swappiness"), ("memory", "memory.swappiness", ""), Whole, false,
+    field("memory.swappiness", Wrapped("memory", "swappiness", "swappiness"),
+        ("memory", "memory.swappiness", ""), Whole, false,
         &["50", "11", "22", "33", "44", "55", "66"]),
-    field("memory.disableOOMKiller", Wrapped("memory", "disableOOMKiller", "disableOomKiller"), ("memory", "memory.oom_control", ""), After("oom_kill_disable"), false,
+    field("memory.disableOOMKiller", Wrapped("memory", "disableOOMKiller", "disableOomKiller"),
+        ("memory", "memory.oom_control", ""), After("oom_kill_disable"), false,
         &["false", "true"]),
-    field("cpu.shares", Wrapped("cpu", "shares", "shares"), ("cpu", "cpu.shares", "cpu.weight"), Whole, true,
+    field("cpu.shares", Wrapped("cpu", "shares", "shares"),
+        ("cpu", "cpu.shares", "cpu.weight"), Whole, true,
         &["512", "1024", "2048", "256", "4096", "1536", "3072"]),
-    field("cpu.quota", Wrapped("cpu", "quota", "quota"), ("cpu", "cpu.cfs_quota_us", "cpu.max"), Word(0), true,
+    field("cpu.quota", Wrapped("cpu", "quota", "quota"),
+        ("cpu", "cpu.cfs_quota_us", "cpu.max"), Word(0), true,
         &["50000", "25000", "30000", "35000", "40000", "45000", "20000"]),
-    field("cpu.period", Wrapped("cpu", "period", "period"), ("cpu", "cpu.cfs_period_us", "cpu.max"), Word(1), true,
+    field("cpu.period", Wrapped("cpu", "period", "period"),
+        ("cpu", "cpu.cfs_period_us", "cpu.max"), Word(1), true,
         &["100000", "200000", "150000", "120000", "180000", "110000", "190000"]),
-    field("cpu.realtimePeriod", Wrapped("cpu", "realtimePeriod", "realtimePeriod"), ("cpu", "cpu.rt_period_us", ""), Whole, true,
+    field("cpu.realtimePeriod", Wrapped("cpu", "realtimePeriod", "realtimePeriod"),
+        ("cpu", "cpu.rt_period_us", ""), Whole, true,
         &["1000000", "900000", "800000", "950000", "850000", "700000", "750000"]),
-    field("cpu.realtimeRuntime", Wrapped("cpu", "realtimeRuntime", "realtimeRuntime"), ("cpu", "cpu.rt_runtime_us", ""), Whole, true,
+    field("cpu.realtimeRuntime", Wrapped("cpu", "realtimeRuntime", "realtimeRuntime"),
+        ("cpu", "cpu.rt_runtime_us", ""), Whole, true,
         &["1000", "2000", "3000", "1500", "2500", "1200", "2200"]),
     field("cpu.cpus", Plain("cpu", "cpus"), ("cpuset", "cpuset.cpus", "cpuset.cpus"), Whole, true,
         &["\"0\"", "\"1\"", "\"0-1\""]),
@@ -40,14 +51,19 @@ const FIELDS: &[Field] = &[
         &["\"0\""]),
     field("pids.limit", Plain("pids", "limit"), ("pids", "pids.max", "pids.max"), Whole, true,
         &["50", "61", "72", "83", "94", "105", "116"]),
-    field("hugepageLimits", Hugepages("2MB"), ("hugetlb", "hugetlb.2MB.limit_in_bytes", "hugetlb.2MB.max"), Whole, false,
+    field("hugepageLimits", Hugepages("2MB"),
+        ("hugetlb", "hugetlb.2MB.limit_in_bytes", "hugetlb.2MB.max"), Whole, false,
         &["4194304", "8388608", "6291456", "10485760", "2097152", "12582912", "14680064"]),
-    field("blockIO.weight", Wrapped("blockIO", "weight", ""), ("blkio", "blkio.bfq.weight", "io.bfq.weight"), Whole, true,
+    field("blockIO.weight", Wrapped("blockIO", "weight", ""),
+        ("blkio", "blkio.bfq.weight", "io.bfq.weight"), Whole, true,
         &["300", "400", "500", "600", "700", "800", "900"]),
-    field("blockioClass", BlockioClass, ("blkio", "blkio.throttle.read_bps_device", "io.max"), Rate, false,
-        &["\"1048576\"", "\"2097152\"", "\"3145728\"", "\"4194304\"", "\"5242880\"", "\"6291456\"", "\"7340032\""]),
+    field("blockioClass", BlockioClass,
+        ("blkio", "blkio.throttle.read_bps_device", "io.max"), Rate, false,
+        &["\"1048576\"", "\"2097152\"", "\"3145728\"", "\"4194304\"",
+            "\"5242880\"", "\"6291456\"", "\"7340032\""]),
     field("unified", Unified("memory.high"), ("", "", "memory.high"), Whole, true,
-        &["\"58720256\"", "\"62914560\"", "\"54525952\"", "\"50331648\"", "\"46137344\"", "\"41943040\"", "\"37748736\""]),
+        &["\"58720256\"", "\"62914560\"", "\"54525952\"", "\"50331648\"",
+            "\"46137344\"", "\"41943040\"", "\"37748736\""]),
 ];
 
 const fn field(
@@ -61,63 +77,66 @@ const fn field(
     Field { name, shape, file, part, values, updatable }
 }
 
-/// A field of the table.
+/// Returns a field of the table by name.
 pub(crate) fn named(name: &str) -> &'static Field {
-    FIELDS.iter().find(|f| f.name == name).expect("it is in the table")
+    FIELDS.iter().find(|f| f.name == name).expect("the field is in the table")
 }
 
-/// The fields that the engine can ask this runtime for on this host: their files are there. A
-/// container is made to find out; `test` is told of the rest.
-pub(crate) fn there(node: &Node, test: &str) -> Vec<&'static Field> {
+/// Returns the fields that the runtime supports on this host, by the files of a container's cgroup;
+/// reports the others as limitations of `test`.
+pub(crate) fn available_fields(node: &Node, test: &str) -> Vec<&'static Field> {
     let id = node.id("files");
     node.create(&node.bundle(&id).make(), &id).success();
     let one_cpu = std::thread::available_parallelism().is_ok_and(|n| n.get() < 2);
-    let fit = |field: &&Field| {
-        let lack = if field.found(node, &id).is_none() {
-            "the kernel has no file for it here"
+    let is_available = |field: &&Field| {
+        let reason = if field.found(node, &id).is_none() {
+            "the kernel has no file for it"
         } else if field.name == "blockIO.weight"
             && node.runtime().name == "crun"
             && !unified_cgroups()
         {
-            "crun before 1.8.2 does not know the file of BFQ"
+            "crun before 1.8.2 does not support the file of BFQ"
         } else if field.name.starts_with("cpu.realtime") && !may_have_realtime(node, &id) {
-            "other control groups have all realtime"
+            "other cgroups have all realtime bandwidth"
         } else if field.name == "cpu.cpus" && one_cpu {
-            "there is one CPU only"
+            "this machine has one CPU"
         } else {
             return true;
         };
-        limitation(&format!("{test}: {} ({})", field.name, node.runtime().name), lack);
+        limitation(&format!("{test}: {} ({})", field.name, node.runtime().name), reason);
         false
     };
-    let fields = FIELDS.iter().filter(fit).collect();
+    let fields = FIELDS.iter().filter(is_available).collect();
     node.call(&["delete", "--force", &id]).success();
     fields
 }
 
-/// What the engine requests: the first value of each.
+/// Returns the resources that the engine requests at the creation: the first value of each field.
 pub(crate) fn requested(fields: &[&Field]) -> Value {
     join(fields.iter().map(|f| f.resources(&f.value(0))))
 }
 
-/// Whether there is realtime left to give.
+/// Whether the parent cgroup can get realtime bandwidth.
 fn may_have_realtime(node: &Node, id: &str) -> bool {
     let dir = node.cgroup_dir(id, "cpu");
     dir.parent().is_some_and(|parent| fs::write(parent.join("cpu.rt_runtime_us"), "20000").is_ok())
 }
 
-/// Gives the parent of a node's containers a share of realtime, without which no child can have
-/// one.
+/// Gives the parent cgroup of a node's containers realtime bandwidth, without which no child can
+/// have any.
 pub(crate) fn allow_realtime(node: &Node, id: &str, microseconds: u32) {
-    let file =
-        node.cgroup_dir(id, "cpu").parent().expect("below the node's").join("cpu.rt_runtime_us");
+    let file = node
+        .cgroup_dir(id, "cpu")
+        .parent()
+        .expect("the cgroup has a parent")
+        .join("cpu.rt_runtime_us");
     if may_have_realtime(node, id) {
         fs::write(&file, microseconds.to_string())
             .unwrap_or_else(|e| panic!("{}: {e}", file.display()));
     }
 }
 
-/// Configures a node with a class for each value of the class field.
+/// Configures a block I/O class for each value of the field `blockioClass`.
 pub(crate) fn configure_classes(node: &Node) {
     let Some((disk, _)) = device() else { return };
     let class = |value: &&str| {
@@ -125,6 +144,7 @@ pub(crate) fn configure_classes(node: &Node) {
         format!("  \"{name}\":\n  - Devices: [{disk}]\n    ThrottleReadBps: \"{name}\"\n")
     };
     let classes: String = named("blockioClass").values.iter().map(class).collect();
-    fs::write(node.path("blockio.yaml"), format!("Classes:\n{classes}")).expect("our directory");
+    fs::write(node.path("blockio.yaml"), format!("Classes:\n{classes}"))
+        .expect("the test directory is writable");
     node.configure(&format!("blockio.config_file = {:?}", node.path("blockio.yaml")));
 }

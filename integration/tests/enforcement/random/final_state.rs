@@ -1,5 +1,5 @@
-//! The end of a run: kernel, the runtime's state and `nrid`'s records hold the same, and it is what
-//! may have been made last.
+//! Checks the final state of a run: the kernel, the runtime's state and `nrid`'s records have the
+//! same value of each field, and it is one that the last updates may have set.
 
 use super::history::{History, Key};
 use crate::table::named;
@@ -7,7 +7,7 @@ use nri_integration::Node;
 use serde_json::Value;
 use std::{collections::HashMap, fs, path::PathBuf};
 
-/// Where runc keeps a field in its `state.json`, below `config.cgroups`.
+/// Names of the fields in runc's `state.json`, below `config.cgroups`.
 const RUNC: [(&str, &str); 7] = [
     ("memory.limit", "memory"),
     ("memory.reservation", "memory_reservation"),
@@ -18,12 +18,13 @@ const RUNC: [(&str, &str); 7] = [
     ("pids.limit", "pids_limit"),
 ];
 
+/// Checks the fields of all containers.
 pub(super) fn check(node: &Node, ids: &[String], history: &History, fields: &[&'static str]) {
     let (records, owners) = (records(node), owners(node));
     let mut wrong = Vec::new();
     for (n, id) in ids.iter().enumerate() {
         let record = &records[id.as_str()];
-        let state = (node.runtime().name == "runc").then(|| runc(node, id));
+        let state = (node.runtime().name == "runc").then(|| runc_state(node, id));
         for name in fields {
             let owner = owners[&(id.clone(), (*name).to_owned())].as_deref();
             wrong.extend(difference(
@@ -39,7 +40,7 @@ pub(super) fn check(node: &Node, ids: &[String], history: &History, fields: &[&'
     }
     assert!(
         wrong.is_empty(),
-        "{} wrong in the end\n{}",
+        "{} fields with a wrong final state\n{}",
         wrong.len(),
         wrong[..wrong.len().min(5)].join("\n\n")
     );
@@ -61,44 +62,44 @@ fn difference(
     let values = |n: &usize| history.op(*n).writes[&key].clone();
     let mut wrong = Vec::new();
     if !history.expected(key, &recorded).contains(&kernel) {
-        wrong.push(format!("the record says {recorded}"));
+        wrong.push(format!("the record has {recorded}"));
     }
-    let makers: Vec<usize> = last.iter().copied().filter(|n| values(n) == recorded).collect();
-    if makers.is_empty() {
-        wrong.push(format!("the record's {recorded} is not the last one made"));
+    let setters: Vec<usize> = last.iter().copied().filter(|n| values(n) == recorded).collect();
+    if setters.is_empty() {
+        wrong.push(format!("no last update set the recorded {recorded}"));
     }
     if let (Some(state), Some((_, name))) = (state, RUNC.iter().find(|(name, _)| *name == key.1))
         && state[name] != recorded
     {
-        wrong.push(format!("runc's state says {}", state[name]));
+        wrong.push(format!("runc's state has {}", state[name]));
     }
     let requested = field.value_in(&record["asked"]).unwrap_or_default();
-    let asked_last = history.last_asked(key);
-    if !asked_last.contains(&&requested) {
+    let requested_last = history.last_requested(key);
+    if !requested_last.contains(&&requested) {
         wrong.push(format!(
-            "the record says that the engine asked for {requested}, and it was {asked_last:?}"
+            "the engine's request is recorded as {requested} instead of {requested_last:?}"
         ));
     }
     let reported = field.value_in(&record["container"]["linux"]["resources"]).unwrap_or_default();
     if reported != recorded {
-        wrong.push(format!("plugins are told {reported}"));
+        wrong.push(format!("plugins are sent {reported}"));
     }
-    // Who sets a field to what it has already does not become its owner: of values that are used
-    // again nobody can tell.
-    if makers.iter().all(|n| history.owner(*n, key) != owner)
-        && !super::plan::USED_AGAIN.contains(&key.1)
+    // An update to the current value does not change the owner, so the owner of a field with
+    // repeated values is not checked.
+    if setters.iter().all(|n| history.owner(*n, key) != owner)
+        && !super::plan::REPEATED.contains(&key.1)
     {
-        wrong.push(format!("its owner is said to be {owner:?}"));
+        wrong.push(format!("the recorded owner is {owner:?}"));
     }
     if wrong.is_empty() {
         return None;
     }
-    let zero = makers.first().or(last.first()).map(|n| history.op(*n).start)?;
-    let story = history.story(key, zero);
-    Some(format!("{key:?}: the kernel holds {kernel:?}; {}\n{story}", wrong.join("; ")))
+    let zero = setters.first().or(last.first()).map(|n| history.op(*n).start)?;
+    let timeline = history.timeline(key, zero);
+    Some(format!("{key:?}: the kernel has {kernel:?}; {}\n{timeline}", wrong.join("; ")))
 }
 
-/// `nrid`'s records, by id.
+/// Reads `nrid`'s records, by id.
 fn records(node: &Node) -> HashMap<String, Value> {
     let parse = |file: PathBuf| {
         let record: Value = serde_json::from_slice(&fs::read(file).ok()?).ok()?;
@@ -107,24 +108,26 @@ fn records(node: &Node) -> HashMap<String, Value> {
     node.records("containers").into_iter().filter_map(parse).collect()
 }
 
-fn runc(node: &Node, id: &str) -> Value {
+/// Reads `config.cgroups` of runc's `state.json`.
+fn runc_state(node: &Node, id: &str) -> Value {
     let file = node.root().join(id).join("state.json");
     let text = fs::read(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
     serde_json::from_slice::<Value>(&text).expect("runc writes JSON")["config"]["cgroups"].clone()
 }
 
-/// Owners by id and field, from `nrictl verify`.
+/// Reads the owners by id and field from `nrictl verify`.
 fn owners(node: &Node) -> HashMap<(String, String), Option<String>> {
-    let said: Value =
+    let report: Value =
         serde_json::from_str(&node.ctl(&["verify", "--json"]).out()).expect("nrictl prints JSON");
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut owners = HashMap::new();
-    for container in said["containers"].as_array().expect("a list") {
-        for setting in container["settings"].as_array().expect("a list") {
-            let field = text(&setting["field"]).replace("hugepageLimits.2MB", "hugepageLimits");
+    for container in report["containers"].as_array().expect("a list") {
+        for field_report in container["settings"].as_array().expect("a list") {
+            let field =
+                text(&field_report["field"]).replace("hugepageLimits.2MB", "hugepageLimits");
             owners.insert(
                 (text(&container["id"]), field),
-                setting["owner"].as_str().map(str::to_owned),
+                field_report["owner"].as_str().map(str::to_owned),
             );
         }
     }

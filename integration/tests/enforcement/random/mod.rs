@@ -1,9 +1,9 @@
-//! Many containers and many random updates at once, by the engine, by plugins' answers to it, and
-//! by plugins out of themselves: nothing is lost, nothing is reported wrongly, and in the end
-//! kernel, runtime and records agree.
+//! Random concurrent updates of many containers by the engine, by plugins' replies to it, and by
+//! unsolicited updates of plugins. No update may be lost, each result must be reported correctly,
+//! and in the end kernel, runtime and records must agree.
 //!
-//! `NRI_UPDATES=10000`, `NRI_CONTAINERS=100`: how many; `NRI_SEED=N` repeats the choices of a run
-//! (not its timing). `make test-updates` does it in full.
+//! `NRI_UPDATES=10000` and `NRI_CONTAINERS=100` set the numbers; `NRI_SEED=N` repeats the choices
+//! of a run (not its timing). `make test-updates` runs the full size.
 
 mod final_state;
 mod history;
@@ -23,17 +23,17 @@ use std::{
     time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
-/// How many engines' clients call at once.
+/// Number of concurrent callers of the wrapper.
 const CALLERS: usize = 4;
-/// How many updates a plugin requests at once, at most.
-const MOST: usize = 8;
+/// Largest number of updates in one request of a plugin.
+const MAX_UPDATES: usize = 8;
 
-/// A number from the environment.
+/// Number in an environment variable.
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |n| n.parse().unwrap_or_else(|e| panic!("{name}: {e}")))
 }
 
-/// One run: the node with its containers, and what was done to them.
+/// One run: the node, its containers, and the history of their updates.
 struct Run<'a> {
     node: &'a Node,
     ids: Vec<String>,
@@ -41,7 +41,7 @@ struct Run<'a> {
 }
 
 #[test]
-fn random_updates_at_once_lose_nothing() {
+fn no_concurrent_update_is_lost_or_reported_wrongly() {
     let Some(go) = go("random updates") else { return };
     let clock =
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |d| u64::from(d.subsec_nanos()));
@@ -54,7 +54,10 @@ fn random_updates_at_once_lose_nothing() {
             runtime.name
         );
         let node = Node::new(runtime);
-        let fields = crate::table::there(&node, "random updates").iter().map(|f| f.name).collect();
+        let fields = crate::table::available_fields(&node, "random updates")
+            .iter()
+            .map(|f| f.name)
+            .collect();
         let plan = Plan::new(seed, containers as usize, fields);
         node.ctl(&["start"]).success();
         let ids = (0..containers).map(|n| node.id(&format!("c{n}"))).collect();
@@ -62,9 +65,10 @@ fn random_updates_at_once_lose_nothing() {
         create(&run, &plan);
 
         let by_engine = updates * 2 / 5;
+        let turns = replies(&run, &plan, by_engine as usize);
         let a = json!({
             "events": ["UpdateContainer"],
-            "rules": [{"event": "UpdateContainer", "turns": answers(&run, &plan, by_engine as usize)}]
+            "rules": [{"event": "UpdateContainer", "turns": turns}]
         });
         let b = json!({"events": ["RemovePodSandbox"]});
         let (mut a, mut b) = (
@@ -81,15 +85,15 @@ fn random_updates_at_once_lose_nothing() {
             for (plugin, name) in [(&mut a, PLUGINS[0]), (&mut b, PLUGINS[1])] {
                 let (run, plan) = (&run, &plan);
                 let share = (updates - by_engine) as usize / 2;
-                scope.spawn(move || ask(run, plan, plugin, name, share));
+                scope.spawn(move || send_updates(run, plan, plugin, name, share));
             }
         });
         let updated = begin.elapsed() - created;
 
-        let mut history = run.history.into_inner().expect("no thread failed");
-        history.take_answers(&a.journal.entries(), &run.ids);
+        let mut history = run.history.into_inner().expect("no thread panics");
+        history.add_replies(&a.journal.entries(), &run.ids);
         history.check_outcomes();
-        history.check_seen();
+        history.check_readings();
         final_state::check(&node, &run.ids, &history, &plan.fields);
         check_verified(&node);
         println!(
@@ -103,13 +107,13 @@ fn random_updates_at_once_lose_nothing() {
 
 /// Creates and starts the containers.
 fn create(run: &Run<'_>, plan: &Plan) {
-    let resources = join(plan.fields.iter().map(|name| named(name).resources(&plan.first(name))));
+    let resources = join(plan.fields.iter().map(|name| named(name).resources(&plan.initial(name))));
     let next = Mutex::new(0..run.ids.len());
     thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
                 loop {
-                    let Some(n) = next.lock().expect("no thread failed").next() else { break };
+                    let Some(n) = next.lock().expect("no thread panics").next() else { break };
                     let id = &run.ids[n];
                     let start = Instant::now();
                     let bundle = run.node.bundle(id).resources(&resources.to_string());
@@ -118,16 +122,16 @@ fn create(run: &Run<'_>, plan: &Plan) {
                         .success();
                     run.node.call(&["start", id]).success();
                     let writes =
-                        plan.fields.iter().map(|name| (Key(n, name), plan.first(name))).collect();
-                    let outcome = Outcome::Made;
+                        plan.fields.iter().map(|name| (Key(n, name), plan.initial(name))).collect();
+                    let outcome = Outcome::Succeeded;
                     run.record(Op {
                         by: By::Engine,
                         start,
                         end: Instant::now(),
                         outcome,
                         writes,
-                        answered: BTreeSet::new(),
-                        bad: false,
+                        replied: BTreeSet::new(),
+                        invalid: false,
                     });
                 }
             });
@@ -136,34 +140,36 @@ fn create(run: &Run<'_>, plan: &Plan) {
 }
 
 impl Run<'_> {
-    /// Records what was done; where it was a success, also what the kernel holds just afterwards.
+    /// Records an update and, if it succeeded, the values that the kernel has just afterwards.
     fn record(&self, op: Op) {
-        let made = op.outcome == Outcome::Made;
+        let succeeded = op.outcome == Outcome::Succeeded;
         let keys: Vec<Key> = op.writes.keys().copied().collect();
-        let n = self.history.lock().expect("no thread failed").add(op);
-        for Key(container, name) in keys.into_iter().filter(|_| made) {
+        let n = self.history.lock().expect("no thread panics").add(op);
+        for Key(container, name) in keys.into_iter().filter(|_| succeeded) {
             let before = Instant::now();
-            let found =
-                named(name).found(self.node, &self.ids[container]).expect("it was there before");
-            let mut history = self.history.lock().expect("no thread failed");
-            history.saw(n, Key(container, name), found, before..Instant::now());
+            let found = named(name)
+                .found(self.node, &self.ids[container])
+                .expect("the file of the field exists");
+            let mut history = self.history.lock().expect("no thread panics");
+            history.add_reading(n, Key(container, name), found, before..Instant::now());
         }
     }
 }
 
-/// One update by the engine.
+/// Makes one random update as an engine.
 fn call(run: &Run<'_>, plan: &Plan, caller: usize) {
-    let Choice { container, writes, bad } = plan.engines();
+    let Choice { container, writes, invalid_cpu } = plan.engine_update();
     let id = &run.ids[container];
     let mut resources = join(writes.iter().map(|(name, value)| named(name).resources(value)));
-    if let Some(cpus) = &bad {
+    if let Some(cpus) = &invalid_cpu {
         resources["cpu"]["cpus"] = cpus.as_str().into();
     }
     let file = run.node.path(&format!("caller-{caller}"));
-    std::fs::write(&file, resources.to_string()).expect("our directory");
+    std::fs::write(&file, resources.to_string()).expect("the test directory is writable");
     let start = Instant::now();
     let ended = run.node.call(&["update", "--resources", file.to_str().expect("UTF-8"), id]);
-    let outcome = if ended.code == Some(0) { Outcome::Made } else { Outcome::Failed(ended.err()) };
+    let outcome =
+        if ended.code == Some(0) { Outcome::Succeeded } else { Outcome::Failed(ended.err()) };
     let writes = writes.into_iter().map(|(name, value)| (Key(container, name), value)).collect();
     run.record(Op {
         by: By::Engine,
@@ -171,20 +177,26 @@ fn call(run: &Run<'_>, plan: &Plan, caller: usize) {
         end: Instant::now(),
         outcome,
         writes,
-        answered: BTreeSet::new(),
-        bad: bad.is_some(),
+        replied: BTreeSet::new(),
+        invalid: invalid_cpu.is_some(),
     });
 }
 
-/// Updates that a plugin requests out of itself.
-fn ask(run: &Run<'_>, plan: &Plan, plugin: &mut External, name: &'static str, share: usize) {
+/// Sends random unsolicited updates as a plugin.
+fn send_updates(
+    run: &Run<'_>,
+    plan: &Plan,
+    plugin: &mut External,
+    name: &'static str,
+    share: usize,
+) {
     let mut journal = JournalReader::new(&plugin.journal);
     let mut left = share;
     while left > 0 {
         let mut containers = BTreeSet::new();
         let mut choices = Vec::new();
-        for _ in 0..plan.below(MOST.min(left)) + 1 {
-            let choice = plan.plugins();
+        for _ in 0..plan.below(MAX_UPDATES.min(left)) + 1 {
+            let choice = plan.plugin_update();
             if containers.insert(choice.container) {
                 choices.push(choice);
             }
@@ -199,10 +211,10 @@ fn ask(run: &Run<'_>, plan: &Plan, plugin: &mut External, name: &'static str, sh
         assert_eq!(entry["error"], Value::Null, "{entry}");
         let failed =
             |id: &String| entry["failed"].as_array().is_some_and(|f| f.iter().any(|i| i == id));
-        for Choice { container, writes, bad } in choices {
+        for Choice { container, writes, invalid_cpu } in choices {
             let outcome = match failed(&run.ids[container]) {
-                true => Outcome::Failed("in the list of the failed".to_owned()),
-                false => Outcome::Made,
+                true => Outcome::Failed("in the list of failed updates".to_owned()),
+                false => Outcome::Succeeded,
             };
             let writes =
                 writes.into_iter().map(|(name, value)| (Key(container, name), value)).collect();
@@ -212,26 +224,26 @@ fn ask(run: &Run<'_>, plan: &Plan, plugin: &mut External, name: &'static str, sh
                 end,
                 outcome,
                 writes,
-                answered: BTreeSet::new(),
-                bad: bad.is_some(),
+                replied: BTreeSet::new(),
+                invalid: invalid_cpu.is_some(),
             });
         }
     }
 }
 
-/// What a plugin is to answer to the engine's updates, one after the other: changes of that update,
-/// and updates of other containers.
-fn answers(run: &Run<'_>, plan: &Plan, count: usize) -> Vec<Vec<Value>> {
-    let answer = |_| {
+/// Returns the plugin's replies to the engine's updates, one for each: changes of that update, and
+/// updates of other containers.
+fn replies(run: &Run<'_>, plan: &Plan, count: usize) -> Vec<Vec<Value>> {
+    let reply = |_| {
         let mut list = Vec::new();
         if plan.below(10) < 4 {
-            list.push(plan.own_answer().message(""));
+            list.push(plan.own_reply().message(""));
         }
         if plan.below(10) < 2 {
-            let other = plan.other_answer();
+            let other = plan.other_reply();
             list.push(other.message(&run.ids[other.container]));
         }
         list
     };
-    (0..count + CALLERS).map(answer).collect()
+    (0..count + CALLERS).map(reply).collect()
 }
