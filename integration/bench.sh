@@ -1,7 +1,8 @@
 #!/bin/sh
-# bench.sh [LIVES]
-#   Lives of containers (create, start, kill, delete) through the wrapper and through the bare runtime in turn, in one run: prints milliseconds a
-#   verb and the ratio. Root; wants `make release`. Figures of a busy machine say little; the ratio says more.
+# bench.sh [COUNT]
+#   Runs COUNT (40) life cycles of containers (create, start, kill, delete) with the bare runtime
+#   and through the wrapper, alternately. Prints the mean microseconds of each verb and the ratio.
+#   Needs root and `make release`. On a busy machine compare the ratio, not the times.
 set -eu
 case ${1:-40} in *[!0-9]*) sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0" >&2; exit 2 ;; esac
 lives=${1:-40}
@@ -14,20 +15,31 @@ done
 dir=$(mktemp -d)
 export NRI_CONTAINER_RUNTIME_CONFIG="$dir/config.toml"
 mkdir "$dir/plugins" "$dir/conf"
-printf 'state_dir = "%s/s"\nplugin_path = "%s/plugins"\nplugin_config_path = "%s/conf"\n' "$dir" "$dir" "$dir" >"$dir/config.toml"
+printf 'state_dir = "%s/s"\nplugin_path = "%s/plugins"\nplugin_config_path = "%s/conf"\n' \
+  "$dir" "$dir" "$dir" >"$dir/config.toml"
 finish() { "$bin/nrictl" stop || true; rm -rf "$dir"; }
 trap finish EXIT
 now() { date +%s%N; }
 
-# one CALL: adds its milliseconds (in microseconds) to the sum of its verb
-verb() { name=$1; shift; t=$(now); "$@" </dev/null >/dev/null 2>&1; t=$(($(now) - t)); eval "sum_$name=\$((\${sum_$name:-0} + t / 1000))"; }
+# verb NAME CALL...: adds the microseconds of the call to the sum of the verb
+verb() {
+  name=$1
+  shift
+  t=$(now)
+  "$@" </dev/null >/dev/null 2>&1
+  t=$(($(now) - t))
+  eval "sum_$name=\$((\${sum_$name:-0} + t / 1000))"
+}
 
 life() { # RUNTIME...
   rm -rf "$dir/b"; "$here/bundle.sh" "$dir/b" --cgroup "/nri-bench-$$" -- /bin/sleep 1000
   verb create "$@" --root "$dir/r" create --bundle "$dir/b" --pid-file "$dir/pid" bench
   verb start "$@" --root "$dir/r" start bench
   verb kill "$@" --root "$dir/r" kill bench KILL
-  while kill -0 "$(cat "$dir/pid")" 2>/dev/null && ! grep -q '^State:.*Z' "/proc/$(cat "$dir/pid")/status" 2>/dev/null; do :; done
+  pid=$(cat "$dir/pid")
+  while kill -0 "$pid" 2>/dev/null && ! grep -q '^State:.*Z' "/proc/$pid/status" 2>/dev/null; do
+    :
+  done
   verb delete "$@" --root "$dir/r" delete bench
 }
 
@@ -37,18 +49,22 @@ round() { # NAME WRAPPER...
   i=0
   while [ $i -lt "$lives" ]; do
     life runc
-    for v in create start kill delete; do eval "bare_$v=\$((bare_$v + sum_$v)) keep_$v=\${keep_$v:-0} sum_$v=0"; done
+    for v in create start kill delete; do
+      eval "bare_$v=\$((bare_$v + sum_$v)) keep_$v=\${keep_$v:-0} sum_$v=0"
+    done
     life "$@"
     for v in create start kill delete; do eval "keep_$v=\$((keep_$v + sum_$v)) sum_$v=0"; done
     i=$((i + 1))
   done
   for v in create start kill delete; do
     eval "b=\$((bare_$v / lives)) w=\$((keep_$v / lives)) keep_$v=0"
-    printf '%-12s %-7s runc %6d us   wrapper %6d us   ratio %d.%02d\n' "$label" "$v" "$b" "$w" $((w / b)) $((w * 100 / b % 100))
+    # shellcheck disable=SC2154 # eval sets b and w
+    printf '%-12s %-7s runc %6d us   wrapper %6d us   ratio %d.%02d\n' \
+      "$label" "$v" "$b" "$w" $((w / b)) $((w * 100 / b % 100))
   done
 }
 
-echo "$lives lives each, in turn: $(runc --version | head -1)"
+echo "$lives life cycles each, alternately: $(runc --version | head -1)"
 "$bin/nrictl" start
 round 'no plugin' "$bin/nri-container-runtime"
 "$bin/nrictl" stop

@@ -1,25 +1,32 @@
 #!/bin/sh
 # bundle.sh DIR [OPTIONS] [-- ARGS...]
-#   Makes an OCI bundle in DIR, as an engine would: a busybox root and a config.json that runc and crun take on cgroup v1 and v2.
+#   Makes an OCI bundle in DIR, as an engine does: a busybox root file system and a config.json that
+#   runc and crun accept on cgroup v1 and v2.
 #   --cgroup PATH       cgroupsPath, absolute (default /nri-integration-<name of DIR>)
-#   --resources JSON    object, the content of linux.resources (a rule that denies all devices is put in front)
-#   --hooks JSON        object, the content of hooks
-#   --env K=V           one more variable; may be repeated
+#   --resources JSON    object for linux.resources (a rule that denies all devices is added)
+#   --hooks JSON        object for hooks
+#   --env K=V           adds a variable; may be repeated
 #   --annotation K=V    may be repeated
-#   --root DIR          the container's root, for bundles that share one; made if it is not there (default: rootfs in the bundle)
+#   --root DIR          root file system, for bundles that share one; made if missing (default:
+#                       rootfs in the bundle)
 #   --terminal          process.terminal is true
-#   ARGS                default: /probe, which prints what the container sees (see probe.sh)
-# Plain sh: neither python nor jq is asked for.
+#   ARGS                default: /probe, which reports the container's properties (see probe.sh)
+# Plain sh: it needs neither python nor jq.
 set -eu
 PATH=${PATH:-}:/usr/sbin:/usr/bin:/sbin:/bin
 here=$(cd "$(dirname "$0")" && pwd -P)
 usage() { sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0" >&2; exit 2; }
 
-# text as a JSON string
-string() { printf '%s' "$1" | sed -e 's/[\\"]/\\&/g' -e 's/	/\\t/g' -e '1s/^/"/' -e '$!s/$/\\n/' -e '$s/$/"/' | tr -d '\n'; [ -n "$1" ] || printf '""'; }
+# string TEXT: prints the text as a JSON string
+string() {
+  printf '%s' "$1" |
+    sed -e 's/[\\"]/\\&/g' -e 's/	/\\t/g' -e '1s/^/"/' -e '$!s/$/\\n/' -e '$s/$/"/' | tr -d '\n'
+  [ -n "$1" ] || printf '""'
+}
 
 [ $# -ge 1 ] || usage
-dir=$1 root=rootfs cgroup=/nri-integration-$(basename "$1") resources='{}' hooks='' env='"PATH=/bin", "TERM=xterm"' annotations='' terminal=false
+dir=$1 root=rootfs cgroup=/nri-integration-$(basename "$1") resources='{}' hooks=''
+env='"PATH=/bin", "TERM=xterm"' annotations='' terminal=false
 shift
 while [ $# -gt 0 ]; do
   case $1 in
@@ -34,7 +41,9 @@ while [ $# -gt 0 ]; do
     --resources) resources=$2 ;;
     --hooks) hooks="\"hooks\": $2," ;;
     --env) env="$env, $(string "$2")" ;;
-    --annotation) annotations="$annotations${annotations:+, }$(string "${2%%=*}"): $(string "${2#*=}")" ;;
+    --annotation)
+      annotations="$annotations${annotations:+, }$(string "${2%%=*}"): $(string "${2#*=}")"
+      ;;
     *) usage ;;
   esac
   shift 2
@@ -51,7 +60,10 @@ if [ ! -e "$place/probe" ]; then
   busybox=$(command -v busybox) || { echo 'bundle.sh: no busybox, run setup.sh' >&2; exit 1; }
   for d in bin dev proc sys tmp etc root; do mkdir -p "$place/$d"; done
   cp "$busybox" "$place/bin/busybox"
-  chroot "$place" /bin/busybox --install -s /bin || { echo 'bundle.sh: busybox is not static, or we are not root: run setup.sh as root' >&2; exit 1; }
+  chroot "$place" /bin/busybox --install -s /bin || {
+    echo 'bundle.sh: busybox is not static, or we are not root: run setup.sh as root' >&2
+    exit 1
+  }
   echo root:x:0:0:root:/root:/bin/sh >"$place/etc/passwd"
   echo root:x:0: >"$place/etc/group"
   cp "$here/probe.sh" "$place/probe.new"
@@ -65,24 +77,32 @@ cat >"$dir/config.json" <<J
   "ociVersion": "1.0.2",
   "process": {
     "terminal": $terminal, "user": {"uid": 0, "gid": 0}, "args": [$args], "env": [$env], "cwd": "/",
-    "capabilities": {"bounding": [$caps], "effective": [$caps], "permitted": [$caps]}, "noNewPrivileges": true
+    "capabilities": {"bounding": [$caps], "effective": [$caps], "permitted": [$caps]},
+    "noNewPrivileges": true
   },
   "root": {"path": $(string "$root"), "readonly": true},
   "hostname": "integration",
   "mounts": [
     {"destination": "/proc", "type": "proc", "source": "proc"},
-    {"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "strictatime", "mode=755", "size=65536k"]},
-    {"destination": "/dev/pts", "type": "devpts", "source": "devpts", "options": ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"]},
-    {"destination": "/dev/shm", "type": "tmpfs", "source": "shm", "options": ["nosuid", "noexec", "nodev", "mode=1777", "size=65536k"]},
-    {"destination": "/sys", "type": "sysfs", "source": "sysfs", "options": ["nosuid", "noexec", "nodev", "ro"]},
-    {"destination": "/sys/fs/cgroup", "type": "cgroup", "source": "cgroup", "options": ["nosuid", "noexec", "nodev", "relatime", "ro"]},
-    {"destination": "/tmp", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid", "nodev", "mode=1777", "size=16384k"]}
+    {"destination": "/dev", "type": "tmpfs", "source": "tmpfs",
+     "options": ["nosuid", "strictatime", "mode=755", "size=65536k"]},
+    {"destination": "/dev/pts", "type": "devpts", "source": "devpts",
+     "options": ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620"]},
+    {"destination": "/dev/shm", "type": "tmpfs", "source": "shm",
+     "options": ["nosuid", "noexec", "nodev", "mode=1777", "size=65536k"]},
+    {"destination": "/sys", "type": "sysfs", "source": "sysfs",
+     "options": ["nosuid", "noexec", "nodev", "ro"]},
+    {"destination": "/sys/fs/cgroup", "type": "cgroup", "source": "cgroup",
+     "options": ["nosuid", "noexec", "nodev", "relatime", "ro"]},
+    {"destination": "/tmp", "type": "tmpfs", "source": "tmpfs",
+     "options": ["nosuid", "nodev", "mode=1777", "size=16384k"]}
   ],
   "annotations": {$annotations}, $hooks
   "linux": {
     "cgroupsPath": $(string "$cgroup"),
     "resources": {"devices": [{"allow": false, "access": "rwm"}]$rest,
-    "namespaces": [{"type": "pid"}, {"type": "network"}, {"type": "ipc"}, {"type": "uts"}, {"type": "mount"}, {"type": "cgroup"}],
+    "namespaces": [{"type": "pid"}, {"type": "network"}, {"type": "ipc"}, {"type": "uts"},
+                   {"type": "mount"}, {"type": "cgroup"}],
     "maskedPaths": ["/proc/kcore", "/proc/keys", "/proc/timer_list"],
     "readonlyPaths": ["/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys"]
   }

@@ -1,10 +1,11 @@
 #!/bin/sh
 # cgroups.sh CMD ARGS...
-#   Runs CMD where crun runs and hugepage limits work, and exits with its status. On a machine with hybrid cgroups (version 1 plus
-#   a version 2 hierarchy that holds controllers) crun refuses to run, and runc cannot limit hugepages. There CMD gets a private
-#   mount namespace in which those controllers are mounted as version 1; afterwards they are given back. Elsewhere, and
-#   inside itself, it does nothing but run CMD. Several may run at once: the last one gives the controllers back.
-#   Whatever CMD leaves running stays in that namespace and keeps the controllers: an nrid that it starts must be stopped by it.
+#   Runs CMD with all controllers on cgroup v1 if the host is hybrid, and exits with its status. On
+#   a host with cgroup v1 and a v2 hierarchy that has controllers, crun refuses to run and runc
+#   cannot limit hugepages. There CMD runs in a private mount namespace in which those controllers
+#   are mounted as v1; afterwards they are returned to v2. On other hosts, and in a nested call, the
+#   script only runs CMD. Several calls may run at once: the last one returns the controllers.
+#   Processes that outlive CMD keep the namespace and the controllers, so CMD must stop its nrid.
 set -u
 case ${1:-} in '' | -*) sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0" >&2; exit 2 ;; esac
 PATH=${PATH:-}:/usr/sbin:/usr/bin:/sbin:/bin
@@ -13,14 +14,15 @@ unified=$root/unified/cgroup.controllers
 lock=/run/nri-integration-cgroups
 
 [ -e "$unified" ] && [ "$(id -u)" = 0 ] || exec "$@"
-# 8 is held while the state is looked at or changed, 9 is held shared by each that runs a command; what was moved stands in its file.
+# Lock 8 protects reading and changing the state. Each script that runs a command holds lock 9
+# shared; its file lists the moved controllers.
 exec 8>"$lock.change" 9<>"$lock"
 flock -x 8
 moved=$(cat "$lock" "$unified" | tr ' ' '\n' | sed '/^$/d' | sort -u | tr '\n' ' ')
 moved=${moved% }
 here=1
 for c in $moved; do grep -q " $root/$c cgroup " /proc/self/mounts || here=; done
-if [ -n "$here" ]; then # nothing to move, or it is done in this namespace
+if [ -n "$here" ]; then # nothing to move, or moved in this namespace already
   exec 8>&- 9>&-
   exec "$@"
 fi
@@ -28,15 +30,17 @@ flock -s 9
 echo "$moved" >"$lock"
 flock -u 8
 
-# A hierarchy goes when it is unmounted while it has no directories, removed ones that the kernel has not finished with included:
-# so mount, remove, unmount, until it is gone.
-give_back() {
+# Returns the controllers to cgroup v2. The kernel drops a v1 hierarchy that is unmounted without
+# child cgroups; it may take time to release removed ones, so the function mounts, removes and
+# unmounts until the hierarchy has been dropped.
+return_controllers() {
   n=0 held=$moved d=$(mktemp -d)
   while [ -n "$held" ] && [ $n -lt 50 ]; do
     [ $n = 0 ] || sleep 0.1
     n=$((n + 1)) left=
     for c in $held; do
-      if ! grep -q "^$c[[:space:]]*0[[:space:]]" /proc/cgroups && mount -t cgroup -o "$c" "$c" "$d" 2>/dev/null; then
+      if ! grep -q "^${c}[[:space:]]*0[[:space:]]" /proc/cgroups &&
+        mount -t cgroup -o "$c" "$c" "$d" 2>/dev/null; then
         find "$d" -mindepth 1 -depth -type d -exec rmdir {} + 2>/dev/null
         umount "$d"
       fi
@@ -47,28 +51,28 @@ give_back() {
   rmdir "$d"
   for c in $moved; do rmdir "$root/$c" 2>/dev/null; done
   if [ -n "$held" ]; then
-    echo "cgroups.sh: something still holds ${held% }, so cgroup v2 did not get it back" >&2
+    echo "cgroups.sh: ${held% } still in use on cgroup v1, not returned to v2" >&2
   else
     : >"$lock"
   fi
 }
 
-trap : INT TERM HUP # CMD gets them, and we clean up
-# shellcheck disable=SC2016 # expanded there
+trap : INT TERM HUP # CMD receives the signal; the script continues, to clean up
+# shellcheck disable=SC2016 # the inner shell expands
 unshare -m --propagation private sh -c '
 root=$1 moved=$2
 shift 2
 for c in $moved; do
   mkdir -p "$root/$c"
-  n=0 # a controller takes a moment to leave the other hierarchy
+  n=0 # a controller leaves the v2 hierarchy with a delay
   until mount -t cgroup -o "$c" "$c" "$root/$c" 2>/dev/null; do
     n=$((n + 1))
-    [ $n -lt 100 ] || { echo "cgroups.sh: cannot mount the controller $c as version 1" >&2; exit 125; }
+    [ $n -lt 100 ] || { echo "cgroups.sh: cannot mount controller $c as cgroup v1" >&2; exit 125; }
     sleep 0.1
   done
 done
 exec "$@"' sh "$root" "$moved" "$@" 8>&- 9>&-
 rc=$?
 flock -x 8
-if flock -n -x 9; then give_back; fi
+if flock -n -x 9; then return_controllers; fi
 exit $rc

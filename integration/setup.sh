@@ -1,8 +1,10 @@
 #!/bin/sh
 # setup.sh [--check]
-#   Installs what building, the demo and the tests need and is not there yet: a C linker, runc, crun and a static busybox (Debian 12
-#   or newer, or a relative with apt). With --check it only tells what is missing, exit 1 when something is. Safe to repeat.
-#   Rust must be there, new enough. Deliberately not here: Go (only the tests with a Go plugin want it, and they say so), any engine.
+#   Installs the missing programs that the build, the demo and the tests need: a C linker, runc,
+#   crun and a static busybox, on Debian 12 or newer or a derivative with apt. It can be repeated.
+#   --check only lists the missing programs, and exits with 1 if there are any.
+#   A new enough Rust must be installed. The script installs neither Go, which only tests with Go
+#   plugins need (without it they are skipped), nor container engines.
 set -eu
 PATH=${PATH:-}:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin
 check=
@@ -24,12 +26,13 @@ elif ! have=$($cargo --version); then
 fi
 have=$(echo "$have" | cut -d' ' -f2)
 [ "$(printf '%s\n' "$wanted" "$have" | sort -V | head -1)" = "$wanted" ] ||
-  fail "Rust here is $have: please install $wanted or newer, see https://rustup.rs (that of the distribution may be too old)"
+  fail "Rust is $have, $wanted or newer is needed: see https://rustup.rs"
 
-# Tried and not looked for: gcc comes without what it links against.
+# Links a program to test the linker: gcc may be installed without the C library's files.
 links() { echo 'int main(void) { return 0; }' | cc -x c -o /dev/null - >/dev/null 2>&1; }
 
-# A busybox that is linked dynamically cannot run in a container's bare root; ldd fails on a static program.
+# A dynamically linked busybox cannot run in the empty root of a container; ldd fails on a static
+# one.
 static_busybox() { b=$(command -v busybox) && ! ldd "$b" >/dev/null 2>&1; }
 
 missing() {
@@ -48,23 +51,28 @@ if [ -n "$check" ]; then
   echo "missing: $need"
   exit 1
 fi
-command -v apt-get >/dev/null || fail "missing: $need; there is no apt-get here, please install them by other means"
-[ "$(id -u)" = 0 ] || fail "missing, and only root can install it: sudo apt-get install --no-install-recommends $need"
+command -v apt-get >/dev/null || fail "missing: $need; no apt-get, install them by other means"
+[ "$(id -u)" = 0 ] ||
+  fail "missing, needs root to install: sudo apt-get install --no-install-recommends $need"
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
-# Waits for the upgrades that a new machine begins with.
-# shellcheck disable=SC2086 # a list of words
-install() { DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends -o DPkg::Lock::Timeout=300 $need >>"$log" 2>&1; }
+# The lock timeout is for the unattended upgrades of a new machine.
+install() {
+  # shellcheck disable=SC2086 # a list of words
+  DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends \
+    -o DPkg::Lock::Timeout=300 $need >>"$log" 2>&1
+}
 echo "installing: $need"
-# The package lists of a machine are often there and good enough; a fresh one has none, and a source of others may fail to give its own.
+# Package lists are updated only if the installation fails with the present ones: an update takes
+# long, and fails if any source of the host cannot be reached.
 if ! install; then
   echo 'reading the package lists'
   : >"$log"
   apt-get update -q >>"$log" 2>&1 || true
   if ! install; then
     cat "$log" >&2
-    fail "apt-get could not install $need; what it said is above"
+    fail "apt-get could not install $need; see its output above"
   fi
 fi
 need=$(missing)
@@ -72,4 +80,5 @@ if [ -n "$need" ]; then
   cat "$log" >&2
   fail "still missing: ${need% }"
 fi
-echo "installed: $(runc --version | head -1), $(crun --version | head -1), $(busybox | head -1 | cut -d' ' -f1,2)"
+echo "installed: $(runc --version | head -1), $(crun --version | head -1)," \
+  "$(busybox | head -1 | cut -d' ' -f1,2)"

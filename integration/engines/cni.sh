@@ -1,6 +1,7 @@
 #!/bin/sh
-# cni.sh: a network plugin (https://www.cni.dev/docs/spec/) that gives a pod 10.9.8.7, on a pair of interfaces that stays inside the pod: nothing
-# outside its network namespace is touched. Under the name `loopback` it sets up that interface.
+# cni.sh: a network plugin (https://www.cni.dev/docs/spec/) that gives a pod the address 10.9.8.7 on
+# a pair of interfaces inside the pod; it changes nothing outside of the pod's network namespace.
+# Called as `loopback` it sets up that interface.
 set -eu
 name=$(basename "$0")
 version=$(tr -d ' \n\t' | sed -n 's/.*"cniVersion":"\([^"]*\)".*/\1/p')
@@ -17,8 +18,9 @@ case $CNI_COMMAND in
       in_pod link set "$CNI_IFNAME" up
       in_pod addr add $address dev "$CNI_IFNAME"
     fi
-    printf '{"cniVersion":"%s","interfaces":[{"name":"%s","sandbox":"%s"}],"ips":[{"version":"4","interface":0,"address":"%s"}]}\n' \
-      "$version" "$CNI_IFNAME" "$CNI_NETNS" $address
+    printf '{"cniVersion":"%s","interfaces":[{"name":"%s","sandbox":"%s"}],' \
+      "$version" "$CNI_IFNAME" "$CNI_NETNS"
+    printf '"ips":[{"version":"4","interface":0,"address":"%s"}]}\n' $address
     ;;
-  *) ;; # what is in the namespace goes with it
+  *) ;; # DEL: the kernel removes the interfaces with the namespace
 esac

@@ -1,12 +1,15 @@
 #!/bin/bash
-# containerd.sh start DIR SUITE RUNTIME [--nri]   starts that suite's containerd with everything private below DIR, and imports the images
-# containerd.sh halt DIR                          ends containerd alone, as an upgrade does: containers live on
-# containerd.sh resume DIR                        starts it again
-# containerd.sh stop DIR                          ends its containers and itself, unmounts, deletes its state
-#   RUNTIME (absolute) is what the default CRI handler runs; with ctr: ctr --address DIR/sock run --runc-binary RUNTIME ...
-#   DIR/sock is its socket, DIR/log its log, DIR/pid its process. --nri: containerd's own NRI is on, its socket and plugins below DIR; else
-#   it is off. Its CRI gives pods' and containers' annotations to the runtime, as nodes with NRI plugins are set up.
-#   Not private: /run/containerd/runc/NAMESPACE (state of runc), /run/containerd/s (sockets of shims, whose names are hashed from DIR).
+# containerd.sh start DIR SUITE RUNTIME [--nri]   starts containerd of SUITE and imports the images
+# containerd.sh halt DIR                          ends containerd; containers continue to run
+# containerd.sh resume DIR                        starts containerd again
+# containerd.sh stop DIR                          ends containers and containerd, deletes its state
+#   All files of containerd are below DIR: DIR/sock is its socket, DIR/log its log, DIR/pid its
+#   process id. Not below DIR are /run/containerd/runc/NAMESPACE (state of runc) and
+#   /run/containerd/s (sockets of shims, with names that are hashed from DIR).
+#   RUNTIME (absolute) is the program of the default CRI handler. ctr uses it with
+#   ctr --address DIR/sock run --runc-binary RUNTIME ...
+#   --nri: enables containerd's own NRI, with its socket and plugins below DIR.
+#   The CRI passes annotations of pods and containers to the runtime, as on nodes with NRI plugins.
 . "$(dirname "$0")/lib.sh"
 [ $# -ge 2 ] || usage
 D=$2
@@ -20,20 +23,25 @@ config() { # SUITE RUNTIME NRI
   case $v in 1.* | 2.0) ;; *) bins="bin_dirs = [\"$D/cni/bin\"]" ;; esac
   printf 'version = %s\nroot = "%s"\nstate = "%s"\n' "$file" "$D/root" "$D/state"
   printf 'disabled_plugins = ["io.containerd.internal.v1.opt"]\n[grpc]\n  address = "%s"\n' "$D/sock"
-  [ $file = 2 ] || printf "[plugins.'io.containerd.cri.v1.images'.pinned_images]\n  sandbox = \"localhost/pause:local\"\n"
-  # Where root may not lower an oom_score_adj, no sandbox could start without the first of these.
+  [ $file = 2 ] || printf "[plugins.'%s'.pinned_images]\n  sandbox = \"localhost/pause:local\"\n" \
+    io.containerd.cri.v1.images
+  # Where root cannot lower an oom_score_adj, no sandbox starts without restrict_oom_score_adj.
   printf "[plugins.'%s']\n  restrict_oom_score_adj = true\n" $cri
   [ $file = 3 ] || printf '  sandbox_image = "localhost/pause:local"\n'
-  printf "[plugins.'%s'.containerd]\n  default_runtime_name = \"nri\"\n[plugins.'%s'.containerd.runtimes.nri]\n" $cri $cri
-  # A star does not match a key with a slash.
-  printf '  runtime_type = "io.containerd.runc.v2"\n  pod_annotations = ["*", "*/*"]\n  container_annotations = ["*", "*/*"]\n'
+  printf "[plugins.'%s'.containerd]\n  default_runtime_name = \"nri\"\n" $cri
+  printf "[plugins.'%s'.containerd.runtimes.nri]\n" $cri
+  # The pattern `*` does not match a key with a slash.
+  printf '  runtime_type = "io.containerd.runc.v2"\n'
+  printf '  pod_annotations = ["*", "*/*"]\n  container_annotations = ["*", "*/*"]\n'
   printf "  [plugins.'%s'.containerd.runtimes.nri.options]\n    BinaryName = \"%s\"\n" $cri "$2"
   printf "[plugins.'%s'.cni]\n  %s\n  conf_dir = \"%s\"\n" $cri "$bins" "$D/cni/net.d"
-  [ "$v" = 1.6 ] || printf "[plugins.'io.containerd.nri.v1.nri']\n  disable = %s\n  socket_path = \"%s\"\n  plugin_path = \"%s\"\n  plugin_config_path = \"%s\"\n" \
-    "$([ -n "$3" ] && echo false || echo true)" "$D/nri.sock" "$D/nri/plugins" "$D/nri/conf.d"
+  [ "$v" != 1.6 ] || return 0
+  printf "[plugins.'io.containerd.nri.v1.nri']\n  disable = %s\n  socket_path = \"%s\"\n" \
+    "$([ -n "$3" ] && echo false || echo true)" "$D/nri.sock"
+  printf '  plugin_path = "%s"\n  plugin_config_path = "%s"\n' "$D/nri/plugins" "$D/nri/conf.d"
 }
 
-# network: pods that do not use the host's get an address from cni.sh
+# network: configures cni.sh, which gives pods outside of the host network an address
 network() {
   mkdir -p "$D/cni/bin" "$D/cni/net.d"
   ln -sfn "$HERE/cni.sh" "$D/cni/bin/nri-test"
@@ -41,7 +49,7 @@ network() {
   echo '{"cniVersion":"0.4.0","name":"nri-test","plugins":[{"type":"nri-test"}]}' >"$D/cni/net.d/10-nri-test.conflist"
 }
 
-# ctr ARGS...: bounded, since a containerd that hangs must not hang a test
+# ctr ARGS...: calls ctr with a timeout, so that a containerd that hangs does not hang a test
 ctr() { timeout 20 "$BIN/$(cat "$D/suite")/ctr" --address "$D/sock" "$@"; }
 
 resume() {
@@ -49,15 +57,16 @@ resume() {
   s=$(cat "$D/suite")
   daemon "$s" "$D/pid" "$D/log" "$BIN/$s/containerd" -c "$D/config.toml"
   wait_for 20 ctr version || die "containerd did not start: $(tail -3 "$D/log")"
-  # Its CRI is ready a little later, when it has found its pods.
-  [ ! -x "$BIN/cri" ] || wait_for 20 "$BIN/cri" "$D/sock" ListPodSandbox || die "containerd's CRI did not start: $(tail -3 "$D/log")"
+  # The CRI is ready later than containerd, when it has restored its pods.
+  [ ! -x "$BIN/cri" ] || wait_for 20 "$BIN/cri" "$D/sock" ListPodSandbox ||
+    die "containerd's CRI did not start: $(tail -3 "$D/log")"
 }
 
-# What names our socket: its shims.
+# shims: prints the ids of the processes with our socket in their arguments
 shims() { grep -lzxF -- "$D/sock" /proc/[0-9]*/cmdline 2>/dev/null | cut -d/ -f3; }
 
-# Whatever is left of a container whose shim is gone: itself, and the shim's socket.
-leftover() { # STATE-DIRECTORY
+# leftover STATE-DIRECTORY: deletes a container after the exit of its shim, and the shim's socket
+leftover() {
   local id namespace
   grep -hos '/run/containerd/s/[0-9a-f]*' "$1/address" "$1/bootstrap.json" | while read -r id; do rm -f "$id"; done
   id=$(basename "$1") namespace=$(basename "$(dirname "$1")")
@@ -84,7 +93,10 @@ case $1 in
     config "$3" "$4" "${5:-}" >"$D/config.toml"
     network
     resume
-    for n in default k8s.io; do ctr -n $n images import "$IMAGES/oci.tar" >/dev/null || die "images were not imported: $(tail -3 "$D/log")"; done
+    for n in default k8s.io; do
+      ctr -n $n images import "$IMAGES/oci.tar" >/dev/null ||
+        die "images were not imported: $(tail -3 "$D/log")"
+    done
     ;;
   halt) stop_pid "$D/pid" ;;
   resume) resume ;;

@@ -1,19 +1,21 @@
 #!/bin/bash
-# dockerd.sh start DIR SUITE        starts that suite's dockerd with everything private below DIR, and loads the images
-# dockerd.sh halt DIR [SIGNAL]      ends dockerd alone, with SIGNAL (default TERM): containers go on if daemon.json has "live-restore": true
-# dockerd.sh resume DIR             starts it again
-# dockerd.sh reload DIR             it reads daemon.json again
+# dockerd.sh start DIR SUITE        starts dockerd of SUITE and loads the images
+# dockerd.sh halt DIR [SIGNAL]      ends dockerd alone, with SIGNAL (default TERM)
+# dockerd.sh resume DIR             starts dockerd again
+# dockerd.sh reload DIR             makes dockerd read daemon.json again
 # dockerd.sh client DIR ARGS...     calls docker
 # dockerd.sh enter DIR CMD...       runs a command in the namespaces of dockerd
-# dockerd.sh stop DIR               removes its containers, ends it, deletes its state
-#   DIR/daemon.json is its configuration, or, if there is DIR/etc, the one there, as /etc/docker/daemon.json. What says where things are is given as
-#   arguments. DIR/sock is its socket, DIR/log its log. Its containerd is its own. See namespaces.sh.
+# dockerd.sh stop DIR               removes the containers, ends dockerd, deletes its state
+#   All files of dockerd and of its containerd are below DIR: DIR/sock is its socket, DIR/log its
+#   log. The configuration is DIR/daemon.json or, if DIR/etc exists, /etc/docker/daemon.json with
+#   DIR/etc mounted over /etc; paths are given as arguments. Containers survive `halt` if
+#   daemon.json has "live-restore": true. See namespaces.sh.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/namespaces.sh"
 [ $# -ge 2 ] || usage
 D=$2
 
-# docker ARGS...: bounded, since a dockerd that hangs must not hang a test
+# docker ARGS...: calls docker with a timeout, so that a dockerd that hangs does not hang a test
 docker() { DOCKER_CONFIG=$D/client timeout 20 "$BIN/$(cat "$D/suite")/docker" -H "unix://$D/sock" "$@"; }
 
 resume() {
@@ -22,12 +24,14 @@ resume() {
   [ ! -d "$D/etc" ] || file=/etc/docker/daemon.json
   enter
   daemon "$s" "$D/starter" "$D/log" "${ENTER[@]}" "$BIN/$s/dockerd" --config-file "$file" --data-root "$D/data" \
-    --exec-root "$D/exec" --pidfile "$D/pid" -H "unix://$D/sock" --storage-driver overlay2 --iptables=false --ip6tables=false
+    --exec-root "$D/exec" --pidfile "$D/pid" -H "unix://$D/sock" --storage-driver overlay2 \
+    --iptables=false --ip6tables=false
   wait_for 30 docker version || die "dockerd did not start: $(tail -3 "$D/log")"
 }
 
-# Its containerd ends with it. A killed one leaves pid files, which the next one would take for those of a running one while there are zombies.
-halt() { # SIGNAL
+# halt SIGNAL: ends dockerd and its containerd. A killed dockerd leaves pid files; while its zombie
+# exists, the next dockerd would take them for those of a running one, so they are removed.
+halt() {
   local p all=() f
   runs pid || return 0
   for f in pid exec/containerd/containerd.pid; do [ ! -s "$D/$f" ] || all+=("$(cat "$D/$f")"); done
@@ -36,7 +40,7 @@ halt() { # SIGNAL
   rm -f "$D/pid" "$D/exec/containerd/containerd.pid"
 }
 
-# What names our containerd's socket: its shims.
+# shims: prints the ids of the processes with our containerd's socket in their arguments
 shims() { grep -lzxF -- "$D/exec/containerd/containerd.sock" /proc/[0-9]*/cmdline 2>/dev/null | cut -d/ -f3; }
 
 stop() {
@@ -44,7 +48,7 @@ stop() {
   [ -s "$D/suite" ] || return 0
   if runs pid; then docker ps -aq | xargs -r "$0" client "$D" rm -f; fi >/dev/null 2>&1
   halt TERM
-  # Whatever is left of a container that dockerd has lost (20.10 does, when its start fails).
+  # Docker 20.10 loses a container that fails to start: ends its shim and deletes it.
   for p in $(shims); do kill -9 "$p" 2>/dev/null; done
   for t in "$D"/exec/runtime-runc/moby/*; do
     [ ! -d "$t" ] || "$BIN/$(cat "$D/suite")/runc" --root "$D/exec/runtime-runc/moby" delete --force "$(basename "$t")"
@@ -62,7 +66,8 @@ case $1 in
     [ -d "$D/etc" ] || [ -e "$D/daemon.json" ] || echo '{}' >"$D/daemon.json"
     hold
     resume
-    docker load -q -i "$IMAGES/docker-archive.tar" >/dev/null || die "images were not loaded: $(tail -3 "$D/log")"
+    docker load -q -i "$IMAGES/docker-archive.tar" >/dev/null ||
+      die "images were not loaded: $(tail -3 "$D/log")"
     ;;
   halt) halt "${3:-TERM}" ;;
   resume) resume ;;

@@ -1,7 +1,8 @@
 # shellcheck shell=bash disable=SC2034
-# lib.sh: sourced by the scripts beside it. NRI_ENGINES is the directory where setup.sh installs engines (default
-# /var/tmp/nri-engines; keep it short, unix sockets have 107 bytes); BIN/SUITE/NAME is a program of a suite, IMAGES holds the image archives.
-# A running engine has a directory DIR of its own, which whoever starts it chooses.
+# lib.sh: functions of the scripts in this directory, which source it. NRI_ENGINES is the directory
+# where setup.sh installs engines (default /var/tmp/nri-engines; keep it short, since paths of unix
+# sockets are limited to 107 bytes). BIN/SUITE/NAME is a program of a suite, IMAGES has the image
+# archives. The caller chooses the directory DIR of a running engine.
 NRI_ENGINES=${NRI_ENGINES:-/var/tmp/nri-engines}
 HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 BIN=$NRI_ENGINES/bin
@@ -15,9 +16,11 @@ die() { echo "$(basename "$0"): $*" >&2; exit 1; }
 usage() { sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0" >&2; exit 2; }
 
 # suite NAME: dies unless setup.sh has installed that suite
-suite() { [ -x "$BIN/$1/runc" ] || die "suite '$1' is not installed in $NRI_ENGINES (setup.sh --suites ...)"; }
+suite() {
+  [ -x "$BIN/$1/runc" ] || die "suite '$1' is not installed in $NRI_ENGINES (setup.sh --suites ...)"
+}
 
-# wait_for SECONDS CMD...: tries until CMD succeeds
+# wait_for SECONDS CMD...: repeats CMD until it succeeds
 wait_for() {
   local n=$(($1 * 20))
   shift
@@ -30,7 +33,8 @@ wait_for() {
 
 gone() { ! kill -0 "$1"; }
 
-# stop_pid FILE: SIGTERM to the process whose pid is in FILE, SIGKILL after 15 s; removes FILE
+# stop_pid FILE: ends the process with the id in FILE by SIGTERM, after 15 s by SIGKILL; removes
+# FILE
 stop_pid() {
   local p
   [ -s "$1" ] || return 0
@@ -39,19 +43,21 @@ stop_pid() {
   rm -f "$1"
 }
 
-# daemon SUITE PIDFILE LOG CMD...: starts CMD detached, with a small environment in which the suite's programs come first
+# daemon SUITE PIDFILE LOG CMD...: starts CMD detached, with a minimal environment and the programs
+# of the suite first in PATH
 daemon() {
   local suite=$1 pid=$2 log=$3
   shift 3
   (
     echo "$BASHPID" >"$pid"
-    exec env -i PATH="$BIN/$suite:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" HOME=/root LANG=C.UTF-8 \
-      setsid "$@" >>"$log" 2>&1 </dev/null
+    exec env -i PATH="$BIN/$suite:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" \
+      HOME=/root LANG=C.UTF-8 setsid "$@" >>"$log" 2>&1 </dev/null
   ) &
 }
 
-# umount_below DIR: unmounts whatever is still mounted below DIR, deepest first
+# umount_below DIR: unmounts all mounts below DIR, deepest first
 umount_below() {
-  awk '{print $5}' /proc/self/mountinfo | grep "^$1/" | sort -r | while read -r m; do umount -l "$m" 2>/dev/null; done
+  awk '{print $5}' /proc/self/mountinfo | grep "^$1/" | sort -r |
+    while read -r m; do umount -l "$m" 2>/dev/null; done
   return 0
 }

@@ -1,22 +1,25 @@
 # shellcheck shell=bash disable=SC2034
-# namespaces.sh: sourced, after lib.sh, by scripts of engines that get network and mount namespaces of their own: their bridges and mounts are not
-# the machine's, and go with the namespaces. D is the engine's directory.
+# namespaces.sh: functions of the scripts of Docker and Podman, which source it after lib.sh. These
+# engines run in private network and mount namespaces, so that their bridges and mounts are not
+# those of the host and vanish with the namespaces. D is the directory of the engine.
 
-# alive PID: and no zombie, as which some init processes keep it for a while
+# alive PID: whether the process exists and is no zombie (some init processes reap late)
 alive() { grep -q '^State:[[:space:]][^ZX]' "/proc/$1/status" 2>/dev/null; }
 dead() { ! alive "$1"; }
-# runs NAME: whether the process whose pid is in D/NAME does
+# runs NAME: whether the process with the id in D/NAME is alive
 runs() { [ -s "$D/$1" ] && alive "$(cat "$D/$1")"; }
 
-# hold: makes them, held by a process that does nothing. If there is a directory D/etc, it is laid over /etc inside; D/usr likewise.
+# hold: makes the namespaces, held by a process that sleeps. The directories D/etc and D/usr, if
+# they exist, are mounted over /etc and /usr as overlays.
 hold() {
   ! runs holder || return 0
-  # shellcheck disable=SC2016 # expanded there
+  # shellcheck disable=SC2016 # the inner shell expands
   setsid unshare -n -m --propagation private sh -c '
     ip link set lo up
     for d in etc usr; do
       [ -d "$1/$d" ] || continue
-      mkdir -p "$1/$d.work" && mount -t overlay -o "lowerdir=/$d,upperdir=$1/$d,workdir=$1/$d.work" overlay "/$d" || exit 1
+      mkdir -p "$1/$d.work" || exit 1
+      mount -t overlay -o "lowerdir=/$d,upperdir=$1/$d,workdir=$1/$d.work" overlay "/$d" || exit 1
     done
     echo $$ >"$1/holder.new"
     mv "$1/holder.new" "$1/holder"
@@ -24,7 +27,7 @@ hold() {
   wait_for 5 runs holder || die "no namespaces: $(tail -3 "$D/log")"
 }
 
-# ENTER: what runs a command inside
+# enter: sets ENTER to the command that runs its arguments in the namespaces
 enter() { ENTER=(nsenter -n -m -t "$(cat "$D/holder")" --); }
 
 release() {

@@ -1,28 +1,32 @@
 #!/bin/bash
-# podman.sh start DIR SUITE        makes a place for that suite's podman: everything private below DIR; loads the images
+# podman.sh start DIR SUITE        prepares podman of SUITE below DIR and loads the images
 # podman.sh client DIR ARGS...     calls podman
 # podman.sh enter DIR CMD...       runs a command in podman's namespaces
-# podman.sh stop DIR               removes its pods and containers, deletes its state
-#   DIR/engine.conf, if it is there at the start, is the rest of the section [engine] of containers.conf. If there is DIR/etc, it is laid over /etc,
-#   where containers.conf is then. If there is DIR/usr, the suite's catatonit is put there, and it is laid over /usr; otherwise it is found by
-#   helper_binaries_dir. See namespaces.sh.
+# podman.sh stop DIR               removes the pods and containers, deletes the state
+#   All files of podman are below DIR. DIR/engine.conf, if it exists, is appended to the section
+#   [engine] of containers.conf. DIR/etc, if it exists, is mounted over /etc and has
+#   containers.conf. DIR/usr, if it exists, is mounted over /usr and receives catatonit of SUITE;
+#   otherwise podman finds catatonit by helper_binaries_dir. See namespaces.sh.
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/namespaces.sh"
 [ $# -ge 2 ] || usage
 D=$2
 
-# podman ARGS...: execs it. It gets a small environment, and hands its runtime less.
+# podman ARGS...: executes podman with a minimal environment
 podman() {
   local s with=(TERM="${TERM:-dumb}" TMPDIR="$D/tmp" PODMAN_IGNORE_CGROUPSV1_WARNING=1)
   s=$(cat "$D/suite")
   [ -d "$D/etc" ] || with+=(CONTAINERS_CONF="$D/all.conf")
   enter
-  exec env -i PATH="$BIN/$s:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" HOME=/root LANG=C.UTF-8 "${with[@]}" "${ENTER[@]}" \
-    "$BIN/$s/podman" --root "$D/root" --runroot "$D/run" --tmpdir "$D/libpod" --storage-driver overlay --cgroup-manager cgroupfs --events-backend file "$@"
+  exec env -i PATH="$BIN/$s:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" \
+    HOME=/root LANG=C.UTF-8 "${with[@]}" "${ENTER[@]}" \
+    "$BIN/$s/podman" --root "$D/root" --runroot "$D/run" --tmpdir "$D/libpod" \
+    --storage-driver overlay --cgroup-manager cgroupfs --events-backend file "$@"
 }
 
-# Where things are. Limits: podman's own cannot be set where root lacks CAP_SYS_RESOURCE.
-base() { # SUITE
+# base SUITE: prints the base of containers.conf. default_ulimits replaces podman's own limits,
+# which root cannot set without CAP_SYS_RESOURCE.
+base() {
   local n helpers="\"$BIN/$1\""
   n=$(ulimit -Hn)
   [ -d "$D/usr" ] || helpers="$helpers, \"$NRI_ENGINES/root/$1/usr/libexec/podman\""
@@ -54,7 +58,10 @@ case $1 in
     mkdir -p "$D/tmp" "$D/networks"
     echo "$3" >"$D/suite"
     conf=$D/all.conf
-    [ ! -d "$D/etc" ] || { mkdir -p "$D/etc/containers"; conf=$D/etc/containers/containers.conf; }
+    if [ -d "$D/etc" ]; then
+      mkdir -p "$D/etc/containers"
+      conf=$D/etc/containers/containers.conf
+    fi
     { base "$3"; [ ! -e "$D/engine.conf" ] || cat "$D/engine.conf"; } >"$conf"
     if [ -d "$D/usr" ]; then
       mkdir -p "$D/usr/bin" "$D/usr/libexec/podman"
@@ -62,7 +69,8 @@ case $1 in
       cp -P "$NRI_ENGINES/root/$3/usr/libexec/podman/catatonit" "$D/usr/libexec/podman/"
     fi
     hold
-    (podman load -q -i "$IMAGES/docker-archive.tar") >/dev/null 2>>"$D/log" || die "images were not loaded: $(tail -3 "$D/log")"
+    (podman load -q -i "$IMAGES/docker-archive.tar") >/dev/null 2>>"$D/log" ||
+      die "images were not loaded: $(tail -3 "$D/log")"
     ;;
   client) shift 2; podman "$@" ;;
   enter) enter; shift 2; exec "${ENTER[@]}" "$@" ;;

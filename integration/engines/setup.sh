@@ -1,12 +1,15 @@
 #!/bin/bash
 # setup.sh [--suites "bookworm trixie sid"] [--check]
-#   Installs container engines of Debian's suites side by side into $NRI_ENGINES (default /var/tmp/nri-engines, about 0.6 GB a suite), for
-#   tests/engines: containerd 1.6, 1.7 and 2.x, Docker 20, 26 and 28, Podman 4.3 and 5.x, with their runc, crun, conmon and catatonit; images; and a client
-#   of the container runtime interface, built with Go (trixie's, where there is none). Root, Debian 12 or newer. Nothing is started, and
-#   nothing of the host's own engines is touched: packages are downloaded with an apt configuration of their own and unpacked; what is linked
-#   with a C library is given that of its own suite. On the host itself it installs the tools for that. Each step is done once; run it again
-#   after a failure. Logs: $NRI_ENGINES/log.
-#   --check only tells what is not installed, exit 1 when something is.
+#   Installs container engines of Debian suites into $NRI_ENGINES (default /var/tmp/nri-engines,
+#   about 0.6 GB a suite) for tests/engines: containerd 1.6, 1.7 and 2.x, Docker 20, 26 and 28,
+#   Podman 4.3 and 5.x, with their runc, crun, conmon and catatonit. It also makes images, and
+#   builds a client of the container runtime interface with Go (with Go of trixie, where the host
+#   has none). Needs root and Debian 12 or newer. It starts nothing and does not change engines of
+#   the host: packages are downloaded with a separate apt configuration and unpacked, and
+#   dynamically linked programs use the C library of their suite. On the host it installs the tools
+#   for that. Each step is done once; call the script again after a failure. Logs are in
+#   $NRI_ENGINES/log.
+#   --check only lists what is not installed, and exits with 1 if something is not.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 suites='bookworm trixie sid' check=
@@ -20,20 +23,23 @@ done
 read -ra wanted <<<"$suites"
 if [ -n "$check" ]; then
   missing=()
-  for s in "${wanted[@]}"; do [ -e "$NRI_ENGINES/done/$s" ] && [ -e "$NRI_ENGINES/done/$s-catatonit" ] || missing+=("$s"); done
+  for s in "${wanted[@]}"; do
+    [ -e "$NRI_ENGINES/done/$s" ] && [ -e "$NRI_ENGINES/done/$s-catatonit" ] || missing+=("$s")
+  done
   [ ${#missing[@]} = 0 ] || { echo "missing: ${missing[*]}"; exit 1; }
   exit 0
 fi
 [ "$(id -u)" = 0 ] || die "needs root"
 mkdir -p "$NRI_ENGINES"/{log,done,bin,root,img}
 
-# step NAME FUNCTION ARGS...: once only; output goes to its log. When it fails, failed is set, and the next one may go on.
+# step NAME FUNCTION ARGS...: runs a step that was not done yet, with its output in a log. A failure
+# sets `failed` and does not end the script.
 failed=
 step() {
   local name=$1 t=$SECONDS log=$NRI_ENGINES/log/$1
   shift
   [ ! -e "$NRI_ENGINES/done/$name" ] || return 0
-  # In the background and waited for: in a condition, set -e would be off for all that the function does.
+  # In the background: in a condition, the shell would ignore set -e inside of the function.
   (set -e; "$@") >"$log" 2>&1 &
   if wait $!; then
     touch "$NRI_ENGINES/done/$name"
@@ -45,7 +51,8 @@ step() {
   fi
 }
 
-# What unpacking needs, and what engines call: ip, iptables. The last one is Podman's configuration of registries and policies.
+# Installs the tools for unpacking, the programs that engines call (ip, iptables), and Podman's
+# configuration of registries and policies (golang-github-containers-common).
 tools() {
   local p
   for p in busybox-static patchelf xz-utils iproute2 iptables golang-github-containers-common; do
@@ -60,14 +67,16 @@ install_on_host() {
   "${apt[@]}" install "$@" || { apt-get -q update && "${apt[@]}" install "$@"; }
 }
 
-# apt_of SUITE: an apt with its own lists and no packages installed, so that it sees all that something depends on
+# apt_of SUITE: makes an apt configuration with separate lists and no installed packages, so that
+# apt resolves all dependencies
 apt_of() {
   local d=$NRI_ENGINES/apt/$1 source key=/usr/share/keyrings/debian-archive-keyring.gpg
   mkdir -p "$d/lists/partial" "$d/cache/archives/partial"
   : >"$d/status"
-  # The mirror of the host's own entry.
+  # The mirror is that of the host's apt sources.
   # shellcheck disable=SC2016
-  source=$(apt-get indextargets --format '$(ORIGIN)|$(COMPONENT)|$(CREATED_BY)|$(REPO_URI)' | sed -n 's/^Debian|main|Packages|//p' | grep -v security | head -1)
+  source=$(apt-get indextargets --format '$(ORIGIN)|$(COMPONENT)|$(CREATED_BY)|$(REPO_URI)' |
+    sed -n 's/^Debian|main|Packages|//p' | grep -v security | head -1)
   [ -n "$source" ] || die "no entry of Debian's main component in the host's apt sources"
   printf 'Types: deb\nURIs: %s\nSuites: %s\nComponents: main\n' "$source" "$1" >"$d/sources.sources"
   [ ! -e $key ] || printf 'Signed-By: %s\n' $key >>"$d/sources.sources"
@@ -79,7 +88,8 @@ C
   APT_CONFIG=$d/apt.conf apt-get -q update
 }
 
-# unpack SUITE ROOT [PACKAGE...] -- [PACKAGE...]: the first ones alone, the second with all they depend on
+# unpack SUITE ROOT [PACKAGE...] -- [PACKAGE...]: unpacks the packages before `--` alone, those
+# after it with their dependencies
 unpack() {
   local d=$NRI_ENGINES/debs/$2 root=$NRI_ENGINES/root/$2 alone=() f
   export APT_CONFIG=$NRI_ENGINES/apt/$1/apt.conf
@@ -91,14 +101,17 @@ unpack() {
   [ ${#alone[@]} = 0 ] || (cd "$d" && apt-get -q download "${alone[@]}")
   [ $# = 0 ] || apt-get -q -o Dir::Cache::archives="$d" install -y -d --no-install-recommends "$@"
   for f in "$d"/*.deb; do
-    dpkg-deb --fsys-tarfile "$f" | tar -x -C "$root" --exclude='./usr/share/doc' --exclude='./usr/share/man' \
-      --exclude='./usr/share/locale' --exclude='./usr/share/perl*' --exclude='./usr/lib/*-linux-gnu/perl*' --exclude='*/gconv'
+    dpkg-deb --fsys-tarfile "$f" |
+      tar -x -C "$root" --exclude='./usr/share/doc' --exclude='./usr/share/man' \
+        --exclude='./usr/share/locale' --exclude='./usr/share/perl*' \
+        --exclude='./usr/lib/*-linux-gnu/perl*' --exclude='*/gconv'
   done
   rm -rf "$d"
 }
 
-# place SUITE FILE...: the first FILE that there is, in the suite's bin. A program with a C library gets a copy that uses the suite's own:
-# by DT_RPATH, as DT_RUNPATH does not count for the libraries of libraries.
+# place SUITE FILE...: links the first FILE that exists into the bin directory of the suite. A
+# dynamically linked program is copied and set to use the libraries of the suite: by DT_RPATH, since
+# DT_RUNPATH does not apply to dependencies of libraries.
 place() {
   local suite=$1 root=$NRI_ENGINES/root/$1 f loader libraries
   shift
@@ -109,7 +122,8 @@ place() {
     libraries=$(echo "$root"/usr/lib/*-linux-gnu)
     loader=$(find "$root" -name "$(basename "$loader")" -type f -print -quit)
     cp "$root/$f" "$BIN/$suite/"
-    patchelf --set-interpreter "$loader" --force-rpath --set-rpath "$libraries:$root/lib/$(basename "$libraries")" "$BIN/$suite/$(basename "$f")"
+    patchelf --set-interpreter "$loader" --force-rpath \
+      --set-rpath "$libraries:$root/lib/$(basename "$libraries")" "$BIN/$suite/$(basename "$f")"
   else
     ln -sfn "$root/$f" "$BIN/$suite/"
   fi
@@ -117,7 +131,7 @@ place() {
 
 engines() { # SUITE
   local more=(docker-cli) p
-  case $1 in bookworm) more=() ;; esac # its docker.io has it inside
+  case $1 in bookworm) more=() ;; esac # docker.io of bookworm contains the client
   apt_of "$1"
   unpack "$1" "$1" containerd docker.io "${more[@]}" aardvark-dns -- runc crun conmon podman netavark
   for p in runc crun conmon podman containerd ctr containerd-shim-runc-v2 dockerd docker docker-proxy; do
@@ -128,16 +142,19 @@ engines() { # SUITE
   rm -rf "$NRI_ENGINES/apt/$1"
 }
 
-# What Podman's infra containers run, as the distribution has it: linked statically, or it would not run in them. It stays in the suite's root.
-catatonit() { # SUITE
+# catatonit SUITE: unpacks the program of Podman's infra containers into the root of the suite. It
+# must be linked statically to run in them.
+catatonit() {
   apt_of "$1"
   unpack "$1" "$1" catatonit --
-  [ -x "$NRI_ENGINES/root/$1/usr/libexec/podman/catatonit" ] || die "$1 has no usr/libexec/podman/catatonit"
-  ! patchelf --print-interpreter "$NRI_ENGINES/root/$1/usr/bin/catatonit" 2>/dev/null || die "$1's catatonit is linked dynamically"
+  [ -x "$NRI_ENGINES/root/$1/usr/libexec/podman/catatonit" ] ||
+    die "$1 has no usr/libexec/podman/catatonit"
+  ! patchelf --print-interpreter "$NRI_ENGINES/root/$1/usr/bin/catatonit" 2>/dev/null ||
+    die "catatonit of $1 is linked dynamically"
   rm -rf "$NRI_ENGINES/apt/$1"
 }
 
-# The client of the container runtime interface.
+# Builds the client of the container runtime interface.
 cri() {
   local go
   if ! go=$(PATH=$PATH:/usr/local/go/bin:/usr/lib/go/bin command -v go); then

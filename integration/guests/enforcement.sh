@@ -28,7 +28,7 @@ for guest in "$@"; do
     systemd) run=("$HERE/uml.sh" --systemd) set=(NRI_TEST_SYSTEMD=1 NRI_TEST_OTHERS=2 NRI_UPDATES=200) only=() ;;
     qemu)
       run=("$HERE/qemu.sh") set=(NRI_TEST_SLOW=1 NRI_TEST_OTHERS=1 "NRI_TEST_FIELDS=cpu.cpus,cpu.mems,hugepageLimits")
-      only=(life oom::is_told)
+      only=(life_cycle oom::an_oom_kill_is_notified_to_plugins)
       ;;
     *) die "no such guest: $guest" ;;
   esac

@@ -1,7 +1,7 @@
 #!/bin/sh
-# build.sh [DIR [NAME...]]: builds the Go test plugins into DIR (default target/integration), or only those that are named: gostub
-# (folder go), and gostub-VERSION for each folder of versions/. Without Go it prints `skipped: no go toolchain` and how many, and succeeds,
-# but fails where CI=true: there they must be tested.
+# build.sh [DIR [NAME...]]: builds the Go test plugins into DIR (default target/integration): gostub
+# (directory go) and gostub-VERSION for each directory of versions/, or only the named ones. Without
+# Go it prints `skipped: no go toolchain` with their number and succeeds; with CI=true it fails.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd -P)
 out=${1:-$here/../../target/integration}
@@ -23,7 +23,7 @@ for name in "$@"; do
     gostub) cd "$here/go" ;;
     *) cd "$here/versions/${name#gostub-}" ;;
   esac
-  # CGO off: a plain static program, which needs no C compiler.
+  # Without cgo the program is static, and the build needs no C compiler.
   CGO_ENABLED=0 go build -trimpath -buildvcs=false -o "$out/$name" .
   echo "$out/$name"
 done
