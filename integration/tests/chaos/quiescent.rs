@@ -257,7 +257,7 @@ fn names(dir: &Path) -> Vec<String> {
 /// Checks that no process, cgroup or mount is left. A killed runtime may leave an empty cgroup, and
 /// crun the child of a `create` or `run` of which it has not written the state yet, so that it
 /// cannot delete it; neither is a defect of the wrapper.
-fn host_is_clean(run: &Run) {
+fn check_host_is_clean(run: &Run) {
     let node = &run.node;
     let dir = node.path("").into_os_string().into_string().expect("paths of tests are UTF-8");
     let prefix = node.prefix().to_owned();
