@@ -93,12 +93,12 @@ fn change_leaf(value: &mut Value, leaf: usize) -> bool {
 
 /// Counts the leaves of an expected result, and changes the one with the index `change`.
 fn leaves(value: &mut Value, change: Option<usize>) -> usize {
-    fn walk(value: &mut Value, change: Option<usize>, seen: &mut usize) {
+    fn walk(value: &mut Value, change: Option<usize>, count: &mut usize) {
         match value {
-            Value::Object(map) => map.values_mut().for_each(|inner| walk(inner, change, seen)),
-            Value::Array(list) => list.iter_mut().for_each(|inner| walk(inner, change, seen)),
+            Value::Object(map) => map.values_mut().for_each(|inner| walk(inner, change, count)),
+            Value::Array(list) => list.iter_mut().for_each(|inner| walk(inner, change, count)),
             leaf => {
-                if change == Some(*seen) {
+                if change == Some(*count) {
                     *leaf = match &*leaf {
                         Value::Null => json!({"containerId": "other"}),
                         Value::Bool(b) => json!(!b),
@@ -106,11 +106,11 @@ fn leaves(value: &mut Value, change: Option<usize>) -> usize {
                         other => json!(format!("{}1", other.as_str().unwrap_or_default())),
                     };
                 }
-                *seen += 1;
+                *count += 1;
             }
         }
     }
-    let mut seen = 0;
-    walk(value, change, &mut seen);
-    seen
+    let mut count = 0;
+    walk(value, change, &mut count);
+    count
 }

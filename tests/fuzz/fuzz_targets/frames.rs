@@ -33,8 +33,8 @@ fuzz_target!(|data: &[u8]| {
         assert_eq!(again.len() + pending, bytes.len(), "all bytes are decoded or pending");
     }
 
-    let whole = follow(bytes, bytes.len().max(1));
-    assert_eq!(whole, follow(bytes, size), "in pieces of {size} bytes");
+    let whole = parse(bytes, bytes.len().max(1));
+    assert_eq!(whole, parse(bytes, size), "in pieces of {size} bytes");
 });
 
 /// Decodes frames in pieces of `size` bytes. Returns the frames, the error, and the number of bytes
@@ -63,15 +63,15 @@ fn decode(bytes: &[u8], size: usize) -> (Vec<Frame>, Option<FrameError>, usize) 
 
 /// Parses ttrpc messages in pieces of `size` bytes. Returns the messages, the error, and the number
 /// of bytes that the parser needs next.
-fn follow(bytes: &[u8], size: usize) -> (Vec<Message>, Option<MessageError>, Option<usize>) {
-    let (mut messages, mut seen) = (Messages::new(), Vec::new());
+fn parse(bytes: &[u8], size: usize) -> (Vec<Message>, Option<MessageError>, Option<usize>) {
+    let (mut messages, mut parsed) = (Messages::new(), Vec::new());
     let fed = bytes.chunks(size).try_for_each(|piece| {
         assert!(messages.want() > 0);
         messages.feed(piece, |message| {
-            seen.push(message);
+            parsed.push(message);
             Ok(())
         })
     });
-    let wants = fed.is_ok().then(|| messages.want());
-    (seen, fed.err(), wants)
+    let want = fed.is_ok().then(|| messages.want());
+    (parsed, fed.err(), want)
 }

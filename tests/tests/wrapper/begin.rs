@@ -116,11 +116,11 @@ fn the_begin_message_has_the_path_of_the_hook_beside_the_wrapper() {
 fn arguments_and_variables_that_are_not_utf8_are_sent_unchanged() {
     let harness = WrapperHarness::new();
     let server = Server::proceeding(&harness);
-    let odd = OsStr::from_bytes(b"--console-socket=\xff");
+    let not_utf8 = OsStr::from_bytes(b"--console-socket=\xff");
     let mut command = harness.command(&["create", "-b", "bundle"]);
     assert!(
         command
-            .arg(odd)
+            .arg(not_utf8)
             .arg("id")
             .env("ODD", OsStr::from_bytes(b"\xfe"))
             .status()
@@ -128,7 +128,7 @@ fn arguments_and_variables_that_are_not_utf8_are_sent_unchanged() {
             .success()
     );
     let (Request::Begin(begin), _) = server.received().remove(0) else { panic!("no begin") };
-    assert_eq!(begin.arguments[2], OsText::from(odd));
+    assert_eq!(begin.arguments[2], OsText::from(not_utf8));
     assert!(begin.environment.contains(&OsText::from(OsStr::from_bytes(b"ODD=\xfe"))));
 }
 

@@ -77,7 +77,7 @@ fn the_runtime_of_a_broken_configuration_is_still_used() {
 }
 
 #[test]
-fn the_wrapper_is_never_taken_for_the_runtime() {
+fn the_wrapper_never_runs_itself_as_the_runtime() {
     let harness = WrapperHarness::new();
     fs::create_dir(harness.path("first")).unwrap();
     symlink(harness.wrapper(), harness.path("first/runc")).unwrap();

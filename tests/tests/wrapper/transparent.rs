@@ -1,5 +1,5 @@
-//! The real runtime sees no difference between a direct call and one through the wrapper, by
-//! `execve` or as a child.
+//! Transparency: a call of the real runtime through the wrapper, by `execve` or as a child, is the
+//! same as a direct call.
 
 use crate::harness::{Server, WrapperHarness, always, argv, stderr};
 use nri_control::Exit;
@@ -85,9 +85,9 @@ fn argv_and_environment_are_those_of_the_caller() {
 fn argv_is_passed_byte_for_byte() {
     let harness = WrapperHarness::new();
     let _server = Server::proceeding(&harness);
-    let odd = OsStr::from_bytes(b"--console-socket=/\xff\xfe \n'\"");
+    let not_utf8 = OsStr::from_bytes(b"--console-socket=/\xff\xfe \n'\"");
     for arguments in [
-        vec![OsStr::new("create"), odd, OsStr::new("-b=bundle"), OsStr::new("id")],
+        vec![OsStr::new("create"), not_utf8, OsStr::new("-b=bundle"), OsStr::new("id")],
         vec![
             OsStr::new("-log"),
             OsStr::from_bytes(b"/nowhere/\x80"),
@@ -109,7 +109,7 @@ fn argv_is_passed_byte_for_byte() {
             OsStr::new("--bundle=bundle"),
             OsStr::new("id"),
         ],
-        vec![OsStr::new("frobnicate"), OsStr::new(""), odd],
+        vec![OsStr::new("frobnicate"), OsStr::new(""), not_utf8],
         vec![OsStr::new("--frobnicate")],
         vec![OsStr::new("create")],
         vec![],
