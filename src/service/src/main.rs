@@ -119,7 +119,9 @@ fn run(
 
 /// Processes that wait for the report of the start.
 struct Starter {
+    /// Whether the wrapper that started `nrid` reads `ready`, or an error, from stdout.
     waits: bool,
+    /// Socket of systemd.
     notify: Option<Notify>,
 }
 

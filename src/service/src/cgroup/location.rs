@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_below_a_scope_or_in_it() {
+    fn membership_includes_groups_below_the_path() {
         let is_member =
             |membership: &str| is_member_of(membership, Path::new("/a.slice/b-c.scope/container"));
         assert!(is_member("0::/a.slice/b-c.scope/container\n"));

@@ -274,7 +274,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kills_are_counted_in_both_versions() {
+    fn oom_kills_are_counted_in_both_cgroup_versions() {
         assert_eq!(count("oom_kill_disable 0\nunder_oom 0\noom_kill 3\n"), 3);
         assert_eq!(count("low 0\nhigh 0\nmax 7\noom 1\noom_kill 2\noom_group_kill 0\n"), 2);
         assert_eq!(count("oom_kill_disable 1\n"), 0);

@@ -45,7 +45,7 @@ const KEPT: [&str; 5] =
 pub fn restrict_access() {
     rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     if let Err(error) = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable) {
-        tracing::warn!(%error, "core dumps may contain secrets of containers");
+        tracing::warn!(%error, "cannot disable core dumps, which may hold secrets of containers");
     }
 }
 

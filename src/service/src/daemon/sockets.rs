@@ -136,6 +136,7 @@ impl PluginSockets {
     }
 }
 
+/// Returns the shared socket, unless another process listens on it.
 fn shared(
     path: PathBuf,
     activation: &mut Activation,

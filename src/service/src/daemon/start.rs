@@ -52,7 +52,7 @@ const RESTART_DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time limit of closing all plugins: each has a grace period of its own.
 const PLUGIN_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Interval at which records are written again that could not be written.
+/// Interval at which failed writes of records are retried.
 const SAVE_INTERVAL: Duration = Duration::from_millis(500);
 
 /// A start that failed.
@@ -84,7 +84,7 @@ pub enum StartError {
     #[error(transparent)]
     Plugins(#[from] AdaptError),
     /// Signals cannot be received.
-    #[error("signals: {0}")]
+    #[error("cannot receive signals: {0}")]
     Signals(#[source] io::Error),
 }
 
@@ -277,14 +277,14 @@ fn is_listening(dir: &Path) -> bool {
     std::os::unix::net::UnixStream::connect(dir.join(nri_control::CONTROL_SOCKET)).is_ok()
 }
 
-/// Writes records again that could not be written, as on a full disk.
+/// Retries failed writes of records, which a full disk may cause.
 async fn save_later(registry: Arc<Registry>) {
     loop {
         registry.failing().await;
         while !registry.save_unsaved() {
             tokio::time::sleep(SAVE_INTERVAL).await;
         }
-        tracing::info!("all records are written again");
+        tracing::info!("all records are saved after failed writes");
     }
 }
 

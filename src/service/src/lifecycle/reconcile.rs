@@ -13,9 +13,8 @@ impl Service {
     /// caller holds the container lock.
     pub async fn reconcile(self: &Arc<Self>, container: &Arc<Container>) {
         let record = container.record();
-        // `exists` also records that the runtime has the container. If the runtime was killed
-        // before it wrote a state, only the search for vanished containers, which needs that
-        // record, finds the end.
+        // `exists` also marks the container as present, which the search for vanished containers
+        // needs. If the runtime was killed before it wrote a state, only that search finds the end.
         if !container.exists() {
             return self.removed(container).await;
         }

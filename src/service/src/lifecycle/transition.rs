@@ -286,7 +286,7 @@ impl Service {
             tracing::error!(
                 container = failed.update.container_id,
                 error = %failed.error,
-                "update requested at a stop failed"
+                "update requested by a plugin at a stop failed"
             );
         }
         self.resource_manager.evict_all(updates.evictions);

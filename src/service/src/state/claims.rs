@@ -1,7 +1,7 @@
 //! Reservation of the ids by which plugins know containers.
 //!
 //! A container has no record before plugins have agreed to its creation, but its id must be
-//! reserved by then: two runtime roots may create the same id at once.
+//! reserved earlier: two runtime roots may create the same id at once.
 
 use crate::state::{key::ContainerKey, registry::Registry};
 use nri_host::sha256 as digest;

@@ -118,7 +118,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn changes_name_old_and_new_values_of_what_differs() {
+    fn changes_have_the_values_of_both_configs() {
         let config = |env: Value, rlimits: Value| {
             OciConfig::from_value(
                 json!({"ociVersion": "1.0.2", "process": {"env": env, "rlimits": rlimits}}),
@@ -176,7 +176,7 @@ mod tests {
             serde_json::from_str::<Value>(&format!(r#"{{"type": "A", "hard": {hard}, "soft": 0}}"#))
                 .unwrap()
         };
-        // The last two differ, but not as floats.
+        // The last two are different integers, but equal as floats.
         let texts = ["1", "2", "18446744073709551615", "18446744073709551614"];
         let original = with_rlimits(texts[..3].iter().map(|t| limit(t)).collect());
         let adjusted =

@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_has_the_name_of_earlier_versions() {
+    fn status_names_on_disk_are_those_of_earlier_versions() {
         for (status, name) in [
             (ContainerStatus::Creating, r#""creating""#),
             (ContainerStatus::Created, r#""created""#),

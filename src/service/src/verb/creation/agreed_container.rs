@@ -44,7 +44,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn fields_are_those_of_the_adjusted_config() {
+    fn the_container_message_has_the_fields_of_the_adjusted_config() {
         let mut agreed = Container::new();
         agreed.id = "c".to_owned();
         agreed.env = vec!["A=1".to_owned()];

@@ -149,7 +149,7 @@ impl Service {
         }
         let id = sandbox.id.clone();
         self.pod_running(PodRecord { sandbox, kind, status: PodStatus::New }).await?;
-        // The next nrid needs the pod's record as soon as it finds the container's.
+        // Saved before the container's record, because the next nrid needs the pod's as well.
         Ok(self.registry.pods.ensure_saved(&id)?)
     }
 }
