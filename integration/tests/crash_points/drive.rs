@@ -56,7 +56,7 @@ fn life_cycle(host: &mut Host, point: &Point) -> Option<String> {
             checked = true;
         }
     }
-    life.host.wait_until_all_agree_in_the_end();
+    life.host.wait_until_all_agree_after_last_verb();
     // The crash may have prevented work that was pending when the last verb returned.
     life.note_killed(Step::Remove);
     leftovers::check(life.host, &life.id, &life.bundle);
