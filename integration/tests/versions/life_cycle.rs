@@ -1,28 +1,29 @@
-//! A plugin of each version follows containers, adjusts them, updates others, and has one evicted.
+//! A plugin on each version of the stub receives the events of containers, adjusts them, updates
+//! others, and evicts one.
 
 use crate::runc;
 use nri_integration::*;
 use serde_json::{Value, json};
 
-/// On SIGTERM it says so and ends: had it been killed, it would be silent.
-const SAYS_GOODBYE: &str =
-    "trap 'echo goodbye=1; exit 0' TERM; echo ready=1; while :; do sleep 1 & wait $!; done";
+/// Script that prints a line on SIGTERM, which shows that the signal was SIGTERM and not SIGKILL.
+const TERM_TRAP: &str =
+    "trap 'echo terminated=1; exit 0' TERM; echo ready=1; while :; do sleep 1 & wait $!; done";
 const MEGA: u64 = 1 << 20;
 
 fn check(launched: bool) {
     let Some(runtime) = runc("versions of the stub") else { return };
     for version in versions("versions of the stub") {
-        follow(&Node::new(runtime), version, launched);
+        check_version(&Node::new(runtime), version, launched);
     }
 }
 
 #[test]
-fn an_external_plugin_of_each_version_receives_a_life_cycle() {
+fn an_external_plugin_on_each_stub_version_receives_a_life_cycle() {
     check(false);
 }
 
 #[test]
-fn a_launched_plugin_of_each_version_receives_a_life_cycle() {
+fn a_launched_plugin_on_each_stub_version_receives_a_life_cycle() {
     check(true);
 }
 
@@ -30,12 +31,15 @@ fn memory(id: &str, limit: u64) -> Value {
     json!({"containerId": id, "linux": {"resources": {"memory": {"limit": {"value": limit}}}}})
 }
 
-/// What this version's protocol has.
+/// Returns an adjustment of fields that this version's protocol has.
 fn adjustment(version: &Version) -> Value {
     let mut adjust = json!({
         "env": [{"key": "STUB", "value": version.name}],
         "annotations": {"example.org/stub": version.name},
-        "linux": {"resources": {"memory": {"limit": {"value": 96 * MEGA}}, "cpu": {"shares": {"value": 512}}}},
+        "linux": {"resources": {
+            "memory": {"limit": {"value": 96 * MEGA}},
+            "cpu": {"shares": {"value": 512}},
+        }},
     });
     if version.since_v0_6 {
         adjust["rlimits"] = json!([{"type": "RLIMIT_NOFILE", "hard": 1024, "soft": 512}]);
@@ -46,7 +50,7 @@ fn adjustment(version: &Version) -> Value {
     adjust
 }
 
-fn life(version: &Version) -> Vec<&'static str> {
+fn expected_events(version: &Version) -> Vec<&'static str> {
     let mut events = vec!["RunPodSandbox", "CreateContainer"];
     if version.validates {
         events.push("ValidateContainerAdjustment");
@@ -57,12 +61,12 @@ fn life(version: &Version) -> Vec<&'static str> {
     events
 }
 
-fn follow(node: &Node, version: &Version, launched: bool) {
+fn check_version(node: &Node, version: &Version, launched: bool) {
     let (id, other) = (node.id("c"), node.id("other"));
     let limit = |id: &str| node.cgroup_file(id, "memory", "memory.limit_in_bytes", "memory.max");
-    let config =
-        json!({"rules": [{"id": id, "adjust": adjustment(version), "updates": [memory(&other, 80 * MEGA)]}]})
-            .to_string();
+    let updates = [memory(&other, 80 * MEGA)];
+    let rule = json!({"id": id, "adjust": adjustment(version), "updates": updates});
+    let config = json!({"rules": [rule]}).to_string();
     let name = format!("10-{}", version.name);
     let limited = r#"{"memory": {"limit": 67108864}, "pids": {"limit": 50}}"#;
     let journal = launched.then(|| node.launch(&name, &version.program, &config));
@@ -88,7 +92,7 @@ fn follow(node: &Node, version: &Version, launched: bool) {
     assert_eq!(
         limit(&other),
         (80 * MEGA).to_string(),
-        "{}: updated from the creation",
+        "{}: the reply to the creation updates the other container",
         version.name
     );
     assert_eq!(bundle.oci_config()["annotations"]["example.org/stub"], version.name);
@@ -111,7 +115,7 @@ fn follow(node: &Node, version: &Version, launched: bool) {
     journal.wait_for("StopContainer", &id);
     node.call(&["delete", &id]).success();
     journal.wait_for("RemovePodSandbox", &id);
-    assert_eq!(journal.events(&id), life(version), "{}", version.name);
+    assert_eq!(journal.events(&id), expected_events(version), "{}", version.name);
     let updated = journal.wait_for("UpdateContainer", &id);
     if version.pids {
         assert_eq!(updated["resources"]["pids"]["limit"], "55", "{}", version.name);
@@ -120,22 +124,22 @@ fn follow(node: &Node, version: &Version, launched: bool) {
     assert!(started["pid"].as_u64().is_some_and(|pid| pid > 1), "{started}");
 
     if let Some(plugin) = &mut external {
-        by_itself(node, version, plugin, &other);
+        check_unsolicited_requests(node, version, plugin, &other);
     }
 }
 
-/// An unsolicited update of a plugin.
-fn by_itself(node: &Node, version: &Version, plugin: &mut External, other: &str) {
-    plugin.send(&json!({"update": [memory(other, 70 * MEGA), memory("nobody", 70 * MEGA)]}));
+/// Checks an unsolicited update and an eviction.
+fn check_unsolicited_requests(node: &Node, version: &Version, plugin: &mut External, other: &str) {
+    plugin.send(&json!({"update": [memory(other, 70 * MEGA), memory("unknown", 70 * MEGA)]}));
     let done = plugin.journal.wait_for_own("UpdateContainers");
-    assert_eq!(done["failed"], json!(["nobody"]), "{}: {done}", version.name);
+    assert_eq!(done["failed"], json!(["unknown"]), "{}: {done}", version.name);
     assert_eq!(done["error"], Value::Null, "{}: {done}", version.name);
     let now = node.cgroup_file(other, "memory", "memory.limit_in_bytes", "memory.max");
     assert_eq!(now, (70 * MEGA).to_string(), "{}", version.name);
 
     let id = node.id("evicted");
     let created = node
-        .create(&node.bundle(&id).arguments(&["/bin/sh", "-c", SAYS_GOODBYE]).make(), &id)
+        .create(&node.bundle(&id).arguments(&["/bin/sh", "-c", TERM_TRAP]).make(), &id)
         .success();
     node.call(&["start", &id]).success();
     wait_until("the container", || created.out().contains("ready=1").then_some(()));
@@ -144,8 +148,8 @@ fn by_itself(node: &Node, version: &Version, plugin: &mut External, other: &str)
         assert_eq!(plugin.journal.wait_for_own("Evict")["error"], Value::Null, "{}", version.name);
         plugin.journal.wait_for("StopContainer", &id);
         assert!(
-            created.out().contains("goodbye=1"),
-            "{}: SIGTERM came first: {}",
+            created.out().contains("terminated=1"),
+            "{}: no SIGTERM before the end: {}",
             version.name,
             created.out()
         );
@@ -156,7 +160,7 @@ fn by_itself(node: &Node, version: &Version, plugin: &mut External, other: &str)
             "{log}"
         );
     } else {
-        // The protocol has it, but the stub no way to it.
+        // The protocol has evictions, but this stub does not offer them.
         plugin.journal.wait_for_own("BadCommand");
     }
 }

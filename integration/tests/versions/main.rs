@@ -1,5 +1,5 @@
-//! Plugins on several versions of upstream's Go stub, through the same scenarios: whoever has a
-//! plugin that was built years ago keeps it.
+//! Plugins on several versions of upstream's Go stub in the same scenarios, so that plugins built
+//! years ago keep working.
 
 mod life_cycle;
 mod many;
@@ -7,7 +7,7 @@ mod pods;
 
 use nri_integration::*;
 
-/// The real runtime of these tests: what differs between runtimes is not what plugins see.
+/// Returns runc, the only runtime of these tests, since plugins see no difference between runtimes.
 fn runc(test: &str) -> Option<&'static Runtime> {
     let (good, bad) = runtimes();
     let found = good.iter().find(|r| r.name == "runc");
@@ -17,8 +17,8 @@ fn runc(test: &str) -> Option<&'static Runtime> {
     found
 }
 
-/// All versions, with names under which they can be there at once; each round has other names,
-/// since a name is also a journal.
+/// Returns all versions with unique plugin names, so that they can be connected at once. Each round
+/// has other names, since a name also identifies a journal.
 fn named(round: &str) -> impl Iterator<Item = (&'static Version, String)> {
     versions("names").iter().zip(1..).map(move |(v, n)| (v, format!("{n}0-{}-{round}", v.name)))
 }

@@ -1,5 +1,6 @@
-//! Three pods and 500 containers: a state of less than a message, and of more. Stubs from v0.7 on
-//! put the latter together; older ones are refused by name, and disturb nobody.
+//! Synchronization with three pods and up to 500 containers, which fits into one message or needs
+//! several. Stubs since v0.7 accept several messages; older ones are disconnected, with their names
+//! in the log, and do not affect other plugins.
 
 use crate::named;
 use nri_integration::*;
@@ -9,14 +10,16 @@ use std::{collections::BTreeSet, fs, thread};
 const PODS: usize = 3;
 const SMALL: usize = 450;
 const LARGE: usize = 50;
-/// So that the large ones are more than 4 MiB together, and the small ones much less.
+/// Sizes of the small and the large configs: the large ones exceed 4 MiB together, the small ones
+/// do not.
 const SIZES: [usize; 2] = [1000, 100_000];
 
 fn create(node: &Node, id: &str, sandbox: &str, size: usize) {
     let kind = if id == sandbox { "sandbox" } else { "container" };
+    let fill = format!("FILL={}", "e".repeat(size / 2));
     let config = json!({
         "ociVersion": "1.0.2",
-        "process": {"args": ["true"], "cwd": "/", "env": [format!("FILL={}", "e".repeat(size / 2))]},
+        "process": {"args": ["true"], "cwd": "/", "env": [fill]},
         "root": {"path": "rootfs"},
         "annotations": {
             "io.kubernetes.cri.container-type": kind,
@@ -31,7 +34,7 @@ fn create(node: &Node, id: &str, sandbox: &str, size: usize) {
     node.call(&["create", "--bundle", bundle.to_str().unwrap(), id]).success();
 }
 
-/// Creates containers of all pods; four at once, as an engine might.
+/// Creates containers in all pods, four at a time.
 fn create_all(node: &Node, ids: &[String], pods: &[String], size: usize) {
     thread::scope(|scope| {
         for part in ids.chunks(ids.len().div_ceil(4)) {
@@ -47,12 +50,12 @@ fn create_all(node: &Node, ids: &[String], pods: &[String], size: usize) {
 fn set(list: &Value) -> BTreeSet<String> {
     let texts = list.as_array().map(Vec::as_slice).unwrap_or_default();
     let found: BTreeSet<_> = texts.iter().map(|t| t.as_str().unwrap().to_owned()).collect();
-    assert_eq!(found.len(), texts.len(), "each once");
+    assert_eq!(found.len(), texts.len(), "a synchronization has no id twice");
     found
 }
 
 #[test]
-fn a_snapshot_of_any_size_reaches_each_version() {
+fn each_stub_version_gets_a_synchronization_in_several_messages_or_is_disconnected() {
     if versions("500 containers").is_empty() {
         return;
     }
@@ -82,12 +85,12 @@ fn a_snapshot_of_any_size_reaches_each_version() {
     }
 
     create_all(&node, &ids[SMALL..], &pods, SIZES[1]);
-    let (mut taken, mut refused) = (Vec::new(), Vec::new());
+    let (mut accepted, mut refused) = (Vec::new(), Vec::new());
     for (version, name) in named("above") {
         let plugin = node.connect(&name, &version.program, "{}");
         if version.splits {
             check(version, &plugin, &ids);
-            taken.push((version, name, plugin));
+            accepted.push((version, name, plugin));
         } else {
             plugin.journal.wait_for_own("Closed");
             wait_until(format_args!("the reason in the log for {name}"), || {
@@ -102,15 +105,15 @@ fn a_snapshot_of_any_size_reaches_each_version() {
         let plugins = status["plugins"].as_array().unwrap().clone();
         let active = plugins.iter().filter(|p| p["state"] == "active");
         let names: BTreeSet<_> = active.map(|p| p["name"].as_str().unwrap().to_owned()).collect();
-        (names.len() == taken.len()).then_some(names)
+        (names.len() == accepted.len()).then_some(names)
     });
-    assert_eq!(active, taken.iter().map(|(_, name, _)| name.clone()).collect());
+    assert_eq!(active, accepted.iter().map(|(_, name, _)| name.clone()).collect());
     let last = node.id("last");
     create(&node, &last, &pods[0], SIZES[0]);
-    for (_, _, plugin) in &taken {
+    for (_, _, plugin) in &accepted {
         plugin.journal.wait_for("CreateContainer", &last);
     }
     for (name, plugin) in &refused {
-        assert_eq!(plugin.journal.events(&last), [""; 0], "{name} is no plugin");
+        assert_eq!(plugin.journal.events(&last), [""; 0], "{name} is disconnected");
     }
 }

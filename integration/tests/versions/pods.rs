@@ -1,14 +1,14 @@
-//! A pod of a sandbox container and two others, as containerd's CRI writes them, followed by all
-//! versions at once.
+//! Plugins on all stub versions receive the events of a pod with a sandbox container and two
+//! others, as containerd's CRI creates them.
 
 use crate::{named, runc};
 use nri_integration::*;
 use serde_json::json;
 
-/// What is expected of a journal's entries about a pod: event and container.
-type Told<'a> = (&'a str, &'a str);
+/// Expected entry of a journal: event and container.
+type Entry<'a> = (&'a str, &'a str);
 
-fn made(node: &Node, id: &str, sandbox: &str) -> Bundle {
+fn make_bundle(node: &Node, id: &str, sandbox: &str) -> Bundle {
     let kind = if id == sandbox { "sandbox" } else { "container" };
     let bundle = node
         .bundle(id)
@@ -20,7 +20,7 @@ fn made(node: &Node, id: &str, sandbox: &str) -> Bundle {
     bundle.arguments(&["/probe", "wait"]).make()
 }
 
-fn birth<'a>(version: &Version, id: &'a str) -> Vec<Told<'a>> {
+fn creation_events<'a>(version: &Version, id: &'a str) -> Vec<Entry<'a>> {
     let events = [
         "CreateContainer",
         "ValidateContainerAdjustment",
@@ -33,7 +33,7 @@ fn birth<'a>(version: &Version, id: &'a str) -> Vec<Told<'a>> {
 }
 
 #[track_caller]
-fn check(version: &Version, plugin: &External, pod: &str, expected: &[Told<'_>]) {
+fn check(version: &Version, plugin: &External, pod: &str, expected: &[Entry<'_>]) {
     let text = |e: &serde_json::Value, key: &str| e[key].as_str().unwrap_or_default().to_owned();
     let reported: Vec<_> = plugin
         .journal
@@ -47,7 +47,7 @@ fn check(version: &Version, plugin: &External, pod: &str, expected: &[Told<'_>])
 }
 
 #[test]
-fn a_pod_with_several_containers_reaches_each_version() {
+fn each_stub_version_receives_the_events_of_a_pod_with_several_containers() {
     let Some(runtime) = runc("pods of several containers") else { return };
     if versions("pods of several containers").is_empty() {
         return;
@@ -59,8 +59,8 @@ fn a_pod_with_several_containers_reaches_each_version() {
     };
     let first = connect("first");
     let (pod, a, b) = (node.id("pod"), node.id("a"), node.id("b"));
-    let created = |id: &str| {
-        node.create(&made(&node, id, &pod), id).success();
+    let create = |id: &str| {
+        node.create(&make_bundle(&node, id, &pod), id).success();
     };
     let end = |id: &str, events: [&str; 2]| {
         let received =
@@ -70,24 +70,24 @@ fn a_pod_with_several_containers_reaches_each_version() {
         node.call(&["delete", id]).success();
         received(events[1]);
     };
-    created(&pod);
-    // Between create and start of its sandbox a pod is nothing that anybody was told of, so nothing
-    // to be synchronized with either.
+    create(&pod);
+    // Plugins are notified of a pod when its sandbox container starts; before, it is not in a
+    // synchronization either.
     let between = connect("between");
     for (version, plugin) in &between {
         let synchronized = plugin.journal.wait_for_own("Synchronize");
         assert_eq!(
             synchronized["pods"],
             json!(null),
-            "{}: the pod is told at its start",
+            "{}: the pod is notified at its start",
             version.name
         );
     }
     node.call(&["start", &pod]).success();
     for id in [&a, &b] {
-        created(id);
+        create(id);
         node.call(&["start", id]).success();
-        // Post-events do not hold up the caller.
+        // Wait: the wrapper returns before plugins have received a post-event.
         let all = first.iter().chain(&between);
         all.for_each(|(_, plugin)| drop(plugin.journal.wait_for("PostStartContainer", id)));
     }
@@ -100,7 +100,7 @@ fn a_pod_with_several_containers_reaches_each_version() {
     end(&a, ["StopContainer", "RemoveContainer"]);
     end(&b, ["StopContainer", "RemoveContainer"]);
     end(&pod, ["StopPodSandbox", "RemovePodSandbox"]);
-    let death = [
+    let removal = [
         ("StopContainer", a.as_str()),
         ("RemoveContainer", &a),
         ("StopContainer", &b),
@@ -110,13 +110,17 @@ fn a_pod_with_several_containers_reaches_each_version() {
     ];
     for (version, plugin) in first.iter().chain(&between) {
         plugin.journal.wait_for("RemovePodSandbox", &pod);
-        let whole =
-            [vec![("RunPodSandbox", "")], birth(version, &a), birth(version, &b), death.to_vec()]
-                .concat();
+        let whole = [
+            vec![("RunPodSandbox", "")],
+            creation_events(version, &a),
+            creation_events(version, &b),
+            removal.to_vec(),
+        ]
+        .concat();
         check(version, plugin, &pod, &whole);
     }
     for (version, plugin) in &second {
         plugin.journal.wait_for("RemovePodSandbox", &pod);
-        check(version, plugin, &pod, &death);
+        check(version, plugin, &pod, &removal);
     }
 }
