@@ -1,4 +1,4 @@
-//! The configuration file is the same for both releases.
+//! Both releases accept the same configuration file.
 
 use super::releases;
 use std::process::Command;
@@ -72,9 +72,9 @@ fn a_configuration_with_every_key_is_accepted_by_both_releases() {
         std::fs::write(&file, text).unwrap();
         for release in &releases {
             let mut check = Command::new(release.dir.join("nrid"));
-            let said = check.args(["--check", "--config"]).arg(&file).output().unwrap();
-            let err = String::from_utf8_lossy(&said.stderr);
-            assert_eq!(said.status.success(), accepted, "{} release: {err}", release.name);
+            let output = check.args(["--check", "--config"]).arg(&file).output().unwrap();
+            let err = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.success(), accepted, "{} release: {err}", release.name);
         }
     }
 }

@@ -1,10 +1,11 @@
-//! Containers in every state, and what must hold for them before and after a takeover.
+//! Containers in different states, and the checks before and after a takeover.
 
 use nri_integration::*;
 use serde_json::json;
 use std::{collections::BTreeSet, fs, path::PathBuf};
 
-/// What the plugin sets: something that `exec` needs a marker for, and a resource.
+/// Adjustment of the plugin: an environment variable and an rlimit, which `exec` adds from a
+/// marker, and a resource.
 const ADJUSTMENT: &str = r#"
 [create]
 env = { set = { TAKEOVER = "yes" } }
@@ -26,7 +27,7 @@ pub(crate) struct Member {
     original: Vec<u8>,
 }
 
-/// A node with a plugin, and containers on it.
+/// A node with a plugin and containers.
 pub(crate) struct Fleet {
     pub(crate) node: Node,
 }
@@ -44,7 +45,7 @@ impl Fleet {
         Self { node }
     }
 
-    /// Makes a bundle. `pod` names a pod of CRI-O's, and this container's kind.
+    /// Creates a bundle. `pod` is the id of a pod, as of CRI-O, and the kind of this container.
     pub(crate) fn bundle(&self, name: &str, pod: Option<(&str, &str)>) -> Member {
         let id = self.node.id(name);
         let bundle = self.node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
@@ -67,7 +68,7 @@ impl Fleet {
         member
     }
 
-    /// Calls `exec` without what the plugin set, which a marker has to add.
+    /// Calls `exec` with a process without the plugin's adjustment, which the marker has to add.
     #[track_caller]
     pub(crate) fn check_exec(&self, id: &str) {
         let process = self.node.path("process.json");
@@ -83,7 +84,7 @@ impl Fleet {
 
     #[track_caller]
     pub(crate) fn check_limits(&self, id: &str, memory: &str) {
-        let pid = self.node.state(id).expect("the runtime knows it")["pid"].clone();
+        let pid = self.node.state(id).expect("the runtime knows the container")["pid"].clone();
         let process = ContainerProcess::of(Process(serde_json::from_value(pid).unwrap()));
         assert_eq!(process.limit("memory", "memory.limit_in_bytes", "memory.max"), memory, "{id}");
         assert_eq!(process.limit("pids", "pids.max", "pids.max"), "77", "{id}");
@@ -109,7 +110,8 @@ impl Fleet {
         assert_eq!(left, 1, "only config.json is left in the bundle of {}", member.id);
     }
 
-    /// Nothing is known any more, and the plugin's session has received every event once.
+    /// Checks that `nrid` knows no container any more and that the plugin's session received each
+    /// event once, in order.
     pub(crate) fn check_nothing_left(&self) {
         wait_until("no container and no pod", || {
             let status = self.node.status()?;

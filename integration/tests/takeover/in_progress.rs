@@ -1,4 +1,4 @@
-//! Verbs that are in progress when `nrid` is killed are finished by that of the other release.
+//! The `nrid` of the other release finishes the verbs that are in progress when `nrid` is killed.
 
 use super::{
     Release,
@@ -8,8 +8,8 @@ use super::{
 use nri_integration::*;
 use rustix::process::Signal;
 
-/// Starts a verb and kills `nrid`, and the wrapper too on request, while the runtime pauses in it;
-/// then the `nrid` of the other release starts and the runtime goes on.
+/// Starts a verb and kills `nrid`, with `wrapper_too` also the wrapper, while the runtime pauses;
+/// then starts the `nrid` of the other release and resumes the runtime.
 fn interrupt(fleet: &Fleet, to: &Release, arguments: &[&str], wrapper_too: bool) {
     let node = &fleet.node;
     let paused = PausedRuntime::new(node);
@@ -38,7 +38,7 @@ fn an_update_in_progress_when_nrid_is_killed_is_finished_by_the_next_one() {
             let update =
                 ["update", "--memory", MEMORY, "--memory-swap", MEMORY, container.id.as_str()];
             interrupt(&fleet, to, &update, wrapper_too);
-            // It sends all effective values: an older limit would come back.
+            // This update repeats all effective values, so a wrong recorded limit would be written.
             fleet.node.call(&["update", "--cpu-share", "200", &container.id]).success();
             fleet.check_limits(&container.id, MEMORY);
             fleet.end(&container);

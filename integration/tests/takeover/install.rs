@@ -1,4 +1,4 @@
-//! An installation that one release made is taken back by the other, byte for byte.
+//! One release uninstalls what the other has installed, byte for byte.
 
 use super::{Release, for_each_direction};
 use nri_integration::write_program;
@@ -10,10 +10,10 @@ use std::{
     process::Command,
 };
 
-/// Paths and contents.
+/// Paths and contents of files.
 type Files = [(&'static str, &'static str)];
 
-/// Engines, their configuration files, and options of `nrictl install`.
+/// Engines, their configuration files, and the options of `nrictl install`.
 const INSTALLATIONS: &[(&str, &Files, &str)] = &[
     ("docker", &[], ""),
     (
@@ -58,7 +58,7 @@ const INSTALLATIONS: &[(&str, &Files, &str)] = &[
     ("crio", &[], ""),
 ];
 
-/// A root directory with the wrapper, crun and an engine's files.
+/// Creates a root directory with the wrapper, crun and an engine's files.
 fn image(files: &Files) -> tempfile::TempDir {
     let image = tempfile::tempdir().unwrap();
     for dir in ["etc", "usr/bin", "usr/local/bin"] {
@@ -75,7 +75,7 @@ fn image(files: &Files) -> tempfile::TempDir {
     image
 }
 
-/// Mode and contents of everything below a directory.
+/// Reads mode and contents of everything below a directory.
 fn snapshot(dir: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(dir).unwrap() {
@@ -98,10 +98,10 @@ fn snapshot(dir: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
 fn nrictl(release: &Release, image: &Path, arguments: &str) -> String {
     let mut command = Command::new(release.dir.join("nrictl"));
     command.args(arguments.split_whitespace()).arg("--root").arg(image);
-    let said = command.env_remove("NRI_CONTAINER_RUNTIME_CONFIG").output().unwrap();
-    let err = String::from_utf8_lossy(&said.stderr);
-    assert!(said.status.success(), "{arguments} by the {} release: {err}", release.name);
-    String::from_utf8(said.stdout).unwrap()
+    let output = command.env_remove("NRI_CONTAINER_RUNTIME_CONFIG").output().unwrap();
+    let err = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments} by the {} release: {err}", release.name);
+    String::from_utf8(output.stdout).unwrap()
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn an_installation_is_uninstalled_byte_for_byte_by_the_other_release() {
 }
 
 #[test]
-fn an_installation_that_is_repeated_by_the_other_release_is_uninstalled_byte_for_byte() {
+fn an_installation_repeated_by_the_other_release_is_uninstalled_byte_for_byte() {
     for_each_direction("install again and uninstall", |from, to| {
         for (engine, files, options) in INSTALLATIONS {
             let image = image(files);

@@ -1,8 +1,9 @@
-//! Containers, records, sockets, configuration and installations of an earlier release are taken
-//! over by the programs built with this test, and the other way round.
+//! Upgrade and downgrade: the programs built with this test take over containers, records, sockets,
+//! configuration and installations of an earlier release, and the earlier ones take over those of
+//! this build.
 //!
-//! `NRI_TAKEOVER_BASE` names the directory of the earlier release's programs; without it, all of
-//! this is skipped. `make test-takeover` builds them and sets it.
+//! `NRI_TAKEOVER_BASE` names the directory of the earlier release's programs; without it, these
+//! tests are skipped. `make test-takeover` builds the programs and sets it.
 
 mod configuration;
 mod fleet;
@@ -20,7 +21,7 @@ struct Release {
     dir: PathBuf,
 }
 
-/// The earlier release and the one under test.
+/// Returns the earlier release and the one under test; `None` after a skip.
 fn releases(test: &str) -> Option<[Release; 2]> {
     let Some(dir) = std::env::var_os("NRI_TAKEOVER_BASE") else {
         limitation(test, "no earlier release; make test-takeover builds one");
@@ -30,7 +31,7 @@ fn releases(test: &str) -> Option<[Release; 2]> {
     Some([Release { name: "earlier", dir: dir.into() }, Release { name: "current", dir: current }])
 }
 
-/// Runs `test` for both directions: from the earlier release to the current one and back.
+/// Runs `test` in both directions: from the earlier release to the current one, and back.
 fn for_each_direction(name: &str, test: impl Fn(&Release, &Release)) {
     let Some([earlier, current]) = releases(name) else { return };
     for (from, to) in [(&earlier, &current), (&current, &earlier)] {

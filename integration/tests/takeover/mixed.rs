@@ -1,4 +1,5 @@
-//! Programs of both releases work together: those that call `nrid` are replaced while it runs.
+//! Programs of both releases work together: the wrapper, the hook and nrictl are replaced while
+//! `nrid` of the other release runs.
 
 use super::{
     fleet::{Fleet, MEMORY},
@@ -30,7 +31,7 @@ fn wrapper_hook_and_nrictl_work_with_nrid_of_the_other_release() {
             fleet.end(container);
         }
         fleet.check_nothing_left();
-        assert_eq!(node.nrid(), before, "it was not replaced");
+        assert_eq!(node.nrid(), before, "nrid was not replaced");
         node.ctl(&["stop"]).success();
     });
 }

@@ -1,4 +1,4 @@
-//! Containers in every state are taken over, however `nrid` is replaced.
+//! Containers in every state are taken over by a restart, a stop and a kill of `nrid`.
 
 use super::{
     Release,
@@ -8,14 +8,14 @@ use super::{
 use nri_integration::*;
 use std::{fs, os::unix::fs::MetadataExt, path::Path, thread};
 
-/// How an administrator, or an accident, replaces `nrid`.
+/// Ways in which `nrid` is replaced.
 #[derive(Debug, Clone, Copy)]
 enum Replacement {
-    /// `nrictl restart`: the process stays, and its sockets.
+    /// `nrictl restart`, which keeps the process and its sockets.
     Restart,
-    /// `nrictl stop` and `nrictl start`.
+    /// `nrictl stop`, then `nrictl start`.
     Stop,
-    /// A kill, and `nrictl start`.
+    /// SIGKILL, then `nrictl start`.
     Kill,
 }
 
@@ -33,7 +33,7 @@ impl Replacement {
             Self::Kill => node.kill_nrid(),
         }
         node.ctl(&["start"]).success();
-        let nrid = node.nrid().expect("it was started");
+        let nrid = node.nrid().expect("nrid was started");
         let exe = inode(Path::new(&format!("/proc/{}/exe", nrid.0)));
         assert_eq!(exe, inode(&node.program("nrid")), "the new program runs");
     }
