@@ -1,29 +1,30 @@
-//! The table of what runtimes can do, held against the runtimes of this machine: those that are
-//! installed, and those whose paths stand in `NRI_TEST_RUNTIMES`, separated by colons.
+//! Compares the table of the runtimes' capabilities with the runtimes of this machine: the
+//! installed ones, and those with a path in `NRI_TEST_RUNTIMES`, separated by colons.
 //!
 //! Each field is set twice: in config.json of a bare runtime, and by a plugin. Either both
-//! containers show the effect; or neither does, and the creation that the plugin changed was
-//! refused by us, naming plugin and field. A field that is ignored fails the test, and so does one
-//! that is refused without need.
+//! containers show the effect, or neither does and the wrapper refuses the creation with an error
+//! that names plugin and field. The test fails for a field that is ignored, and for one that is
+//! refused although the runtime supports it.
 
 use nri_integration::*;
 use serde_json::{Value, json};
 use std::{fs, path::PathBuf, process::Command, sync::Arc};
 
-const PLUGIN: &str = "10-asks";
+const PLUGIN: &str = "10-requests";
 
+/// A field to compare.
 struct Case {
     name: &'static str,
-    /// What the refusal calls it.
+    /// Name of the field in the wrapper's error.
     field: &'static str,
-    /// What the plugin requests.
+    /// Adjustment that the plugin requests.
     adjust: Value,
-    /// The same in a config.json: what is put where.
-    place: Vec<&'static str>,
+    /// Path in config.json at which `value` is set.
+    path: Vec<&'static str>,
     value: Value,
-    /// What the container runs.
+    /// Shell script that the container runs.
     probe: &'static str,
-    /// Whether its output shows the effect.
+    /// Whether the script's output shows the effect.
     shows: Arc<dyn Fn(&str) -> bool + Send + Sync>,
 }
 
@@ -31,14 +32,14 @@ fn case(
     name: &'static str,
     field: &'static str,
     adjust: Value,
-    place: &[&'static str],
+    path: &[&'static str],
     value: Value,
 ) -> Case {
     Case {
         name,
         field,
         adjust,
-        place: place.to_vec(),
+        path: path.to_vec(),
         value,
         probe: "echo ran",
         shows: Arc::new(|out| out.contains("ran")),
@@ -55,15 +56,15 @@ impl Case {
         self
     }
 
-    /// The output is this line.
+    /// Expects this output of the script.
     fn prints(self, probe: &'static str, line: &'static str) -> Self {
         self.probe(probe, move |out| out.trim() == line)
     }
 
-    /// Puts the value into a config.json; a list gets one more element.
+    /// Sets the value in a config.json; appends it to a list.
     fn edit(&self, config: &mut Value) {
         let mut target = config;
-        for key in &self.place {
+        for key in &self.path {
             target = &mut target[key];
         }
         match (target.as_array_mut(), self.value.clone()) {
@@ -73,7 +74,7 @@ impl Case {
     }
 }
 
-/// Prints the named file of the container's own cgroup, v1 or v2.
+/// Script that prints the named file of the container's cgroup, v1 or v2.
 macro_rules! cgroup {
     ($file:literal) => {
         concat!("cd /sys/fs/cgroup; cat ", $file, " */", $file, " 2>/dev/null | head -n 1")
@@ -84,7 +85,10 @@ fn cases() -> Vec<Case> {
     let resources = |r: Value| json!({"linux": {"resources": r}});
     let memory = |key: &str, value: Value| resources(json!({"memory": {key: {"value": value}}}));
     let host_time = fs::read_link("/proc/self/ns/time").map(|l| l.display().to_string());
-    let seccomp = |flag: &str| json!({"defaultAction": "SCMP_ACT_ALLOW", "flags": [flag], "syscalls": [{"names": ["swapoff"], "action": "SCMP_ACT_ERRNO"}]});
+    let seccomp = |flag: &str| {
+        let syscalls = json!([{"names": ["swapoff"], "action": "SCMP_ACT_ERRNO"}]);
+        json!({"defaultAction": "SCMP_ACT_ALLOW", "flags": [flag], "syscalls": syscalls})
+    };
     let with_seccomp = |name: &'static str, flag: &'static str| {
         let field = if name.ends_with("log") {
             "seccomp flag SECCOMP_FILTER_FLAG_LOG"
@@ -99,7 +103,13 @@ fn cases() -> Vec<Case> {
             seccomp(flag),
         )
     };
-    let mount = |option: &str| json!({"destination": "/m", "type": "bind", "source": "/proc/self", "options": ["rbind", option]});
+    let mount = |option: &str| {
+        let options = ["rbind", option];
+        json!({"destination": "/m", "type": "bind", "source": "/proc/self", "options": options})
+    };
+    let copied = json!({
+        "destination": "/bin", "type": "tmpfs", "source": "tmpfs", "options": ["tmpcopyup"]
+    });
     let mounted =
         "while read -r _ d _ o _; do [ \"$d\" != /m ] || echo \"$o\"; done </proc/self/mounts";
     let mut cases = vec![
@@ -131,8 +141,7 @@ fn cases() -> Vec<Case> {
         .prints(cgroup!("memory.high"), "61440000"),
         case(
             "hugepages",
-            "hugepage limit \
-            \"2MB\"",
+            "hugepage limit \"2MB\"",
             resources(json!({"hugepageLimits": [{"pageSize": "2MB", "limit": "4194304"}]})),
             &["linux", "resources", "hugepageLimits"],
             json!([{"pageSize": "2MB", "limit": 4_194_304}]),
@@ -159,8 +168,7 @@ fn cases() -> Vec<Case> {
         )
         .prints(cgroup!("memory.kmem.limit_in_bytes"), "33554432"),
         case(
-            "kernel tcp \
-            memory",
+            "kernel tcp memory",
             "memory.kernelTCP",
             memory("kernelTcp", json!("33554432")),
             &["linux", "resources", "memory"],
@@ -184,8 +192,7 @@ fn cases() -> Vec<Case> {
         )
         .prints(cgroup!("memory.use_hierarchy"), "0"),
         case(
-            "realtime \
-            period",
+            "realtime period",
             "cpu.realtimePeriod",
             resources(json!({"cpu": {"realtimePeriod": {"value": "900000"}}})),
             &["linux", "resources", "cpu"],
@@ -194,8 +201,7 @@ fn cases() -> Vec<Case> {
         .prints(cgroup!("cpu.rt_period_us"), "900000"),
         case(
             "recursive read-only",
-            "mount \"/m\" option \
-            \"rro\"",
+            "mount \"/m\" option \"rro\"",
             json!({"mounts": [mount("rro")]}),
             &["mounts"],
             mount("rro"),
@@ -203,8 +209,7 @@ fn cases() -> Vec<Case> {
         .probe(mounted, |out| out.starts_with("ro,")),
         case(
             "nosymfollow",
-            "mount \"/m\" option \
-            \"nosymfollow\"",
+            "mount \"/m\" option \"nosymfollow\"",
             json!({"mounts": [mount("nosymfollow")]}),
             &["mounts"],
             mount("nosymfollow"),
@@ -213,9 +218,9 @@ fn cases() -> Vec<Case> {
         case(
             "copy up",
             "mount \"/bin\" option \"tmpcopyup\"",
-            json!({"mounts": [{"destination": "/bin", "type": "tmpfs", "source": "tmpfs", "options": ["tmpcopyup"]}]}),
+            json!({"mounts": [copied]}),
             &["mounts"],
-            json!({"destination": "/bin", "type": "tmpfs", "source": "tmpfs", "options": ["tmpcopyup"]}),
+            copied.clone(),
         ),
     ];
     if let Ok(host) = host_time {
@@ -242,7 +247,7 @@ fn cases() -> Vec<Case> {
         );
         cases.push(case.probe("head -n 1 /proc/self/numa_maps", |out| out.contains("bind")));
     } else {
-        skip("capabilities: memory policy", "the kernel knows no NUMA");
+        skip("capabilities: memory policy", "the kernel does not support NUMA");
     }
     if fs::exists("/sys/fs/resctrl/schemata").unwrap_or_default() {
         skip("capabilities: RDT without resctrl", "resctrl is mounted");
@@ -255,13 +260,13 @@ fn cases() -> Vec<Case> {
             &["linux", "intelRdt"],
             json!({"closID": "gold"}),
         );
-        // There is nothing that could have an effect.
+        // Without resctrl the field cannot have an effect.
         cases.push(case.probe("true", |_| false));
     }
     cases
 }
 
-/// All runtimes to try, each with a name of its own.
+/// Returns the installed runtimes and those of `NRI_TEST_RUNTIMES`.
 fn all_runtimes() -> Vec<Runtime> {
     let more = std::env::var_os("NRI_TEST_RUNTIMES").unwrap_or_default();
     let more =
@@ -274,8 +279,8 @@ fn all_runtimes() -> Vec<Runtime> {
     all
 }
 
-/// Runs a bundle to its end; its output if the container ran.
-fn shown(case: &Case, ended: &Ended) -> bool {
+/// Whether the container ran and its output shows the effect.
+fn shows_effect(case: &Case, ended: &Ended) -> bool {
     ended.code == Some(0) && (case.shows)(&ended.out())
 }
 
@@ -292,7 +297,8 @@ fn the_table_of_capabilities_agrees_with_the_runtimes() {
 }
 
 fn version(runtime: &Runtime) -> String {
-    let out = Command::new(&runtime.path).arg("--version").output().expect("it runs");
+    let out =
+        Command::new(&runtime.path).arg("--version").output().expect("the runtime can be executed");
     String::from_utf8_lossy(&out.stdout).lines().next().unwrap_or_default().to_owned()
 }
 
@@ -309,25 +315,30 @@ fn check_all(runtime: &Runtime, go: &Program, cases: Vec<Case>) -> Vec<String> {
         let bare = node.bare(&["run", "--bundle", bundle.dir().to_str().expect("UTF-8"), &id]);
         let id = node.id(&format!("plugin{i}"));
         let bundle = make(&id);
-        let ours = node.call(&["run", "--bundle", bundle.dir().to_str().expect("UTF-8"), &id]);
-        let (can, did) = (shown(case, &bare), shown(case, &ours));
-        let err = ours.err();
-        let refused = ours.code == Some(1)
+        let adjusted = node.call(&["run", "--bundle", bundle.dir().to_str().expect("UTF-8"), &id]);
+        let (supported, effective) = (shows_effect(case, &bare), shows_effect(case, &adjusted));
+        let err = adjusted.err();
+        let refused = adjusted.code == Some(1)
             && err.contains(&format!(
                 "{}, set by plugin \"{PLUGIN}\", is not supported by",
                 case.field
             ));
-        println!("{} {}: {}", version(runtime), case.name, if can { "can" } else { "cannot" });
-        match (can, did, refused) {
+        println!(
+            "{} {}: {}",
+            version(runtime),
+            case.name,
+            if supported { "supported" } else { "not supported" }
+        );
+        match (supported, effective, refused) {
             (true, true, false) | (false, false, true) => None,
             _ => Some(format!(
-                "{}: bare runtime {} ({}{}), adjusted by a plugin {} ({}{err})",
+                "{}: {} by the bare runtime ({}{}), {} if a plugin sets it ({}{err})",
                 case.name,
-                if can { "can" } else { "cannot" },
+                if supported { "supported" } else { "not supported" },
                 bare.out(),
                 bare.err(),
-                if did { "does" } else { "does not" },
-                ours.out(),
+                if effective { "effective" } else { "not effective" },
+                adjusted.out(),
             )),
         }
     };

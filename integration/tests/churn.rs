@@ -1,5 +1,5 @@
-//! Plugins that come and go while containers do: what each of them knows is neither too much nor
-//! too little, at whatever moment it came, and nobody's creation suffers from it.
+//! Plugins connect and disconnect while containers are created and deleted: each plugin must know
+//! every container exactly once, by the synchronization or by events, and no creation may fail.
 
 use nri_integration::*;
 use serde_json::{Value, json};
@@ -10,12 +10,14 @@ use std::{
     time::Instant,
 };
 
+/// Number of threads that create containers.
 const CREATORS: usize = 4;
+/// Number of containers of each thread.
 const EACH: usize = 10;
-/// Two at a time.
+/// Number of connections of plugins, two at a time.
 const CONNECTIONS: usize = 10;
 
-/// A container's and its pod's life, validators apart.
+/// Events of a container and its pod, without validation.
 const LIFE: [&str; 9] = [
     "RunPodSandbox",
     "CreateContainer",
@@ -28,12 +30,12 @@ const LIFE: [&str; 9] = [
     "RemovePodSandbox",
 ];
 
-/// When things were done to a container, as its engine saw it.
-struct Lived {
+/// A container with the times of its engine's calls.
+struct Container {
     id: String,
     /// Before and after `create`.
     created: [Instant; 2],
-    /// Before it was killed; `None` if it lived at the end.
+    /// Before the kill; `None` if the container runs at the end of the test.
     ended: Option<Instant>,
 }
 
@@ -41,60 +43,69 @@ struct Lived {
 struct Connection {
     name: String,
     journal: Journal,
-    /// Before it connected, and after it was synchronized.
-    came: [Instant; 2],
-    /// Before it was ended; `None` if it was there at the end.
-    left: Option<Instant>,
+    /// Before the plugin connected, and after it was synchronized.
+    connected: [Instant; 2],
+    /// Before the plugin was stopped; `None` if it is connected at the end of the test.
+    stopped: Option<Instant>,
 }
 
-/// A plugin, and its configuration.
+/// A plugin program and its configuration.
 type Kind = (Program, String);
 
-/// No validators: a creation does not go on without one that it had to ask, and plugins end in the
-/// midst of it here.
+/// Returns the plugins of the test. None validates: a creation fails if a validator disconnects
+/// before it has replied, which happens here.
 fn kinds(gostub: Program) -> [Kind; 2] {
-    // The oldest hears most events by another method of the protocol. It knows nothing of
+    // The oldest stub receives most events by another method of the protocol, and has no
     // validation.
-    let oldest = versions("churn").first().expect("there is Go").program.clone();
+    let oldest = versions("churn").first().expect("Go is installed").program.clone();
     [(gostub, json!({"events": LIFE}).to_string()), (oldest, "{}".to_owned())]
 }
 
-fn live(node: &Node, id: String, stays: bool) -> Lived {
+fn run_container(node: &Node, id: String, keep: bool) -> Container {
     let bundle = node.bundle(&id).arguments(&["/bin/sleep", "1000"]).make();
     let before = Instant::now();
     node.create(&bundle, &id).success();
     let created = [before, Instant::now()];
     node.call(&["start", &id]).success();
-    let ended = (!stays).then(Instant::now);
-    if !stays {
+    let ended = (!keep).then(Instant::now);
+    if !keep {
         node.call(&["kill", &id, "KILL"]).success();
         wait_until("the process's end", || (node.state(&id)?["status"] == "stopped").then_some(()));
         node.call(&["delete", &id]).success();
     }
-    Lived { id, created, ended }
+    Container { id, created, ended }
 }
 
-/// Connects plugins until the containers are through: each stays until a few more of them are.
-fn come_and_go(node: &Node, kinds: &[Kind], first: usize, done: &AtomicUsize) -> Vec<Connection> {
+/// Connects plugins one after the other, each until a share of the containers has been created.
+fn connect_repeatedly(
+    node: &Node,
+    kinds: &[Kind],
+    first: usize,
+    done: &AtomicUsize,
+) -> Vec<Connection> {
     let steps = (first..CONNECTIONS).step_by(2);
     let connect = |n: usize| {
         let name = format!("{n:02}-churn");
         let before = Instant::now();
         let (program, config) = &kinds[n / 2 % kinds.len()];
         let plugin = node.connect(&name, program, config);
-        let came = [before, Instant::now()];
+        let connected = [before, Instant::now()];
         let goal = (n + 1) * CREATORS * EACH / (CONNECTIONS + 1);
         wait_until("more containers", || (done.load(Ordering::SeqCst) >= goal).then_some(()));
-        let connection =
-            Connection { name, journal: plugin.journal.clone(), came, left: Some(Instant::now()) };
+        let connection = Connection {
+            name,
+            journal: plugin.journal.clone(),
+            connected,
+            stopped: Some(Instant::now()),
+        };
         plugin.stop();
         connection
     };
     steps.map(connect).collect()
 }
 
-/// What a journal says about one container: its events in order, with `Known` for being
-/// synchronized with it, `Pod` with its pod.
+/// Returns the events of a journal by container, in order; `Known` stands for the container in a
+/// synchronization, `Pod` for its pod.
 fn received(journal: &Journal) -> BTreeMap<String, Vec<String>> {
     let mut received: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut add = |id: &Value, event: &str| {
@@ -110,7 +121,7 @@ fn received(journal: &Journal) -> BTreeMap<String, Vec<String>> {
                     .flatten()
                     .for_each(|id| add(id, "Known"));
             }
-            // The pod of each has its id.
+            // Each container is its own pod, with the same id.
             event if entry["pod_id"].is_string() => add(&entry["pod_id"], event),
             _ => {}
         }
@@ -118,54 +129,58 @@ fn received(journal: &Journal) -> BTreeMap<String, Vec<String>> {
     received
 }
 
-/// Returns what is wrong with the events that a plugin received of a container.
-fn fault(events: &[String]) -> Option<String> {
+/// Returns the defect in the events that a plugin received of a container, if any.
+fn defect(events: &[String]) -> Option<String> {
     let events: Vec<_> = events.iter().map(String::as_str).collect();
     let known = events.iter().take_while(|e| ["Pod", "Known"].contains(e)).count();
     let (known, rest) = events.split_at(known);
-    let place = |event: &str| LIFE.iter().position(|e| *e == event);
-    let begin = rest.first().and_then(|e| place(e));
+    let position = |event: &str| LIFE.iter().position(|e| *e == event);
+    let begin = rest.first().and_then(|e| position(e));
     if let Some(begin) = begin
         && !LIFE[begin..].starts_with(rest)
     {
-        return Some(format!("not in order: {rest:?}"));
+        return Some(format!("events not in order: {rest:?}"));
     }
     match (known, begin) {
-        // It received the pod, and then the container if it stayed connected long enough.
+        // The plugin received the creation of the pod, and that of the container if it was still
+        // connected.
         ([], Some(0)) => None,
-        // The pod was there, but not its container.
+        // The pod existed before the plugin connected, but not its container.
         (["Pod"], Some(1) | None) => None,
-        // It received both; its next events are later than the creation.
+        // Both existed before; the next event is later than the creation.
         (["Pod", "Known"], Some(2..=5) | None) => None,
-        // The container had ended, the pod perhaps not yet.
+        // The container had stopped before, and the pod possibly not yet.
         ([], Some(6..=8)) | (["Pod"], Some(6)) => None,
-        _ => Some(format!("knows {known:?}, hears {rest:?}")),
+        _ => Some(format!("synchronized with {known:?}, then received {rest:?}")),
     }
 }
 
-/// Why a plugin that was there then should have known the container, and how.
-fn lack(connection: &Connection, container: &Lived, events: &[String]) -> Option<String> {
+/// Returns the reason why a plugin should have known a container that is missing in its journal.
+fn missing(connection: &Connection, container: &Container, events: &[String]) -> Option<String> {
     let has = |event: &str| events.iter().any(|e| e == event);
-    let left = connection.left;
-    let lives_on = container.ended.is_none_or(|ended| left.is_some_and(|left| left < ended));
-    let after = connection.came[1] < container.created[0];
-    let stayed = left.is_none_or(|left| container.created[1] < left);
-    if container.created[1] < connection.came[0] && lives_on && !has("Known") {
-        return Some("it lived all the time and was not synchronized".to_owned());
+    let stopped = connection.stopped;
+    let outlived =
+        container.ended.is_none_or(|ended| stopped.is_some_and(|stopped| stopped < ended));
+    let after = connection.connected[1] < container.created[0];
+    let stayed = stopped.is_none_or(|stopped| container.created[1] < stopped);
+    if container.created[1] < connection.connected[0] && outlived && !has("Known") {
+        return Some(
+            "it existed before the plugin connected and is in no synchronization".to_owned(),
+        );
     }
     if after && stayed && !(has("RunPodSandbox") && has("CreateContainer")) {
-        return Some("it was created meanwhile and not told".to_owned());
+        return Some("it was created while the plugin was connected and is in no event".to_owned());
     }
-    let there = left.is_none() && container.ended.is_none();
-    (there && !has("Known") && !has("CreateContainer"))
-        .then(|| "both are there at the end".to_owned())
+    let both_left = stopped.is_none() && container.ended.is_none();
+    (both_left && !has("Known") && !has("CreateContainer"))
+        .then(|| "it is unknown although both exist at the end".to_owned())
 }
 
 #[test]
-fn the_checks_of_churn_find_faults() {
+fn missing_repeated_and_reordered_events_are_defects() {
     let check = |events: &str, good: bool| {
         let events: Vec<_> = events.split_whitespace().map(str::to_owned).collect();
-        assert_eq!(fault(&events).is_none(), good, "{events:?}");
+        assert_eq!(defect(&events).is_none(), good, "{events:?}");
     };
     let life = LIFE.join(" ");
     check(&life, true);
@@ -191,7 +206,7 @@ fn the_checks_of_churn_find_faults() {
 }
 
 #[test]
-fn a_reconnecting_plugin_knows_each_container_once() {
+fn plugins_that_connect_at_any_time_know_each_container_once() {
     let Some(gostub) = go("churn") else { return };
     let Some(runtime) = runtimes().0.iter().find(|r| r.name == "runc") else {
         return skip("churn", "no runc that can run a container here");
@@ -199,7 +214,7 @@ fn a_reconnecting_plugin_knows_each_container_once() {
     let kinds = kinds(gostub);
     let node = Node::new(runtime);
     node.ctl(&["start"]).success();
-    // The root that all share is made once.
+    // Create the shared root file system before the threads start.
     let _ = node.bundle(&node.id("root")).make();
     let done = AtomicUsize::new(0);
     let (mut connections, lived) = thread::scope(|scope| {
@@ -208,24 +223,25 @@ fn a_reconnecting_plugin_knows_each_container_once() {
                 let (node, done) = (&node, &done);
                 scope.spawn(move || -> Vec<_> {
                     let one = |n: usize| {
-                        // Every fifth stays.
-                        let lived = live(node, node.id(&format!("{creator}-{n}")), n % 5 == 4);
+                        // Every fifth container is kept.
+                        let container =
+                            run_container(node, node.id(&format!("{creator}-{n}")), n % 5 == 4);
                         done.fetch_add(1, Ordering::SeqCst);
-                        lived
+                        container
                     };
                     (0..EACH).map(one).collect()
                 })
             })
             .collect();
-        let comers: Vec<_> = (0..2)
+        let connectors: Vec<_> = (0..2)
             .map(|first| {
                 let (node, kinds, done) = (&node, &kinds, &done);
-                scope.spawn(move || come_and_go(node, kinds, first, done))
+                scope.spawn(move || connect_repeatedly(node, kinds, first, done))
             })
             .collect();
         let lived: Vec<_> =
             creators.into_iter().flat_map(|c| c.join().expect("no creation fails")).collect();
-        let connections: Vec<_> = comers.into_iter().flat_map(|c| c.join().unwrap()).collect();
+        let connections: Vec<_> = connectors.into_iter().flat_map(|c| c.join().unwrap()).collect();
         (connections, lived)
     });
     let before = Instant::now();
@@ -233,21 +249,22 @@ fn a_reconnecting_plugin_knows_each_container_once() {
     connections.push(Connection {
         name: "99-last".to_owned(),
         journal: last.journal.clone(),
-        came: [before, Instant::now()],
-        left: None,
+        connected: [before, Instant::now()],
+        stopped: None,
     });
-    let mut faults = Vec::new();
+    let mut defects = Vec::new();
     for connection in &connections {
         let received = received(&connection.journal);
         for container in &lived {
             let events = received.get(&container.id).map(Vec::as_slice).unwrap_or_default();
-            let found = if events.is_empty() { None } else { fault(events) };
-            for why in found.into_iter().chain(lack(connection, container, events)) {
-                faults.push(format!("{} and {}: {why}; {events:?}", connection.name, container.id));
+            let found = if events.is_empty() { None } else { defect(events) };
+            for why in found.into_iter().chain(missing(connection, container, events)) {
+                defects
+                    .push(format!("{} and {}: {why}; {events:?}", connection.name, container.id));
             }
         }
     }
-    assert!(faults.is_empty(), "{}", faults.join("\n"));
+    assert!(defects.is_empty(), "{}", defects.join("\n"));
     let reported: usize = connections.iter().map(|c| received(&c.journal).len()).sum();
-    assert!(reported > CREATORS * EACH, "the connections heard of something: {reported}");
+    assert!(reported > CREATORS * EACH, "plugins know too few containers: {reported}");
 }

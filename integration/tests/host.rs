@@ -1,4 +1,4 @@
-//! Adjustments that refer to files of the host: CDI devices and classes by name.
+//! Adjustments that refer to files of the host: CDI devices, and block I/O and RDT classes.
 
 use nri_integration::*;
 use serde_json::{Value, json};
@@ -7,17 +7,17 @@ use std::{
     time::{Duration, Instant},
 };
 
-const PLUGIN: &str = "10-asks";
+const PLUGIN: &str = "10-requests";
 
-/// A node whose CDI directories are `cdi-a` and `cdi-b` in it, and whose class files are
-/// `blockio.yaml` and `rdt.yaml`.
+/// Creates a node with the CDI directories `cdi-a` and `cdi-b` and the class files `blockio.yaml`
+/// and `rdt.yaml` in its directory.
 fn node(runtime: &Runtime) -> Node {
     let node = Node::new(runtime);
     for dir in ["cdi-a", "cdi-b", "data"] {
         fs::create_dir(node.path(dir)).unwrap();
     }
-    // Tables stand at the end of a file, so the places that the harness adds have to come before.
-    let places = format!(
+    // Append the tables: keys after a table, such as those of the harness, would belong to it.
+    let tables = format!(
         "[blockio]\nconfig_file = {:?}\n[rdt]\nconfig_file = {:?}\n[cdi]\nspec_dirs = [{:?}, \
             {:?}]\n",
         node.path("blockio.yaml"),
@@ -26,18 +26,18 @@ fn node(runtime: &Runtime) -> Node {
         node.path("cdi-b")
     );
     let config = fs::read_to_string(node.config()).unwrap();
-    fs::write(node.config(), config + &places).unwrap();
+    fs::write(node.config(), config + &tables).unwrap();
     node
 }
 
-/// Runs a container that prints what it sees.
+/// Runs a container with a shell script.
 fn run(node: &Node, name: &str, script: &str) -> Ended {
     let id = node.id(name);
     let bundle = node.bundle(&id).arguments(&["/bin/sh", "-c", script]).make();
     node.call(&["run", "--bundle", bundle.dir().to_str().unwrap(), &id])
 }
 
-/// The plugin's rule for a container of this name.
+/// Returns the plugin's rule for a container of this name.
 fn rule(node: &Node, name: &str, adjust: Value) -> Value {
     json!({"id": node.id(name), "adjust": adjust})
 }
@@ -47,7 +47,10 @@ fn cdi_devices_are_injected() {
     let Some(go) = go("cdi") else { return };
     for_each_runtime("cdi", |runtime| {
         let node = node(runtime);
-        let devices = |names: &[&str]| json!({"CDIDevices": names.iter().map(|n| json!({"name": n})).collect::<Vec<_>>()});
+        let devices = |names: &[&str]| {
+            let names: Vec<_> = names.iter().map(|n| json!({"name": n})).collect();
+            json!({"CDIDevices": names})
+        };
         let rules = [
             rule(&node, "good", devices(&["example.org/thing=0", "example.org/thing=other"])),
             rule(&node, "missing", devices(&["example.org/thing=none"])),
@@ -63,7 +66,8 @@ fn cdi_devices_are_injected() {
             node.path("data").display()
         );
         fs::write(node.path("cdi-a/thing.yaml"), yaml).unwrap();
-        let json = json!({"cdiVersion": "0.5.0", "kind": "example.org/thing", "devices": [{"name": "other", "containerEdits": {"env": ["OTHER=1"]}}]});
+        let device = json!({"name": "other", "containerEdits": {"env": ["OTHER=1"]}});
+        let json = json!({"cdiVersion": "0.5.0", "kind": "example.org/thing", "devices": [device]});
         fs::write(node.path("cdi-b/thing.json"), json.to_string()).unwrap();
         fs::write(node.path("cdi-b/broken.yaml"), "kind: x\nkind: y\n").unwrap();
 
@@ -86,7 +90,7 @@ fn cdi_devices_are_injected() {
         for word in
             ["example.org/thing=none", "broken.yaml", "line 2 column 1", &node.id("missing")]
         {
-            assert!(line.contains(word), "{word:?} is not named: {line}");
+            assert!(line.contains(word), "the error does not contain {word:?}: {line}");
         }
         assert!(node.log().contains("broken.yaml"), "{}", node.log());
     });
@@ -100,8 +104,9 @@ fn block_io_and_rdt_classes_are_resolved_by_name() {
         let node = node(runtime);
         let blockio =
             |class: &str| json!({"linux": {"resources": {"blockioClass": {"value": class}}}});
+        let fast = blockio("fast")["linux"].clone();
         let update = json!({"event": "UpdateContainer", "id": node.id("good"), "updates": [
-            {"containerId": node.id("good"), "linux": {"resources": {"blockioClass": {"value": "fast"}}}}]});
+            {"containerId": node.id("good"), "linux": fast}]});
         let rules = [
             rule(&node, "good", blockio("slow")),
             rule(&node, "missing", blockio("none")),
@@ -121,7 +126,7 @@ fn block_io_and_rdt_classes_are_resolved_by_name() {
             "{missing}"
         );
 
-        // It is read anew.
+        // nrid reads the file again for each creation.
         let classes = format!(
             "Classes:\n  slow:\n  - Devices: [{disk}]\n    ThrottleReadBps: 2Mi\n  fast: []\n"
         );
@@ -138,7 +143,7 @@ fn block_io_and_rdt_classes_are_resolved_by_name() {
         assert_eq!(class("PostCreateContainer"), "slow");
         node.call(&["start", &id]).success();
 
-        // A plugin's change of a class takes back what the other class limited.
+        // A plugin's change of the class removes the limits of the previous class.
         let resources = node.path("resources.json");
         fs::write(&resources, r#"{"pids": {"limit": 55}}"#).unwrap();
         node.call(&["update", "--resources", resources.to_str().unwrap(), &id]).success();
@@ -150,14 +155,15 @@ fn block_io_and_rdt_classes_are_resolved_by_name() {
     });
 }
 
-/// A whole disk of this machine with a node.
+/// Finds a whole disk of this machine with a device node.
 fn disk() -> Option<String> {
     let names =
         fs::read_dir("/sys/block").ok()?.flatten().filter_map(|e| e.file_name().into_string().ok());
     names.map(|name| format!("/dev/{name}")).find(|path| fs::exists(path).unwrap_or_default())
 }
 
-/// A plugin names a path on a file system that hangs, which not even SIGKILL gets a process out of.
+/// A plugin requests paths on a file system that hangs, so that not even SIGKILL ends a process
+/// that accesses it.
 #[test]
 fn a_path_on_a_hanging_file_system_delays_no_other_container() {
     let Some(go) = go("paths that hang") else { return };
@@ -168,9 +174,15 @@ fn a_path_on_a_hanging_file_system_delays_no_other_container() {
             return skip("paths that hang", "no FUSE");
         };
         let at = |name: &str| node.path("hangs").join(name).to_str().unwrap().to_owned();
-        let shared = |name: &str| json!({"mounts": [{"destination": "/x", "source": at(name), "type": "bind", "options": ["rbind", "rshared"]}]});
+        let shared = |name: &str| {
+            let options = ["rbind", "rshared"];
+            let source = at(name);
+            json!({"mounts": [
+                {"destination": "/x", "source": source, "type": "bind", "options": options}]})
+        };
         let spec = json!({"cdiVersion": "0.5.0", "kind": "example.org/thing", "devices": [
-            {"name": "hangs", "containerEdits": {"deviceNodes": [{"path": "/dev/x", "hostPath": at("node")}]}}]});
+            {"name": "hangs", "containerEdits": {"deviceNodes": [
+                {"path": "/dev/x", "hostPath": at("node")}]}}]});
         fs::write(node.path("cdi-a/thing.json"), spec.to_string()).unwrap();
         let rules = [
             rule(&node, "mount1", shared("a")),
@@ -190,7 +202,7 @@ fn a_path_on_a_hanging_file_system_delays_no_other_container() {
                     let line = run(node, name, "true").refusal();
                     assert!(begin.elapsed() < bound, "{name}: {:?}", begin.elapsed());
                     for word in ["hangs", &node.id(name)] {
-                        assert!(line.contains(word), "{word:?} is not named: {line}");
+                        assert!(line.contains(word), "the error does not contain {word:?}: {line}");
                     }
                 })
             };
@@ -202,7 +214,7 @@ fn a_path_on_a_hanging_file_system_delays_no_other_container() {
             assert!(begin.elapsed() < bound, "others: {:?}", begin.elapsed());
             refused.into_iter().for_each(|r| r.join().unwrap());
         });
-        // No thread of it waits there: it ends, and a successor starts, while the file system still
+        // No thread of nrid is blocked: it ends, and the next nrid starts, while the file system
         // hangs.
         node.ctl(&["stop"]).success();
         wait_until("the end of nrid", || node.nrids().iter().all(|p| p.0 != nrid.0).then_some(()));
