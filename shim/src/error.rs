@@ -6,7 +6,7 @@ use nri_control::{ClientError, LaunchError};
 use nri_locate::{BreakGlassHint, ConfigFileError, RuntimeNotFound};
 use std::{ffi::OsString, io, path::PathBuf};
 
-/// Reason for which the real runtime is not run, or not as requested.
+/// Reason why the real runtime is not run, or not as requested.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     // Caused by the caller: the engine, or a user.

@@ -24,7 +24,7 @@ pub(crate) struct CommandLine {
     pub(crate) globals: Vec<OsString>,
     /// The first argument that is neither a flag nor the value of one.
     pub(crate) verb: Option<OsString>,
-    /// Arguments behind the verb.
+    /// Arguments after the verb.
     pub(crate) rest: Vec<OsString>,
     /// `--log`
     pub(crate) log: Option<OsString>,

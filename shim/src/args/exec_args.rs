@@ -1,5 +1,5 @@
-//! Arguments behind `exec`: the container id and the process file. A command with flags of its own
-//! may follow the id.
+//! Arguments after `exec`: the container id and the process file. A command with other flags may
+//! follow the id.
 
 use super::{
     flags::EXEC,
@@ -23,9 +23,9 @@ pub(crate) struct ExecArgs {
     pub(crate) preserve_fds: Option<OsString>,
 }
 
-/// Reads the arguments behind `exec`. Returns `None` if no file describes the process.
+/// Reads the arguments after `exec`. Returns `None` if no file describes the process.
 ///
-/// Flags are read up to the id: for runc and crun the rest is the command. The word behind an
+/// Flags are read up to the id: for runc and crun the rest is the command. The word after an
 /// unknown flag may be the flag's value; it is read as the id only if it is the last argument,
 /// where engines put the id.
 pub(crate) fn read(arguments: &[OsString]) -> Option<ExecArgs> {

@@ -15,7 +15,7 @@ pub(crate) const RESTORE: Verbs = 1 << 3;
 pub(crate) const START: Verbs = 1 << 4;
 pub(crate) const UPDATE: Verbs = 1 << 5;
 pub(crate) const DELETE: Verbs = 1 << 6;
-/// `exec` up to the container id: a command with flags of its own follows.
+/// Flags of `exec` up to the container id: a command with other flags may follow.
 pub(crate) const EXEC: Verbs = 1 << 7;
 const ALL: Verbs = Verbs::MAX;
 

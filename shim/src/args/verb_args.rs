@@ -1,4 +1,4 @@
-//! Arguments behind a verb that carries an event: id, bundle, and the few flags that `nrid` needs.
+//! Arguments after a verb that carries an event: id, bundle, and the few flags that `nrid` needs.
 
 use super::{
     flags::{CREATE, DELETE, RESTORE, RUN, START, UPDATE, Verbs},
@@ -33,9 +33,9 @@ pub(crate) struct ResourcesFlag {
     pub(crate) at: ValuePosition,
 }
 
-/// Reads the arguments behind `verb`.
+/// Reads the arguments after `verb`.
 ///
-/// Flags are read anywhere before `--`: runc and youki accept them behind the id too.
+/// Flags are read anywhere before `--`: runc and youki accept them after the id too.
 pub(crate) fn read(verb: Verb, arguments: &[OsString]) -> VerbArgs {
     let mut args = VerbArgs::default();
     let (mut words, mut unknown) = (Vec::new(), false);

@@ -29,7 +29,7 @@ impl Target {
         Self { runtime, arguments, stdin: None, inherited: None }
     }
 
-    /// Replaces the arguments behind the verb.
+    /// Replaces the arguments after the verb.
     pub(crate) fn set_rest(&mut self, command_line: &CommandLine, rest: Vec<OsString>) {
         self.arguments.truncate(command_line.globals.len() + 1);
         self.arguments.extend(rest);

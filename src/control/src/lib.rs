@@ -1,5 +1,5 @@
 //! The protocol between the wrapper, the hook, `nrictl` and `nrid`: a JSON message per frame over a
-//! blocking unix stream socket, with file descriptors beside a frame where a message has them.
+//! blocking unix stream socket, with file descriptors beside the frames of some messages.
 //!
 //! Messages carry a version, because a wrapper may connect to an `nrid` of another release. This
 //! crate does not depend on NRI. Start from [`Client`] and [`Request`]. Frames are sent with

@@ -124,7 +124,7 @@ pub struct Begin {
     pub root: Option<OsText>,
     /// Global options as given: before the verb, without `argv[0]` and our own.
     pub globals: Vec<OsText>,
-    /// Arguments behind the verb, as given.
+    /// Arguments after the verb, as given.
     pub arguments: Vec<OsText>,
     /// Bundle directory, absolute, if the verb has one.
     pub bundle: Option<OsText>,
@@ -145,7 +145,7 @@ pub struct Begin {
 /// Replacements in the call of the real runtime.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Substitute {
-    /// Arguments behind the verb.
+    /// Arguments after the verb.
     pub arguments: Option<Vec<OsText>>,
     /// Content of stdin.
     pub stdin: Option<String>,

@@ -1,4 +1,4 @@
-//! Arguments, paths and variables in JSON: text where they are UTF-8, bytes otherwise.
+//! Arguments, paths and variables in JSON: text if they are UTF-8, bytes otherwise.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use std::{

@@ -20,7 +20,7 @@ use std::{
     process::ExitCode,
 };
 
-/// Exit code where a check found a problem.
+/// Exit code if a check found a problem.
 const PROBLEM: u8 = 4;
 
 /// Administers nri-container-runtime.

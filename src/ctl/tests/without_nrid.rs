@@ -1,4 +1,4 @@
-//! `nrictl` where no `nrid` runs, or with an invalid configuration.
+//! `nrictl` without a running `nrid`, or with an invalid configuration.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests, which clippy takes for ordinary code")]
 

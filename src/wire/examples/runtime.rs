@@ -37,7 +37,7 @@ impl Runtime for Example {
         _: &Context,
         request: UpdateContainersRequest,
     ) -> ttrpc::Result<UpdateContainersResponse> {
-        println!("plugin asks: {request}");
+        println!("requested: {request}");
         Ok(UpdateContainersResponse { failed: request.update, ..Default::default() })
     }
 }
@@ -45,7 +45,7 @@ impl Runtime for Example {
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut args = std::env::args().skip(1);
-    let socket = args.next().ok_or("which socket?")?;
+    let socket = args.next().ok_or("usage: runtime SOCKET [ENV_BYTES]")?;
     let size = args.next().map_or(Ok(100), |n| n.parse())?;
     let listener = UnixListener::bind(&socket)?;
     println!("listening on {socket}");
@@ -89,7 +89,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     create.pod = Some(pod.clone()).into();
     create.container = Some(container.clone()).into();
     match plugin.create_container(TIMEOUT, &create).await {
-        Ok(answer) => println!("created: {}", shortened(&answer.to_string())),
+        Ok(reply) => println!("created: {}", shortened(&reply.to_string())),
         Err(e) => println!("not created: {e}"),
     }
     let mut run = RunPodSandboxRequest::new();

@@ -77,7 +77,7 @@ async fn a_request_that_is_too_large_fails_before_it_is_sent() {
     assert!(!fits(PLUGIN_SERVICE, "CreateContainer", Some(SECOND), &request));
     let error = s.runtime.plugin().create_container(SECOND, &request).await.unwrap_err();
     assert!(matches!(error, CallError::TooLarge { size } if size == MAX_MESSAGE + 1), "{error}");
-    // The other direction has a shorter service name, hence another limit.
+    // The limit differs in the other direction: its service has a longer name.
     assert_eq!(max_message(RUNTIME_SERVICE, "CreateContainer", Some(SECOND)), max - 1);
     s.runtime.plugin().create_container(SECOND, &create("after")).await.unwrap();
 }

@@ -164,12 +164,12 @@ fn a_refused_reply_changes_nothing() {
         r#"{"annotations": {"n": ""}, "args": ["", "x"], "CDIDevices": [{"name": "d"}]}"#;
     merge.reply(&plugin(B), adjusting(last_group)).unwrap_err();
     assert_eq!(merge, before);
-    let mut update_of_it = adjusting(r#"{"annotations": {"n": ""}}"#);
-    update_of_it.update = vec![
+    let mut updating = adjusting(r#"{"annotations": {"n": ""}}"#);
+    updating.update = vec![
         message(r#"{"containerId": "c1", "linux": {"resources": {"pids": {}}}}"#),
         message(r#"{"containerId": "me", "ignoreFailure": true}"#),
     ];
-    let error = merge.reply(&plugin(B), update_of_it).unwrap_err();
+    let error = merge.reply(&plugin(B), updating).unwrap_err();
     assert_eq!(error.to_string(), "plugin \"10-b\" asked update of \"me\" during creation");
     assert_eq!(merge, before);
     let evicting = CreateContainerResponse {

@@ -14,7 +14,7 @@ use jsonc_parser::{
 };
 use serde_json::Value;
 
-/// Indentation where the text has none to copy.
+/// Indentation if the text has none to copy.
 const DEFAULT_UNIT: &str = "  ";
 
 /// Syntax that is parsed: JSON with comments (iSulad accepts them; dockerd does not, see

@@ -11,7 +11,7 @@ use super::{
 use serde_json::{Map, Value};
 use toml_edit::{Array, DocumentMut, InlineTable, Item, Table, TableLike, Value as TomlValue};
 
-/// Table position behind all tables of a file.
+/// Table position after all tables of a file.
 const LAST: isize = isize::MAX / 2;
 
 /// A TOML text.

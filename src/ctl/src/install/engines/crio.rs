@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 const FILE: &str = "/etc/crio/crio.conf";
 const DIR: &str = "/etc/crio/crio.conf.d";
 
-/// Our file, sorted behind others, such as `99-nvidia.conf`: the last one decides.
+/// Our drop-in, sorted after others such as `99-nvidia.conf`: the last file takes precedence.
 const DROP_IN: &str = "/etc/crio/crio.conf.d/zz-nri-container-runtime.conf";
 
 /// First version that has NRI (`cri-o: internal/config/nri/nri.go`).

@@ -27,7 +27,7 @@ const FILES: [&str; 2] =
     ["/usr/share/containers/containers.conf", "/etc/containers/containers.conf"];
 const DIR: &str = "/etc/containers/containers.conf.d";
 
-/// Our file, sorted behind others: the last one decides.
+/// Our drop-in, sorted after others: the last file takes precedence.
 const DROP_IN: &str = "/etc/containers/containers.conf.d/zz-nri-container-runtime.conf";
 
 /// Runtimes that Podman lists in `runtime_supports_json` by itself (`containers/common:

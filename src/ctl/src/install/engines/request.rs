@@ -84,7 +84,7 @@ pub(crate) struct FileTarget {
     /// Text that a new file begins with.
     pub(crate) header: String,
     pub(crate) values: Vec<(Vec<String>, Value)>,
-    /// Values that are removed where an earlier installation set them.
+    /// Values that are removed if an earlier installation set them.
     pub(crate) unset: Vec<Vec<String>>,
 }
 

@@ -1,5 +1,5 @@
-//! Recognition of our values where no manifest records them: runtimes that call the wrapper, the
-//! default that names one of them, links.
+//! Recognition of our values without a manifest: runtimes that call the wrapper, the default that
+//! names one of them, links.
 
 use super::manifest::{Change, EngineRecord, Manifest};
 use crate::install::{

@@ -34,7 +34,7 @@ pub(super) struct Destination {
 }
 
 impl Destination {
-    /// Decides where the handlers of a request go.
+    /// Chooses the file for the handlers of a request.
     pub(super) fn of(request: &InstallRequest<'_>, main: &Path, files: &[ContainerdFile]) -> Self {
         let Some(first) = files.first() else {
             // Version 2 is understood by every containerd since 1.3, by 2.x with a warning.

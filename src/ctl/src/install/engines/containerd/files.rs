@@ -15,7 +15,8 @@ use std::{
 /// The usual main file.
 pub(super) const MAIN: &str = "/etc/containerd/config.toml";
 
-/// Name of our drop-in, sorted behind others, such as `99-nvidia.toml`: the last one decides.
+/// Name of our drop-in, sorted after others such as `99-nvidia.toml`: the last file takes
+/// precedence.
 pub(super) const DROP_IN: &str = "zz-nri-container-runtime.toml";
 
 /// Names of the CRI plugin in files of version 1, 2, and later. Version 1 accepts only the short
