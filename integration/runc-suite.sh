@@ -1,13 +1,22 @@
 #!/bin/bash
 # runc-suite.sh RUNC_SOURCE_DIR RUNC_BINARY [MODE...]
-#   Runs runc's own integration tests, those of a checkout of its source that is there already, and compares. Modes: bare (always there, RUNC_BINARY
-#   itself), wrapper (nri-container-runtime in its place, no plugin), plugin (with the example plugin `adjust`, which logs, and annotates containers).
-#   Default: all. A test that differs is run alone, on both sides in turn; what then still differs is a difference, and the exit code is 1. Root;
-#   wants bats, jq, gawk, gcc, Go, xz and a static busybox, and our programs; debootstrap, libseccomp-dev and criu if they are there.
-#   Environment: FILES='a.bats b.bats' (all), FILTER=regexp of test names, REPEAT=5, TEST_TIMEOUT=60 (s; 300 in a guest), OUT=directory for the
-#   protocols (default target/integration/runc-suite/out), BIN=directory of our programs (default target/debug), GUEST=uml: in a guest with cgroup
-#   version 2 (see guests/setup.sh).
-#   All runs in namespaces and control groups of their own, which go with it (see enter.sh); the host keeps the images, in target.
+#   Runs the integration tests of runc, from a checkout of its source, in several modes and compares
+#   the outcomes. Modes: bare (RUNC_BINARY itself, always run), wrapper (nri-container-runtime in
+#   its place, no plugin), plugin (with the example plugin `adjust`, which logs and annotates
+#   containers). Default: all. A test with different outcomes is run alone several times in both
+#   modes; if it still differs, the exit code is 1.
+#   Needs root, bats, jq, gawk, gcc, Go, xz, a static busybox and our programs; uses debootstrap,
+#   libseccomp-dev and criu if they are installed.
+#   Environment:
+#     FILES='a.bats b.bats'  files of tests (all)
+#     FILTER=REGEXP          names of tests (all)
+#     REPEAT=5               repetitions of a test with different outcomes
+#     TEST_TIMEOUT=60        seconds; 300 in a guest
+#     OUT=DIR                outcomes and logs (target/integration/runc-suite/out)
+#     BIN=DIR                our programs (target/debug)
+#     GUEST=uml              runs in a guest with cgroup v2 (see guests/setup.sh)
+#   The tests run in private namespaces and cgroups, which are removed afterwards (see enter.sh).
+#   Only the images are kept, in target.
 set -uo pipefail
 HERE=$(cd "$(dirname "$0")" && pwd -P)
 target=${CARGO_TARGET_DIR:-$HERE/../target}
@@ -47,8 +56,9 @@ clean() {
 trap clean EXIT
 trap 'exit 130' INT TERM HUP
 
-# in_turn CMD...: waits for it; in a group of its own, which ends when we are told to
-in_turn() {
+# run_group CMD...: runs CMD in a separate process group, which is killed if this script is, and
+# waits
+run_group() {
   local rc
   setsid "$@" &
   running=$!
@@ -58,7 +68,7 @@ in_turn() {
   return $rc
 }
 
-if [ -n "${NRI_SUITE_STAGE:-}" ]; then # we are the guest's
+if [ -n "${NRI_SUITE_STAGE:-}" ]; then # called in the guest
   stage=$NRI_SUITE_STAGE out=$OUT
 else
   out=${OUT:-$cache/out}
@@ -68,13 +78,15 @@ else
   stage=$(mktemp -d)
   make_stage || exit 2
   if [ "${GUEST:-}" = uml ]; then
-    settings=(FILES="${FILES:-}" FILTER="${FILTER:-}" REPEAT="${REPEAT:-5}" TEST_TIMEOUT="${TEST_TIMEOUT:-300}" PATH="$PATH")
-    OUT=$out TIMEOUT=${TIMEOUT:-14400} MEM=${MEM:-4G} in_turn "$HERE/guests/uml.sh" env OUT=/out NRI_SUITE_OUT="$out" NRI_SUITE_STAGE="$stage" "${settings[@]}" \
-      "$0" "$source" "$runc" bare "${others[@]}"
+    settings=(FILES="${FILES:-}" FILTER="${FILTER:-}" REPEAT="${REPEAT:-5}")
+    settings+=(TEST_TIMEOUT="${TEST_TIMEOUT:-300}" PATH="$PATH")
+    OUT=$out TIMEOUT=${TIMEOUT:-14400} MEM=${MEM:-4G} run_group \
+      "$HERE/guests/uml.sh" env OUT=/out NRI_SUITE_OUT="$out" NRI_SUITE_STAGE="$stage" \
+      "${settings[@]}" "$0" "$source" "$runc" bare "${others[@]}"
     exit
   fi
 fi
-# What the tests work in: files of containers, devices and sockets among them.
+# Working directory of the tests, with devices and sockets of containers.
 work=$(mktemp -d)
 chmod a+x "$work"
 
@@ -82,8 +94,8 @@ chmod a+x "$work"
 broken=0
 suite() {
   local mode=$1 tap=$2 files=${3:-${FILES:-}} filter=${4:-${FILTER:-}}
-  FILES=$files FILTER=$filter in_turn "$HERE/cgroups.sh" "$HERE/runc-suite/enter.sh" "nri-runc-suite-$$-$mode" \
-    "$HERE/runc-suite/inside.sh" "$stage" "$work" "$mode" "$runc" "$tap" ||
+  FILES=$files FILTER=$filter run_group "$HERE/cgroups.sh" "$HERE/runc-suite/enter.sh" \
+    "nri-runc-suite-$$-$mode" "$HERE/runc-suite/inside.sh" "$stage" "$work" "$mode" "$runc" "$tap" ||
     { echo "runc-suite.sh: $mode: exit status $?" >&2; broken=1; }
 }
 

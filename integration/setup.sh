@@ -22,7 +22,7 @@ if ! command -v ${cargo%% *} >/dev/null; then
   [ -z "${SUDO_USER:-}" ] || echo "setup.sh: Rust of $SUDO_USER is not in root's PATH" >&2
   fail "no $cargo: please install Rust $wanted or newer for $(id -un), see https://rustup.rs"
 elif ! have=$($cargo --version); then
-  fail "$cargo does not work: please install Rust $wanted or newer for $(id -un), see https://rustup.rs"
+  fail "$cargo fails: please install Rust $wanted or newer for $(id -un), see https://rustup.rs"
 fi
 have=$(echo "$have" | cut -d' ' -f2)
 [ "$(printf '%s\n' "$wanted" "$have" | sort -V | head -1)" = "$wanted" ] ||

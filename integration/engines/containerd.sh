@@ -14,7 +14,10 @@
 [ $# -ge 2 ] || usage
 D=$2
 
-version() { "$BIN/$1/containerd" --version | sed -n 's/.* v\{0,1\}\([0-9]*\)\.\([0-9]*\)\..*/\1.\2/p'; }
+# version SUITE: prints MAJOR.MINOR of containerd
+version() {
+  "$BIN/$1/containerd" --version | sed -n 's/.* v\{0,1\}\([0-9]*\)\.\([0-9]*\)\..*/\1.\2/p'
+}
 
 config() { # SUITE RUNTIME NRI
   local cri=io.containerd.grpc.v1.cri file=2 bins="bin_dir = \"$D/cni/bin\"" v
@@ -46,7 +49,8 @@ network() {
   mkdir -p "$D/cni/bin" "$D/cni/net.d"
   ln -sfn "$HERE/cni.sh" "$D/cni/bin/nri-test"
   ln -sfn "$HERE/cni.sh" "$D/cni/bin/loopback"
-  echo '{"cniVersion":"0.4.0","name":"nri-test","plugins":[{"type":"nri-test"}]}' >"$D/cni/net.d/10-nri-test.conflist"
+  echo '{"cniVersion":"0.4.0","name":"nri-test","plugins":[{"type":"nri-test"}]}' \
+    >"$D/cni/net.d/10-nri-test.conflist"
 }
 
 # ctr ARGS...: calls ctr with a timeout, so that a containerd that hangs does not hang a test
@@ -68,7 +72,8 @@ shims() { grep -lzxF -- "$D/sock" /proc/[0-9]*/cmdline 2>/dev/null | cut -d/ -f3
 # leftover STATE-DIRECTORY: deletes a container after the exit of its shim, and the shim's socket
 leftover() {
   local id namespace
-  grep -hos '/run/containerd/s/[0-9a-f]*' "$1/address" "$1/bootstrap.json" | while read -r id; do rm -f "$id"; done
+  grep -hos '/run/containerd/s/[0-9a-f]*' "$1/address" "$1/bootstrap.json" |
+    while read -r id; do rm -f "$id"; done
   id=$(basename "$1") namespace=$(basename "$(dirname "$1")")
   "$BIN/$(cat "$D/suite")/runc" --root "/run/containerd/runc/$namespace" delete --force "$id"
 }
@@ -78,7 +83,9 @@ stop() {
   [ -s "$D/suite" ] || return 0
   stop_pid "$D/pid"
   for p in $(shims); do kill -9 "$p" 2>/dev/null; done
-  for t in "$D"/state/io.containerd.runtime.v2.task/*/*; do [ ! -d "$t" ] || leftover "$t"; done >/dev/null 2>&1
+  for t in "$D"/state/io.containerd.runtime.v2.task/*/*; do
+    [ ! -d "$t" ] || leftover "$t"
+  done >/dev/null 2>&1
   umount_below "$D"
   rm -rf "$D/state" "$D/root" "$D"/*sock* "$D/suite"
 }

@@ -16,15 +16,17 @@
 D=$2
 
 # docker ARGS...: calls docker with a timeout, so that a dockerd that hangs does not hang a test
-docker() { DOCKER_CONFIG=$D/client timeout 20 "$BIN/$(cat "$D/suite")/docker" -H "unix://$D/sock" "$@"; }
+docker() {
+  DOCKER_CONFIG=$D/client timeout 20 "$BIN/$(cat "$D/suite")/docker" -H "unix://$D/sock" "$@"
+}
 
 resume() {
   local s file=$D/daemon.json
   s=$(cat "$D/suite")
   [ ! -d "$D/etc" ] || file=/etc/docker/daemon.json
   enter
-  daemon "$s" "$D/starter" "$D/log" "${ENTER[@]}" "$BIN/$s/dockerd" --config-file "$file" --data-root "$D/data" \
-    --exec-root "$D/exec" --pidfile "$D/pid" -H "unix://$D/sock" --storage-driver overlay2 \
+  daemon "$s" "$D/starter" "$D/log" "${ENTER[@]}" "$BIN/$s/dockerd" --config-file "$file" \
+    --data-root "$D/data" --exec-root "$D/exec" --pidfile "$D/pid" -H "unix://$D/sock" --storage-driver overlay2 \
     --iptables=false --ip6tables=false
   wait_for 30 docker version || die "dockerd did not start: $(tail -3 "$D/log")"
 }
@@ -41,7 +43,9 @@ halt() {
 }
 
 # shims: prints the ids of the processes with our containerd's socket in their arguments
-shims() { grep -lzxF -- "$D/exec/containerd/containerd.sock" /proc/[0-9]*/cmdline 2>/dev/null | cut -d/ -f3; }
+shims() {
+  grep -lzxF -- "$D/exec/containerd/containerd.sock" /proc/[0-9]*/cmdline 2>/dev/null | cut -d/ -f3
+}
 
 stop() {
   local p t
@@ -51,7 +55,8 @@ stop() {
   # Docker 20.10 loses a container that fails to start: ends its shim and deletes it.
   for p in $(shims); do kill -9 "$p" 2>/dev/null; done
   for t in "$D"/exec/runtime-runc/moby/*; do
-    [ ! -d "$t" ] || "$BIN/$(cat "$D/suite")/runc" --root "$D/exec/runtime-runc/moby" delete --force "$(basename "$t")"
+    [ ! -d "$t" ] || "$BIN/$(cat "$D/suite")/runc" --root "$D/exec/runtime-runc/moby" \
+      delete --force "$(basename "$t")"
   done >/dev/null 2>&1
   release
   rm -rf "$D/data" "$D/exec" "$D/sock" "$D/client" "$D/starter" "$D/suite"

@@ -1,7 +1,9 @@
 #!/bin/bash
-# init.sh: process 1 of the guests. The root file system is the host's /, read-only; this lays a tmpfs over it, mounts the usual file systems and
-# cgroup version 2, and the host's output directory on /out; then it runs /out/cmd and leaves its exit status in /out/rc. From the kernel's
-# command line: guest_mode=plain|systemd|qemu  guest_out=output directory (not for qemu)  guest_modules=directory of the kernel's modules
+# init.sh: process 1 of the guests. The root file system is / of the host, read-only. The script
+# mounts an overlay with a tmpfs over it, the usual file systems, cgroup v2, and the output
+# directory of the host on /out. Then it runs /out/cmd and writes the exit status to /out/rc.
+# Parameters on the kernel's command line: guest_mode=plain|systemd|qemu, guest_out=output directory
+# (not for qemu), guest_modules=directory of the kernel's modules
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 TERM=linux
 mount -t proc proc /proc
 read -ra words </proc/cmdline
@@ -15,7 +17,7 @@ done
 mount -t tmpfs -o size=75% tmpfs /media
 mkdir /media/{upper,work,root}
 
-# module NAME: loads one, compressed or not
+# module NAME: loads a kernel module, which may be compressed
 module() {
   local file
   for file in "$modules/$1".ko "$modules/$1".ko.xz; do
@@ -28,7 +30,7 @@ module() {
   rm -f /media/module.ko
 }
 module fs/overlayfs/overlay
-# A disk that limits can be set for, and the scheduler that has weights.
+# A block device for io limits, and the scheduler with weights.
 module drivers/block/loop
 module block/bfq
 root=/media/root
@@ -37,13 +39,20 @@ umount /proc
 mount -t proc proc $root/proc
 mount -t sysfs sysfs $root/sys
 mount -t devtmpfs dev $root/dev
-for link in fd:/proc/self/fd stdin:/proc/self/fd/0 stdout:/proc/self/fd/1 stderr:/proc/self/fd/2; do ln -sfn "${link#*:}" "$root/dev/${link%%:*}"; done
+for link in fd:/proc/self/fd stdin:/proc/self/fd/0 stdout:/proc/self/fd/1 stderr:/proc/self/fd/2; do
+  ln -sfn "${link#*:}" "$root/dev/${link%%:*}"
+done
 mkdir -p $root/out
-if [ "$mode" = qemu ]; then mount -t virtiofs out $root/out; else mount -t hostfs -o "$out" none $root/out; fi
+if [ "$mode" = qemu ]; then
+  mount -t virtiofs out $root/out
+else
+  mount -t hostfs -o "$out" none $root/out
+fi
 cd $root || exit
 
 if [ "$mode" = systemd ]; then
-  # One target with one service; dbus, because runtimes talk to systemd over it; nothing else of the host's.
+  # One target with one service, and dbus, over which runtimes call systemd. Services of the host
+  # are masked.
   cat >etc/systemd/system/guest.target <<'T'
 [Unit]
 Requires=guest.service dbus.socket
@@ -64,8 +73,11 @@ StandardOutput=tty
 StandardError=tty
 TTYPath=/dev/console
 T
-  for unit in tmp.mount systemd-tmpfiles-setup.service systemd-tmpfiles-clean.timer systemd-networkd.service systemd-udevd.service \
-    systemd-udev-trigger.service containerd.service docker.service; do ln -sf /dev/null etc/systemd/system/$unit; done
+  for unit in tmp.mount systemd-tmpfiles-setup.service systemd-tmpfiles-clean.timer \
+    systemd-networkd.service systemd-udevd.service systemd-udev-trigger.service \
+    containerd.service docker.service; do
+    ln -sf /dev/null etc/systemd/system/$unit
+  done
   pivot_root . media
   exec chroot . /lib/systemd/systemd --unit=guest.target --log-target=console --log-level=warning --show-status=0
 fi
@@ -77,4 +89,10 @@ mount -t mqueue mqueue dev/mqueue
 mount -t tmpfs run run
 mount -t cgroup2 -o nsdelegate cgroup2 sys/fs/cgroup
 pivot_root . media
-exec chroot . /bin/bash -c 'ip link set lo up; bash /out/cmd; echo $? >/out/rc; sync; busybox poweroff -f; echo o >/proc/sysrq-trigger; sleep 10'
+exec chroot . /bin/bash -c 'ip link set lo up
+bash /out/cmd
+echo $? >/out/rc
+sync
+busybox poweroff -f
+echo o >/proc/sysrq-trigger
+sleep 10'

@@ -1,7 +1,9 @@
 #!/bin/bash
 # qemu.sh CMD ARGS...
-#   As uml.sh, in QEMU without the help of a processor: with cpuset, cpu, io, memory, hugetlb, pids and more of cgroup version 2, and 2 CPUs. Slow:
-#   it boots in 10 s, and each process takes seconds to start. Environment: TIMEOUT=1800 (s), MEM=4G, OUT as there.
+#   Runs CMD like uml.sh, but in QEMU without hardware virtualization, with 2 CPUs and with all
+#   controllers of cgroup v2 (cpuset, cpu, io, memory, hugetlb, pids and others). It is slow: it
+#   boots in 10 s, and each process takes seconds to start.
+#   Environment: TIMEOUT=1800 (s), MEM=4G, OUT as for uml.sh.
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 case ${1:-} in '' | -*) usage ;; esac
@@ -15,9 +17,10 @@ stop() { kill "${started[@]}" 2>/dev/null; wait; }
 trap stop EXIT
 trap 'stop; rm -rf "$TMP"; exit 143' TERM INT
 
-# share NAME DIR OPTIONS...: the guest can mount DIR
+# share NAME DIR OPTIONS...: starts a server of DIR, which the guest can mount
 share() {
-  "$BIN/qemu/virtiofsd" --socket-path="$TMP/$1.sock" --shared-dir="$2" --sandbox=none --rlimit-nofile=0 "${@:3}" >"$TMP/$1.log" 2>&1 &
+  "$BIN/qemu/virtiofsd" --socket-path="$TMP/$1.sock" --shared-dir="$2" --sandbox=none \
+    --rlimit-nofile=0 "${@:3}" >"$TMP/$1.log" 2>&1 &
   started+=($!)
 }
 share root / --readonly --no-announce-submounts --cache=auto --inode-file-handles=never
@@ -27,11 +30,15 @@ for _ in $(seq 200); do
   sleep 0.05
 done
 { [ -S "$TMP/root.sock" ] && [ -S "$TMP/out.sock" ]; } || die "virtiofsd did not start: $(cat "$TMP"/*.log)"
-timeout -k 5 "${TIMEOUT:-1800}" "$BIN/qemu/qemu-system-x86_64" -L "$root/usr/share/qemu" -L "$root/usr/share/seabios" -accel tcg -cpu max -smp 2 \
-  -m "$mem" -object memory-backend-memfd,id=mem,size="$mem",share=on -numa node,memdev=mem -nodefaults -no-reboot -display none -serial stdio \
+append="console=ttyS0 quiet loglevel=1 panic=-1 root=hostroot rootfstype=virtiofs ro"
+append="$append init=$HERE/init.sh guest_mode=qemu guest_out=/ guest_modules=$modules"
+timeout -k 5 "${TIMEOUT:-1800}" "$BIN/qemu/qemu-system-x86_64" \
+  -L "$root/usr/share/qemu" -L "$root/usr/share/seabios" -accel tcg -cpu max -smp 2 \
+  -m "$mem" -object memory-backend-memfd,id=mem,size="$mem",share=on -numa node,memdev=mem \
+  -nodefaults -no-reboot -display none -serial stdio \
   -chardev socket,id=c0,path="$TMP/root.sock" -device vhost-user-fs-pci,chardev=c0,tag=hostroot \
-  -chardev socket,id=c1,path="$TMP/out.sock" -device vhost-user-fs-pci,chardev=c1,tag=out -kernel "$kernel" \
-  -append "console=ttyS0 quiet loglevel=1 panic=-1 root=hostroot rootfstype=virtiofs ro init=$HERE/init.sh guest_mode=qemu guest_out=/ guest_modules=$modules" \
+  -chardev socket,id=c1,path="$TMP/out.sock" -device vhost-user-fs-pci,chardev=c1,tag=out \
+  -kernel "$kernel" -append "$append" \
   </dev/null > >(sed -u -e 's/\r//g' -e '/reboot: /d') 2>"$TMP/err" &
 started+=($!)
 wait $!

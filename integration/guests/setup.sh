@@ -1,10 +1,13 @@
 #!/bin/bash
 # setup.sh [--check] [GUEST...]
-#   Installs guests with cgroup version 2 into $NRI_GUESTS (default /var/tmp/nri-guests, 0.5 GB): uml, Debian sid's User Mode Linux, which is
-#   quick, and has the controllers cpu, io, memory and pids; qemu, Debian 13's emulator and cloud kernel, slow, with all controllers. Default: both.
-#   Root, Debian 12 or newer. Packages are downloaded with an apt configuration of their own and unpacked; the programs use their own suite's
-#   libraries. On the host itself it installs the tools for that, and systemd and dbus, which the guest with systemd has from the host. Each step
-#   is done once; run it again after a failure. Logs: $NRI_GUESTS/log. --check only tells what is not installed, exit 1 when something is.
+#   Installs guests with cgroup v2 into $NRI_GUESTS (default /var/tmp/nri-guests, 0.5 GB). Default:
+#   both. uml is User Mode Linux of Debian sid: fast, with the controllers cpu, io, memory and pids.
+#   qemu is the emulator and the cloud kernel of Debian 13: slow, with all controllers.
+#   Needs root and Debian 12 or newer. Packages are downloaded with a separate apt configuration and
+#   unpacked; the programs use the libraries of their suite. On the host the script installs the
+#   tools for that, and systemd and dbus, which the systemd guest uses. Each step is done once; call
+#   the script again after a failure. Logs are in $NRI_GUESTS/log.
+#   --check only lists what is not installed, and exits with 1 if something is not.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 check=
@@ -19,17 +22,21 @@ fi
 [ "$(id -u)" = 0 ] || die "needs root"
 mkdir -p "$NRI_GUESTS"/{log,done,bin,root}
 
-# step NAME FUNCTION ARGS...: once only; output goes to its log
+# step NAME FUNCTION ARGS...: runs a step that was not done yet, with its output in a log
 step() {
   local name=$1 t=$SECONDS rc
   shift
   [ ! -e "$NRI_GUESTS/done/$name" ] || return 0
-  # Not `if ! (...)`: there, set -e would be off inside.
+  # In a condition, the shell would ignore set -e inside of the function.
   set +e
   (set -e; "$@") >"$NRI_GUESTS/log/$name" 2>&1
   rc=$?
   set -e
-  [ $rc = 0 ] || { echo "$name: failed, see $NRI_GUESTS/log/$name" >&2; tail -5 "$NRI_GUESTS/log/$name" >&2; return 1; }
+  if [ $rc != 0 ]; then
+    echo "$name: failed, see $NRI_GUESTS/log/$name" >&2
+    tail -5 "$NRI_GUESTS/log/$name" >&2
+    return 1
+  fi
   touch "$NRI_GUESTS/done/$name"
   echo "$name: $((SECONDS - t)) s"
 }
@@ -45,14 +52,16 @@ tools() {
   "${apt[@]}" install "${wanted[@]}" || { apt-get -q update && "${apt[@]}" install "${wanted[@]}"; }
 }
 
-# apt_of SUITE: an apt with its own lists and no packages installed, so that it sees all that something depends on
+# apt_of SUITE: makes an apt configuration with separate lists and no installed packages, so that
+# apt resolves all dependencies
 apt_of() {
   local d=$NRI_GUESTS/apt/$1 source key=/usr/share/keyrings/debian-archive-keyring.gpg
   mkdir -p "$d/lists/partial" "$d/cache/archives/partial"
   : >"$d/status"
-  # The mirror of the host's own entry.
+  # The mirror is that of the host's apt sources.
   # shellcheck disable=SC2016
-  source=$(apt-get indextargets --format '$(ORIGIN)|$(COMPONENT)|$(CREATED_BY)|$(REPO_URI)' | sed -n 's/^Debian|main|Packages|//p' | grep -v security | head -1)
+  source=$(apt-get indextargets --format '$(ORIGIN)|$(COMPONENT)|$(CREATED_BY)|$(REPO_URI)' |
+    sed -n 's/^Debian|main|Packages|//p' | grep -v security | head -1)
   [ -n "$source" ] || die "no entry of Debian's main component in the host's apt sources"
   printf 'Types: deb\nURIs: %s\nSuites: %s\nComponents: main\n' "$source" "$1" >"$d/sources.sources"
   [ ! -e $key ] || printf 'Signed-By: %s\n' $key >>"$d/sources.sources"
@@ -64,7 +73,7 @@ C
   APT_CONFIG=$d/apt.conf apt-get -q update
 }
 
-# unpack SUITE GUEST PACKAGE...: with all they depend on, below root/GUEST
+# unpack SUITE GUEST PACKAGE...: unpacks packages and their dependencies below root/GUEST
 unpack() {
   local d=$NRI_GUESTS/debs/$2 root=$NRI_GUESTS/root/$2 f
   export APT_CONFIG=$NRI_GUESTS/apt/$1/apt.conf
@@ -73,15 +82,16 @@ unpack() {
   mkdir -p "$d/partial" "$root"
   apt-get -q -o Dir::Cache::archives="$d" install -y -d --no-install-recommends "$@"
   for f in "$d"/*.deb; do
-    dpkg-deb --fsys-tarfile "$f" | tar -x -C "$root" --exclude='./usr/share/doc' --exclude='./usr/share/man' \
-      --exclude='./usr/share/locale' --exclude='*/perl*' --exclude='*/gconv'
+    dpkg-deb --fsys-tarfile "$f" |
+      tar -x -C "$root" --exclude='./usr/share/doc' --exclude='./usr/share/man' \
+        --exclude='./usr/share/locale' --exclude='*/perl*' --exclude='*/gconv'
   done
   rm -rf "$d"
 }
 
-# own GUEST FILE: a copy in bin/GUEST that uses the libraries unpacked with it: by DT_RPATH, as DT_RUNPATH does not count for the libraries of
-# libraries.
-own() {
+# place GUEST FILE: copies a program to bin/GUEST and sets it to use the unpacked libraries: by
+# DT_RPATH, since DT_RUNPATH does not apply to dependencies of libraries.
+place() {
   local root=$NRI_GUESTS/root/$1 file=$BIN/$1/${2##*/} libraries loader
   mkdir -p "$BIN/$1"
   cp "$root/$2" "$file"
@@ -93,15 +103,15 @@ own() {
 guest_uml() {
   apt_of sid
   unpack sid uml user-mode-linux libc6
-  own uml usr/bin/linux.uml
+  place uml usr/bin/linux.uml
   rm -rf "$NRI_GUESTS/apt/sid"
 }
 
 guest_qemu() {
   apt_of trixie
   unpack trixie qemu qemu-system-x86 virtiofsd linux-image-cloud-amd64
-  own qemu usr/bin/qemu-system-x86_64
-  own qemu usr/libexec/virtiofsd
+  place qemu usr/bin/qemu-system-x86_64
+  place qemu usr/libexec/virtiofsd
   rm -rf "$NRI_GUESTS/apt/trixie"
 }
 

@@ -1,9 +1,11 @@
 #!/bin/bash
 # uml.sh [--systemd] CMD ARGS...
-#   Runs CMD as root in User Mode Linux and exits with its status. The guest sees the host's files, and what it writes is gone afterwards; it has
-#   all capabilities, 1 CPU, no network but lo, and cgroup version 2 with the controllers cpu, io, memory and pids. It takes 3 s by itself.
-#   --systemd: systemd is PID 1 of the guest, so that runtimes can let it make control groups; 7 s.
-#   Environment: TIMEOUT=600 (s), MEM=2G, OUT=directory that the guest sees as /out. SIGTERM to this script ends the guest.
+#   Runs CMD as root in User Mode Linux and exits with its status. The guest has the files of the
+#   host, and its changes are discarded. It has all capabilities, 1 CPU, no network but lo, and
+#   cgroup v2 with the controllers cpu, io, memory and pids. It boots in 3 s. SIGTERM to this script
+#   ends the guest.
+#   --systemd: systemd is PID 1 of the guest, so that runtimes can use the systemd cgroup driver; 7
+#   s. Environment: TIMEOUT=600 (s), MEM=2G, OUT=directory that is /out in the guest.
 set -uo pipefail
 . "$(dirname "$0")/lib.sh"
 mode=plain
@@ -15,8 +17,9 @@ esac
 [ -x "$BIN/uml/linux.uml" ] || die "not installed: setup.sh uml"
 modules=$(echo "$NRI_GUESTS"/root/uml/usr/lib/uml/modules/*/kernel)
 prepare "$@"
-timeout -k 5 "${TIMEOUT:-600}" "$BIN/uml/linux.uml" mem="${MEM:-2G}" uml_dir="$TMP/" umid=vm root=/dev/root rootfstype=hostfs rootflags=/ ro \
-  con=null con0=fd:0,fd:1 quiet loglevel=1 init="$HERE/init.sh" guest_mode="$mode" guest_out="$OUT" guest_modules="$modules" \
+timeout -k 5 "${TIMEOUT:-600}" "$BIN/uml/linux.uml" mem="${MEM:-2G}" uml_dir="$TMP/" umid=vm \
+  root=/dev/root rootfstype=hostfs rootflags=/ ro con=null con0=fd:0,fd:1 quiet loglevel=1 \
+  init="$HERE/init.sh" guest_mode="$mode" guest_out="$OUT" guest_modules="$modules" \
   </dev/null > >(sed -u -e 's/\r//g' -e '/reboot: /d') 2>"$TMP/err" &
 vm=$!
 trap 'kill $vm; wait; rm -rf "$TMP"; exit 143' TERM INT

@@ -1,13 +1,15 @@
 #!/bin/bash
-# inside.sh STAGE WORK MODE RUNC TAP: process 1 of the namespaces that enter.sh makes. Runs the tests of FILES whose names match FILTER and writes what bats
-# says to TAP, with a line `# FILE name` before each file.
+# inside.sh STAGE WORK MODE RUNC TAP: process 1 of the namespaces that enter.sh makes. Runs the
+# tests of FILES with names that match FILTER, and writes the output of bats to TAP, with a line `#
+# FILE name` before each file.
 set -uo pipefail
 stage=$1 work=$2/$3 mode=$3 runc=$4 tap=$5
 root=/sys/fs/cgroup
 mkdir -p "$work"/{tmp,plugins,conf.d} || exit 120
 chmod a+x "$work" "$work/tmp"
 
-# The file systems of control groups, as they were, but ours. Symbolic links are names of controllers that share a hierarchy.
+# Mounts the cgroup hierarchies of the host again, in the cgroup namespace. Symbolic links are names
+# of controllers that share a hierarchy.
 links=$(find $root -maxdepth 1 -type l -printf '%f %l\n')
 umount -R $root || exit 120
 if [ "$(printf %s "$NRI_SUITE_MOUNTS" | cut -d' ' -f1)" = $root ]; then
@@ -20,7 +22,10 @@ else
     mkdir -p "$point"
     case $type in
       cgroup2) mount -t cgroup2 cgroup2 "$point" ;;
-      *) mount -t cgroup -o "$(echo "$options" | tr ',' '\n' | grep -v -e '^rw$' -e '^release_agent=' | paste -sd,)" cgroup "$point" ;;
+      *)
+        options=$(echo "$options" | tr ',' '\n' | grep -v -e '^rw$' -e '^release_agent=' | paste -sd,)
+        mount -t cgroup -o "$options" cgroup "$point"
+        ;;
     esac || exit 120
   done < <(printf %s "$NRI_SUITE_MOUNTS")
   while read -r name to; do [ -z "$name" ] || ln -s "$to" "$root/$name"; done <<<"$links"
@@ -46,23 +51,29 @@ file = "$work/nrid.log"
 C
   if [ "$mode" = plugin ]; then
     cp "$stage/bin/adjust" "$work/plugins/10-adjust"
-    printf 'log = "%s/events"\n[create]\nannotations = { set = { "org.example.seen" = "yes" } }\n' "$work" >"$work/conf.d/10-adjust.conf"
+    printf 'log = "%s/events"\n[create]\nannotations = { set = { "org.example.seen" = "yes" } }\n' \
+      "$work" >"$work/conf.d/10-adjust.conf"
   fi
   "$stage/bin/nrictl" start || exit 120
 fi
 
-# A terminal for those that look whether they have one; nothing is typed.
+# Input of the terminal of the tests, some of which need one; it stays empty.
 rm -f "$work/in"
 mkfifo "$work/in"
 exec 9<>"$work/in"
 cd "$stage/src/tests/integration" || exit 120
 filter=
 [ -z "${FILTER:-}" ] || filter="-f $(printf %q "$FILTER")"
-# one FILE: its tests. What they leave running is ended with the session: bats would wait for all that have its output.
+# one FILE: runs the tests of a file. Processes that they leave are killed with the session: bats
+# would wait for all processes that have its output open.
 one() {
   local limit=${TEST_TIMEOUT:-60} said=$work/said script lines=0 now still=0
-  # The countdown of bats is a child of the test, and would keep one that waits for all its children.
-  if grep -Eq '^[[:space:]]*wait([[:space:]]*#.*)?$' "$1"; then unset BATS_TEST_TIMEOUT; else export BATS_TEST_TIMEOUT=$limit; fi
+  # The timer of bats is a child of the test, so a test that waits for all its children would hang.
+  if grep -Eq '^[[:space:]]*wait([[:space:]]*#.*)?$' "$1"; then
+    unset BATS_TEST_TIMEOUT
+  else
+    export BATS_TEST_TIMEOUT=$limit
+  fi
   script -qec "stty cols 200; bats $filter --tap $1" /dev/null <&9 >"$said" 2>&1 &
   script=$!
   while kill -0 $script 2>/dev/null; do
@@ -77,7 +88,7 @@ one() {
   echo "# FILE $1"
   tr -d '\r' <"$said"
 }
-# all PROTOCOL: whether all tests of the plan have come to their ends
+# all TAP: whether all tests of the plan have ended
 all() {
   local plan
   plan=$(sed -n 's/^1\.\.\([0-9]*\).*/\1/p' "$1")
