@@ -1,8 +1,9 @@
 #!/bin/bash
 # test.sh [PROGRAMS]
-#   Tests what is in this folder: the units with systemd-analyze, the scripts with shellcheck, the manifests as kustomize builds them (Go), and the
-#   Kubernetes installer on a node that is made up (root). PROGRAMS is where the programs were built (target/debug). What a machine lacks is
-#   skipped, which is a failure where CI=true. systemd/test.sh is apart: it wants a machine with systemd.
+#   Tests this directory: the units with systemd-analyze, the scripts with shellcheck, the manifests
+#   as built by kustomize (Go), and the Kubernetes installer on a fake node (root). PROGRAMS is the
+#   directory of the built programs (target/debug). Tests without their program are skipped, or fail
+#   with CI=true. systemd/test.sh is not called, since it needs a machine with systemd.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd -P)
 programs=$(cd "${1:-$here/../target/debug}" && pwd -P)
@@ -15,27 +16,35 @@ sed_units() { sed -n "s/^$1=-\{0,1\}\([^ ]*\).*/\1/p" "$here"/systemd/*.service 
 
 units() {
   mkdir -p "$work/root/etc/systemd/system" "$work/root/usr/lib"
-  # Other units are found where they are on this machine.
+  # Units of the host, to which ours refer.
   cp -r /usr/lib/systemd "$work/root/usr/lib"
   cp "$here"/systemd/*.service "$here"/systemd/*.socket "$work/root/etc/systemd/system"
   for program in $(sed_units 'Exec[A-Za-z]*'); do
     case $program in /*) ;; *) program=/usr/bin/$program ;; esac
     install -D "$programs/${program##*/}" "$work/root$program"
   done
-  # It says what it ignores, and succeeds; other units are not ours to judge.
-  systemd-analyze verify --root="$work/root" "$work"/root/etc/systemd/system/nri-container-runtime.{service,socket} >"$work/said" 2>&1 || cat "$work/said"
+  # systemd-analyze succeeds with warnings, so any line on our units is an error; lines on other
+  # units are ignored.
+  systemd-analyze verify --root="$work/root" \
+    "$work"/root/etc/systemd/system/nri-container-runtime.{service,socket} >"$work/said" 2>&1 ||
+    cat "$work/said"
   if grep nri-container-runtime "$work/said"; then return 1; fi
-  # A mount namespace of its own would hide the host's mounts from plugins and runtimes.
-  if sed -n '/^\[Service\]/,$p' "$here"/systemd/*.service | grep -v '^ProtectHostname=' | grep -E '^(Private|Protect|Read|Inaccessible|Bind|Temporary|Mount|Root|Dynamic)'; then
-    echo 'these give nrid a mount namespace of its own' >&2
+  # A private mount namespace would hide the host's mounts from plugins and runtimes.
+  if sed -n '/^\[Service\]/,$p' "$here"/systemd/*.service | grep -v '^ProtectHostname=' |
+    grep -E '^(Private|Protect|Read|Inaccessible|Bind|Temporary|Mount|Root|Dynamic)'; then
+    echo 'test.sh: these settings give nrid a private mount namespace' >&2
     return 1
   fi
-  # 7.1 of 10 with systemd 252; 8.1 was before. What is left is what plugins and runtimes need.
+  # The exposure is 7.1 of 10 with systemd 252; plugins and runtimes need the rest of the
+  # privileges.
   if systemd-analyze security --help | grep -q -- --threshold; then
-    systemd-analyze security --offline=true --threshold=75 --no-pager "$here"/systemd/nri-container-runtime.service >"$work/said" || { tail -1 "$work/said"; return 1; }
+    systemd-analyze security --offline=true --threshold=75 --no-pager \
+      "$here"/systemd/nri-container-runtime.service >"$work/said" ||
+      { tail -1 "$work/said"; return 1; }
   fi
-  # Where nrid and wrappers look for them.
-  [ "$(sed_units ListenStream | sort | tr '\n' ' ')" = '/run/nri-container-runtime/control.sock /run/nri-container-runtime/nri.sock ' ]
+  # The paths of the sockets are those that nrid and the wrapper use.
+  [ "$(sed_units ListenStream | sort | sed 's,/run/nri-container-runtime/,,' | tr '\n' ' ')" = \
+    'control.sock nri.sock ' ]
 }
 
 step() { echo "-- $1"; shift; "$@"; }
@@ -46,9 +55,13 @@ else
 fi
 if have systemd-analyze; then step 'units' units; else skip 'units' 'no systemd-analyze'; fi
 if have go; then
-  # Not from its cache: Go does not see that the manifests have changed.
+  # -count=1 bypasses Go's cache, which does not depend on the manifests.
   step 'manifests' go -C "$here/kubernetes/test" test -count=1 ./...
 else
   skip 'manifests' 'no go toolchain'
 fi
-if [ "$(id -u)" = 0 ]; then step 'installer' "$here/kubernetes/installer/test.sh" "$programs"; else skip 'installer' 'not root'; fi
+if [ "$(id -u)" = 0 ]; then
+  step 'installer' "$here/kubernetes/installer/test.sh" "$programs"
+else
+  skip 'installer' 'not root'
+fi

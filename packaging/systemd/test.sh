@@ -1,19 +1,30 @@
 #!/bin/bash
 # test.sh PROGRAMS
-#   Tries the units on a machine to be thrown away, whose first process is systemd: installs them, and nrid and nrictl of the folder PROGRAMS
-#   (target/debug), where a package would, and looks at what a node sees of them. Root. About 10 seconds.
+#   Tests the units on a disposable machine with systemd as process 1: installs them, and nrid and
+#   nrictl of the directory PROGRAMS (target/debug), where a package does, and checks their
+#   behaviour. Needs root, and takes about 10 seconds.
 set -euo pipefail
 [ $# -eq 1 ] || { sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0" >&2; exit 2; }
 [ "$(cat /proc/1/comm)" = systemd ] || { echo 'test.sh: systemd is not the first process here' >&2; exit 1; }
 here=$(cd "$(dirname "$0")" && pwd -P)
 state=/run/nri-container-runtime
 unit=nri-container-runtime
-fail() { echo "FAILED: $*" >&2; systemctl status --no-pager --lines=20 $unit.service $unit.socket >&2 || true; exit 1; }
+fail() {
+  echo "FAILED: $*" >&2
+  systemctl status --no-pager --lines=20 $unit.service $unit.socket >&2 || true
+  exit 1
+}
 step() { echo "-- $*"; }
-# until COMMAND...: waits for it
-until_true() { local n; for n in $(seq 200); do ! "$@" >/dev/null 2>&1 || return 0; sleep 0.05; done; fail "waited in vain (${n}th time): $*"; }
+# until_true COMMAND...: repeats the command until it succeeds
+until_true() {
+  for _ in $(seq 200); do
+    ! "$@" >/dev/null 2>&1 || return 0
+    sleep 0.05
+  done
+  fail "not true within 10 s: $*"
+}
 is() { [ "$(systemctl show -P "$2" "$unit.$1")" = "$3" ]; }
-# of nrid: the first one in its status
+# pid: prints the process id of nrid, the first one in its status
 pid() { nrictl status --json | grep -o '"pid":[0-9]\+' | sed -n '1s,.*:,,p'; }
 inodes() { stat -c '%n %i %a' $state $state/*.sock; }
 
@@ -24,38 +35,39 @@ mkdir -p /opt/nri/plugins /etc/$unit
 # A plugin that stays, to see what becomes of it.
 printf '#!/bin/sh\nexec sleep 1000\n' >/opt/nri/plugins/10-stays
 chmod 755 /opt/nri/plugins/10-stays
-# It never registers; it is to live on for a while, and nrid to be ready soon.
+# The plugin never registers; the short timeout makes nrid ready soon.
 echo 'plugin_registration_timeout = "1s"' >/etc/$unit/config.toml
 systemctl daemon-reload
 
-step 'an nrid that a wrapper started gives way to the sockets'
+step 'an nrid that a wrapper started stops when the sockets are activated'
 nrictl start
 old=$(pid)
-[ -e "/proc/$old/exe" ] || fail 'it does not run'
+[ -e "/proc/$old/exe" ] || fail 'nrid does not run'
 systemctl start $unit.socket
 until_true [ ! -e "/proc/$old" ]
-is service ActiveState inactive || fail 'started without need'
+is service ActiveState inactive || fail 'the service was started without a connection'
 before=$(inodes)
 grep -q ' 700$' <<<"$before" || fail "mode of the directory: $before"
 [ "$(grep -c ' 600$' <<<"$before")" = 2 ] || fail "mode of the sockets: $before"
 
-step 'the first connection starts it, in the mount namespace of the host'
+step 'the first connection starts nrid in the mount namespace of the host'
 first=$(pid)
-[ "$(readlink "/proc/$first/ns/mnt")" = "$(readlink /proc/1/ns/mnt)" ] || fail 'a mount namespace of its own'
+[ "$(readlink "/proc/$first/ns/mnt")" = "$(readlink /proc/1/ns/mnt)" ] || fail 'nrid has a private mount namespace'
 is service MainPID "$first" || fail 'not the unit'
 until_true is service ActiveState active
 grep -q '^NoNewPrivs:.0' "/proc/$first/status" || fail 'no new privileges'
 grep -q '^Seccomp:.2' "/proc/$first/status" || fail 'no system call filter'
 
-step 'what starts nrid by itself leaves the sockets alone'
+step 'nrictl start keeps a running nrid and its sockets'
 nrictl start
 [ "$(pid)" = "$first" ] || fail 'another one'
 [ "$(inodes)" = "$before" ] || fail 'other sockets'
 
-step 'a clean end, a crash, a restart: the sockets stay, and it comes back'
+step 'a stop, a crash and a restart keep the sockets, and nrid is started again'
 nrictl stop
 until_true is service ActiveState inactive
-/usr/libexec/$unit/nrid --background | grep -qx ready || fail 'a starter that comes too late is not told that it can connect'
+/usr/libexec/$unit/nrid --background | grep -qx ready ||
+  fail 'nrid --background does not print ready while the unit runs'
 second=$(pid)
 [ "$second" != "$first" ] || fail 'the same process'
 until_true is service ActiveState active
@@ -65,14 +77,15 @@ until_true is service ActiveState active
 systemctl restart $unit.service
 [ "$(inodes)" = "$before" ] || fail 'other sockets'
 
-step 'a reload, a restart by itself: the process and the sockets stay'
+step 'a reload and nrictl restart keep the process and the sockets'
 main=$(pid)
 systemctl reload $unit.service
 printf '#!/bin/sh\nexec sleep 1000\n' >/opt/nri/plugins/20-new
 chmod 755 /opt/nri/plugins/20-new
-nrictl reload | grep -q '^20-new .*failed: did not register' || fail 'the new plugin was not launched'
+nrictl reload | grep -q '^20-new .*failed: did not register' ||
+  fail 'the new plugin was not launched'
 echo 'nonsense = ' >/etc/$unit/config.toml
-! systemctl reload $unit.service 2>/dev/null || fail 'a wrong configuration was taken'
+! systemctl reload $unit.service 2>/dev/null || fail 'an invalid configuration was loaded'
 echo 'plugin_registration_timeout = "1s"' >/etc/$unit/config.toml
 install -D -t /usr/libexec/$unit "$1/nrid"
 nrictl restart | grep -qx "nrid .* (pid $main)" || fail 'not the same process'
@@ -80,12 +93,14 @@ is service MainPID "$main" || fail 'not the unit'
 is service ActiveState active || fail 'not active'
 [ "$(inodes)" = "$before" ] || fail 'other sockets'
 
-step 'its end leaves nothing of it behind'
+step 'a stop leaves no process'
 systemctl stop $unit.service
-[ -z "$(cat /sys/fs/cgroup/system.slice/$unit.service/cgroup.procs 2>/dev/null)" ] || fail 'processes'
-journalctl --no-pager -q -u $unit.service 2>/dev/null | grep -i 'left-over\|timed out' && fail 'the end was not clean'
+[ -z "$(cat /sys/fs/cgroup/system.slice/$unit.service/cgroup.procs 2>/dev/null)" ] ||
+  fail 'processes are left'
+journalctl --no-pager -q -u $unit.service 2>/dev/null | grep -i 'left-over\|timed out' &&
+  fail 'systemd had to kill processes'
 
-step 'a broken configuration: the sockets fail, and a caller is told why'
+step 'with an invalid configuration the sockets fail, and callers get the reason'
 echo 'nonsense = ' >/etc/$unit/config.toml
 nrictl --config /dev/null --state-dir $state status >/dev/null 2>&1 || true
 until_true is socket ActiveState failed

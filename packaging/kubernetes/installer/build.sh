@@ -1,8 +1,9 @@
 #!/bin/sh
 # build.sh PROGRAMS [NAME:TAG]
-#   Builds the installer's image (nri-container-runtime-installer:VERSION) with docker, podman or buildah, or what BUILDER names. PROGRAMS is the
-#   folder of the four programs (target/release, say). They run on the nodes, not in the image: build them for the oldest C library among your nodes,
-#   or statically. BASE is the image to begin with.
+#   Builds the installer's image (nri-container-runtime-installer:VERSION) with docker, podman or
+#   buildah, or the program in BUILDER. PROGRAMS is the directory of the four programs, such as
+#   target/release. They run on the nodes, not in the image: build them statically, or for the
+#   oldest C library of the nodes. BASE is the base image.
 set -eu
 [ $# -ge 1 ] || { sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0" >&2; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd -P)
@@ -15,7 +16,10 @@ done
 [ -n "$builder" ] || { echo 'build.sh: neither docker nor podman nor buildah is here' >&2; exit 1; }
 context=$(mktemp -d)
 trap 'rm -rf "$context"' EXIT
-for program in nri-container-runtime nri-oci-hook nrictl nrid; do install -m 755 -D -t "$context/programs" "$1/$program"; done
+for program in nri-container-runtime nri-oci-hook nrictl nrid; do
+  install -m 755 -D -t "$context/programs" "$1/$program"
+done
 install -m 755 -t "$context" "$here/installer.sh" "$here/Dockerfile"
 # shellcheck disable=SC2086 # it may have options
-$builder build --tag "$name" ${BASE:+--build-arg "BASE=$BASE"} --file "$context/Dockerfile" "$context"
+$builder build --tag "$name" ${BASE:+--build-arg "BASE=$BASE"} --file "$context/Dockerfile" \
+  "$context"

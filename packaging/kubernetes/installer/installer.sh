@@ -1,19 +1,24 @@
 #!/bin/sh
 # installer.sh install|uninstall|wait
-#   Puts the programs on the node and makes them known to its engine, or takes both back. It is the entry point of the installer's image, and works
-#   on the node through its first process: files through /proc/1/root, programs in that process's namespaces. Safe to repeat.
-#   install    copies the programs, runs `nrictl install` and starts nrid, so that plugins can connect
-#   uninstall  runs `nrictl uninstall`, waits until no container runs through the wrapper any more, and removes the programs
-#   wait       does nothing, for ever
+#   Installs the programs on the node and configures its engine, or undoes both. It is the entry
+#   point of the installer's image, and accesses the node through process 1: files by /proc/1/root,
+#   programs in the namespaces of that process. It can be repeated.
+#   install    copies the programs, runs `nrictl install` and starts nrid for the plugins
+#   uninstall  runs `nrictl uninstall`, waits until no container uses the wrapper any more, and
+#   removes
+#              the programs
+#   wait       sleeps until SIGTERM
 # Environment:
-#   ENGINE           containerd, crio, docker: as nrictl calls it
-#   HANDLER          the runtime's name in the engine (nri)
-#   DEFAULT_RUNTIME  true: containers that ask for no runtime get it, too
-#   RESTART_ENGINE   true: the engine's service is restarted when its configuration has changed. Else that is left to others, and so are the
-#                    programs at an uninstallation: the engine calls them until it is restarted.
-#   ENGINE_SERVICE   the service, where it is not called like the engine: k3s, rke2-agent
+#   ENGINE           name of the engine for nrictl: containerd, crio, docker
+#   HANDLER          name of the runtime in the engine (nri)
+#   DEFAULT_RUNTIME  true: makes it the default runtime of the engine
+#   RESTART_ENGINE   true: restarts the engine when its configuration has changed. Otherwise
+#                    the operator restarts it, and `uninstall` keeps the programs, which the engine
+#                    calls until then.
+#   ENGINE_SERVICE   name of the service, where it differs from ENGINE: k3s, rke2-agent
 #   INSTALL_OPTIONS  more options of `nrictl install`
-#   PROGRAMS, HOST_PID, POLL  for tests: where the programs are, whose machine is meant, how often is looked (s)
+#   PROGRAMS, HOST_PID, POLL  for tests: directory of the programs, process of the node, interval
+#   (s)
 set -eu
 
 engine=${ENGINE:-}
@@ -22,16 +27,18 @@ service=${ENGINE_SERVICE:-$engine}
 programs=${PROGRAMS:-/usr/local/lib/nri-container-runtime}
 host_pid=${HOST_PID:-1}
 poll=${POLL:-10}
-# Beside each other they find each other. /usr may be read-only.
+# The programs find each other in one directory, which is not in /usr, since that may be read-only.
 dir=/opt/nri-container-runtime/bin
 host=/proc/$host_pid/root
-# Until the next boot, which starts the engine anyway.
+# Exists while a restart of the engine is pending; below /run, since a boot restarts the engine
+# anyway.
 pending=/run/nri-container-runtime-restart
 
 say() { echo "installer: $*"; }
 fail() { say "$*" >&2; exit 1; }
 
-# Runs a program of the node as if the node's first process had. All namespaces: nrid stays, and must not depend on this pod's.
+# Runs a program of the node in all namespaces of its process 1: nrid outlives this pod, so it must
+# not use a namespace of it.
 on_host() { nsenter --target "$host_pid" --mount --uts --ipc --net --cgroup --root --wd -- "$@"; }
 
 nrictl() { on_host "$dir/nrictl" "$@"; }
@@ -39,15 +46,16 @@ nrictl() { on_host "$dir/nrictl" "$@"; }
 copy() {
   mkdir -p "$host$dir"
   new=
-  # The old nrictl still speaks the language of the nrid that runs.
+  # nrictl is replaced last: the previous nrictl has the protocol of the running nrid, and stops it.
   for program in nrid nri-oci-hook nri-container-runtime nrictl; do
     [ -f "$programs/$program" ] || fail "$program is not in this image"
     cmp -s "$programs/$program" "$host$dir/$program" || new=yes
     if [ $program = nrictl ] && [ -n "$new" ] && [ -x "$host$dir/nrictl" ]; then
-      nrictl stop || say 'the nrid of before did not end'
+      nrictl stop || say 'the previous nrid did not stop'
     fi
     if cmp -s "$programs/$program" "$host$dir/$program"; then continue; fi
-    # A running program cannot be written to, and must be whole at every moment.
+    # The file is replaced by a rename: a running program cannot be written to, and the engine may
+    # call it at any moment.
     cp "$programs/$program" "$host$dir/.$program.new"
     chmod 755 "$host$dir/.$program.new"
     mv -f "$host$dir/.$program.new" "$host$dir/$program"
@@ -55,7 +63,8 @@ copy() {
   done
 }
 
-# Changes the engine's configuration, if need be. That it is to be restarted is noted before: this may be killed at any moment.
+# Changes the engine's configuration, if needed. The pending restart is recorded before the change,
+# since the installer may be killed at any moment.
 change() {
   if nrictl "$@" --dry-run --json | grep -q '"reload":'; then : >"$host$pending"; fi
   nrictl "$@"
@@ -72,12 +81,13 @@ restart() {
   rm -f "$host$pending"
 }
 
-# Whether a container of the node still needs the wrapper for its end: shims and monitors keep its path.
+# Whether a container of the node needs the wrapper for its deletion: shims and conmon keep its
+# path.
 in_use() {
-  # containerd's shim, with the options that it was given
+  # The options of containerd's shims.
   if find "$host/run" -path '*io.containerd.runtime.v2.task*' \( -name options.json -o -name runtime \) -type f \
     -exec grep -l "$dir/" {} + 2>/dev/null | grep -q .; then return 0; fi
-  # conmon, which has it in its arguments
+  # The arguments of conmon.
   grep -la conmon "$host"/proc/[0-9]*/cmdline 2>/dev/null | while read -r process; do
     if tr '\0' '\n' <"$process" | grep -q "^$dir/"; then echo yes; fi
   done 2>/dev/null | grep -q yes
@@ -121,7 +131,8 @@ case ${1:-} in
     "$1"
     ;;
   wait)
-    # The shell would be the first process of the container, which no signal ends unless it is waited for.
+    # The shell is process 1 of the container: without a trap it ignores the signal, and it runs the
+    # trap only while it waits.
     trap 'exit 0' TERM INT
     while :; do
       sleep 3600 &
