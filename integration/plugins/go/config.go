@@ -11,38 +11,40 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// config is what the plugin is told to do.
+// config is the configuration of the plugin.
 type config struct {
-	// Log is the journal's file, where no flag gives one (a launched plugin has no flags).
+	// Log is the file of the journal, unless a flag sets it (a launched plugin has no flags).
 	Log string
-	// Events to subscribe to, as upstream's ParseEventMask takes them; none: all.
+	// Events to subscribe to, in the format of upstream's ParseEventMask; none means all.
 	Events []string
-	// Rules: each one that matches adds what it says.
+	// Rules of the plugin; the effects of all matching rules are combined.
 	Rules []rule
 }
 
-// rule says what to do at an event. Messages are written in the protocol's JSON form, so that every field can be used.
+// rule describes the reply to an event. Messages are in the JSON form of the protocol, so that
+// every field can be set.
 type rule struct {
-	// Event it is for: Synchronize, CreateContainer, UpdateContainer, StopContainer, or any other name where only Sleep, Until, Exit,
-	// Error make sense. Default: CreateContainer.
+	// Event of the rule: Synchronize, CreateContainer, UpdateContainer, StopContainer, or any other
+	// event, for which only Unsolicited, Sleep, Until, Exit and Error have an effect. Default:
+	// CreateContainer.
 	Event string
-	// ID, Name: patterns (path.Match) for the container's id and name; empty matches all.
+	// ID and Name are patterns (path.Match) for the container's id and name; empty matches all.
 	ID, Name string
 	// Adjust is a ContainerAdjustment.
 	Adjust json.RawMessage
-	// Updates are ContainerUpdates that are returned. One without a container's id is for the event's own.
+	// Updates are ContainerUpdates of the reply. One without an id is for the container of the event.
 	Updates []json.RawMessage
-	// Turns are further ones: the first list for the first event that matches, and so on.
+	// Turns are more ContainerUpdates: the first list for the first matching event, and so on.
 	Turns [][]json.RawMessage
-	// Unsolicited are ContainerUpdates that are asked for from inside the handler, before it answers.
+	// Unsolicited are ContainerUpdates that the handler requests before it replies.
 	Unsolicited []json.RawMessage
-	// Sleep: seconds before the answer.
+	// Sleep is the number of seconds before the reply.
 	Sleep float64
-	// Until is a file: there is no answer before it exists.
+	// Until is a file: the reply waits until it exists.
 	Until string
-	// Exit: the process ends with this code in place of an answer.
+	// Exit makes the process exit with this code instead of a reply.
 	Exit *int
-	// Error is answered.
+	// Error is the error of the reply.
 	Error string
 }
 
@@ -69,7 +71,7 @@ func parse(text string) (*config, error) {
 	return c, nil
 }
 
-// turn is what the rule has for this event alone.
+// turn removes and returns the first list of Turns.
 func (r *rule) turn() []json.RawMessage {
 	if len(r.Turns) == 0 {
 		return nil
@@ -92,7 +94,7 @@ func glob(pattern, text string) bool {
 	return pattern == "" || (ok && err == nil)
 }
 
-// adjustment is nil where the rule has none.
+// adjustment returns the adjustment of the rule, or nil.
 func (r *rule) adjustment() (*api.ContainerAdjustment, error) {
 	if r.Adjust == nil {
 		return nil, nil
@@ -113,7 +115,7 @@ func updates(list []json.RawMessage) ([]*api.ContainerUpdate, error) {
 	return all, nil
 }
 
-// join lays a second adjustment over a first one: lists grow, the rest is replaced.
+// join merges a second adjustment into a first one: lists are appended, other fields replaced.
 func join(a, b *api.ContainerAdjustment) *api.ContainerAdjustment {
 	if a == nil {
 		return b

@@ -10,14 +10,15 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// journal is a file of JSON lines; each is written at once, so that a reader never sees half of one.
+// journal is a file of JSON lines. Each line is written by one call, so that a reader never sees a
+// part of it.
 type journal struct {
 	mutex sync.Mutex
 	file  *os.File
 	early [][]byte // written before the file was known
 }
 
-// entry is one thing that was heard. Messages are in the protocol's JSON form.
+// entry is an event in the journal. Messages are in the JSON form of the protocol.
 type entry struct {
 	Time        string          `json:"time"`
 	Event       string          `json:"event"`
@@ -31,7 +32,7 @@ type entry struct {
 	Pods        []string        `json:"pods,omitempty"`
 	Containers  []string        `json:"containers,omitempty"`
 	Adjust      json.RawMessage `json:"adjust,omitempty"`
-	// Updates are those that are answered.
+	// Updates of the reply.
 	Updates []json.RawMessage `json:"updates,omitempty"`
 	Failed  []string          `json:"failed,omitempty"`
 	Config  string            `json:"config,omitempty"`

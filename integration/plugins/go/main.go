@@ -1,11 +1,12 @@
-// gostub is an NRI plugin for tests, written against upstream's Go stub and told by a JSON document (config.go) what to do. It
-// writes one JSON line for each thing that it hears (journal.go). It works launched and external. It decides nothing by itself.
+// gostub is an NRI plugin for tests, built on upstream's Go stub and controlled by a JSON
+// configuration (config.go). It writes one JSON line for each event that it receives (journal.go).
+// It works both as a launched and as an external plugin.
 //
-// Commands come through stdin, a JSON object a line:
+// It reads commands from stdin, one JSON object a line:
 //
-//	{"update": [ContainerUpdate, ...]}   an unsolicited update; the outcome is journaled as UpdateContainers
-//	{"config": {...}}                    another configuration from now on
-//	{"stop": true}                       leaves
+//	{"update": [ContainerUpdate, ...]}   requests updates; result: UpdateContainers
+//	{"config": {...}}                    replaces the configuration
+//	{"stop": true}                       exits
 package main
 
 import (
@@ -25,7 +26,7 @@ func main() {
 	name := flag.String("name", "", "plugin name")
 	socket := flag.String("socket", "", "NRI socket")
 	log := flag.String("log", "", "file that the journal is appended to")
-	config := flag.String("config", "", "JSON configuration; where there is none, what Configure brings")
+	config := flag.String("config", "", "JSON configuration file (default: that of Configure)")
 	flag.Parse()
 	if err := run(*idx, *name, *socket, *log, *config); err != nil {
 		fmt.Fprintln(os.Stderr, "gostub:", err)
@@ -63,8 +64,8 @@ func run(idx, name, socket, log, config string) error {
 		return err
 	}
 	p.stub = s
-	told := make(chan struct{})
-	go func() { p.commands(); close(told) }()
+	done := make(chan struct{})
+	go func() { p.commands(); close(done) }()
 	err = s.Start(context.Background())
 	if err != nil {
 		p.journal.write(entry{Event: "Failed", Error: err.Error()})
@@ -72,13 +73,14 @@ func run(idx, name, socket, log, config string) error {
 	}
 	s.Wait()
 	if os.Getenv(api.PluginSocketEnvVar) == "" {
-		// Nobody's child: it stays until its stdin ends, so that a test can tell whether somebody killed it.
-		<-told
+		// An external plugin runs until its stdin is closed, so that a test can detect whether it was
+		// killed.
+		<-done
 	}
 	return nil
 }
 
-// commands does what stdin says, until it ends.
+// commands reads and executes the commands of stdin.
 func (p *plugin) commands() {
 	lines := bufio.NewScanner(os.Stdin)
 	lines.Buffer(nil, 16<<20)

@@ -17,8 +17,8 @@ type plugin struct {
 	journal journal
 	fixed   bool // --config was given
 
-	mutex sync.Mutex
-	told  *config
+	mutex   sync.Mutex
+	current *config
 }
 
 func (p *plugin) configure(text string) error {
@@ -27,7 +27,7 @@ func (p *plugin) configure(text string) error {
 		return err
 	}
 	p.mutex.Lock()
-	p.told = c
+	p.current = c
 	p.mutex.Unlock()
 	return p.journal.open(c.Log)
 }
@@ -35,14 +35,16 @@ func (p *plugin) configure(text string) error {
 func (p *plugin) config() *config {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	if p.told == nil {
-		p.told = &config{}
+	if p.current == nil {
+		p.current = &config{}
 	}
-	return p.told
+	return p.current
 }
 
-// answer is what the rules for an event return.
-func (p *plugin) answer(event string, c *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
+// reply returns the adjustment and the updates of the rules for an event.
+func (p *plugin) reply(
+	event string, c *api.Container,
+) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
 	var adjust *api.ContainerAdjustment
 	var all []*api.ContainerUpdate
 	rules := p.config().Rules
@@ -70,7 +72,8 @@ func (p *plugin) answer(event string, c *api.Container) (*api.ContainerAdjustmen
 	return adjust, all, nil
 }
 
-// act does what the rules for an event say, answers apart.
+// act performs the other effects of the rules for an event: it requests updates, waits, exits or
+// fails.
 func (p *plugin) act(event string, c *api.Container) error {
 	for _, r := range p.config().Rules {
 		if !r.matches(event, c) {
@@ -102,9 +105,12 @@ func await(file string) {
 	}
 }
 
-// request journals an event, does what the rules say, and returns what they answer.
-func (p *plugin) request(e entry, c *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
-	adjust, all, err := p.answer(e.Event, c)
+// request writes an event to the journal, performs the effects of its rules, and returns their
+// reply.
+func (p *plugin) request(
+	e entry, c *api.Container,
+) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
+	adjust, all, err := p.reply(e.Event, c)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -135,20 +141,21 @@ func (p *plugin) unsolicited(list []json.RawMessage) error {
 	return nil
 }
 
-func heard(event string, pod *api.PodSandbox, c *api.Container) entry {
+// received makes the journal entry of an event.
+func received(event string, pod *api.PodSandbox, c *api.Container) entry {
 	return entry{
 		Event: event, PodID: pod.GetId(), ContainerID: c.GetId(), Name: c.GetName(), Pid: c.GetPid(),
 		Pod: message(pod), Container: message(c),
 	}
 }
 
-// event handles one that has no other answer than an error.
+// event handles an event with a reply that is empty or an error.
 func (p *plugin) event(name string, pod *api.PodSandbox, c *api.Container) error {
-	_, _, err := p.request(heard(name, pod, c), c)
+	_, _, err := p.request(received(name, pod, c), c)
 	return err
 }
 
-// Configure keeps the configuration where it was not given at the start, and subscribes.
+// Configure sets the configuration, unless a flag did, and subscribes to the configured events.
 func (p *plugin) Configure(_ context.Context, text, runtime, version string) (api.EventMask, error) {
 	if text != "" && !p.fixed {
 		if err := p.configure(text); err != nil {
@@ -159,7 +166,9 @@ func (p *plugin) Configure(_ context.Context, text, runtime, version string) (ap
 	return p.config().mask()
 }
 
-func (p *plugin) Synchronize(_ context.Context, pods []*api.PodSandbox, containers []*api.Container) ([]*api.ContainerUpdate, error) {
+func (p *plugin) Synchronize(
+	_ context.Context, pods []*api.PodSandbox, containers []*api.Container,
+) ([]*api.ContainerUpdate, error) {
 	e := entry{Event: "Synchronize"}
 	for _, pod := range pods {
 		e.Pods = append(e.Pods, pod.GetId())
@@ -177,8 +186,10 @@ func (p *plugin) RunPodSandbox(_ context.Context, pod *api.PodSandbox) error {
 	return p.event("RunPodSandbox", pod, nil)
 }
 
-func (p *plugin) UpdatePodSandbox(_ context.Context, pod *api.PodSandbox, _, r *api.LinuxResources) error {
-	e := heard("UpdatePodSandbox", pod, nil)
+func (p *plugin) UpdatePodSandbox(
+	_ context.Context, pod *api.PodSandbox, _, r *api.LinuxResources,
+) error {
+	e := received("UpdatePodSandbox", pod, nil)
 	e.Resources = message(r)
 	_, _, err := p.request(e, nil)
 	return err
@@ -196,11 +207,15 @@ func (p *plugin) RemovePodSandbox(_ context.Context, pod *api.PodSandbox) error 
 	return p.event("RemovePodSandbox", pod, nil)
 }
 
-func (p *plugin) CreateContainer(_ context.Context, pod *api.PodSandbox, c *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
-	return p.request(heard("CreateContainer", pod, c), c)
+func (p *plugin) CreateContainer(
+	_ context.Context, pod *api.PodSandbox, c *api.Container,
+) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
+	return p.request(received("CreateContainer", pod, c), c)
 }
 
-func (p *plugin) PostCreateContainer(_ context.Context, pod *api.PodSandbox, c *api.Container) error {
+func (p *plugin) PostCreateContainer(
+	_ context.Context, pod *api.PodSandbox, c *api.Container,
+) error {
 	return p.event("PostCreateContainer", pod, c)
 }
 
@@ -208,23 +223,31 @@ func (p *plugin) StartContainer(_ context.Context, pod *api.PodSandbox, c *api.C
 	return p.event("StartContainer", pod, c)
 }
 
-func (p *plugin) PostStartContainer(_ context.Context, pod *api.PodSandbox, c *api.Container) error {
+func (p *plugin) PostStartContainer(
+	_ context.Context, pod *api.PodSandbox, c *api.Container,
+) error {
 	return p.event("PostStartContainer", pod, c)
 }
 
-func (p *plugin) UpdateContainer(_ context.Context, pod *api.PodSandbox, c *api.Container, r *api.LinuxResources) ([]*api.ContainerUpdate, error) {
-	e := heard("UpdateContainer", pod, c)
+func (p *plugin) UpdateContainer(
+	_ context.Context, pod *api.PodSandbox, c *api.Container, r *api.LinuxResources,
+) ([]*api.ContainerUpdate, error) {
+	e := received("UpdateContainer", pod, c)
 	e.Resources = message(r)
 	_, u, err := p.request(e, c)
 	return u, err
 }
 
-func (p *plugin) PostUpdateContainer(_ context.Context, pod *api.PodSandbox, c *api.Container) error {
+func (p *plugin) PostUpdateContainer(
+	_ context.Context, pod *api.PodSandbox, c *api.Container,
+) error {
 	return p.event("PostUpdateContainer", pod, c)
 }
 
-func (p *plugin) StopContainer(_ context.Context, pod *api.PodSandbox, c *api.Container) ([]*api.ContainerUpdate, error) {
-	_, u, err := p.request(heard("StopContainer", pod, c), c)
+func (p *plugin) StopContainer(
+	_ context.Context, pod *api.PodSandbox, c *api.Container,
+) ([]*api.ContainerUpdate, error) {
+	_, u, err := p.request(received("StopContainer", pod, c), c)
 	return u, err
 }
 
@@ -232,8 +255,10 @@ func (p *plugin) RemoveContainer(_ context.Context, pod *api.PodSandbox, c *api.
 	return p.event("RemoveContainer", pod, c)
 }
 
-func (p *plugin) ValidateContainerAdjustment(_ context.Context, r *api.ValidateContainerAdjustmentRequest) error {
-	e := heard("ValidateContainerAdjustment", r.GetPod(), r.GetContainer())
+func (p *plugin) ValidateContainerAdjustment(
+	_ context.Context, r *api.ValidateContainerAdjustmentRequest,
+) error {
+	e := received("ValidateContainerAdjustment", r.GetPod(), r.GetContainer())
 	e.Adjust = message(r.GetAdjust())
 	_, _, err := p.request(e, r.GetContainer())
 	return err
