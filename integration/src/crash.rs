@@ -21,7 +21,7 @@ pub struct Crash {
 /// # Errors
 /// The reason that `crash-at` reports.
 pub fn can_crash() -> Result<(), String> {
-    let mut command = Command::new(programs::ours("crash-at"));
+    let mut command = Command::new(programs::built("crash-at"));
     let tried = command.args(["0", "--log", "/dev/null", "/bin/true", "--", "true"]).output();
     let tried = tried.map_err(|e| format!("crash-at: {e}"))?;
     match tried.status.success() {
@@ -39,7 +39,7 @@ impl Node {
     /// The program `also` is killed with it.
     pub fn crash(&self, program: &str, at: usize, also: Option<&str>) -> Crash {
         // The process that executes a plugin (`nrid --launch`) keeps no state and is not counted.
-        self.crash_of(&programs::ours(program), "--launch", at, also)
+        self.crash_of(&programs::built(program), "--launch", at, also)
     }
 
     /// Kills the real runtime, but not its `init` process, which becomes the container's; and the
@@ -56,11 +56,11 @@ impl Node {
         let log = self.path("crash");
         // Log of an earlier crash.
         let _ = fs::remove_file(&log);
-        let mut command = vec![programs::ours("crash-at").into_os_string(), at.to_string().into()];
+        let mut command = vec![programs::built("crash-at").into_os_string(), at.to_string().into()];
         command.extend(["--except".into(), except.into()]);
         if let Some(also) = also {
             let mark = self.path("").into_os_string();
-            command.extend(["--also".into(), programs::ours(also).into_os_string(), mark]);
+            command.extend(["--also".into(), programs::built(also).into_os_string(), mark]);
         }
         command.extend(["--log".into(), log.clone().into(), program.into()]);
         Crash { command, log }
@@ -68,7 +68,7 @@ impl Node {
 
     /// Returns the command `nrictl start`.
     pub fn starter(&self) -> Command {
-        let mut command = enter::command(programs::ours("nrictl"));
+        let mut command = enter::command(programs::built("nrictl"));
         command.arg("--config").arg(self.config()).arg("start");
         command
     }

@@ -18,7 +18,7 @@ pub const FROM_STOP: [&str; 4] =
 pub const REQUESTED: [&str; 3] =
     ["RunPodSandbox", "CreateContainer", "ValidateContainerAdjustment"];
 
-/// Returns the events of a whole life cycle, with `between` between start and stop.
+/// Returns the events of a whole life cycle, with the events `between` start and stop.
 pub fn life_cycle(between: &[&'static str]) -> Vec<&'static str> {
     [&TO_START[..], between, &FROM_STOP[..]].concat()
 }

@@ -11,7 +11,7 @@ use std::{fs, os::unix::fs::symlink, path::Path};
 /// The directory cannot be written, or the program is not built.
 pub fn fake_runtime(dir: &Path) -> Runtime {
     let path = dir.join("runc");
-    symlink(programs::ours("fake_runtime"), &path).expect("the test directory is writable");
+    symlink(programs::built("fake_runtime"), &path).expect("the test directory is writable");
     let state = json!({"status": "created", "pid": 0}).to_string();
     let script = json!({"state": {"stdout": state}});
     fs::write(dir.join("runc.script.json"), script.to_string())

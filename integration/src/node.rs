@@ -1,5 +1,4 @@
-//! What each test has to itself: configuration, state directory, plugins, the runtime's root,
-//! bundles.
+//! Fixture of one test: configuration, state directory, plugins, the runtime's root and bundles.
 
 use crate::{
     Bundle, Ended, External, Journal, Process, Program, Runtime, call, cgroups_of, enter,
@@ -19,8 +18,8 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// Directories of one test, and what runs in them. When it is dropped, containers are deleted and
-/// `nrid` is stopped.
+/// The private directories of one test, and its containers and `nrid`. Dropping it deletes the
+/// containers and stops `nrid`.
 #[derive(Debug)]
 pub struct Node {
     dir: TempDir,
@@ -32,12 +31,12 @@ pub struct Node {
 }
 
 impl Node {
-    /// Makes a node, in which nothing runs.
+    /// Creates a node without containers and `nrid`.
     pub fn new(runtime: &Runtime) -> Self {
         Self::with_state_dir(runtime, None)
     }
 
-    /// A node that calls copies of the programs in `from`, which [`Node::upgrade`] can replace.
+    /// Creates a node with copies of the programs in `from`, which [`Node::upgrade`] can replace.
     pub fn with_programs(runtime: &Runtime, from: &Path) -> Self {
         let mut node = Self::new(runtime);
         node.programs = node.path("bin");
@@ -46,13 +45,16 @@ impl Node {
         node
     }
 
-    /// The same with a state directory elsewhere.
+    /// Creates a node with this state directory; `None`: one in the node's directory.
     pub fn with_state_dir(runtime: &Runtime, state_dir: Option<&Path>) -> Self {
         static NODES: AtomicU32 = AtomicU32::new(0);
         let n = NODES.fetch_add(1, Ordering::Relaxed);
-        // A short path: names of sockets have 107 bytes.
-        let dir = tempfile::Builder::new().prefix("nri-").tempdir().expect("a temporary directory");
-        // The last letter: no prefix begins with another one.
+        // A short path, since the path of a socket is limited to 107 bytes.
+        let dir = tempfile::Builder::new()
+            .prefix("nri-")
+            .tempdir()
+            .expect("a temporary directory can be created");
+        // The last letter ensures that no prefix starts with another one.
         let prefix = format!("nri{}x{n}n", std::process::id());
         let state_dir = state_dir.map_or_else(|| dir.path().join("s"), Path::to_owned);
         let (programs, runtime) = (programs::build_dir(), runtime.clone());
@@ -64,18 +66,19 @@ impl Node {
         node
     }
 
-    /// Writes the configuration: these lines, then the paths of this node.
+    /// Writes the configuration: the lines `more`, then the paths of this node.
     pub fn configure(&self, more: &str) {
-        // Many tests run at once on few cores: a plugin that is slow for that reason must not fail
-        // a test. In some guests everything is slow.
-        let mut patient = vec![("plugin_request_timeout", "20s")];
+        // Longer timeouts: many tests run at once on few cores, and guests are slow; neither must
+        // fail a test.
+        let mut timeouts = vec![("plugin_request_timeout", "20s")];
         if slow() {
-            patient.extend([("plugin_registration_timeout", "60s"), ("start_timeout", "120s")]);
+            timeouts.extend([("plugin_registration_timeout", "60s"), ("start_timeout", "120s")]);
         }
-        let patient = patient.iter().filter(|(key, _)| !more.contains(key));
-        let patient: String = patient.map(|(key, value)| format!("{key} = '{value}'\n")).collect();
+        let timeouts = timeouts.iter().filter(|(key, _)| !more.contains(key));
+        let timeouts: String =
+            timeouts.map(|(key, value)| format!("{key} = '{value}'\n")).collect();
         let text = format!(
-            "{patient}{more}\nstate_dir = {:?}\nplugin_path = {:?}\nplugin_config_path = {:?}\n",
+            "{timeouts}{more}\nstate_dir = {:?}\nplugin_path = {:?}\nplugin_config_path = {:?}\n",
             self.state_dir(),
             self.path("plugins"),
             self.path("conf.d")
@@ -83,43 +86,43 @@ impl Node {
         fs::write(self.config(), text).expect("the test directory is writable");
     }
 
-    /// A path in its directory.
+    /// Path of a file in the node's directory.
     pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    /// Its configuration file.
+    /// Path of the configuration file.
     pub fn config(&self) -> PathBuf {
         self.path("config.toml")
     }
 
-    /// The state directory of its `nrid`.
+    /// State directory of the node's `nrid`.
     pub fn state_dir(&self) -> PathBuf {
         self.state_dir.clone()
     }
 
-    /// `--root` of the runtime.
+    /// Root directory of the runtime (`--root`).
     pub fn root(&self) -> PathBuf {
         self.path("root")
     }
 
-    /// The runtime.
+    /// Returns the real runtime.
     pub fn runtime(&self) -> &Runtime {
         &self.runtime
     }
 
-    /// A program under test.
+    /// Path of a program under test.
     pub fn program(&self, name: &str) -> PathBuf {
         programs::existing(&self.programs.join(name))
     }
 
-    /// Replaces the programs of [`Node::with_programs`] by those in `from`, as a package manager
-    /// does: each by a rename. What runs goes on with the old ones.
+    /// Replaces the programs of [`Node::with_programs`] by those in `from` with renames, as a
+    /// package manager does. Running processes continue to execute the old programs.
     pub fn upgrade(&self, from: &Path) {
         for name in programs::NAMES {
             let new = self.programs.join(format!("{name}.new"));
             let program = programs::existing(&from.join(name));
-            // A link is cheaper, where it is the same file system.
+            // A hard link is cheaper, but works only within one file system.
             if fs::hard_link(&program, &new).is_err() {
                 programs::copy_program(&program, &new);
             }
@@ -127,34 +130,35 @@ impl Node {
         }
     }
 
-    /// A container id that is unique on this machine. All ids of one node, and its cgroups, begin
+    /// Returns a container id that is unique on this machine. The ids and cgroups of a node start
     /// with [`Node::prefix`].
     pub fn id(&self, name: &str) -> String {
         format!("{}-{name}", self.prefix)
     }
 
-    /// The prefix of all ids of this node.
+    /// Prefix of all container ids of this node.
     pub fn prefix(&self) -> &str {
         &self.prefix
     }
 
-    /// A bundle, to be made, for a container id.
+    /// Describes a bundle for a container id; [`Bundle::make`] creates it.
     pub fn bundle(&self, id: &str) -> Bundle {
         let cgroup = cgroups_path(&self.prefix, id);
         Bundle::new(&self.path("bundles"), id).root(&self.path("rootfs")).cgroup(&cgroup)
     }
 
-    /// A call of the wrapper, up to the runtime's global options.
+    /// Returns a command of the wrapper with its options and the runtime's global options.
     pub fn wrapper(&self) -> Command {
         self.wrapper_of(&self.runtime)
     }
 
-    /// The same with another program as the real runtime, that has the same containers.
+    /// Returns a command of the wrapper with another program as the real runtime, with the same
+    /// root.
     pub fn wrapper_of(&self, runtime: &Runtime) -> Command {
         self.wrapper_at(&self.program("nri-container-runtime"), runtime)
     }
 
-    /// The same with the wrapper at another path, such as one of [`Node::install`].
+    /// Returns a command of the wrapper at another path, such as one of [`Node::install`].
     pub fn wrapper_at(&self, wrapper: &Path, runtime: &Runtime) -> Command {
         let mut command = enter::command(wrapper);
         command.arg("--nri-config").arg(self.config()).arg("--nri-runtime").arg(&runtime.path);
@@ -162,16 +166,17 @@ impl Node {
         command
     }
 
-    /// Our programs in a directory of this node, where they can be broken: a wrapper of its own,
-    /// and links to the others.
+    /// Installs the programs under test in a directory of this node, where a test can damage them:
+    /// a copy of the wrapper, and links to the others. Returns the directory.
     pub fn install(&self) -> PathBuf {
         let dir = self.path("bin");
         fs::create_dir(&dir).expect("the test directory is writable");
-        // It finds the others beside itself, wherever links to it are.
+        // A copy: the wrapper resolves links to itself and looks for the other programs beside the
+        // file.
         let wrapper = "nri-container-runtime";
-        programs::copy_program(&programs::ours(wrapper), &dir.join(wrapper));
+        programs::copy_program(&programs::built(wrapper), &dir.join(wrapper));
         for name in programs::NAMES.into_iter().filter(|name| *name != wrapper) {
-            symlink(programs::ours(name), dir.join(name)).expect("the test directory is writable");
+            symlink(programs::built(name), dir.join(name)).expect("the test directory is writable");
         }
         dir
     }
@@ -183,14 +188,14 @@ impl Node {
         self.run(command)
     }
 
-    /// `create --bundle B ID`
+    /// Calls `create --bundle BUNDLE ID`.
     pub fn create(&self, bundle: &Bundle, id: &str) -> Ended {
         let mut command = self.wrapper();
         command.args(["create", "--bundle"]).arg(bundle.dir()).arg(id);
         self.run(command)
     }
 
-    /// Runs any command, keeping its output in this node.
+    /// Runs a command and keeps its output in the node's directory.
     pub fn run(&self, command: Command) -> Ended {
         call::run(command, &self.path("calls"))
     }
@@ -202,7 +207,7 @@ impl Node {
         self.run(command)
     }
 
-    /// The runtime's `state` of a container; none if it does not know it.
+    /// Calls the runtime's `state` for a container; `None` if it fails.
     pub fn state(&self, id: &str) -> Option<Value> {
         let state = self.bare(&["state", id]);
         if state.code == Some(0) { serde_json::from_str(&state.out()).ok() } else { None }
@@ -215,52 +220,52 @@ impl Node {
         self.run(command)
     }
 
-    /// `nrictl status --json`, if an `nrid` runs.
+    /// Returns the status of `nrictl status --json`; `None` if no `nrid` runs.
     pub fn status(&self) -> Option<Value> {
         let value: Value = serde_json::from_str(&self.ctl(&["status", "--json"]).out())
             .expect("nrictl prints JSON");
         (value["running"] == true).then(|| value["status"].clone())
     }
 
-    /// The `nrid` that runs, if one does.
+    /// Returns the running `nrid`, if any.
     pub fn nrid(&self) -> Option<Process> {
-        let pid = self.status()?["pid"].as_u64().expect("a pid");
-        Some(Process(u32::try_from(pid).expect("a pid")))
+        let pid = self.status()?["pid"].as_u64().expect("pid is a number");
+        Some(Process(u32::try_from(pid).expect("pid is a number")))
     }
 
-    /// Kills the `nrid` that runs, and waits for its end.
+    /// Kills the running `nrid` and waits for its end.
     ///
     /// # Panics
-    /// None runs.
+    /// No `nrid` runs.
     pub fn kill_nrid(&self) {
         let nrid = self.nrid().expect("nrid runs");
         nrid.signal(Signal::KILL);
         wait_until("the end of nrid", || (!nrid.is_alive()).then_some(()));
     }
 
-    /// All `nrid` processes of this node's state directory, as the kernel shows them; not the
-    /// copies of one that it forks to start a runtime, which have its command line for a moment.
+    /// Finds all `nrid` processes with this node's state directory in `/proc`, without the forked
+    /// children that have not executed a runtime yet and so still have `nrid`'s command line.
     pub fn nrids(&self) -> Vec<Process> {
-        let program = programs::ours("nrid");
+        let program = programs::built("nrid");
         let dir = self.state_dir().into_os_string().into_encoded_bytes();
-        let mine = |p: &Process| {
+        let is_of_node = |p: &Process| {
             let line = fs::read(format!("/proc/{}/cmdline", p.0)).unwrap_or_default();
             p.program().is_some_and(|exe| exe == program)
                 && line.split(|b| *b == 0).any(|a| a == dir)
         };
-        let all: Vec<Process> = Process::all().into_iter().filter(mine).collect();
-        let copy =
+        let all: Vec<Process> = Process::all().into_iter().filter(is_of_node).collect();
+        let is_child =
             |p: &Process| p.parent().is_none_or(|parent| all.iter().any(|other| other.0 == parent));
-        all.iter().copied().filter(|p| !copy(p)).collect()
+        all.iter().copied().filter(|p| !is_child(p)).collect()
     }
 
-    /// The log of `nrid`.
+    /// Returns the log of `nrid`.
     pub fn log(&self) -> String {
         fs::read_to_string(self.state_dir().join("nrid.log")).unwrap_or_default()
     }
 
-    /// The files of `nrid`'s records in `containers`, `pods` or `exec`; not one that is being
-    /// written, as may be after the wrapper has returned too.
+    /// Paths of `nrid`'s records in `containers`, `pods` or `exec`, without temporary files of
+    /// records that `nrid` is writing, which it also does after the wrapper has returned.
     pub fn records(&self, of: &str) -> Vec<PathBuf> {
         let dir = self.state_dir().join(of);
         let files = fs::read_dir(&dir).unwrap_or_else(|e| panic!("{}: {e}", dir.display()));
@@ -271,7 +276,7 @@ impl Node {
             .collect()
     }
 
-    /// Installs a plugin that `nrid` is to launch, as `NN-name`.
+    /// Installs a plugin as `NN-name`, which `nrid` launches.
     pub fn launch(&self, name: &str, program: &Program, config: &str) -> Journal {
         let journal = self.path(&format!("{name}.journal"));
         fs::write(
@@ -284,7 +289,7 @@ impl Node {
         Journal::new(&journal)
     }
 
-    /// Starts a plugin that connects by itself, to the `nrid` that runs, and waits until it is
+    /// Starts an external plugin, which connects to the running `nrid`, and waits until it is
     /// synchronized.
     pub fn connect(&self, name: &str, program: &Program, config: &str) -> External {
         External::start(program, name, config, &self.state_dir().join("nri.sock"), self.dir.path())
@@ -298,13 +303,13 @@ impl Node {
             .collect()
     }
 
-    /// Ends all that runs here.
+    /// Deletes all containers, stops `nrid` and removes cgroups.
     pub fn clean_up(&self) {
         for id in self.containers() {
             self.bare(&["delete", "--force", &id]);
         }
         self.ctl(&["stop"]);
-        // What tests made by hand, and what a runtime that was killed left.
+        // Cgroups that tests created themselves or that a killed runtime left.
         for cgroup in cgroups_of(&self.prefix).iter().rev() {
             let _ = fs::remove_dir(cgroup);
         }

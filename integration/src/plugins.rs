@@ -49,7 +49,7 @@ impl Program {
     /// Path of the program.
     pub fn path(&self) -> PathBuf {
         match self {
-            Self::Adjust => programs::ours("examples/adjust"),
+            Self::Adjust => programs::built("examples/adjust"),
             Self::Go(path) => path.clone(),
         }
     }
@@ -61,7 +61,7 @@ impl Program {
             Self::Go(_) => {
                 let mut value: Value =
                     serde_json::from_str(config).unwrap_or_else(|e| panic!("{e}: {config}"));
-                value["log"] = journal.to_str().expect("our paths are UTF-8").into();
+                value["log"] = journal.to_str().expect("paths of tests are UTF-8").into();
                 value.to_string()
             }
         }

@@ -82,7 +82,7 @@ impl Process {
         let pid = i32::try_from(self.0)
             .ok()
             .and_then(rustix::process::Pid::from_raw)
-            .expect("a process id");
+            .expect("the id is a valid process id");
         rustix::process::kill_process(pid, signal)
             .unwrap_or_else(|e| panic!("kill {}: {e}", self.0));
     }

@@ -38,7 +38,12 @@ pub fn find_program(name: &str) -> Option<PathBuf> {
 pub fn write_program(path: &Path, text: &str) {
     let mut child =
         install(Path::new("/dev/stdin"), path).stdin(Stdio::piped()).spawn().expect("install");
-    child.stdin.take().expect("a pipe").write_all(text.as_bytes()).expect("install reads");
+    child
+        .stdin
+        .take()
+        .expect("stdin is a pipe")
+        .write_all(text.as_bytes())
+        .expect("install reads its stdin");
     assert!(
         child.wait().expect("wait for the child process").success(),
         "{} is not written",
@@ -82,7 +87,7 @@ pub(crate) fn target_dir() -> PathBuf {
 pub(crate) const NAMES: [&str; 4] = ["nri-container-runtime", "nrid", "nri-oci-hook", "nrictl"];
 
 /// Path of a program of the workspace.
-pub(crate) fn ours(name: &str) -> PathBuf {
+pub(crate) fn built(name: &str) -> PathBuf {
     existing(&build_dir().join(name))
 }
 

@@ -38,7 +38,8 @@ impl Node {
 
     /// Running plugin processes with the paths of their session journals.
     pub fn sessions(&self) -> Vec<(Process, PathBuf)> {
-        let journals = self.journals().into_os_string().into_string().expect("our paths are UTF-8");
+        let journals =
+            self.journals().into_os_string().into_string().expect("paths of tests are UTF-8");
         let journal = |process: &Process| {
             let line = fs::read(format!("/proc/{}/cmdline", process.0)).ok()?;
             let mut arguments = line.split(|b| *b == 0).map(String::from_utf8_lossy);

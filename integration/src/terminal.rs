@@ -29,7 +29,7 @@ impl Terminal {
     /// No pseudo-terminal is available, or the program cannot be started.
     pub fn run(command: &Command) -> Self {
         let controller = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC)
-            .expect("a terminal");
+            .expect("a pseudo-terminal can be opened");
         grantpt(&controller).expect("grantpt");
         unlockpt(&controller).expect("unlockpt");
         let name = ptsname(&controller, Vec::new()).expect("ptsname");
@@ -59,12 +59,13 @@ impl Terminal {
             .expect("setsid of util-linux");
         let screen = File::from(controller);
         let text = Arc::new(Mutex::new(Vec::new()));
-        let (mut reader, kept) = (screen.try_clone().expect("a descriptor"), text.clone());
+        let (mut reader, output) =
+            (screen.try_clone().expect("the descriptor can be duplicated"), text.clone());
         thread::spawn(move || {
             let mut buffer = [0; 4096];
             // The read fails once the last process has closed the terminal.
             while let Ok(n @ 1..) = reader.read(&mut buffer) {
-                kept.lock().expect("no reader panics").extend_from_slice(&buffer[..n]);
+                output.lock().expect("no reader panics").extend_from_slice(&buffer[..n]);
             }
         });
         Self { screen, text, child }

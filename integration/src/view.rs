@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// States of a container, in the order of its life cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
-    /// In the synchronization, in any state.
+    /// Contained in the synchronization; the exact state is unknown.
     Known,
     /// The plugin received CreateContainer.
     Requested,

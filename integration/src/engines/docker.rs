@@ -1,7 +1,7 @@
 //! dockerd and its client.
 
 use super::{Engine, Host, Suite, suite::engine_script};
-use crate::{Ended, programs::ours};
+use crate::{Ended, programs::built};
 use serde_json::{Value, json};
 use std::{
     fs,
@@ -59,7 +59,7 @@ impl Docker {
     /// Calls `nrictl` without `--config` in dockerd's mount namespace.
     pub fn nrictl(&self, arguments: &[&str]) -> Ended {
         let mut command = self.script("enter");
-        command.arg(ours("nrictl")).args(arguments);
+        command.arg(built("nrictl")).args(arguments);
         self.run(command)
     }
 

@@ -64,7 +64,7 @@ pub trait Engine: Deref<Target = Host> + Sized + Sync {
     /// The init process of a running container.
     #[track_caller]
     fn process_of(&self, container: &str) -> ContainerProcess {
-        let pid = self.inspect(container)["State"]["Pid"].as_u64().expect("a process id");
-        ContainerProcess::of(Process(u32::try_from(pid).expect("a process id")))
+        let pid = self.inspect(container)["State"]["Pid"].as_u64().expect("Pid is a process id");
+        ContainerProcess::of(Process(u32::try_from(pid).expect("Pid is a process id")))
     }
 }

@@ -51,7 +51,7 @@ impl Host {
         if !file.exists() {
             let line = format!(
                 "#!/bin/sh\nexec {} --nri-config {} --nri-runtime {} \"$@\"\n",
-                programs::ours("nri-container-runtime").display(),
+                programs::built("nri-container-runtime").display(),
                 self.config().display(),
                 self.runtime().path.display()
             );
@@ -90,7 +90,8 @@ impl Host {
         wait_until(format_args!("the end of the session of {name}"), || {
             let status = self.status().expect("nrid runs");
             let is_open = |p: &serde_json::Value| p["name"] == name && p["state"] != "closed";
-            (!status["plugins"].as_array().expect("a list").iter().any(is_open)).then_some(())
+            (!status["plugins"].as_array().expect("plugins is a list").iter().any(is_open))
+                .then_some(())
         });
     }
 

@@ -1,7 +1,7 @@
 //! Podman: it has no daemon; its calls share storage, configuration and namespaces.
 
 use super::{Engine, Host, Suite, suite::engine_script};
-use crate::{Ended, programs::ours};
+use crate::{Ended, programs::built};
 use std::{
     fs,
     ops::Deref,
@@ -37,10 +37,10 @@ impl Podman {
         let new = Self { host };
         fs::create_dir(new.dir()).expect("the test directory is writable");
         let more = if json { ", \"nri\"" } else { "" };
-        let (ours, bare) = (new.launcher(), &new.runtime());
+        let (launcher, bare) = (new.launcher(), &new.runtime());
         let engine = format!(
             "{engine}\nruntime = \"nri\"\nruntime_supports_json = [\"crun\", \"runc\"{more}]\n\
-             [engine.runtimes]\nnri = [{ours:?}]\n{} = [{:?}]\n",
+             [engine.runtimes]\nnri = [{launcher:?}]\n{} = [{:?}]\n",
             bare.name, bare.path
         );
         fs::write(new.dir().join("engine.conf"), engine).expect("the test directory is writable");
@@ -86,7 +86,7 @@ impl Podman {
 
     /// Calls `nrictl` without `--config` in podman's mount namespace.
     pub fn nrictl(&self, arguments: &[&str]) -> Ended {
-        self.inside(&ours("nrictl"), arguments)
+        self.inside(&built("nrictl"), arguments)
     }
 
     /// Calls a program in podman's mount namespace.
