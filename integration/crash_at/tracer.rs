@@ -91,7 +91,7 @@ fn start(words: &[std::ffi::OsString]) -> Pid {
     let mut shell = Command::new("sh");
     shell.args(["-c", "kill -STOP $$; exec \"$@\"", "sh"]).args(words);
     let child = shell.spawn().expect("sh can be started");
-    let pid = Pid::from_raw(child.id().try_into().expect("a process id"));
+    let pid = Pid::from_raw(child.id().try_into().expect("the id is a valid process id"));
     waitpid(pid, Some(WaitPidFlag::WUNTRACED)).expect("the child exists");
     if let Err(e) = ptrace::seize(pid, options()) {
         let _ = kill(pid, Signal::SIGKILL);

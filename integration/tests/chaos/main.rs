@@ -47,8 +47,10 @@ impl Disk {
     /// Mounts the disk. It must be mounted before the mount namespace of the runtimes is created,
     /// so that they see it, too.
     fn mount() -> Result<Self, String> {
-        let dir =
-            tempfile::Builder::new().prefix("nri-chaos-").tempdir().expect("a temporary directory");
+        let dir = tempfile::Builder::new()
+            .prefix("nri-chaos-")
+            .tempdir()
+            .expect("a temporary directory can be created");
         let mut mount = Command::new("mount");
         mount
             .args(["-t", "tmpfs", "-o", "size=1m,nr_inodes=600,mode=0700", "nri-chaos"])

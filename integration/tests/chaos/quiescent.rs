@@ -262,7 +262,7 @@ fn check_host_is_clean(run: &Run) {
     let dir = node.path("").into_os_string().into_string().expect("paths of tests are UTF-8");
     let prefix = node.prefix().to_owned();
     wait_for_no_objection(run, || {
-        let ours = |process: &Process| {
+        let leftover = |process: &Process| {
             let line = fs::read(format!("/proc/{}/cmdline", process.0)).unwrap_or_default();
             let line = String::from_utf8_lossy(&line).replace('\0', " ");
             let mut arguments = line.trim_end().rsplit(' ');
@@ -285,7 +285,7 @@ fn check_host_is_clean(run: &Run) {
                 && (line.contains(&dir) || process.cgroups().contains(&prefix));
             is.then(|| format!("{} ({line})", process.0))
         };
-        let left: Vec<_> = Process::all().iter().filter_map(ours).collect();
+        let left: Vec<_> = Process::all().iter().filter_map(leftover).collect();
         (!left.is_empty()).then(|| format!("processes left: {left:?}"))
     });
     let interrupted = lock(&run.interrupted);

@@ -20,7 +20,7 @@ pub(super) struct Run {
     pub(super) seed: u64,
     /// Faults and life cycles end at this time.
     pub(super) deadline: Instant,
-    /// `config.json` of a container whose id is [`Run::template_id`].
+    /// `config.json` with the placeholders `TEMPLATE` for the id and `ARGUMENTS` for the arguments.
     template: String,
     begin: Instant,
     history: Mutex<Vec<(Duration, String)>>,

@@ -73,7 +73,7 @@ impl LifeCycle<'_> {
         if self.kills_wrapper() {
             return None;
         }
-        let nrid = self.host.node.nrid().expect("it was started");
+        let nrid = self.host.node.nrid().expect("nrid runs");
         let crash = self.point.crash(&self.host.node);
         let following = crash.follow(nrid);
         self.crash = Some(crash);

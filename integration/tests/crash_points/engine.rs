@@ -103,7 +103,8 @@ fn remove_leftovers(life: &mut LifeCycle<'_>) {
     {
         // The process may end by itself.
         let pid = i32::try_from(process.0).ok().and_then(rustix::process::Pid::from_raw);
-        let _ = rustix::process::kill_process(pid.expect("a process id"), Signal::KILL);
+        let _ =
+            rustix::process::kill_process(pid.expect("the id is a valid process id"), Signal::KILL);
         wait_until("the end of a process left by the runtime", || {
             (!process.is_alive()).then_some(())
         });

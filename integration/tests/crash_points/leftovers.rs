@@ -52,7 +52,7 @@ pub(crate) fn check(host: &mut Host, id: &str, bundle: &Bundle) {
         host.wrong(format!("the state directory has unexpected files: {left:?}"));
     }
     host.wait_for_no_objection("after the life cycle", |_| {
-        let ours = |process: &Process| {
+        let leftover = |process: &Process| {
             let line = fs::read(format!("/proc/{}/cmdline", process.0)).unwrap_or_default();
             let line = String::from_utf8_lossy(&line).replace('\0', " ");
             let is = process.0 != std::process::id()
@@ -60,7 +60,7 @@ pub(crate) fn check(host: &mut Host, id: &str, bundle: &Bundle) {
                 && (line.contains(id) || process.cgroups().contains(id));
             is.then(|| format!("{} ({line})", process.0))
         };
-        let left: Vec<_> = Process::all().iter().filter_map(ours).collect();
+        let left: Vec<_> = Process::all().iter().filter_map(leftover).collect();
         (!left.is_empty()).then(|| format!("processes left: {left:?}"))
     });
     let cgroups = cgroups_of(id);

@@ -148,7 +148,7 @@ fn an_update_by_a_resources_file_sets_the_requested_fields() {
         for (n, form) in forms.iter().enumerate() {
             let resources =
                 json!({"pids": {"limit": 200 + n}, "memory": {"reservation": (8 + n) << 20}});
-            std::fs::write(&file, resources.to_string()).expect("our directory");
+            std::fs::write(&file, resources.to_string()).expect("the test directory is writable");
             if !bare_accepts(&case, form, &resources) {
                 limitation(
                     &format!("resources files of update: {form:?} ({})", runtime.name),

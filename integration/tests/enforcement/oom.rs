@@ -101,10 +101,10 @@ fn an_oom_kill_without_nrid_is_notified_by_the_next_one() {
         node.call(&["start", &id]).success();
         let pid = node.state(&id).expect("the runtime knows the container")["pid"]
             .as_u64()
-            .expect("a pid");
+            .expect("pid is a number");
         node.ctl(&["stop"]).success();
         node.bare(&["exec", &id, "/bin/touch", "/tmp/go"]).success();
-        let process = Process(u32::try_from(pid).expect("a pid"));
+        let process = Process(u32::try_from(pid).expect("pid is a number"));
         wait_until("the end of the container", || (!process.is_alive()).then_some(()));
         // The next nrid reads the OOM kill from the cgroup, unless systemd, which removes a scope
         // with its last process, has removed it.

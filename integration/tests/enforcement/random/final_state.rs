@@ -121,8 +121,8 @@ fn owners(node: &Node) -> HashMap<(String, String), Option<String>> {
         serde_json::from_str(&node.ctl(&["verify", "--json"]).out()).expect("nrictl prints JSON");
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut owners = HashMap::new();
-    for container in report["containers"].as_array().expect("a list") {
-        for field_report in container["settings"].as_array().expect("a list") {
+    for container in report["containers"].as_array().expect("containers is a list") {
+        for field_report in container["settings"].as_array().expect("settings is a list") {
             let field =
                 text(&field_report["field"]).replace("hugepageLimits.2MB", "hugepageLimits");
             owners.insert(

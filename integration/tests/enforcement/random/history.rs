@@ -30,7 +30,7 @@ pub(super) enum By {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Outcome {
     Succeeded,
-    /// With the error.
+    /// Failed, with the error.
     Failed(String),
     /// Not reported: part of a plugin's reply to an update that failed later.
     Unreported,
@@ -105,13 +105,13 @@ impl History {
             self.requested.extend(op.writes.iter().map(|(key, value)| (*key, value.clone(), n)));
         }
         for entry in journal.iter().filter(|e| e["event"] == "UpdateContainer") {
-            let container = number[entry["container_id"].as_str().expect("an id")];
+            let container = number[entry["container_id"].as_str().expect("the entry has an id")];
             let n = self.updated_by(container, &entry["resources"]);
             // An invalid value is a request, too, if the reply replaces it.
             let cpus = named("cpu.cpus").value_in(&entry["resources"]);
             self.requested.extend(cpus.map(|cpus| (Key(container, "cpu.cpus"), cpus, n)));
             for update in entry["updates"].as_array().into_iter().flatten() {
-                let of = number[update["containerId"].as_str().expect("an id")];
+                let of = number[update["containerId"].as_str().expect("the entry has an id")];
                 self.add_reply(n, of, of == container, &update["linux"]["resources"]);
             }
         }
