@@ -1,7 +1,8 @@
 #!/bin/sh
-# build.sh [DIR [NAME...]]: builds engines that Debian does not have into DIR (default target/engines-extra), from Go modules of the versions
-# that the go.mod files beside this say: buildkit, nerdctl, crio, cri-dockerd, or only those that are named. Needs Go, for crio a C compiler too. Takes some
-# minutes and 2 GB for Go's caches the first time; GOFLAGS=-p=1 and nice are the caller's choice.
+# build.sh [DIR [NAME...]]: builds engines that Debian does not package into DIR (default
+# target/engines-extra): buildkit, nerdctl, crio, cri-dockerd, or only the named ones. The go.mod
+# files in the directories of the engines set the versions. Needs Go, and a C compiler for crio. The
+# first build takes some minutes and 2 GB of Go's caches.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd -P)
 out=${1:-${CARGO_TARGET_DIR:-$here/../../../target}/engines-extra}
@@ -14,7 +15,7 @@ if ! command -v go >/dev/null; then
 fi
 mkdir -p "$out"
 out=$(cd "$out" && pwd -P)
-# Plain static programs; nothing of the checkout's state goes into them.
+# Builds static programs that do not depend on the state of the checkout.
 build() { CGO_ENABLED=0 go build -trimpath -buildvcs=false "$@"; }
 version() { go list -m -f '{{.Version}}' "$1"; }
 
@@ -32,7 +33,7 @@ for name in "$@"; do
     crio)
       build -ldflags '-s -w' -o "$out/" -tags containers_image_openpgp,containers_image_ostree_stub,exclude_graphdriver_btrfs \
         github.com/cri-o/cri-o/cmd/crio github.com/cri-o/cri-o/test/copyimg ./cri
-      # It pins the namespaces of pods; CRI-O brings it in C.
+      # pinns, which pins the namespaces of pods, is a C program of CRI-O.
       source=$(go list -m -f '{{.Dir}}' github.com/cri-o/cri-o)/pinns/src
       ${CC:-cc} -std=c99 -O2 -w -o "$out/pinns" "$source"/*.c
       ;;

@@ -1,7 +1,7 @@
 #!/bin/sh
-# buildkit.sh: BuildKit with the wrapper as its OCI runtime. Its steps are `run`, not `create`: the wrapper becomes the real runtime, and hooks
-# in the document tell the rest.
-# shellcheck disable=SC2016 # what is in single quotes here is for the shells of containers
+# buildkit.sh: tests BuildKit with the wrapper as its OCI runtime. BuildKit calls `run`, not
+# `create`: the wrapper executes the real runtime, and injected hooks report the events.
+# shellcheck disable=SC2016 # the shells of containers expand the single-quoted text
 . "$(dirname "$0")/lib.sh"
 PATH=$ENGINES:$PATH
 need buildkitd buildctl enter busybox
@@ -13,7 +13,8 @@ background buildkitd --addr "unix://$WORK/buildkitd.sock" --root "$WORK/data" --
   --oci-worker-snapshotter=native --oci-worker-binary="$RUNTIME" --otel-socket-path "$WORK/otel.sock"
 within 20 buildctl --addr "unix://$WORK/buildkitd.sock" debug workers || { tail -5 "$LOG"; ok 'buildkitd starts' false; exit; }
 
-# build [ARGS...]: builds the context; what it says is in $WORK/said. A program, so that a signal to it reaches buildctl.
+# build [ARGS...]: builds the context, with the output in $WORK/said. It is a program and no
+# function, so that a signal to it reaches buildctl.
 cat >"$WORK/bin/build" <<B
 #!/bin/sh
 exec buildctl --addr "unix://$WORK/buildkitd.sock" build --progress=plain --no-cache --frontend dockerfile.v0 --local "context=$WORK/context" \\
@@ -38,20 +39,20 @@ ok 'two steps succeed' build --output "type=local,dest=$WORK/made"
 ok 'the result has what a plugin set' holds "$(cat "$WORK/made/made")" 'from 10-adjust'
 ok 'a limit of a plugin holds' holds "$(tr -s ' ' <"$WORK/made/made")" 'open files 321 654'
 ok 'each step is run and deleted' same 'run delete run delete' "$(calls)"
-ok 'each step is a whole life' hears 10 "$step $end $step $end"
+ok 'each step has all events' hears 10 "$step $end $step $end"
 
 forget
 printf 'FROM base\nRUN exit 17\n' >"$WORK/context/Dockerfile"
 ok 'a step that fails, fails the build' not build
-ok 'its exit code arrives' holds "$(cat "$WORK/said")" 'exit code: 17'
-ok 'its life is whole' hears 10 "$step $end"
+ok 'the exit code of the step is reported' holds "$(cat "$WORK/said")" 'exit code: 17'
+ok 'the failed step has all events' hears 10 "$step $end"
 
 forget
 printf 'FROM base\nRUN echo begun && sleep 60\n' >"$WORK/context/Dockerfile"
 build & pid=$!
 ok 'a long step begins' within 20 grep -q ' begun$' "$WORK/said"
 kill -TERM $pid
-ok 'cancelled, it ends at once' hears 10 "$step $end"
+ok 'a cancelled step has all events' hears 10 "$step $end"
 wait $pid
 ok 'cancelled by kill' same 'run kill delete' "$(calls)"
 
@@ -59,7 +60,7 @@ forget
 printf 'FROM base AS a\nRUN sleep 1 && echo a >/a\nFROM base AS b\nRUN sleep 1 && echo b >/b\nFROM base AS c\nRUN sleep 1 && echo c >/c\nFROM base\nCOPY --from=a /a /\nCOPY --from=b /b /\nCOPY --from=c /c /\n' >"$WORK/context/Dockerfile"
 ok 'three steps at once' build --output "type=local,dest=$WORK/three"
 ok 'all three were made' same abc "$(cat "$WORK/three/a" "$WORK/three/b" "$WORK/three/c" | tr -d '\n')"
-ok 'three whole lives' within 10 three
+ok 'three steps have all events' within 10 three
 
 forget
 plugins '[create.env.set]
@@ -84,12 +85,12 @@ if [ $# -eq 3 ]; then
 fi
 ok 'a limit of the plugin holds' grep -q '^77' "$WORK/said"
 ok 'BuildKit used exec' same "$execs" "$(calls | tr ' ' '\n' | grep 'run\|exec' | tr '\n' ' ' | sed 's/ $//')"
-ok 'it is one life' hears 10 "$step $end"
+ok 'exec sends no event' hears 10 "$step $end"
 
 forget
 plugins '' '{"Rules": [{"Error": "no builds on this node"}]}'
 printf 'FROM base\nRUN echo ran >&2\n' >"$WORK/context/Dockerfile"
 ok 'a build that a plugin refuses fails' not build
-ok 'and says why' holds "$(cat "$WORK/said")" 'no builds on this node'
+ok 'the message has the reason' holds "$(cat "$WORK/said")" 'no builds on this node'
 ok 'the step did not run' not grep -q ' ran$' "$WORK/said"
-ok 'its life ends' hears 10 'RunPodSandbox CreateContainer StopContainer RemoveContainer StopPodSandbox RemovePodSandbox'
+ok 'the refused step has its final events' hears 10 'RunPodSandbox CreateContainer StopContainer RemoveContainer StopPodSandbox RemovePodSandbox'

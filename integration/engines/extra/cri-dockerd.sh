@@ -1,6 +1,6 @@
 #!/bin/sh
-# cri-dockerd.sh: Kubernetes' way to Docker, on a dockerd of its own whose default runtime is the wrapper. DOCKER=DIR takes dockerd and its
-# containerd from there.
+# cri-dockerd.sh: tests cri-dockerd on a private dockerd with the wrapper as its default runtime.
+# DOCKER=DIR is the directory of dockerd and its containerd (default: PATH).
 . "$(dirname "$0")/lib.sh"
 . "$here/kube.sh"
 PATH=$ENGINES:$PATH

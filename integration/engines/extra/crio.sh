@@ -1,7 +1,9 @@
 #!/bin/sh
-# crio.sh: CRI-O with the wrapper as its OCI runtime: without a sandbox container (its default), with one, and with CRI-O's own NRI on,
-# which then is in charge. That NRI has the socket that all know, so this has a mount namespace in which the socket's folder is its own; and
-# with cgroup v1 their root too, since CRI-O makes folders there also for hierarchies that are not mounted.
+# crio.sh: tests CRI-O with the wrapper as its OCI runtime: without a sandbox container (the
+# default), with one, and with CRI-O's own NRI, which then adjusts the containers. That NRI uses the
+# well-known socket, so the script has a mount namespace with a private /run/nri. On cgroup v1 the
+# root of the hierarchies is private, too, since CRI-O makes directories there for hierarchies that
+# are not mounted.
 if [ "${1:-}" != private ]; then
   mkdir -p /run/nri
   exec unshare -m --propagation private "$0" private
@@ -30,7 +32,7 @@ for name in busybox pause; do
     --import-from "oci:$WORK/layout" --image-name "localhost/$name:local" >>"$LOG" 2>&1 || { tail -3 "$LOG"; ok 'the image is loaded' false; exit; }
 done
 
-# config NRI: of an engine with NRI of its own, or not
+# config NRI: prints the configuration; NRI is true to enable CRI-O's own NRI
 config() {
   cat <<T
 [crio]
@@ -79,7 +81,7 @@ nri_plugin_dir = "$WORK/none"
 nri_plugin_config_dir = "$WORK/none"
 T
 }
-# engine NRI: starts CRI-O, in place of one that runs
+# engine NRI: starts CRI-O, after it has stopped a running one
 engine() {
   config "$1" >"$WORK/crio.conf"
   for pid in $started; do
@@ -103,7 +105,7 @@ plugins '[create.env.set]
 ADDED = "10-adjust"
 '
 share=0
-# adjusted: whether a container of a new pod is
+# adjusted: whether a container of a new pod is adjusted
 adjusted() {
   p=$(c RunPodSandbox "{\"config\":$(pod one)}" | id)
   web=$(create "$p" web 'exec sleep 100')
@@ -116,7 +118,7 @@ adjusted() {
 forget
 ok 'its containers pass unchanged' not adjusted
 ok 'they run' grep -q '^PATH=' "$WORK/env"
-ok 'our plugins are not asked' same '' "$(heard | tr ' ' '\n' | grep Container)"
+ok 'our plugins receive no event' same '' "$(heard | tr ' ' '\n' | grep Container)"
 printf '[engines]\ncrio = "ours"\n' >>"$WORK/config.toml"
 plugins '[create.env.set]
 ADDED = "10-adjust"

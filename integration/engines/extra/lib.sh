@@ -1,8 +1,10 @@
 # shellcheck shell=sh
-# lib.sh: sourced by the scripts of the engines beside it. It makes a place where nothing is shared with the machine's own engines: the
-# wrapper with a configuration, state, plugins and a journal of its own, an image, and functions to check and to clean up.
-# Variables: WORK (the place), RUNTIME (what an engine is given as its OCI runtime), JOURNAL (what the plugin heard), CALLS (how the
-# engine called the runtime), LOG (of the engine). RECORD=DIR in the environment keeps command lines and documents there.
+# lib.sh: functions of the engines' scripts in this directory, which source it. It makes a directory
+# with a private configuration, state, plugins and journal of the wrapper, so that nothing is shared
+# with engines of the host; it also makes an image, checks results and cleans up.
+# Variables: WORK (the directory), RUNTIME (the OCI runtime for the engine), JOURNAL (events of the
+# plugin), CALLS (calls of the runtime by the engine), LOG (of the engine). RECORD=DIR in the
+# environment keeps command lines and config.json files in DIR.
 set -u
 PATH=${PATH:-}:/usr/local/sbin:/usr/sbin:/sbin
 here=$(cd "$(dirname "$0")" && pwd -P)
@@ -10,10 +12,11 @@ top=$(cd "$here/../../.." && pwd -P)
 TARGET=${CARGO_TARGET_DIR:-$top/target}
 PROGRAMS=${PROGRAMS:-$TARGET/debug}
 ENGINES=${ENGINES:-$TARGET/engines-extra}
-# limitation WHY: what is left out because engine and runtime cannot do it, the wrapper or not; counted by integration/skipped.sh
+# limitation WHY: reports a check that the engine or the runtime does not support, with or without
+# the wrapper; integration/skipped.sh counts it
 limitation() { echo "SKIPPED engines-extra $(basename "$0" .sh): $1" | tee -a "$TARGET/skipped.txt"; }
 
-# skipped WHY: ends, and is counted too
+# skipped WHY: reports that the engine is skipped, and exits
 skipped() {
   limitation "$1"
   [ "${CI:-}" != true ] || exit 1
@@ -21,12 +24,12 @@ skipped() {
 }
 
 REAL=$(command -v "${REAL:-runc}") || skipped "no ${REAL:-runc}"
-# Sockets lie below it, whose paths must be short.
+# The path is short, since those of sockets are limited to 107 bytes.
 WORK=$(mktemp -d /tmp/nri-extra.XXXXXX)
 JOURNAL=$WORK/journal CALLS=$WORK/calls RUNTIME=$WORK/nri-runc LOG=$WORK/engine.log
 failed=0 started=
 
-# need PROGRAM...: skips this engine where something is not there
+# need PROGRAM...: skips this engine if a program is missing
 need() {
   for program in "$@"; do
     command -v "$program" >/dev/null && continue
@@ -36,7 +39,7 @@ need() {
   done
 }
 
-# ok TEXT CMD...: one line for one check
+# ok TEXT CMD...: runs a check and prints a line with its result
 ok() {
   text=$1
   shift
@@ -48,11 +51,11 @@ ok() {
   fi
 }
 
-# same WANTED SEEN, holds TEXT PART: what `ok` checks most
+# same WANTED SEEN: whether the texts are equal; holds TEXT PART: whether TEXT contains PART
 same() { [ "$1" = "$2" ] || { printf '  wanted: %s\n  seen:   %s\n' "$1" "$2"; false; }; }
 holds() { case $1 in *"$2"*) ;; *) printf '  wanted: %s\n  in:     %s\n' "$2" "$1"; false ;; esac; }
 
-# within SECONDS CMD...: tries until CMD succeeds
+# within SECONDS CMD...: repeats CMD until it succeeds
 within() {
   n=$(($1 * 10))
   shift
@@ -63,13 +66,14 @@ within() {
   done
 }
 
-# background CMD...: starts CMD with its output in $LOG; it is ended with the script
+# background CMD...: starts CMD with its output in $LOG; `finish` ends it
 background() {
   setsid "$@" >>"$LOG" 2>&1 </dev/null &
   started="$! $started"
 }
 
-# plugins TOML [JSON]: from now on the plugins are `adjust` with TOML and, if given, `gostub`, which is told JSON and must agree
+# plugins TOML [JSON]: replaces the plugins by `adjust` with the configuration TOML and, if JSON is
+# given, `gostub` with the configuration JSON, whose failure refuses a container
 plugins() {
   "$PROGRAMS/nrictl" --config "$WORK/config.toml" stop >/dev/null 2>&1
   rm -f "$WORK"/plugins/* "$WORK"/conf/*
@@ -80,7 +84,7 @@ plugins() {
   echo "$2" >"$WORK/conf/20-judge.conf"
 }
 
-# heard [CONTAINER]: the events of a container (or of all) and its pod so far, in one line
+# heard [CONTAINER]: prints the events so far, of one container and its pod or of all, in one line
 heard() {
   sed -n "s/.*\"event\":\"\([A-Za-z]*\)\".*/\1 &/p" "$JOURNAL" 2>/dev/null | grep -v '^\(Configure\|Synchronize\|Shutdown\) ' |
     grep -- "${1:-}" | cut -d' ' -f1 | tr '\n' ' ' | sed 's/ $//'
@@ -96,13 +100,14 @@ hears() {
   same "$2" "$(heard "${3:-}")"
 }
 
-# forget: the next check starts with an empty journal and no calls
+# forget: empties the journal and the list of calls
 forget() { : >"$JOURNAL"; : >"$CALLS"; }
 
-# calls: the verbs that the engine called so far, in one line
+# calls: prints the verbs that the engine has called so far, in one line
 calls() { sed 's/ .*//' "$CALLS" | tr '\n' ' ' | sed 's/ $//'; }
 
-# image DIR: an OCI layout with one image, a static busybox that runs /pause, for sandboxes; its digest is in DIR/digest
+# image DIR: makes an OCI layout with one image, a static busybox that runs /pause, which is for
+# sandboxes, too; writes its digest to DIR/digest
 image() {
   root=$WORK/root blobs=$1/blobs/sha256
   mkdir -p "$root/bin" "$root/tmp" "$root/etc" "$root/proc" "$root/sys" "$root/dev" "$blobs"
@@ -132,7 +137,7 @@ image() {
   echo "$digest" >"$1/digest"
 }
 
-# put FILE: into $blobs; $digest and $size say which it is
+# put FILE: moves the file into $blobs; sets $digest and $size
 put() {
   sum=$(sha256sum "$1" | cut -d' ' -f1)
   size=$(stat -c %s "$1")
@@ -140,7 +145,8 @@ put() {
   mv "$1" "$blobs/$sum"
 }
 
-# finish: ends what was started and leaves nothing; to be called by trap. What still runs or is mounted is a failure.
+# finish: ends the started processes and removes all files, called by trap. A process or cgroup that
+# is left is a failure.
 finish() {
   trap - EXIT
   for pid in $started; do
@@ -151,7 +157,7 @@ finish() {
   ok 'no nrid is left' within 5 not "$PROGRAMS/nrictl" --config "$WORK/config.toml" status
   ok 'no record is left' same "" "$(find "$WORK/nri/containers" "$WORK/nri/pods" "$WORK/nri/exec" -type f 2>/dev/null)"
   ok 'no process is left' within 5 not ours
-  # Only where something failed: whatever is left of this run, known by our folder in its command line, and containers.
+  # After a failure: kills processes with our directory in their command line, and containers.
   ours | while read -r pid; do kill -9 "$pid"; done
   cat /sys/fs/cgroup/*/nri-extra/*/cgroup.procs /sys/fs/cgroup/nri-extra/*/cgroup.procs 2>/dev/null | sort -u | while read -r pid; do kill -9 "$pid" 2>/dev/null; done
   find /sys/fs/cgroup -depth -type d \( -name nri-extra -o -path '*/nri-extra/*' -o -name buildkit \) -exec rmdir {} + 2>/dev/null
@@ -161,7 +167,7 @@ finish() {
   rm -rf "$WORK"
   exit $failed
 }
-# processes with our folder in their command line
+# ours: prints the ids of processes with our directory in their command line
 ours() {
   for place in /proc/[0-9]*; do
     [ "${place#/proc/}" = $$ ] || ! grep -qaF "$WORK" "$place/cmdline" 2>/dev/null || echo "${place#/proc/}"
@@ -185,10 +191,11 @@ match = "judge"
 on_failure = "fail"
 required = false
 T
-# Where root may not lower oom_score_adj, as in some containers, a runtime fails with what engines want for sandboxes: there it is left out.
+# Where root cannot lower oom_score_adj, as in some containers, a runtime fails with the value that
+# engines set for sandboxes, so the value is replaced by 0.
 meek=
 sh -c 'echo -1 >/proc/self/oom_score_adj' 2>/dev/null || meek=1
-# What engines call: notes the verb and the command line, and becomes the wrapper.
+# The runtime for the engine: records the verb and the command line, and executes the wrapper.
 cat >"$RUNTIME" <<S
 #!/bin/sh
 PATH=/usr/sbin:/usr/bin:/sbin:/bin

@@ -1,5 +1,6 @@
 #!/bin/sh
-# nerdctl.sh: nerdctl, on a containerd of its own, with the wrapper as its OCI runtime. CONTAINERD=DIR takes containerd from there.
+# nerdctl.sh: tests nerdctl on a private containerd, with the wrapper as its OCI runtime.
+# CONTAINERD=DIR is the directory of containerd (default: PATH).
 . "$(dirname "$0")/lib.sh"
 PATH=$ENGINES:$PATH
 [ -z "${CONTAINERD:-}" ] || PATH=$CONTAINERD:$PATH
@@ -18,7 +19,7 @@ T
 background containerd -c "$WORK/containerd.toml"
 cat >"$WORK/bin/n" <<N
 #!/bin/sh
-# Its own environment goes into the hooks of every document.
+# nerdctl writes its environment into the hooks of every config.json, so the environment is minimal.
 exec env -i PATH="$PATH" HOME=/root TERM=xterm nerdctl --address "$WORK/containerd.sock" --data-root "$WORK/nerdctl" --namespace nri-extra --cni-path "$WORK" --cni-netconfpath "$WORK/cni" --cgroup-manager cgroupfs --snapshotter native "\$@"
 N
 chmod 755 "$WORK/bin/n"
@@ -29,7 +30,7 @@ run() { n run --pull never --net none --runtime "$RUNTIME" "$@"; }
 image=localhost/busybox:local
 life='RunPodSandbox CreateContainer ValidateContainerAdjustment PostCreateContainer StartContainer PostStartContainer'
 end='StopContainer StopPodSandbox RemoveContainer RemovePodSandbox'
-# of a container, by what the host says
+# limit V1-HIERARCHY ID FILE: prints the value of a cgroup file of a container
 limit() { cat "/sys/fs/cgroup$1/nri-extra/$2/$3"; }
 
 plugins '[create.env.set]
@@ -40,17 +41,17 @@ soft = 321
 hard = 654
 '
 ok 'the container has what a plugin set' same '10-adjust 321' "$(run --rm $image sh -c "echo \$ADDED \$(ulimit -n)")"
-ok 'it is a whole life' hears 10 "$life $end"
+ok 'the container has all events' hears 10 "$life $end"
 run --rm $image sh -c 'exit 17'
 ok 'the exit code arrives' same 17 $?
 ok 'a terminal' holds "$(script -qec "$WORK/bin/n run --pull never --net none --runtime $RUNTIME --rm -it $image sh -c 'tty; echo \$ADDED'" /dev/null </dev/null)" '/dev/pts/'
 n create --pull never --net none --runtime "$RUNTIME" --name later $image sleep 100 >/dev/null
 forget
-ok 'created only, it is not there yet' same '' "$(calls)"
+ok 'a container that is only created calls no runtime' same '' "$(calls)"
 ok 'started' quiet n start later
-ok 'then it is told' hears 10 "$life"
+ok 'the started container has its events' hears 10 "$life"
 ok 'removed by force' quiet n rm -f later
-ok 'its life ends' hears 10 "$life $end"
+ok 'the removed container has all events' hears 10 "$life $end"
 
 forget
 plugins '[filter]
@@ -85,13 +86,13 @@ ok 'stopped' quiet n stop -t 1 web
 ok 'started again' quiet n start web
 ok 'adjusted again' holds "$(n exec web env)" 'ADDED=for web'
 ok 'removed' quiet n rm -f web other
-ok 'all that was told' hears 10 "$life UpdateContainer PostUpdateContainer $end $life $end" "$id"
+ok 'both starts have all events' hears 10 "$life UpdateContainer PostUpdateContainer $end $life $end" "$id"
 
 forget
 plugins '' '{"Rules": [{"Error": "no room on this node"}]}'
 run --rm $image echo ran >"$WORK/ran" 2>"$WORK/said"
 ok 'a refused run fails' same 1 $?
-ok 'and says why' holds "$(cat "$WORK/said")" 'no room on this node'
+ok 'the message has the reason' holds "$(cat "$WORK/said")" 'no room on this node'
 ok 'the container did not run' same '' "$(cat "$WORK/ran")"
-ok 'its life ends' hears 10 'RunPodSandbox CreateContainer StopContainer RemoveContainer StopPodSandbox RemovePodSandbox'
+ok 'the refused container has its final events' hears 10 'RunPodSandbox CreateContainer StopContainer RemoveContainer StopPodSandbox RemovePodSandbox'
 ok 'nothing is left in the engine' same '' "$(n ps -aq)"

@@ -1,11 +1,13 @@
 #!/bin/sh
-# run.sh [ENGINE...]: runs engines that build.sh made, with the wrapper as their OCI runtime and real plugins connected: buildkit, nerdctl, crio,
-# cri-dockerd, or only those that are named. Prints a line `ok` or `FAILED` for each check and exits 1 where one failed. Each engine has
-# its state in a folder of its own and is gone afterwards. As root, with the workspace's programs and examples built (or PROGRAMS=DIR).
-#   KEEP=1      leaves the folder of an engine where a check failed
+# run.sh [ENGINE...]: tests engines that build.sh has built, with the wrapper as their OCI runtime
+# and real plugins: buildkit, nerdctl, crio, cri-dockerd, or only the named ones. Prints a line `ok`
+# or `FAILED` for each check, and exits with 1 if one failed. Each engine has its state in a private
+# directory, which is removed afterwards. Needs root, and the built programs and examples of the
+# workspace (or PROGRAMS=DIR).
+#   KEEP=1      keeps the directory of an engine if a check failed
 #   RECORD=DIR  keeps each engine's command lines and config.json files
-#   CONTAINERD=DIR, DOCKER=DIR  where nerdctl's containerd, and cri-dockerd's dockerd, come from, if not from PATH
-#   REAL=crun   another runtime below the wrapper (runc)
+#   CONTAINERD=DIR, DOCKER=DIR  directories of nerdctl's containerd and cri-dockerd's dockerd (PATH)
+#   REAL=crun   low-level runtime of the wrapper (runc)
 set -u
 here=$(cd "$(dirname "$0")" && pwd -P)
 top=$(cd "$here/../../.." && pwd -P)
