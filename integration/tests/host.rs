@@ -88,7 +88,7 @@ fn cdi_devices_are_injected() {
 
         let line = run(&node, "missing", "true").refusal();
         for word in
-            ["example.org/thing=none", "broken.yaml", "line 2 column 1", &node.id("missing")]
+            ["example.org/thing=none", "broken.yaml", "line 2, column 1", &node.id("missing")]
         {
             assert!(line.contains(word), "the error does not contain {word:?}: {line}");
         }
