@@ -3,8 +3,8 @@
 /// Prefix of each line that the wrapper writes.
 const PREFIX: &str = "nri-container-runtime: ";
 
-/// Returns the defect in the stderr of a failed call: besides warnings it must not be empty, and the
-/// wrapper may write at most one line.
+/// Returns the defect in the stderr of a failed call: besides warnings it must not be empty, and
+/// the wrapper may write at most one line.
 pub fn message_defect(err: &str) -> Option<&'static str> {
     let warns =
         |line: &&str| line.contains("continuing without NRI") || line.contains("has done its work");
