@@ -25,7 +25,10 @@ impl Service {
             let pid = (state.pid > 0).then_some(state.pid);
             // The creating process has exited, so a failure can be reported at the start only.
             // `RetryAtStart` never returns an error.
-            let _ = self.created(container, pid, IfNotEffective::RetryAtStart).await;
+            let _ = self.confirm_created(container, pid, IfNotEffective::RetryAtStart);
+            // Decided by `was`: a snapshot may have recorded the process meanwhile, without the
+            // container lock, and neither the watch nor the event may be lost to it.
+            self.announce_created(container, pid);
         }
         if state.status == "created" {
             // The container is not started yet; its start will be reported.

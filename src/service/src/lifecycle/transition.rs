@@ -92,9 +92,8 @@ impl Service {
             self.registry.change(container, |r| r.set_process(pid));
         }
         self.resource_manager.enforce_created(container, otherwise)?;
-        if container.status() == ContainerStatus::Creating {
-            self.registry.change(container, |r| r.status = ContainerStatus::Created);
-        }
+        // In one step: a snapshot may record a running process without the container lock.
+        self.registry.change(container, |r| r.status = r.status.max(ContainerStatus::Created));
         Ok(())
     }
 
