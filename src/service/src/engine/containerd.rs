@@ -1,32 +1,32 @@
-//! What containerd knows of a container and the document does not say: labels, its image, the
-//! configuration that came through CRI.
+//! Container metadata that containerd has and the OCI config lacks: labels, image, and the
+//! configuration from CRI.
 //!
-//! Asked over containerd's own API socket while it waits for us: `Containers.Get` reads its
-//! database and takes no lock of the task that is being created (`containerd:
-//! plugins/services/containers`). An answer that does not come soon is done without.
+//! Read through containerd's API socket while containerd waits for the runtime. This cannot
+//! deadlock: `Containers.Get` reads the database and takes no lock of the task in creation
+//! (`containerd: plugins/services/containers`). After a timeout `nrid` continues without metadata.
 
 use crate::engine::grpc::{self, GrpcError};
 use nri_engine::containerd::Metadata;
 use protobuf::{CodedInputStream, CodedOutputStream, rt::WireType};
 use std::{path::Path, time::Duration};
 
-/// A container waits for this long at most to have its labels.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// Timeout of a call, which delays the creation of a container.
+const TIMEOUT: Duration = Duration::from_millis(500);
 const VERSION: &str = "/containerd.services.version.v1.Version/Version";
 const GET: &str = "/containerd.services.containers.v1.Containers/Get";
 
-/// Why there is no metadata.
+/// Error of a call to containerd.
 #[derive(Debug, thiserror::Error)]
 pub enum ContainerdError {
     /// The call failed.
     #[error("containerd at {0}")]
     Call(#[from] GrpcError),
-    /// The answer is no such message.
+    /// The answer cannot be decoded.
     #[error("containerd's answer: {0}")]
     Message(#[from] protobuf::Error),
 }
 
-/// What containerd keeps of a container.
+/// Returns containerd's metadata of a container.
 ///
 /// # Errors
 /// See [`ContainerdError`].
@@ -36,16 +36,16 @@ pub async fn container(
     id: &str,
 ) -> Result<Metadata, ContainerdError> {
     let headers = [("containerd-namespace", namespace)];
-    let answer = grpc::call(socket, GET, &headers, &with_text(1, id)?, PATIENCE).await?;
+    let answer = grpc::call(socket, GET, &headers, &with_text(1, id)?, TIMEOUT).await?;
     Ok(metadata(&answer)?)
 }
 
-/// Its version, such as `v2.1.9` (packagers write `1.7.24~ds1`, too).
+/// Returns containerd's version, such as `v2.1.9`, or `1.7.24~ds1` of a distribution's package.
 ///
 /// # Errors
 /// See [`ContainerdError`].
 pub async fn version(socket: &Path) -> Result<String, ContainerdError> {
-    let answer = grpc::call(socket, VERSION, &[], &[], PATIENCE).await?;
+    let answer = grpc::call(socket, VERSION, &[], &[], TIMEOUT).await?;
     let mut version = String::new();
     fields(&answer, |field, value| {
         if field == 1 {
@@ -56,7 +56,7 @@ pub async fn version(socket: &Path) -> Result<String, ContainerdError> {
     Ok(version)
 }
 
-/// A message with one string.
+/// Encodes a message with one string field.
 fn with_text(field: u32, text: &str) -> Result<Vec<u8>, protobuf::Error> {
     let mut message = Vec::new();
     let mut out = CodedOutputStream::vec(&mut message);
@@ -66,7 +66,7 @@ fn with_text(field: u32, text: &str) -> Result<Vec<u8>, protobuf::Error> {
     Ok(message)
 }
 
-/// `GetContainerResponse`, of which the fields used here have not changed since containerd 1.0
+/// Decodes `GetContainerResponse`. The fields used here are the same since containerd 1.0
 /// (`containerd: api/services/containers/v1`).
 fn metadata(answer: &[u8]) -> Result<Metadata, protobuf::Error> {
     let mut metadata = Metadata::default();
@@ -106,7 +106,7 @@ fn metadata(answer: &[u8]) -> Result<Metadata, protobuf::Error> {
     Ok(metadata)
 }
 
-/// A map's entry.
+/// Decodes an entry of a map.
 fn entry(bytes: &[u8]) -> Result<(String, Vec<u8>), protobuf::Error> {
     let (mut name, mut value) = (String::new(), Vec::new());
     fields(bytes, |field, found| {
@@ -120,7 +120,7 @@ fn entry(bytes: &[u8]) -> Result<(String, Vec<u8>), protobuf::Error> {
     Ok((name, value))
 }
 
-/// Goes through a message's fields of bytes; others do not matter here.
+/// Calls `each` for the length-delimited fields of a message, and skips other fields.
 fn fields(
     message: &[u8],
     mut each: impl FnMut(u32, Vec<u8>) -> Result<(), protobuf::Error>,
@@ -146,7 +146,7 @@ fn text(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
-    /// Tag and length of a field of bytes in front of it.
+    /// Encodes a length-delimited field.
     fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
         let mut out = vec![number << 3 | 2, u8::try_from(bytes.len()).unwrap()];
         out.extend_from_slice(bytes);
@@ -165,7 +165,7 @@ mod tests {
             field(2, &pair(b"app", b"web")),
             field(3, b"busybox"),
             field(4, &[field(1, b"io.containerd.runc.v2"), field(2, b"\x0a\x01x")].concat()),
-            // A varint, such as a later version might add.
+            // An unknown varint field, as a later version may add.
             vec![12 << 3, 7],
             field(10, &pair(b"ext", &any)),
         ]
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_an_error() {
+    fn a_truncated_message_is_an_error() {
         assert!(metadata(b"\x0a\xff\xff\xff\xff\x0f").is_err());
     }
 }

@@ -1,8 +1,7 @@
-//! Unary gRPC calls over a unix socket: what is asked of containerd. A root service opens no TCP
-//! and links no TLS.
+//! A client for unary gRPC calls over a unix socket, used for containerd. It has no TCP and no TLS,
+//! which a service that runs as root should not link without need.
 //!
-//! The framing is `h2`'s; what gRPC puts on top for one call and one answer is five bytes and two
-//! headers.
+//! `h2` implements HTTP/2; for a unary call gRPC adds a prefix of five bytes and two headers.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use h2::client;
@@ -14,40 +13,41 @@ use std::{
 };
 use tokio::{net::UnixStream, time::timeout};
 
-/// An answer that is longer is not read: a container's description has some kilobytes.
+/// Size limit of an answer in bytes; the description of a container has some kilobytes.
 const MAX_ANSWER: usize = 4 << 20;
 
-/// Why a call has no answer.
+/// Error of a call.
 #[derive(Debug, thiserror::Error)]
 pub enum GrpcError {
-    /// Nobody listens.
+    /// The connection failed.
     #[error("{0}: {1}")]
     Connect(PathBuf, #[source] io::Error),
-    /// The peer does not speak HTTP/2, or ended it.
+    /// The peer does not speak HTTP/2, or closed the stream.
     #[error("{0}: {1}")]
     Http2(PathBuf, #[source] h2::Error),
-    /// The call cannot be written down.
+    /// The request cannot be built from the method and the headers.
     #[error("not a call: {0}")]
     Call(#[from] http::Error),
-    /// The peer says no.
+    /// The peer returned an error status.
     #[error("{method}: {message} (status {status})")]
     Status {
-        /// The method.
+        /// The called method.
         method: &'static str,
-        /// gRPC's code.
+        /// The gRPC status code.
         status: String,
-        /// What it says.
+        /// The message of the peer.
         message: String,
     },
-    /// The answer is no gRPC message, or too long.
+    /// The answer is no gRPC message, or too large.
     #[error("{0}: the answer is not understood")]
     Answer(&'static str),
-    /// No answer within the time given.
+    /// The peer did not answer within the timeout.
     #[error("{0}: no answer within {1:?}")]
     Late(PathBuf, Duration),
 }
 
-/// Calls `method`, such as `/package.Service/Method`, with further `headers`; the answer's message.
+/// Calls `method`, such as `/package.Service/Method`, with additional `headers`, and returns the
+/// message of the answer.
 ///
 /// # Errors
 /// See [`GrpcError`].
@@ -56,10 +56,10 @@ pub async fn call(
     method: &'static str,
     headers: &[(&'static str, &str)],
     message: &[u8],
-    patience: Duration,
+    limit: Duration,
 ) -> Result<Bytes, GrpcError> {
-    let called = timeout(patience, exchange(socket, method, headers, message)).await;
-    called.unwrap_or_else(|_| Err(GrpcError::Late(socket.to_owned(), patience)))
+    let called = timeout(limit, exchange(socket, method, headers, message)).await;
+    called.unwrap_or_else(|_| Err(GrpcError::Late(socket.to_owned(), limit)))
 }
 
 async fn exchange(
@@ -78,7 +78,7 @@ async fn exchange(
             sender.send_request(request(method, headers)?, false).map_err(http2)?;
         body.send_data(framed(message), true).map_err(http2)?;
         let (head, body) = response.await.map_err(http2)?.into_parts();
-        // An answer without a message has its status at once.
+        // An answer without a message has the status in the first headers.
         if head.headers.contains_key("grpc-status") {
             check(method, Some(&head.headers))?;
         }
@@ -86,7 +86,7 @@ async fn exchange(
     };
     tokio::select! {
         answer = exchange => answer,
-        // It ends only with an error or with the exchange.
+        // The connection future ends on an error, or after the exchange.
         ended = connection => Err(match ended {
             Err(e) => http2(e),
             Ok(()) => GrpcError::Answer(method),
@@ -98,7 +98,7 @@ fn request(method: &str, headers: &[(&'static str, &str)]) -> Result<Request<()>
     let mut request = Request::builder()
         .method(Method::POST)
         .version(Version::HTTP_2)
-        // The authority of a unix socket means nothing.
+        // The authority has no meaning for a unix socket.
         .uri(format!("http://localhost{method}"))
         .header(header::CONTENT_TYPE, "application/grpc")
         .header(header::TE, "trailers");
@@ -108,7 +108,7 @@ fn request(method: &str, headers: &[(&'static str, &str)]) -> Result<Request<()>
     Ok(request.body(())?)
 }
 
-/// Not compressed, and its length.
+/// Prefixes a message with the flag "not compressed" and its length.
 fn framed(message: &[u8]) -> Bytes {
     let mut frame = BytesMut::with_capacity(message.len() + 5);
     frame.put_u8(0);

@@ -1,5 +1,5 @@
-//! Names and labels that an engine keeps elsewhere than in the document. Read with a short
-//! deadline: a container must neither fail nor wait long because its names could not be found.
+//! Reads names and labels that an engine stores outside the OCI config. The timeout is short, and
+//! a failure is only logged: missing names must not fail or delay a container.
 
 use crate::{engine::containerd, host::error_chain::chain};
 use nri_engine::{Identity, Role, Source, Unreadable, cri_o, docker, podman};
@@ -12,19 +12,20 @@ use std::{
 };
 use tokio::{task::spawn_blocking, time::timeout};
 
-/// A file of an engine that does not come within this time (its disk hangs) is done without.
-const PATIENCE: Duration = Duration::from_millis(500);
-/// The process through which Kubernetes uses Docker.
+/// Timeout of reading a file of an engine, which may lie on a disk that hangs.
+const TIMEOUT: Duration = Duration::from_millis(500);
+/// Command name of the adapter between kubelet and Docker.
 const CRI_DOCKERD: &str = "cri-dockerd";
-/// Lists of containers/storage grow with the number of containers; some thousand fit.
+/// Size limit of a file in bytes. Lists of containers/storage grow with the number of containers;
+/// some thousand fit.
 const MAX_FILE: u64 = 16 << 20;
 
-/// Why names are missing.
+/// Error of reading names.
 #[derive(Debug, thiserror::Error)]
 enum NoNames {
     #[error("{0}: {1}")]
     Read(PathBuf, #[source] io::Error),
-    #[error("{0}: not read within {PATIENCE:?}")]
+    #[error("{0}: not read within {TIMEOUT:?}")]
     Late(PathBuf),
     #[error("{0}: {1}")]
     Parse(PathBuf, #[source] Unreadable),
@@ -34,8 +35,8 @@ enum NoNames {
     Metadata(#[from] Unreadable),
 }
 
-/// Completes an identity from where its engine keeps more. `pod_is_known`: the pod has its names
-/// from its sandbox.
+/// Completes an identity with names and labels from files or the API of its engine. If
+/// `pod_is_known`, the names of the pod are already known from its sandbox.
 pub async fn complete(identity: &mut Identity, id: &str, pod_is_known: bool) {
     let completed = match identity.source.clone() {
         Some(Source::Docker { dirs }) => from_docker(identity, id, &dirs).await,
@@ -57,8 +58,7 @@ async fn from_docker(identity: &mut Identity, id: &str, dirs: &[PathBuf]) -> Res
         let file = dir.join("config.v2.json");
         let Some(config) = read(&file).await? else { continue };
         let host_config = read(&dir.join("hostconfig.json")).await?;
-        // Anybody who may use Docker may choose such labels: without kubelet's helper they mean
-        // nothing.
+        // Any Docker user may set the labels of Kubernetes, so trust them only if cri-dockerd runs.
         let kubernetes = nri_host::is_running(CRI_DOCKERD);
         return docker::complete(identity, id, &config, host_config.as_deref(), kubernetes)
             .map_err(|e| NoNames::Parse(file, e));
@@ -67,14 +67,14 @@ async fn from_docker(identity: &mut Identity, id: &str, dirs: &[PathBuf]) -> Res
 }
 
 async fn from_cri_o(identity: &mut Identity, sandbox: &Path) -> Result<(), NoNames> {
-    let Some(document) = read(sandbox).await? else { return Ok(()) };
-    cri_o::complete(identity, &document).map_err(|e| NoNames::Parse(sandbox.to_owned(), e))
+    let Some(config) = read(sandbox).await? else { return Ok(()) };
+    cri_o::complete(identity, &config).map_err(|e| NoNames::Parse(sandbox.to_owned(), e))
 }
 
 async fn from_podman(identity: &mut Identity, id: &str, lists: &[PathBuf]) -> Result<(), NoNames> {
     let mut broken = Ok(());
     for list in lists {
-        // One that cannot be read must not hide the next.
+        // Continue with the next list if this one cannot be read.
         let found = match read(list).await {
             Ok(Some(text)) => {
                 podman::complete(identity, id, &text).map_err(|e| NoNames::Parse(list.clone(), e))
@@ -107,10 +107,10 @@ async fn from_containerd(
     Ok(nri_engine::containerd::complete(identity, &own, sandbox.as_ref())?)
 }
 
-/// A file's content; none if there is no such file.
+/// Returns the content of a file; `None` if it does not exist.
 async fn read(path: &Path) -> Result<Option<Vec<u8>>, NoNames> {
     let file = path.to_owned();
-    let read = timeout(PATIENCE, spawn_blocking(move || read_bounded(&file))).await;
+    let read = timeout(TIMEOUT, spawn_blocking(move || read_bounded(&file))).await;
     match read.map_err(|_| NoNames::Late(path.to_owned()))?.map_err(io::Error::other).flatten() {
         Ok(content) => Ok(Some(content)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -119,7 +119,7 @@ async fn read(path: &Path) -> Result<Option<Vec<u8>>, NoNames> {
 }
 
 fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
-    // Opening a pipe would wait for its other end.
+    // O_NONBLOCK: opening a pipe would block until it has a writer.
     let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
     if !file.metadata()?.is_file() {
         return Err(io::Error::other("not a file"));

@@ -1,7 +1,7 @@
-//! Whether an engine's own NRI is on: then the engine, and not `nrid`, adapts its containers,
-//! unless the configuration decides otherwise.
+//! Decides whether `nrid` or the engine adapts a container: the engine does if its built-in NRI is
+//! enabled, unless the configuration overrides this.
 //!
-//! `nri-host` finds it out; this file remembers the result.
+//! `nri-host` detects the state of NRI; this file caches the result.
 
 use crate::{engine::containerd, host::process::start_time};
 use nri_config::{EngineSettings, InCharge};
@@ -16,23 +16,22 @@ use std::{
 };
 use tokio::task::spawn_blocking;
 
-/// containerd's namespace for the containers of its CRI, which are the only ones that its NRI
-/// adapts.
+/// containerd's namespace of CRI containers, the only ones that its built-in NRI adapts.
 const CRI_NAMESPACE: &str = "k8s.io";
 
-/// The engine that created a container, as far as it matters after the creation.
+/// The engine that created a container, reduced to the facts needed after the creation.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContainerEngine {
-    /// Name of the engine; empty in records of versions that did not write it.
+    /// Name of the engine; empty in records of old versions, which did not store it.
     #[serde(rename = "engine")]
     pub name: String,
-    /// API socket of the containerd whose CRI created the container.
+    /// API socket of containerd, if its CRI created the container.
     #[serde(default)]
     pub cri: Option<PathBuf>,
 }
 
 impl ContainerEngine {
-    /// The engine of an identified container.
+    /// Takes the engine from the identity of a container.
     pub fn of(identity: &Identity) -> Self {
         let cri = match &identity.source {
             Some(Source::Containerd { socket, namespace }) if namespace == CRI_NAMESPACE => {
@@ -49,13 +48,13 @@ impl ContainerEngine {
     }
 }
 
-/// Whether NRI is on, by process id and start time of containerd: another process may have another
-/// configuration.
+/// Cache: whether NRI is enabled, by process id and start time of containerd, since a restarted
+/// containerd may have another configuration.
 #[derive(Debug, Default)]
 pub struct EngineNri(Mutex<HashMap<(i32, u64), bool>>);
 
 impl EngineNri {
-    /// Whether `nrid` adapts the containers of this engine, and not the engine itself.
+    /// Whether `nrid`, rather than the engine itself, adapts the containers of this engine.
     pub async fn is_ours(
         &self,
         settings: &EngineSettings,
@@ -64,7 +63,8 @@ impl EngineNri {
         let is = |engine: EngineKind| container_engine.name == engine.name();
         let theirs = if is(EngineKind::Containerd) {
             match (settings.containerd, &container_engine.cri) {
-                // Without CRI: any client may set its annotations.
+                // Outside the namespace of CRI any client may set the annotations of CRI, so
+                // they are no evidence that the engine adapts the container.
                 (InCharge::Ours, _) | (_, None) => false,
                 (InCharge::Engine, Some(_)) => true,
                 (InCharge::Auto, Some(socket)) => self.containerd(socket).await,
@@ -102,7 +102,7 @@ fn is_in_charge(setting: InCharge, engine_is_on: impl FnOnce() -> bool) -> bool 
     }
 }
 
-/// Whether a process of this name listens on the standard socket of plugins.
+/// Whether a process with this command name listens on the standard plugin socket.
 fn listens(name: &str) -> bool {
     nri_host::listener(Path::new(PLUGIN_SOCKET))
         .is_some_and(|pid| nri_host::command_name(pid) == name)

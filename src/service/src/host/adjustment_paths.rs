@@ -1,5 +1,5 @@
-//! Paths that an adjustment names, as they are on this host: propagation of the mounts that they
-//! lie on, and device nodes. Start from [`AdjustmentPaths::probe`].
+//! Host paths in an adjustment: propagation of the mounts that contain mount sources, and device
+//! nodes. Start from [`AdjustmentPaths::probe`].
 
 use crate::host::path_probe::{Node, PathProbe, ProbeError, ProbeRequest};
 use nri_host::mountinfo::{MountInfo, MountPropagation, mounts};
@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// The paths of an adjustment.
+/// Probe results for the host paths of an adjustment.
 #[derive(Debug, Default)]
 pub struct AdjustmentPaths {
     mounts: HashMap<PathBuf, Propagation>,
@@ -17,13 +17,13 @@ pub struct AdjustmentPaths {
     nodes: HashMap<String, Option<Node>>,
 }
 
-/// Paths that could not be probed.
+/// Error of probing paths.
 #[derive(Debug, thiserror::Error)]
 #[error("{paths}: {source}")]
 pub struct UnprobedPaths {
     /// The paths, quoted, separated by commas.
     paths: String,
-    /// Why one of them could not be probed.
+    /// Why the probe failed.
     source: ProbeError,
 }
 
@@ -57,7 +57,7 @@ impl AdjustmentPaths {
         })
     }
 
-    /// Returns the propagation of the mount that a path lies on.
+    /// Returns the propagation of the mount that contains a path.
     pub fn propagation(&self, path: &str) -> Option<Propagation> {
         let real = self.real.get(path)?.as_deref().unwrap_or(path);
         propagation_at(&self.mounts, Path::new(real))
@@ -69,7 +69,7 @@ impl AdjustmentPaths {
     }
 }
 
-/// The propagations by mount point. Of mounts on one point the last is on top.
+/// Maps mount points to propagations. The last of several mounts on one point is the visible one.
 fn by_point(mounts: Vec<MountInfo>) -> HashMap<PathBuf, Propagation> {
     let propagation = |mount: MountInfo| match mount.propagation {
         MountPropagation::Shared => (mount.point, Propagation::Shared),
@@ -79,7 +79,7 @@ fn by_point(mounts: Vec<MountInfo>) -> HashMap<PathBuf, Propagation> {
     mounts.into_iter().map(propagation).collect()
 }
 
-/// The propagation of the deepest mount above a path.
+/// Returns the propagation of the deepest mount that contains a path.
 fn propagation_at(mounts: &HashMap<PathBuf, Propagation>, path: &Path) -> Option<Propagation> {
     path.ancestors().find_map(|point| mounts.get(point)).copied()
 }
@@ -107,7 +107,7 @@ mod tests {
     use std::os::unix::fs::MetadataExt;
 
     #[test]
-    fn the_deepest_and_last_mount_counts() {
+    fn the_deepest_and_last_mount_gives_the_propagation() {
         let table = "\
 1 0 0:1 / / rw shared:1 - ext4 /dev/a rw
 2 1 0:2 / /a rw master:1 - ext4 /dev/b rw
@@ -130,7 +130,7 @@ mod tests {
         use std::fmt::Write;
         let kinds = [Propagation::Shared, Propagation::Slave, Propagation::Private];
         let mut table = String::from("1 0 0:1 / / rw - ext4 /dev/a rw\n");
-        // Every seventh point is mounted over, with the next kind.
+        // Every seventh mount point has a second mount, with the next propagation.
         for layer in 0..2 {
             for n in (0..5000).filter(|n| layer == 0 || n % 7 == 0) {
                 let tag = ["shared:1 ", "master:1 ", ""][(n + layer) % 3];

@@ -1,10 +1,8 @@
-//! CDI devices: their specifications as they stand on this host, read when a plugin injects a
-//! device, and only then.
+//! CDI devices: reads the CDI specifications of this host when a plugin injects a device.
 //!
-//! What a specification means is decided in `nri_spec::cdi`. Nothing is cached: a few small files
-//! are read faster than anybody could tell whether they have changed. A file that cannot be used
-//! matters for its devices only, and is told of in the log and where a device is missing. Start
-//! from [`Devices::read`].
+//! `nri_spec::cdi` interprets the specifications. They are not cached: a few small files are read
+//! as fast as checked for changes. An unusable file affects only its own devices; the log names
+//! it, and so does the error about an unresolvable device. Start from [`Devices::read`].
 
 use crate::host::{error_chain::chain, structured};
 use nri_spec::cdi::{CdiDeviceNode, CdiEdits, CdiError, CdiRegistry, CdiSpecFile};
@@ -15,18 +13,18 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Specification files of a directory, at most: more is a mistake, and each creation would pay for
-/// it.
+/// Limit of specification files per directory. More is a configuration mistake, which would slow
+/// down each creation with CDI devices.
 const MAX_FILES: usize = 1000;
 
 /// An adjustment that cannot be applied to the OCI config.
 #[derive(Debug, thiserror::Error)]
 #[error("{}{}", chain(error), skipped_files(skipped))]
 pub struct AdjustmentError {
-    /// What is wrong with it.
+    /// The cause.
     #[source]
     error: ApplyError,
-    /// Specifications that cannot be used, and why; a missing device may be in one of them.
+    /// Unusable specifications with the cause; one of them may define a missing device.
     skipped: Vec<String>,
 }
 
@@ -37,7 +35,7 @@ fn skipped_files(skipped: &[String]) -> String {
     }
 }
 
-/// The devices of this host.
+/// The CDI devices of this host.
 #[derive(Debug, Default)]
 pub struct Devices {
     registry: CdiRegistry,
@@ -45,8 +43,8 @@ pub struct Devices {
 }
 
 impl Devices {
-    /// Reads the specifications in these directories, of which later ones overrule earlier ones.
-    /// One that does not exist is empty.
+    /// Reads the specifications in these directories. A later directory overrides earlier ones; a
+    /// directory that does not exist counts as empty.
     pub fn read(dirs: &[PathBuf]) -> Self {
         let (mut files, mut broken) = (Vec::new(), Vec::new());
         for (priority, dir) in dirs.iter().enumerate() {
@@ -73,8 +71,8 @@ impl Devices {
         Self { registry, broken }
     }
 
-    /// Where these devices' nodes are on the host; none for devices that do not resolve, which is
-    /// told when they are applied.
+    /// Returns the host paths of the device nodes of these devices; empty if a device cannot be
+    /// resolved, which is reported when the adjustment is applied.
     pub fn nodes(&self, names: &[&str]) -> Vec<String> {
         let edits = self.registry.resolve(names).unwrap_or_default();
         let path = |node: CdiDeviceNode| {
@@ -83,12 +81,12 @@ impl Devices {
         edits.into_iter().flat_map(|edit| edit.device_nodes).map(path).collect()
     }
 
-    /// What was left out, and why.
+    /// Returns the unusable specifications, each with the cause.
     pub fn broken(&self) -> &[String] {
         &self.broken
     }
 
-    /// Adds the files that may have had a device that is missing.
+    /// Adds the unusable files to an error about an unresolvable device, which one may define.
     pub fn explain(&self, error: ApplyError) -> AdjustmentError {
         let skipped = match &error {
             ApplyError::Cdi(CdiError::Unresolvable { .. }) => self.broken.clone(),
@@ -104,7 +102,7 @@ impl CdiResolver for Devices {
     }
 }
 
-/// Specification files of a directory, sorted; other files, and folders, are none.
+/// Returns the `.json` and `.yaml` files of a directory, sorted.
 fn specifications(dir: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = match std::fs::read_dir(dir) {
         Ok(entries) => entries,
@@ -126,7 +124,7 @@ fn specifications(dir: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Names of devices as text: the usual readers take `name: 0` in YAML for the name "0".
+/// Converts numeric device names to strings: other CDI readers accept `name: 0` in YAML as "0".
 fn with_text_names(mut document: Value) -> Value {
     let devices = document.get_mut("devices").and_then(Value::as_array_mut).into_iter().flatten();
     for name in devices.filter_map(|d| d.get_mut("name")) {
@@ -156,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn both_formats_and_later_directories_first() {
+    fn json_and_yaml_are_read_and_later_directories_override() {
         let dir = tempfile::tempdir().unwrap();
         let dirs = ["etc", "run", "missing"].map(|d| dir.path().join(d));
         dirs[..2].iter().for_each(|d| fs::create_dir(d).unwrap());
@@ -173,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_file_matters_for_its_devices_only() {
+    fn an_unusable_file_affects_only_its_own_devices() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("a.yaml"), spec(&[device("good", "A=1")])).unwrap();
         fs::write(dir.path().join("b.yaml"), "a: 1\na: 2\n").unwrap();
@@ -195,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_files_are_a_mistake() {
+    fn too_many_specification_files_are_an_error() {
         let dir = tempfile::tempdir().unwrap();
         for i in 0..=MAX_FILES {
             fs::write(dir.path().join(format!("{i}.json")), "").unwrap();

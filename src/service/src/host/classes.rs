@@ -1,8 +1,8 @@
-//! Block I/O and RDT classes: what the names that plugins use stand for on this host.
+//! Resolves names of block I/O and RDT classes to OCI resources of this host.
 //!
-//! The files are read when a plugin names a class, and only then, so that a change counts from the
-//! next creation on, and a broken file matters to those who use it. Control groups of resctrl are
-//! not made here. Start from [`Resolved::of`].
+//! The files are read only when a plugin sets a class, so that a changed file applies from the next
+//! creation on, and an unusable file affects only containers with classes. This module does not
+//! create control groups of resctrl. Start from [`Resolved::of`].
 
 mod devices;
 
@@ -15,89 +15,89 @@ use nri_spec::{BlockIoClasses, RdtClasses};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// Where the kernel shows the control groups of RDT.
+/// Mount point of resctrl, the file system of RDT control groups.
 pub const RESCTRL: &str = "/sys/fs/resctrl";
 
-/// Its entries that are no control groups.
+/// Directories in resctrl that are no control groups.
 const NO_GROUPS: [&str; 3] = ["info", "mon_data", "mon_groups"];
 
 /// A class that cannot be resolved.
 #[derive(Debug, thiserror::Error)]
 pub enum ClassError {
-    /// There is no configuration to look it up in.
+    /// No file is configured that defines classes.
     #[error("{field} {name:?}: no classes are configured ([{section}] config_file)")]
     NotConfigured {
-        /// `block I/O class` or `RDT class`.
+        /// Kind of class: `block I/O class` or `RDT class`.
         field: &'static str,
-        /// Its name.
+        /// Name of the class.
         name: String,
         /// Section of the configuration.
         section: &'static str,
     },
-    /// Nothing defines it.
+    /// The class is not defined.
     #[error("unknown {field} {name:?}: {} has {}", file.display(), if known.is_empty() { "none" } else { known })]
     Unknown {
-        /// `block I/O class` or `RDT class`.
+        /// Kind of class: `block I/O class` or `RDT class`.
         field: &'static str,
-        /// Its name.
+        /// Name of the class.
         name: String,
-        /// Where it was looked for.
+        /// File or resctrl directory that was searched.
         file: PathBuf,
-        /// The classes that are there, separated by commas.
+        /// The defined classes, separated by commas.
         known: String,
     },
-    /// The file cannot be read.
+    /// The configured file cannot be read.
     #[error("{field} {name:?}: {source}")]
     File {
-        /// `block I/O class` or `RDT class`.
+        /// Kind of class: `block I/O class` or `RDT class`.
         field: &'static str,
-        /// Its name.
+        /// Name of the class.
         name: String,
-        /// The file, and what is wrong with it.
+        /// The file and the cause.
         #[source]
         source: FileError,
     },
-    /// The file does not have the form of a configuration of classes.
+    /// The file is not a valid configuration of classes.
     #[error("{field} {name:?}: {}: {}", file.display(), crate::host::error_chain::chain(&**source))]
     Content {
-        /// `block I/O class` or `RDT class`.
+        /// Kind of class: `block I/O class` or `RDT class`.
         field: &'static str,
-        /// Its name.
+        /// Name of the class.
         name: String,
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// The cause.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
-/// Where classes come from.
+/// Sources of class definitions.
 #[derive(Debug, Clone)]
 pub struct Sources<'a> {
-    /// `[blockio]`
+    /// Section `[blockio]` of the configuration.
     pub blockio: &'a ClassSettings,
-    /// `[rdt]`
+    /// Section `[rdt]` of the configuration.
     pub rdt: &'a ClassSettings,
-    /// Mount point of resctrl, whose control groups are the classes where no file is configured.
+    /// Mount point of resctrl; its control groups are the RDT classes if no file is configured.
     pub resctrl: &'a Path,
 }
 
 /// The classes of an adjustment, resolved.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Resolved {
-    /// `linux.resources.blockIO`, if a class was named.
+    /// `linux.resources.blockIO`, if a block I/O class was set.
     pub blockio: Option<Value>,
-    /// `linux.intelRdt`, if a class was named.
+    /// `linux.intelRdt`, if an RDT class was set.
     pub rdt: Option<Value>,
 }
 
 impl Resolved {
-    /// Resolves what is named; the empty name, which takes a container out of any class, needs
-    /// nothing.
+    /// Resolves the classes of resources. The empty name, which removes a container from its class,
+    /// resolves to nothing.
     ///
     /// # Errors
-    /// A class that nothing defines, or a file that cannot be used.
+    /// A class is not defined, or a file cannot be used.
     pub fn of(resources: &LinuxResources, sources: &Sources<'_>) -> Result<Self, ClassError> {
         let name = |class: Option<&nri_api::proto::OptionalString>| {
             class.map(|c| c.value.clone()).filter(|name| !name.is_empty())
@@ -136,7 +136,8 @@ fn resolve_rdt(name: &str, sources: &Sources<'_>) -> Result<Value, ClassError> {
     classes.resolve(name).ok_or_else(|| lookup.unknown(file, classes.names()))
 }
 
-/// The control groups that exist, as a configuration; none where resctrl is not mounted.
+/// Returns the existing resctrl groups in the form of a class configuration; `None` if resctrl is
+/// not mounted.
 fn control_groups(resctrl: &Path) -> Option<Value> {
     if !resctrl.join("schemata").exists() {
         return None;
@@ -153,7 +154,7 @@ fn control_groups(resctrl: &Path) -> Option<Value> {
     Some(json!({ "partitions": { "": { "classes": classes } } }))
 }
 
-/// A name that is being looked up.
+/// Lookup of a class name.
 #[derive(Clone, Copy)]
 struct Lookup<'a> {
     field: &'static str,
@@ -221,7 +222,7 @@ mod tests {
         }
         fs::write(resctrl.join("schemata"), "").unwrap();
         let (blockio_file, rdt_file) = (file("b.yaml", BLOCKIO), file("r.yaml", RDT));
-        // A configured file wins over what resctrl has; `/name` asks for the latter.
+        // A configured file has precedence over resctrl; `/name` leaves the file unconfigured.
         let by_file = rdt.is_none_or(|name| !name.starts_with('/'));
         let sources = Sources {
             blockio: &blockio_file,
@@ -238,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_resolved() {
+    fn class_names_are_resolved() {
         check(None, None, Ok(json!([null, null])));
         check(Some(""), Some(""), Ok(json!([null, null])));
         check(Some("slow"), None, Ok(json!([{"weight": 80}, null])));
@@ -248,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_not_there() {
+    fn an_unknown_class_is_an_error_that_lists_the_defined_ones() {
         check(
             Some("fast"),
             None,

@@ -1,20 +1,20 @@
-//! An error with its causes as one line, which is all that an engine shows.
+//! Formats an error with its causes as one line, since engines show one line.
 
 use std::error::Error;
 
-/// The error and what caused it, from the outside in. A cause that is told already is not told
-/// twice.
+/// Returns the error followed by its causes, outermost first. A cause is left out if the text
+/// already contains it.
 pub fn chain(error: &(dyn Error + 'static)) -> String {
-    let mut told = error.to_string();
+    let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {
-        let cause_told = cause.to_string();
-        if !told.contains(&cause_told) {
-            told = format!("{told}: {cause_told}");
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
         }
         next = cause.source();
     }
-    told
+    text
 }
 
 #[cfg(test)]
@@ -23,12 +23,12 @@ mod tests {
 
     #[derive(Debug, thiserror::Error)]
     #[error("{0}")]
-    struct Told(&'static str, #[source] Option<Box<Told>>);
+    struct Nested(&'static str, #[source] Option<Box<Nested>>);
 
     #[test]
-    fn each_cause_once() {
-        let nested = Told("a", Some(Box::new(Told("b: c", Some(Box::new(Told("c", None)))))));
+    fn a_repeated_cause_is_printed_once() {
+        let nested = Nested("a", Some(Box::new(Nested("b: c", Some(Box::new(Nested("c", None)))))));
         assert_eq!(chain(&nested), "a: b: c");
-        assert_eq!(chain(&Told("a", None)), "a");
+        assert_eq!(chain(&Nested("a", None)), "a");
     }
 }

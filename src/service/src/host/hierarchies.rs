@@ -3,7 +3,7 @@
 use nri_cgroup::Hierarchy;
 use nri_host::mountinfo::{MountInfo, mounts};
 
-/// Returns the hierarchies that this process sees.
+/// Returns the hierarchies in the mount namespace of this process.
 pub fn mounted() -> Vec<Hierarchy> {
     let hierarchy =
         |m: &MountInfo| Hierarchy::of_mount(&m.root, &m.point, &m.fs_type, &m.super_options);

@@ -1,4 +1,4 @@
-//! The host: `/proc`, mounts, paths, CDI and class files, and the low-level runtime.
+//! Access to the host: `/proc`, mounts, paths, CDI and class files, and the low-level runtime.
 
 pub mod adjustment_paths;
 pub mod cdi;

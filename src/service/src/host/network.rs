@@ -1,5 +1,4 @@
-//! A pod's addresses, read inside its network namespace: engines set them up where only the
-//! namespace shows it.
+//! Addresses of a pod, read inside its network namespace, since the OCI config does not have them.
 
 use rustix::{
     fs::{Mode, OFlags},
@@ -12,11 +11,11 @@ use std::{
     path::PathBuf,
 };
 
-/// Addresses in the network namespace of a process, IPv4 first, as text. None for the host's own
-/// namespace: CRI reports none for such pods.
+/// Returns the addresses in the network namespace of a process, IPv4 first. Empty for the host's
+/// namespace, since CRI reports no addresses for such pods.
 pub async fn addresses(pid: i32) -> Vec<String> {
     let (sender, receiver) = tokio::sync::oneshot::channel();
-    // A thread of its own, which ends afterwards: it never leaves the namespace again.
+    // Use a new thread, which ends after reading: it stays in the namespace that it has joined.
     let spawned = std::thread::Builder::new().name("netns".to_owned()).spawn(move || {
         let _ = sender.send(read(pid));
     });

@@ -1,10 +1,9 @@
-//! Lookups of paths that plugins or containers' OCI configs name, in a process of their own with a
-//! time limit.
+//! Lookups of paths from plugins or OCI configs, in a child process with a time limit.
 //!
-//! A path may lie on a file system that hangs, and a process that waits there may be beyond any
-//! signal. A thread of `nrid` would keep it from ending; a child that hangs costs an entry of the
-//! process table. The number of children is limited; above it probes fail. Start from
-//! [`PathProbe::probe`]; [`run`] is the child.
+//! A path may lie on a file system that hangs, and even SIGKILL may not end a process that waits
+//! for it. A hanging thread would prevent `nrid` from exiting; a hanging child only occupies an
+//! entry of the process table. The number of children is limited; above the limit probes fail.
+//! Start from [`PathProbe::probe`]; [`run`] is the child.
 
 use nri_host::podman::{InfraCandidate, runs_infra};
 use serde::{Deserialize, Serialize};
@@ -23,11 +22,12 @@ use tokio::{
     time::timeout,
 };
 
-/// The first argument of the child.
+/// First argument of the child process.
 pub const ARGUMENT: &str = "--probe";
-/// Time limit of a probe. A file system that answers does so in milliseconds.
+/// Time limit of a probe; a file system that works replies in milliseconds.
 const TIMEOUT: Duration = Duration::from_secs(2);
-/// Children at a time, those that hang included: what a plugin may cost the process table.
+/// Limit of concurrent children, hanging ones included, so that a plugin cannot fill the process
+/// table.
 const MAX_CHILDREN: usize = 32;
 
 /// The lookups to do.
@@ -41,36 +41,36 @@ pub struct ProbeRequest {
     pub infra: Option<InfraCandidate>,
 }
 
-/// The results, in the order of the request; none for a path that does not exist.
+/// The results, in the order of the request; `None` for a path that does not exist.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct ProbeReply {
-    /// Paths that [`ProbeRequest::real`] resolve to.
+    /// Resolved paths of [`ProbeRequest::real`].
     pub real: Vec<Option<String>>,
-    /// Nodes at [`ProbeRequest::nodes`].
+    /// Nodes at the paths [`ProbeRequest::nodes`].
     pub nodes: Vec<Option<Node>>,
-    /// Whether [`ProbeRequest::infra`] runs what infra containers run.
+    /// Whether [`ProbeRequest::infra`] runs the program of an infra container.
     pub infra: bool,
 }
 
-/// A file, which may be a device node.
+/// Metadata of a file, which may be a device node.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Node {
     /// Type and permission bits.
     pub mode: u32,
-    /// Number of the device.
+    /// Device number.
     pub rdev: u64,
 }
 
-/// A probe that failed.
+/// Error of a probe.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
     /// The child did not end in time.
     #[error("the file system hangs: no answer within {TIMEOUT:?}")]
     Hangs,
-    /// All children hang.
+    /// The limit of children is reached, since probes hang.
     #[error("{MAX_CHILDREN} probes of paths that hang have not ended")]
     TooMany,
-    /// The child cannot be started, or failed.
+    /// The child cannot be started, or it failed.
     #[error("cannot probe: {0}")]
     Failed(#[from] io::Error),
 }
@@ -129,7 +129,7 @@ impl PathProbe {
 /// Writes the request, and returns the exit status and the reply.
 async fn exchange(child: &mut Child, request: &[u8]) -> io::Result<(ExitStatus, Vec<u8>)> {
     if let Some(mut stdin) = child.stdin.take() {
-        // A child that ends without reading fails, and its status says so.
+        // Ignore EPIPE: the exit status of a child that exits without reading is an error.
         let _ = stdin.write_all(request).await;
     }
     let mut reply = Vec::new();

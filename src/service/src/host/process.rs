@@ -1,6 +1,6 @@
-//! Processes of the host: their identity, whether they have ended, and waiting for that.
+//! Processes of the host: identity, checks for exit, and waiting for exit.
 //!
-//! A container's own end makes no call of the runtime, so its first process is watched through a
+//! No runtime is called when a container exits, so `nrid` watches the init process through a
 //! pidfd: [`Process`].
 
 use crate::host::sys;
@@ -15,14 +15,15 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-/// Time that a parent has to reap a child that has ended: engines do so at once, but a busy host
+/// Time to wait for the parent to reap an exited child: engines reap at once, but a busy host
 /// delays them.
 const REAP_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// Interval at which the exit status of an unreaped process is looked up.
+/// Interval of checks for the exit status of an unreaped process.
 const REAP_POLL: Duration = Duration::from_millis(5);
 
-/// A process id with the start time, which tells the process from a later one of the same id.
+/// A process id with the start time, which distinguishes the process from a later one that reuses
+/// the id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessIdentity {
     /// Process id.
@@ -32,25 +33,25 @@ pub struct ProcessIdentity {
 }
 
 impl ProcessIdentity {
-    /// The running process of this id, if there is one.
+    /// Identity of the running process with this id; `None` if no such process runs.
     pub fn of(pid: i32) -> Option<Self> {
         start_time(pid).map(|start_time| Self { pid, start_time })
     }
 
-    /// Whether the process has not ended.
+    /// Whether the process still runs.
     pub fn is_alive(self) -> bool {
         start_time(self.pid) == Some(self.start_time)
     }
 }
 
-/// Start time of a process in clock ticks after boot; `None` for a process that has ended, zombies
+/// Start time of a process in clock ticks after boot; `None` for an exited process, zombies
 /// included.
 pub fn start_time(pid: i32) -> Option<u64> {
     let stat = stat(pid)?;
     (!matches!(stat.state, 'Z' | 'X')).then_some(stat.starttime)
 }
 
-/// Whether a process is known to have ended; a process that cannot be looked up is not.
+/// Whether a process is known to have exited; `false` if `/proc` cannot be read.
 pub fn has_ended(pid: i32) -> bool {
     Pid::from_raw(pid).map(test_kill_process) == Some(Err(Errno::SRCH))
         || stat(pid).is_some_and(|stat| matches!(stat.state, 'Z' | 'X'))
@@ -60,25 +61,25 @@ fn stat(pid: i32) -> Option<procfs::process::Stat> {
     procfs::process::Process::new(pid).ok()?.stat().ok()
 }
 
-/// A process whose end can be awaited.
+/// A pidfd of a process, to wait for its exit.
 #[derive(Debug)]
 pub struct Process(AsyncFd<OwnedFd>);
 
 impl Process {
-    /// Opens the process of this id; `None` if there is none.
+    /// Opens the process with this id; `None` if it cannot be opened.
     pub fn open(pid: i32) -> Option<Self> {
         let fd = pidfd_open(Pid::from_raw(pid)?, PidfdFlags::NONBLOCK).ok()?;
         sys::wait_readable(fd).ok().map(Self)
     }
 
-    /// `wait` status of a process that its parent has reaped; only Linux 6.15 and later have it.
+    /// Wait status of a reaped process; `None` before that, and before Linux 6.15.
     pub fn wait_status(&self) -> Option<i32> {
         sys::pidfd_exit_status(self.0.get_ref()).ok().flatten()
     }
 
-    /// Waits until the parent has reaped the ended process, so that its status is known. Returns
-    /// after [`REAP_TIMEOUT`] in any case, since some parents never reap, and at once on kernels
-    /// without the status.
+    /// Waits until the parent has reaped the exited process, so that the kernel reports its wait
+    /// status. Returns after [`REAP_TIMEOUT`] at the latest, since some parents never reap, and at
+    /// once on kernels that do not report the status.
     pub async fn reaped(&self) {
         let deadline = Instant::now() + REAP_TIMEOUT;
         while matches!(sys::pidfd_exit_status(self.0.get_ref()), Ok(None))
@@ -88,9 +89,9 @@ impl Process {
         }
     }
 
-    /// Waits until the process has ended.
+    /// Waits until the process has exited.
     pub async fn ended(&self) {
-        // An error would mean that the async runtime has shut down.
+        // `readable` fails only if the async runtime has shut down.
         let _ = self.0.readable().await;
     }
 }
@@ -106,7 +107,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_end_of_a_process_is_noticed() {
+    async fn waiting_ends_when_the_process_exits() {
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let process = Process::open(child.id() as i32).unwrap();
         child.kill().unwrap();

@@ -1,5 +1,5 @@
-//! Calls of the real runtime that `nrid` makes by itself: with the globals and the environment that
-//! the container was created with.
+//! Calls of the low-level runtime by `nrid`, with the global options and the environment with which
+//! the engine created the container.
 
 use nri_control::OsText;
 use nri_locate::{Environment, NridOwner, runtime_root};
@@ -14,11 +14,11 @@ use std::{
 };
 use tokio::{io::AsyncWriteExt, process::Command, time::timeout};
 
-/// Variables that matter to a runtime; others (which may hold secrets of the engine) are not kept.
+/// Variables that a runtime needs; others may hold secrets of the engine and are not stored.
 const KEPT: [&str; 5] =
     ["PATH", "XDG_RUNTIME_DIR", "HOME", "LD_LIBRARY_PATH", "DBUS_SESSION_BUS_ADDRESS"];
-/// A runtime's call of a few milliseconds that takes this long hangs.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Time limit of a call of the runtime, which usually takes a few milliseconds.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How to call a container's runtime.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -30,42 +30,42 @@ pub struct LowLevelRuntime {
     root: Option<OsText>,
 }
 
-/// What `state` says.
+/// Output of the runtime's `state`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct State {
-    /// creating, created, running, stopped (and paused, an extension of runc and crun).
+    /// Status: creating, created, running, stopped, or paused (an extension of runc and crun).
     pub status: String,
     /// Process id as the runtime's caller sees it; 0 or absent when it is stopped.
     #[serde(default)]
     pub pid: i32,
 }
 
-/// Why a call failed.
+/// Error of a call of the runtime.
 #[derive(Debug, thiserror::Error)]
 pub enum RuntimeError {
-    /// It could not be started.
+    /// The runtime could not be started.
     #[error("{0}: {1}")]
     Start(PathBuf, #[source] std::io::Error),
-    /// It hangs.
-    #[error("{0} {1} did not end within {PATIENCE:?}")]
+    /// The runtime did not end within `TIMEOUT`.
+    #[error("{0} {1} did not end within {TIMEOUT:?}")]
     Hangs(PathBuf, &'static str),
-    /// It says why.
+    /// The runtime exited with an error.
     #[error("{path} {verb}: {said}")]
     Failed {
-        /// The runtime.
+        /// Path of the runtime.
         path: PathBuf,
-        /// What it was asked.
+        /// The verb that was called.
         verb: &'static str,
         /// Last line of its stderr.
         said: String,
     },
-    /// Its answer is not understood.
+    /// The output of `state` cannot be parsed.
     #[error("{0} state: {1}")]
     State(PathBuf, #[source] serde_json::Error),
 }
 
 impl LowLevelRuntime {
-    /// As the engine calls it, without what belongs to that one call (its log).
+    /// Stores how the engine calls the runtime, without the log options of that one call.
     pub fn new(
         path: &OsText,
         globals: &[OsText],
@@ -86,13 +86,13 @@ impl LowLevelRuntime {
         }
     }
 
-    /// The program.
+    /// Path of the program.
     pub fn path(&self) -> &Path {
         self.path.as_path()
     }
 
-    /// Directory that holds a directory for each container: `--root`, or what this runtime takes
-    /// without it.
+    /// Directory that holds a directory for each container: `--root`, or the default of this
+    /// runtime.
     pub fn root(&self) -> PathBuf {
         match &self.root {
             Some(root) => root.as_path().to_owned(),
@@ -100,8 +100,8 @@ impl LowLevelRuntime {
         }
     }
 
-    /// Whether systemd makes the control groups: `--systemd-cgroup`, or crun's `--cgroup-manager
-    /// systemd`.
+    /// Whether systemd creates the control groups: `--systemd-cgroup`, or crun's
+    /// `--cgroup-manager systemd`.
     pub fn uses_systemd(&self) -> bool {
         let mut before: &[u8] = b"";
         self.globals.iter().any(|global| {
@@ -116,7 +116,7 @@ impl LowLevelRuntime {
         })
     }
 
-    /// Whether the runtime has a container of this id, without asking it.
+    /// Whether the runtime's root directory has an entry for this container id.
     pub fn has(&self, id: &str) -> bool {
         self.root().join(id).symlink_metadata().is_ok()
     }
@@ -126,46 +126,45 @@ impl LowLevelRuntime {
         self.path().file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// Asks for its version; what it prints.
+    /// Returns the output of `--version`.
     ///
     /// # Errors
-    /// It cannot be called, or fails.
+    /// The call fails.
     pub async fn version(&self) -> Result<Vec<u8>, RuntimeError> {
-        // Globals are for containers; some runtimes make their root directory as soon as they hear
-        // of it.
+        // Without global options: some runtimes create their root directory if they get `--root`.
         Self { globals: Vec::new(), ..self.clone() }.call("--version", &[], None).await
     }
 
-    /// Asks for a container's state.
+    /// Calls `state`.
     ///
     /// # Errors
-    /// The runtime fails; for an unknown id as well.
+    /// The call fails; also for an unknown id.
     pub async fn state(&self, id: &str) -> Result<State, RuntimeError> {
         let out = self.call("state", &[OsStr::new(id)], None).await?;
         serde_json::from_slice(&out).map_err(|e| RuntimeError::State(self.path().to_owned(), e))
     }
 
-    /// Sets resources.
+    /// Calls `update` with these resources.
     ///
     /// # Errors
-    /// The runtime refuses them.
+    /// The call fails, or the runtime refuses the resources.
     pub async fn update(&self, id: &str, resources: &Value) -> Result<(), RuntimeError> {
         let arguments = [OsStr::new("--resources"), OsStr::new("-"), OsStr::new(id)];
         self.call("update", &arguments, Some(resources.to_string())).await.map(drop)
     }
 
-    /// Kills and removes a container.
+    /// Kills and removes a container with `delete --force`.
     ///
     /// # Errors
-    /// The runtime fails.
+    /// The call fails.
     pub async fn delete(&self, id: &str) -> Result<(), RuntimeError> {
         self.call("delete", &[OsStr::new("--force"), OsStr::new(id)], None).await.map(drop)
     }
 
-    /// Sends a signal to the container's first process.
+    /// Sends a signal to the container's init process with `kill`.
     ///
     /// # Errors
-    /// The runtime refuses it.
+    /// The call fails.
     pub async fn kill(&self, id: &str, signal: &str) -> Result<(), RuntimeError> {
         self.call("kill", &[OsStr::new(id), OsStr::new(signal)], None).await.map(drop)
     }
@@ -185,7 +184,7 @@ impl LowLevelRuntime {
                 command.env(OsStr::from_bytes(&bytes[..at]), OsStr::from_bytes(&bytes[at + 1..]));
             }
         }
-        // The folder may be gone by now (Podman's exec folder, a shim's bundle).
+        // The directory may have been removed (Podman's exec directory, a shim's bundle).
         let cwd = self.cwd.as_path();
         command.current_dir(if cwd.is_dir() { cwd } else { Path::new("/") });
         command.stdin(if input.is_some() { Stdio::piped() } else { Stdio::null() });
@@ -194,12 +193,12 @@ impl LowLevelRuntime {
         let stdin = child.stdin.take();
         let feed = async move {
             if let (Some(mut pipe), Some(text)) = (stdin, input) {
-                // A runtime that ends without reading says why by itself.
+                // Ignore EPIPE: a runtime that exits without reading reports the cause itself.
                 let _ = pipe.write_all(text.as_bytes()).await;
             }
         };
         let both = async { tokio::join!(feed, child.wait_with_output()).1 };
-        let output = timeout(PATIENCE, both)
+        let output = timeout(TIMEOUT, both)
             .await
             .map_err(|_| RuntimeError::Hangs(self.path().to_owned(), verb))?
             .map_err(start)?;
@@ -218,15 +217,15 @@ impl LowLevelRuntime {
     }
 }
 
-/// Where this runtime keeps its containers when it is not told.
+/// Root directory that this runtime uses without `--root`.
 fn default_root(name: &str, environment: &[OsText]) -> PathBuf {
     let environment = Environment::new(environment.iter().map(|v| v.0.clone()).collect());
     let runtime_dir = environment.var("XDG_RUNTIME_DIR").map(Path::new);
     runtime_root(name, &NridOwner::of_this_process(&environment), runtime_dir)
 }
 
-/// Global options without `--log` and `--log-format`: our own calls must not write into the
-/// engine's log.
+/// Returns the global options without `--log` and `--log-format`: calls of `nrid` must not write
+/// into the engine's log.
 fn without_log(globals: &[OsText]) -> Vec<OsText> {
     let mut kept = Vec::new();
     let mut rest = globals.iter();
@@ -258,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn the_engines_log_is_left_alone() {
+    fn log_options_of_the_engine_are_removed() {
         let given = texts(&[
             "--root",
             "/r",
@@ -277,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn only_variables_that_matter_are_kept() {
+    fn only_variables_that_a_runtime_needs_are_stored() {
         let runtime = LowLevelRuntime::new(
             &"/usr/bin/crun".into(),
             &[],

@@ -1,7 +1,7 @@
-//! Files that administrators and device vendors write, as JSON or YAML, to one kind of value.
+//! Reads JSON and YAML files of administrators and device vendors into JSON values.
 //!
-//! Everything is bounded: the size of the file, the depth, and what aliases expand to. What the
-//! values mean is decided elsewhere; no file is looked for here. Start from [`read`].
+//! Size, nesting depth and alias expansion of a file are limited. Callers find the files and
+//! interpret the values. Start from [`read`].
 
 mod yaml;
 
@@ -15,49 +15,48 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Bytes that a file may have. Specifications of a vendor's many devices have some tens of
-/// thousands.
+/// Size limit of a file in bytes. CDI specifications of many devices have some tens of thousands.
 pub const MAX_FILE: u64 = 4 << 20;
 
-/// A file that cannot be used.
+/// Error of reading a file.
 #[derive(Debug, thiserror::Error)]
 #[error("{path}: {why}")]
 pub struct FileError {
-    /// Which.
+    /// Path of the file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The cause.
     #[source]
     pub why: WhyNot,
 }
 
-/// What can be wrong with a file.
+/// Cause of a [`FileError`].
 #[derive(Debug, thiserror::Error)]
 pub enum WhyNot {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("{0}")]
     Read(#[source] io::Error),
-    /// Others could change it, and so what runs with our rights: specifications of devices have
-    /// hooks.
+    /// Users other than root can change the file, and thereby run commands as root: CDI
+    /// specifications may define hooks.
     #[error("not relied upon: {0}")]
     Untrusted(#[source] Untrusted),
-    /// A directory, a pipe, a device.
+    /// The path is a directory, a pipe or a device.
     #[error("not a regular file")]
     NotAFile,
-    /// More than [`MAX_FILE`] bytes.
+    /// The file has more than [`MAX_FILE`] bytes.
     #[error("more than {MAX_FILE} bytes")]
     TooLarge,
-    /// Not JSON.
+    /// The file is not valid JSON.
     #[error("not valid JSON: {0}")]
     Json(#[source] serde_json::Error),
-    /// Not YAML, or more of it than is taken.
+    /// The file is not valid YAML, or exceeds a limit of the YAML parser.
     #[error("not valid YAML: {0}")]
     Yaml(#[from] InvalidYaml),
 }
 
-/// Reads a file: JSON if its name says so, else YAML.
+/// Reads a file: as JSON if its extension is `json`, else as YAML.
 ///
 /// # Errors
-/// It cannot be read, is too large, or is not well formed.
+/// The file cannot be read, is too large, or is not valid.
 pub fn read(path: &Path) -> Result<Value, FileError> {
     let wrong = |why| FileError { path: path.to_owned(), why };
     let bytes = bytes(path).map_err(wrong)?;
@@ -75,9 +74,9 @@ fn bytes(path: &Path) -> Result<Vec<u8>, WhyNot> {
     if std::fs::metadata(&absolute).is_ok_and(|meta| !meta.is_file()) {
         return Err(WhyNot::NotAFile);
     }
-    // What is missing is told by the attempt to open it.
+    // The check accepts a missing file; opening it fails below.
     Owners::of_this_process().check_if_there(&absolute).map_err(WhyNot::Untrusted)?;
-    // A pipe without a writer must not stop us.
+    // O_NONBLOCK: opening a pipe without a writer would block.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let file = rustix::fs::open(path, flags, Mode::empty()).map_err(|e| WhyNot::Read(e.into()))?;
     let file = File::from(file);
@@ -104,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_tells_the_format() {
+    fn the_extension_selects_json_or_yaml() {
         check("a.json", "{\"a\": [1, true]}", Ok(json!({"a": [1, true]})));
         check("a.yaml", "a:\n- 1\n- true\n", Ok(json!({"a": [1, true]})));
         check("a", "{\"a\": [1, true]}", Ok(json!({"a": [1, true]})));
@@ -119,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_others_could_change_is_not_read() {
+    fn a_file_writable_by_others_is_not_read() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.json");
         std::fs::write(&path, "{}").unwrap();
@@ -133,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn only_regular_files_of_a_size() {
+    fn directories_pipes_and_large_files_are_not_read() {
         let dir = tempfile::tempdir().unwrap();
         let said = |path: &Path| read(path).unwrap_err().why.to_string();
         assert_eq!(said(dir.path()), "not a regular file");

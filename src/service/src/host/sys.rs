@@ -1,4 +1,4 @@
-//! The calls that no library offers safely. All `unsafe` of the crate is here.
+//! System calls without a safe wrapper in a library. All `unsafe` of the crate is here.
 #![allow(unsafe_code)]
 
 use std::{
@@ -10,7 +10,7 @@ use tokio::io::{Interest, unix::AsyncFd};
 /// Makes every descriptor from `first` on close-on-exec.
 ///
 /// # Errors
-/// A kernel before 5.11.
+/// The kernel is older than 5.11.
 pub(crate) fn close_on_exec_from(first: u32) -> io::Result<()> {
     // SAFETY: with CLOSE_RANGE_CLOEXEC the call only sets a flag; no descriptor is closed or
     // changes its meaning.
@@ -18,26 +18,26 @@ pub(crate) fn close_on_exec_from(first: u32) -> io::Result<()> {
     if rc == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Takes a descriptor that the starter passed, and makes it close-on-exec. Only at the start of
-/// the process, for each number once.
+/// Takes ownership of a descriptor inherited from the parent, and makes it close-on-exec. Call only
+/// at the start of the process, once for each number.
 ///
 /// # Errors
-/// There is no such descriptor.
+/// The descriptor is not open.
 pub(crate) fn take_descriptor(number: u32) -> io::Result<OwnedFd> {
     let number = i32::try_from(number).map_err(|_| io::ErrorKind::InvalidInput)?;
-    // SAFETY: the call sets a flag of a descriptor, or fails where there is none.
+    // SAFETY: the call sets a flag of a descriptor, or fails if the descriptor is not open.
     if unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) } < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: it is open, as was just seen, and nobody else owns it: nothing in this process has
-    // opened a descriptor yet, and each number is taken once.
+    // SAFETY: the descriptor is open, since fcntl succeeded, and has no other owner: this process
+    // has not opened a descriptor yet, and each number is taken once.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
-/// Removes variables from the environment. Only at the start of the process.
+/// Removes variables from the environment. Call only at the start of the process.
 pub(crate) fn remove_variables(names: &[&str]) {
     for name in names {
-        // SAFETY: there is no other thread yet that could read the environment.
+        // SAFETY: no other thread runs yet that could read the environment.
         unsafe { std::env::remove_var(name) };
     }
 }
@@ -52,7 +52,7 @@ pub(crate) fn wait_readable(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }.map_err(Into::into)
 }
 
-/// `struct pidfd_info` of the kernel's first version of it (include/uapi/linux/pidfd.h).
+/// First version of the kernel's `struct pidfd_info` (include/uapi/linux/pidfd.h).
 #[repr(C)]
 #[derive(Default)]
 struct PidfdInfo {
@@ -62,16 +62,16 @@ struct PidfdInfo {
     exit_code: i32,
 }
 
-/// Asks for [`PidfdInfo::exit_code`].
+/// Mask bit that requests [`PidfdInfo::exit_code`].
 const PIDFD_INFO_EXIT: u64 = 1 << 3;
-/// `_IOWR(0xFF, 11, struct pidfd_info)`
+/// Request number `_IOWR(0xFF, 11, struct pidfd_info)`.
 const PIDFD_GET_INFO: libc::Ioctl =
     (3 << 30) | ((size_of::<PidfdInfo>() as libc::Ioctl) << 16) | (0xFF << 8) | 11;
 
-/// The wait status of a process that has ended and was reaped, `None` before that.
+/// Returns the wait status of a reaped process, `None` before it is reaped.
 ///
 /// # Errors
-/// The kernel does not tell.
+/// The kernel does not support the request.
 pub(crate) fn pidfd_exit_status(pidfd: &OwnedFd) -> io::Result<Option<i32>> {
     let mut info = PidfdInfo { mask: PIDFD_INFO_EXIT, ..PidfdInfo::default() };
     // SAFETY: the argument is a valid, exclusively borrowed struct of the size that the request
@@ -88,8 +88,8 @@ mod tests {
     use super::*;
     use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-    /// Whether the kernel is one that tells: 6.15.
-    fn tells() -> bool {
+    /// Whether the kernel reports the status: 6.15 or later.
+    fn kernel_reports_status() -> bool {
         let release = rustix::system::uname().release().to_string_lossy().into_owned();
         let mut numbers =
             release.split(|c: char| !c.is_ascii_digit()).map_while(|n| n.parse::<u32>().ok());
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn how_a_process_ended() {
+    fn a_reaped_process_has_its_wait_status() {
         for (script, status) in
             [("read x; exit 3", 3 << 8), ("read x; exit 0", 0), ("read x; kill -9 $$", 9)]
         {
@@ -105,10 +105,10 @@ mod tests {
             let mut child =
                 command.args(["-c", script]).stdin(std::process::Stdio::piped()).spawn().unwrap();
             let pidfd = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).unwrap();
-            let told = || pidfd_exit_status(&pidfd).ok().flatten();
-            assert_eq!(told(), None, "{script}: it lives");
+            let reported = || pidfd_exit_status(&pidfd).ok().flatten();
+            assert_eq!(reported(), None, "{script}: it lives");
             child.wait().unwrap(); // closes its stdin
-            assert_eq!(told(), tells().then_some(status), "{script}");
+            assert_eq!(reported(), kernel_reports_status().then_some(status), "{script}");
         }
         let file = std::fs::File::open("/dev/null").unwrap();
         assert!(pidfd_exit_status(&file.into()).is_err(), "no process");

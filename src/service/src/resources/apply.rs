@@ -1,5 +1,6 @@
-//! Updates of containers that plugins request, one at a time per container: through the container's
-//! runtime, so that its state stays true, and through control groups for what runtimes cannot set.
+//! Updates of containers on request of plugins, one at a time per container: with the container's
+//! runtime, which keeps the runtime's state correct, and by writing control groups for fields that
+//! runtimes cannot set.
 
 use crate::{
     error::PluginError,
@@ -23,11 +24,11 @@ use serde_json::Value;
 use std::{fmt, time::Duration};
 use tokio::sync::MutexGuard;
 
-/// Time that an update waits for another one of the same container: as long as a call of the
-/// runtime may take.
+/// Time that an update waits for another update of the same container; equals the timeout of a
+/// call of the runtime.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The plugins that request an update.
+/// The plugin or plugins that requested an update.
 #[derive(Debug, Clone, Copy)]
 pub enum UpdateSource<'a> {
     /// One plugin, unsolicited.
@@ -37,7 +38,7 @@ pub enum UpdateSource<'a> {
 }
 
 impl UpdateSource<'_> {
-    /// Notes the owners of the changed fields of a container.
+    /// Records the owners of the changed fields of a container.
     fn own(self, owners: &mut FieldOwners, container: &str, changed: &Value) {
         match self {
             Self::Plugin(plugin) => owners::assign(owners, changed, Some(&plugin.to_string())),
@@ -59,7 +60,7 @@ impl fmt::Display for UpdateSource<'_> {
     }
 }
 
-/// Interval at which the end of an update is looked for that a previous `nrid` started.
+/// Interval of checks whether an update that a previous `nrid` started has ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// An update that failed.
@@ -67,14 +68,14 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 pub struct UnperformedUpdate {
     /// The request.
     pub update: ContainerUpdate,
-    /// Why it failed.
+    /// The cause of the failure.
     pub error: ResourceError,
 }
 
-/// Returns the first update that failed, unless the plugin allows it to fail.
+/// Checks that no update failed but those with `ignore_failure`.
 ///
 /// # Errors
-/// The container and why its update failed.
+/// The container of the first such update, and the cause of the failure.
 pub fn check_required(failed: Vec<UnperformedUpdate>) -> Result<(), PluginError> {
     match failed.into_iter().find(|f| !f.update.ignore_failure) {
         Some(UnperformedUpdate { update, error }) => {
@@ -96,7 +97,7 @@ impl ResourceManager {
             for update in updates {
                 let container = &update.container_id;
                 tracing::info!(container, %source, ?update, "shadow: would be updated");
-                // Reported to a plugin; the creation or update of a caller goes on.
+                // An unsolicited update fails; the event of a caller continues.
                 if let UpdateSource::Plugin(_) = source {
                     failed.push(UnperformedUpdate { update, error: ResourceError::Shadow });
                 }
@@ -137,7 +138,7 @@ impl ResourceManager {
         }
         let mut wanted = self.overlay(&record.effective, resources)?;
         adapt_swap(&record.effective, resources.memory.swap.is_some(), &mut wanted.resources);
-        // Without owners: the error goes to the plugin itself.
+        // The error needs no owners, since the plugin that sent the request receives it.
         self.check_supported(&record, &wanted, &FieldOwners::default()).await?;
         let mut owners = record.owners.clone();
         source.own(
@@ -166,7 +167,7 @@ impl ResourceManager {
     /// Checks that the runtime and this host can set these resources.
     ///
     /// # Errors
-    /// Names what they cannot.
+    /// The fields that they cannot set.
     pub async fn check_supported(
         &self,
         record: &Record,
@@ -194,7 +195,7 @@ impl ResourceManager {
         }
     }
 
-    /// Undoes an update of which a part may have been set.
+    /// Restores the effective resources after a failed update, which may have set some fields.
     pub async fn undo(&self, record: &Record, tried: &EffectiveResources) {
         let before = runtime_part(&record.effective);
         if let Err(error) = record.runtime.update(&record.key.id, &before).await {
@@ -205,8 +206,8 @@ impl ResourceManager {
     }
 }
 
-/// Locks a container that has no pending update: one that a previous `nrid` started has no lock in
-/// this process.
+/// Takes the update lock once no update is pending. An update that a previous `nrid` started holds
+/// no lock in this process, hence the polling.
 async fn lock_for_update(container: &Container) -> MutexGuard<'_, ()> {
     loop {
         let lock = container.update_lock.lock().await;

@@ -1,5 +1,5 @@
-//! Checks of what the low-level runtime, cgroups, resctrl and the kernel of this host can do.
-//! `nri_spec::capability` decides; this file reads the host.
+//! Checks that the low-level runtime, cgroups, resctrl and kernel of this host support a change.
+//! This file reads the host; `nri_spec::capability` decides.
 
 use crate::{host::runtime::LowLevelRuntime, resources::manager::ResourceManager};
 use nri_api::proto::FieldOwners;
@@ -16,10 +16,10 @@ use std::{
 };
 
 impl ResourceManager {
-    /// Checks that the runtime and this host can do what plugins changed in an OCI config.
+    /// Checks that the runtime and this host support the changes of plugins to an OCI config.
     ///
     /// # Errors
-    /// Names what they cannot.
+    /// The fields that are not supported, with their owners.
     pub async fn check(
         &self,
         runtime: &LowLevelRuntime,
@@ -34,10 +34,10 @@ impl ResourceManager {
         capability::check(before, after, owners, &runtime, &host())
     }
 
-    /// Checks the same for the resources of a container that exists.
+    /// Checks that the runtime and this host support changes to an existing container's resources.
     ///
     /// # Errors
-    /// Names what they cannot.
+    /// The fields that are not supported, with their owners.
     pub async fn check_resources(
         &self,
         runtime: &LowLevelRuntime,
@@ -49,13 +49,13 @@ impl ResourceManager {
             |resources: &Value| OciConfig::from_value(json!({"linux": {"resources": resources}}));
         match (document(before), document(after)) {
             (Ok(before), Ok(after)) => self.check(runtime, &before, &after, owners).await,
-            // Too deep for an OCI config: no request of a plugin is.
+            // Resources nested too deeply for an OCI config; requests of plugins never are.
             _ => Ok(()),
         }
     }
 }
 
-/// Returns what this host has.
+/// Returns the capabilities of this host.
 pub fn host() -> HostCapabilities {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     host_of(&mounts(), &release)
@@ -63,7 +63,7 @@ pub fn host() -> HostCapabilities {
 
 fn host_of(mounts: &[MountInfo], release: &str) -> HostCapabilities {
     let root = Path::new("/sys/fs/cgroup");
-    // The last mount on a point is on top.
+    // The last of several mounts on one mount point is the visible one.
     let cgroup_v2 =
         mounts.iter().rfind(|m| m.point == root).is_some_and(|m| m.fs_type == "cgroup2");
     let mut host = HostCapabilities {
@@ -82,7 +82,7 @@ fn host_of(mounts: &[MountInfo], release: &str) -> HostCapabilities {
                 if option == "blkio" || option == "cpu" {
                     host.files.append(&mut files(&mount.point));
                 }
-                // Options that are no controllers do no harm here.
+                // Other options, such as `rw`, end up in the set, too; no field needs them.
                 let controller = if option == "blkio" { "io" } else { option };
                 host.controllers.insert(controller.to_owned());
             }
@@ -91,8 +91,9 @@ fn host_of(mounts: &[MountInfo], release: &str) -> HostCapabilities {
     host
 }
 
-/// Returns the known files that the cgroups of a hierarchy have. The root of v2 has none. Files of
-/// a controller that no cgroup below it has are unknown, and taken to exist.
+/// Returns the files of [`capability::FILES`] that exist in a hierarchy: in the root, or in one of
+/// its children, since the root cgroup of v2 has no such files. If no cgroup has the I/O
+/// controller, its files are unknown and assumed to exist.
 fn files(root: &Path) -> BTreeSet<String> {
     let below =
         fs::read_dir(root).into_iter().flatten().flatten().map(|e| e.path()).filter(|p| p.is_dir());
@@ -103,8 +104,8 @@ fn files(root: &Path) -> BTreeSet<String> {
     names.map(str::to_owned).collect()
 }
 
-/// Returns major and minor number; zeros if they cannot be parsed, with which no feature is refused
-/// as too new.
+/// Returns major and minor number of a release; zeros if they cannot be parsed, and the capability
+/// check then refuses no feature.
 fn kernel(release: &str) -> (u32, u32) {
     let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|n| n.parse().unwrap_or(0));
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))

@@ -1,6 +1,6 @@
-//! Enforcement: compares the resources that plugins set with the control groups, after the runtime
-//! has created or updated the container, and writes what differs. Resources that no runtime's
-//! `update` sets (huge pages, swappiness, limits of block I/O) are set by it, too.
+//! Enforcement: after the runtime has created or updated a container, compares the resources that
+//! plugins set with the control groups, and writes the values that differ. Enforcement also sets
+//! the resources that no runtime's `update` sets (huge pages, swappiness, block I/O limits).
 
 use crate::{
     cgroup::{
@@ -18,13 +18,13 @@ use nri_spec::{changed, merge_resources};
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, path::Path};
 
-/// Weight of a control group by default.
+/// Default block I/O weight of a control group.
 const DEFAULT_WEIGHT: u64 = 100;
 
-/// Attempts at moving threads, since new ones may appear meanwhile.
+/// Attempts at moving the threads of a container: threads may be created during an attempt.
 const MOVE_ATTEMPTS: usize = 3;
 
-/// Lists of block I/O by device, and the field of an entry whose zero removes the limit.
+/// Per-device lists of `blockIO`, each with the field of an entry that removes the limit if zero.
 const BY_DEVICE: [(&str, &str); 5] = [
     ("throttleReadBpsDevice", "rate"),
     ("throttleWriteBpsDevice", "rate"),
@@ -34,10 +34,10 @@ const BY_DEVICE: [(&str, &str); 5] = [
 ];
 
 impl ResourceManager {
-    /// Overlays resources with those that plugins request, classes resolved.
+    /// Returns `base` with the requested resources merged over it and class names resolved.
     ///
     /// # Errors
-    /// A class is not defined.
+    /// A class cannot be resolved.
     pub fn overlay(
         &self,
         base: &Value,
@@ -66,7 +66,7 @@ impl ResourceManager {
     /// Checks that this host has a file for each field that no runtime's `update` sets.
     ///
     /// # Errors
-    /// Names the fields without one.
+    /// A controller, a file or the group of an RDT class does not exist; the error names it.
     pub fn check_cgroup_files(
         &self,
         record: &Record,
@@ -100,14 +100,14 @@ impl ResourceManager {
         }
     }
 
-    /// Writes what plugins set and the control groups do not hold, and returns what they still do
-    /// not hold. `wanted` are the resources of the container; those that only the engine requested
-    /// are left to its runtime.
+    /// Writes the values of plugins that differ from the control groups, and returns those that
+    /// still differ. `wanted` are all resources of the container; enforcement skips fields that
+    /// only the engine set, which are the runtime's task.
     pub fn enforce(&self, record: &Record, wanted: &Value) -> Vec<Drift> {
         self.enforce_with(record, wanted, &Value::Null)
     }
 
-    /// Enforces also the fields of `more`, a part of the resources.
+    /// Enforces like [`Self::enforce`], and also the fields present in `more`.
     pub fn enforce_with(&self, record: &Record, wanted: &Value, more: &Value) -> Vec<Drift> {
         if self.policy().enforce == Enforce::Off {
             return Vec::new();
@@ -124,8 +124,8 @@ impl ResourceManager {
             );
             return Vec::new();
         };
-        // Planned from all resources, since a file may depend on several fields. A field that a
-        // plugin set to the engine's value is enforced, too: the runtime may store another value.
+        // Plan from all resources, since one file may depend on several fields. Enforce also a
+        // field that a plugin set to the engine's value: the control group may hold another value.
         let named: BTreeSet<String> = [&by_plugins, more]
             .into_iter()
             .flat_map(|part| plan(part, &dirs).writes)
@@ -142,10 +142,10 @@ impl ResourceManager {
         drift
     }
 
-    /// Enforces, and fails where the policy is strict.
+    /// Enforces, and fails under the strict policy if a value is not effective.
     ///
     /// # Errors
-    /// Names what is not effective.
+    /// The values that are not effective.
     pub fn enforce_strictly(&self, record: &Record, wanted: &Value) -> Result<(), ResourceError> {
         let drift = self.enforce(record, wanted);
         if drift.is_empty() || self.policy().enforce != Enforce::Strict {
@@ -157,11 +157,11 @@ impl ResourceManager {
     /// Moves the container's threads into a group of resctrl; an empty name is the root group.
     ///
     /// # Errors
-    /// A living thread cannot be moved.
+    /// The container's cgroup is unknown, or a live thread cannot be moved.
     pub fn move_to_rdt_group(&self, record: &Record, group: &str) -> Result<(), ResourceError> {
         let dirs = record.cgroup().ok_or(ResourceError::UnknownCgroup)?;
         let group = Some(group).filter(|g| !g.is_empty());
-        // New threads are in the group of their creator.
+        // A thread created by an unmoved thread is in the old group, so list the threads again.
         for _ in 0..MOVE_ATTEMPTS {
             let settings =
                 resctrl_writes(&self.policy().classes.resctrl, group, &location::threads(&dirs));
@@ -180,7 +180,7 @@ impl ResourceManager {
     }
 }
 
-/// Returns a class with resets of the limits before it that it does not have.
+/// Returns the class, with a zero limit for each device limit in `before` that the class lacks.
 fn with_resets(before: &Value, class: Value) -> Value {
     let mut after = class;
     for (list, value) in BY_DEVICE {
@@ -221,7 +221,7 @@ mod tests {
     use nri_api::opt;
     use std::{fs, sync::Arc};
 
-    /// A directory stands in for resctrl, which needs hardware.
+    /// Uses a plain directory instead of resctrl, which needs hardware support.
     #[test]
     fn threads_are_written_to_the_group_of_their_rdt_class() {
         let dir = tempfile::tempdir().unwrap();
@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(out.rdt_class, Some((String::new(), String::new())));
         let unknown = manager.overlay(&json!({}), &requested("lead")).unwrap_err().to_string();
         assert!(unknown.contains("unknown RDT class \"lead\""), "{unknown}");
-        // The file and the write that move a thread.
+        // Moving a thread writes its id to the `tasks` file of the group.
         let moved = resctrl_writes(&resctrl, Some("gold"), &[4711]);
         assert_eq!(files::enforce(&moved), []);
         assert_eq!(fs::read_to_string(resctrl.join("gold/tasks")).unwrap(), "4711");

@@ -1,4 +1,4 @@
-//! Errors of setting resources of a container that exists.
+//! Errors of updating the resources of an existing container.
 
 use crate::{
     cgroup::files::Drift,
@@ -8,22 +8,22 @@ use crate::{
 use nri_spec::capability::UnsupportedFields;
 use std::path::PathBuf;
 
-/// Resources that cannot be set, or are not effective.
+/// Error of an update of resources.
 #[derive(Debug, thiserror::Error)]
 pub enum ResourceError {
-    /// Plugins know no container by this id.
+    /// No container has this NRI id.
     #[error("no such container")]
     UnknownContainer,
-    /// The container is not one that can be updated now.
+    /// The container cannot be updated in this status.
     #[error("the container is {}", .0.name())]
     Status(ContainerStatus),
-    /// Fields that no runtime and no control group takes from a container that exists.
+    /// Fields of an existing container that neither a runtime nor control groups can change.
     #[error("a running container's {} cannot be updated", .0.join(", "))]
     NotUpdatable(Vec<&'static str>),
-    /// In shadow mode no container is changed.
+    /// Shadow mode is on, in which no container is changed.
     #[error("nothing is changed in shadow mode")]
     Shadow,
-    /// Another update of the same container takes too long.
+    /// Another update of the same container holds the lock for too long.
     #[error("another update of the container does not end")]
     Busy,
     /// A block I/O or RDT class is not defined.
@@ -37,33 +37,33 @@ pub enum ResourceError {
         /// Directory of the control group.
         group: PathBuf,
     },
-    /// The low-level runtime or the kernel cannot do what is requested.
+    /// The low-level runtime or the kernel does not support requested fields.
     #[error(transparent)]
     Unsupported(#[from] UnsupportedFields),
-    /// Controllers that this host does not have.
+    /// Controllers are missing on this host.
     #[error("the control groups of this host do not have {}", .0.join(", "))]
     NoController(Vec<String>),
-    /// A file that the control groups of this host do not have.
+    /// A control file is missing on this host.
     #[error("{field}: this host has no {}", file.display())]
     NoControlFile {
-        /// Field of the resources.
+        /// Field of the resources that needs the file.
         field: String,
-        /// The file.
+        /// Path of the file.
         file: PathBuf,
     },
-    /// The control groups of the container were not seen at its creation.
+    /// The control groups of the container were not found at its creation.
     #[error("container cgroup unknown")]
     UnknownCgroup,
-    /// The record cannot be written, so that the next `nrid` would not know of the update.
+    /// The record cannot be written, so the next `nrid` would not know of the update.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// `update` of the low-level runtime failed.
     #[error(transparent)]
     Runtime(#[from] RuntimeError),
-    /// The control groups do not hold what plugins set.
+    /// The control groups do not hold the values of plugins.
     #[error("not effective: {}", listed(.0))]
     NotEffective(Vec<Drift>),
-    /// Threads of the container are not in the control group of the RDT class.
+    /// Threads of the container cannot be moved to the control group of the RDT class.
     #[error("RDT class: threads of {container:?} cannot be moved")]
     RdtThreads {
         /// Id of the container.

@@ -1,4 +1,4 @@
-//! Evictions: containers that plugins stop.
+//! Evictions: stops containers on request of a plugin.
 
 use crate::{
     host::process::Process, resources::manager::ResourceManager, state::container::Container,
@@ -6,11 +6,11 @@ use crate::{
 use nri_api::proto::ContainerEviction;
 use std::{sync::Arc, time::Duration};
 
-/// Time between SIGTERM and SIGKILL, as `docker stop` has it.
+/// Time between SIGTERM and SIGKILL, the same as the default of `docker stop`.
 const GRACE_PERIOD: Duration = Duration::from_secs(10);
 
 impl ResourceManager {
-    /// Stops the containers: SIGTERM, and after a grace period SIGKILL.
+    /// Stops the containers in the background: SIGTERM, then SIGKILL after `GRACE_PERIOD`.
     pub fn evict_all(&self, evictions: Vec<ContainerEviction>) {
         for eviction in evictions {
             if self.policy().shadow {

@@ -1,6 +1,6 @@
 //! The manager of the resources of all containers: registry, versions of runtimes, and the policy.
-//! Files beside this one add what it does: `apply` (updates), `enforce`, `capabilities`,
-//! `eviction`, and `plugin_requests`, which plugins call.
+//! Its methods are in the files `apply` (updates), `enforce`, `capabilities`, `eviction` and
+//! `plugin_requests` (calls from plugins).
 
 use crate::{host::classes, resources::versions::RuntimeVersions, state::registry::Registry};
 use nri_config::{ClassSettings, Config, Enforce, Mode};
@@ -9,8 +9,8 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
-/// Sets and checks resources. It must not wait for a container lock: the locks are held while
-/// plugins handle events.
+/// Sets and checks resources. Its methods must not wait for a container lock: a verb holds the
+/// lock while plugins handle the event, and a plugin may request an update meanwhile.
 #[derive(Debug)]
 pub struct ResourceManager {
     /// The known containers and pods.
@@ -25,9 +25,9 @@ pub struct ResourceManager {
 pub struct ResourcePolicy {
     /// Definitions of block I/O and RDT classes.
     pub classes: ClassLocations,
-    /// What happens if control groups do not hold what plugins set.
+    /// Reaction to control groups that do not hold the values of plugins.
     pub enforce: Enforce,
-    /// Whether changes are logged only.
+    /// Whether changes are only logged (shadow mode).
     pub shadow: bool,
 }
 
@@ -42,9 +42,9 @@ impl ResourcePolicy {
 /// Files and directories that define block I/O and RDT classes.
 #[derive(Debug, Clone)]
 pub struct ClassLocations {
-    /// `[blockio]`
+    /// Section `[blockio]` of the configuration.
     pub blockio: ClassSettings,
-    /// `[rdt]`
+    /// Section `[rdt]` of the configuration.
     pub rdt: ClassSettings,
     /// Mount point of resctrl.
     pub resctrl: PathBuf,
@@ -76,7 +76,7 @@ impl ResourceManager {
         }
     }
 
-    /// Returns the present policy.
+    /// Returns the current policy.
     pub fn policy(&self) -> Arc<ResourcePolicy> {
         self.policy.read().unwrap_or_else(PoisonError::into_inner).clone()
     }

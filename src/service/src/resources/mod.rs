@@ -1,4 +1,4 @@
-//! Resources of containers: what is requested, what is effective, who owns which field.
+//! Resources of containers: requested and effective values, owners of fields, and updates.
 
 pub mod apply;
 pub mod capabilities;

@@ -1,5 +1,5 @@
-//! Owners of the resource fields of a container: the plugins that set them last. The engine owns
-//! none.
+//! Owners of a container's resource fields: the plugin that set a field last. A field that the
+//! engine set last has no owner.
 
 use nri_api::{
     RESOURCE_FIELDS, ResourceField,
@@ -8,10 +8,10 @@ use nri_api::{
 use protobuf::Enum;
 use serde_json::Value;
 
-/// Fields that have an owner for each key.
+/// Fields with an owner per key.
 const KEYED: [Field; 2] = [Field::HugepageLimits, Field::CgroupsUnified];
 
-/// Returns the plugin that owns a field of this name.
+/// Returns the plugin that owns the field `name`.
 pub fn owner(owners: &FieldOwners, name: &str) -> Option<String> {
     let simple = |f: Field| owners.simple.get(&f.value()).cloned();
     let is = |field: &&ResourceField| {
@@ -23,12 +23,12 @@ pub fn owner(owners: &FieldOwners, name: &str) -> Option<String> {
         let key = name.get(field.name.len() + 1..)?;
         return owners.compound.get(&owned.value())?.owners.get(key).cloned();
     }
-    // In cgroup v2 quota and period are in one file.
+    // In cgroup v2 one file holds quota and period, so the owner of the period counts for both.
     simple(owned).or_else(|| if name == "cpu.quota" { simple(Field::CPUPeriod) } else { None })
 }
 
-/// Assigns all fields of `changed`, a part of `linux.resources`, to a plugin; to the engine without
-/// one.
+/// Assigns all fields of `changed`, a part of `linux.resources`, to a plugin; `None` is the engine
+/// and removes the owner.
 pub fn assign(owners: &mut FieldOwners, changed: &Value, plugin: Option<&str>) {
     for field in RESOURCE_FIELDS.iter().filter(|field| !field.path.is_empty()) {
         let value = field.path.iter().try_fold(changed, |value, key| value.get(key));
@@ -70,7 +70,7 @@ fn keys(value: &Value) -> Vec<String> {
     }
 }
 
-/// Adds the owners of a merge, which replace others.
+/// Adds the owners of `new`; they replace the owners of the same fields.
 pub fn merge(owners: &mut FieldOwners, new: &FieldOwners) {
     owners.simple.extend(new.simple.clone());
     for (field, keys) in &new.compound {

@@ -1,5 +1,5 @@
-//! Requests of plugins' sessions: the snapshot that a plugin is synchronized with, and unsolicited
-//! updates and evictions.
+//! Implements [`ContainerManager`] for the adaptation: the snapshot that synchronizes a new
+//! plugin, unsolicited updates, and evictions.
 
 use crate::{
     resources::{apply::UpdateSource, manager::ResourceManager},
@@ -28,7 +28,7 @@ impl ContainerManager for ResourceManager {
                 snapshot.containers.push(message);
             }
         }
-        // Pods that were announced, and have no container yet.
+        // Add pods that plugins were notified of and that have no container yet.
         for pod in self.registry.pods.all() {
             if pod.status == PodStatus::Running {
                 add(&mut snapshot, pod.sandbox);
@@ -63,16 +63,16 @@ fn add(snapshot: &mut Snapshot, pod: PodSandbox) {
 }
 
 impl ResourceManager {
-    /// Whether this is a sandbox whose pod is announced when it starts: a plugin that has it in the
-    /// snapshot would get it twice.
+    /// Whether the record is of a sandbox that has not started, so that plugins will receive its
+    /// pod with RunPodSandbox: with the pod in the snapshot, too, a plugin would receive it twice.
     fn is_announced_later(&self, record: &Record) -> bool {
         let pod = self.registry.pods.get(&record.pod_id);
         let announced = pod.is_none_or(|pod| pod.status != PodStatus::New);
         record.sandbox && record.status < ContainerStatus::Running && !announced
     }
 
-    /// Asks the runtime for the state of a container that was created by `run` without hooks:
-    /// nothing reports its start.
+    /// Reads the state of a container from the runtime if it was created with `run` and has no
+    /// hooks, since no call then reports its start.
     async fn observe_run(&self, container: &Container) {
         let record: Record = container.record();
         if !record.by_run || record.hooked || record.pid.is_some() {

@@ -1,5 +1,6 @@
-//! Parts of the resources of a container that exists: what the runtime's `update` sets, what is
-//! written to control groups, what cannot be updated. The table of resource fields decides.
+//! Splits the resources of an existing container by the way a field is updated: with the
+//! runtime's `update`, by writing to control groups, or not at all. The table
+//! [`RESOURCE_FIELDS`] assigns each field to one of the three.
 
 use crate::resources::error::ResourceError;
 use nri_api::{RESOURCE_FIELDS, Update, proto::LinuxResources};
@@ -8,7 +9,7 @@ use serde_json::{Map, Value};
 /// Checks that a request sets no field that cannot be updated.
 ///
 /// # Errors
-/// Names these fields.
+/// The request sets fields that cannot be updated; the error names them.
 pub fn check_updatable(requested: &LinuxResources) -> Result<(), ResourceError> {
     let names: Vec<_> = RESOURCE_FIELDS
         .iter()
@@ -18,8 +19,8 @@ pub fn check_updatable(requested: &LinuxResources) -> Result<(), ResourceError> 
     if names.is_empty() { Ok(()) } else { Err(ResourceError::NotUpdatable(names)) }
 }
 
-/// Returns the part of resources that the runtime's `update` takes: all of it, since runc resets
-/// the fields that are left out.
+/// Returns the fields that the runtime's `update` accepts, unchanged ones included, since runc
+/// resets the fields that a request leaves out.
 pub fn runtime_part(resources: &Value) -> Value {
     let mut part = Map::new();
     for field in RESOURCE_FIELDS.iter().filter(|field| field.update == Update::Runtime) {
@@ -41,8 +42,8 @@ pub fn runtime_part(resources: &Value) -> Value {
     Value::Object(part)
 }
 
-/// Returns the part of resources that no runtime's `update` can set. Device rules belong to the
-/// runtime: in cgroup v2 they are a program.
+/// Returns the fields that no runtime's `update` sets, without device rules: only the runtime can
+/// set these, since in cgroup v2 they are a BPF program.
 pub fn cgroup_part(resources: &Value) -> Value {
     let by_runtime = runtime_part(resources);
     let mut rest = resources.clone();
@@ -60,8 +61,9 @@ pub fn cgroup_part(resources: &Value) -> Value {
     rest
 }
 
-/// Adapts the limit of memory and swap to a new memory limit, if the request does not set it: both
-/// were equal, or the runtime would refuse a memory limit above it.
+/// Sets `memory.swap` (the limit of memory and swap together) to the new memory limit if the
+/// request does not set swap and both limits were equal, or the new memory limit is unlimited or
+/// above the old swap limit, which the runtime would refuse.
 pub fn adapt_swap(before: &Value, swap_requested: bool, after: &mut Value) {
     let number = |resources: &Value, field| resources.pointer(field).and_then(Value::as_i64);
     let (old, new) = (number(before, "/memory/limit"), number(after, "/memory/limit"));
@@ -103,7 +105,7 @@ mod tests {
             }
             memory
         };
-        // Before, after, whether swap is requested; swap in the end.
+        // Columns: resources before, resources after, swap requested, expected swap limit.
         for (before, after, given, swap) in [
             (memory(10, Some(10)), memory(20, Some(10)), false, Some(20)),
             (memory(10, Some(10)), memory(5, Some(10)), false, Some(5)),

@@ -1,5 +1,5 @@
-//! Versions of low-level runtimes. A runtime is run with `--version` once; another file at its path
-//! is run again.
+//! Versions of low-level runtimes. Each runtime binary is run once with `--version`, and again only
+//! after its file was replaced.
 
 use crate::host::runtime::LowLevelRuntime;
 use nri_spec::capability::RuntimeVersion;
@@ -11,11 +11,11 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// The known versions.
+/// Cache of versions by runtime binary.
 #[derive(Debug, Default)]
 pub struct RuntimeVersions(Mutex<HashMap<File, RuntimeVersion>>);
 
-/// The file at a path.
+/// Identity of the file at a path; it changes when the file is replaced.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct File {
     path: PathBuf,
@@ -25,7 +25,7 @@ struct File {
 }
 
 impl RuntimeVersions {
-    /// Returns kind and version of a runtime; none of both if it does not print them.
+    /// Returns kind and version of a runtime; both are `None` if its output has none.
     pub async fn of(&self, runtime: &LowLevelRuntime) -> RuntimeVersion {
         let unknown = RuntimeVersion { kind: None, version: None };
         let Some(file) = File::of(runtime.path()) else { return unknown };
@@ -35,7 +35,7 @@ impl RuntimeVersions {
         let found = match runtime.version().await {
             Ok(output) => RuntimeVersion::parse(&String::from_utf8_lossy(&output)),
             Err(error) => {
-                // Not kept: it may work next time.
+                // Do not cache the failure: the next call may succeed.
                 tracing::warn!(%error, "cannot run the runtime with --version");
                 return unknown;
             }
@@ -69,8 +69,8 @@ mod tests {
                  echo runc version {version}\n",
                 asked.display()
             );
-            // Written by another process: a file that this one has open for writing, be it in a
-            // child that was just forked, cannot be run.
+            // Let another process write the file: a file that is open for writing, even in a child
+            // that this process has just forked, cannot be executed (ETXTBSY).
             let write =
                 "printf %s \"$1\" >\"$2.new\" && chmod 755 \"$2.new\" && mv \"$2.new\" \"$2\"";
             let path = path.as_os_str();

@@ -1,26 +1,26 @@
-//! Which disks of the host the patterns of a block I/O class stand for.
+//! Finds the disks of the host that match the patterns of a block I/O class.
 
 use nri_spec::BlockDevices;
 use std::{cell::RefCell, os::unix::fs::FileTypeExt, os::unix::fs::MetadataExt, path::Path};
 
-/// A pattern that is none.
+/// An invalid device pattern.
 #[derive(Debug, thiserror::Error)]
 #[error("device pattern {pattern:?} is not valid: {why}")]
 pub struct InvalidPattern {
     /// The pattern.
     pub pattern: String,
-    /// What is wrong with it.
+    /// The cause, from the pattern parser.
     pub why: &'static str,
 }
 
-/// The block devices of this host, partitions left out: the kernel limits whole disks.
+/// The block devices of this host without partitions, since the kernel limits whole disks.
 #[derive(Debug, Default)]
 pub struct Disks {
     wrong: RefCell<Option<InvalidPattern>>,
 }
 
 impl Disks {
-    /// The first pattern that was none.
+    /// Returns the first invalid pattern.
     pub fn into_error(self) -> Option<InvalidPattern> {
         self.wrong.into_inner()
     }
@@ -40,7 +40,7 @@ impl BlockDevices for Disks {
         disks.sort_unstable();
         disks.dedup();
         if disks.is_empty() {
-            // A class may well list the names of disks of several kinds of machines.
+            // Not an error: a class may list disks of several kinds of machines.
             tracing::warn!(
                 pattern,
                 "no disk of this host matches the pattern of a block I/O class"
@@ -50,7 +50,7 @@ impl BlockDevices for Disks {
     }
 }
 
-/// Number of the disk at a path, symbolic links followed.
+/// Returns the device number of the disk at a path, with symbolic links followed.
 fn disk(path: &Path) -> Option<(i64, i64)> {
     let meta = std::fs::metadata(path).ok().filter(|m| m.file_type().is_block_device())?;
     let (major, minor) = (rustix::fs::major(meta.rdev()), rustix::fs::minor(meta.rdev()));
@@ -65,16 +65,16 @@ mod tests {
     #[test]
     fn only_disks_match() {
         let disks = Disks::default();
-        // Devices that are no blocks, files, and what is not there.
+        // A character device, a regular file, and a path that does not exist.
         assert_eq!(disks.matching("/dev/nul[k-m]"), []);
         assert_eq!(disks.matching("/etc/pass*"), []);
         assert_eq!(disks.matching("/nowhere/*"), []);
         assert!(disks.into_error().is_none());
     }
 
-    /// Whatever disks this machine has are the ones that `/sys/block` has.
+    /// Compares the disks found in `/dev` with those in `/sys/block`.
     #[test]
-    fn disks_are_those_of_the_kernel() {
+    fn disks_in_dev_match_those_in_sys_block() {
         let number = |entry: std::fs::DirEntry| {
             let text = std::fs::read_to_string(entry.path().join("dev")).ok()?;
             let (major, minor) = text.trim().split_once(':')?;
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_pattern_is_told() {
+    fn an_invalid_pattern_is_an_error() {
         let disks = Disks::default();
         assert_eq!(disks.matching("/dev/["), []);
         assert_eq!(disks.into_error().unwrap().pattern, "/dev/[");

@@ -1,29 +1,29 @@
 //! YAML to JSON values: one document, string keys, no merge keys.
 //!
-//! `serde-saphyr` parses. Its limits are set here, so that a file of a few bytes with nested
-//! aliases costs no more than one without. Numbers with a leading zero are octal, as in YAML 1.1:
-//! every reader of CDI specifications takes `fileMode: 0660` for that. Words such as `yes` and `on`
-//! are text, as in YAML 1.2.
+//! The parser is `serde-saphyr`; this file sets its limits, so that a small file with nested
+//! aliases cannot expand without bound. Numbers with a leading zero are octal, as in YAML 1.1,
+//! since other CDI readers read `fileMode: 0660` as octal. Words such as `yes` and `on` are
+//! strings, as in YAML 1.2.
 
 use serde_json::Value;
 use serde_saphyr::{
     DuplicateKeyPolicy, MergeKeyPolicy, Options, UserMessageFormatter, budget, options,
 };
 
-/// Levels of lists and mappings.
+/// Limit of nested lists and mappings.
 const MAX_DEPTH: usize = 64;
-/// Values of a document, aliases expanded. Specifications of a vendor's many devices have some
+/// Limit of values in a file, with aliases expanded. CDI specifications of many devices have some
 /// thousands.
 const MAX_NODES: usize = 250_000;
-/// Bytes of all scalars, aliases expanded.
+/// Limit of bytes of all scalars, with aliases expanded.
 const MAX_SCALAR_BYTES: usize = 16 << 20;
 
-/// Text that is not a document, or more of it than the limits allow.
+/// Error of invalid YAML, or of YAML that exceeds a limit.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .0.render_with_formatter(&UserMessageFormatter))]
 pub struct InvalidYaml(Box<serde_saphyr::Error>);
 
-/// Parses one document; an empty one is null.
+/// Parses a file with one YAML document; an empty file is null.
 pub(super) fn parse(bytes: &[u8]) -> Result<Value, InvalidYaml> {
     serde_saphyr::from_slice_with_options(bytes, limits()).map_err(|e| InvalidYaml(Box::new(e)))
 }
@@ -137,13 +137,13 @@ mod tests {
     }
 
     #[test]
-    fn a_document_without_aliases_has_room() {
+    fn a_large_file_without_aliases_is_within_the_limits() {
         let text: String = (0..100_000).map(|n| format!("- {n}\n")).collect();
         assert_eq!(parse(text.as_bytes()).unwrap().as_array().map(Vec::len), Some(100_000));
     }
 
     #[test]
-    fn bombs_do_not_explode() {
+    fn alias_bombs_and_deep_nesting_exceed_the_limits() {
         let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n".to_owned();
         for i in 1..60 {
             let last = format!("*a{}", i - 1);
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn junk_does_no_harm() {
+    fn random_text_does_not_panic() {
         let pieces = [
             "a", ": ", "- ", "\n", "  ", "[", "]", "{", "}", "&x ", "*x", "!", "|\n", ">", "'",
             "\"", "\\", "? ", "#", "%", "---\n", "\t", ",", "é",
