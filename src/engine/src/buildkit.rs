@@ -1,6 +1,6 @@
-//! BuildKit: a container per step of a build, without names. It writes no annotations; its bundles
-//! are `<root>/executor/<id>` with the root file system in them, and its cgroups are
-//! `…/buildkit/<id>` where it chooses them. Sources: BuildKit, `executor/runcexecutor/executor.go`,
+//! Recognizes BuildKit, which runs a container without a name per build step. BuildKit writes no
+//! annotations; its bundles are `<root>/executor/<id>` and contain the root file system, and its
+//! default cgroups are `…/buildkit/<id>`. Sources: BuildKit, `executor/runcexecutor/executor.go`,
 //! `executor/oci/spec.go`.
 
 use crate::{Clues, EngineKind, Identity, cgroup::CgroupsPath, paths};

@@ -6,7 +6,7 @@ use std::path::{Component, Path};
 /// Parsed `linux.cgroupsPath`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum CgroupsPath<'a> {
-    /// For systemd: the unit is `prefix-name.scope` in the slice.
+    /// The form of systemd: the unit `prefix-name.scope` in the slice.
     Systemd { slice: &'a str, prefix: &'a str, name: &'a str },
     /// A path.
     Path(&'a Path),
@@ -20,7 +20,7 @@ impl<'a> CgroupsPath<'a> {
         }
     }
 
-    /// The last two components of a path, the parent's first; `None` for systemd's form.
+    /// Returns the last two components of a path, parent first; `None` for systemd's form.
     pub(crate) fn last_two(&self) -> Option<(&'a str, &'a str)> {
         let Self::Path(path) = self else { return None };
         let mut components = path.components().rev();
@@ -33,7 +33,7 @@ impl<'a> CgroupsPath<'a> {
     }
 }
 
-/// Parent of the last component of a path, or the slice.
+/// Returns the parent of a cgroup: the path without the last component, or the slice.
 pub(crate) fn parent(cgroups_path: &str) -> String {
     match CgroupsPath::of(cgroups_path) {
         CgroupsPath::Systemd { slice, .. } => slice.to_owned(),
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parents() {
+    fn the_parent_is_the_directory_or_the_slice() {
         for (path, expected) in [
             ("/a/b/c", "/a/b"),
             ("/c", "/"),
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn last_two_components() {
+    fn last_two_components_exist_only_in_plain_paths() {
         for (path, expected) in [
             ("/a/b/c", Some(("b", "c"))),
             ("b/c/", Some(("b", "c"))),

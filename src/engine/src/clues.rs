@@ -17,11 +17,11 @@ pub struct Clues<'a> {
     pub annotations: &'a Map,
     /// Bundle directory.
     pub bundle: &'a Path,
-    /// `linux.cgroupsPath`
+    /// Value of `linux.cgroupsPath`.
     pub cgroups_path: &'a str,
-    /// `hostname`
+    /// Value of `hostname`.
     pub hostname: &'a str,
-    /// `root.path`, as written.
+    /// Value of `root.path`, as written.
     pub root: &'a Path,
     /// Sources of the mounts, as written.
     pub mounts: &'a [PathBuf],

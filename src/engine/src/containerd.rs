@@ -1,6 +1,6 @@
-//! containerd: CRI by annotations, other clients by the bundle,
-//! `<state>/io.containerd.runtime.v2.task/<namespace>/<id>`. Labels and CRI requests are in its API
-//! only. Sources: containerd, `internal/cri/labels/labels.go`,
+//! Recognizes containerd: CRI by annotations, other clients by the path of the bundle,
+//! `<state>/io.containerd.runtime.v2.task/<namespace>/<id>`. Labels and CRI requests are available
+//! only from containerd's API. Sources: containerd, `internal/cri/labels/labels.go`,
 //! `internal/cri/store/{container,sandbox}/metadata.go`, `pkg/shim/shim.go`.
 
 use crate::{Clues, EngineKind, Identity, Map, Role, Source, Unreadable, cri, paths, unreadable};
@@ -10,21 +10,21 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Label and annotation with the name that nerdctl gave.
+/// Label and annotation with the container name of nerdctl.
 pub(crate) const NERDCTL_NAME: &str = "nerdctl/name";
 
-/// Namespace of CRI's containers.
+/// containerd's namespace of CRI containers.
 const CRI_NAMESPACE: &str = "k8s.io";
 const SOCKET: &str = "/run/containerd/containerd.sock";
 
 /// Metadata of a container (`Containers.Get`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Metadata {
-    /// Labels, those of the image among them.
+    /// Labels of the container, which include those of its image.
     pub labels: Map,
     /// Name of the image.
     pub image: String,
-    /// Extensions by name: the bytes in their `Any`.
+    /// Extensions by name, each the bytes of its `Any`.
     pub extensions: BTreeMap<String, Vec<u8>>,
     /// Name of the runtime.
     pub runtime: String,
@@ -33,7 +33,7 @@ pub struct Metadata {
 const CONTAINER: &str = "io.cri-containerd.container.metadata";
 const SANDBOX: &str = "io.cri-containerd.sandbox.metadata";
 
-/// The envelope of both extensions.
+/// JSON envelope of both CRI extensions.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "PascalCase", default)]
 struct Versioned {
@@ -65,8 +65,8 @@ struct Names {
     namespace: Option<String>,
 }
 
-/// Recognizes a container of CRI. A container in the namespace of another client is none: users of
-/// those choose annotations, and those of `ctr` ids, by which a container could pass for a sandbox.
+/// Recognizes a container of CRI. Containers in the namespace of another client are excluded: their
+/// users choose annotations (and with `ctr` ids), and could make a container pass for a sandbox.
 pub(crate) fn identify_cri(clues: &Clues<'_>) -> Option<Identity> {
     if task(clues).is_some_and(|(_, namespace)| namespace != CRI_NAMESPACE) {
         return None;
@@ -96,14 +96,14 @@ fn task(clues: &Clues<'_>) -> Option<(PathBuf, String)> {
     }
 }
 
-/// Socket and namespace for the API, if containerd called the runtime.
+/// API socket and namespace, if containerd called the runtime.
 pub(crate) fn source(clues: &Clues<'_>, namespace: &str) -> Option<Source> {
     let variable =
         |key: &str| clues.environment.get(key).map(String::as_str).filter(|v| !v.is_empty());
     let grpc = variable("GRPC_ADDRESS").and_then(socket);
-    let told = grpc.or_else(|| socket(variable("TTRPC_ADDRESS")?.strip_suffix(".ttrpc")?));
+    let address = grpc.or_else(|| socket(variable("TTRPC_ADDRESS")?.strip_suffix(".ttrpc")?));
     let (state, in_bundle) = task(clues).unzip();
-    if told.is_none() && state.is_none() {
+    if address.is_none() && state.is_none() {
         return None;
     }
     let of_root = || clues.runtime_root.and_then(Path::file_name).and_then(|n| n.to_str());
@@ -112,7 +112,7 @@ pub(crate) fn source(clues: &Clues<'_>, namespace: &str) -> Option<Source> {
         .unwrap_or_else(|| namespace.to_owned());
     let in_state =
         || state.filter(|s| s.components().count() > 1).map(|s| s.join("containerd.sock"));
-    let socket = told.or_else(in_state).unwrap_or_else(|| SOCKET.into());
+    let socket = address.or_else(in_state).unwrap_or_else(|| SOCKET.into());
     Some(Source::Containerd { socket, namespace })
 }
 
@@ -132,7 +132,7 @@ fn kept(metadata: &Metadata, extension: &'static str) -> Result<Option<Kept>, Un
 /// Adds containerd's metadata of the container and, for a member of a pod, of its sandbox.
 ///
 /// # Errors
-/// Extensions that are not CRI's; the identity is unchanged then.
+/// The CRI extensions cannot be parsed; the identity is unchanged.
 pub fn complete(
     identity: &mut Identity,
     own: &Metadata,
@@ -171,7 +171,8 @@ pub fn complete(
     Ok(())
 }
 
-/// Adds labels of another client, and nerdctl's name unless the OCI config has it.
+/// Completes a container of a client other than CRI: labels, image, and the name of nerdctl unless
+/// the OCI config has it.
 fn complete_alone(identity: &mut Identity, own: &Metadata) {
     identity.labels.clone_from(&own.labels);
     identity.image.clone_from(&own.image);
@@ -186,7 +187,7 @@ fn complete_alone(identity: &mut Identity, own: &Metadata) {
     }
 }
 
-/// Sets what is there.
+/// Sets a value, unless the new one is missing or empty.
 fn set(to: &mut String, from: Option<String>) {
     if let Some(from) = from.filter(|f| !f.is_empty()) {
         *to = from;

@@ -1,12 +1,13 @@
-//! The annotations of containerd's CRI, which iSulad writes too.
+//! Reads the annotations of containerd's CRI, which iSulad writes, too.
 //! Source: containerd, `internal/cri/annotations/annotations.go`.
 
 use crate::{Clues, EngineKind, Identity, Map, Pod, Role, cgroup};
 
-/// Prefix of the keys.
+/// Prefix of the annotation keys.
 pub(crate) const PREFIX: &str = "io.kubernetes.cri.";
 
-/// Identity from the annotations. A sandbox has its own id as sandbox id, or none (`sandbox_id`).
+/// Reads an identity from the annotations. The sandbox id of a sandbox is its container id;
+/// `sandbox_id` supplies it if the annotation is missing.
 pub(crate) fn identify(
     engine: EngineKind,
     clues: &Clues<'_>,

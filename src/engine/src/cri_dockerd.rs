@@ -1,8 +1,8 @@
-//! cri-dockerd (and dockershim before it): Kubernetes on Docker. All facts are in Docker's labels;
-//! annotations of CRI are labels with a prefix.
+//! Recognizes cri-dockerd (and its predecessor dockershim): Kubernetes on Docker. All facts are in
+//! Docker's labels; CRI annotations are labels with a prefix.
 //!
-//! An image can have labels too, but not the name of the container: labels count only for
-//! containers with kubelet's names. Sources: cri-dockerd, `core/docker_service.go`,
+//! An image can set labels, but not the name of the container, so labels are used only for
+//! containers with names of kubelet. Sources: cri-dockerd, `core/docker_service.go`,
 //! `core/helpers.go`, `core/naming.go`.
 
 use crate::{EngineKind, Identity, Map, Pod, Role, kubernetes};
@@ -12,7 +12,7 @@ const SANDBOX_ID: &str = "io.kubernetes.sandbox.id";
 const LOG_PATH: &str = "io.kubernetes.container.logpath";
 const ANNOTATION: &str = "annotation.";
 
-/// Changes an identity of Docker to one of a Kubernetes pod, if labels and name are kubelet's.
+/// Changes a Docker identity to one of a Kubernetes pod, if kubelet set the labels and the name.
 pub(crate) fn complete(identity: &mut Identity, id: &str, name: &str) -> bool {
     let Some(names) = kubernetes::of_container(name) else { return false };
     let label = |key: &str| identity.labels.get(key).filter(|v| !v.is_empty()).cloned();

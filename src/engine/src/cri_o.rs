@@ -1,11 +1,11 @@
-//! CRI-O: all facts are in annotations; labels and annotations of the container are JSON in a
-//! string.
+//! Recognizes CRI-O. All facts are in annotations; labels and annotations of the container are
+//! JSON in a string.
 //!
-//! A pod has no sandbox container by default (`drop_infra_ctr`), and OCI configs do not show
-//! whether it has: its containers share a pod by the id of the sandbox, which is that of the
-//! sandbox container if there is one. Kubernetes' annotations of the pod are copied to its
-//! containers; other facts are in the OCI config of the sandbox, which exists with and without a
-//! sandbox container. Sources: CRI-O, `internal/annotations/annotations.go`,
+//! By default a pod has no sandbox container (`drop_infra_ctr`), and OCI configs do not show
+//! whether it has one. Containers belong to the same pod if they have the same sandbox id, which
+//! is the id of the sandbox container if one exists. CRI-O copies Kubernetes' annotations of the
+//! pod to its containers. Other facts are in the OCI config of the sandbox, which exists with and
+//! without a sandbox container. Sources: CRI-O, `internal/annotations/annotations.go`,
 //! `internal/factory/container/container.go`, `server/sandbox_run_linux.go`.
 
 use crate::{
@@ -17,7 +17,7 @@ use std::path::PathBuf;
 
 const PREFIX: &str = "io.kubernetes.cri-o.";
 
-/// Keys, and prefixes of keys, of the engine itself.
+/// Annotation keys and key prefixes that CRI-O sets.
 const OWN: &[&str] = &[
     PREFIX,
     "io.container.manager",
@@ -26,7 +26,7 @@ const OWN: &[&str] = &[
     "platform-runtime-path.crio.io",
 ];
 
-/// Metadata of CRI; that of a container has a name only.
+/// CRI metadata; the metadata of a container has only the name.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Metadata {
@@ -42,7 +42,7 @@ pub(crate) fn identify(clues: &Clues<'_>) -> Option<Identity> {
     let get = |key: &str| clues.annotation(&format!("{PREFIX}{key}"));
     let text = |key: &str| get(key).unwrap_or_default().to_owned();
     let sandbox = get("SandboxID")?.to_owned();
-    // Users of other engines can set these annotations; the cgroup is named by the engine.
+    // Users of other engines can set these annotations; CRI-O itself names the cgroup.
     if !is_in_own_cgroup(clues) {
         return None;
     }
@@ -99,7 +99,7 @@ pub(crate) fn identify(clues: &Clues<'_>) -> Option<Identity> {
     })
 }
 
-/// `<slice>:crio:<id>`, or `…/crio-<id>`.
+/// Whether the cgroup has a name of CRI-O: `<slice>:crio:<id>`, or `…/crio-<id>`.
 fn is_in_own_cgroup(clues: &Clues<'_>) -> bool {
     match CgroupsPath::of(clues.cgroups_path) {
         CgroupsPath::Systemd { prefix, name, .. } => prefix == "crio" && name == clues.id,
@@ -125,7 +125,7 @@ impl Metadata {
     }
 }
 
-/// `…/<sandbox>/userdata/config.json`, beside the container's own `…/<id>/userdata`.
+/// Returns `…/<sandbox>/userdata/config.json`, next to the container's `…/<id>/userdata`.
 fn sandbox_document(clues: &Clues<'_>, sandbox: &str) -> Option<PathBuf> {
     let mut path = paths::components(clues.bundle)?;
     let layout = path.pop()? == "userdata" && path.pop()? == clues.id;
@@ -146,7 +146,7 @@ struct SandboxConfig {
 /// Adds the facts of a pod from the OCI config of its sandbox.
 ///
 /// # Errors
-/// Bytes that are not such an OCI config, or that of another sandbox.
+/// The OCI config cannot be parsed, or is of another sandbox.
 pub fn complete(identity: &mut Identity, config: &[u8]) -> Result<(), Unreadable> {
     const WHAT: &str = "the sandbox's config.json";
     let SandboxConfig { annotations } = unreadable::parse(WHAT, config, unreadable::ONE)?;

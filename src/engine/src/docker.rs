@@ -1,14 +1,15 @@
-//! Docker: names, labels and image are in files of dockerd,
+//! Recognizes Docker. Names, labels and image are in files of dockerd,
 //! `<data-root>/containers/<id>/{config.v2,hostconfig}.json`, which dockerd writes before it
-//! creates the container. The data root follows from mounts of files in that directory, or from the
-//! path of the root file system, three levels below it with all storage drivers. Sources: moby,
-//! `daemon/oci_linux.go`, `daemon/container/container.go`, `daemon/snapshotter/mount.go`.
+//! creates the container. The data root is derived from mounts of files in that directory, or from
+//! the path of the root file system, which is three levels below the data root with all storage
+//! drivers. Sources: moby, `daemon/oci_linux.go`, `daemon/container/container.go`,
+//! `daemon/snapshotter/mount.go`.
 
 use crate::{Clues, EngineKind, Identity, Map, Source, Unreadable, cri_dockerd, paths, unreadable};
 use serde::Deserialize;
 use std::path::PathBuf;
 
-/// Files that dockerd writes for each container and mounts in it.
+/// Files that dockerd writes for each container and mounts into it.
 const MOUNTED: [&str; 3] = ["resolv.conf", "hostname", "hosts"];
 
 /// Used part of `config.v2.json`.
@@ -36,7 +37,8 @@ struct HostConfig {
     runtime: Option<String>,
 }
 
-/// Recognizes a bundle in containerd's namespace `moby`, or dockerd's files among the mounts.
+/// Recognizes a container by a bundle in containerd's namespace `moby`, or by mounts of files of
+/// dockerd.
 pub(crate) fn identify(clues: &Clues<'_>) -> Option<Identity> {
     if !paths::is_component(clues.id) {
         return None;
@@ -54,7 +56,7 @@ pub(crate) fn identify(clues: &Clues<'_>) -> Option<Identity> {
     Some(identity)
 }
 
-/// Directories `containers/<id>` of mounted files.
+/// Directories `containers/<id>` that contain the mounted files.
 fn mounted(clues: &Clues<'_>) -> Vec<PathBuf> {
     let mut dirs = Vec::new();
     for mount in clues.mounts {
@@ -70,7 +72,7 @@ fn mounted(clues: &Clues<'_>) -> Vec<PathBuf> {
     dirs
 }
 
-/// Directory `containers/<id>` by the path of the root file system:
+/// Directory `containers/<id>`, derived from the path of the root file system:
 /// `<data-root>/overlay2/<x>/merged`, `<data-root>/rootfs/<snapshotter>/<id>`, and so on.
 fn beside_root(clues: &Clues<'_>) -> Option<PathBuf> {
     match paths::components(clues.root)?.as_slice() {
@@ -81,11 +83,11 @@ fn beside_root(clues: &Clues<'_>) -> Option<PathBuf> {
     }
 }
 
-/// Adds the facts in dockerd's files of this container. `kubernetes`: whether cri-dockerd uses this
-/// Docker, so that its labels count; users of Docker can set the same labels.
+/// Adds the facts from dockerd's files of this container. `kubernetes`: whether cri-dockerd runs;
+/// otherwise its labels are ignored, since users of Docker can set the same labels.
 ///
 /// # Errors
-/// Bytes that are not such files, or those of another container; the identity is unchanged then.
+/// The files cannot be parsed, or are of another container; the identity is unchanged.
 pub fn complete(
     identity: &mut Identity,
     id: &str,

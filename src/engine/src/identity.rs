@@ -6,7 +6,7 @@ use crate::{
 };
 use std::{fmt, path::PathBuf};
 
-/// Engines.
+/// Kind of the engine that created a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum EngineKind {
     /// containerd's CRI.
@@ -21,13 +21,13 @@ pub enum EngineKind {
     Podman,
     /// Docker.
     Docker,
-    /// Docker on behalf of Kubernetes.
+    /// Docker, called by cri-dockerd for Kubernetes.
     CriDockerd,
     /// iSulad, with or without CRI.
     Isulad,
     /// BuildKit.
     BuildKit,
-    /// Not recognized: a shell, or an engine that leaves no traces.
+    /// Not recognized: the runtime was called by hand, or by an engine without recognizable traces.
     Plain,
 }
 
@@ -76,9 +76,9 @@ pub struct Pod {
     pub id: String,
     /// Id of the sandbox container, if the pod has one and it is known.
     ///
-    /// Equal to the id of the pod except under Podman, where a member may have no other trace of
-    /// its pod: then `id` is this one too, and the pod is that of the container with this id, if it
-    /// exists.
+    /// Equal to the id of the pod, except under Podman. There, the id of the infra container may be
+    /// the only trace of a member's pod: then `id` is that id, too, and the member belongs to the
+    /// pod of the container with this id, if that container exists.
     pub sandbox: String,
     /// Name.
     pub name: String,
@@ -105,11 +105,11 @@ pub struct Identity {
     pub role: Role,
     /// The pod.
     pub pod: Pod,
-    /// Name of the container; its id if the engine has the name elsewhere.
+    /// Name of the container; its id until the name was read from the engine.
     pub name: String,
     /// Labels of the container.
     pub labels: Map,
-    /// Annotations in the engine's own data; the OCI config may have others.
+    /// Annotations from the engine's data; the OCI config may have others.
     pub annotations: Map,
     /// Name of the image.
     pub image: String,
@@ -118,7 +118,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Identity of a container with a synthetic pod, both named by the id.
+    /// Creates the identity of a container with a synthetic pod, both named by the id.
     pub(crate) fn alone(engine: EngineKind, clues: &Clues<'_>) -> Self {
         Self {
             engine,
@@ -139,7 +139,7 @@ impl Identity {
     }
 }
 
-/// Data of an engine with facts that the OCI config does not have.
+/// Source of facts that the OCI config lacks, in data of the engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// Files of dockerd, for [`docker::complete`](crate::docker::complete).

@@ -1,11 +1,12 @@
-//! iSulad: bundles are `<graph>/engines/<runtime>/<id>`, systemd's cgroups `<slice>:isulad:<id>`.
-//! Its CRI writes containerd's keys, but a sandbox's own id only on the others; the OCI config has
-//! no names and labels of containers without CRI. Sources: iSulad,
+//! Recognizes iSulad by the bundle, `<graph>/engines/<runtime>/<id>`, or systemd's cgroup,
+//! `<slice>:isulad:<id>`. Its CRI writes containerd's annotations, but the sandbox id only on
+//! containers, not on the sandbox. The OCI config of a container without CRI has no names and
+//! labels. Sources: iSulad,
 //! `src/daemon/config/isulad_config.c`, `src/daemon/entry/cri/`, `src/daemon/modules/spec/specs.c`.
 
 use crate::{Clues, EngineKind, Identity, Role, cgroup::CgroupsPath, cri, paths};
 
-/// Annotation of iSulad itself on a sandbox.
+/// Annotation that iSulad sets on a sandbox.
 const CHECKPOINT: &str = "cri.sandbox.isulad.checkpoint";
 
 pub(crate) fn identify(clues: &Clues<'_>) -> Option<Identity> {

@@ -1,19 +1,19 @@
-//! Names of containers that kubelet created: `k8s_<container>_<pod>_<namespace>_<uid>_<attempt>`,
-//! and without the container for sandboxes of CRI-O. Parts that are names of Kubernetes have no
-//! underscore. Sources: cri-dockerd, `core/naming.go`; CRI-O, `internal/lib/sandbox/builder.go`.
+//! Parses names of kubelet's containers: `k8s_<container>_<pod>_<namespace>_<uid>_<attempt>`; those
+//! of CRI-O's sandboxes have no container part. Kubernetes' names contain no underscore.
+//! Sources: cri-dockerd, `core/naming.go`; CRI-O, `internal/lib/sandbox/builder.go`.
 
 use crate::{Map, Pod};
 
-/// Keys of kubelet's labels of containers and sandboxes.
+/// Label keys that kubelet sets on containers and sandboxes.
 pub(crate) const POD_NAME: &str = "io.kubernetes.pod.name";
 pub(crate) const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
 pub(crate) const POD_UID: &str = "io.kubernetes.pod.uid";
 pub(crate) const CONTAINER_NAME: &str = "io.kubernetes.container.name";
 
-/// Kubelet's name of a sandbox container.
+/// Container part of the name of a sandbox container.
 pub(crate) const SANDBOX: &str = "POD";
 
-/// Parts of a name.
+/// Parts of a container name of kubelet.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Names<'a> {
     pub(crate) container: &'a str,
@@ -22,8 +22,8 @@ pub(crate) struct Names<'a> {
     pub(crate) uid: &'a str,
 }
 
-/// Parses the name of a container. A random suffix is allowed, which cri-dockerd appends if the
-/// name is taken.
+/// Parses the name of a container. cri-dockerd appends a random suffix if the name is in use; the
+/// suffix is accepted.
 pub(crate) fn of_container(name: &str) -> Option<Names<'_>> {
     match name.split('_').collect::<Vec<_>>().as_slice() {
         &["k8s", container, pod, namespace, uid, _]
@@ -43,7 +43,7 @@ pub(crate) fn of_sandbox(name: &str) -> Option<Names<'_>> {
     }
 }
 
-/// Names the pod by the engine's name of it, else by kubelet's labels.
+/// Sets the names of a pod from the engine's pod name, else from kubelet's labels.
 pub(crate) fn name_pod(pod: &mut Pod, names: Option<&Names<'_>>, labels: &Map) {
     let choose = |named: Option<&str>, key: &str| {
         named.map(str::to_owned).or_else(|| labels.get(key).cloned()).unwrap_or_default()
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names() {
+    fn container_and_sandbox_names_are_parsed() {
         let web = Names { container: "nginx", pod: "web", namespace: "default", uid: "u-1" };
         assert_eq!(of_container("k8s_nginx_web_default_u-1_0").as_ref(), Some(&web));
         assert_eq!(of_container("k8s_nginx_web_default_u-1_0_1a2b3c4d").as_ref(), Some(&web));

@@ -1,20 +1,21 @@
-//! Recognition of the engine that wrote a bundle, of the container's pod, and of their names; a
-//! file per engine.
+//! Recognizes the engine that wrote a bundle, the container's pod, and their names; one file per
+//! engine.
 //!
-//! Pure: [`identify`] decides by the OCI config and the arguments and environment of the runtime.
-//! Unknown names stay empty; recognition cannot fail, since a container must not fail for want of a
-//! name. If the engine has more facts elsewhere (Docker's files, containerd's API, Podman's lists),
-//! the [`Identity`] has a [`Source`]; its reader passes the bytes to the `complete` function of
-//! [`docker`], [`containerd`], [`cri_o`] or [`podman`], whose errors are logged only.
+//! The crate does no I/O: [`identify`] decides by the OCI config and the arguments and environment
+//! of the runtime. Unknown names stay empty; recognition cannot fail, since a missing name must not
+//! fail a container. If the engine stores more facts elsewhere (Docker's files, containerd's API,
+//! Podman's lists), the [`Identity`] has a [`Source`]. The caller reads the source and passes the
+//! bytes to the `complete` function of [`docker`], [`containerd`], [`cri_o`] or [`podman`]; it
+//! only logs their errors.
 //!
-//! * **Sandboxes.** Plugins are not requested to adjust a sandbox container. So a container is a
+//! * **Sandboxes.** Plugins do not adjust sandbox containers. So a container is recognized as a
 //!   sandbox only by facts that the engine alone sets (id, bundle, cgroup, name), never by an
-//!   annotation, label or argument that an image could have.
-//! * **Synthetic pods.** A container without a pod gets one of its own, with its name, labels and
+//!   annotation, label or argument that an image could set.
+//! * **Synthetic pods.** A container without a pod gets a synthetic pod with its name, labels and
 //!   annotations.
-//! * **Bounds.** JSON in strings of JSON is parsed up to a size, and `serde_json` bounds its depth.
-//!   Paths are built from absolute ones without `..`, in the layouts of engines, for ids that are
-//!   one path component.
+//! * **Limits.** JSON inside JSON strings has a size limit, and `serde_json` limits its depth.
+//!   Paths are built only from absolute paths without `..`, in the layouts of engines, and from
+//!   ids that are one path component.
 
 #![forbid(unsafe_code)]
 
@@ -41,8 +42,8 @@ pub use unreadable::Unreadable;
 
 /// Recognizes the engine, pod and names of a container.
 ///
-/// Engines that are recognized by paths and cgroups come before those that are recognized by
-/// annotations, which users of the former can set.
+/// Engines recognized by paths and cgroups precede those recognized by annotations, since users of
+/// the former engines can set annotations.
 pub fn identify(clues: &Clues<'_>) -> Identity {
     docker::identify(clues)
         .or_else(|| podman::identify(clues))

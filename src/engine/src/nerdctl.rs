@@ -1,5 +1,5 @@
-//! nerdctl: its own labels are annotations too, others are in containerd's API. Source: nerdctl,
-//! `pkg/labels/labels.go`, `pkg/cmd/container/create.go`.
+//! Recognizes nerdctl. Its labels are also annotations; labels of users are only in containerd's
+//! API. Source: nerdctl, `pkg/labels/labels.go`, `pkg/cmd/container/create.go`.
 
 use crate::{Clues, EngineKind, Identity, containerd};
 

@@ -1,13 +1,12 @@
-//! Paths in the layouts of engines. Only absolute paths without `..` are parsed, and only for ids
-//! that are one path component, so that no path built here leads out of its parent.
+//! Parses and builds paths in the directory layouts of engines. Only absolute paths without `..`
+//! and ids that are one path component are accepted, so that no built path leaves its parent.
 
 use std::path::{Component, Path, PathBuf};
 
-/// Longest id that is searched for in paths; ids of engines have 64 characters, file names at most
-/// 255.
+/// Length limit of an id in a path: file names have at most 255 bytes, ids of engines have 64.
 const LONGEST_ID: usize = 255;
 
-/// Whether an id is one ordinary component of a path, of the characters that runtimes allow.
+/// Whether an id is one path component of the characters that runtimes allow.
 pub(crate) fn is_component(id: &str) -> bool {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || b"_+-.".contains(&b);
     !id.is_empty() && id.len() <= LONGEST_ID && id.bytes().all(allowed) && id != "." && id != ".."
@@ -44,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids() {
+    fn ids_are_single_path_components() {
         for id in ["c1", "a.b_c-d+e", &"f".repeat(64)] {
             assert!(is_component(id), "{id}");
         }

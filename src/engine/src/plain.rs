@@ -1,4 +1,4 @@
-//! No engine, or one that leaves no traces: the container gets a synthetic pod.
+//! Fallback for containers of no recognized engine: the container gets a synthetic pod.
 
 use crate::{Clues, EngineKind, Identity};
 

@@ -1,31 +1,32 @@
-//! Podman. Names and images are in the lists of containers/storage; labels, and the names of pods,
-//! are in libpod's database only.
+//! Recognizes Podman. Names and images are in the lists of containers/storage; labels and the names
+//! of pods are only in libpod's database, which is not read.
 //!
-//! What tells the containers of a pod, seen with Podman 4.3 to 5.8:
+//! Traces of a pod's containers in the OCI config, observed with Podman 4.3 to 5.8:
 //!
 //! | container | cgroup | annotation `SandboxID` |
 //! |---|---|---|
 //! | infra | the pod's | none |
-//! | infra, pod without cgroup of its own | any other | none |
-//! | member | the pod's, unless it asked for another | id of the infra container |
+//! | infra of a pod without cgroup | any other | none |
+//! | member | the pod's, unless the user chose another | id of the infra container |
 //! | member of a pod without infra | the same | id of the pod |
 //!
 //! The pod's cgroup is `<parent>/<pod>/libpod-<id>`, with systemd
-//! `<parent>-libpod_pod_<pod>.slice:libpod:<id>`, rootless too. The annotation is made by Podman
-//! whatever the image, so a container in a pod's cgroup without it should be the infra container.
-//! But users choose cgroups (`--cgroup-parent`) and names, so that this is a claim only: whoever
-//! can look at the host proves it by the program that is to run, or calls [`deny`]. Then the pod is
-//! one without an infra container, and all that are in it stay together.
+//! `<parent>-libpod_pod_<pod>.slice:libpod:<id>`, also for rootless Podman. Podman adds the
+//! annotation to every member whatever the image, so a container in a pod's cgroup without the
+//! annotation should be the infra container. But users choose cgroups (`--cgroup-parent`) and
+//! names, so this is only a claim. The caller, which can read the host, verifies the claim by the
+//! program of the container, and calls [`deny`] if the program is another one. The pod then counts
+//! as a pod without an infra container, and its containers stay in one pod.
 //!
-//! **A pod's id** is the one in its cgroup. Where the cgroup tells none, it is the annotation's,
-//! and for the infra container its own id: the same, as the annotation is that id. One case is
-//! left, a member with a cgroup elsewhere while the infra container is in the pod's: then
-//! [`Pod::sandbox`](crate::Pod::sandbox) of the member is the infra container's id, and that
-//! container's pod is the one.
+//! **A pod's id** is taken from the cgroup. If the cgroup has none, the id of a member's pod is
+//! the annotation, and that of the infra container's pod is the infra container's id. Both are
+//! equal, since the annotation is that id. One case remains: a member has another cgroup, and the
+//! infra container has the pod's. Then [`Pod::sandbox`](crate::Pod::sandbox) of the member is the
+//! id of the infra container, and the member belongs to the pod of that container.
 //!
-//! An infra container without the pod's cgroup is told by its name, `<first 12 of the pod's
-//! id>-infra`, once a list was read. Before, and with another name, it is a pod of its own, with
-//! the id that its members give to theirs.
+//! An infra container without the pod's cgroup is recognized by its name, `<first 12 digits of the
+//! pod's id>-infra`, after a list was read. Before that, or with another name, the container is a
+//! synthetic pod, with the same id that its members have as pod id.
 //!
 //! Sources: podman, `pkg/specgen/generate/container.go`, `libpod/container_internal_linux.go`,
 //! `libpod/runtime_pod_linux.go`, `libpod/storage.go`; containers/storage, `containers.go`.
@@ -40,7 +41,7 @@ use std::path::{Path, PathBuf};
 const SANDBOX_ID: &str = "io.kubernetes.cri-o.SandboxID";
 const AUTOREMOVE: &str = "io.podman.annotations.autoremove";
 
-/// Keys, and beginnings of keys, that are the engine's own.
+/// Annotation keys and key prefixes that Podman sets.
 const OWN: &[&str] = &[
     "io.container.manager",
     "io.kubernetes.cri-o.",
@@ -59,7 +60,7 @@ struct Entry {
     metadata: Option<String>,
 }
 
-/// What libpod keeps in an entry's `metadata`, as JSON in a string.
+/// Data that libpod stores in an entry's `metadata`, as JSON in a string.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "kebab-case", default)]
 struct Metadata {
@@ -115,28 +116,29 @@ impl<'a> Cgroup<'a> {
             return (name == clues.id)
                 .then_some(Self { pod: pod.map(|(_, pod)| pod).filter(|p| is_id(p)) });
         }
-        // `libpod_parent` is no id.
+        // A parent such as `libpod_parent` is no pod id.
         let (parent, last) = path.last_two()?;
         let ours = last.strip_prefix("libpod-") == Some(clues.id);
         ours.then_some(Self { pod: Some(parent).filter(|p| is_id(p)) })
     }
 }
 
-/// 64 hexadecimal digits, as Podman makes ids of pods and containers.
+/// Whether a text has the form of Podman's ids of pods and containers: 64 hexadecimal digits.
 fn is_id(text: &str) -> bool {
     text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Whether a name is the one that an infra container gets by itself.
+/// Whether a name is the default name of an infra container.
 fn is_infra(name: &str) -> bool {
     let digits =
         |id: &str| id.len() == 12 && id.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     name.strip_suffix("-infra").is_some_and(digits)
 }
 
-/// The lists of the store that the bundle, `<graph root>/<driver>-containers/<id>/userdata`, is in.
-/// Transient stores keep the volatile one, which has the containers that are removed when they end,
-/// with the run root, where mounts come from.
+/// Returns the lists of the store that contains the bundle,
+/// `<graph root>/<driver>-containers/<id>/userdata`. The volatile list has the containers that are
+/// removed when they exit (`--rm`). A transient store has its volatile list below the run root,
+/// which is derived from the sources of mounts.
 fn source(clues: &Clues<'_>) -> Option<Source> {
     let graph = containers(&clues.bundle.join("config.json"), clues.id)?;
     let mut dirs = vec![graph.clone()];
@@ -149,7 +151,7 @@ fn source(clues: &Clues<'_>) -> Option<Source> {
     Some(Source::Podman { lists })
 }
 
-/// `<root>/<driver>-containers` of a file in this container's `userdata` there.
+/// Returns `<root>/<driver>-containers` for a file in the `userdata` directory of this container.
 fn containers(file: &Path, id: &str) -> Option<PathBuf> {
     match paths::components(file)?.as_slice() {
         [root @ .., containers, of, "userdata", _]
@@ -161,11 +163,11 @@ fn containers(file: &Path, id: &str) -> Option<PathBuf> {
     }
 }
 
-/// The claim to be an infra container is not proven: it is a container like others. The pod that it
-/// claimed is its pod, which may have no sandbox container; or, if that pod has one (`taken`), it
-/// is alone.
+/// Corrects the identity of a container that was recognized as infra container and is none. It
+/// becomes a member of the pod, which may have no sandbox container. If the pod has another sandbox
+/// container (`taken`), it gets a synthetic pod.
 ///
-/// `annotations`: those of its document.
+/// `annotations`: annotations of the container's OCI config.
 pub fn deny(identity: &mut Identity, id: &str, annotations: &Map, taken: bool) {
     identity.pod.sandbox = String::new();
     if !taken {
@@ -180,17 +182,18 @@ pub fn deny(identity: &mut Identity, id: &str, annotations: &Map, taken: bool) {
     }
 }
 
-/// Where the store that a bundle is in keeps the layers of images.
+/// Returns the directory of image layers in the store that contains a bundle.
 pub fn layers(bundle: &Path) -> Option<PathBuf> {
     let containers = bundle.parent()?.parent()?;
     let driver = containers.file_name()?.to_str()?.strip_suffix("-containers")?;
     Some(containers.with_file_name(driver)).filter(|_| bundle.ends_with("userdata"))
 }
 
-/// Adds what a list of containers/storage says of this container; whether it is in that list.
+/// Adds name and image from a list of containers/storage; returns whether the list has the
+/// container.
 ///
 /// # Errors
-/// Bytes that are no such list; then nothing has changed.
+/// The list cannot be parsed; the identity is unchanged.
 pub fn complete(identity: &mut Identity, id: &str, list: &[u8]) -> Result<bool, Unreadable> {
     let entries: Vec<Entry> = unreadable::parse("list of containers", list, unreadable::LIST)?;
     let Some(entry) = entries.into_iter().find(|e| e.id == id) else { return Ok(false) };

@@ -1,58 +1,57 @@
-//! Why what an engine keeps elsewhere could not be used, and the bounds of what is read.
+//! Errors and size limits of parsing data that engines store outside the OCI config.
 
 use serde::de::DeserializeOwned;
 
-/// A source that was read and says nothing of the container. A reason to log, never one to fail.
+/// Data that cannot be used. Callers log the error; it must not fail a container.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreadable {
-    /// Larger than anything that an engine would write.
+    /// The data is larger than any that an engine writes.
     #[error("{what} has {size} bytes, more than {limit}")]
     TooLarge {
-        /// What was read.
+        /// Name of the data.
         what: &'static str,
-        /// Its size.
+        /// Size of the data in bytes.
         size: usize,
-        /// The largest that is parsed.
+        /// The size limit.
         limit: usize,
     },
-    /// Not the JSON that it should be.
+    /// The data is not JSON of the expected form.
     #[error("{what}")]
     Json {
-        /// What was read.
+        /// Name of the data.
         what: &'static str,
-        /// Why it is not.
+        /// The cause.
         #[source]
         source: serde_json::Error,
     },
-    /// Of a version that is not known.
+    /// The data has an unknown version.
     #[error("{what} has version {found:?}")]
     Version {
-        /// What was read.
+        /// Name of the data.
         what: &'static str,
-        /// Its version.
+        /// The version.
         found: String,
     },
-    /// About something else.
+    /// The data is of another container.
     #[error("{what} is that of container {found:?}")]
     Other {
-        /// What was read.
+        /// Name of the data.
         what: &'static str,
-        /// Whose it is.
+        /// Id of that container.
         found: String,
     },
 }
 
-/// Largest JSON in an annotation: Kubernetes' limit of all annotations is 256 KiB, and quotes are
-/// escaped.
+/// Size limit of JSON in an annotation. Kubernetes limits all annotations to 256 KiB; escaping of
+/// quotes makes the JSON larger.
 pub(crate) const ANNOTATION: usize = 1 << 20;
-/// Largest file or message of one container: its labels and annotations and their engine's own,
+/// Size limit of a file or message of one container: labels and annotations of user and engine,
 /// with a margin.
 pub(crate) const ONE: usize = 4 << 20;
-/// Largest list of all containers.
+/// Size limit of a list of all containers.
 pub(crate) const LIST: usize = 16 << 20;
 
-/// Parses at most `limit` bytes. The depth is bounded by `serde_json`, and fields that are not
-/// asked for take no memory.
+/// Parses at most `limit` bytes. `serde_json` bounds the depth, and skipped fields use no memory.
 pub(crate) fn parse<T: DeserializeOwned>(
     what: &'static str,
     bytes: &[u8],

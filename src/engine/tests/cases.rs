@@ -1,12 +1,12 @@
-//! Who a container is, by the documents and calls that engines make: a file per case in
-//! `tests/samples`, recorded where it says so.
+//! Identities of containers from OCI configs and runtime calls of engines: one file per case in
+//! `tests/samples`; a case that was recorded from a real engine says so.
 //!
-//! A case holds what the runtime was given (`config` is the document without all that does not
-//! matter here: processes, capabilities, limits, namespaces, file systems of the kernel), what the
-//! engine keeps elsewhere, and the whole identity before (`identity`) and after (`completed`) that
-//! was read. `NRI_REGENERATE=1` writes both anew; read the difference.
+//! A case holds the input of the runtime (`config` is the OCI config without irrelevant parts:
+//! processes, capabilities, limits, namespaces, kernel file systems), the data that the engine
+//! stores elsewhere, and the expected identity before (`identity`) and after (`completed`) that
+//! data was read. `NRI_REGENERATE=1` rewrites both identities; review the diff.
 
-#![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests may fail as tests do
+#![allow(clippy::unwrap_used, clippy::panic)] // test helpers may panic
 
 mod common;
 
@@ -16,7 +16,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 
 #[test]
-fn identities() {
+fn every_case_has_its_recorded_identity() {
     let mut engines = BTreeSet::new();
     for case in cases() {
         let (identity, completed) = (case.identity(), case.completed());
@@ -51,9 +51,9 @@ fn identities() {
     assert_eq!(engines, BTreeSet::from(all));
 }
 
-/// `--cgroup-parent` and `--name` are users' to choose.
+/// Users choose `--cgroup-parent` and `--name`, so both are no proof.
 #[test]
-fn an_infra_container_without_proof_is_a_container_like_others() {
+fn an_unproven_infra_container_is_an_ordinary_container() {
     for name in [
         "podman-5.8.6-infra",
         "podman-5.8.6-default-infra",
@@ -67,7 +67,7 @@ fn an_infra_container_without_proof_is_a_container_like_others() {
         assert_eq!(identity.role, Role::Sandbox, "{name}");
         let annotations =
             nri_engine::Map::from([("io.container.manager".to_owned(), "libpod".to_owned())]);
-        // Its pod may be one with another program: all that are in it stay together.
+        // The pod may run another program as infra container, so its containers stay in one pod.
         let mut shared = identity.clone();
         nri_engine::podman::deny(&mut shared, case.id(), &annotations, false);
         assert_eq!((shared.role, &*shared.pod.sandbox), (Role::Shared, ""), "{name}");
@@ -76,7 +76,7 @@ fn an_infra_container_without_proof_is_a_container_like_others() {
             (&identity.pod.id, &identity.pod.name),
             "{name}"
         );
-        // Where another container is the sandbox it is no part of the pod.
+        // If another container is the sandbox, the container does not belong to the pod.
         nri_engine::podman::deny(&mut identity, case.id(), &annotations, true);
         assert_eq!(
             (identity.role, &*identity.pod.id, &*identity.pod.sandbox),
@@ -87,9 +87,9 @@ fn an_infra_container_without_proof_is_a_container_like_others() {
     }
 }
 
-/// Root file systems are among the layers, unless users bring their own.
+/// Root file systems are below the layer directory, unless users supply one (`--rootfs`).
 #[test]
-fn layers_of_podman_are_beside_its_bundles() {
+fn podmans_layer_directory_is_derived_from_the_bundle() {
     let layers = |bundle: &str| nri_engine::podman::layers(std::path::Path::new(bundle));
     let storage = "/var/lib/containers/storage";
     assert_eq!(
@@ -102,7 +102,7 @@ fn layers_of_podman_are_beside_its_bundles() {
     }
 }
 
-/// Cases of the containers of one pod of Podman: the infra container first.
+/// Compares the containers of one Podman pod; in each list the infra container is first.
 #[test]
 fn infra_containers_and_members_agree_on_the_pod() {
     for (infra, member) in [
@@ -129,16 +129,16 @@ fn infra_containers_and_members_agree_on_the_pod() {
             let name = &member.name;
             assert_eq!(second.role, Role::Member, "{name}");
             assert_eq!(second.pod.sandbox, infra.id(), "{name}");
-            // By the pod's id, or by that of the container that is the sandbox.
+            // By the pod's id, or by the id of the sandbox container.
             let agree = second.pod.id == first.pod.id || second.pod.id == infra.id();
             assert!(agree, "{name}: {} and {}", first.pod.id, second.pod.id);
         }
     }
 }
 
-/// A service that opens what is named here may not be led elsewhere by what users write.
+/// `nrid` opens these paths as root, so users must not be able to redirect them.
 #[test]
-fn sources_are_where_engines_keep_them() {
+fn sources_lie_in_the_directories_of_the_engine() {
     for case in cases() {
         let id = case.id();
         match case.identity().source {
@@ -176,9 +176,9 @@ fn sources_are_where_engines_keep_them() {
     }
 }
 
-/// Users of Docker may choose names and labels.
+/// Users of Docker can choose names and labels.
 #[test]
-fn labels_of_cri_dockerd_mean_nothing_without_it() {
+fn labels_of_cri_dockerd_are_ignored_if_it_does_not_run() {
     let case = Case::named("cri-dockerd-sandbox");
     let (mut identity, file) = (case.identity(), case.value["docker"]["config.v2"].to_string());
     nri_engine::docker::complete(&mut identity, case.id(), file.as_bytes(), None, false).unwrap();

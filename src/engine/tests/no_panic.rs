@@ -1,7 +1,7 @@
-//! Nothing panics, whatever is in a document or in an engine's files; what cannot be read changes
-//! nothing; nothing leads elsewhere.
+//! Malformed OCI configs and engine files cause no panic, change no identity, and produce no path
+//! outside the engine's directories.
 
-#![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests may fail as tests do
+#![allow(clippy::unwrap_used, clippy::panic)] // test helpers may panic
 
 mod common;
 
@@ -16,7 +16,7 @@ use std::sync::LazyLock;
 
 static CASES: LazyLock<Vec<Case>> = LazyLock::new(cases);
 
-/// JSON that takes the stack of a parser without a bound of its depth.
+/// Deeply nested JSON, which overflows the stack of a parser without a depth limit.
 fn deep() -> String {
     "[".repeat(200_000) + &"]".repeat(200_000)
 }
@@ -35,7 +35,7 @@ fn unchanged(
 }
 
 #[test]
-fn what_docker_did_not_write() {
+fn malformed_docker_files_are_errors() {
     let case = Case::named("docker-28.5.2");
     let good = case.value["docker"]["config.v2"].to_string().into_bytes();
     let check = |id: &str, config: &[u8], host: Option<&[u8]>, expected: &str| {
@@ -62,7 +62,7 @@ fn what_docker_did_not_write() {
 }
 
 #[test]
-fn what_podman_did_not_write() {
+fn malformed_podman_lists_are_errors() {
     let name = "podman-pod-infra-without-cgroup";
     let id = Case::named(name).id().to_owned();
     let check = |list: &str, expected: &str| {
@@ -83,14 +83,14 @@ fn what_podman_did_not_write() {
     let before = identity.clone();
     assert!(!podman::complete(&mut identity, &id, b"[]").unwrap());
     assert_eq!(identity, before);
-    // An entry without metadata has a name still.
+    // An entry without metadata still has a name.
     let list = json!([{ "id": id, "names": ["web", "other"], "metadata": "" }]).to_string();
     assert!(podman::complete(&mut identity, &id, list.as_bytes()).unwrap());
     assert_eq!((identity.name.as_str(), identity.role), ("web", Role::Alone));
 }
 
 #[test]
-fn what_containerd_did_not_write() {
+fn malformed_containerd_extensions_are_errors() {
     let check = |name: &str, extension: &str, bytes: String, expected: &str| {
         let extensions = [(extension.to_owned(), bytes.into_bytes())].into();
         let own = containerd::Metadata {
@@ -119,9 +119,9 @@ fn what_containerd_did_not_write() {
     }
 }
 
-/// An annotation that is no JSON, too deep, or too large is as if it were not there.
+/// An annotation that is no JSON, too deep, or too large is ignored.
 #[test]
-fn hostile_annotations() {
+fn malformed_json_annotations_are_ignored() {
     let case = Case::named("cri-o-shared");
     let without = |key: &str, value: &str| {
         let mut value_of = Case::named("cri-o-shared");
@@ -139,7 +139,7 @@ fn hostile_annotations() {
     }
 }
 
-/// Paths that a service may open lie where the document's do, without `..`.
+/// Checks that the paths of a source lie below the paths of the OCI config, without `..`.
 fn bounded(path: &Path) -> bool {
     path.is_absolute() && !path.components().any(|c| c == Component::ParentDir)
 }
@@ -166,7 +166,7 @@ fn check(identity: &Identity, id: &str) {
     }
 }
 
-/// Words that engines know, and others.
+/// Words that recognition looks for, and others.
 fn word() -> impl Strategy<Value = String> {
     prop_oneof![
         prop::sample::select(vec![
@@ -247,7 +247,7 @@ fn junk() -> impl Strategy<Value = Value> {
     ]
 }
 
-/// Puts junk into a value at a place that `steps` lead to.
+/// Replaces the value at the position that `steps` select with junk.
 fn spoil(value: &mut Value, steps: &[usize], junk: Value) {
     let Some((step, rest)) = steps.split_first() else {
         *value = junk;

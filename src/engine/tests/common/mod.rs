@@ -1,6 +1,6 @@
-//! Cases of `tests/samples`, and identities as JSON.
+//! Reads cases of `tests/samples`, and converts identities to JSON.
 
-#![allow(dead_code)] // each test uses some of it
+#![allow(dead_code)] // each test binary uses a part
 
 use nri_engine::{
     Clues, Identity, Map, Source, Unreadable, containerd, cri_o, docker, identify, podman,
@@ -45,7 +45,7 @@ impl Case {
         self.value["id"].as_str().unwrap()
     }
 
-    /// What the document and the call tell.
+    /// Identity recognized from the OCI config and the runtime call.
     pub(crate) fn identity(&self) -> Identity {
         let config = &self.value["config"];
         let sources = config["mounts"].as_array().into_iter().flatten();
@@ -65,7 +65,7 @@ impl Case {
         })
     }
 
-    /// The identity after its source was read, if the case has one.
+    /// Identity after its source was read, if the case has a source.
     pub(crate) fn completed(&self) -> Option<Identity> {
         let read = ["docker", "podman", "containerd", "cri-o"]
             .iter()
@@ -73,7 +73,7 @@ impl Case {
         read.then(|| self.try_completed().unwrap_or_else(|e| panic!("{}: {e}", self.name)))
     }
 
-    /// The identity after its source was read.
+    /// Identity after its source was read.
     pub(crate) fn try_completed(&self) -> Result<Identity, Unreadable> {
         let mut identity = self.identity();
         let bytes = |value: &Value| value.to_string().into_bytes();
@@ -105,7 +105,7 @@ impl Case {
         Ok(identity)
     }
 
-    /// Replaces what is expected.
+    /// Replaces the expected identities.
     pub(crate) fn write(&self, expected: &[(&str, Option<Value>)]) {
         let mut value = self.value.clone();
         for (key, seen) in expected {
@@ -118,7 +118,7 @@ impl Case {
     }
 }
 
-/// What containerd's API says, extensions as JSON.
+/// Container metadata from containerd's API, with extensions as JSON.
 fn metadata(value: &Value) -> containerd::Metadata {
     let extensions = value["extensions"].as_object().into_iter().flatten();
     containerd::Metadata {
@@ -129,7 +129,7 @@ fn metadata(value: &Value) -> containerd::Metadata {
     }
 }
 
-/// All of an identity.
+/// Converts all fields of an identity to JSON.
 pub(crate) fn shown(identity: &Identity) -> Value {
     let Identity { engine, role, pod, name, labels, annotations, image, source } = identity;
     json!({
