@@ -153,7 +153,8 @@ pub(super) const SECTIONS: &[SectionDescription] = &[
                 "\"20s\"",
                 "\"1m\"",
                 "Time that a wrapper waits for an `nrid` that it starts, and for a sign of life of \
-                 a running one. `delete` and `update` wait for 10 seconds at most.",
+                 a running one. `delete` and `update` wait at most 10 seconds for a sign of life; \
+                 an `update` that has to start `nrid` waits as long as a creation.",
             ),
             KeyDescription {
                 name: "idle_timeout",

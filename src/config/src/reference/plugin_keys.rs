@@ -30,8 +30,9 @@ pub(super) const PLUGIN: SectionDescription = SectionDescription {
             ]),
             default: Value("\"ignore\""),
             example: "\"fail\"",
-            text: "What happens to a request to which the plugin replies with an error, too late, \
-                   or not at all. While the plugin is not connected, only `required` counts.",
+            text: "What happens to a request to which the plugin replies too late, not at all, or \
+                   with something that cannot be decoded. An error reply fails the request in \
+                   any case. While the plugin is not connected, only `required` counts.",
         },
         KeyDescription {
             name: "required",
@@ -52,7 +53,8 @@ pub(super) const PLUGIN: SectionDescription = SectionDescription {
             kind: Integer,
             default: Value("1"),
             example: "3",
-            text: "Number of timeouts in a row after which the connection to the plugin is closed.",
+            text: "Number of timeouts in a row after which the connection to the plugin is closed; \
+                   `0`: never.",
         },
         KeyDescription {
             name: "restart",
