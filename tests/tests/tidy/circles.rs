@@ -1,9 +1,9 @@
-//! No circle of modules: in each crate, the imports of the files run one way.
+//! Checks that modules have no import cycles: in each crate, the imports of the files form a DAG.
 //!
-//! A file depends on the files that define what it names, in `use` or with a path; re-exports are
-//! followed to the definition. Declaring a child is no dependency, and naming what a parent only
-//! re-exports is none on the parent. A child that needs what its parent defines is a circle as soon
-//! as the parent, too, needs the child: what both need belongs into a file below them.
+//! A file depends on the files that define the items it names, in `use` or with a path; re-exports
+//! are followed to the definition. Declaring a child module is no dependency; naming an item that a
+//! parent only re-exports is no dependency on the parent. A parent and a child that name each
+//! other's items form a cycle; move the shared items to a file below both.
 //!
 //! `cargo test -p nri-tests --test tidy circle -- --nocapture` prints the circles of exceptions.
 
@@ -13,16 +13,16 @@ use crate::source::{rust, sources};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use toml::{Table, Value};
 
-/// Crates that still have circles. A crate without one must not be here.
+/// Crates that still have cycles. A crate without cycles must not be listed.
 const EXCEPTIONS: &[&str] = &[];
 
-/// How many circles of a target are printed.
+/// Limit of printed cycles per target.
 const PRINTED: usize = 12;
 
-/// Dependencies: file, file that it needs, line that says so.
+/// Dependencies: file, file that it names, line of the name.
 type Edges = BTreeMap<String, BTreeMap<String, usize>>;
 
-/// What a name stands for in a module.
+/// Resolution of a name in a module.
 #[derive(Clone, Copy)]
 enum Name {
     Module(usize),
@@ -32,15 +32,15 @@ enum Name {
     Foreign,
 }
 
-/// Finds definitions. Each name of each module is looked up once: globs would otherwise be followed
-/// in circles.
+/// Finds definitions. Each name of each module is resolved once, since glob imports may be cyclic.
 struct Names<'a> {
     modules: &'a [Module],
     known: BTreeMap<(usize, &'a str), Option<Name>>,
 }
 
 impl<'a> Names<'a> {
-    /// The module that defines what a path names, seen from a module; none outside of the crate.
+    /// Resolves a path in a module; returns the module that defines the item, `None` outside the
+    /// crate.
     fn definition(&mut self, from: usize, path: &'a [String]) -> Option<usize> {
         let (mut at, mut rest) = (from, path);
         while let Some((first, others)) = rest.split_first() {
@@ -58,7 +58,7 @@ impl<'a> Names<'a> {
                 Some(Name::Module(module)) => at = module,
                 Some(Name::Item(module)) => return Some(module),
                 Some(Name::Foreign) => return None,
-                // Defined by a macro.
+                // A macro defines the item.
                 None if inside => return Some(at),
                 None => return None,
             }
@@ -89,7 +89,7 @@ impl<'a> Names<'a> {
         found
     }
 
-    /// What an import of a module brings in.
+    /// Resolves an import of a module.
     fn imported(&mut self, module: usize, path: &'a [String], name: &str) -> Option<Name> {
         let (last, before) = path.split_last()?;
         if matches!(last.as_str(), "crate" | "self" | "super") {
@@ -103,7 +103,7 @@ impl<'a> Names<'a> {
     }
 }
 
-/// What the files of a target need of each other.
+/// Returns the dependencies between the files of a target.
 fn edges(modules: &[Module]) -> Edges {
     let mut names = Names { modules, known: BTreeMap::new() };
     let mut edges = Edges::new();
@@ -120,7 +120,7 @@ fn edges(modules: &[Module]) -> Edges {
     edges
 }
 
-/// The shortest circle, file by file, or none.
+/// Returns the files of the shortest cycle, if there is a cycle.
 fn shortest(edges: &Edges) -> Option<Vec<String>> {
     let circles = edges.keys().filter_map(|start| {
         let mut before: BTreeMap<&str, &str> = BTreeMap::new();
@@ -147,8 +147,8 @@ fn shortest(edges: &Edges) -> Option<Vec<String>> {
     circles.min_by_key(Vec::len)
 }
 
-/// The circles of a target, the shortest first, as `a.rs:3 -> b.rs:5 -> a.rs`; each one is counted
-/// as broken at its last import before the next one is looked for.
+/// Returns the cycles of a target, shortest first, as `a.rs:3 -> b.rs:5 -> a.rs`. The search for
+/// the next cycle ignores the last import of each cycle found.
 fn circles(mut edges: Edges) -> Vec<String> {
     let mut found = vec![];
     while let Some(circle) = shortest(&edges) {
@@ -169,7 +169,7 @@ fn circles(mut edges: Edges) -> Vec<String> {
     found
 }
 
-/// Root files of a package's targets, as Cargo finds them.
+/// Returns the root files of a package's targets by the rules of Cargo.
 fn roots(folder: &str, manifest: &Table, files: &BTreeSet<&str>) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for path in files {
@@ -198,7 +198,7 @@ fn roots(folder: &str, manifest: &Table, files: &BTreeSet<&str>) -> BTreeSet<Str
     found
 }
 
-/// Circles of each crate, by its folder, and the files that its targets consist of.
+/// Returns the cycles of each crate, by folder, and the files of its targets.
 fn of_crates(
     manifests: &[(String, Table)],
     texts: &BTreeMap<&str, &str>,
@@ -218,7 +218,7 @@ fn of_crates(
     (found, compiled)
 }
 
-/// Circles that are no exception, and exceptions that are none any more.
+/// Returns cycles outside the exceptions, and exceptions without a cycle.
 fn wrong(found: &BTreeMap<String, Vec<String>>, exceptions: &[&str]) -> Vec<String> {
     let mut wrong = vec![];
     for (folder, circles) in found {
@@ -235,7 +235,7 @@ fn wrong(found: &BTreeMap<String, Vec<String>>, exceptions: &[&str]) -> Vec<Stri
     wrong
 }
 
-/// What the rule says of one crate, `a`, with these files.
+/// Applies the rule to one crate, `a`, with these files.
 #[track_caller]
 fn check(files: &[(&str, &str)], exceptions: &[&str], expected: &[&str]) {
     let texts: Vec<(String, &str)> =
@@ -268,12 +268,12 @@ fn a_child_and_its_parent_are_a_circle_if_each_needs_the_other() {
     let parent = ("lib.rs", "mod b;\nuse b::B;\npub struct A(B);");
     check(&[parent, ("b.rs", "pub struct B(crate::A);")], &[], &["b.rs:1 -> lib.rs:2 -> b.rs"]);
     check(&[("lib.rs", "mod b;\npub struct A;"), ("b.rs", "use super::A;")], &[], &[]);
-    // What the parent only re-exports is not the parent's.
+    // An item that the parent only re-exports is no dependency on the parent.
     let facade = ("lib.rs", "mod b;\nmod c;\npub use b::B;\npub use c::*;");
     check(&[facade, ("b.rs", "pub struct B;"), ("c.rs", "pub struct C(crate::B);")], &[], &[]);
     let circle = [facade, ("b.rs", "pub struct B(crate::C);"), ("c.rs", "pub struct C(crate::B);")];
     check(&circle, &[], &["b.rs:1 -> c.rs:1 -> b.rs"]);
-    // Tests in the file itself, and those in a file of their own.
+    // Tests in the file itself, and tests in a separate file.
     check(&[("lib.rs", "pub fn f() {}\nmod t { use super::*; use super::f; }")], &[], &[]);
     check(&[("lib.rs", "pub fn f() {}\nmod t;"), ("t.rs", "use super::*;")], &[], &[]);
     check(

@@ -1,11 +1,11 @@
-//! Documents: links resolve, paths that they name exist, and the README stays short.
+//! Checks Markdown files: links resolve, named paths exist, and the README is short.
 
 use crate::source::{Source, root, sources};
 use crate::{check, clean};
 
 const README_LINES: usize = 120;
 
-/// Folders of the repository that a path may begin with.
+/// Top-level folders with which a path may begin.
 const TOP: &[&str] = &[
     "src/",
     "shim/",
@@ -18,13 +18,13 @@ const TOP: &[&str] = &[
     ".github/",
 ];
 
-/// Name of what does not exist yet, where documents say how to add it.
+/// Placeholder name in instructions for adding a file.
 const EXAMPLE: &str = "frob";
 
-/// Documents about other commits.
+/// Documents that describe other commits, and may name removed paths.
 const HISTORY: &[&str] = &["CHANGELOG.md"];
 
-/// Path of a link or of a name, from the root of the repository; none if it leads out of it.
+/// Returns the path of a link or name relative to the repository; `None` if it is outside.
 fn resolved(from: &str, link: &str) -> Option<String> {
     let mut parts: Vec<&str> = from.split('/').collect();
     parts.pop();
@@ -38,7 +38,7 @@ fn resolved(from: &str, link: &str) -> Option<String> {
     Some(parts.join("/"))
 }
 
-/// Lines outside of code blocks, with their numbers.
+/// Returns the lines outside of code blocks, with line numbers.
 fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut code = false;
     text.lines().enumerate().filter_map(move |(number, line)| {
@@ -48,7 +48,7 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// The anchor of a heading, as it is formed for links.
+/// Returns the link anchor of a heading.
 fn anchor(heading: &str) -> String {
     let text = heading.trim_start_matches('#').trim().to_lowercase();
     text.chars()
@@ -57,12 +57,12 @@ fn anchor(heading: &str) -> String {
         .collect()
 }
 
-/// Targets of the links of a line.
+/// Returns the targets of the links of a line.
 fn links(line: &str) -> impl Iterator<Item = &str> {
     line.split("](").skip(1).filter_map(|rest| rest.split(')').next())
 }
 
-/// Links that lead to no file or heading; `text` returns the content of a file, if it exists.
+/// Returns links to missing files or headings; `text` returns the content of a file, if it exists.
 fn broken(source: &Source, text: &dyn Fn(&str) -> Option<String>) -> Vec<String> {
     let mut found = vec![];
     for (number, line) in prose(&source.text) {
@@ -87,15 +87,15 @@ fn broken(source: &Source, text: &dyn Fn(&str) -> Option<String>) -> Vec<String>
     found
 }
 
-/// Whether a part of a path stands for many: `*.rs`, `NAME.rs`.
+/// Whether a path component is a pattern or placeholder: `*.rs`, `NAME.rs`.
 fn placeholder(part: &str) -> bool {
     let name = part.split('.').next().unwrap_or_default();
     part.contains(['*', '{', '<', '…'])
         || !part.ends_with(".md") && !name.is_empty() && name.chars().all(char::is_uppercase)
 }
 
-/// Paths in `code` words that do not exist, neither from the root nor from a folder of the
-/// document.
+/// Returns paths in code spans that exist neither relative to the repository nor relative to a
+/// folder of the document.
 fn absent(source: &Source, exists: &dyn Fn(&str) -> bool) -> Vec<String> {
     let folders: Vec<&str> =
         source.path.match_indices('/').map(|(at, _)| &source.path[..=at]).collect();
@@ -171,7 +171,7 @@ fn documents_name_only_paths_that_exist() {
 }
 
 #[test]
-fn the_readme_takes_two_minutes() {
+fn the_readme_is_short() {
     let lines = |count: usize| "x\n".repeat(count);
     check(long, "README.md", &lines(README_LINES), &[]);
     let expected = "README.md: 121 lines: what is left out belongs into docs/";

@@ -1,5 +1,5 @@
-//! Crates use each other only as `src/ARCHITECTURE.md` says, and the small programs link nothing
-//! large.
+//! Checks that crates depend on each other only as `src/ARCHITECTURE.md` allows, and that the small
+//! programs link no large library.
 
 use crate::clean;
 use crate::source::{root, sources};
@@ -8,14 +8,14 @@ use toml::{Table, Value};
 
 type Edges = BTreeMap<String, BTreeSet<String>>;
 
-/// Crates that are no part of the product, and why they may use anything.
+/// Crates outside the product, with the reason why they may use any crate.
 const FREE: &[(&str, &str)] = &[
     ("nri-tests", "tests across crates"),
     ("nri-integration", "tests on real runtimes"),
     ("nri-fuzz", "fuzz targets"),
 ];
 
-/// What must not be linked by whom, however indirectly.
+/// Libraries that a program must not link, even indirectly.
 const NEVER: &[(&str, &[&str])] = &[
     ("nri-container-runtime", &["tokio", "ttrpc", "protobuf", "nri-merge", "nri-spec"]),
     ("nri-oci-hook", &["tokio", "ttrpc", "protobuf", "nri-merge", "nri-spec"]),
@@ -23,7 +23,8 @@ const NEVER: &[(&str, &[&str])] = &[
     ("nri-spec", &["nri-merge", "tokio"]),
 ];
 
-/// Who may use what, by the tables of programs and crates; `everything else` says nothing.
+/// Returns the allowed dependencies by crate, from the tables of programs and crates; rows with
+/// `everything else` are ignored.
 fn allowed(architecture: &str) -> Edges {
     let rows: Vec<(&str, Vec<String>)> = architecture
         .lines()
@@ -59,7 +60,7 @@ fn allowed(architecture: &str) -> Edges {
     found
 }
 
-/// What a manifest uses in any way, by the crates' own names.
+/// Returns all dependencies of a manifest, with renamed ones under their original names.
 fn used(manifest: &Table) -> BTreeSet<String> {
     fn collect(tables: &Table, found: &mut BTreeSet<String>) {
         for kind in ["dependencies", "dev-dependencies", "build-dependencies"] {
@@ -77,7 +78,7 @@ fn used(manifest: &Table) -> BTreeSet<String> {
     found
 }
 
-/// Edges between our crates that the tables do not have.
+/// Returns dependencies between crates of the workspace that the tables lack.
 fn unknown(allowed: &Edges, manifests: &[Table]) -> Vec<String> {
     let name = |manifest: &Table| Some(manifest.get("package")?.get("name")?.as_str()?.to_owned());
     let ours: BTreeSet<String> = manifests.iter().filter_map(name).collect();
@@ -99,8 +100,8 @@ fn unknown(allowed: &Edges, manifests: &[Table]) -> Vec<String> {
     found
 }
 
-/// What is linked and must not be. `Cargo.lock` counts dependencies of tests too, so that this is
-/// stricter than it need be.
+/// Returns forbidden libraries that a program links. `Cargo.lock` includes dependencies of tests,
+/// so the check is stricter than necessary.
 fn linked(lock: &Table) -> Vec<String> {
     let mut edges = Edges::new();
     for package in lock.get("package").and_then(Value::as_array).into_iter().flatten() {
@@ -172,7 +173,7 @@ fn crates_use_each_other_as_the_architecture_says() {
 }
 
 #[test]
-fn the_small_programs_link_nothing_large() {
+fn the_small_programs_link_no_large_library() {
     let package = |name: &str, uses: &str| {
         format!("[[package]]\nname = \"{name}\"\ndependencies = [{uses}]\n")
     };

@@ -1,5 +1,5 @@
-//! The shape of the tree: the folder map in `src/ARCHITECTURE.md` has every folder of the programs,
-//! folders are small, lines fit beside another window.
+//! Checks the layout: the folder map in `src/ARCHITECTURE.md` lists every folder of the programs,
+//! folders have few files, and lines have at most 100 columns.
 
 use crate::source::{Source, root, rust, sources};
 use crate::{check, clean};
@@ -9,13 +9,13 @@ const WIDEST: usize = 100;
 
 const MOST_FILES: usize = 25;
 
-/// Folders with more files, and why.
+/// Folders that may have more files, with the reason.
 const LARGE: &[(&str, &str)] = &[("integration/src", "to be grouped")];
 
-/// Paths whose lines may be wider, and why.
+/// Paths of files that may have wider lines, with the reason.
 const WIDE: &[(&str, &str)] = &[("/generated/", "generated")];
 
-/// Folders below the sources of the programs, with their own `mod` files or beside one.
+/// Returns the module folders below the sources of the programs.
 fn folders<'a>(paths: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for path in paths {
@@ -30,7 +30,7 @@ fn folders<'a>(paths: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
     found
 }
 
-/// Folders of the rows `| `folder` | what |` in the section "Folder map".
+/// Returns the folders in the table of the section "Folder map".
 fn mapped(architecture: &str) -> Vec<String> {
     let map = architecture.split("\n## ").find(|section| section.starts_with("Folder map"));
     let rows = map.unwrap_or_default().lines();
@@ -49,7 +49,7 @@ fn differences(folders: &BTreeSet<String>, rows: &[String]) -> Vec<String> {
     found
 }
 
-/// Folders with too many files, and exceptions that are none any more.
+/// Returns folders with too many files, and exceptions that are no longer needed.
 fn crowded(paths: &[&str], large: &[(&str, &str)]) -> Vec<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for (folder, _) in paths.iter().filter_map(|path| path.rsplit_once('/')) {
@@ -104,7 +104,7 @@ fn the_folder_map_and_the_tree_agree() {
 }
 
 #[test]
-fn folders_are_small() {
+fn folders_have_few_files() {
     let paths = |count: usize| (0..count).map(|n| format!("a/b/{n}.rs")).collect::<Vec<_>>();
     let check = |count: usize, large: &[(&str, &str)], expected: &[&str]| {
         let paths = paths(count);
@@ -121,7 +121,7 @@ fn folders_are_small() {
 }
 
 #[test]
-fn lines_are_not_wide() {
+fn lines_have_at_most_100_columns() {
     let (fits, long) = ("x".repeat(WIDEST), "x".repeat(WIDEST + 1));
     check(wide, "a.sh", &fits, &[]);
     check(wide, "a.sh", &format!("\n{long}"), &["a.sh:2: 101 columns"]);

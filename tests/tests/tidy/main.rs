@@ -1,9 +1,9 @@
-//! Rules of the repository as tests: what reviews would otherwise have to remember.
+//! Tests of repository rules, so that reviews need not check them.
 //!
-//! A rule is a function from names and texts to what is wrong. Each test first shows, on a few
-//! lines of its own, that the rule can fail, and then applies it to the repository. Rules stop
-//! accidents, not intent: most read text; those about modules and type names read syntax trees.
-//! Formatting and lints are for `cargo fmt` and clippy.
+//! A rule is a function that takes file names and texts and returns violations. Each test first
+//! shows with a few lines of sample code that the rule detects a violation, and then applies the
+//! rule to the repository. Rules catch accidents, not intent: most search text; those about modules
+//! and type names read syntax trees. `cargo fmt` and clippy check formatting and lints.
 
 #![allow(
     clippy::unwrap_used,
@@ -27,13 +27,13 @@ mod unsafety;
 
 use source::Source;
 
-/// Fails with all that is wrong in the repository.
+/// Fails with a list of all violations in the repository.
 #[track_caller]
 fn clean(problems: Vec<String>) {
     assert!(problems.is_empty(), "{} problems:\n{}", problems.len(), problems.join("\n"));
 }
 
-/// A rule says exactly this of a file.
+/// Asserts that a rule reports exactly these violations for a file.
 #[track_caller]
 fn check(rule: impl Fn(&Source) -> Vec<String>, path: &str, text: &str, expected: &[&str]) {
     assert_eq!(rule(&Source::new(path, text)), expected, "{path}: {text}");

@@ -1,10 +1,10 @@
-//! Every crate takes the workspace's lints, version and license.
+//! Checks that every crate inherits lints, version and license from the workspace.
 
 use crate::source::{Source, sources};
 use crate::{check, clean};
 use toml::{Table, Value};
 
-/// Crates with a lint table of their own, and why.
+/// Crates with a separate lint table, with the reason.
 const OWN_LINTS: &[(&str, &str)] = &[
     (
         "integration/Cargo.toml",
@@ -35,7 +35,7 @@ fn deviating(source: &Source) -> Vec<String> {
 }
 
 #[test]
-fn crates_take_what_the_workspace_says() {
+fn crates_inherit_lints_version_and_license() {
     let package = "[package]\nversion.workspace = true\nedition.workspace = true\n\
                    rust-version.workspace = true\npublish.workspace = true\n";
     let lints = "[lints]\nworkspace = true\n";

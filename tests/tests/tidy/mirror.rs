@@ -1,14 +1,14 @@
-//! File names of the merge and of the OCI config mirror each other: a field has the same file name
-//! in both.
+//! Checks that file names of `nri-merge` and `nri-spec` match: a field has the same file name in
+//! both crates.
 
 use crate::clean;
 use crate::source::root;
 use std::collections::BTreeSet;
 
-/// Folders that group files: their own names do not count, those of their files do.
+/// Folders that group files: only the names of their files are compared.
 const GROUPS: &[&str] = &["fields", "resources", "json"];
 
-/// Files and folders of the merge without a counterpart in the OCI config, and why.
+/// Files and folders of `nri-merge` without a counterpart in `nri-spec`, with the reason.
 const MERGE_ONLY: &[(&str, &str)] = &[
     ("create", "a request, not a field"),
     ("update", "a request, not a field"),
@@ -23,7 +23,7 @@ const MERGE_ONLY: &[(&str, &str)] = &[
     ("validator", "judges adjustments, not OCI configs"),
 ];
 
-/// Files and folders of the OCI config without a counterpart in the merge, and why.
+/// Files and folders of `nri-spec` without a counterpart in `nri-merge`, with the reason.
 const SPEC_ONLY: &[(&str, &str)] = &[
     ("blockio_classes", "definitions of classes, which the merge does not read"),
     ("capability", "capabilities of runtimes, which the merge does not know"),
@@ -61,7 +61,7 @@ fn unmirrored(
     found
 }
 
-/// Names of the modules in a folder and its groups.
+/// Returns the module names in a folder and its groups.
 fn modules(folder: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for entry in std::fs::read_dir(root().join(folder)).unwrap() {

@@ -1,33 +1,34 @@
-//! The modules of one build target, and the paths that each of its files names, read with `syn`.
+//! Reads the modules of one build target, and the paths that each file names, with `syn`.
 //!
-//! Inline modules belong to the file that holds them. Paths inside macro calls and in attributes of
-//! serde are read, too. Method calls are not: they name no path. Start from [`Modules::read`].
+//! Inline modules belong to the file that contains them. Paths inside macro calls and in attributes
+//! of serde are read, too; method calls are not, since they name no path. Start from
+//! [`Modules::read`].
 
 use proc_macro2::{TokenStream, TokenTree};
 use std::collections::{BTreeMap, BTreeSet};
 use syn::visit::{self, Visit};
 use syn::{Attribute, Expr, File, Item, ItemMod, ItemUse, Lit, Macro, Meta, UseTree, Visibility};
 
-/// A path, segment by segment, and the line that it stands on.
+/// Segments of a path, and its line.
 pub(crate) type Named = (Vec<String>, usize);
 
-/// One module: a file, or an inline module of one.
+/// A module: a file, or an inline module of a file.
 #[derive(Default)]
 pub(crate) struct Module {
     pub(crate) file: String,
     pub(crate) parent: Option<usize>,
     pub(crate) children: BTreeMap<String, usize>,
-    /// Names of the items that it defines.
+    /// Names of the items that the module defines.
     pub(crate) items: BTreeSet<String>,
-    /// Names that `use` brings in, and where from.
+    /// Names imported with `use`, each with its full path.
     pub(crate) imports: BTreeMap<String, Vec<String>>,
-    /// Modules whose names `use …::*` brings in.
+    /// Paths of glob imports (`use …::*`).
     pub(crate) globs: Vec<Vec<String>>,
-    /// All paths that it names.
+    /// All paths that the module names.
     pub(crate) paths: Vec<Named>,
 }
 
-/// The modules of a target; the first one is its root.
+/// The modules of a target; the first is the root module.
 #[derive(Default)]
 pub(crate) struct Modules {
     pub(crate) all: Vec<Module>,
@@ -66,7 +67,7 @@ impl Modules {
 struct Reader<'a> {
     modules: &'a mut Modules,
     module: usize,
-    /// Where files of child modules lie.
+    /// Folder with the files of child modules.
     folder: String,
     inline: bool,
     text: &'a dyn Fn(&str) -> Option<String>,
@@ -123,7 +124,7 @@ impl Reader<'_> {
         self.here().paths.push((path, line.start().line));
     }
 
-    /// Finds `a::b::c` among the tokens of a macro call.
+    /// Finds paths such as `a::b::c` among the tokens of a macro call.
     fn tokens(&mut self, tokens: TokenStream) {
         let mut path: Vec<String> = vec![];
         let (mut line, mut colons) = (0, 0);
@@ -218,7 +219,7 @@ impl<'ast> Visit<'ast> for Reader<'_> {
         visit::visit_macro(self, call);
     }
 
-    /// `pub(in crate::a)` depends on nothing.
+    /// Skips the path of `pub(in crate::a)`, which is no dependency.
     fn visit_visibility(&mut self, _: &'ast Visibility) {}
 
     fn visit_attribute(&mut self, attribute: &'ast Attribute) {
@@ -245,12 +246,12 @@ fn path_attribute(attribute: &Attribute) -> Option<String> {
     }
 }
 
-/// Folder of a file.
+/// Returns the folder of a file.
 fn folder(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-/// A path without `..`.
+/// Returns a path with `..` resolved.
 fn normal(path: &str) -> String {
     let mut parts: Vec<&str> = vec![];
     for part in path.split('/') {

@@ -1,13 +1,13 @@
-//! Type names: each is in the workspace once, so that a search for it finds one thing.
+//! Checks that each type name is defined once in the workspace, so that a search finds one type.
 //!
-//! Types that only their own file sees may have any name.
+//! Private types of a file may have any name.
 
 use crate::clean;
 use crate::source::{Source, rust};
 use std::collections::BTreeMap;
 use syn::{Item, Visibility};
 
-/// Names that are there more than once, and why.
+/// Names that may be defined more than once, with the reason.
 const SHARED: &[(&str, &str)] = &[
     ("Claims", "of fields in the merge, of ids in nrid"),
     ("Creation", "the event of the plugin SDK, the step of nrid"),
@@ -28,7 +28,7 @@ const SHARED: &[(&str, &str)] = &[
     ("Update", "the plugin SDK's, whether a field can be updated, and an update of nrid"),
 ];
 
-/// Visible types of a file, those of inline modules included.
+/// Returns the visible types of a file, including those of inline modules.
 fn types(source: &Source) -> Vec<String> {
     fn collect(items: &[Item], found: &mut Vec<String>) {
         for item in items {
@@ -54,7 +54,7 @@ fn types(source: &Source) -> Vec<String> {
     found
 }
 
-/// Names that are there twice, and exceptions that are none any more.
+/// Returns names that are defined twice, and exceptions that are no longer needed.
 fn repeated(sources: &[&Source], shared: &[(&str, &str)]) -> Vec<String> {
     let mut places: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for source in sources {
@@ -75,7 +75,7 @@ fn repeated(sources: &[&Source], shared: &[(&str, &str)]) -> Vec<String> {
 }
 
 #[test]
-fn no_type_name_is_used_twice() {
+fn no_type_name_is_defined_twice() {
     let check = |a: &str, b: &str, shared: &[(&str, &str)], expected: &[&str]| {
         let (a, b) = (Source::new("a.rs", a), Source::new("b.rs", b));
         assert_eq!(repeated(&[&a, &b], shared), expected);

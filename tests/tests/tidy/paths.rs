@@ -1,7 +1,7 @@
-//! Paths that Rust code names, those of `use` trees in full.
+//! Finds the paths that Rust code names; `use` trees are expanded to full paths.
 
-/// All paths of blanked code: `use a::{b, c::*};` gives `a::b` and `a::c::*`, and `d::e()` gives
-/// `d::e`.
+/// Returns all paths of blanked code: `use a::{b, c::*};` gives `a::b` and `a::c::*`, and `d::e()`
+/// gives `d::e`.
 pub(crate) fn paths(code: &str) -> Vec<String> {
     let tokens = tokens(code);
     let mut found = Vec::new();
@@ -33,7 +33,7 @@ pub(crate) fn paths(code: &str) -> Vec<String> {
     found
 }
 
-/// Reads one branch of a `use` tree; gives the token behind it.
+/// Reads one branch of a `use` tree; returns the index of the token after it.
 fn tree(tokens: &[&str], mut i: usize, prefix: &str, found: &mut Vec<String>) -> usize {
     let mut path = prefix.to_owned();
     while let Some(token) = tokens.get(i) {
@@ -49,7 +49,7 @@ fn tree(tokens: &[&str], mut i: usize, prefix: &str, found: &mut Vec<String>) ->
                 }
                 return i + 1;
             }
-            "as" => i += 1, // another name for the same thing
+            "as" => i += 1, // skip the alias
             "self" if !path.is_empty() => {}
             word if is_word(word) || word == "*" => {
                 path = if path.is_empty() { word.to_owned() } else { format!("{path}::{word}") };
@@ -84,7 +84,7 @@ fn is_word(token: &str) -> bool {
 }
 
 #[test]
-fn trees_are_read_in_full() {
+fn use_trees_are_expanded_to_full_paths() {
     let check = |code: &str, expected: &[&str]| assert_eq!(paths(code), expected, "{code}");
     check("use a::b;", &["a::b"]);
     check(

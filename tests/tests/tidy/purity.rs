@@ -1,10 +1,10 @@
-//! Pure crates are pure: no file, socket, clock, environment, thread or process.
+//! Checks that pure crates use no file, socket, clock, environment, thread or process.
 
 use crate::paths::paths;
 use crate::source::{Source, rust};
 use crate::{check, clean};
 
-/// All of these crates, tests inside them included.
+/// Folders of the pure crates; unit tests in them are checked, too.
 const PURE: &[&str] = &[
     "src/api/src",
     "src/merge/src",
@@ -33,7 +33,7 @@ const IMPURE: &[&str] = &[
     "libc",
 ];
 
-/// Methods of `Path` that ask the file system.
+/// Methods of `Path` that access the file system.
 const ASKING: &[&str] = &[
     "exists",
     "try_exists",
@@ -56,7 +56,7 @@ fn impure(source: &Source) -> Vec<String> {
     named.chain(asking).map(|what| format!("{}: {what} in a pure crate", source.path)).collect()
 }
 
-/// Whether a path is what is banned, in it, or a whole module that holds it.
+/// Whether a path is the banned path, below it, or a module that contains it.
 fn meets(path: &str, banned: &str) -> bool {
     let whole = path.strip_suffix("::*").unwrap_or(path);
     let inside = |inner: &str, outer: &str| {

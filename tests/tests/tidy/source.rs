@@ -1,4 +1,4 @@
-//! The repository's files, and a file's code without comments and strings.
+//! Reads the repository's files, and removes comments and strings from Rust code.
 
 use std::fs::{read_dir, read_to_string};
 use std::path::Path;
@@ -6,11 +6,11 @@ use std::sync::LazyLock;
 
 /// A text file.
 pub(crate) struct Source {
-    /// In the repository, with `/`.
+    /// Path relative to the repository, with `/`.
     pub(crate) path: String,
     pub(crate) text: String,
-    /// The text with comments and the insides of strings blank; lines stay where they are. Only for
-    /// Rust.
+    /// Rust code with comments and contents of strings replaced by blanks; line numbers stay the
+    /// same.
     pub(crate) code: String,
 }
 
@@ -20,7 +20,7 @@ impl Source {
         Self { path: path.to_owned(), text: text.to_owned(), code }
     }
 
-    /// Whether it lies below one of these folders.
+    /// Whether the file is below one of these folders.
     pub(crate) fn below(&self, folders: &[&str]) -> bool {
         folders
             .iter()
@@ -36,10 +36,10 @@ pub(crate) fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
-/// Folders without sources: built, or found by the fuzzer.
+/// Folders without sources: build outputs, and inputs found by the fuzzer.
 const NOT_OURS: &[&str] = &["target", "build", "corpus"];
 
-/// All files with one of these endings, sorted.
+/// Returns all files with one of these extensions, sorted.
 pub(crate) fn sources(endings: &[&str]) -> Vec<Source> {
     fn walk(folder: &Path, path: &str, endings: &[&str], found: &mut Vec<Source>) {
         for entry in read_dir(folder).unwrap() {
@@ -50,7 +50,7 @@ pub(crate) fn sources(endings: &[&str]) -> Vec<Source> {
             if kind.is_dir() && !name.starts_with('.') && !NOT_OURS.contains(&name.as_str()) {
                 walk(&entry.path(), &path, endings, found);
             } else if kind.is_file() && endings.iter().any(|ending| name.ends_with(ending)) {
-                // Others may be at work: a file that is gone by now is not there.
+                // Skip a file that another process has removed since the directory was read.
                 found.extend(
                     read_to_string(entry.path()).ok().map(|text| Source::new(&path, &text)),
                 );
@@ -64,13 +64,13 @@ pub(crate) fn sources(endings: &[&str]) -> Vec<Source> {
     found
 }
 
-/// All Rust sources, read once.
+/// Returns all Rust sources, which are read once.
 pub(crate) fn rust() -> &'static [Source] {
     static ALL: LazyLock<Vec<Source>> = LazyLock::new(|| sources(&[".rs"]));
     &ALL
 }
 
-/// Blanks comments and the insides of strings.
+/// Replaces comments and contents of strings by blanks.
 fn code(text: &str) -> String {
     let chars: Vec<char> = text.chars().collect();
     let at = |i: usize| chars.get(i).copied().unwrap_or('\0');
@@ -104,7 +104,7 @@ fn code(text: &str) -> String {
     code
 }
 
-/// Comments nest.
+/// Returns the end of a block comment; block comments nest.
 fn end_of_comment(chars: &[char], start: usize) -> usize {
     let (mut i, mut depth) = (start, 0);
     while i < chars.len() {
@@ -143,7 +143,7 @@ fn end_of_raw(chars: &[char], start: usize) -> Option<usize> {
 }
 
 #[test]
-fn comments_and_strings_are_no_code() {
+fn comments_and_strings_are_blanked() {
     let check = |text: &str, expected: &str| {
         let found = code(text);
         assert_eq!(found.split_whitespace().collect::<Vec<_>>().join(" "), expected, "{text}");

@@ -1,15 +1,14 @@
-//! What every file has or has not: documentation, a bearable length, reasons, marks of generated
-//! code, no loose ends.
+//! Checks every file for module documentation, length, reasons of ignored tests, marks of generated
+//! code, leftover notes, and registry hosts.
 
 use crate::source::{Source, root, rust, sources};
 use crate::{check, clean};
 
-/// Words of loose ends; put together here, so that this file is not one.
+/// Words that mark unfinished work; concatenated, so that this file does not contain them.
 const LOOSE: &[&str] =
     &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("X", "XX"), concat!("HA", "CK")];
 
-/// Hosts of image registries: no test and no manifest of ours fetches anything from one. Put
-/// together as above.
+/// Hosts of image registries, which no test and no manifest may use. Concatenated as above.
 const REGISTRIES: &[&str] = &[
     concat!("docker.", "io/"),
     concat!("registry.", "k8s"),
@@ -98,7 +97,7 @@ fn license(text: &str) -> bool {
 }
 
 #[test]
-fn every_module_says_what_it_is_for() {
+fn every_module_has_a_module_doc_comment() {
     check(undocumented, "a.rs", "//! What.\n\nfn f() {}", &[]);
     check(undocumented, "a.rs", "// why\n#![no_main]\n\n//! What.\n", &[]);
     check(undocumented, "a.rs", "use b;\n", &["a.rs: does not begin with //!"]);
@@ -113,7 +112,7 @@ fn every_module_says_what_it_is_for() {
 }
 
 #[test]
-fn no_registry_is_named() {
+fn no_file_names_an_image_registry() {
     let line = format!("image: {}library/x", REGISTRIES[0]);
     check(registries, "a.yaml", &line, &[&format!("a.yaml:1: {}", REGISTRIES[0])]);
     check(registries, "a.yaml", "image: localhost/x\n# apt-get install docker.io", &[]);
@@ -135,7 +134,7 @@ fn no_registry_is_named() {
 }
 
 #[test]
-fn there_are_no_loose_ends() {
+fn no_file_has_todo_notes() {
     check(loose, "a.sh", &format!("x\n# {}: later", LOOSE[0]), &[&format!("a.sh:2: {}", LOOSE[0])]);
     check(loose, "a.sh", "mktemp /tmp/XXXXXX # todo", &[]);
     let all = sources(&[
@@ -146,7 +145,7 @@ fn there_are_no_loose_ends() {
 }
 
 #[test]
-fn ignored_tests_say_why() {
+fn ignored_tests_have_a_reason() {
     check(ignored, "a.rs", "#[test]\n#[ignore]\nfn f() {}", &["a.rs:2: ignored without a reason"]);
     check(ignored, "a.rs", "#[cfg_attr(x, ignore)]", &["a.rs:1: ignored without a reason"]);
     check(ignored, "a.rs", "#[ignore = \"b\"]\n// #[ignore]\n#[serde(skip)] x.ignore()", &[]);
@@ -154,7 +153,7 @@ fn ignored_tests_say_why() {
 }
 
 #[test]
-fn files_can_be_read() {
+fn files_are_not_too_long() {
     let lines = |count: usize| "x\n".repeat(count);
     check(long, "a.rs", &lines(LONGEST), &[]);
     check(long, "a.rs", &lines(LONGEST + 1), &["a.rs: 501 lines"]);
@@ -163,7 +162,7 @@ fn files_can_be_read() {
 }
 
 #[test]
-fn generated_code_says_so() {
+fn generated_code_is_marked() {
     check(unmarked, "a/generated/b.rs", "// x\n// @generated\n", &[]);
     check(
         unmarked,
@@ -181,7 +180,7 @@ fn generated_code_says_so() {
 }
 
 #[test]
-fn there_is_a_license() {
+fn the_license_file_exists() {
     assert!(!license("Apache License") && !license(""));
     assert!(license(&std::fs::read_to_string(root().join("LICENSE")).unwrap()));
 }

@@ -1,9 +1,9 @@
-//! Unsafe code only in the listed modules, and a reason with each use.
+//! Checks that only the listed modules have unsafe code, and that each use has a SAFETY comment.
 
 use crate::source::{Source, rust};
 use crate::{check, clean};
 
-/// Modules that may, each of a program.
+/// Modules that may have unsafe code.
 const MAY: &[&str] = &[
     "shim/src/entry.rs",
     "shim/src/runtime/sys.rs",
@@ -19,14 +19,13 @@ fn unreasoned(source: &Source) -> Vec<String> {
             let around = |c: char| c.is_alphanumeric() || c == '_';
             let after = &line[at + "unsafe".len()..];
             if line[..at].ends_with(around) || after.starts_with(around) {
-                continue; // a part of another word
+                continue; // part of a longer word
             }
             let here = format!("{}:{}", source.path, number + 1);
             if !MAY.contains(&source.path.as_str()) {
                 found.push(format!("{here}: unsafe code outside of the listed modules"));
             }
-            // An attribute asserts a name of a symbol; what there is to say is said once for the
-            // module.
+            // An unsafe attribute asserts a symbol name; one comment for the module suffices.
             let attribute = after.trim_start().starts_with('(');
             let wanted = if after.trim_start().starts_with("fn") { "# Safety" } else { "SAFETY: " };
             let above = text[..number].iter().rev().map(|above| above.trim());
