@@ -47,7 +47,7 @@ pub(super) const SECTIONS: &[SectionDescription] = &[
                 name: "mode",
                 kind: Choice(&[
                     ("apply", "the changes of plugins are applied"),
-                    ("shadow", "plugins are asked, their changes are logged, and nothing changes"),
+                    ("shadow", "plugins are called, their changes are logged, and nothing changes"),
                 ]),
                 default: Value("\"apply\""),
                 example: "\"shadow\"",
@@ -123,7 +123,7 @@ pub(super) const SECTIONS: &[SectionDescription] = &[
             ),
             switch(
                 "disable_connections",
-                "No external plugin may connect; only launched plugins are asked.",
+                "No external plugin may connect; only launched plugins are called.",
             ),
             KeyDescription {
                 name: "socket_path",
@@ -219,7 +219,7 @@ pub(super) const SECTIONS: &[SectionDescription] = &[
     SectionDescription {
         header: "[opt_out]",
         title: "Containers that opt out",
-        text: "Containers for which no plugin is asked.",
+        text: "Containers for which no plugin is called.",
         keys: &[KeyDescription {
             name: "annotation",
             kind: Text("Name of an annotation"),
@@ -296,7 +296,7 @@ pub(super) const SECTIONS: &[SectionDescription] = &[
                 kind: List("List of plugins, as `NN-name` or `name`"),
                 default: Value("[]"),
                 example: "[\"10-device-injector\"]",
-                text: "Refuses containers about which one of these plugins was not asked.",
+                text: "Refuses containers for which one of these plugins was not called.",
             },
             KeyDescription {
                 name: "tolerate_missing_plugins_annotation",
