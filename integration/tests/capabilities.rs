@@ -304,7 +304,10 @@ fn version(runtime: &Runtime) -> String {
 
 fn check_all(runtime: &Runtime, go: &Program, cases: Vec<Case>) -> Vec<String> {
     let node = Node::new(runtime);
-    let rule = |(i, case): (usize, &Case)| json!({"id": node.id(&format!("plugin{i}")), "adjust": case.adjust});
+    let rule = |(i, case): (usize, &Case)| {
+        json!({"id": node.id(&format!("plugin{i}")),
+        "adjust": case.adjust})
+    };
     let rules: Vec<_> = cases.iter().enumerate().map(rule).collect();
     node.launch(PLUGIN, go, &json!({"rules": rules}).to_string());
     let check = |(i, case): (usize, &Case)| {

@@ -76,7 +76,8 @@ fn cpu() {
     );
     // No limit; a period without a quota; an idle cgroup has no weight; cgroup v2 has no realtime.
     check(
-        json!({"cpu": {"quota": -1, "shares": 1024, "idle": 1, "realtimeRuntime": 5, "realtimePeriod": 9}}),
+        json!({"cpu": {"quota": -1, "shares": 1024, "idle": 1, "realtimeRuntime": 5,
+            "realtimePeriod": 9}}),
         &[
             "cpu.shares /cpu/c/cpu.shares <- 1024 = 1024",
             "cpu.quota /cpu/c/cpu.cfs_quota_us <- -1 = -1",
@@ -101,7 +102,8 @@ fn cpu() {
 #[test]
 fn memory() {
     check(
-        json!({"memory": {"limit": 8192, "swap": 12288, "reservation": 4096, "swappiness": 0, "disableOOMKiller": true}}),
+        json!({"memory": {"limit": 8192, "swap": 12288, "reservation": 4096, "swappiness": 0,
+            "disableOOMKiller": true}}),
         &[
             "memory.limit /memory/c/memory.limit_in_bytes <- 8192 = 8192",
             "memory.swap /memory/c/memory.memsw.limit_in_bytes <- 12288 = 12288",
@@ -135,7 +137,8 @@ fn memory() {
 fn pids_and_huge_pages() {
     // No hierarchy of cgroup v1 has hugetlb here.
     check(
-        json!({"pids": {"limit": -1}, "hugepageLimits": [{"pageSize": "2MB", "limit": 4194304}, {"pageSize": "../x", "limit": 1}]}),
+        json!({"pids": {"limit": -1}, "hugepageLimits": [{"pageSize": "2MB", "limit": 4194304},
+            {"pageSize": "../x", "limit": 1}]}),
         &[
             "pids.limit /pids/c/pids.max <- max = max",
             "hugepageLimits.2MB unsupported",
@@ -167,7 +170,8 @@ fn block_io() {
     let device = |rate: u64| json!([{"major": 8, "minor": 0, "rate": rate}]);
     check(
         json!({"blockIO": {
-            "weight": 500, "leafWeight": 300, "weightDevice": [{"major": 8, "minor": 16, "weight": 200}],
+            "weight": 500, "leafWeight": 300, "weightDevice": [{"major": 8, "minor": 16,
+                "weight": 200}],
             "throttleReadBpsDevice": device(1024), "throttleWriteIOPSDevice": device(0)
         }}),
         &[
@@ -193,7 +197,8 @@ fn block_io() {
 #[test]
 fn unified_and_devices() {
     check(
-        json!({"unified": {"memory.high": "4096", "cpu.max": "10 100\n", "../x": "1", "io.max": "8:0 rbps=5 wbps=6", "cgroup.kill": "1"}}),
+        json!({"unified": {"memory.high": "4096", "cpu.max": "10 100\n", "../x": "1",
+            "io.max": "8:0 rbps=5 wbps=6", "cgroup.kill": "1"}}),
         &[
             "unified.memory.high unsupported",
             "unified.cpu.max unsupported",
@@ -230,8 +235,10 @@ fn unified_and_devices() {
 #[test]
 fn nulls_zeros_and_wrong_types_write_nothing() {
     let resources = json!({
-        "cpu": {"shares": 0, "quota": null, "cpus": "", "mems": null}, "memory": {"limit": 0, "swap": null},
-        "pids": {"limit": 0}, "hugepageLimits": null, "blockIO": {"weight": 0, "weightDevice": null}, "unified": null,
+        "cpu": {"shares": 0, "quota": null, "cpus": "", "mems": null}, "memory": {"limit": 0,
+            "swap": null},
+        "pids": {"limit": 0}, "hugepageLimits": null, "blockIO": {"weight": 0,
+            "weightDevice": null}, "unified": null,
         "devices": "x"
     });
     check(resources, &[], &[]);

@@ -27,21 +27,21 @@ fn the_file() -> String {
     let text = [
         "## The file".to_owned(),
         format!(
-            "The wrapper, `nrid` and `nrictl` read `{CONFIG_FILE}`, or the file that `{CONFIG_ENV}` \
-             names. It is TOML. All keys are optional, and a missing file means the defaults; a \
-             file \
-             that is named must exist."
+            "The wrapper, `nrid` and `nrictl` read `{CONFIG_FILE}`, or the file that \
+             `{CONFIG_ENV}` names. It is TOML. All keys are optional, and a missing file means \
+             the defaults; a \
+             file that is named must exist."
         ),
         "Keys may be written with dashes in place of underscores. A duration is a text in Go's \
          notation, such as `\"500ms\"`, `\"5s\"` or `\"1m30s\"`; a bare number means seconds."
             .to_owned(),
-        "The file must belong to root (or the user of `nrid`), as must the directories above it, and \
-         no other user may be able to write to them: it names programs that run as root. The same \
-         holds for plugins and their configuration."
+        "The file must belong to root (or the user of `nrid`), as must the directories above it, \
+         and no other user may be able to write to them: it names programs that run as root. The \
+         same holds for plugins and their configuration."
             .to_owned(),
-        "With a broken or untrusted file, `create`, `run`, `restore` and `start` fail with line and \
-         column; all other verbs proceed. They use the runtime that the file names, as far as it \
-         can \
+        "With a broken or untrusted file, `create`, `run`, `restore` and `start` fail with line \
+         and column; all other verbs proceed. They use the runtime that the file names, as far as \
+         it can \
          be read."
             .to_owned(),
         "`nrictl reload` applies a change; sockets are those of the start. `nrid --check` only \

@@ -28,10 +28,10 @@ fn unusual_oci_configs_are_converted() {
     );
     check(json!({ "hooks": {} }), Ok(json!({ "hooks": {}, "linux": {} })));
     check(
-        json!({ "linux": { "intelRdt": { "closID": "", "enableMonitoring": false }, "netDevices": { "e": {} } } }),
-        Ok(
-            json!({ "linux": { "netDevices": { "e": {} }, "rdt": { "closId": {}, "enableMonitoring": {} } } }),
-        ),
+        json!({ "linux": { "intelRdt": { "closID": "", "enableMonitoring": false },
+            "netDevices": { "e": {} } } }),
+        Ok(json!({ "linux": { "netDevices": { "e": {} }, "rdt": { "closId": {},
+                "enableMonitoring": {} } } })),
     );
     // Words that the protocol does not have.
     check(
@@ -42,10 +42,10 @@ fn unusual_oci_configs_are_converted() {
         Ok(json!({ "linux": {} })),
     );
     check(
-        json!({ "process": { "scheduler": { "policy": "SCHED_FIFO", "flags": ["NEW", "SCHED_FLAG_RECLAIM"] } } }),
-        Ok(
-            json!({ "linux": { "scheduler": { "policy": "SCHED_FIFO", "flags": ["SCHED_FLAG_RECLAIM"] } } }),
-        ),
+        json!({ "process": { "scheduler": { "policy": "SCHED_FIFO", "flags": ["NEW",
+            "SCHED_FLAG_RECLAIM"] } } }),
+        Ok(json!({ "linux": { "scheduler": { "policy": "SCHED_FIFO",
+                "flags": ["SCHED_FLAG_RECLAIM"] } } })),
     );
 }
 
@@ -56,32 +56,42 @@ fn every_field_of_the_protocol_is_converted() {
             "process": {
                 "user": { "uid": 1, "gid": 2, "additionalGids": [3, 4] }, "oomScoreAdj": -5,
                 "ioPriority": { "class": "IOPRIO_CLASS_RT", "priority": 3 },
-                "scheduler": { "policy": "SCHED_DEADLINE", "nice": -1, "priority": 2, "runtime": 3, "deadline": 4, "period": 5 },
-                "rlimits": [{ "type": "RLIMIT_CORE", "hard": 18_446_744_073_709_551_615_u64, "soft": 0 }],
+                "scheduler": { "policy": "SCHED_DEADLINE", "nice": -1, "priority": 2, "runtime": 3,
+                    "deadline": 4, "period": 5 },
+                "rlimits": [{ "type": "RLIMIT_CORE", "hard": 18_446_744_073_709_551_615_u64,
+                    "soft": 0 }],
             },
             "linux": {
                 "namespaces": [{ "type": "pid" }, { "type": "network", "path": "/n" }],
-                "devices": [{ "path": "/dev/x", "type": "c", "major": 1, "minor": 2, "fileMode": 438, "uid": 0, "gid": 5 }],
-                "resources": { "devices": [{ "allow": true, "type": "c", "major": 1, "minor": -1, "access": "r" }], "pids": {} },
+                "devices": [{ "path": "/dev/x", "type": "c", "major": 1, "minor": 2,
+                    "fileMode": 438, "uid": 0, "gid": 5 }],
+                "resources": { "devices": [{ "allow": true, "type": "c", "major": 1, "minor": -1,
+                    "access": "r" }], "pids": {} },
                 "cgroupsPath": "/c", "sysctl": { "a": "b" },
                 "intelRdt": { "closID": "c", "schemata": ["L3:0=f"], "enableMonitoring": true },
-                "seccomp": { "defaultAction": "A", "defaultErrnoRet": 1, "listenerPath": "/l", "listenerMetadata": "m", "flags": ["F"] },
+                "seccomp": { "defaultAction": "A", "defaultErrnoRet": 1, "listenerPath": "/l",
+                    "listenerMetadata": "m", "flags": ["F"] },
             },
         }),
         Ok(json!({
             "linux": {
                 "cgroupsPath": "/c",
-                "devices": [{ "fileMode": { "value": 438 }, "gid": { "value": 5 }, "major": "1", "minor": "2", "path": "/dev/x", "type": "c", "uid": {} }],
+                "devices": [{ "fileMode": { "value": 438 }, "gid": { "value": 5 }, "major": "1",
+                    "minor": "2", "path": "/dev/x", "type": "c", "uid": {} }],
                 "ioPriority": { "class": "IOPRIO_CLASS_RT", "priority": 3 },
                 "namespaces": [{ "type": "pid" }, { "path": "/n", "type": "network" }],
                 "oomScoreAdj": { "value": "-5" },
-                "rdt": { "closId": { "value": "c" }, "enableMonitoring": { "value": true }, "schemata": { "value": ["L3:0=f"] } },
+                "rdt": { "closId": { "value": "c" }, "enableMonitoring": { "value": true },
+                    "schemata": { "value": ["L3:0=f"] } },
                 "resources": {
-                    "devices": [{ "access": "r", "allow": true, "major": { "value": "1" }, "minor": { "value": "-1" }, "type": "c" }],
+                    "devices": [{ "access": "r", "allow": true, "major": { "value": "1" },
+                        "minor": { "value": "-1" }, "type": "c" }],
                     "pids": {},
                 },
-                "scheduler": { "deadline": "4", "nice": -1, "period": "5", "policy": "SCHED_DEADLINE", "priority": 2, "runtime": "3" },
-                "seccompPolicy": { "defaultAction": "A", "defaultErrno": { "value": 1 }, "flags": ["F"], "listenerMetadata": "m", "listenerPath": "/l" },
+                "scheduler": { "deadline": "4", "nice": -1, "period": "5",
+                    "policy": "SCHED_DEADLINE", "priority": 2, "runtime": "3" },
+                "seccompPolicy": { "defaultAction": "A", "defaultErrno": { "value": 1 },
+                    "flags": ["F"], "listenerMetadata": "m", "listenerPath": "/l" },
                 "sysctl": { "a": "b" },
             },
             "rlimits": [{ "hard": "18446744073709551615", "type": "RLIMIT_CORE" }],
@@ -192,7 +202,8 @@ fn facts_beyond_the_oci_config_are_added() {
             "resources": { "blockioClass": { "value": "fast" }, "rdtClass": {} },
             "seccompProfile": { "localhostRef": "p" },
         },
-        "name": "n", "pid": 1, "podSandboxId": "pod", "startedAt": "3", "state": "CONTAINER_STOPPED",
+        "name": "n", "pid": 1, "podSandboxId": "pod", "startedAt": "3",
+            "state": "CONTAINER_STOPPED",
         "statusMessage": "s", "statusReason": "r",
     });
     assert_eq!(protojson(&to_container(&config, &info).unwrap()), expected);

@@ -76,20 +76,23 @@ fn everything() -> Value {
             }],
             "resources": {
                 "memory": {
-                    "limit": { "value": 1 }, "reservation": { "value": 2 }, "swap": { "value": 3 }, "kernel": { "value": 4 },
+                    "limit": { "value": 1 }, "reservation": { "value": 2 }, "swap": { "value": 3 },
+                        "kernel": { "value": 4 },
                     "kernelTcp": { "value": 5 }, "swappiness": { "value": 6 },
                     "disableOomKiller": { "value": true }, "useHierarchy": { "value": true },
                 },
                 "cpu": {
                     "shares": { "value": 1 }, "quota": { "value": 2 }, "period": { "value": 3 },
-                    "realtimeRuntime": { "value": 4 }, "realtimePeriod": { "value": 5 }, "cpus": "0", "mems": "1",
+                    "realtimeRuntime": { "value": 4 }, "realtimePeriod": { "value": 5 },
+                        "cpus": "0", "mems": "1",
                 },
                 "hugepageLimits": [{ "pageSize": "2MB", "limit": 1 }],
                 "blockioClass": { "value": "fast" },
                 "rdtClass": { "value": "gold" },
                 "unified": { "a": "b" },
                 "devices": [{
-                    "allow": true, "type": "c", "major": { "value": 1 }, "minor": { "value": 2 }, "access": "r",
+                    "allow": true, "type": "c", "major": { "value": 1 }, "minor": { "value": 2 },
+                        "access": "r",
                 }],
                 "pids": { "limit": 7 },
             },
@@ -97,7 +100,8 @@ fn everything() -> Value {
             "oomScoreAdj": { "value": 1 },
             "ioPriority": { "class": "IOPRIO_CLASS_BE", "priority": 3 },
             "seccompPolicy": {
-                "defaultAction": "SCMP_ACT_ALLOW", "defaultErrno": { "value": 1 }, "architectures": ["SCMP_ARCH_X86"],
+                "defaultAction": "SCMP_ACT_ALLOW", "defaultErrno": { "value": 1 },
+                    "architectures": ["SCMP_ARCH_X86"],
                 "flags": ["SECCOMP_FILTER_FLAG_LOG"], "listenerPath": "/l", "listenerMetadata": "m",
                 "syscalls": [{
                     "names": ["read"], "action": "SCMP_ACT_LOG", "errnoRet": { "value": 1 },
@@ -112,7 +116,8 @@ fn everything() -> Value {
                 "runtime": 3, "deadline": 4, "period": 5,
             },
             "rdt": {
-                "closId": { "value": "c" }, "schemata": { "value": ["L3:0=f"] }, "enableMonitoring": { "value": true },
+                "closId": { "value": "c" }, "schemata": { "value": ["L3:0=f"] },
+                    "enableMonitoring": { "value": true },
                 "remove": true,
             },
             "memoryPolicy": { "mode": "MPOL_BIND", "nodes": "0", "flags": ["MPOL_F_STATIC_NODES"] },
@@ -125,7 +130,8 @@ fn check(base: &Value, path: &str, without: &Value) -> bool {
         "blockio": { "fast": { "weight": 7 } },
         "rdt": { "gold": { "closID": "gold", "l3CacheSchema": "L3:0=1" } },
         "cdi": [{ "path": "/etc/cdi/v.json", "priority": 0, "document": {
-            "cdiVersion": "1.1.0", "kind": "v.com/c", "devices": [{ "name": "d", "containerEdits": { "env": ["C=1"] } }],
+            "cdiVersion": "1.1.0", "kind": "v.com/c", "devices": [{ "name": "d",
+                "containerEdits": { "env": ["C=1"] } }],
         } }],
     });
     let spec = json!({ "process": { "cwd": "/" }, "linux": {} });

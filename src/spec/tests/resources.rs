@@ -17,7 +17,8 @@ fn changed_returns_the_fields_that_differ() {
     let old = json!({
         "memory": { "limit": 100, "swap": 200 }, "cpu": { "shares": 512, "cpus": "0" },
         "hugepageLimits": [{ "pageSize": "2MB", "limit": 1 }, { "pageSize": "1GB", "limit": 2 }],
-        "unified": { "a": "1" }, "devices": [{ "allow": false, "access": "rwm" }], "pids": { "limit": 5 },
+        "unified": { "a": "1" }, "devices": [{ "allow": false, "access": "rwm" }],
+            "pids": { "limit": 5 },
     });
     for (new, expected) in [
         (old.clone(), json!({})),
@@ -34,12 +35,14 @@ fn changed_returns_the_fields_that_differ() {
             json!({ "blockIO": { "weight": 5 } }),
         ),
         (
-            json!({ "hugepageLimits": [{ "limit": 1, "pageSize": "2MB" }, { "pageSize": "1GB", "limit": 3 }] }),
+            json!({ "hugepageLimits": [{ "limit": 1, "pageSize": "2MB" }, { "pageSize": "1GB",
+                "limit": 3 }] }),
             json!({ "hugepageLimits": [{ "pageSize": "1GB", "limit": 3 }] }),
         ),
         // Nulls and repetitions in the list: the last limit of a page size counts.
         (
-            json!({ "hugepageLimits": [null, { "pageSize": "2MB", "limit": 9 }, { "pageSize": "2MB", "limit": 1 }] }),
+            json!({ "hugepageLimits": [null, { "pageSize": "2MB", "limit": 9 },
+                { "pageSize": "2MB", "limit": 1 }] }),
             json!({}),
         ),
         (json!({ "unified": { "a": "1", "b": "2" } }), json!({ "unified": { "b": "2" } })),
@@ -112,13 +115,18 @@ fn a_message_is_merged_into_a_resources_object() {
         ),
         (
             json!({ "devices": [{ "allow": false }] }),
-            json!({ "devices": [{ "access": "rwm" }, { "allow": true, "type": "c", "major": { "value": 1 } }] }),
-            json!({ "devices": [{ "allow": false, "access": "rwm" }, { "allow": true, "type": "c", "major": 1 }] }),
+            json!({ "devices": [{ "access": "rwm" }, { "allow": true, "type": "c",
+                "major": { "value": 1 } }] }),
+            json!({ "devices": [{ "allow": false, "access": "rwm" }, { "allow": true, "type": "c",
+                "major": 1 }] }),
         ),
         (
-            json!({ "unified": { "z": "1" }, "hugepageLimits": [{ "pageSize": "2MB", "limit": 1 }] }),
-            json!({ "unified": { "b": "2", "a": "3" }, "hugepageLimits": [{ "pageSize": "2MB", "limit": 9 }] }),
-            json!({ "unified": { "z": "1", "a": "3", "b": "2" }, "hugepageLimits": [{ "pageSize": "2MB", "limit": 9 }] }),
+            json!({ "unified": { "z": "1" }, "hugepageLimits": [{ "pageSize": "2MB",
+                "limit": 1 }] }),
+            json!({ "unified": { "b": "2", "a": "3" }, "hugepageLimits": [{ "pageSize": "2MB",
+                "limit": 9 }] }),
+            json!({ "unified": { "z": "1", "a": "3", "b": "2" },
+                "hugepageLimits": [{ "pageSize": "2MB", "limit": 9 }] }),
         ),
         // A limit without a page size is not made a second one, of the empty size.
         (
@@ -127,8 +135,10 @@ fn a_message_is_merged_into_a_resources_object() {
             json!({ "hugepageLimits": [{ "limit": 1 }] }),
         ),
         (
-            json!({ "hugepageLimits": [{ "pageSize": "2MB", "limit": 1 }, { "pageSize": "2MB", "limit": 2 }] }),
-            json!({ "hugepageLimits": [{ "pageSize": "2MB", "limit": 2 }, { "pageSize": "2MB", "limit": 1 }] }),
+            json!({ "hugepageLimits": [{ "pageSize": "2MB", "limit": 1 }, { "pageSize": "2MB",
+                "limit": 2 }] }),
+            json!({ "hugepageLimits": [{ "pageSize": "2MB", "limit": 2 }, { "pageSize": "2MB",
+                "limit": 1 }] }),
             json!({ "hugepageLimits": [{ "pageSize": "2MB", "limit": 1 }] }),
         ),
     ] {
@@ -174,7 +184,8 @@ fn conversion_to_a_message_and_back_changes_nothing() {
 fn resources_of_a_wrong_type_are_refused() {
     let all = json!({
         "memory": {
-            "limit": "1", "reservation": "2", "swap": "-1", "kernel": "4", "kernelTcp": "5", "swappiness": "60",
+            "limit": "1", "reservation": "2", "swap": "-1", "kernel": "4", "kernelTcp": "5",
+                "swappiness": "60",
             "disableOomKiller": false, "useHierarchy": true,
         },
     });

@@ -105,7 +105,8 @@ fn an_adjusted_field_changes_one_place() {
         ),
         (json!({ "linux": { "rdt": { "closId": { "value": "c" } } } }), vec!["/linux/intelRdt"]),
         (
-            json!({ "linux": { "devices": [{ "path": "/dev/x", "type": "c", "major": 1, "minor": 9 }] } }),
+            json!({ "linux": { "devices": [{ "path": "/dev/x", "type": "c", "major": 1,
+                "minor": 9 }] } }),
             vec!["/linux/devices", "/linux/resources/devices", "/linux/resources"],
         ),
         (

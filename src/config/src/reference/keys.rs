@@ -61,8 +61,8 @@ pub(super) const SECTIONS: &[SectionDescription] = &[
                 ]),
                 default: Value("\"fail\""),
                 example: "\"pass\"",
-                text: "What `create`, `run`, `restore` and `start` do when `nrid` cannot be reached \
-                       or hangs. All other verbs proceed in any case.",
+                text: "What `create`, `run`, `restore` and `start` do when `nrid` cannot be \
+                       reached or hangs. All other verbs proceed in any case.",
             },
             KeyDescription {
                 name: "enforce",
@@ -73,15 +73,15 @@ pub(super) const SECTIONS: &[SectionDescription] = &[
                 ]),
                 default: Value("\"strict\""),
                 example: "\"report\"",
-                text: "What happens when the cgroup of a container does not have the resources that \
-                       plugins set, and they cannot be written.",
+                text: "What happens when the cgroup of a container does not have the resources \
+                       that plugins set, and they cannot be written.",
             },
             KeyDescription {
                 name: "plugin_path",
                 kind: Path,
                 default: Derived(
-                    "`/opt/nri/plugins`, unless the NRI of an engine is on and launches the plugins \
-                     in it.",
+                    "`/opt/nri/plugins`, unless the NRI of an engine is on and launches the \
+                     plugins in it.",
                 ),
                 example: "\"/opt/nri/plugins\"",
                 text: "Directory of the plugins that `nrid` launches.",
@@ -164,8 +164,7 @@ pub(super) const SECTIONS: &[SectionDescription] = &[
                 text: "Time after which an `nrid` without containers, pods and external plugins \
                        exits. Its launched plugins end with it, and the next container starts it \
                        again. Where plugins connect by themselves, do not set it, or use the \
-                       socket \
-                       unit.",
+                       socket unit.",
             },
         ],
     },
@@ -188,16 +187,16 @@ pub(super) const SECTIONS: &[SectionDescription] = &[
                 kind: List("List of names or paths"),
                 default: Derived("`[\"runc\", \"crun\", \"youki\"]`."),
                 example: "[\"crun\", \"runc\"]",
-                text: "Runtimes of which the first that exists is used. A wrapper that is installed \
-                       under the name of a candidate tries that one first.",
+                text: "Runtimes of which the first that exists is used. A wrapper that is \
+                       installed under the name of a candidate tries that one first.",
             },
         ],
     },
     SectionDescription {
         header: "[runtime.names.NAME]",
         title: "Runtimes by the name of the wrapper",
-        text: "Applies where the wrapper is called as `NAME`, such as by a symbolic link. Without a \
-               table, a link `nri-crun` runs `crun`.",
+        text: "Applies where the wrapper is called as `NAME`, such as by a symbolic link. Without \
+               a table, a link `nri-crun` runs `crun`.",
         keys: &[KeyDescription {
             name: "path",
             kind: Path,
@@ -268,8 +267,8 @@ pub(super) const SECTIONS: &[SectionDescription] = &[
     SectionDescription {
         header: "[default_validator]",
         title: "Validation of adjustments",
-        text: "Rules that refuse a container if plugins have adjusted what is listed here. Keys and \
-               effects are those of upstream's default validator.",
+        text: "Rules that refuse a container if plugins have adjusted what is listed here. Keys \
+               and effects are those of upstream's default validator.",
         keys: &[
             switch(
                 "enable",
@@ -329,8 +328,8 @@ pub(super) const SECTIONS: &[SectionDescription] = &[
             kind: Path,
             default: Derived("the control groups in `/sys/fs/resctrl` are the classes."),
             example: "\"/etc/nri-container-runtime/rdt.yaml\"",
-            text: "The classes, in the format of goresctrl, YAML or JSON. The file is read whenever \
-                   a plugin assigns a class.",
+            text: "The classes, in the format of goresctrl, YAML or JSON. The file is read \
+                   whenever a plugin assigns a class.",
         }],
     },
     SectionDescription {

@@ -19,8 +19,8 @@ pub(super) const PLUGIN: SectionDescription = SectionDescription {
             kind: Text("`NN-name`, `name` or `*`"),
             default: Required,
             example: "\"10-device-injector\"",
-            text: "The plugins to which the policy applies: the one with this index and name, those \
-                   with this name and any index, or all that no other policy matches.",
+            text: "The plugins to which the policy applies: the one with this index and name, \
+                   those with this name and any index, or all that no other policy matches.",
         },
         KeyDescription {
             name: "on_failure",
@@ -78,8 +78,8 @@ pub(super) const PLUGIN: SectionDescription = SectionDescription {
             kind: List("List of field groups"),
             default: Derived("everything is allowed."),
             example: "[\"devices\", \"resources.cpu\"]",
-            text: "Field groups that the plugin may change. A reply that changes others is refused, \
-                   and with it the container.",
+            text: "Field groups that the plugin may change. A reply that changes others is \
+                   refused, and with it the container.",
         },
         KeyDescription {
             name: "deny",

@@ -11,7 +11,8 @@ fn a_crio_drop_in_is_made_and_removed() {
                 default_runtime = \"crun\" # packaged\n\n[crio.runtime.runtimes.crun]\n\
                 runtime_path = \"/usr/libexec/crio/crun\"\nruntime_root = \"/run/crun\"\n\
                 monitor_path = \"/usr/libexec/crio/conmon\"\n\
-                allowed_annotations = [\n    \"io.containers.trace-syscall\",\n    \"io.kubernetes.cri-o.userns-mode\",\n]\n";
+                allowed_annotations = [\n    \"io.containers.trace-syscall\",\n    \
+                \"io.kubernetes.cri-o.userns-mode\",\n]\n";
     let texts = [
         "",
         crun,

@@ -227,7 +227,8 @@ fn our_configuration_keeps_its_comments() {
     let options = format!("--nri engine --runtime nri-crun={CRUN}");
     check_install_and_uninstall(&image, "docker", &options, |image| {
         let now = image.read(CONFIG);
-        let added = "\n[runtime.names.nri-crun]\npath = \"/usr/bin/crun\"\n\n[engines]\ndocker = \"engine\"\n";
+        let added = "\n[runtime.names.nri-crun]\npath = \"/usr/bin/crun\"\n\n[engines]\ndocker = \
+             \"engine\"\n";
         assert_eq!(now, format!("{text}{added}"));
     });
     image.run_ok(&format!("install docker {options}"));

@@ -23,9 +23,11 @@ fn a_podman_drop_in_is_made_and_removed() {
         let image = if text.is_empty() { Image::new() } else { Image::with(main, text) };
         check_install_and_uninstall(&image, "podman", "", |image| {
             let expected = format!(
-                "# Made by `nrictl install podman`; `nrictl uninstall podman` removes it.\n\n[engine]\n\
+                "# Made by `nrictl install podman`; `nrictl uninstall podman` removes it.\n\n\
+                     [engine]\n\
                  runtime_supports_json = [{KNOWN}, \"nri\", \"nri-container-runtime\"]\n\
-                 runtime_supports_nocgroup = [\"crun\", \"krun\", \"nri\", \"nri-container-runtime\"]\n\n[engine.runtimes]\nnri = [\"{WRAPPER}\"]\n"
+                 runtime_supports_nocgroup = [\"crun\", \"krun\", \"nri\", \
+                 \"nri-container-runtime\"]\n\n[engine.runtimes]\nnri = [\"{WRAPPER}\"]\n"
             );
             assert_eq!(image.read(DROP_IN), expected);
         });

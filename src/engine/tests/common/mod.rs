@@ -136,8 +136,10 @@ pub(crate) fn shown(identity: &Identity) -> Value {
         "engine": engine.name(),
         "role": format!("{role:?}"),
         "pod": {
-            "id": pod.id, "sandbox": pod.sandbox, "name": pod.name, "uid": pod.uid, "namespace": pod.namespace,
-            "labels": pod.labels, "annotations": pod.annotations, "cgroup_parent": pod.cgroup_parent,
+            "id": pod.id, "sandbox": pod.sandbox, "name": pod.name, "uid": pod.uid,
+                "namespace": pod.namespace,
+            "labels": pod.labels, "annotations": pod.annotations,
+                "cgroup_parent": pod.cgroup_parent,
             "runtime_handler": pod.runtime_handler,
         },
         "name": name,
@@ -146,7 +148,8 @@ pub(crate) fn shown(identity: &Identity) -> Value {
         "image": image,
         "source": source.as_ref().map(|source| match source {
             Source::Docker { dirs } => json!({ "docker": dirs }),
-            Source::Containerd { socket, namespace } => json!({ "containerd": socket, "namespace": namespace }),
+            Source::Containerd { socket, namespace } => json!({ "containerd": socket,
+                "namespace": namespace }),
             Source::Podman { lists } => json!({ "podman": lists }),
             Source::CriO { sandbox } => json!({ "cri-o": sandbox }),
         }),

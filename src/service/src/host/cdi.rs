@@ -183,7 +183,8 @@ mod tests {
         assert_eq!(
             variables(&devices, "example.org/thing=bad").unwrap_err(),
             format!(
-                "cannot inject CDI devices: no CDI specification defines example.org/thing=bad; skipped: \
+                "cannot inject CDI devices: no CDI specification defines example.org/thing=bad; \
+                     skipped: \
                  {d}/b.yaml: not valid YAML: duplicate mapping key `a` is not allowed here at line \
                  2, column 1, \
                  {d}/d.json: No such file or directory (os error 2), \

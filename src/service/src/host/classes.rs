@@ -35,7 +35,8 @@ pub enum ClassError {
         section: &'static str,
     },
     /// The class is not defined.
-    #[error("unknown {field} {name:?}: {} has {}", file.display(), if known.is_empty() { "none" } else { known })]
+    #[error("unknown {field} {name:?}: {} has {}", file.display(),
+        if known.is_empty() { "none" } else { known })]
     Unknown {
         /// Kind of class: `block I/O class` or `RDT class`.
         field: &'static str,

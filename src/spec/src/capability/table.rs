@@ -154,10 +154,13 @@ const ROWS: &[(Feature, Needs, Needs, Needs)] = &[
     (Feature::Realtime, &[V1, REALTIME], &[V1, REALTIME], &[V1, REALTIME]),
     (Feature::Cpuset, &[Controller("cpuset")], &[Controller("cpuset")], &[Controller("cpuset")]),
     (Feature::Pids, &[Controller("pids")], &[Controller("pids")], &[Controller("pids")]),
-    (Feature::Hugepages, &[Controller("hugetlb")], &[Controller("hugetlb")], &[Controller("hugetlb")]),
+    (Feature::Hugepages, &[Controller("hugetlb")], &[Controller("hugetlb")],
+        &[Controller("hugetlb")]),
     (Feature::BlockIo, &[Controller("io")], &[Controller("io")], &[Controller("io")]),
-    (Feature::BlockIoWeight, &[WEIGHTS_V1, WEIGHTS_V2], &[WEIGHTS_V1, WEIGHTS_V2], &[WEIGHTS_V1, WEIGHTS_V2]),
-    (Feature::BlockIoWeightDevice, &[WEIGHTS_V1, BFQ_V2], &[WEIGHTS_V1, BFQ_V2], &[WEIGHTS_V1, BFQ_V2]),
+    (Feature::BlockIoWeight, &[WEIGHTS_V1, WEIGHTS_V2], &[WEIGHTS_V1, WEIGHTS_V2], &[WEIGHTS_V1,
+        WEIGHTS_V2]),
+    (Feature::BlockIoWeightDevice, &[WEIGHTS_V1, BFQ_V2], &[WEIGHTS_V1, BFQ_V2], &[WEIGHTS_V1,
+        BFQ_V2]),
     // All refuse it on cgroup v1.
     (Feature::Unified, &[V2], &[V2], &[V2]),
 ];

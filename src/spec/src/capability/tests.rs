@@ -141,7 +141,8 @@ fn weights_need_their_files() {
     let expected = "blockIO.weight, set by plugin \"10-a\", \
         is not supported by crun 1.8.1: host has no cgroup file blkio.weight";
     check_new(weight, "crun 1.8.1", &v1(), expected);
-    let device = json!({"linux": {"resources": {"blockIO": {"weightDevice": [{"major": 8, "minor": 0, "weight": 80}]}}}});
+    let device = json!({"linux": {"resources": {"blockIO": {"weightDevice": [{"major": 8,
+        "minor": 0, "weight": 80}]}}}});
     let expected = "blockIO.weightDevice, set by plugin \"10-a\", \
         is not supported by runc 1.3.6: host has no cgroup file io.bfq.weight";
     check_new(device, "runc 1.3.6", &v2(), expected);
@@ -162,8 +163,10 @@ fn mount_options_are_features() {
 
 #[test]
 fn seccomp_flags_are_features() {
-    let policy = json!({"linux": {"seccomp": {"defaultAction": "SCMP_ACT_ALLOW", "listenerPath": "/l",
-        "flags": ["SECCOMP_FILTER_FLAG_LOG", "SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV", "SECCOMP_FILTER_FLAG_NEW"]}}});
+    let policy = json!({"linux": {"seccomp": {"defaultAction": "SCMP_ACT_ALLOW",
+        "listenerPath": "/l",
+        "flags": ["SECCOMP_FILTER_FLAG_LOG", "SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV",
+            "SECCOMP_FILTER_FLAG_NEW"]}}});
     check_new(policy.clone(), "crun 1.28", &v1(), "");
     let expected = "seccomp flag SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV, set by plugin \"20-b\", \
         is not supported by runc 1.3.6: supported since 1.5.0-rc.2";
@@ -172,7 +175,8 @@ fn seccomp_flags_are_features() {
 
 #[test]
 fn all_unsupported_fields_are_named_without_a_plugin_if_none_owns_them() {
-    let both = json!({"process": {"ioPriority": {"class": "IOPRIO_CLASS_BE"}, "scheduler": {"policy": "SCHED_IDLE"}}});
+    let both = json!({"process": {"ioPriority": {"class": "IOPRIO_CLASS_BE"},
+        "scheduler": {"policy": "SCHED_IDLE"}}});
     let config = OciConfig::from_value(both).unwrap();
     let before = OciConfig::from_value(json!({})).unwrap();
     let runtime = RuntimeVersion::parse("crun version 1.8.1");
@@ -194,8 +198,10 @@ fn values_of_a_wrong_type_request_no_feature() {
         json!([1, null, "x"]),
         json!({"a": [], "type": 3, "options": [1]}),
     ] {
-        let config = json!({"process": junk, "mounts": junk, "linux": {"namespaces": junk, "netDevices": null,
-            "seccomp": junk, "intelRdt": null, "resources": {"memory": junk, "cpu": junk, "pids": junk, "blockIO": null, "unified": null}}});
+        let config = json!({"process": junk, "mounts": junk, "linux": {"namespaces": junk,
+            "netDevices": null,
+            "seccomp": junk, "intelRdt": null, "resources": {"memory": junk, "cpu": junk,
+                "pids": junk, "blockIO": null, "unified": null}}});
         check_new(config, "runc 1.1.5", &v1(), "");
     }
 }

@@ -254,16 +254,20 @@ mod tests {
         check(
             json!([
                 { "Weight": "80" },
-                { "Devices": ["/dev/sd*", "/dev/vd*"], "ThrottleReadBps": "50M", "ThrottleWriteIOPS": "5k", "Weight": "50" },
+                { "Devices": ["/dev/sd*", "/dev/vd*"], "ThrottleReadBps": "50M",
+                    "ThrottleWriteIOPS": "5k", "Weight": "50" },
                 { "Devices": ["/dev/disk/by-id/*SSD*"], "ThrottleReadBps": "1.5Gi" },
             ]),
             Ok(json!({
                 "weight": 80,
-                "weightDevice": [{ "major": 8, "minor": 0, "weight": 50 }, { "major": 8, "minor": 16, "weight": 50 }],
+                "weightDevice": [{ "major": 8, "minor": 0, "weight": 50 }, { "major": 8,
+                    "minor": 16, "weight": 50 }],
                 "throttleReadBpsDevice": [
-                    { "major": 8, "minor": 0, "rate": 50_000_000 }, { "major": 8, "minor": 16, "rate": 1_610_612_736 },
+                    { "major": 8, "minor": 0, "rate": 50_000_000 }, { "major": 8, "minor": 16,
+                        "rate": 1_610_612_736 },
                 ],
-                "throttleWriteIOPSDevice": [{ "major": 8, "minor": 0, "rate": 5000 }, { "major": 8, "minor": 16, "rate": 5000 }],
+                "throttleWriteIOPSDevice": [{ "major": 8, "minor": 0, "rate": 5000 }, { "major": 8,
+                    "minor": 16, "rate": 5000 }],
             })),
         );
     }

@@ -44,7 +44,8 @@ mod tests {
     #[test]
     fn classes_of_all_partitions_are_resolved() {
         let config = json!({ "options": {}, "partitions": {
-            "guaranteed": { "l3Allocation": "60%", "classes": { "gold": { "l3Allocation": "100%" } } },
+            "guaranteed": { "l3Allocation": "60%",
+                "classes": { "gold": { "l3Allocation": "100%" } } },
             "shared": { "classes": { "silver": {}, "bronze": null } }, "empty": {},
         } });
         let classes = RdtClasses::parse(&config).unwrap();

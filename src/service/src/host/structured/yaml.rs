@@ -67,9 +67,8 @@ mod tests {
                 "# a specification\na: 'it''s'\n1: 0660\nb:\n  - \"0660\"\n",
                 "  - c: |\n      one\n      two\n    d: {e: [~, -1]}\n"
             ),
-            Ok(
-                json!({"a": "it's", "1": 432, "b": ["0660", {"c": "one\ntwo\n", "d": {"e": [null, -1]}}]}),
-            ),
+            Ok(json!({"a": "it's", "1": 432, "b": ["0660", {"c": "one\ntwo\n", "d": {"e": [null,
+                    -1]}}]})),
         );
         check("a: &x {b: 1}\nc: [*x, *x]\n", Ok(json!({"a": {"b": 1}, "c": [{"b": 1}, {"b": 1}]})));
         check("a: &k key\n*k : 1\n", Ok(json!({"a": "key", "key": 1})));
