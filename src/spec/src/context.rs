@@ -9,9 +9,9 @@ use std::fmt;
 #[derive(Clone, Copy)]
 pub struct ApplyContext<'a> {
     /// Block I/O class to the `linux.resources.blockIO` object; see
-    /// [`BlockIoClasses`](crate::resources::BlockIoClasses).
+    /// [`BlockIoClasses`](crate::BlockIoClasses).
     pub blockio: &'a dyn Fn(&str) -> Option<Value>,
-    /// RDT class to the `linux.intelRdt` object; see [`RdtClasses`](crate::resources::RdtClasses).
+    /// RDT class to the `linux.intelRdt` object; see [`RdtClasses`](crate::RdtClasses).
     pub rdt: &'a dyn Fn(&str) -> Option<Value>,
     /// CDI device names to container edits; see [`cdi::CdiRegistry`](crate::cdi::CdiRegistry).
     pub cdi: &'a dyn CdiResolver,

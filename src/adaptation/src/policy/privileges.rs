@@ -89,7 +89,7 @@ impl Privileges {
     }
 }
 
-/// An argument that [`Privileges::arguments`] never produces, or one that is missing.
+/// An argument that `Privileges::arguments` never produces, or one that is missing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unexpected or missing argument {0:?}")]
 pub struct InvalidArgument(pub(crate) OsString);

@@ -78,7 +78,7 @@ impl Process {
     }
 
     /// Waits until the parent has reaped the exited process, so that the kernel reports its wait
-    /// status. Returns after [`REAP_TIMEOUT`] at the latest, since some parents never reap, and at
+    /// status. Returns after `REAP_TIMEOUT` at the latest, since some parents never reap, and at
     /// once on kernels that do not report the status.
     pub async fn reaped(&self) {
         let deadline = Instant::now() + REAP_TIMEOUT;

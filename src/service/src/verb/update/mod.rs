@@ -1,7 +1,7 @@
 //! `update`: plugins adjust the resources that the engine requests, and the runtime gets the merged
 //! resources.
 //!
-//! [`prepare`] runs before the runtime's call, [`finish`] after it.
+//! `prepare` runs before the runtime's call, `finish` after it.
 
 pub mod args;
 mod docker_zeros;
