@@ -1,4 +1,4 @@
-//! The protocol's `Optional…` messages and `Option`.
+//! Conversion between the protocol's `Optional…` messages and `Option`.
 
 use crate::proto::{
     OptionalBool, OptionalFileMode, OptionalInt, OptionalInt32, OptionalInt64,
@@ -8,7 +8,7 @@ use protobuf::MessageField;
 
 /// A message that holds one value and stands for "present".
 pub trait Optional: Sized {
-    /// What it holds.
+    /// Type of the value.
     type Value;
     /// Wraps a value.
     fn of(value: Self::Value) -> Self;
@@ -16,7 +16,7 @@ pub trait Optional: Sized {
     fn value(&self) -> Self::Value;
 }
 
-/// `Some(v)` to a present message, `None` to an absent one.
+/// Converts `Some(v)` to a present message, `None` to an absent one.
 pub fn opt<T: Optional>(value: Option<T::Value>) -> MessageField<T> {
     value.map(T::of).into()
 }

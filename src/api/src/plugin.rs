@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PluginIndex(u8);
 
-/// A name of one or more of `A-Z a-z 0-9 _ . + -`, no longer than a file's.
+/// A name of one or more of `A-Z a-z 0-9 _ . + -`, not longer than a file name.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PluginName(String);
 
@@ -43,7 +43,7 @@ fn beginning(text: &str) -> String {
 
 impl PluginIndex {
     /// # Errors
-    /// Anything but two ASCII digits.
+    /// The text is not two ASCII digits.
     pub fn parse(s: &str) -> Result<Self, InvalidPlugin> {
         match s.as_bytes() {
             [a @ b'0'..=b'9', b @ b'0'..=b'9'] => Ok(Self((a - b'0') * 10 + (b - b'0'))),
@@ -53,11 +53,11 @@ impl PluginIndex {
 }
 
 impl PluginName {
-    /// Most bytes of a name: `NN-name` has to be a file's.
+    /// Length limit of a name in bytes: `NN-name` must be a valid file name.
     pub const LONGEST: usize = 252;
 
     /// # Errors
-    /// An empty name, one with other characters or one that is too long.
+    /// The name is empty, too long, or has other characters.
     pub fn parse(s: &str) -> Result<Self, InvalidPlugin> {
         if s.len() > Self::LONGEST {
             return Err(InvalidPlugin::LongName(s.len()));
@@ -78,7 +78,7 @@ impl PluginName {
 
 impl PluginId {
     /// # Errors
-    /// An invalid index or name.
+    /// The index or the name is invalid.
     pub fn new(index: &str, name: &str) -> Result<Self, InvalidPlugin> {
         Ok(Self { index: PluginIndex::parse(index)?, name: PluginName::parse(name)? })
     }
@@ -86,7 +86,7 @@ impl PluginId {
     /// Reads `NN-name`.
     ///
     /// # Errors
-    /// A file name of another form.
+    /// The file name has another form.
     pub fn from_file_name(file: &str) -> Result<Self, InvalidPlugin> {
         let (index, name) =
             file.split_once('-').ok_or_else(|| InvalidPlugin::FileName(file.to_owned()))?;

@@ -2,7 +2,7 @@
 
 /// The key without its marker, if `key` is a removal.
 ///
-/// A lone `-` is no marker: it has no key.
+/// A single `-` is no marker, since no key follows.
 pub fn removal_key(key: &str) -> Option<&str> {
     key.strip_prefix('-').filter(|k| !k.is_empty())
 }
@@ -28,7 +28,7 @@ impl<'a> Marked<'a> {
         Marked::parse(key) == Marked::Set(name)
     }
 
-    /// The key itself, either way.
+    /// Returns the key without the marker.
     pub fn key(self) -> &'a str {
         match self {
             Self::Set(k) | Self::Remove(k) => k,

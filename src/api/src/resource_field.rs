@@ -1,9 +1,9 @@
-//! The table of resource fields: name, owner, place in `linux.resources`, who changes it in a
-//! running container, and the cgroup files that it controls.
+//! The table of resource fields: name, owner, path in `linux.resources`, method of update in a
+//! running container, and cgroup files.
 //!
-//! Merge, OCI config, cgroups and `nrid` take these facts from [`RESOURCE_FIELDS`] and hold none of
-//! their own. Conversions of values are not here. Start from [`resource_field`] for one field and
-//! [`fields_of`] for those of one controller.
+//! `nri-merge`, `nri-spec`, `nri-cgroup` and `nrid` take these facts only from
+//! [`RESOURCE_FIELDS`]. The table does not convert values. Start from [`resource_field`] for one
+//! field and [`fields_of`] for the fields of one controller.
 
 use crate::optional::opt;
 use crate::proto::{Field, LinuxResources};
@@ -14,7 +14,7 @@ pub struct ResourceField {
     /// Name in messages: the keys of `path`, joined by dots. Entries of `hugepageLimits` and
     /// `unified` are named by a dot and their key behind it.
     pub name: &'static str,
-    /// Path in `linux.resources` of the OCI config; empty for the RDT class, which is not there.
+    /// Path in `linux.resources` of the OCI config; empty for the RDT class, which is outside.
     pub path: &'static [&'static str],
     /// Owner field of the protocol; none for device rules, which have no owner, and for fields of
     /// the OCI config that plugins cannot set.
@@ -37,7 +37,7 @@ pub enum Update {
     Runtime,
     /// By writing the file: no runtime's `update` sets it.
     File,
-    /// Not at all.
+    /// The field cannot be changed.
     Never,
 }
 
@@ -236,7 +236,7 @@ pub const RESOURCE_FIELDS: &[ResourceField] = &[
         ["hugetlb.{}.limit_in_bytes", "hugetlb.{}.rsvd.limit_in_bytes"],
         ["hugetlb.{}.max", "hugetlb.{}.rsvd.max"],
         Access::Entries(|r| !r.hugepage_limits.is_empty())),
-    // A class stands for the fields below.
+    // A class sets the fields below.
     row!("blockIO", BLOCKIO, File, [], [], class!(blockio_class)),
     // BFQ has its own files.
     row!("blockIO"."weight", BLOCKIO, Runtime, ["blkio.bfq.weight", "blkio.weight"],

@@ -1,4 +1,4 @@
-//! The table of resource fields against the protocol's descriptors.
+//! Compares the table of resource fields with the protocol's descriptors.
 
 #![allow(clippy::unwrap_used, clippy::panic)] // outside of test functions, too
 

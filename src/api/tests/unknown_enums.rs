@@ -1,6 +1,6 @@
-//! Numbers that no enumeration has come out of a message as they went in, negative ones too.
+//! Checks that unknown enum numbers, also negative ones, survive decoding and encoding.
 
-#![allow(clippy::unwrap_used)] // helpers of tests may fail as tests do
+#![allow(clippy::unwrap_used)] // test helpers may panic
 
 use nri_api::proto::{LinuxMemoryPolicy, LinuxScheduler, MpolFlag};
 use protobuf::{EnumOrUnknown, Message, MessageFull};

@@ -2,7 +2,7 @@
 
 /// A controller, named as in cgroup v1; `io` of cgroup v2 is [`Controller::Blkio`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs)] // the names say it
+#[allow(missing_docs)] // variants are the kernel's controller names
 pub enum Controller {
     Cpu,
     Cpuset,

@@ -22,9 +22,9 @@ pub struct CgroupDirs {
 }
 
 impl CgroupDirs {
-    /// Finds them by `cgroup`, the text of `/proc/PID/cgroup` of the container's first process. A
-    /// container may have moved the process to a cgroup of its own further down; then `configured`,
-    /// the path of the OCI config, is the container's.
+    /// Finds the directories from `cgroup`, the text of `/proc/PID/cgroup` of the container's init
+    /// process. A container may have moved the process to a child cgroup; then `configured`, the
+    /// path of the OCI config, is used.
     pub fn of_process(hierarchies: &[Hierarchy], cgroup: &str, configured: Option<&Path>) -> Self {
         Self::with(hierarchies, |hierarchy| {
             let path = Path::new(path_in_hierarchy(cgroup, hierarchy)?);
@@ -32,7 +32,7 @@ impl CgroupDirs {
         })
     }
 
-    /// Finds them by an absolute path below the root of each hierarchy.
+    /// Finds the directories from an absolute path below the root of each hierarchy.
     pub fn of_path(hierarchies: &[Hierarchy], path: &Path) -> Self {
         Self::with(hierarchies, |_| Some(path))
     }

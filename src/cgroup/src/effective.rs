@@ -25,7 +25,7 @@ pub enum EffectiveValue {
         key: String,
         /// Name before the `=`.
         name: String,
-        /// Value behind the `=`.
+        /// Value after the `=`.
         value: String,
     },
     /// A line of this text.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 pub struct Hierarchy {
     /// Mount point.
     pub path: PathBuf,
-    /// Version, and what it has.
+    /// Version, with the controllers of cgroup v1.
     pub kind: HierarchyKind,
 }
 

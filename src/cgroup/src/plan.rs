@@ -36,7 +36,7 @@ impl Plan {
         });
     }
 
-    /// Adds a field that has no file here.
+    /// Adds a field without a file in this hierarchy.
     pub(crate) fn refuse(&mut self, field: impl Into<String>) {
         self.unsupported.push(field.into());
     }

@@ -1,4 +1,4 @@
-//! Resources and the writes they become, in cgroup v1, v2 and the hybrid layout.
+//! Writes planned for resources in cgroup v1, v2 and the hybrid layout.
 
 #![allow(clippy::unwrap_used)]
 
@@ -6,7 +6,7 @@ use nri_cgroup::{CgroupDirs, CgroupWrite, Hierarchy, Plan};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// Mount point of a hierarchy, and the options that name its controllers; version 2 has none.
+/// Mount point of a hierarchy, and the options that name its controllers; cgroup v2 has none.
 type Mounted = (&'static str, &'static str);
 
 const V1: &[Mounted] = &[
@@ -32,7 +32,7 @@ fn plan(mounts: &[Mounted], resources: &Value) -> Plan {
     nri_cgroup::plan(resources, &CgroupDirs::of_path(&hierarchies(mounts), Path::new("/c")))
 }
 
-/// A line per write: field, files, texts, effective value; then the fields that have no file.
+/// Formats a line per write: field, files, texts, effective value; then the fields without a file.
 fn shown(mounts: &[Mounted], resources: &Value) -> Vec<String> {
     let plan = plan(mounts, resources);
     let line = |s: &CgroupWrite| {
@@ -57,7 +57,7 @@ fn check(resources: Value, v1: &[&str], v2: &[&str]) {
 }
 
 #[test]
-fn cpu() {
+fn cpu_resources_are_planned() {
     check(
         json!({"cpu": {"shares": 512, "quota": 20000, "period": 50000, "burst": 0, "idle": 0}}),
         &[
@@ -100,7 +100,7 @@ fn cpu() {
 }
 
 #[test]
-fn memory() {
+fn memory_resources_are_planned() {
     check(
         json!({"memory": {"limit": 8192, "swap": 12288, "reservation": 4096, "swappiness": 0,
             "disableOOMKiller": true}}),
@@ -134,8 +134,8 @@ fn memory() {
 }
 
 #[test]
-fn pids_and_huge_pages() {
-    // No hierarchy of cgroup v1 has hugetlb here.
+fn pids_and_hugepage_limits_are_planned() {
+    // In this layout no hierarchy of cgroup v1 has hugetlb.
     check(
         json!({"pids": {"limit": -1}, "hugepageLimits": [{"pageSize": "2MB", "limit": 4194304},
             {"pageSize": "../x", "limit": 1}]}),
@@ -166,7 +166,7 @@ fn pids_and_huge_pages() {
 }
 
 #[test]
-fn block_io() {
+fn block_io_resources_are_planned() {
     let device = |rate: u64| json!([{"major": 8, "minor": 0, "rate": rate}]);
     check(
         json!({"blockIO": {
@@ -195,7 +195,7 @@ fn block_io() {
 }
 
 #[test]
-fn unified_and_devices() {
+fn unified_and_device_resources_are_planned() {
     check(
         json!({"unified": {"memory.high": "4096", "cpu.max": "10 100\n", "../x": "1",
             "io.max": "8:0 rbps=5 wbps=6", "cgroup.kill": "1"}}),

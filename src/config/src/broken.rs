@@ -1,23 +1,23 @@
-//! The keys that still count in a file that cannot be accepted: which runtime it names, and where
-//! the state directory is.
+//! Reads the keys that are used even from an invalid file: the runtime and the state directory.
 //!
-//! Containers have to be killed and deleted with a broken file too, by the runtime that created
-//! them, since no other one knows them. So errors elsewhere in the file do not matter here, and
-//! what cannot be read is skipped.
+//! Even with an invalid file containers must be killed and deleted, by the runtime that created
+//! them, since no other runtime knows them. So this parser ignores errors in other keys, and skips
+//! text that it cannot parse.
 
 use crate::model::{Config, NamedRuntime, RuntimeSettings};
 use std::path::PathBuf;
 use toml::{Table, Value};
 
 impl Config {
-    /// Defaults, with the runtime and the state directory of a text that [`Config::parse`] refuses.
+    /// Returns the defaults with runtime and state directory from a text that [`Config::parse`]
+    /// refuses.
     pub fn of_broken(text: &str) -> Self {
         let mut found = Self::default();
         if let Ok(table) = text.parse::<Table>() {
             found.take(&table);
             return found;
         }
-        // The keys before the first table line by line, then table by table.
+        // Parse the keys before the first table line by line, then each table separately.
         let begins = |line: &&str| line.trim_start().starts_with('[');
         for line in text.lines().take_while(|line| !begins(line)) {
             found.take(&line.parse().unwrap_or_default());
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_elsewhere_does_not_count() {
+    fn errors_in_other_keys_are_ignored() {
         let runtime =
             "[runtime]\npath = '/r'\ncandidates = ['a', 'b']\n[runtime.names.nri-x]\npath = '/x'\n";
         check(&format!("colour = 1\n{runtime}"), runtime);
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_left_out() {
+    fn text_that_cannot_be_parsed_is_skipped() {
         check("[runtime]\npath = 7\ncandidates = ['a']\n", "[runtime]\ncandidates = ['a']");
         check("[runtime]\npath = '/r'\ncolour = 1\n", "[runtime]\npath = '/r'");
         check(

@@ -7,7 +7,7 @@
 use serde::{Deserialize, Deserializer, de::Error};
 use std::time::Duration;
 
-/// Error of a text that is no duration.
+/// Error of parsing a duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no duration, such as \"500ms\", \"5s\" or \"1m30s\"")]
 pub struct InvalidDuration(pub String);
@@ -18,7 +18,7 @@ const UNITS: [(&str, f64); 6] =
 /// Parses a duration in Go's notation, without sign.
 ///
 /// # Errors
-/// Anything else; an amount that a [`Duration`] cannot hold.
+/// The text has another form, or exceeds the range of [`Duration`].
 pub fn parse_duration(text: &str) -> Result<Duration, InvalidDuration> {
     let invalid = || InvalidDuration(text.to_owned());
     let mut rest = text.trim();
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn table() {
+    fn durations_are_parsed_like_in_go() {
         for (text, millis) in [
             ("5s", 5000),
             ("250ms", 250),

@@ -1,5 +1,4 @@
-//! The configuration file: its text to typed values, and the same defaults for every program that
-//! reads it.
+//! Parses the configuration file to typed values; all programs use the same defaults.
 //!
 //! The caller reads the file; this crate only parses. Start from [`Config::parse`]. A missing file
 //! means [`Config::default`]. [`key_reference`] describes every key.

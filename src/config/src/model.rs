@@ -1,4 +1,5 @@
-//! The keys of the configuration file, with their defaults. `reference/` describes them for people.
+//! The keys of the configuration file, with their defaults. `reference/` has their user
+//! documentation.
 
 use crate::{duration, plugin::PluginPolicy};
 use serde::Deserialize;
@@ -8,7 +9,7 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Whether every verb is a plain call of the real runtime.
+    /// Whether the wrapper passes every verb to the real runtime unchanged.
     pub disable: bool,
     /// Whether no external plugin may connect.
     #[serde(alias = "disable-connections")]
@@ -26,18 +27,19 @@ pub struct Config {
     /// Time in which a plugin has to reply to a request.
     #[serde(alias = "plugin-request-timeout", deserialize_with = "duration::deserialize")]
     pub plugin_request_timeout: Duration,
-    /// First pause before a launched plugin that ended is launched again; each failure doubles it.
+    /// First pause before a launched plugin is restarted; each failure doubles the pause.
     #[serde(alias = "plugin-restart-backoff", deserialize_with = "duration::deserialize")]
     pub plugin_restart_backoff: Duration,
-    /// Longest such pause. A plugin that ran for as long starts from the first again.
+    /// Longest pause before a restart. A plugin that ran for this long starts again with the first
+    /// pause.
     #[serde(alias = "plugin-restart-backoff-limit", deserialize_with = "duration::deserialize")]
     pub plugin_restart_backoff_limit: Duration,
-    /// A further socket for external plugins, beside `nri.sock` in the state directory; empty:
-    /// none. Default: `/var/run/nri/nri.sock` where no engine with NRI of its own is installed.
+    /// Socket for external plugins, in addition to `nri.sock` in the state directory; empty: none.
+    /// Default: `/var/run/nri/nri.sock`, if no engine with built-in NRI is installed.
     #[serde(alias = "socket-path")]
     pub socket_path: Option<PathBuf>,
     /// Directory of sockets, locks and records. Default: `/run/nri-container-runtime` for root of
-    /// the host, a directory of the user's for everybody else.
+    /// the host, a directory of the user otherwise.
     #[serde(alias = "state-dir")]
     pub state_dir: Option<PathBuf>,
     /// Time that a wrapper waits for an `nrid` that it starts.
@@ -46,7 +48,7 @@ pub struct Config {
     /// Time after which an idle `nrid` exits. Default: never.
     #[serde(alias = "idle-timeout", deserialize_with = "duration::deserialize_option")]
     pub idle_timeout: Option<Duration>,
-    /// What a creation or start does when `nrid` cannot be reached.
+    /// Reaction of a creation or start to an `nrid` that cannot be reached.
     pub unreachable: Unreachable,
     /// What happens when a cgroup does not have the resources that plugins set.
     pub enforce: Enforce,
@@ -59,7 +61,7 @@ pub struct Config {
     pub connections: ConnectionSettings,
     /// The real runtime.
     pub runtime: RuntimeSettings,
-    /// Engines with NRI of their own.
+    /// Engines with built-in NRI.
     pub engines: EngineSettings,
     /// Policies of plugins.
     pub plugin: Vec<PluginPolicy>,
@@ -76,14 +78,14 @@ pub struct Config {
     pub cdi: CdiSettings,
 }
 
-/// What a creation or start does when `nrid` cannot be reached or does not reply in time.
+/// Reaction of a creation or start to an `nrid` that cannot be reached or does not reply in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Unreachable {
-    /// It fails.
+    /// The creation or start fails.
     #[default]
     Fail,
-    /// The container is created and started as the engine wrote it.
+    /// The container is created and started with the OCI config of the engine.
     Pass,
 }
 
@@ -100,7 +102,7 @@ pub enum Enforce {
     Off,
 }
 
-/// `[engines]`: which NRI adjusts the containers of an engine that has NRI of its own.
+/// `[engines]`: which NRI adjusts the containers of an engine with built-in NRI.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct EngineSettings {
@@ -116,12 +118,12 @@ pub struct EngineSettings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum InCharge {
-    /// That of the engine while it is on, else ours.
+    /// The engine's NRI while it is enabled, else `nrid`.
     #[default]
     Auto,
-    /// That of the engine: its containers pass through unchanged.
+    /// The engine's NRI: `nrid` passes its containers through unchanged.
     Engine,
-    /// Ours, whatever the engine does.
+    /// `nrid`, even if the engine's NRI is enabled.
     Ours,
 }
 
@@ -149,10 +151,10 @@ pub struct NamedRuntime {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// They are.
+    /// Changes are applied.
     #[default]
     Apply,
-    /// Plugins are asked, their changes are logged, and nothing changes.
+    /// Plugins receive events; their changes are logged, but not applied.
     Shadow,
 }
 
@@ -174,11 +176,11 @@ pub struct ConnectionSettings {
     pub max_plugins: usize,
 }
 
-/// `[opt_out]`: containers for which no plugin is asked.
+/// `[opt_out]`: containers that no plugin receives.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct OptOutSettings {
-    /// Annotation by which a container or its pod opts out. Default: none can.
+    /// Annotation by which a container or its pod opts out. Default: none, no container can.
     pub annotation: Option<String>,
 }
 
@@ -198,7 +200,7 @@ pub struct ValidatorSettings {
     /// Refuse a seccomp policy for unconfined containers.
     #[serde(alias = "reject-unconfined-seccomp-adjustment")]
     pub reject_unconfined_seccomp_adjustment: bool,
-    /// Refuse a seccomp policy in place of a profile of the container's own.
+    /// Refuse a seccomp policy in place of a custom profile of the container.
     #[serde(alias = "reject-custom-seccomp-adjustment")]
     pub reject_custom_seccomp_adjustment: bool,
     /// Refuse changes of namespaces.
@@ -207,7 +209,7 @@ pub struct ValidatorSettings {
     /// Refuse sysctls.
     #[serde(alias = "reject-sysctl-adjustment")]
     pub reject_sysctl_adjustment: bool,
-    /// Plugins that must have been asked about every container: `NN-name` or `name`.
+    /// Plugins that must have processed every container: `NN-name` or `name`.
     #[serde(alias = "required-plugins")]
     pub required_plugins: Vec<String>,
     /// Annotation of a pod that allows required plugins to be missing.

@@ -1,10 +1,11 @@
-//! Names that the configuration may use, as tables.
+//! Tables of names that are valid in the configuration.
 //!
-//! This crate depends on neither protocol nor kernel: tests of `nrid` compare the tables with both.
+//! This crate does not depend on the protocol or the kernel; tests of `nrid` compare the tables
+//! with both.
 
-/// Groups of fields that plugins can change: the fields of the protocol, `update` (of other
-/// containers than the one that an event is about) and `evict`. `resources` stands for all
-/// `resources.…`. Annotations that runtimes obey, such as `org.systemd.property.…`, need
+/// Groups of fields that plugins can change: the fields of the protocol, `update` (of containers
+/// other than the container of the event) and `evict`. `resources` includes all `resources.…`.
+/// Annotations that change the behaviour of runtimes, such as `org.systemd.property.…`, need
 /// `runtime_annotations`, too.
 pub const FIELD_GROUPS: &[&str] = &[
     "annotations",

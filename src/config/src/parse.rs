@@ -1,4 +1,4 @@
-//! Text to [`Config`], with errors that point into the text.
+//! Parses text to [`Config`]; errors have line and column.
 
 use crate::model::Config;
 
@@ -10,7 +10,7 @@ pub struct ConfigError {
     pub line: usize,
     /// Column, counted from 1, in characters.
     pub column: usize,
-    /// The error.
+    /// Text of the error.
     pub message: String,
 }
 
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mode_and_the_annotation_to_opt_out() {
+    fn mode_and_opt_out_annotation_are_parsed() {
         let config =
             Config::parse("mode = 'shadow'\n[opt-out]\nannotation = 'example.com/no-nri'\n")
                 .unwrap();
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_of_connections_and_restarts() {
+    fn connection_and_restart_settings_are_parsed() {
         let config = Config::parse(
             "plugin-restart-backoff = '2s'\n[connections]\nallow-uids = [7]\n\
              allow-programs = ['/p']\nmax-unregistered = 1\n",
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn sections_of_classes_and_devices() {
+    fn blockio_rdt_and_cdi_sections_are_parsed() {
         let config = Config::parse(
             "[blockio]\nconfig_file = '/b.yaml'\n[rdt]\nconfig-file = '/r'\n[cdi]\n\
              spec-dirs = ['/a', '/b']\n",

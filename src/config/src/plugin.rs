@@ -7,7 +7,7 @@ use crate::{
 use serde::{Deserialize, Deserializer, de::Error};
 use std::{collections::BTreeMap, time::Duration};
 
-/// What happens to a request on which a plugin fails.
+/// Effect of a failure of a plugin on the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnFailure {
@@ -18,14 +18,14 @@ pub enum OnFailure {
     Fail,
 }
 
-/// Whether a launched plugin that ended is launched again.
+/// Whether a launched plugin is restarted after it exited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Restart {
-    /// After a pause that grows from one failure to the next.
+    /// Restarted after a pause that grows with each failure.
     #[default]
     Always,
-    /// It is not launched again.
+    /// Not restarted.
     Never,
 }
 
@@ -36,7 +36,7 @@ pub struct PluginPolicy {
     /// `NN-name`, a name under any index, or `*`: every plugin that no other policy matches.
     #[serde(rename = "match")]
     pub pattern: String,
-    /// What happens to a request on which the plugin fails.
+    /// Effect of a failure of the plugin on the request.
     #[serde(default, alias = "on-failure")]
     pub on_failure: OnFailure,
     /// Whether creations are refused while the plugin is not connected.
@@ -48,7 +48,7 @@ pub struct PluginPolicy {
     /// Number of timeouts in a row after which the connection is closed.
     #[serde(default = "one", alias = "consecutive-timeouts")]
     pub consecutive_timeouts: u32,
-    /// Whether the plugin is launched again after it ended.
+    /// Whether the plugin is restarted after it exited.
     #[serde(default)]
     pub restart: Restart,
     /// First pause before a restart, in place of `plugin_restart_backoff`.
@@ -60,20 +60,20 @@ pub struct PluginPolicy {
     /// Field groups that the plugin may not change, even if they are allowed.
     #[serde(default)]
     pub deny: Vec<FieldGroup>,
-    /// Users, besides root and that of `nrid`, that may connect as this plugin. Not for `*`: other
-    /// names are free for every user who may connect.
+    /// Users that may connect as this plugin, besides root and the user of `nrid`. Not allowed for
+    /// `*`: every user who may connect may use any name without a policy.
     #[serde(default)]
     pub uids: Vec<u32>,
-    /// User that a launched plugin runs as. Default: the user of `nrid`.
+    /// User of a launched plugin. Default: the user of `nrid`.
     #[serde(default)]
     pub user: Option<User>,
     /// Capabilities that a launched plugin keeps. Default: those of `nrid` that its user may have.
     #[serde(default)]
     pub capabilities: Option<Vec<Capability>>,
-    /// Whether a launched plugin and its children can gain no privileges.
+    /// Whether a launched plugin and its children run with no_new_privs.
     #[serde(default, alias = "no-new-privs")]
     pub no_new_privs: bool,
-    /// Resource limits of a launched plugin. Default: those of `nrid`.
+    /// Resource limits of a launched plugin. Default: the limits of `nrid`.
     #[serde(default)]
     pub rlimits: BTreeMap<Rlimit, Limit>,
 }
@@ -82,7 +82,7 @@ fn one() -> u32 {
     1
 }
 
-/// Defines a type that holds a name of a table, so that no other name can occur.
+/// Defines a type for the names in a table, which can hold no other name.
 macro_rules! named {
     ($(#[$doc:meta])* $type:ident, $table:ident, $what:literal, $normal:expr) => {
         $(#[$doc])*
@@ -104,7 +104,7 @@ macro_rules! named {
 
         impl<'de> Deserialize<'de> for $type {
             fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-                // A visitor, so that the error has the position of the name.
+                // A visitor, so that the error has the line and column of the name.
                 struct Visitor;
                 impl serde::de::Visitor<'_> for Visitor {
                     type Value = $type;
@@ -190,16 +190,16 @@ pub struct User {
 /// A user or a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Account {
-    /// By number.
+    /// Numeric id.
     Id(u32),
-    /// By name.
+    /// Name.
     Name(String),
 }
 
 impl Account {
     fn parse(text: &str) -> Option<Self> {
         if text.bytes().all(|b| b.is_ascii_digit()) {
-            // The largest number means "no user" to the kernel.
+            // The kernel reserves the largest id for "no user".
             return text.parse().ok().filter(|id| *id != u32::MAX).map(Self::Id);
         }
         let good = |b: u8| b.is_ascii_graphic() && !matches!(b, b':' | b'/' | b',');

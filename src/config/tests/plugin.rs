@@ -1,4 +1,4 @@
-//! Policies of plugins.
+//! Tests of `[[plugin]]`.
 
 // The lints do not recognise helpers as test code.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -10,14 +10,14 @@ fn policy(text: &str) -> Result<PluginPolicy, String> {
     Config::parse(&text).map(|c| c.plugin[0].clone()).map_err(|e| e.to_string())
 }
 
-/// Compares the beginning of the error.
+/// Checks that the error begins with `expected`.
 fn check(text: &str, expected: &str) {
     let error = policy(text).unwrap_err();
     assert!(error.starts_with(expected), "{text}: {error}");
 }
 
 #[test]
-fn by_default_a_plugin_may_change_everything_and_is_launched_again() {
+fn by_default_a_plugin_may_change_all_fields_and_is_restarted() {
     let plain = policy("").unwrap();
     assert_eq!((plain.restart, plain.restart_backoff), (Restart::Always, None));
     assert_eq!((plain.allow, plain.deny), (None, vec![]));
@@ -26,7 +26,7 @@ fn by_default_a_plugin_may_change_everything_and_is_launched_again() {
 }
 
 #[test]
-fn the_restart_of_a_plugin() {
+fn restart_settings_are_parsed() {
     let policy = policy("restart = 'never'\nrestart-backoff = '250ms'").unwrap();
     assert_eq!(
         (policy.restart, policy.restart_backoff),
@@ -39,7 +39,7 @@ fn the_restart_of_a_plugin() {
 }
 
 #[test]
-fn allowed_and_denied_field_groups() {
+fn allowed_and_denied_field_groups_are_parsed() {
     let policy = policy("allow = ['mounts', 'resources.cpu']\ndeny = ['hooks']").unwrap();
     let names = |groups: Vec<FieldGroup>| groups.iter().map(|g| g.name()).collect::<Vec<_>>();
     assert_eq!(names(policy.allow.unwrap()), ["mounts", "resources.cpu"]);
@@ -55,13 +55,13 @@ fn allowed_and_denied_field_groups() {
 }
 
 #[test]
-fn users_that_may_connect_under_the_name_of_a_plugin() {
+fn users_that_may_connect_as_a_plugin_are_parsed() {
     assert_eq!(policy("").unwrap().uids, [0; 0]);
     assert_eq!(policy("uids = [1000, 7]").unwrap().uids, [1000, 7]);
 }
 
 #[test]
-fn the_user_of_a_plugin() {
+fn the_user_of_a_plugin_is_parsed() {
     let user = |text: &str| policy(&format!("user = {text:?}")).map(|p| p.user.unwrap());
     let (id, name) = (Account::Id, |n: &str| Account::Name(n.to_owned()));
     for (text, expected) in [
@@ -81,7 +81,7 @@ fn the_user_of_a_plugin() {
 }
 
 #[test]
-fn the_capabilities_of_a_plugin() {
+fn the_capabilities_of_a_plugin_are_parsed() {
     let policy_ =
         policy("capabilities = ['CAP_NET_ADMIN', 'sys_nice']\nno-new-privs = true").unwrap();
     let names: Vec<_> = policy_.capabilities.unwrap().iter().map(|c| c.name()).collect();
@@ -95,7 +95,7 @@ fn the_capabilities_of_a_plugin() {
 }
 
 #[test]
-fn the_resource_limits_of_a_plugin() {
+fn the_resource_limits_of_a_plugin_are_parsed() {
     let limits = policy("rlimits = { nofile = 1024, RLIMIT_CORE = 0, memlock = 'unlimited' }")
         .unwrap()
         .rlimits;

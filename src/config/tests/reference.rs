@@ -8,7 +8,7 @@ use nri_config::{
 };
 use std::collections::BTreeSet;
 
-/// A file with these lines in a section.
+/// Returns a file with these lines in a section.
 fn file(section: &SectionDescription, lines: &str) -> String {
     let header = section.header;
     let required = section.keys.iter().filter(|key| matches!(key.default, DefaultValue::Required));
@@ -22,7 +22,7 @@ fn line(key: &KeyDescription, value: &str) -> String {
     format!("{} = {value}", key.name)
 }
 
-/// Keys that the model accepts in a section, by its complaint about one that it does not.
+/// Returns the keys that the model accepts in a section, from its error about an unknown key.
 fn accepted(section: &SectionDescription) -> BTreeSet<String> {
     let complaint = Config::parse(&file(section, "no-such-key = 1")).unwrap_err().message;
     let (_, names) = complaint.split_once("expected ").expect(&complaint);

@@ -21,11 +21,11 @@ const MAX_FILES: usize = 64;
 /// State of containerd's own NRI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OwnNri {
-    /// It is on.
+    /// NRI is on.
     On,
-    /// It is off.
+    /// NRI is off.
     Off,
-    /// The default: on since 2.0, off before. See [`on_by_default`].
+    /// The configuration has no setting: on since 2.0, off before. See [`on_by_default`].
     ByVersion,
 }
 
@@ -40,7 +40,7 @@ impl NriConfig {
         if crate::socket::listening(pid).is_ok_and(|paths| paths.contains(&self.socket_path)) {
             return OwnNri::On;
         }
-        // With NRI on it would listen.
+        // NRI is off: with NRI on, the process would listen on the socket.
         if self.not_loaded || !self.disable_connections {
             return OwnNri::Off;
         }
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions() {
+    fn nri_is_on_by_default_since_2_0() {
         for (version, on) in [
             ("v2.1.9", true),
             ("2.0.0-rc.1", true),
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_named_in_every_way() {
+    fn the_config_option_is_found_in_every_form() {
         for (line, expected) in [
             ("containerd -c /a.toml", Some("/a.toml")),
             ("containerd --log-level debug --config=/a.toml", Some("/a.toml")),
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn imports_come_after_the_file_and_circles_end() {
+    fn imports_override_the_file_and_import_cycles_end() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("conf.d")).unwrap();
         let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();

@@ -247,7 +247,7 @@ mod tests {
         assert!(!fixture.runs(&["/self", "-P"], &[]));
     }
 
-    /// A link inside a mount is not visible before it is mounted.
+    /// A link inside a mount is not visible before the mount exists.
     #[test]
     fn mounts_below_a_directory_of_others_are_not_trusted() {
         let fixture = Fixture::new();
@@ -299,7 +299,7 @@ mod tests {
         // The same bytes, until they change.
         fs::set_permissions(fixture.path("copy"), fs::Permissions::from_mode(0o666)).unwrap();
         assert!(!runs(&[fixture.bind("copy", "/catatonit")]), "others may write to it");
-        // A link that the image has leads the mount elsewhere.
+        // A link in the image redirects the mount.
         symlink("/elsewhere", fixture.path("empty/catatonit")).unwrap();
         assert!(!runs(&[own]));
     }

@@ -134,7 +134,7 @@ mod tests {
         named(&[NAME]).next().is_some()
     }
 
-    /// One test, since it would find the processes of others.
+    /// One test for all cases, since separate tests would find each other's processes.
     #[test]
     fn only_processes_of_the_host_count_by_their_names() {
         let dir = tempfile::tempdir().unwrap();

@@ -13,10 +13,9 @@ use std::{fmt, path::Path};
 pub enum BreakGlass {
     /// Neither the variable nor the file is set.
     Off,
-    /// NRI is out of service.
+    /// NRI is disabled.
     On,
-    /// The file exists, but users other than root could have created it, and so have taken
-    /// containers away from their plugins.
+    /// The file exists, but users other than root could have created it to bypass plugins.
     Ignored(Untrusted),
 }
 
@@ -40,7 +39,7 @@ pub fn break_glass_file() -> BreakGlass {
     }
 }
 
-/// The way to run containers without NRI, for error messages.
+/// Hint for error messages: how to run containers without NRI.
 #[derive(Debug, Clone, Copy)]
 pub struct BreakGlassHint;
 

@@ -1,7 +1,7 @@
-//! The configuration file: which one, whether it may be trusted, and what it says.
+//! Finds, checks and reads the configuration file.
 //!
-//! A problem with the file is kept beside usable values rather than returned: the wrapper must
-//! still kill and delete containers with a broken file, and `nrictl` must still reach `nrid`.
+//! [`LoadedConfig`] stores an error of the file together with usable values: even with an invalid
+//! file the wrapper must kill and delete containers, and `nrictl` must reach `nrid`.
 
 use crate::{
     environment::{Environment, absolute},
@@ -18,12 +18,12 @@ use std::{
 /// The configuration, and the file that it was read from.
 #[derive(Debug)]
 pub struct LoadedConfig {
-    /// Values of the file. Defaults where the file is missing; where it is broken, defaults with
-    /// what [`Config::of_broken`] finds.
+    /// Values of the file. Defaults if the file is missing; if the file is invalid, defaults with
+    /// the values that [`Config::of_broken`] finds.
     pub config: Config,
-    /// The file that the command line or the environment names, absolute.
+    /// Absolute path of the file, if the command line or the environment names one.
     pub named: Option<PathBuf>,
-    /// The file that was read, absolute, and its text. `None` where it is missing or not trusted.
+    /// Absolute path and text of the file that was read; `None` if it is missing or not trusted.
     pub source: Option<(PathBuf, String)>,
     /// Why the file cannot be used.
     pub problem: Option<ConfigFileError>,
@@ -32,20 +32,20 @@ pub struct LoadedConfig {
 /// Reason for which a configuration file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigFileError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("configuration {}: {}", .0.display(), .1)]
     Read(PathBuf, #[source] io::Error),
-    /// It is malformed.
+    /// The file is malformed.
     #[error("configuration {}: {}", .0.display(), .1)]
     Parse(PathBuf, #[source] ConfigError),
-    /// Other users could change it, and so which programs run with our privileges.
+    /// Other users could change the file, and thereby the programs that run with our privileges.
     #[error("configuration {} is not trusted: {}", .0.display(), .1)]
     Untrusted(PathBuf, #[source] Untrusted),
 }
 
 impl LoadedConfig {
-    /// Reads the file that the command line names (`option`), else the one of the variable, else
-    /// the default one, which alone may be missing.
+    /// Reads the file named by the command line (`option`), else by the environment variable, else
+    /// the default file, which may be missing.
     pub fn read(option: Option<&Path>, environment: &Environment) -> Self {
         let named = option.or_else(|| environment.var(CONFIG_ENV).map(Path::new)).map(absolute);
         let path = named.clone().unwrap_or_else(|| CONFIG_FILE.into());
@@ -63,13 +63,13 @@ impl LoadedConfig {
         };
         let (config, problem) = match Config::parse(&text) {
             Ok(config) => (config, None),
-            // Containers have to be killed and deleted by the runtime that created them.
+            // Only the runtime that created a container can kill and delete it.
             Err(e) => (Config::of_broken(&text), Some(ConfigFileError::Parse(path.clone(), e))),
         };
         Self { config, named, source: Some((path, text)), problem }
     }
 
-    /// The state directory, absolute: of the configuration, else the default one of this process.
+    /// Returns the absolute state directory: from the configuration, else the default.
     pub fn state_dir(&self, environment: &Environment) -> PathBuf {
         match &self.config.state_dir {
             Some(dir) => absolute(dir),
@@ -78,7 +78,7 @@ impl LoadedConfig {
     }
 }
 
-/// The check comes first, so that nobody can replace the file between check and read.
+/// Checks the path before reading, since a trusted path cannot be replaced by other users.
 fn read_trusted(path: &Path) -> Result<String, ConfigFileError> {
     Owners::of_this_process()
         .check_if_there(path)
@@ -106,12 +106,12 @@ mod tests {
         let problem = loaded.problem.unwrap().to_string();
         let place = format!("configuration {}: line 2, column 1: ", file.display());
         assert!(problem.starts_with(&place), "{problem}");
-        // The content is known, for a digest.
+        // The content is stored, for its digest.
         assert_eq!(loaded.source.unwrap().0, file);
     }
 
     #[test]
-    fn a_file_that_others_may_write_is_not_read() {
+    fn a_file_writable_by_others_is_not_read() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().canonicalize().unwrap().join("c.toml");
         fs::write(&file, "[runtime]\npath = '/r'\n").unwrap();

@@ -32,8 +32,8 @@ impl Environment {
         &self.0
     }
 
-    /// The value of a variable: of the first entry of that name, as getenv(3) does. An empty value
-    /// counts as unset.
+    /// Returns the value of a variable from the first entry of that name, like getenv(3). An empty
+    /// value counts as unset.
     pub fn var(&self, name: &str) -> Option<&OsStr> {
         let value = self.0.iter().find_map(|entry| {
             entry.as_bytes().strip_prefix(name.as_bytes()).and_then(|rest| rest.strip_prefix(b"="))
@@ -42,12 +42,12 @@ impl Environment {
     }
 }
 
-/// Working directory of this process; `/` where it was removed, as engines that clean up may do.
+/// Returns the working directory of this process, or `/` if an engine has removed the directory.
 pub fn working_dir() -> PathBuf {
     std::env::current_dir().unwrap_or_else(|_| "/".into())
 }
 
-/// A path relative to the working directory, as an absolute one.
+/// Returns an absolute path for a path relative to the working directory.
 pub fn absolute(path: &Path) -> PathBuf {
     if path.is_absolute() { path.to_owned() } else { working_dir().join(path) }
 }
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables() {
+    fn the_first_entry_of_a_name_is_its_value() {
         let environment =
             Environment::new(["A", "AB=1", "A=x=y", "A=z", "E="].map(Into::into).into());
         for (name, value) in [("A", Some("x=y")), ("AB", Some("1")), ("E", None), ("B", None)] {

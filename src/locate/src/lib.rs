@@ -1,9 +1,8 @@
-//! Where the programs find the configuration file, the state directory, each other, the real
+//! Finds the configuration file, the state directory, the programs of this project, the real
 //! runtime and break-glass.
 //!
-//! The wrapper, the hook, `nrid` and `nrictl` must not disagree on any of them, so that each is
-//! looked up here and nowhere else. Start from [`LoadedConfig::read`]. No process is started and no
-//! socket is opened here.
+//! The wrapper, the hook, `nrid` and `nrictl` must find the same paths, so they all use this crate.
+//! It starts no process and opens no socket. Start from [`LoadedConfig::read`].
 
 #![forbid(unsafe_code)]
 

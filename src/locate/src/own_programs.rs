@@ -1,4 +1,5 @@
-//! Our own programs: beside this one, in the libexec directory, in PATH.
+//! Finds the programs of this project: in the directory of the running program, in the libexec
+//! directory, or in PATH.
 
 use crate::{
     environment::Environment,
@@ -12,7 +13,7 @@ pub const NRID: &str = "nrid";
 /// Name of the OCI hook.
 pub const HOOK: &str = "nri-oci-hook";
 
-/// Absolute path of a program of ours.
+/// Returns the absolute path of a program of this project.
 pub fn find_own_program(name: &str, environment: &Environment) -> Option<PathBuf> {
     own_program_dirs()
         .chain(search_dirs(environment))
@@ -20,7 +21,7 @@ pub fn find_own_program(name: &str, environment: &Environment) -> Option<PathBuf
         .find(|path| can_run(path))
 }
 
-/// Directories that hold our programs: that of this one, then the libexec directory.
+/// Returns the directory of the running program, then the libexec directory.
 pub fn own_program_dirs() -> impl Iterator<Item = PathBuf> {
     let beside = std::env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_owned));
     beside.into_iter().chain([PathBuf::from(LIBEXEC_DIR)])

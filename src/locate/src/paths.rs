@@ -1,4 +1,4 @@
-//! Default paths, and the environment variables that name others.
+//! Default paths, and the environment variables that override them.
 
 /// Default configuration file.
 pub const CONFIG_FILE: &str = "/etc/nri-container-runtime/config.toml";
@@ -6,17 +6,18 @@ pub const CONFIG_FILE: &str = "/etc/nri-container-runtime/config.toml";
 pub const CONFIG_ENV: &str = "NRI_CONTAINER_RUNTIME_CONFIG";
 /// Variable that names the real runtime.
 pub const RUNTIME_ENV: &str = "NRI_CONTAINER_RUNTIME_PATH";
-/// Variable that turns every verb into a plain call of the real runtime, unless it is empty or 0.
+/// Variable that disables NRI: every verb is a plain call of the real runtime, unless the variable
+/// is empty or 0.
 pub const BYPASS_ENV: &str = "NRI_CONTAINER_RUNTIME_BYPASS";
-/// File that, where it exists, turns every verb into a plain call of the real runtime.
+/// File that disables NRI if it exists: every verb is a plain call of the real runtime.
 pub const BYPASS_FILE: &str = "/etc/nri-container-runtime/bypass";
-/// Directory of `nrid` and the hook where they are not beside the wrapper.
+/// Directory of `nrid` and the hook, if they are not in the directory of the wrapper.
 pub const LIBEXEC_DIR: &str = "/usr/libexec/nri-container-runtime";
 /// Plugin directory that all NRI runtimes share.
 pub const PLUGIN_DIR: &str = "/opt/nri/plugins";
 /// Socket that external NRI plugins connect to by default.
 pub const PLUGIN_SOCKET: &str = "/var/run/nri/nri.sock";
-/// Real runtimes to try, in order, where the configuration names none.
+/// Real runtimes to try, in order, if the configuration names none.
 pub const DEFAULT_RUNTIMES: [&str; 3] = ["runc", "crun", "youki"];
 /// Directories that are searched after those of PATH, which engines may leave unset.
 pub const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";

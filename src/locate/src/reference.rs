@@ -5,7 +5,8 @@ use crate::paths::{
 };
 use nri_config::{FIELD_GROUPS, key_reference, wrapped};
 
-/// The whole document: the file, its keys, environment variables, and the search for the runtime.
+/// Returns the reference: the file, its keys, environment variables, and the search for the
+/// runtime.
 pub fn configuration_reference() -> String {
     let head = [
         "# Configuration",

@@ -1,5 +1,5 @@
-//! The real runtime: which one, and where it is. Never the wrapper itself, under whatever name:
-//! neither by symbolic nor by hard link.
+//! Selects and finds the real runtime. The wrapper itself is never selected, not even through a
+//! symbolic or hard link.
 
 use crate::{
     environment::{Environment, absolute},
@@ -13,22 +13,22 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Prefix of links to the wrapper: one that is called `nri-crun` runs crun.
+/// Prefix of links to the wrapper: `nri-crun` runs crun.
 const NAME_PREFIX: &str = "nri-";
-/// Rest of the wrapper's own name, which names no runtime.
+/// Name of the wrapper without the prefix, which names no runtime.
 const OWN_NAME: &str = "container-runtime";
 
 /// Reason for which no runtime can be run.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RuntimeNotFound {
-    /// One was named, and cannot be used.
+    /// The named runtime cannot be used.
     #[error("the real runtime {} ({from}): {why}", path.display())]
     Named {
-        /// Its name or path.
+        /// Name or path of the runtime.
         path: PathBuf,
-        /// The option, variable or key that names it.
+        /// The option, variable or key that names the runtime.
         from: String,
-        /// Why it cannot be used.
+        /// Why the runtime cannot be used.
         why: UnusableProgram,
     },
     /// None of the candidates exists.
@@ -48,23 +48,23 @@ pub enum RuntimeNotFound {
 /// Reason for which a program that was named cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UnusableProgram {
-    /// It does not exist.
+    /// The file does not exist.
     #[error("not found")]
     NotFound,
-    /// It is a directory, or this process may not execute it.
+    /// The path is a directory, or this process may not execute the file.
     #[error("not an executable file")]
     NotExecutable,
-    /// It is the wrapper, which would call itself for ever.
+    /// The file is the wrapper, which would call itself recursively.
     #[error("it is nri-container-runtime itself")]
     Ourselves,
 }
 
-/// What names the runtime.
+/// Selection of the runtime.
 #[derive(Debug, PartialEq, Eq)]
 enum Choice {
-    /// This one and no other, and what names it.
+    /// The named runtime only, with the option, variable or key that names it.
     Named(PathBuf, String),
-    /// The first of these that exists.
+    /// The first existing one of these candidates.
     FirstOf(Vec<PathBuf>),
 }
 
@@ -74,7 +74,7 @@ enum Choice {
 /// (`called_as`), `[runtime].path`, the candidates.
 ///
 /// # Errors
-/// The one that was named cannot be used, or none of the candidates exists.
+/// The named runtime cannot be used, or no candidate exists.
 pub fn find_runtime(
     option: Option<&OsStr>,
     called_as: Option<&str>,
@@ -95,7 +95,7 @@ pub fn find_runtime(
     }
 }
 
-/// Names to try, in order, where no runtime is named.
+/// Returns the candidates in order, if no runtime is named.
 pub fn runtime_candidates(settings: &RuntimeSettings) -> Vec<PathBuf> {
     match settings.candidates.as_slice() {
         [] => DEFAULT_RUNTIMES.map(PathBuf::from).to_vec(),
@@ -127,7 +127,7 @@ fn choose(
         return Choice::Named(path.clone(), "[runtime].path".to_owned());
     }
     let mut candidates = runtime_candidates(settings);
-    // Installed under the name of a runtime, the wrapper stands for that one.
+    // A wrapper installed under the name of a runtime runs that runtime.
     let own = called_as.and_then(|name| candidates.iter().position(|c| c == Path::new(name)));
     if let Some(at) = own {
         candidates[..=at].rotate_right(1);
@@ -144,7 +144,7 @@ fn find_named(
     for path in paths_of(name, dirs) {
         match ourselves.check(&path) {
             Ok(()) => return Ok(path),
-            // The first file that exists explains most.
+            // Report the first existing file, which is the most likely mistake.
             Err(e) if why == UnusableProgram::NotFound => why = e,
             Err(_) => {}
         }
@@ -152,7 +152,7 @@ fn find_named(
     Err(why)
 }
 
-/// Paths that a name stands for: a bare name in each of `dirs`, anything else as it is.
+/// Returns the paths to try for a name: a bare name in each of `dirs`, a path unchanged.
 fn paths_of(name: &Path, dirs: &[PathBuf]) -> Vec<PathBuf> {
     if name.components().count() == 1 && !name.has_root() {
         dirs.iter().map(|dir| dir.join(name)).collect()
@@ -165,12 +165,12 @@ fn join(paths: &[PathBuf], separator: &str) -> String {
     paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(separator)
 }
 
-/// Device and inode of the running program, which identify it under any name.
+/// Device and inode of the running program, which are the same for all its links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Ourselves(Option<(u64, u64)>);
 
 impl Ourselves {
-    /// Reads /proc; without it, the path that this program was started by.
+    /// Reads `/proc/self/exe`; without `/proc`, the path with which this program was started.
     fn identify() -> Self {
         let meta = std::fs::metadata("/proc/self/exe").or_else(|_| {
             use std::os::unix::ffi::OsStrExt;
@@ -179,7 +179,7 @@ impl Ourselves {
         Self(meta.ok().map(|m| (m.dev(), m.ino())))
     }
 
-    /// Whether `path` is a file that can be run and is another program.
+    /// Checks that `path` is an executable file other than this program.
     fn check(self, path: &Path) -> Result<(), UnusableProgram> {
         let meta = std::fs::metadata(path).map_err(|_| UnusableProgram::NotFound)?;
         if self.0 == Some((meta.dev(), meta.ino())) {

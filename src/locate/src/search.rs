@@ -1,9 +1,10 @@
-//! Directories in which programs are searched, and which files can be run.
+//! Directories in which programs are searched, and the check for executable files.
 
 use crate::{environment::Environment, paths::SEARCH_PATH};
 use std::path::{Path, PathBuf};
 
-/// The directories of PATH, then the standard ones: Podman leaves PATH unset for some verbs.
+/// Returns the directories of PATH, then the standard directories, since Podman leaves PATH unset
+/// for some verbs.
 ///
 /// Relative entries are skipped: they would name programs in the working directory of an engine.
 pub fn search_dirs(environment: &Environment) -> Vec<PathBuf> {
@@ -17,7 +18,8 @@ pub fn search_dirs(environment: &Environment) -> Vec<PathBuf> {
     dirs
 }
 
-/// The standard directories alone, for programs that run in another environment than an engine.
+/// Returns only the standard directories, for programs that do not run in the environment of an
+/// engine.
 pub fn standard_dirs() -> impl Iterator<Item = PathBuf> {
     SEARCH_PATH.split(':').map(PathBuf::from)
 }

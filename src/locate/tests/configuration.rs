@@ -1,4 +1,4 @@
-//! `docs/configuration.md` is what the code says.
+//! Checks that `docs/configuration.md` matches the code.
 
 use std::path::Path;
 

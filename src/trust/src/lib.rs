@@ -1,8 +1,8 @@
 //! Trust in files: whether other users can replace a file or write to it.
 //!
-//! Programs that run with our rights, and the configuration that selects them, must not be writable
-//! by others: plugins, their configuration, our own. Start from [`Owners::check`]. No file is
-//! opened or changed; an error has the command that repairs the file.
+//! Programs that run with our privileges, and the configuration that selects them, must not be
+//! writable by other users: plugins, their configuration, and ours. Start from [`Owners::check`].
+//! No file is opened or changed; an error includes the command that repairs the file.
 
 #![forbid(unsafe_code)]
 
@@ -27,7 +27,7 @@ pub enum Untrusted {
     Owner {
         /// Path that the user owns.
         path: PathBuf,
-        /// The user.
+        /// Id of the user.
         uid: u32,
         /// The required owner.
         owner: u32,
@@ -58,9 +58,9 @@ pub enum Untrusted {
     /// The path cannot be examined.
     #[error("{} cannot be examined: {source}", path.display())]
     Unreadable {
-        /// What cannot.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn modes_of_the_file_and_of_what_is_above_it() {
+    fn modes_of_the_file_and_its_directories_are_checked() {
         let dir = Dir::new();
         for (name, mode) in
             [("ok/", 0o755), ("group/", 0o775), ("all/", 0o777), ("sticky/", 0o1777)]
@@ -275,13 +275,13 @@ mod tests {
             "ok/shared is writable by its group (mode 664), who could change it: chmod g-w \
              ok/shared",
         );
-        // The sticky bit of a file means nothing.
+        // The sticky bit has no effect on a file.
         dir.make("ok/stuck", 0o1666);
         assert!(Owners::of_this_process().check(&dir.path("ok/stuck")).is_err());
     }
 
     #[test]
-    fn links_are_followed_and_what_they_pass_counts() {
+    fn links_are_followed_and_their_directories_are_checked() {
         let dir = Dir::new();
         dir.make("ok/", 0o755);
         dir.make("all/", 0o777);
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn owners_of_the_file_its_directories_and_links() {
+    fn owners_of_the_file_its_directories_and_links_are_checked() {
         let map = fs::read_to_string("/proc/self/uid_map").unwrap();
         if !geteuid().is_root() || !map.split_whitespace().eq(["0", "0", "4294967295"]) {
             println!("skipped: only root can give files away");
@@ -339,12 +339,12 @@ mod tests {
         dir.check("ours/given", &refused("ours/given", "it"));
         dir.check("sticky/file", &refused("sticky/file", "it"));
         dir.check("sticky/link", &refused("sticky/link", "it"));
-        // Whoever we run as may own it, too.
+        // The user of this process may own the file, too.
         assert!(Owners::and(4711).check(&dir.path("ours/given")).is_ok());
     }
 
     #[test]
-    fn pipes_have_no_content_of_their_own() {
+    fn a_pipe_is_not_trusted() {
         let dir = Dir::new();
         let pipe = dir.path("pipe");
         let mode = rustix::fs::Mode::from_raw_mode(0o600);
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn devices_have_no_content_to_change() {
+    fn a_device_may_be_writable_by_others() {
         assert!(Owners::of_this_process().check(Path::new("/dev/null")).is_ok());
     }
 }

@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn weights_are_those_of_real_runtimes() {
+    fn weights_match_those_of_real_runtimes() {
         // 512 shares are 20 with runc 1.1 and crun 1.8, 59 with runc 1.3 and crun 1.28.
         for (shares, linear, curved) in
             [(2, 1, 1), (512, 20, 59), (1024, 39, 100), (262_144, 10_000, 10_000), (0, 1, 1)]

@@ -1,14 +1,14 @@
-//! The reference as Markdown.
+//! Renders the reference as Markdown.
 
 use super::{
     sections::sections,
     types::{DefaultValue, KeyDescription, KeyKind},
 };
 
-/// Longest line, in characters.
+/// Line length limit in characters.
 const COLUMNS: usize = 100;
 
-/// The reference of all sections.
+/// Returns the reference of all sections.
 pub fn key_reference() -> String {
     let mut out = String::new();
     for section in sections() {
@@ -39,7 +39,7 @@ fn entry(key: &KeyDescription) -> String {
     out
 }
 
-/// Kind and default of a value, and an example where the kind is none.
+/// Returns kind and default of a value, and an example unless the kind already shows one.
 fn value(key: &KeyDescription) -> String {
     let kind = match key.kind {
         KeyKind::Boolean => "`true` or `false`",
@@ -60,7 +60,7 @@ fn value(key: &KeyDescription) -> String {
     }
 }
 
-/// `text` in lines of at most 100 characters; all but the first begin with `indent`.
+/// Wraps `text` to lines of at most 100 characters; all but the first begin with `indent`.
 pub fn wrapped(text: &str, indent: &str) -> String {
     let (mut out, mut column) = (String::new(), 0);
     for word in text.split_whitespace() {

@@ -1,7 +1,7 @@
-//! Description of every key of the configuration file, and its reference as Markdown.
+//! Descriptions of all keys of the configuration file, and the reference in Markdown.
 //!
-//! `docs/configuration.md` is generated from it. Tests compare the keys with those of the model:
-//! none is missing, and each example and default is accepted.
+//! `docs/configuration.md` is generated from this module. Tests check that every key of the model
+//! is described, and that the parser accepts each example and default.
 
 mod keys;
 mod markdown;

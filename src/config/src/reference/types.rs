@@ -1,28 +1,28 @@
-//! Types of the descriptions.
+//! Types that describe sections and keys for the reference.
 
 /// A table of the file.
 #[derive(Debug, Clone, Copy)]
 pub struct SectionDescription {
-    /// Its header as in the file; empty for the keys before the first table.
+    /// Header of the table as in the file; empty for the keys before the first table.
     pub header: &'static str,
     /// Title in the reference.
     pub title: &'static str,
     /// Purpose of the section.
     pub text: &'static str,
-    /// Its keys.
+    /// Keys of the table.
     pub keys: &'static [KeyDescription],
 }
 
 /// A key of the file.
 #[derive(Debug, Clone, Copy)]
 pub struct KeyDescription {
-    /// Its name, with underscores.
+    /// Name of the key, with underscores.
     pub name: &'static str,
-    /// Kind of its value.
+    /// Kind of the value.
     pub kind: KeyKind,
-    /// Value where the key is not set.
+    /// Value if the key is not set.
     pub default: DefaultValue,
-    /// A value, as TOML.
+    /// Example value, as TOML.
     pub example: &'static str,
     /// Effect of the key.
     pub text: &'static str,
@@ -39,23 +39,23 @@ pub enum KeyKind {
     Duration,
     /// A path.
     Path,
-    /// Any other text, and which.
+    /// Other text, with a description.
     Text(&'static str),
-    /// A list, and of what.
+    /// A list, with a description of the elements.
     List(&'static str),
-    /// A table, and from what to what.
+    /// A table, with a description of keys and values.
     Table(&'static str),
-    /// One of some texts, each with its effect.
+    /// One of several texts, each with its effect.
     Choice(&'static [(&'static str, &'static str)]),
 }
 
-/// Value that applies where a key is not set.
+/// Value that applies if a key is not set.
 #[derive(Debug, Clone, Copy)]
 pub enum DefaultValue {
     /// This value, as TOML.
     Value(&'static str),
-    /// No single value: what applies instead.
+    /// No fixed value; a description of the effective one.
     Derived(&'static str),
-    /// None: the key must be set.
+    /// No default: the key must be set.
     Required,
 }

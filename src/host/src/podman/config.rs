@@ -95,7 +95,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn the_last_file_that_says_it_and_none_that_others_could_have_written() {
+    fn the_last_trusted_file_sets_a_key() {
         let lab = tempfile::tempdir().unwrap();
         let dir = lab.path().canonicalize().unwrap();
         let write = |file: &str, text: &str| {

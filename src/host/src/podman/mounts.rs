@@ -22,7 +22,7 @@ const PLAIN: [&str; 2] = ["tmpfs", "sysfs"];
 pub struct CandidateMount {
     /// Destination.
     pub destination: PathBuf,
-    /// What.
+    /// Source.
     pub source: PathBuf,
     /// File system type, or `bind`.
     pub kind: String,
