@@ -50,7 +50,7 @@ pub struct Config {
     pub idle_timeout: Option<Duration>,
     /// Reaction of a creation or start to an `nrid` that cannot be reached.
     pub unreachable: Unreachable,
-    /// What happens when a cgroup does not have the resources that plugins set.
+    /// Reaction to a cgroup that does not have the resources that plugins set.
     pub enforce: Enforce,
     /// Whether requested changes are applied.
     pub mode: Mode,
@@ -89,7 +89,7 @@ pub enum Unreachable {
     Pass,
 }
 
-/// What happens when a cgroup does not have the resources that plugins set.
+/// Reaction to a cgroup that does not have the resources that plugins set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Enforce {

@@ -3,7 +3,7 @@
 //!
 //! `NRI_REGENERATE=1 cargo test -p nri-spec` rewrites the results; read the difference.
 
-#![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests may fail as tests do
+#![allow(clippy::unwrap_used, clippy::panic)] // test helpers may panic
 
 mod common;
 
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 fn check(case: &Value) -> Result<Value, String> {
     let spec = &case["spec"];
     let (after, changed) = apply_on(&case["host"], spec, &case["adjust"])?;
-    // A process that the adjustment has made lacks what only the engine knows.
+    // A process object created by the adjustment lacks the fields that only the engine sets.
     if case["incomplete"] != json!(true) {
         assert_valid(&after);
     }

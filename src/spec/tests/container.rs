@@ -1,7 +1,7 @@
 //! Conversion to the container that plugins see: unusual OCI configs, all fields of the protocol,
 //! wrong types, and facts that the OCI config does not have.
 
-#![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests may fail as tests do
+#![allow(clippy::unwrap_used, clippy::panic)] // test helpers may panic
 
 mod common;
 

@@ -1,7 +1,7 @@
 //! Each field of an adjustment has an effect: walks the descriptor of the protocol, so that a new
 //! field cannot be forgotten.
 
-#![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests may fail as tests do
+#![allow(clippy::unwrap_used, clippy::panic)] // test helpers may panic
 
 mod common;
 
@@ -136,7 +136,7 @@ fn check(base: &Value, path: &str, without: &Value) -> bool {
     });
     let spec = json!({ "process": { "cwd": "/" }, "linux": {} });
     let with = apply_on(&host, &spec, base).unwrap_or_else(|e| panic!("{path}: {e}"));
-    // Losing a field that has to be there is an effect as well.
+    // An error about a missing required field is an effect, too.
     apply_on(&host, &spec, without).map_or(true, |without| with != without)
 }
 

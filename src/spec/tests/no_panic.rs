@@ -1,6 +1,6 @@
-//! No input panics: real OCI configs with junk at any place, and junk alone.
+//! Checks that no input causes a panic: real OCI configs with junk at any position, and only junk.
 
-#![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests may fail as tests do
+#![allow(clippy::unwrap_used, clippy::panic)] // test helpers may panic
 
 mod common;
 
@@ -51,7 +51,7 @@ fn junk() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Puts junk at the place to which `steps` lead.
+/// Replaces the value at the position that `steps` select with junk.
 fn spoil(value: &mut Value, steps: &[usize], junk: Value) {
     let Some((step, rest)) = steps.split_first() else {
         *value = junk;

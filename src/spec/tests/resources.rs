@@ -1,6 +1,6 @@
 //! Resources objects of `update`: differences, overlays, conversion to messages and back.
 
-#![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests may fail as tests do
+#![allow(clippy::unwrap_used, clippy::panic)] // test helpers may panic
 
 mod common;
 

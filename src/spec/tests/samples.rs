@@ -1,7 +1,7 @@
 //! OCI configs of real engines: nothing is lost, plugins see their fields, and one field changes
 //! one place.
 
-#![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests may fail as tests do
+#![allow(clippy::unwrap_used, clippy::panic)] // test helpers may panic
 
 mod common;
 

@@ -1,7 +1,7 @@
 //! Lists and maps of an adjustment with as many entries as a message holds, applied to an OCI
 //! config with as many. Work that grew with the square of their number would take hours.
 
-#![allow(clippy::unwrap_used, clippy::panic)] // helpers of tests may fail as tests do
+#![allow(clippy::unwrap_used, clippy::panic)] // test helpers may panic
 
 use nri_api::MAX_MESSAGE;
 use nri_api::proto::{
@@ -123,7 +123,7 @@ fn apply_to(config: &mut OciConfig, adjust: &ContainerAdjustment, ctx: &ApplyCon
     let before = config.clone();
     assert!(apply(config, adjust, ctx).unwrap().changed);
     to_container(config, &ContainerInfo::default()).unwrap();
-    // Of an unknown runtime everything is asked.
+    // For an unknown runtime every feature is checked.
     capability::check(
         &before,
         config,

@@ -54,7 +54,7 @@ pub enum CdiError {
     },
 }
 
-/// What is wrong with a CDI specification.
+/// Error in a CDI specification.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidCdiSpec {
     /// A field has a wrong type, or does not exist.

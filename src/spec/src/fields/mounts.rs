@@ -122,8 +122,8 @@ fn destination(mount: &Value) -> &str {
     mount.get("destination").and_then(Value::as_str).unwrap_or_default()
 }
 
-/// What the last propagation option of a mount needs of its source, and does to the root
-/// filesystem.
+/// Checks that the mount of the source allows the last propagation option of a mount, and adapts
+/// the propagation of the root file system to the option.
 fn propagate(spec: &mut Value, mount: &Mount, ctx: &ApplyContext<'_>) -> Result<(), ApplyError> {
     let wanted = mount
         .options

@@ -56,7 +56,7 @@ pub(crate) fn apply(
             }
         }
     }
-    // What is set as well keeps its place.
+    // A namespace that the adjustment also sets keeps its position.
     for (kind, _) in &set {
         kind.map(|kind| removed.remove(kind));
     }

@@ -1,4 +1,4 @@
-//! What the tests share: a host made of data, protojson, and differences of documents.
+//! Shared test helpers: a simulated host, protojson, and differences between OCI configs.
 #![allow(dead_code)] // each test file uses its part
 
 use nri_spec::cdi::{CdiRegistry, CdiSpecFile};
@@ -109,7 +109,7 @@ pub(crate) fn differences(a: &Value, b: &Value) -> Vec<String> {
                 for key in keys {
                     walk(&format!("{path}/{key}"), x.get(key), y.get(key), found);
                 }
-                // The order of what both have.
+                // Compare the order of the common keys.
                 let order = |x: &serde_json::Map<String, Value>,
                              y: &serde_json::Map<String, Value>| {
                     x.keys().filter(|k| y.contains_key(*k)).cloned().collect::<Vec<_>>()
@@ -132,19 +132,19 @@ pub(crate) fn differences(a: &Value, b: &Value) -> Vec<String> {
     found
 }
 
-/// What a runtime would make of it, as far as a strict reader tells.
+/// Checks that `oci-spec`, a strict parser, accepts the OCI config.
 pub(crate) fn assert_valid(spec: &Value) {
     if let Err(e) = serde_json::from_str::<oci_spec::runtime::Spec>(&spec.to_string()) {
         panic!("not a specification: {e}\n{spec}");
     }
 }
 
-/// Whether expectations are to be written anew; the difference is then to be read.
+/// Whether to rewrite the expected results; review the diff afterwards.
 pub(crate) fn regenerate() -> bool {
     std::env::var_os("NRI_REGENERATE").is_some()
 }
 
-/// All files with this ending below a folder of the tests, sorted.
+/// Returns all files with this extension below a folder of the tests, sorted.
 pub(crate) fn files(folder: &str, ending: &str) -> Vec<PathBuf> {
     fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
         for entry in std::fs::read_dir(folder).unwrap() {
