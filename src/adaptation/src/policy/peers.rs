@@ -108,8 +108,10 @@ impl Peer {
 
     /// Path of the peer's program, and the file's device and inode.
     fn program(&self) -> io::Result<(PathBuf, (u64, u64))> {
-        let exited = || io::Error::from(io::ErrorKind::NotFound);
-        let (Some(pid), Some(process)) = (self.pid, &self.process) else { return Err(exited()) };
+        let not_found = |reason| io::Error::new(io::ErrorKind::NotFound, reason);
+        let (Some(pid), Some(process)) = (self.pid, &self.process) else {
+            return Err(not_found("the peer's process cannot be identified"));
+        };
         let exe = format!("/proc/{pid}/exe");
         let exe = Path::new(&exe);
         let meta = fs::metadata(exe)?;
@@ -118,7 +120,7 @@ impl Peer {
         // it, may belong to another process by now.
         let mut pidfd = [PollFd::new(process, PollFlags::IN)];
         if poll(&mut pidfd, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))? != 0 {
-            return Err(exited());
+            return Err(not_found("the process has exited"));
         }
         Ok((path, (meta.dev(), meta.ino())))
     }
