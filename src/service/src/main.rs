@@ -1,4 +1,4 @@
-//! `nrid`: the resident NRI core, which the first wrapper starts.
+//! `nrid`: the daemon that calls the NRI plugins. The wrapper starts it if none runs.
 
 use clap::Parser;
 use nri_adaptation::launcher;
@@ -20,18 +20,18 @@ use std::{
     time::Duration,
 };
 
-/// Time that blocking tasks have to end before another program takes over, because they must not
-/// write at the same time.
+/// Time given to blocking tasks to end before a restart, since their writes must not overlap with
+/// those of the next program.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The resident NRI core of nri-container-runtime.
+/// The daemon of nri-container-runtime, which calls the NRI plugins.
 #[derive(Parser)]
 #[command(version, about)]
 struct Arguments {
     /// Detach; print `ready`, or an error, to stdout.
     #[arg(long)]
     background: bool,
-    /// The second process of --background.
+    /// Set in the process that `--background` starts, which becomes the daemon.
     #[arg(long, hide = true)]
     stay: bool,
     /// Check the configuration, print the version, and exit.
@@ -99,12 +99,11 @@ fn run(
         log = log::open(&settings, log::DefaultLog::Stderr);
     }
     let notify = activation.notify.take();
-    let mut starter = Starter { waits: arguments.stay, notify };
+    let mut report = StartReport { waits: arguments.stay, notify };
     loop {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-        let ended =
-            runtime.block_on(serve(settings.clone(), log.clone(), activation, &mut starter));
+        let ended = runtime.block_on(serve(settings.clone(), log.clone(), activation, &mut report));
         // Tasks must not write files that the next program, or the next iteration, uses.
         runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
         let Some((handover, program)) = ended? else { return Ok(()) };
@@ -117,11 +116,12 @@ fn run(
     }
 }
 
-/// Processes that wait for the report of the start.
-struct Starter {
-    /// Whether the wrapper that started `nrid` reads `ready`, or an error, from stdout.
+/// Recipients of the report that `nrid` has started: the process that ran `nrid --background`, and
+/// systemd.
+struct StartReport {
+    /// Whether the process that ran `nrid --background` reads `ready`, or an error, from stdout.
     waits: bool,
-    /// Socket of systemd.
+    /// systemd's notification socket (`NOTIFY_SOCKET`).
     notify: Option<Notify>,
 }
 
@@ -131,16 +131,16 @@ async fn serve(
     settings: Settings,
     log: Log,
     activation: Activation,
-    starter: &mut Starter,
+    report: &mut StartReport,
 ) -> Result<Option<(Handover, PathBuf)>, Box<dyn std::error::Error>> {
-    // If the starter found no listener, or systemd has the sockets, a process that holds the lock
-    // is ending.
-    let is_ending = starter.waits || !activation.sockets.is_empty();
+    // If the starter found no listener, or systemd has the sockets, any process that still holds
+    // the lock is about to exit: wait for it.
+    let is_ending = report.waits || !activation.sockets.is_empty();
     let lock_timeout = if is_ending { settings.config.start_timeout } else { Duration::ZERO };
     let failure = settings.state_dir.join(nri_control::START_FAILURE);
     let running = match start::start(settings, log, activation, lock_timeout).await {
         // systemd listens by now: the starter can connect, and systemd then starts another nrid.
-        Err(start::StartError::SocketInUse(_)) if starter.waits => {
+        Err(start::StartError::SocketInUse(_)) if report.waits => {
             report_ready()?;
             return Ok(None);
         }
@@ -158,10 +158,10 @@ async fn serve(
         Ok(running) => running,
     };
     let _ = std::fs::remove_file(&failure);
-    if std::mem::take(&mut starter.waits) {
+    if std::mem::take(&mut report.waits) {
         report_ready()?;
     }
-    if let Some(Err(error)) = starter.notify.take().map(|notify| notify.ready()) {
+    if let Some(Err(error)) = report.notify.take().map(|notify| notify.ready()) {
         tracing::warn!(%error, "cannot notify systemd of the start");
     }
     Ok(running.serve().await?)

@@ -28,9 +28,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-const CODES: &str = "Exit codes: 0 done, or nothing to do; 1 failed, and nothing has changed; \
-                     2 wrong command line; 4 refused, and nothing has changed.\n\
-                     No engine is restarted: the command that makes it read its files is printed.";
+const CODES: &str = "Exit codes: 0 done, or nothing to do; 1 failed: nothing has changed, unless \
+                     the message names files that could not be restored, or only the output \
+                     failed; 2 wrong command line; 4 refused, and nothing has changed.\n\
+                     No engine is restarted; the command that reloads or restarts the engine, if \
+                     one is needed, is printed.";
 
 /// Arguments of both commands.
 #[derive(Debug, Args)]
@@ -46,7 +48,8 @@ struct CommonArgs {
     /// The engine's configuration file, if it is not the usual one.
     #[arg(long, value_name = "FILE")]
     engine_config: Option<PathBuf>,
-    /// An image's root directory: all paths are below it, and no program is run.
+    /// Root directory of an operating system image to install into. Paths are as seen inside it,
+    /// and no program in it is run.
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
 }
@@ -57,21 +60,22 @@ struct CommonArgs {
 pub(crate) struct Install {
     #[command(flatten)]
     common: CommonArgs,
-    /// Make it the engine's default runtime.
+    /// Make the wrapper the engine's default runtime.
     #[arg(long)]
     default: bool,
     /// The engine's name for the wrapper.
     #[arg(long, default_value = runtimes::DEFAULT_NAME)]
     name: String,
-    /// A further runtime NAME: the wrapper with PATH as the real runtime, instead of the first of
-    /// runc, crun and youki. May be repeated.
+    /// Add one more runtime NAME: the wrapper with PATH as the real runtime. The runtime of
+    /// `--name` uses the first of runc, crun and youki that the wrapper finds, by default. May be
+    /// repeated.
     #[arg(long, value_name = "NAME=PATH", value_parser = parse_runtime)]
     runtime: Vec<(String, PathBuf)>,
     /// The wrapper, if it is neither beside nrictl nor in a usual directory.
     #[arg(long, value_name = "PATH")]
     wrapper: Option<PathBuf>,
-    /// NRI that adapts the containers of an engine that has its own: the engine's or ours. `ours`
-    /// also switches the engine's off.
+    /// Which NRI adjusts the containers, if the engine has its own: `engine`, `ours` (also switches
+    /// the engine's off), or `auto` (the engine's while it is on, else ours).
     #[arg(long, value_enum, value_name = "WHO")]
     nri: Option<NriChoice>,
     /// The engine's version, if its program cannot be run.
@@ -96,7 +100,8 @@ impl Install {
     /// Runs the command; `own_config` is our configuration file.
     ///
     /// # Errors
-    /// The command is refused or fails; then nothing has changed.
+    /// The command is refused or fails. Nothing has changed then, except after
+    /// [`InstallError::HalfWritten`] and [`InstallError::Output`].
     pub(crate) fn run(&self, own_config: Option<&Path>) -> Result<(), InstallError> {
         let own_config = own_config.unwrap_or(Path::new(CONFIG_FILE));
         self.common.reported(self.perform(own_config))
@@ -154,7 +159,8 @@ impl Uninstall {
     /// Runs the command; `own_config` is our configuration file.
     ///
     /// # Errors
-    /// The command is refused or fails; then nothing has changed.
+    /// The command is refused or fails. Nothing has changed then, except after
+    /// [`InstallError::HalfWritten`] and [`InstallError::Output`].
     pub(crate) fn run(&self, own_config: Option<&Path>) -> Result<(), InstallError> {
         let own_config = own_config.unwrap_or(Path::new(CONFIG_FILE));
         self.common.reported(self.perform(own_config))
@@ -178,7 +184,8 @@ impl Uninstall {
 }
 
 impl CommonArgs {
-    /// Prints the report, or with `--json` the error.
+    /// Prints the report, as JSON with `--json`. Prints an error only with `--json`, and returns
+    /// it.
     fn reported(&self, result: Result<InstallReport, InstallError>) -> Result<(), InstallError> {
         match result {
             Ok(report) => Ok(report.print(self.json)?),

@@ -3,7 +3,8 @@
 use super::editing::error::FileError;
 use std::{io, path::PathBuf, process::ExitCode};
 
-/// Failure of a command. Nothing has changed then; files already written were restored.
+/// Failure of a command. Nothing has changed then, and files already written were restored, except
+/// after [`Self::HalfWritten`] and [`Self::Output`].
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InstallError {
     #[error(transparent)]
