@@ -1,5 +1,6 @@
 //! `nri-oci-hook --socket PATH --record KEY [--patience SECONDS] createRuntime|poststart|poststop`:
-//! reports events of a container to `nrid` that the wrapper cannot report, as inside `run`.
+//! reports to `nrid` those events of a container that the wrapper cannot report, such as those
+//! during `run`. `--patience` is the time limit of the reply to `createRuntime`.
 //!
 //! `nrid` writes this command line into the `config.json` of a container. The low-level runtime
 //! runs it with the OCI state on stdin and an environment that cannot be relied upon.
@@ -24,11 +25,11 @@ use std::{
 
 /// Limit of the OCI state, in bytes: it holds the annotations of the container.
 const STATE_LIMIT: u64 = 4 << 20;
-/// Time limit of the reply if the command line has none; `nrid` limits each plugin by itself.
+/// Time limit of the reply if the command line has none. `nrid` has its own limit for each plugin.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 /// Time limit of a reply that the container does not depend on: nrid completes the event by itself.
 const LATE_REPLY_TIMEOUT: Duration = Duration::from_secs(30);
-/// Time limit for the next nrid to accept connections, for a hook that may fail the creation.
+/// Time limit for the next nrid to accept connections, for a hook whose failure fails the creation.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Pause between two attempts to connect.
 const CONNECT_PAUSE: Duration = Duration::from_millis(20);
@@ -44,18 +45,18 @@ fn main() -> ExitCode {
     };
     match report(&args) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(e) if may_fail(args.kind) && !is_bypassed() => fail(&e, ExitCode::FAILURE),
+        Err(e) if is_required(args.kind) && !is_bypassed() => fail(&e, ExitCode::FAILURE),
         Err(e) => fail(&e, ExitCode::SUCCESS),
     }
 }
 
 /// Whether a failure of the hook must keep the container from starting.
-fn may_fail(kind: HookKind) -> bool {
+fn is_required(kind: HookKind) -> bool {
     kind == HookKind::CreateRuntime
 }
 
-/// Whether NRI is bypassed by break-glass, for a container with this hook in its `config.json`.
-/// The environment is the hook's in `config.json`, or the runtime's.
+/// Whether the operator has switched NRI off (break-glass), by the file or by the environment
+/// variable. The environment here is the one that `config.json` gives the hook, else the runtime's.
 fn is_bypassed() -> bool {
     matches!(break_glass(&Environment::of_this_process()), BreakGlass::On)
 }
@@ -78,7 +79,7 @@ fn report(args: &Args) -> Result<(), Error> {
         left -= 1;
         let mut client = connect(args)?;
         let timeout = match args.timeout {
-            _ if !may_fail(args.kind) => LATE_REPLY_TIMEOUT,
+            _ if !is_required(args.kind) => LATE_REPLY_TIMEOUT,
             Some(seconds) => Duration::from_secs(seconds),
             None => REPLY_TIMEOUT,
         };
@@ -95,14 +96,14 @@ fn report(args: &Args) -> Result<(), Error> {
     }
 }
 
-/// Connects to nrid. A hook that may fail the creation waits for the next nrid, which systemd or a
-/// wrapper may be starting. A hook does not start nrid: nrid would be a child of the runtime, and
-/// crun exits only after its last child.
+/// Connects to nrid. A hook whose failure fails the creation waits for the next nrid, which systemd
+/// or a wrapper may be starting. A hook does not start nrid: nrid would be a child of the runtime,
+/// and crun exits only after its last child.
 fn connect(args: &Args) -> Result<Client, ClientError> {
     let deadline = Instant::now() + CONNECT_TIMEOUT;
     loop {
         match Client::connect(&args.socket) {
-            Err(ClientError::Connect(_)) if may_fail(args.kind) && Instant::now() < deadline => {
+            Err(ClientError::Connect(_)) if is_required(args.kind) && Instant::now() < deadline => {
                 sleep(CONNECT_PAUSE)
             }
             connected => return connected,

@@ -1,5 +1,5 @@
-//! `create`: `config.json` without plugins, the roll-back of a refused creation, the order of
-//! events.
+//! `create`: `config.json` is not written without plugins, a creation that fails in the runtime is
+//! rolled back, events arrive in order.
 
 use nri_integration::*;
 use serde_json::json;
@@ -24,12 +24,12 @@ fn without_plugins_config_json_is_not_written_and_a_later_plugin_knows_the_conta
         node.call(&["delete", &id]).success();
         plugin.journal.wait_for("RemovePodSandbox", &id);
         // PostStartContainer may be sent after `start` has returned.
-        let before = ["Synchronize", "PostStartContainer"];
+        let until_start = ["Synchronize", "PostStartContainer"];
         let received: Vec<_> = plugin
             .journal
             .events(&id)
             .into_iter()
-            .filter(|e| !before.contains(&e.as_str()))
+            .filter(|e| !until_start.contains(&e.as_str()))
             .collect();
         assert_eq!(received, FROM_STOP);
     });
@@ -58,7 +58,7 @@ fn an_adjusted_creation_that_the_runtime_refuses_is_rolled_back() {
             refused.err()
         );
         journal.wait_for("RemovePodSandbox", &id);
-        assert_eq!(journal.events(&id), [&TO_START[..3], &FROM_STOP[..]].concat());
+        assert_eq!(journal.events(&id), [&REQUESTED[..], &FROM_STOP[..]].concat());
         assert_eq!(bundle.bytes(), original);
         assert!(node.state(&id).is_none());
         assert_eq!(node.status().unwrap()["containers"], 0);
@@ -67,7 +67,8 @@ fn an_adjusted_creation_that_the_runtime_refuses_is_rolled_back() {
         bundle.edit(|config| drop(config["mounts"].as_array_mut().unwrap().pop()));
         node.create(&bundle, &id).success();
         assert_eq!(node.cgroup_file(&id, "pids", "pids.max", "pids.max"), "77");
-        // Engines delete by force after a failure, and ids that the runtime does not know.
+        // After a failure, engines call `delete --force`, even for ids that the runtime does not
+        // know.
         node.call(&["delete", "--force", &id]).success();
         node.call(&["delete", "--force", &id]).success();
     });

@@ -56,7 +56,7 @@ impl CreateMerge {
         }
         let plan = self.collected.plan(plugin, reply.update, reply.evict)?;
         self.collected.apply(plugin, plan);
-        self.collected.ignore(
+        self.collected.record_ignored(
             plugin,
             &self.merged.container.id,
             ignored::in_adjustment(&reply.adjust),

@@ -141,13 +141,18 @@ impl Collected {
         self.failed.extend(plan.failed);
         evictions::add(&mut self.evictions, plan.evictions);
         for update in &plan.updates {
-            self.ignore(plugin, &update.container_id, ignored::in_update(update));
+            self.record_ignored(plugin, &update.container_id, ignored::in_update(update));
         }
         self.merge(plan.updates);
     }
 
     /// Records parts of a reply that have no effect, up to the limit per plugin.
-    pub(crate) fn ignore(&mut self, plugin: &PluginId, container: &str, paths: Vec<String>) {
+    pub(crate) fn record_ignored(
+        &mut self,
+        plugin: &PluginId,
+        container: &str,
+        paths: Vec<String>,
+    ) {
         if paths.is_empty() {
             return;
         }

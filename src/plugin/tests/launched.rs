@@ -28,7 +28,7 @@ async fn exit(child: Child) -> Output {
     timeout(SOON, wait).await.unwrap().unwrap()
 }
 
-async fn launch() -> (TestEnd, Child) {
+async fn launch() -> (TestRuntimeEnd, Child) {
     let (near, far) = UnixStream::pair().unwrap();
     let mut command = Command::new(example());
     command
@@ -42,7 +42,7 @@ async fn launch() -> (TestEnd, Child) {
         .unwrap();
     let child = command.spawn().unwrap();
     drop(command); // closes the plugin's end of the socket in this process
-    let mut runtime = runtime(near).await;
+    let mut runtime = serve_runtime(near).await;
     let registered = timeout(SOON, runtime.registered.recv()).await.unwrap().unwrap();
     assert_eq!((registered.plugin_name.as_str(), registered.plugin_idx.as_str()), ("tuner", "33"));
     (runtime, child)
@@ -155,7 +155,7 @@ async fn an_external_plugin_connects_to_the_given_socket() {
         .spawn()
         .unwrap();
     let (stream, _) = timeout(SOON, listener.accept()).await.unwrap().unwrap();
-    let mut runtime = runtime(stream).await;
+    let mut runtime = serve_runtime(stream).await;
     let registered = timeout(SOON, runtime.registered.recv()).await.unwrap().unwrap();
     assert_eq!((registered.plugin_name.as_str(), registered.plugin_idx.as_str()), ("adjust", "12"));
     let plugin = runtime.end.plugin();

@@ -150,14 +150,14 @@ impl Plugin for Recorder {
 }
 
 struct Pair {
-    runtime: TestEnd,
+    runtime: TestRuntimeEnd,
     stub: Stub,
     plugin: Arc<Recorder>,
 }
 
 async fn connected() -> Pair {
     let (a, b) = UnixStream::pair().unwrap();
-    let runtime = runtime(a).await;
+    let runtime = serve_runtime(a).await;
     let plugin = Arc::new(Recorder::default());
     let stub =
         Stub::shared(plugin.clone()).name("rec").index("07").stream(b).connect().await.unwrap();
@@ -404,7 +404,7 @@ async fn run_returns_the_cause_of_the_end() {
 async fn a_refused_or_late_registration_is_an_error() {
     async fn check(name: &str, expect: impl Fn(&CallError) -> bool) {
         let (a, b) = UnixStream::pair().unwrap();
-        let _runtime = runtime(a).await;
+        let _runtime = serve_runtime(a).await;
         let builder = Stub::builder(Recorder::default()).name(name).index("07").stream(b);
         let Err(error) = builder.registration_timeout(Duration::from_millis(20)).connect().await
         else {
@@ -440,7 +440,7 @@ async fn the_first_socket_that_accepts_is_used() {
     let listener = UnixListener::bind(path("live")).unwrap();
     let serve = async {
         let (stream, _) = listener.accept().await.unwrap();
-        runtime(stream).await
+        serve_runtime(stream).await
     };
     let builder = || Stub::builder(Recorder::default()).name("p").index("07");
     let builder = |names: &[&str]| names.iter().fold(builder(), |b, n| b.socket_path(path(n)));
@@ -460,7 +460,7 @@ async fn a_plugin_that_reconnects_is_configured_again() {
     let plugin = Arc::new(Recorder::default());
     for n in 0..2 {
         let (a, b) = UnixStream::pair().unwrap();
-        let runtime = runtime(a).await;
+        let runtime = serve_runtime(a).await;
         let stub =
             Stub::shared(plugin.clone()).name("p").index("07").stream(b).connect().await.unwrap();
         runtime.end.plugin().configure(SOON, &configure(&n.to_string())).await.unwrap();

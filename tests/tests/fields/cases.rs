@@ -10,7 +10,7 @@ use nri_spec::{ContainerInfo, OciConfig, to_container};
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// Returns the path of a case of the table, relative to the repository.
+/// Returns the path of a case that `table.rs` names, relative to the repository.
 pub(crate) fn file(case: &str) -> PathBuf {
     let folder = if case.starts_with("fields/") { "tests/cases" } else { "src/spec/tests/cases" };
     PathBuf::from(folder).join(format!("{case}.json"))
@@ -44,7 +44,8 @@ pub(crate) fn without(adjust: &Value, leaf: &str) -> Vec<Value> {
     found.into_iter().filter_map(remove).collect()
 }
 
-/// Collects JSON pointers to all values at a path.
+/// Collects JSON pointers to all values at a path. `steps` are those of a path from `leaves`: `[]`
+/// is any key of a map, a list has no step.
 fn pointers(at: &Value, path: &str, steps: &[&str], found: &mut Vec<String>) {
     let Some((step, rest)) = steps.split_first() else { return };
     match at {

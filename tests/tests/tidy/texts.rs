@@ -1,10 +1,11 @@
-//! Checks every file for module documentation, length, reasons of ignored tests, marks of generated
-//! code, leftover notes, and registry hosts.
+//! Rules about texts: each module has a `//!` comment, a file has at most 500 lines, ignored tests
+//! give a reason, generated code is marked, no markers of unfinished work, no image registries; the
+//! license is there.
 
 use crate::source::{Source, root, rust, sources};
 use crate::{check, clean};
 
-/// Words that mark unfinished work; concatenated, so that this file does not contain them.
+/// Words that mark unfinished work. Concatenated, so that the rule does not find them in this file.
 const LOOSE: &[&str] =
     &[concat!("TO", "DO"), concat!("FIX", "ME"), concat!("X", "XX"), concat!("HA", "CK")];
 
@@ -82,7 +83,10 @@ fn unmarked(source: &Source) -> Vec<String> {
         .take(5)
         .any(|line| line.starts_with("//") && line.contains("@generated"));
     match (source.generated(), marked) {
-        (true, false) => vec![format!("{}: generated, and does not say so", source.path)],
+        (true, false) => vec![format!(
+            "{}: in a folder `generated`, but no `@generated` comment in its first 5 lines",
+            source.path
+        )],
         (false, true) => {
             vec![format!("{}: generated, but not in a folder of that name", source.path)]
         }
@@ -153,7 +157,7 @@ fn ignored_tests_have_a_reason() {
 }
 
 #[test]
-fn files_are_not_too_long() {
+fn files_have_at_most_500_lines() {
     let lines = |count: usize| "x\n".repeat(count);
     check(long, "a.rs", &lines(LONGEST), &[]);
     check(long, "a.rs", &lines(LONGEST + 1), &["a.rs: 501 lines"]);
@@ -168,7 +172,8 @@ fn generated_code_is_marked() {
         unmarked,
         "a/generated/b.rs",
         "// x\n",
-        &["a/generated/b.rs: generated, and does not say so"],
+        &["a/generated/b.rs: in a folder `generated`, but no `@generated` comment in its first 5 \
+           lines"],
     );
     check(
         unmarked,

@@ -1,7 +1,9 @@
 //! Detection of Podman's infra containers by the program that they run. A detected one is the
 //! pod's sandbox; all other containers, also those that imitate one, are adjusted.
 
-use super::pods::{BEGIN, count, of_container, of_pod, removed, whole};
+use super::pods::{
+    BEGIN, container_life_cycle, count, of_container, of_pod, wait_until_pod_removed,
+};
 use crate::adjusted::*;
 use nri_integration::{engines::*, *};
 use serde_json::json;
@@ -18,7 +20,7 @@ fn infra_of(podman: &Podman, pod: &str) -> String {
 }
 
 /// Runs a container in the pod and removes the pod. Checks that the infra container was the pod's
-/// sandbox: no container to plugins, and not adjusted.
+/// sandbox: plugins get no container event for it, and do not adjust it.
 fn check_sandbox(adjusted: &Adjusted<Podman>, pod: &str) {
     let podman = &adjusted.engine;
     let member = podman.run_detached("member", &[&["--pod=shop", IMAGE], &WAIT[..]].concat());
@@ -27,30 +29,30 @@ fn check_sandbox(adjusted: &Adjusted<Podman>, pod: &str) {
     let received = adjusted.plugin.journal.entries();
     assert!(
         received.iter().all(|e| e["container_id"] != *infra),
-        "the infra container is a container to plugins"
+        "plugins got a container event for the infra container"
     );
     assert_eq!(podman.process_of(&infra).env("NRI"), None);
     assert_eq!(podman.process_of("member").env("NRI").as_deref(), Some("here"));
     podman.out(&["pod", "rm", "--force", "--time=1", "shop"]);
-    removed(adjusted, pod, 1);
-    assert_eq!(of_container(adjusted, &member), whole());
+    wait_until_pod_removed(adjusted, pod, 1);
+    assert_eq!(of_container(adjusted, &member), container_life_cycle());
     assert_eq!(of_pod(adjusted, pod), POD_LIFE_CYCLE);
 }
 
 #[test]
 fn an_infra_container_with_a_name_of_its_own_is_a_sandbox() {
-    for_each::<Podman>("pod --infra-name", |suite, go| {
-        let adjusted = Adjusted::<Podman>::start(suite, go);
+    for_each::<Podman>("pod --infra-name", |suite, go_plugin| {
+        let adjusted = Adjusted::<Podman>::start(suite, go_plugin);
         let pod = create_pod(&adjusted.engine, &["--infra-name=something", "--share=ipc,uts"]);
         check_sandbox(&adjusted, &pod);
     });
 }
 
-/// The pod has no cgroup, so the id of the infra container is the id of the pod.
+/// No cgroup names the pod, so plugins see it under the id of its infra container.
 #[test]
 fn an_infra_container_without_a_pod_cgroup_is_a_sandbox() {
-    for_each::<Podman>("pod --share-parent=false", |suite, go| {
-        let adjusted = Adjusted::<Podman>::start(suite, go);
+    for_each::<Podman>("pod --share-parent=false", |suite, go_plugin| {
+        let adjusted = Adjusted::<Podman>::start(suite, go_plugin);
         let podman = &adjusted.engine;
         create_pod(podman, &["--share-parent=false"]);
         podman.out(&["pod", "start", "shop"]);
@@ -61,30 +63,31 @@ fn an_infra_container_without_a_pod_cgroup_is_a_sandbox() {
 }
 
 /// Podman as after `apt install podman catatonit`: no configuration names the program.
-fn as_installed(suite: &Suite, go: &Program) -> Adjusted<Podman> {
+fn as_installed(suite: &Suite, go_plugin: &Program) -> Adjusted<Podman> {
     let podman = Podman::start_as_installed(suite);
     podman.nrictl(&["install", "podman", "--default"]).success();
     podman.nrictl(&["start"]).success();
     let config = json!({"rules": [{"adjust": adjustment()}]});
-    let plugin = podman.connect("10-go", go, &config.to_string());
+    let plugin = podman.connect("10-go", go_plugin, &config.to_string());
     Adjusted { engine: podman, plugin }
 }
 
 #[test]
 fn an_infra_container_of_the_distributions_catatonit_is_a_sandbox() {
-    for_each::<Podman>("pod, catatonit in /usr", |suite, go| {
-        let adjusted = as_installed(suite, go);
+    for_each::<Podman>("pod, catatonit in /usr", |suite, go_plugin| {
+        let adjusted = as_installed(suite, go_plugin);
         let pod = create_pod(&adjusted.engine, &[]);
         check_sandbox(&adjusted, &pod);
     });
 }
 
-/// Before 5.6 Podman keeps the infra image that it has built with the previous program. The log
-/// then says how to remove the image.
+/// Before 5.6 Podman keeps the infra image with the old catatonit. Its infra container is then a
+/// container to be adjusted, and the log of `nrid` says how to remove the image; after that it is a
+/// sandbox again.
 #[test]
 fn an_infra_container_is_a_sandbox_after_an_upgrade_of_catatonit() {
-    for_each::<Podman>("pod, catatonit upgraded", |suite, go| {
-        let adjusted = as_installed(suite, go);
+    for_each::<Podman>("pod, catatonit upgraded", |suite, go_plugin| {
+        let adjusted = as_installed(suite, go_plugin);
         let podman = &adjusted.engine;
         let pod = create_pod(podman, &[]);
         check_sandbox(&adjusted, &pod);
@@ -121,9 +124,9 @@ fn an_infra_container_is_a_sandbox_after_an_upgrade_of_catatonit() {
 
 #[test]
 fn an_infra_container_of_the_configured_image_is_a_sandbox() {
-    for_each::<Podman>("infra_image", |suite, go| {
+    for_each::<Podman>("infra_image", |suite, go_plugin| {
         let podman = Podman::start_configured(suite, &format!("infra_image = {PAUSE:?}"));
-        let adjusted = Adjusted::with(podman, go, &adjustment());
+        let adjusted = Adjusted::with(podman, go_plugin, &adjustment());
         let pod = create_pod(&adjusted.engine, &[]);
         check_sandbox(&adjusted, &pod);
         // A container of that image with another program mounted over the pause program.
@@ -137,8 +140,8 @@ fn an_infra_container_of_the_configured_image_is_a_sandbox() {
 
 #[test]
 fn an_infra_container_of_play_kube_is_a_sandbox() {
-    for_each::<Podman>("play kube", |suite, go| {
-        let adjusted = Adjusted::<Podman>::start(suite, go);
+    for_each::<Podman>("play kube", |suite, go_plugin| {
+        let adjusted = Adjusted::<Podman>::start(suite, go_plugin);
         let (podman, journal) = (&adjusted.engine, &adjusted.plugin.journal);
         let file = podman.path("pod.yaml");
         let config = json!({
@@ -162,14 +165,14 @@ fn an_infra_container_of_play_kube_is_a_sandbox() {
         assert_eq!(of_container(&adjusted, &infra), Vec::<String>::new());
         assert_eq!(podman.process_of(&infra).env("NRI"), None);
         podman.out(&["play", "kube", "--down", file]);
-        removed(&adjusted, &pod, 1);
-        assert_eq!(of_container(&adjusted, &member), whole());
+        wait_until_pod_removed(&adjusted, &pod, 1);
+        assert_eq!(of_container(&adjusted, &member), container_life_cycle());
         assert_eq!(of_pod(&adjusted, &pod), POD_LIFE_CYCLE);
     });
 }
 
-/// Such an infra container cannot be distinguished from a container that only has the pod's cgroup,
-/// so plugins adjust it. All containers of the pod are still in one pod.
+/// An infra container with another program cannot be distinguished from a container that only has
+/// the pod's cgroup, so plugins adjust it. All containers of the pod are still in one pod.
 #[test]
 fn an_infra_container_with_another_program_is_adjusted_in_its_pod() {
     for (name, options) in [
@@ -179,8 +182,8 @@ fn an_infra_container_with_another_program_is_adjusted_in_its_pod() {
             [format!("--infra-image={IMAGE}"), "--infra-command=sleep 600".to_owned()],
         ),
     ] {
-        for_each::<Podman>(name, |suite, go| {
-            let adjusted = Adjusted::<Podman>::start(suite, go);
+        for_each::<Podman>(name, |suite, go_plugin| {
+            let adjusted = Adjusted::<Podman>::start(suite, go_plugin);
             let (podman, journal) = (&adjusted.engine, &adjusted.plugin.journal);
             let options: Vec<_> =
                 options.iter().map(String::as_str).filter(|o| !o.is_empty()).collect();
@@ -204,20 +207,20 @@ fn an_infra_container_with_another_program_is_adjusted_in_its_pod() {
             assert!(podman.log().contains("has the cgroup or the name of a pod's infra container"));
             podman.out(&["rm", "--force", "first"]);
             wait_until("the first container to be removed", || {
-                (of_container(&adjusted, &first) == whole()).then_some(())
+                (of_container(&adjusted, &first) == container_life_cycle()).then_some(())
             });
 
             podman.out(&["pod", "stop", "--time=1", "shop"]);
-            removed(&adjusted, &pod, 1);
+            wait_until_pod_removed(&adjusted, &pod, 1);
             podman.out(&["pod", "start", "shop"]);
-            let again = [&whole(), BEGIN].concat();
+            let again = [&container_life_cycle(), BEGIN].concat();
             wait_until("the second start", || {
                 (of_container(&adjusted, &second) == again).then_some(())
             });
             podman.out(&["pod", "rm", "--force", "--time=1", "shop"]);
-            removed(&adjusted, &pod, 2);
+            wait_until_pod_removed(&adjusted, &pod, 2);
             for id in [&infra, &second] {
-                assert_eq!(of_container(&adjusted, id), whole().repeat(2));
+                assert_eq!(of_container(&adjusted, id), container_life_cycle().repeat(2));
             }
             assert_eq!(of_pod(&adjusted, &pod), POD_LIFE_CYCLE.repeat(2));
         });
@@ -228,8 +231,8 @@ fn an_infra_container_with_another_program_is_adjusted_in_its_pod() {
 /// the name or the program of one.
 #[test]
 fn a_container_that_imitates_an_infra_container_is_adjusted() {
-    for_each::<Podman>("imitated infra containers", |suite, go| {
-        let adjusted = Adjusted::<Podman>::start(suite, go);
+    for_each::<Podman>("imitated infra containers", |suite, go_plugin| {
+        let adjusted = Adjusted::<Podman>::start(suite, go_plugin);
         let podman = &adjusted.engine;
         let pods = ["0123456789abcdef", "fedcba9876543210"].map(|digits| digits.repeat(4));
         let cgroups = pods.clone().map(|pod| format!("--cgroup-parent=/{pod}"));

@@ -25,7 +25,7 @@ pub(super) fn of_container(adjusted: &Adjusted<Podman>, id: &str) -> Vec<String>
 pub(super) const BEGIN: &[&str] = TO_START.split_at(1).1;
 const END: [&str; 2] = ["StopContainer", "RemoveContainer"];
 
-pub(super) fn whole() -> Vec<&'static str> {
+pub(super) fn container_life_cycle() -> Vec<&'static str> {
     [BEGIN, &END].concat()
 }
 
@@ -37,7 +37,7 @@ fn create_pod(podman: &Podman, more: &[&str]) -> String {
 
 /// Waits until the pod has been removed `n` times. Checks that all events of containers name the
 /// pod, and that its removal is the last event.
-pub(super) fn removed(adjusted: &Adjusted<Podman>, pod: &str, n: usize) {
+pub(super) fn wait_until_pod_removed(adjusted: &Adjusted<Podman>, pod: &str, n: usize) {
     wait_until(format_args!("the pod {pod} to be removed"), || {
         (count(adjusted, pod, "RemovePodSandbox") >= n).then_some(())
     });
@@ -91,14 +91,14 @@ fn a_podman_pod_with_an_infra_container_has_the_events_of_a_pod() {
         // The pod still runs after one of its containers was removed.
         podman.out(&["rm", "--force", "first"]);
         wait_until("the first container to be removed", || {
-            (of_container(&adjusted, &first) == whole()).then_some(())
+            (of_container(&adjusted, &first) == container_life_cycle()).then_some(())
         });
         assert_eq!(of_pod(&adjusted, &pod), ["RunPodSandbox"]);
 
         // Podman stops the containers of a pod in any order.
         podman.out(&["pod", "stop", "--time=1", "shop"]);
-        removed(&adjusted, &pod, 1);
-        assert_eq!(of_container(&adjusted, &second), whole());
+        wait_until_pod_removed(&adjusted, &pod, 1);
+        assert_eq!(of_container(&adjusted, &second), container_life_cycle());
         assert_eq!(
             of_pod(&adjusted, &pod),
             ["RunPodSandbox", "StopPodSandbox", "RemovePodSandbox"]
@@ -106,11 +106,12 @@ fn a_podman_pod_with_an_infra_container_has_the_events_of_a_pod() {
 
         podman.out(&["pod", "start", "shop"]);
         wait_until("the second start", || {
-            (of_container(&adjusted, &second) == [&whole(), BEGIN].concat()).then_some(())
+            (of_container(&adjusted, &second) == [&container_life_cycle(), BEGIN].concat())
+                .then_some(())
         });
         podman.out(&["pod", "rm", "--force", "--time=1", "shop"]);
-        removed(&adjusted, &pod, 2);
-        assert_eq!(of_container(&adjusted, &second), whole().repeat(2));
+        wait_until_pod_removed(&adjusted, &pod, 2);
+        assert_eq!(of_container(&adjusted, &second), container_life_cycle().repeat(2));
         assert_eq!(
             of_pod(&adjusted, &pod),
             ["RunPodSandbox", "StopPodSandbox", "RemovePodSandbox"].repeat(2)
@@ -138,8 +139,8 @@ fn a_podman_pod_stops_when_its_infra_container_is_killed() {
         assert!(process.0.is_alive());
         assert_eq!(count(&adjusted, &pod, "RemovePodSandbox"), 0, "a container of it still runs");
         podman.out(&["rm", "--force", "member"]);
-        removed(&adjusted, &pod, 1);
-        assert_eq!(of_container(&adjusted, &member), whole());
+        wait_until_pod_removed(&adjusted, &pod, 1);
+        assert_eq!(of_container(&adjusted, &member), container_life_cycle());
         assert_eq!(
             of_pod(&adjusted, &pod),
             ["RunPodSandbox", "StopPodSandbox", "RemovePodSandbox"]
@@ -169,12 +170,12 @@ fn a_podman_pod_without_an_infra_container_has_the_events_of_a_pod() {
         );
         podman.out(&["rm", "--force", "first"]);
         wait_until("the first container to be removed", || {
-            (of_container(&adjusted, &first) == whole()).then_some(())
+            (of_container(&adjusted, &first) == container_life_cycle()).then_some(())
         });
         assert_eq!(of_pod(&adjusted, &pod), ["RunPodSandbox"]);
         podman.out(&["pod", "rm", "--force", "bare"]);
-        removed(&adjusted, &pod, 1);
-        assert_eq!(of_container(&adjusted, &second), whole());
+        wait_until_pod_removed(&adjusted, &pod, 1);
+        assert_eq!(of_container(&adjusted, &second), container_life_cycle());
         assert_eq!(
             of_pod(&adjusted, &pod),
             ["RunPodSandbox", "StopPodSandbox", "RemovePodSandbox"]

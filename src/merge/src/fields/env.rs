@@ -1,4 +1,4 @@
-//! Environment variables, owned by name.
+//! Environment variables. Each name has one owner, the plugin that set it.
 //!
 //! Later plugins see the environment as it will be in the OCI config: an existing name keeps its
 //! position, a new one is appended. An entry without `=` is not a variable, and is kept.

@@ -1,4 +1,4 @@
-//! Kernel parameters, owned by name.
+//! Kernel parameters (sysctls). Each name has one owner, the plugin that set it.
 
 use crate::error::MergeError;
 use crate::marked::{Keys, overlay_map};

@@ -1,4 +1,4 @@
-//! Files of cgroup v2, owned by name.
+//! Files of cgroup v2. Each name has one owner, the plugin that set it.
 
 use crate::error::MergeError;
 use crate::owners::Claims;

@@ -1,4 +1,4 @@
-//! Test runtime.
+//! An NRI runtime for tests: the other end of a plugin's connection.
 #![allow(dead_code, unreachable_pub)] // each test file uses a part
 #![allow(clippy::unwrap_used)]
 
@@ -45,19 +45,21 @@ impl Runtime for TestRuntime {
     }
 }
 
-pub struct TestEnd {
+/// The runtime's end of a connection, and the requests that it has received.
+pub struct TestRuntimeEnd {
     pub end: RuntimeEnd,
     pub registered: UnboundedReceiver<RegisterPluginRequest>,
     pub requested: UnboundedReceiver<UpdateContainersRequest>,
 }
 
-pub async fn runtime(stream: UnixStream) -> TestEnd {
+/// Serves a plugin as a [`TestRuntime`] on the stream.
+pub async fn serve_runtime(stream: UnixStream) -> TestRuntimeEnd {
     let (r, registered) = unbounded_channel();
     let (u, requested) = unbounded_channel();
     let end = RuntimeEnd::new(stream, Arc::new(TestRuntime { registered: r, requested: u }))
         .await
         .unwrap();
-    TestEnd { end, registered, requested }
+    TestRuntimeEnd { end, registered, requested }
 }
 
 pub fn pod(id: &str) -> PodSandbox {

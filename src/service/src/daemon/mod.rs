@@ -1,4 +1,5 @@
-//! The process: start, restart, sockets, log.
+//! The `nrid` process: start and end, reload, restart, sockets, systemd, log; plugins and socket
+//! that it shares with engines' own NRI.
 
 pub mod activation;
 pub mod background;

@@ -53,9 +53,10 @@ impl Service {
         self.adaptation.stop_pod_sandbox(request, commit).await;
     }
 
-    /// Stops the pod together with the container, if the pod consists of that container. A shared
-    /// pod keeps running: another container may be added to it.
-    pub(super) async fn stop_pod_of_single(&self, record: &Record) {
+    /// Stops the pod of a stopped container if the pod was made for this container alone. A shared
+    /// pod keeps running, since another container may be added; a sandbox pod stops with its
+    /// sandbox.
+    pub(super) async fn stop_single_container_pod(&self, record: &Record) {
         let pod = self.registry.pods.get(&record.pod_id);
         if pod.is_some_and(|pod| pod.kind == PodKind::SingleContainer) {
             self.pod_stopped(&record.pod_id).await;
@@ -72,7 +73,8 @@ impl Service {
         }
     }
 
-    /// Notifies plugins by RemovePodSandbox, if they know the pod, and removes it.
+    /// Stops the pod if it runs, notifies plugins by RemovePodSandbox if they know the pod, and
+    /// removes it.
     async fn pod_removed(&self, id: &str) {
         self.pod_stopped(id).await;
         let Some(pod) = self.registry.pods.get(id) else { return };

@@ -188,7 +188,7 @@ impl Service {
             self.apply_stop_outcome(outcome).await;
         };
         self.adaptation.stop_container(request, commit).await;
-        self.stop_pod_of_single(&record).await;
+        self.stop_single_container_pod(&record).await;
     }
 
     /// [`Service::stopped`], if the first process has ended and the exit watch has not noticed yet.

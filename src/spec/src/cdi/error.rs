@@ -36,7 +36,8 @@ pub enum CdiError {
         #[source]
         source: InvalidCdiSpec,
     },
-    /// A device node that neither the host has nor the specification describes.
+    /// A device node that is not on the host, and of which the specification does not give both the
+    /// type and the major number (for a FIFO, the type).
     #[error("CDI device node {path:?} is not on the host")]
     UnknownDevice {
         /// Path on the host.
@@ -57,7 +58,7 @@ pub enum CdiError {
 /// Error in a CDI specification.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidCdiSpec {
-    /// A field has a wrong type, or does not exist.
+    /// A field has a wrong type, or is not a known field.
     #[error(transparent)]
     Form(#[from] WrongType),
     /// An unknown version.

@@ -8,7 +8,7 @@ use protobuf::MessageField;
 use serde_json::Value;
 use std::collections::HashSet;
 
-/// The object at a path, created if it is missing.
+/// The object at a path, created if it is missing or null.
 pub(crate) fn object<'a>(root: &'a mut Value, path: &[&str]) -> Result<&'a mut Object, WrongType> {
     match at(root, path, || Value::Object(Object::new()))? {
         Value::Object(made) => Ok(made),
@@ -16,7 +16,7 @@ pub(crate) fn object<'a>(root: &'a mut Value, path: &[&str]) -> Result<&'a mut O
     }
 }
 
-/// The array at a path, created if it is missing.
+/// The array at a path, created if it is missing or null.
 pub(crate) fn array<'a>(
     root: &'a mut Value,
     path: &[&str],
@@ -27,7 +27,7 @@ pub(crate) fn array<'a>(
     }
 }
 
-/// The object at a path, if it exists.
+/// The object at a path, if it exists and is not null.
 pub(crate) fn existing_object<'a>(
     root: &'a mut Value,
     path: &[&str],
@@ -35,7 +35,7 @@ pub(crate) fn existing_object<'a>(
     if existing(root, path)?.is_none() { Ok(None) } else { object(root, path).map(Some) }
 }
 
-/// The array at a path, if it exists.
+/// The array at a path, if it exists and is not null.
 pub(crate) fn existing_array<'a>(
     root: &'a mut Value,
     path: &[&str],
@@ -43,7 +43,8 @@ pub(crate) fn existing_array<'a>(
     if existing(root, path)?.is_none() { Ok(None) } else { array(root, path).map(Some) }
 }
 
-/// Sets a field. A field that has the value already keeps its text.
+/// Sets a field. A field whose value is already equal is not touched, so that a number keeps its
+/// spelling (`1e3`, `1000`).
 pub(crate) fn set(object: &mut Object, key: &str, value: impl Into<Value>) {
     let value = value.into();
     if object.get(key).is_none_or(|old| !same(old, &value)) {
@@ -51,7 +52,7 @@ pub(crate) fn set(object: &mut Object, key: &str, value: impl Into<Value>) {
     }
 }
 
-/// Sets a field of the object at a path, which is created if it is missing.
+/// Sets a field of the object at a path, which is created if it is missing or null.
 pub(crate) fn set_at(
     root: &mut Value,
     path: &[&str],

@@ -1,4 +1,5 @@
-//! Test harness: an adaptation, a manager that records its calls, and scripted plugins.
+//! Test harness: an adaptation, a `ContainerManager` that records how it is called, and scripted
+//! plugins.
 
 mod log;
 mod manager;

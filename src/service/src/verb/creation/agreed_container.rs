@@ -11,11 +11,11 @@ use nri_spec::{ContainerInfo, OciConfig, WrongType, to_container};
 /// # Errors
 /// A field of `config.json` has a wrong type.
 pub fn agreed_container(
-    agreed: &Container,
+    merged: &Container,
     devices: &[CDIDevice],
     config: &OciConfig,
 ) -> Result<Container, WrongType> {
-    let linux = agreed.linux.get_or_default();
+    let linux = merged.linux.get_or_default();
     let named = |class: Option<&nri_api::proto::OptionalString>| {
         class.map(|c| c.value.clone()).filter(|name| !name.is_empty())
     };
@@ -26,7 +26,7 @@ pub fn agreed_container(
         ..ContainerInfo::default()
     };
     let adjusted = to_container(config, &info)?;
-    let mut container = agreed.clone();
+    let mut container = merged.clone();
     container.args = adjusted.args;
     container.env = adjusted.env;
     container.mounts = adjusted.mounts;
@@ -45,18 +45,18 @@ mod tests {
 
     #[test]
     fn the_container_message_has_the_fields_of_the_adjusted_config() {
-        let mut agreed = Container::new();
-        agreed.id = "c".to_owned();
-        agreed.env = vec!["A=1".to_owned()];
-        agreed.annotations.insert("k".to_owned(), "v".to_owned());
-        let resources = agreed.linux.mut_or_insert_default().resources.mut_or_insert_default();
+        let mut merged = Container::new();
+        merged.id = "c".to_owned();
+        merged.env = vec!["A=1".to_owned()];
+        merged.annotations.insert("k".to_owned(), "v".to_owned());
+        let resources = merged.linux.mut_or_insert_default().resources.mut_or_insert_default();
         resources.blockio_class = nri_api::opt(Some("slow".to_owned()));
         resources.rdt_class = nri_api::opt(Some(String::new()));
         let config = json!({"ociVersion": "1.0.2", "process": {"env": ["A=1", "B=cdi"]},
             "linux": {"resources": {"memory": {"limit": 7, "swap": 7}}}});
         let device = CDIDevice { name: "example.org/thing=all".to_owned(), ..CDIDevice::default() };
         let config = OciConfig::from_value(config).unwrap();
-        let container = agreed_container(&agreed, std::slice::from_ref(&device), &config).unwrap();
+        let container = agreed_container(&merged, std::slice::from_ref(&device), &config).unwrap();
         assert_eq!((container.id.as_str(), &container.annotations["k"]), ("c", &"v".to_owned()));
         assert_eq!(container.env, ["A=1", "B=cdi"]);
         assert_eq!(container.CDI_devices, [device]);

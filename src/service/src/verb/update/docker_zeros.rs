@@ -1,9 +1,11 @@
 //! Zeros in updates of Docker up to version 23. These updates have every field, with 0 in those
 //! that the user did not give (moby, `daemon/update_linux.go`, `toContainerdResources`). Newer
-//! versions leave such fields out. A zero in them never sets a limit.
+//! versions leave such fields out. Whatever the version, a zero in one of these fields never sets a
+//! limit.
 //!
-//! The zeros would replace limits of plugins by "no limit", at least in the records. Zeros of other
-//! engines are requests and stay, and so do Docker's other fields: Docker clears a limit by -1.
+//! If they were kept, the zeros would replace limits of plugins by "no limit" in the record of
+//! `nrid`. Zeros of other engines are requests and are kept, as are zeros in Docker's other fields:
+//! to clear a limit, Docker sends -1.
 
 use serde_json::{Map, Value};
 
@@ -15,7 +17,7 @@ const FIELDS: [(&str, &[&str]); 3] = [
 ];
 
 /// Drops the fields that the user did not give, and groups that become empty.
-pub(super) fn drop(resources: &mut Map<String, Value>) {
+pub(super) fn drop_zeros(resources: &mut Map<String, Value>) {
     for (name, fields) in FIELDS {
         let Some(group) = resources.get_mut(name).and_then(Value::as_object_mut) else { continue };
         let before = group.len();
@@ -35,7 +37,7 @@ mod tests {
 
     fn check(given: Value, expected: Value) {
         let Value::Object(mut map) = given.clone() else { unreachable!() };
-        drop(&mut map);
+        drop_zeros(&mut map);
         assert_eq!(Value::Object(map), expected, "{given}");
     }
 

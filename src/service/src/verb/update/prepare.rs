@@ -254,7 +254,7 @@ fn requested(begin: &Begin, record: &Record) -> Result<Requested, CallerError> {
             }
             let fields = resources.as_object_mut().ok_or(CallerError::ResourcesNotAnObject)?;
             if record.engine.is_docker() {
-                docker_zeros::drop(fields);
+                docker_zeros::drop_zeros(fields);
             }
             // Some engines send all resources: only those that differ from the last request count.
             changed(&record.requested, &resources)
