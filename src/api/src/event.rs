@@ -7,7 +7,7 @@ use protobuf::Enum;
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct EventMask(u32);
 
-/// Bits of a subscription that no known event has.
+/// Error: bits of a subscription that belong to no known event.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown event bits {0:#x} in the subscription")]
 pub struct UnknownEvents(pub u32);
@@ -21,7 +21,8 @@ impl EventMask {
     /// Parses the mask of a `ConfigureResponse`; 0 subscribes to all events.
     ///
     /// # Errors
-    /// Bits beyond the events of this protocol version, as upstream.
+    /// If the mask has bits that are no event of this protocol version. Upstream NRI refuses such
+    /// masks, too.
     pub fn from_subscription(bits: i32) -> Result<Self, UnknownEvents> {
         let bits = bits as u32;
         match bits & !Self::ALL.0 {
@@ -31,7 +32,7 @@ impl EventMask {
         }
     }
 
-    /// The mask as a `ConfigureResponse` holds it.
+    /// Returns the mask in the form of `ConfigureResponse.events`.
     pub fn bits(self) -> i32 {
         self.0 as i32
     }
@@ -41,13 +42,13 @@ impl EventMask {
         self.0 & Self::bit(event) != 0
     }
 
-    /// The set with `event` added.
+    /// Returns the set with `event` added.
     #[must_use]
     pub fn with(self, event: Event) -> Self {
         Self(self.0 | Self::bit(event))
     }
 
-    /// All events of either set.
+    /// Returns the events that are in either set.
     #[must_use]
     pub fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
@@ -58,7 +59,7 @@ impl EventMask {
         self.0 == 0
     }
 
-    /// The events of the set, in the order of their numbers.
+    /// Returns the events of the set, in the order of their numbers.
     pub fn iter(self) -> impl Iterator<Item = Event> {
         Event::VALUES.iter().copied().filter(move |e| self.contains(*e))
     }
@@ -88,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn zero_means_everything_and_unknown_bits_are_refused() {
+    fn zero_subscribes_to_all_events_and_unknown_bits_are_refused() {
         assert_eq!(EventMask::from_subscription(0), Ok(EventMask::ALL));
         assert_eq!(EventMask::from_subscription(1 << 14), Err(UnknownEvents(1 << 14)));
         assert_eq!(EventMask::from_subscription(-1), Err(UnknownEvents(!0x3fff)));
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn bit_is_event_number_less_one() {
+    fn the_bit_of_an_event_is_its_number_minus_one() {
         let mask = EventMask::from_subscription(0b1000).unwrap();
         assert!(mask.contains(Event::CREATE_CONTAINER));
         assert_eq!(mask.iter().collect::<Vec<_>>(), [Event::CREATE_CONTAINER]);

@@ -1,4 +1,4 @@
-//! How each adjustable [`Field`] is owned: as a whole, by key, or not at all.
+//! Ownership of each adjustable [`Field`]: one owner, one owner per key, or no owner.
 
 use crate::proto::Field;
 

@@ -1,8 +1,8 @@
 //! The NRI protocol as plain data: its messages, event mask, plugin identities, removal markers and
 //! resource fields.
 //!
-//! No I/O and no decisions: the merge is `nri-merge`, the transport `nri-wire`. Start from
-//! [`proto`], the generated messages, and [`PluginId`], the identity of their sender.
+//! This crate does no I/O and decides nothing: `nri-merge` merges, and `nri-wire` transports. Start
+//! from [`proto`], the generated messages, and [`PluginId`], the identity of their sender.
 
 #![deny(unsafe_code)]
 
@@ -14,7 +14,8 @@ mod removal;
 mod resource_field;
 
 mod generated {
-    #[allow(missing_docs, unreachable_pub, rust_2018_idioms, unsafe_code, clippy::all, clippy::unwrap_used)]
+    #[allow(missing_docs, unreachable_pub, rust_2018_idioms, unsafe_code)]
+    #[allow(clippy::all, clippy::unwrap_used)]
     #[rustfmt::skip]
     pub(crate) mod nri;
 }
@@ -37,5 +38,12 @@ pub use resource_field::{
 /// Version of upstream NRI with this protocol, sent to plugins in `Configure`.
 pub const NRI_VERSION: &str = "v0.12.3";
 
-/// Largest ttrpc message, in bytes, without its 10-byte header.
+/// Environment of a hook for which a plugin or a CDI specification names none. Without one,
+/// runtimes run the hook with an environment that it does not expect: runc gives the variables of
+/// the container to `createContainer` hooks, which run as root on the host, so that an image can
+/// load code into them (`LD_PRELOAD`, CVE-2025-23266); others get the engine's variables.
+pub const HOOK_ENVIRONMENT: &str =
+    "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// Size limit of a ttrpc message in bytes, without its 10-byte header, as in the ttrpc libraries.
 pub const MAX_MESSAGE: usize = 4 << 20;

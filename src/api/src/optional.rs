@@ -6,13 +6,13 @@ use crate::proto::{
 };
 use protobuf::MessageField;
 
-/// A message that holds one value and stands for "present".
+/// A message that holds one value; the value is set if the message is present.
 pub trait Optional: Sized {
     /// Type of the value.
     type Value;
     /// Wraps a value.
     fn of(value: Self::Value) -> Self;
-    /// The value.
+    /// Returns the value.
     fn value(&self) -> Self::Value;
 }
 

@@ -2,18 +2,18 @@
 
 use std::fmt;
 
-/// Two decimal digits; plugins are called in ascending order.
+/// Index of a plugin: two decimal digits. Plugins are called in ascending order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PluginIndex(u8);
 
-/// A name of one or more of `A-Z a-z 0-9 _ . + -`, not longer than a file name.
+/// Name of a plugin: one or more of `A-Z a-z 0-9 _ . + -`, at most [`PluginName::LONGEST`] bytes.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PluginName(String);
 
-/// Index and name; displayed as `NN-name`.
+/// Index and name of a plugin, displayed as `NN-name`.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PluginId {
-    /// Order of invocation.
+    /// Index, which orders the plugins.
     pub index: PluginIndex,
     /// Name without the index.
     pub name: PluginName,
@@ -22,32 +22,34 @@ pub struct PluginId {
 /// Reason why the identity of a plugin is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidPlugin {
-    /// Not exactly two digits.
+    /// The index is not exactly two digits.
     #[error("plugin index {0:?} is not two digits")]
     Index(String),
-    /// Empty, or a character that is not allowed.
+    /// The name is empty, or has a character that is not allowed.
     #[error("plugin name {0:?} is not one or more of A-Z a-z 0-9 _ . + -")]
     Name(String),
-    /// More than [`PluginName::LONGEST`] bytes: how many.
+    /// The name has this many bytes, more than [`PluginName::LONGEST`].
     #[error("plugin name of {0} bytes is longer than {longest}", longest = PluginName::LONGEST)]
     LongName(usize),
-    /// A file name that is not `NN-name`.
+    /// The file name is not `NN-name`.
     #[error("plugin file name {0:?} is not of the form NN-name")]
     FileName(String),
 }
 
-/// Shortens an invalid identity for logs; any process can send one.
-fn beginning(text: &str) -> String {
+/// Shortens an invalid identity for logs: any process can send one of any length.
+fn shortened(text: &str) -> String {
     text.chars().take(64).collect()
 }
 
 impl PluginIndex {
+    /// Parses an index.
+    ///
     /// # Errors
     /// The text is not two ASCII digits.
     pub fn parse(s: &str) -> Result<Self, InvalidPlugin> {
         match s.as_bytes() {
             [a @ b'0'..=b'9', b @ b'0'..=b'9'] => Ok(Self((a - b'0') * 10 + (b - b'0'))),
-            _ => Err(InvalidPlugin::Index(beginning(s))),
+            _ => Err(InvalidPlugin::Index(shortened(s))),
         }
     }
 }
@@ -56,34 +58,39 @@ impl PluginName {
     /// Length limit of a name in bytes: `NN-name` must be a valid file name.
     pub const LONGEST: usize = 252;
 
+    /// Parses a name.
+    ///
     /// # Errors
-    /// The name is empty, too long, or has other characters.
+    /// The name is empty, too long, or has a character that is not allowed.
     pub fn parse(s: &str) -> Result<Self, InvalidPlugin> {
         if s.len() > Self::LONGEST {
             return Err(InvalidPlugin::LongName(s.len()));
         }
-        let ok = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'+' | b'-');
-        if !s.is_empty() && s.bytes().all(ok) {
+        let is_allowed =
+            |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'+' | b'-');
+        if !s.is_empty() && s.bytes().all(is_allowed) {
             Ok(Self(s.to_owned()))
         } else {
-            Err(InvalidPlugin::Name(beginning(s)))
+            Err(InvalidPlugin::Name(shortened(s)))
         }
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
 impl PluginId {
+    /// Parses index and name.
+    ///
     /// # Errors
     /// The index or the name is invalid.
     pub fn new(index: &str, name: &str) -> Result<Self, InvalidPlugin> {
         Ok(Self { index: PluginIndex::parse(index)?, name: PluginName::parse(name)? })
     }
 
-    /// Reads `NN-name`.
+    /// Parses a file name of the form `NN-name`.
     ///
     /// # Errors
     /// The file name has another form.
@@ -124,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn file_names() {
+    fn only_file_names_of_the_form_nn_name_are_accepted() {
         assert_eq!(PluginId::from_file_name("05-a-b.c+d_e").unwrap().to_string(), "05-a-b.c+d_e");
         for bad in ["", "5-a", "005-a", "05", "05-", "-a", "05-a/b", "xx-a", "05 -a", "٠٥-a"] {
             assert!(PluginId::from_file_name(bad).is_err(), "{bad:?}");
@@ -132,16 +139,16 @@ mod tests {
     }
 
     #[test]
-    fn names_have_an_end() {
-        let of = |n: usize| PluginName::parse(&"x".repeat(n));
-        assert!(of(PluginName::LONGEST).is_ok());
-        assert_eq!(of(PluginName::LONGEST + 1), Err(InvalidPlugin::LongName(253)));
+    fn names_have_a_length_limit() {
+        let parse = |n: usize| PluginName::parse(&"x".repeat(n));
+        assert!(parse(PluginName::LONGEST).is_ok());
+        assert_eq!(parse(PluginName::LONGEST + 1), Err(InvalidPlugin::LongName(253)));
         let error = PluginIndex::parse(&"1".repeat(1 << 20)).unwrap_err().to_string();
         assert!(error.len() < 200, "{}", error.len());
     }
 
     #[test]
-    fn index_orders() {
+    fn indexes_are_ordered_by_number() {
         assert!(PluginIndex::parse("09").unwrap() < PluginIndex::parse("10").unwrap());
     }
 }

@@ -1,8 +1,8 @@
 //! Removal markers: a key with a leading `-` removes that key.
 
-/// The key without its marker, if `key` is a removal.
+/// Returns the key without its marker, if `key` is a removal.
 ///
-/// A single `-` is no marker, since no key follows.
+/// A single `-` is an ordinary key, since no key follows the dash.
 pub fn removal_key(key: &str) -> Option<&str> {
     key.strip_prefix('-').filter(|k| !k.is_empty())
 }
@@ -10,20 +10,20 @@ pub fn removal_key(key: &str) -> Option<&str> {
 /// A parsed key of an adjustment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Marked<'a> {
-    /// Set this key.
+    /// The entry sets this key.
     Set(&'a str),
-    /// Remove this key.
+    /// The entry removes this key.
     Remove(&'a str),
 }
 
 impl<'a> Marked<'a> {
-    /// Reads a key.
+    /// Parses a key.
     pub fn parse(key: &'a str) -> Self {
         removal_key(key).map_or(Self::Set(key), Self::Remove)
     }
 
-    /// Whether an entry with this key sets `name`. One with the key `-a` does not: it removes `a`,
-    /// and `-a` is removed by `--a`.
+    /// Whether an entry with the key `key` sets `name`. An entry with the key `-a` never sets `-a`:
+    /// it removes `a`.
     pub fn sets(key: &str, name: &str) -> bool {
         Marked::parse(key) == Marked::Set(name)
     }
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_leading_dash_removes_the_key_behind_it() {
+    fn a_leading_dash_removes_the_key_after_it() {
         assert_eq!(Marked::parse("-a"), Marked::Remove("a"));
         assert_eq!(Marked::parse("--a"), Marked::Remove("-a"));
         assert_eq!(Marked::parse("a-"), Marked::Set("a-"));

@@ -1,5 +1,5 @@
-//! The table of resource fields: name, owner, path in `linux.resources`, method of update in a
-//! running container, and cgroup files.
+//! The table of resource fields: name, owner, path in `linux.resources`, way to update the field of
+//! a running container, and cgroup files.
 //!
 //! `nri-merge`, `nri-spec`, `nri-cgroup` and `nrid` take these facts only from
 //! [`RESOURCE_FIELDS`]. The table does not convert values. Start from [`resource_field`] for one
@@ -11,40 +11,41 @@ use crate::proto::{Field, LinuxResources};
 /// A resource field, of the protocol or of the OCI config alone.
 #[derive(Debug)]
 pub struct ResourceField {
-    /// Name in messages: the keys of `path`, joined by dots. Entries of `hugepageLimits` and
-    /// `unified` are named by a dot and their key behind it.
+    /// Name in messages: the keys of `path`, joined by dots. For an entry of
+    /// `hugepageLimits` or `unified`, a dot and the key of the entry follow.
     pub name: &'static str,
-    /// Path in `linux.resources` of the OCI config; empty for the RDT class, which is outside.
+    /// Path in `linux.resources` of the OCI config; empty for the RDT class, which is in
+    /// `linux.intelRdt`.
     pub path: &'static [&'static str],
-    /// Owner field of the protocol; none for device rules, which have no owner, and for fields of
-    /// the OCI config that plugins cannot set.
+    /// Field of the protocol by which plugins own it; none for device rules, which have no owner,
+    /// and for fields of the OCI config that plugins cannot set.
     pub owner: Option<Field>,
-    /// How the field of a running container is changed.
+    /// Way to change the field of a running container.
     pub update: Update,
-    /// Files of cgroup v1; `{}` stands for the key of an entry. Several are alternatives, the
-    /// preferred one first, unless the row says otherwise.
+    /// Files of cgroup v1; `{}` stands for the key of an entry. Several files are alternatives,
+    /// the preferred one first, unless a comment in the table says otherwise.
     pub v1: &'static [&'static str],
-    /// Files of cgroup v2, likewise.
+    /// Files of cgroup v2, in the same form as `v1`.
     pub v2: &'static [&'static str],
-    /// The field in a [`LinuxResources`] message.
+    /// Access to the field in a [`LinuxResources`] message.
     pub access: Access,
 }
 
-/// How a resource field of a running container is changed.
+/// Way to change a resource field of a running container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Update {
     /// By the runtime's `update`.
     Runtime,
-    /// By writing the file: no runtime's `update` sets it.
+    /// By writing the cgroup file, since no runtime's `update` sets the field.
     File,
-    /// The field cannot be changed.
+    /// The field of a running container cannot be changed.
     Never,
 }
 
 /// Reads and writes one value of a [`LinuxResources`] message.
 #[derive(Debug)]
 pub struct Accessor<T> {
-    /// The value, if the message has one.
+    /// Returns the value, if the message has one.
     pub get: fn(&LinuxResources) -> Option<T>,
     /// Sets the value.
     pub set: fn(&mut LinuxResources, T),
@@ -68,7 +69,7 @@ pub enum Access {
 }
 
 impl ResourceField {
-    /// Last key of the path.
+    /// Returns the last key of the path.
     pub const fn key(&self) -> &'static str {
         match self.path.last() {
             Some(key) => key,
@@ -105,7 +106,7 @@ impl ResourceField {
     }
 }
 
-/// The field of this name, for constants only: a name that the table lacks fails the build.
+/// Returns the field of this name. Use it in constants only, where an unknown name fails the build.
 ///
 /// # Panics
 /// The table has no such field.
@@ -121,12 +122,12 @@ pub const fn resource_field(name: &str) -> &'static ResourceField {
     panic!("no such resource field")
 }
 
-/// The fields whose path begins with `group` and has a key below it, in the order of the table.
+/// Returns the fields whose path is `group` and one key, in the order of the table.
 pub fn fields_of(group: &str) -> impl Iterator<Item = &'static ResourceField> {
     RESOURCE_FIELDS.iter().filter(move |field| matches!(field.path, [first, _] if *first == group))
 }
 
-/// Whether `owner` owns a resource, and not another part of the container.
+/// Whether `owner` is the owner of a resource field, and not of another part of the container.
 pub fn is_resource(owner: Field) -> bool {
     RESOURCE_FIELDS.iter().any(|field| field.owner == Some(owner))
 }
@@ -154,7 +155,7 @@ macro_rules! row {
     };
 }
 
-/// A field of an `Optional…` message in a controller's message.
+/// Access to a field of an `Optional…` type in a controller's message.
 macro_rules! optional {
     ($kind:ident: $group:ident.$field:ident) => {
         Access::$kind(Accessor {
@@ -164,7 +165,7 @@ macro_rules! optional {
     };
 }
 
-/// A text in a controller's message, which is not set if it is empty.
+/// Access to a text in a controller's message. An empty text means that the field is not set.
 macro_rules! text {
     ($group:ident.$field:ident) => {
         Access::Text(Accessor {
@@ -174,7 +175,7 @@ macro_rules! text {
     };
 }
 
-/// The name of a class, for which the empty one is a value.
+/// Access to the name of a class. The empty name is a value.
 macro_rules! class {
     ($field:ident) => {
         Access::Text(Accessor {
@@ -186,17 +187,18 @@ macro_rules! class {
 
 const BLOCKIO: Option<Field> = Some(Field::BlockioClass);
 
-/// All resource fields, in the order of the protocol, which is that of new keys in an OCI config.
+/// All resource fields, in the order of the protocol. New keys are added to an OCI config in this
+/// order.
 #[rustfmt::skip] // a row is one or two lines
 pub const RESOURCE_FIELDS: &[ResourceField] = &[
     row!("memory"."limit", Some(Field::MemLimit), Runtime,
         ["memory.limit_in_bytes"], ["memory.max"], optional!(Int64: memory.limit)),
     row!("memory"."reservation", Some(Field::MemReservation), Runtime,
         ["memory.soft_limit_in_bytes"], ["memory.low"], optional!(Int64: memory.reservation)),
-    // In cgroup v2 swap alone is counted.
+    // memory.swap.max limits swap alone, and not memory and swap together.
     row!("memory"."swap", Some(Field::MemSwapLimit), Runtime,
         ["memory.memsw.limit_in_bytes"], ["memory.swap.max"], optional!(Int64: memory.swap)),
-    // Kernels have ignored it since 5.16.
+    // Kernels since 5.16 ignore the limit of kernel memory.
     row!("memory"."kernel", Some(Field::MemKernelLimit), Never,
         [], [], optional!(Int64: memory.kernel)),
     row!("memory"."kernelTCP", Some(Field::MemTCPLimit), File,
@@ -205,7 +207,7 @@ pub const RESOURCE_FIELDS: &[ResourceField] = &[
         ["memory.swappiness"], [], optional!(UInt64: memory.swappiness)),
     row!("memory"."disableOOMKiller", Some(Field::MemDisableOomKiller), File,
         ["memory.oom_control"], [], optional!(Bool: memory.disable_oom_killer)),
-    // The kernel refuses the change once there are cgroups below.
+    // The kernel refuses a change if the cgroup has children.
     row!("memory"."useHierarchy", Some(Field::MemUseHierarchy), Never,
         ["memory.use_hierarchy"], [], optional!(Bool: memory.use_hierarchy)),
     // A flag for `update` itself: no file holds it.
@@ -231,14 +233,14 @@ pub const RESOURCE_FIELDS: &[ResourceField] = &[
             get: |r| r.pids.as_ref().map(|pids| pids.limit),
             set: |r, v| r.pids.mut_or_insert_default().limit = v,
         })),
-    // Both files are written; kernels before 5.7 do not have the second.
+    // Not alternatives: both files are written. Kernels before 5.7 lack the second.
     row!("hugepageLimits", Some(Field::HugepageLimits), File,
         ["hugetlb.{}.limit_in_bytes", "hugetlb.{}.rsvd.limit_in_bytes"],
         ["hugetlb.{}.max", "hugetlb.{}.rsvd.max"],
         Access::Entries(|r| !r.hugepage_limits.is_empty())),
-    // A class sets the fields below.
+    // A block I/O class sets the fields that follow.
     row!("blockIO", BLOCKIO, File, [], [], class!(blockio_class)),
-    // BFQ has its own files.
+    // The I/O scheduler BFQ has files of its own.
     row!("blockIO"."weight", BLOCKIO, Runtime, ["blkio.bfq.weight", "blkio.weight"],
         ["io.bfq.weight", "io.weight"], Access::OciOnly),
     row!("blockIO"."leafWeight", BLOCKIO, File, ["blkio.leaf_weight"], [], Access::OciOnly),
@@ -253,12 +255,13 @@ pub const RESOURCE_FIELDS: &[ResourceField] = &[
         ["blkio.throttle.read_iops_device"], ["io.max"], Access::OciOnly),
     row!("blockIO"."throttleWriteIOPSDevice", BLOCKIO, File,
         ["blkio.throttle.write_iops_device"], ["io.max"], Access::OciOnly),
-    // The order of all rules counts, and in cgroup v2 they are a program of the runtime's.
+    // The rules of all sources have one order, and in cgroup v2 they are an eBPF program that the
+    // runtime loads.
     row!("devices", None, Never, ["devices.list"], [],
         Access::Entries(|r| !r.devices.is_empty())),
     row!("unified", Some(Field::CgroupsUnified), Runtime, [], ["{}"],
         Access::Entries(|r| !r.unified.is_empty())),
-    // In `linux.intelRdt`; the threads are written to a file of resctrl.
+    // In `linux.intelRdt`. The class changes by writing the threads to a file of resctrl.
     ResourceField {
         name: "RDT class", path: &[], owner: Some(Field::RdtClass), update: Update::File,
         v1: &[], v2: &[], access: class!(rdt_class),

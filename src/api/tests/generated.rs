@@ -1,10 +1,10 @@
-//! The committed protocol code is what `proto/nri.proto` generates today.
-//! `NRI_REGENERATE=1 cargo test -p nri-api --test generated` writes it anew.
+//! The committed protocol code equals what `proto/nri.proto` generates.
+//! `NRI_REGENERATE=1 cargo test -p nri-api --test generated` regenerates it.
 
 use std::{fs, path::Path};
 
 #[test]
-fn messages_are_fresh() {
+fn the_committed_messages_are_up_to_date() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let out = tempfile::tempdir().unwrap();
     protobuf_codegen::Codegen::new()

@@ -1,6 +1,6 @@
 //! Compares the table of resource fields with the protocol's descriptors.
 
-#![allow(clippy::unwrap_used, clippy::panic)] // outside of test functions, too
+#![allow(clippy::unwrap_used, clippy::panic)] // test helpers may panic
 
 use nri_api::proto::{Field, LinuxResources};
 use nri_api::{FieldKind, RESOURCE_FIELDS, ResourceField, field_kind, fields_of, is_resource};
@@ -11,9 +11,10 @@ use std::collections::BTreeSet;
 /// Messages that group fields; all others are values of one field.
 const GROUPS: [&str; 3] = ["LinuxMemory", "LinuxCPU", "LinuxPids"];
 
-/// Messages that set one field each, for all fields of the protocol, and the field's path.
+/// Returns a message for each field of the protocol that sets only this field, and the field's
+/// path.
 fn one_field_each() -> Vec<(String, LinuxResources)> {
-    fn some(message: &dyn MessageDyn) -> Vec<(String, Box<dyn MessageDyn>)> {
+    fn messages(message: &dyn MessageDyn) -> Vec<(String, Box<dyn MessageDyn>)> {
         let descriptor = message.descriptor_dyn();
         let mut found = Vec::new();
         for field in descriptor.fields() {
@@ -27,7 +28,7 @@ fn one_field_each() -> Vec<(String, LinuxResources)> {
                 RuntimeFieldType::Singular(RuntimeType::Message(inner))
                     if GROUPS.contains(&inner.name()) =>
                 {
-                    for (below, value) in some(&*inner.new_instance()) {
+                    for (below, value) in messages(&*inner.new_instance()) {
                         add(format!("{name}.{below}"), &|m| {
                             let value = ReflectValueBox::Message(value.clone_box());
                             field.set_singular_field(m, value);
@@ -47,7 +48,7 @@ fn one_field_each() -> Vec<(String, LinuxResources)> {
         }
         found
     }
-    let all = some(&LinuxResources::new());
+    let all = messages(&LinuxResources::new());
     all.into_iter()
         .map(|(name, message)| (name, *message.downcast_box::<LinuxResources>().unwrap()))
         .collect()

@@ -1,4 +1,4 @@
-//! Checks that unknown enum numbers, also negative ones, survive decoding and encoding.
+//! Checks that decoding and encoding preserve unknown enum numbers, also negative ones.
 
 #![allow(clippy::unwrap_used)] // test helpers may panic
 
@@ -12,7 +12,7 @@ fn check<M: MessageFull>(message: &M) {
 }
 
 #[test]
-fn negative_and_large() {
+fn negative_and_large_enum_numbers_are_preserved() {
     let numbers = [-1, i32::MIN, 0, 2, 99, i32::MAX];
     check(&LinuxScheduler {
         flags: numbers.map(EnumOrUnknown::from_i32).to_vec(),
@@ -26,12 +26,12 @@ fn negative_and_large() {
     });
 }
 
-/// Whatever form a plugin sends.
+/// Plugins may send a list of enums in either encoding.
 #[test]
-fn packed_is_read_too() {
+fn packed_and_unpacked_enum_lists_are_decoded() {
     let flags = |bytes: &[u8]| LinuxMemoryPolicy::parse_from_bytes(bytes).unwrap().flags;
-    let both: Vec<EnumOrUnknown<MpolFlag>> =
+    let expected: Vec<EnumOrUnknown<MpolFlag>> =
         vec![EnumOrUnknown::from_i32(1), EnumOrUnknown::from_i32(2)];
-    assert_eq!(flags(&[0x1a, 2, 1, 2]), both);
-    assert_eq!(flags(&[0x18, 1, 0x18, 2]), both);
+    assert_eq!(flags(&[0x1a, 2, 1, 2]), expected);
+    assert_eq!(flags(&[0x18, 1, 0x18, 2]), expected);
 }

@@ -1,52 +1,53 @@
 //! Reads the keys that are used even from an invalid file: the runtime and the state directory.
 //!
-//! Even with an invalid file containers must be killed and deleted, by the runtime that created
-//! them, since no other runtime knows them. So this parser ignores errors in other keys, and skips
-//! text that it cannot parse.
+//! While the file is invalid, containers must still be killed and deleted. Only the runtime that
+//! created a container knows it. So this parser ignores errors in other keys, and skips text that
+//! it cannot parse.
 
 use crate::model::{Config, NamedRuntime, RuntimeSettings};
 use std::path::PathBuf;
 use toml::{Table, Value};
 
 impl Config {
-    /// Returns the defaults with runtime and state directory from a text that [`Config::parse`]
-    /// refuses.
+    /// Returns the defaults, except for the runtime and the state directory, which are read from a
+    /// text that [`Config::parse`] refuses.
     pub fn of_broken(text: &str) -> Self {
-        let mut found = Self::default();
+        let mut config = Self::default();
         if let Ok(table) = text.parse::<Table>() {
-            found.take(&table);
-            return found;
+            config.read_keys(&table);
+            return config;
         }
         // Parse the keys before the first table line by line, then each table separately.
-        let begins = |line: &&str| line.trim_start().starts_with('[');
-        for line in text.lines().take_while(|line| !begins(line)) {
-            found.take(&line.parse().unwrap_or_default());
+        let is_header = |line: &&str| line.trim_start().starts_with('[');
+        for line in text.lines().take_while(|line| !is_header(line)) {
+            config.read_keys(&line.parse().unwrap_or_default());
         }
-        let mut part = String::new();
-        for line in text.lines().skip_while(|line| !begins(line)).chain(["["]) {
-            if begins(&line) {
-                found.take(&part.parse().unwrap_or_default());
-                part.clear();
+        let mut table_text = String::new();
+        // The last `[` ends the last table, as the header of another table would.
+        for line in text.lines().skip_while(|line| !is_header(line)).chain(["["]) {
+            if is_header(&line) {
+                config.read_keys(&table_text.parse().unwrap_or_default());
+                table_text.clear();
             }
-            part.push_str(line);
-            part.push('\n');
+            table_text.push_str(line);
+            table_text.push('\n');
         }
-        found
+        config
     }
 
-    fn take(&mut self, table: &Table) {
+    fn read_keys(&mut self, table: &Table) {
         let state_dir = ["state_dir", "state-dir"].iter().find_map(|key| table.get(*key));
-        if let Some(dir) = state_dir.and_then(path) {
+        if let Some(dir) = state_dir.and_then(path).filter(|dir| dir.is_absolute()) {
             self.state_dir = Some(dir);
         }
         if let Some(runtime) = table.get("runtime").and_then(Value::as_table) {
-            self.runtime.take(runtime);
+            self.runtime.read_keys(runtime);
         }
     }
 }
 
 impl RuntimeSettings {
-    fn take(&mut self, table: &Table) {
+    fn read_keys(&mut self, table: &Table) {
         if let Some(named) = table.get("path").and_then(path) {
             self.path = Some(named);
         }
@@ -85,6 +86,7 @@ mod tests {
         check("x = \nruntime.path = '/r'\n", "runtime.path = '/r'");
         check("x = \nstate-dir = '/s'\n", "state_dir = '/s'");
         check("state_dir = '/s'\ncolour = 1\n", "state_dir = '/s'");
+        check("state_dir = 's'\n", "");
         check("runtime = { path = '/r' }\n\nx = \n", "runtime.path = '/r'");
     }
 

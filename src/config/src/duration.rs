@@ -1,17 +1,19 @@
 //! Durations in Go's notation, such as "5s", "250ms" or "1m30s"; a bare number means seconds.
 //!
-//! The notation is that of containerd's NRI section, whose keys the file shares. The crate
-//! `humantime` is not used for it: it refuses ".5s" and bare numbers, which are valid here, and
-//! reads "5M" as five months, where a typing error should be reported.
+//! containerd's NRI section, whose keys our configuration file shares, has the same notation. The
+//! crate `humantime` cannot parse it: `humantime` refuses ".5s" and bare numbers, which are valid
+//! here, and reads "5M" as five months instead of reporting a typing error.
 
 use serde::{Deserialize, Deserializer, de::Error};
 use std::time::Duration;
 
 /// Error of parsing a duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is no duration, such as \"500ms\", \"5s\" or \"1m30s\"")]
+#[error("{0:?} is not a duration, such as \"500ms\", \"5s\" or \"1m30s\"")]
 pub struct InvalidDuration(pub String);
 
+/// Units and their lengths in seconds, except `s`, which may be omitted. `ms` precedes its prefix
+/// `m`.
 const UNITS: [(&str, f64); 6] =
     [("ns", 1e-9), ("us", 1e-6), ("µs", 1e-6), ("ms", 1e-3), ("h", 3600.0), ("m", 60.0)];
 
@@ -27,13 +29,13 @@ pub fn parse_duration(text: &str) -> Result<Duration, InvalidDuration> {
         return Err(invalid());
     }
     while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
-        let (number, tail) = rest.split_at(digits);
+        let number_len = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let (number, tail) = rest.split_at(number_len);
         let number: f64 = number.parse().map_err(|_| invalid())?;
         let (scale, tail) =
-            match UNITS.iter().find_map(|(u, s)| tail.strip_prefix(u).map(|t| (*s, t))) {
+            match UNITS.iter().find_map(|(unit, s)| tail.strip_prefix(unit).map(|t| (*s, t))) {
                 Some(found) => found,
-                None if tail.is_empty() && digits == text.trim().len() => (1.0, tail),
+                None if tail.is_empty() && number_len == text.trim().len() => (1.0, tail),
                 None => (1.0, tail.strip_prefix('s').ok_or_else(invalid)?),
             };
         let part = Duration::try_from_secs_f64(number * scale).map_err(|_| invalid())?;

@@ -1,21 +1,25 @@
 //! Parses the configuration file to typed values; all programs use the same defaults.
 //!
 //! The caller reads the file; this crate only parses. Start from [`Config::parse`]. A missing file
-//! means [`Config::default`]. [`key_reference`] describes every key.
+//! means [`Config::default`]; programs that must not fail because of an
+//! older file use [`Config::parse_with_mistakes`]. [`key_reference`] describes every key.
 
 #![forbid(unsafe_code)]
 
 mod broken;
 mod duration;
+mod log_level;
+mod mistakes;
 mod model;
 mod names;
 mod parse;
+mod paths;
 mod plugin;
 mod reference;
 
 pub use duration::{InvalidDuration, parse_duration};
 pub use model::{
-    CdiSettings, ClassSettings, Config, ConnectionSettings, Enforce, EngineSettings, InCharge,
+    AdaptedBy, CdiSettings, ClassSettings, Config, ConnectionSettings, Enforce, EngineSettings,
     LogSettings, Mode, NamedRuntime, OptOutSettings, RuntimeSettings, Unreachable,
     ValidatorSettings,
 };
@@ -23,6 +27,7 @@ pub use names::{CAPABILITIES, FIELD_GROUPS, RLIMITS};
 pub use parse::ConfigError;
 pub use plugin::{
     Account, Capability, FieldGroup, Limit, OnFailure, PluginPolicy, Restart, Rlimit, User,
+    ValidationFailure,
 };
 pub use reference::{
     DefaultValue, KeyDescription, KeyKind, SectionDescription, key_reference, sections, wrapped,

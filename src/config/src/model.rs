@@ -1,11 +1,11 @@
 //! The keys of the configuration file, with their defaults. `reference/` has their user
 //! documentation.
 
-use crate::{duration, plugin::PluginPolicy};
+use crate::{duration, log_level, paths, plugin::PluginPolicy};
 use serde::Deserialize;
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
-/// The whole file. Keys may be written with dashes in place of underscores.
+/// The configuration file. Keys may be written with dashes in place of underscores.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
@@ -15,11 +15,11 @@ pub struct Config {
     #[serde(alias = "disable-connections")]
     pub disable_connections: bool,
     /// Directory of the plugins that are launched. Default: `/opt/nri/plugins`, unless the NRI of
-    /// an engine is on and launches the plugins in it.
-    #[serde(alias = "plugin-path")]
+    /// an engine is on and launches the plugins of that directory.
+    #[serde(alias = "plugin-path", deserialize_with = "paths::absolute_or_empty")]
     pub plugin_path: Option<PathBuf>,
     /// Directory of the configuration of launched plugins.
-    #[serde(alias = "plugin-config-path")]
+    #[serde(alias = "plugin-config-path", deserialize_with = "paths::absolute")]
     pub plugin_config_path: PathBuf,
     /// Time in which a plugin has to register.
     #[serde(alias = "plugin-registration-timeout", deserialize_with = "duration::deserialize")]
@@ -34,15 +34,16 @@ pub struct Config {
     /// pause.
     #[serde(alias = "plugin-restart-backoff-limit", deserialize_with = "duration::deserialize")]
     pub plugin_restart_backoff_limit: Duration,
-    /// Socket for external plugins, in addition to `nri.sock` in the state directory; empty: none.
+    /// Socket for external plugins, in addition to those in the state directory; empty: none.
     /// Default: `/var/run/nri/nri.sock`, if no engine with built-in NRI is installed.
-    #[serde(alias = "socket-path")]
+    #[serde(alias = "socket-path", deserialize_with = "paths::absolute_or_empty")]
     pub socket_path: Option<PathBuf>,
     /// Directory of sockets, locks and records. Default: `/run/nri-container-runtime` for root of
     /// the host, a directory of the user otherwise.
-    #[serde(alias = "state-dir")]
+    #[serde(alias = "state-dir", deserialize_with = "paths::absolute_option")]
     pub state_dir: Option<PathBuf>,
-    /// Time that a wrapper waits for an `nrid` that it starts.
+    /// Time that a wrapper waits for an `nrid` that it starts, and for a sign of life of a running
+    /// one.
     #[serde(alias = "start-timeout", deserialize_with = "duration::deserialize")]
     pub start_timeout: Duration,
     /// Time after which an idle `nrid` exits. Default: never.
@@ -74,7 +75,7 @@ pub struct Config {
     pub blockio: ClassSettings,
     /// RDT classes.
     pub rdt: ClassSettings,
-    /// Devices of the container device interface.
+    /// Devices of the Container Device Interface.
     pub cdi: CdiSettings,
 }
 
@@ -107,43 +108,47 @@ pub enum Enforce {
 #[serde(default, deny_unknown_fields)]
 pub struct EngineSettings {
     /// Containers of containerd's CRI.
-    pub containerd: InCharge,
+    pub containerd: AdaptedBy,
     /// Containers of CRI-O.
-    pub crio: InCharge,
+    pub crio: AdaptedBy,
     /// Containers of Docker.
-    pub docker: InCharge,
+    pub docker: AdaptedBy,
 }
 
 /// The NRI that adjusts the containers of an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum InCharge {
-    /// The engine's NRI while it is enabled, else `nrid`.
+pub enum AdaptedBy {
+    /// The engine's NRI while it is enabled, else `nrid`. For Docker always `nrid`.
     #[default]
     Auto,
     /// The engine's NRI: `nrid` passes its containers through unchanged.
     Engine,
     /// `nrid`, even if the engine's NRI is enabled.
-    Ours,
+    #[serde(rename = "ours")]
+    Nrid,
 }
 
-/// `[runtime]`
+/// `[runtime]`: the real runtime.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RuntimeSettings {
     /// The real runtime. A bare name is searched in PATH.
+    #[serde(deserialize_with = "paths::program_option")]
     pub path: Option<PathBuf>,
     /// Names to try, in order, when `path` is not set. Default: runc, crun, youki.
+    #[serde(deserialize_with = "paths::program_list")]
     pub candidates: Vec<PathBuf>,
     /// `[runtime.names.NAME]`: for the wrapper called as NAME.
     pub names: BTreeMap<String, NamedRuntime>,
 }
 
-/// `[runtime.names.NAME]`
+/// `[runtime.names.NAME]`: the real runtime of a wrapper that is called as NAME.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NamedRuntime {
     /// The real runtime for this name.
+    #[serde(deserialize_with = "paths::program")]
     pub path: PathBuf,
 }
 
@@ -166,7 +171,7 @@ pub struct ConnectionSettings {
     #[serde(alias = "allow-uids")]
     pub allow_uids: Vec<u32>,
     /// Programs that may connect. Default: any.
-    #[serde(alias = "allow-programs")]
+    #[serde(alias = "allow-programs", deserialize_with = "paths::absolute_list_option")]
     pub allow_programs: Option<Vec<PathBuf>>,
     /// Number of connections that may wait for their registration.
     #[serde(alias = "max-unregistered")]
@@ -176,11 +181,12 @@ pub struct ConnectionSettings {
     pub max_plugins: usize,
 }
 
-/// `[opt_out]`: containers that no plugin receives.
+/// `[opt_out]`: containers for which no plugin is called.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct OptOutSettings {
-    /// Annotation by which a container or its pod opts out. Default: none, no container can.
+    /// Annotation by which a container or its pod opts out. Default: none, so that no
+    /// container can opt out.
     pub annotation: Option<String>,
 }
 
@@ -217,32 +223,35 @@ pub struct ValidatorSettings {
     pub tolerate_missing_plugins_annotation: Option<String>,
 }
 
-/// `[log]`
+/// `[log]`: the log of `nrid`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LogSettings {
-    /// error, warn, info, debug or trace.
+    /// Minimum level of what is logged: error, warn, info, debug, trace, or off.
+    #[serde(deserialize_with = "log_level::deserialize")]
     pub level: String,
-    /// Default: `nrid.log` in the state directory, or stderr in the foreground.
+    /// File that `nrid` appends to. Default: `nrid.log` in the state directory, or stderr if `nrid`
+    /// runs in the foreground.
+    #[serde(deserialize_with = "paths::absolute_option")]
     pub file: Option<PathBuf>,
 }
 
-/// `[blockio]`, `[rdt]`
+/// `[blockio]` and `[rdt]`: classes that plugins assign.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ClassSettings {
     /// File with the classes, in the format of goresctrl, YAML or JSON.
-    #[serde(alias = "config-file")]
+    #[serde(alias = "config-file", deserialize_with = "paths::absolute_option")]
     pub config_file: Option<PathBuf>,
 }
 
-/// `[cdi]`
+/// `[cdi]`: devices of the Container Device Interface.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CdiSettings {
     /// Directories of specification files; where two define a device, the later one takes
     /// precedence.
-    #[serde(alias = "spec-dirs")]
+    #[serde(alias = "spec-dirs", deserialize_with = "paths::absolute_list")]
     pub spec_dirs: Vec<PathBuf>,
 }
 

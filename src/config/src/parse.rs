@@ -1,6 +1,7 @@
 //! Parses text to [`Config`]; errors have line and column.
 
 use crate::model::Config;
+use std::ops::Range;
 
 /// Error in the text of a configuration file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -21,10 +22,17 @@ impl Config {
     /// A syntax error, a value of a wrong type, an unknown key, or a second policy for the same
     /// plugins, with line and column.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
-        let config: Self = toml::from_str(text).map_err(|e| ConfigError::at(text, &e))?;
+        Self::parse_with_span(text).map_err(|(error, _)| error)
+    }
+
+    /// Parses like [`Config::parse`]. The error comes with the range of the wrong value in `text`,
+    /// if it is one.
+    pub(crate) fn parse_with_span(text: &str) -> Result<Self, (ConfigError, Option<Range<usize>>)> {
+        let config: Self =
+            toml::from_str(text).map_err(|e| (ConfigError::at(text, &e), e.span()))?;
         for (index, policy) in config.plugin.iter().enumerate() {
             if config.plugin[..index].iter().any(|before| before.pattern == policy.pattern) {
-                return Err(ConfigError::second_policy(text, index, &policy.pattern));
+                return Err((ConfigError::second_policy(text, index, &policy.pattern), None));
             }
         }
         Ok(config)
@@ -42,12 +50,11 @@ impl ConfigError {
         Self {
             line,
             column: 1,
-            message: format!(
-                "there is a policy with `match = {pattern:?}` already: put both into one"
-            ),
+            message: format!("a policy with `match = {pattern:?}` exists already: merge the two"),
         }
     }
 
+    /// Error of the TOML parser, at the position that the parser reports.
     fn at(text: &str, error: &toml::de::Error) -> Self {
         let before = &text[..error.span().map_or(0, |s| s.start.min(text.len()))];
         Self {
@@ -61,7 +68,7 @@ impl ConfigError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{ConnectionSettings, EngineSettings, InCharge, Mode};
+    use crate::model::{AdaptedBy, ConnectionSettings, EngineSettings, Mode};
 
     fn check(text: &str, expected: &str) {
         assert_eq!(Config::parse(text).map(|_| ()).unwrap_err().to_string(), expected, "{text}");
@@ -87,8 +94,60 @@ mod tests {
         check(
             "[[plugin]]\nmatch = '*'\n[[plugin]]\nmatch = 'a'\n\n [[plugin]]\nmatch = '*'\n\
              deny = ['env']\n",
-            "line 6, column 1: there is a policy with `match = \"*\"` already: put both into one",
+            "line 6, column 1: a policy with `match = \"*\"` exists already: merge the two",
         );
+    }
+
+    /// tracing takes an unknown level as the name of a part of the program, and logs nothing else.
+    #[test]
+    fn an_unknown_log_level_is_refused() {
+        for level in ["loud", "", "info,verbose", "nri_wire=all"] {
+            let wrong = level.rsplit([',', '=']).next().unwrap();
+            check(
+                &format!("[log]\nlevel = '{level}'\n"),
+                &format!(
+                    "line 2, column 9: {wrong:?} is not a level; known levels: off, error, warn, \
+                     info, debug, trace"
+                ),
+            );
+        }
+        for (level, expected) in [
+            ("off", "off"),
+            ("WARN", "WARN"),
+            ("WARNING", "warn"),
+            ("Info, nri_wire=Warning", "Info,nri_wire=warn"),
+            ("info,nri_wire=debug", "info,nri_wire=debug"),
+        ] {
+            let config = Config::parse(&format!("[log]\nlevel = '{level}'\n")).unwrap();
+            assert_eq!(config.log.level, expected);
+        }
+    }
+
+    /// A relative path would be another file for each caller.
+    #[test]
+    fn a_relative_path_is_refused() {
+        let absolute = "an absolute path";
+        let or_empty = "an absolute path or \"\"";
+        let program = "an absolute path or a name without slashes";
+        for (text, column, wrong, expected) in [
+            ("state_dir = 'relative'", 13, "relative", absolute),
+            ("state-dir = ''", 13, "", absolute),
+            ("plugin_path = './plugins'", 15, "./plugins", or_empty),
+            ("plugin_config_path = 'conf.d'", 22, "conf.d", absolute),
+            ("socket_path = 'nri.sock'", 15, "nri.sock", or_empty),
+            ("runtime.path = 'bin/runc'", 16, "bin/runc", program),
+            ("runtime.path = ''", 16, "", program),
+            ("runtime.candidates = ['runc', './crun']", 31, "./crun", program),
+            ("runtime.names.nri-x.path = './x'", 28, "./x", program),
+            ("connections.allow_programs = ['p']", 31, "p", absolute),
+            ("log.file = 'nrid.log'", 12, "nrid.log", absolute),
+            ("blockio.config_file = 'b.yaml'", 23, "b.yaml", absolute),
+            ("rdt.config_file = 'r.yaml'", 19, "r.yaml", absolute),
+            ("cdi.spec_dirs = ['/etc/cdi', 'cdi']", 30, "cdi", absolute),
+        ] {
+            check(text, &format!("line 1, column {column}: {wrong:?} is not {expected}"));
+        }
+        Config::parse("plugin_path = ''\nsocket_path = ''\nruntime.path = 'crun'\n").unwrap();
     }
 
     #[test]
@@ -115,7 +174,7 @@ mod tests {
     #[test]
     fn engines_are_set_to_auto_engine_or_ours() {
         let config = Config::parse("[engines]\ncontainerd = 'ours'\ncrio = 'engine'\n").unwrap();
-        let (ours, engine, auto) = (InCharge::Ours, InCharge::Engine, InCharge::Auto);
+        let (ours, engine, auto) = (AdaptedBy::Nrid, AdaptedBy::Engine, AdaptedBy::Auto);
         assert_eq!(config.engines, EngineSettings { containerd: ours, crio: engine, docker: auto });
         check(
             "[engines]\ncontainerd = 'both'\n",

@@ -1,4 +1,5 @@
-//! `[[plugin]]`: failures of a plugin, what it may change, and the privileges of its program.
+//! `[[plugin]]`: the policy for failures of a plugin, for what the plugin may change, and for the
+//! privileges of its program.
 
 use crate::{
     duration,
@@ -18,6 +19,17 @@ pub enum OnFailure {
     Fail,
 }
 
+/// Effect of a validator's failure on the creation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ValidationFailure {
+    /// The creation fails.
+    #[default]
+    Fail,
+    /// The creation proceeds without the verdict.
+    Ignore,
+}
+
 /// Whether a launched plugin is restarted after it exited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -29,16 +41,20 @@ pub enum Restart {
     Never,
 }
 
-/// `[[plugin]]`
+/// `[[plugin]]`: the policy for a plugin, or for several.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PluginPolicy {
-    /// `NN-name`, a name under any index, or `*`: every plugin that no other policy matches.
+    /// Plugins to which the policy applies: `NN-name`, a name with any index, or `*` for every
+    /// plugin that no other policy matches.
     #[serde(rename = "match")]
     pub pattern: String,
     /// Effect of a failure of the plugin on the request.
     #[serde(default, alias = "on-failure")]
     pub on_failure: OnFailure,
+    /// Effect of a failure of the plugin on a creation that it has to validate.
+    #[serde(default, alias = "validation-failure")]
+    pub validation_failure: ValidationFailure,
     /// Whether creations are refused while the plugin is not connected.
     #[serde(default)]
     pub required: bool,
@@ -46,7 +62,7 @@ pub struct PluginPolicy {
     #[serde(default, deserialize_with = "duration::deserialize_option")]
     pub timeout: Option<Duration>,
     /// Number of timeouts in a row after which the connection is closed.
-    #[serde(default = "one", alias = "consecutive-timeouts")]
+    #[serde(default = "default_consecutive_timeouts", alias = "consecutive-timeouts")]
     pub consecutive_timeouts: u32,
     /// Whether the plugin is restarted after it exited.
     #[serde(default)]
@@ -60,8 +76,8 @@ pub struct PluginPolicy {
     /// Field groups that the plugin may not change, even if they are allowed.
     #[serde(default)]
     pub deny: Vec<FieldGroup>,
-    /// Users that may connect as this plugin, besides root and the user of `nrid`. Not allowed for
-    /// `*`: every user who may connect may use any name without a policy.
+    /// Users that may connect as this plugin, besides root and the user of `nrid`. Ignored for `*`:
+    /// a name without a policy of its own is open to every user that may connect.
     #[serde(default)]
     pub uids: Vec<u32>,
     /// User of a launched plugin. Default: the user of `nrid`.
@@ -78,11 +94,12 @@ pub struct PluginPolicy {
     pub rlimits: BTreeMap<Rlimit, Limit>,
 }
 
-fn one() -> u32 {
+fn default_consecutive_timeouts() -> u32 {
     1
 }
 
-/// Defines a type for the names in a table, which can hold no other name.
+/// Defines a type that can only hold a name of `$table`. `$normal` converts a name of the
+/// configuration to the spelling of the table.
 macro_rules! named {
     ($(#[$doc:meta])* $type:ident, $table:ident, $what:literal, $normal:expr) => {
         $(#[$doc])*
@@ -96,7 +113,7 @@ macro_rules! named {
                 $table.iter().find(|known| **known == name).map(|known| Self(known))
             }
 
-            /// The name.
+            /// Returns the name.
             pub fn name(self) -> &'static str {
                 self.0
             }
@@ -113,7 +130,7 @@ macro_rules! named {
                     }
                     fn visit_str<E: Error>(self, name: &str) -> Result<$type, E> {
                         $type::new(name).ok_or_else(|| {
-                            E::custom(format!("{name:?} is no {}; there are \
+                            E::custom(format!("{name:?} is not a {}; known names: \
                                                {}", $what, $table.join(", ")))
                         })
                     }
@@ -202,8 +219,9 @@ impl Account {
             // The kernel reserves the largest id for "no user".
             return text.parse().ok().filter(|id| *id != u32::MAX).map(Self::Id);
         }
-        let good = |b: u8| b.is_ascii_graphic() && !matches!(b, b':' | b'/' | b',');
-        (!text.starts_with('-') && text.bytes().all(good)).then(|| Self::Name(text.to_owned()))
+        let is_allowed = |b: u8| b.is_ascii_graphic() && !matches!(b, b':' | b'/' | b',');
+        (!text.starts_with('-') && text.bytes().all(is_allowed))
+            .then(|| Self::Name(text.to_owned()))
     }
 }
 
@@ -226,7 +244,7 @@ impl<'de> Deserialize<'de> for User {
         match (user, group) {
             (Some(user), Some(group)) => Ok(Self { user, group }),
             _ => Err(D::Error::custom(format!(
-                "{text:?} is no user, such as \"nobody\", \"1000\" or \"1000:1000\""
+                "{text:?} is not a user, such as \"nobody\", \"1000\" or \"1000:1000\""
             ))),
         }
     }

@@ -1,6 +1,6 @@
 //! Tests of `[[plugin]]`.
 
-// The lints do not recognise helpers as test code.
+// The lints do not recognize helpers as test code.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use nri_config::{Account, Config, FieldGroup, Limit, PluginPolicy, Restart, User};
@@ -46,7 +46,7 @@ fn allowed_and_denied_field_groups_are_parsed() {
     assert_eq!(names(policy.deny), ["hooks"]);
     check(
         "allow = ['mounts',\n 'mount']",
-        "line 4, column 2: \"mount\" is no field group; there are annotations, args, ",
+        "line 4, column 2: \"mount\" is not a field group; known names: annotations, args, ",
     );
     check(
         "deny = 'hooks'",
@@ -75,22 +75,22 @@ fn the_user_of_a_plugin_is_parsed() {
     for text in ["", ":", "1:", ":1", "a b", "1:2:3", "-x", "4294967295", "99999999999"] {
         check(
             &format!("user = {text:?}"),
-            &format!("line 3, column 8: {text:?} is no user, such as "),
+            &format!("line 3, column 8: {text:?} is not a user, such as "),
         );
     }
 }
 
 #[test]
 fn the_capabilities_of_a_plugin_are_parsed() {
-    let policy_ =
+    let parsed =
         policy("capabilities = ['CAP_NET_ADMIN', 'sys_nice']\nno-new-privs = true").unwrap();
-    let names: Vec<_> = policy_.capabilities.unwrap().iter().map(|c| c.name()).collect();
+    let names: Vec<_> = parsed.capabilities.unwrap().iter().map(|c| c.name()).collect();
     assert_eq!(names, ["net_admin", "sys_nice"]);
-    assert!(policy_.no_new_privs);
+    assert!(parsed.no_new_privs);
     assert_eq!(policy("capabilities = []").unwrap().capabilities, Some(vec![]));
     check(
         "capabilities = ['ALL']",
-        "line 3, column 17: \"ALL\" is no capability; there are chown, ",
+        "line 3, column 17: \"ALL\" is not a capability; known names: chown, ",
     );
 }
 
@@ -106,7 +106,7 @@ fn the_resource_limits_of_a_plugin_are_parsed() {
     );
     check(
         "rlimits = { files = 1 }",
-        "line 3, column 13: \"files\" is no resource limit; there are as, core, ",
+        "line 3, column 13: \"files\" is not a resource limit; known names: as, core, ",
     );
     check(
         "rlimits = { nofile = -1 }",

@@ -1,6 +1,6 @@
 //! The reference describes every key of the model, and nothing else.
 
-// The lints do not recognise helpers as test code.
+// The lints do not recognize helpers as test code.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use nri_config::{
@@ -8,7 +8,7 @@ use nri_config::{
 };
 use std::collections::BTreeSet;
 
-/// Returns a file with these lines in a section.
+/// Returns a file with one section: its required keys, then `lines`.
 fn file(section: &SectionDescription, lines: &str) -> String {
     let header = section.header;
     let required = section.keys.iter().filter(|key| matches!(key.default, DefaultValue::Required));
@@ -18,14 +18,14 @@ fn file(section: &SectionDescription, lines: &str) -> String {
     format!("{header}\n{required}{lines}\n")
 }
 
-fn line(key: &KeyDescription, value: &str) -> String {
+fn assignment(key: &KeyDescription, value: &str) -> String {
     format!("{} = {value}", key.name)
 }
 
-/// Returns the keys that the model accepts in a section, from its error about an unknown key.
-fn accepted(section: &SectionDescription) -> BTreeSet<String> {
-    let complaint = Config::parse(&file(section, "no-such-key = 1")).unwrap_err().message;
-    let (_, names) = complaint.split_once("expected ").expect(&complaint);
+/// Returns the keys that the model accepts in a section: its error about an unknown key lists them.
+fn accepted_keys(section: &SectionDescription) -> BTreeSet<String> {
+    let error = Config::parse(&file(section, "no-such-key = 1")).unwrap_err().message;
+    let (_, names) = error.split_once("expected ").expect(&error);
     names.split('`').skip(1).step_by(2).map(|name| name.replace('-', "_")).collect()
 }
 
@@ -35,14 +35,16 @@ fn every_key_of_the_model_is_described() {
         let mut described: BTreeSet<String> =
             section.keys.iter().map(|key| key.name.to_owned()).collect();
         assert_eq!(described.len(), section.keys.len(), "{}", section.header);
-        let inner = sections().into_iter().filter(|inner| inner.header != section.header);
+        // A nested section is a key of the section around it: `[runtime.names.NAME]` adds the key
+        // `names` to `[runtime]`.
+        let others = sections().into_iter().filter(|other| other.header != section.header);
         let outer = section.header.trim_matches(['[', ']']);
-        for inner in inner.map(|inner| inner.header.trim_matches(['[', ']'])) {
-            let name = if outer.is_empty() { Some(inner) } else { inner.strip_prefix(outer) };
+        for other in others.map(|other| other.header.trim_matches(['[', ']'])) {
+            let name = if outer.is_empty() { Some(other) } else { other.strip_prefix(outer) };
             let name = name.map(|name| name.trim_start_matches('.'));
             described.extend(name.and_then(|name| name.split('.').next()).map(str::to_owned));
         }
-        assert_eq!(accepted(section), described, "{}", section.header);
+        assert_eq!(accepted_keys(section), described, "{}", section.header);
     }
 }
 
@@ -56,7 +58,7 @@ fn every_described_key_is_accepted() {
             }
             for value in values {
                 for name in [key.name.to_owned(), key.name.replace('_', "-")] {
-                    let text = file(section, &line(key, &value)).replace(key.name, &name);
+                    let text = file(section, &assignment(key, &value)).replace(key.name, &name);
                     assert!(Config::parse(&text).is_ok(), "{text}: {:?}", Config::parse(&text));
                 }
             }
@@ -65,18 +67,18 @@ fn every_described_key_is_accepted() {
 }
 
 #[test]
-fn every_described_default_is_the_default() {
+fn every_described_default_has_the_effect_of_an_unset_key() {
     let parse = |section, text: &str| Config::parse(&file(section, text)).unwrap();
     for section in sections() {
         for key in section.keys {
-            let set = parse(section, &line(key, key.example));
+            let with_example = parse(section, &assignment(key, key.example));
             match key.default {
                 DefaultValue::Value(value) => {
-                    let default = parse(section, &line(key, value));
+                    let default = parse(section, &assignment(key, value));
                     assert_eq!(default, parse(section, ""), "{} {}", section.header, key.name);
                 }
                 DefaultValue::Derived(_) => {
-                    assert_ne!(set, parse(section, ""), "{} {}", section.header, key.name);
+                    assert_ne!(with_example, parse(section, ""), "{} {}", section.header, key.name);
                 }
                 DefaultValue::Required => {}
             }

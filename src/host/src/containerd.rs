@@ -1,21 +1,22 @@
-//! State of the NRI of a running containerd.
+//! Whether the NRI of a running containerd is on.
 //!
-//! The API lists the NRI plugin as loaded in either case (seen with 1.7 and 2.1). So NRI is on if
-//! the process listens on the NRI socket, or if its configuration enables NRI without a socket.
+//! containerd's API does not tell: it lists the NRI plugin as loaded whether NRI is on or off (seen
+//! with 1.7 and 2.1). So NRI counts as on if the process listens on the NRI socket, or if its
+//! configuration enables NRI without a socket.
 
+use crate::command_line::{absolute, in_root, option_values, root_of};
 use glob::glob;
 use nri_locate::{PLUGIN_DIR, PLUGIN_SOCKET};
+use nri_trust::{MAX_CONFIG_FILE, read_regular_text};
 use procfs::process::Process;
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
 const DEFAULT_FILE: &str = "/etc/containerd/config.toml";
-/// Name of NRI among containerd's plugins.
+/// Name of the NRI plugin in containerd's configuration.
 const PLUGIN: &str = "io.containerd.nri.v1.nri";
-/// Largest number of files: files that import one another must not cause a loop.
+/// Largest number of configuration files that are read, since files may import one another without
+/// end. Nodes have a few.
 const MAX_FILES: usize = 64;
 
 /// State of containerd's own NRI.
@@ -25,22 +26,23 @@ pub enum OwnNri {
     On,
     /// NRI is off.
     Off,
-    /// The configuration has no setting: on since 2.0, off before. See [`on_by_default`].
+    /// The configuration does not say: NRI is on since version 2.0, off before; see
+    /// [`on_by_default`].
     ByVersion,
 }
 
-/// Returns the state of the NRI of the containerd of this process.
+/// Returns the state of NRI in the containerd with this process id.
 pub fn own_nri(pid: i32) -> OwnNri {
-    NriConfig::of(pid).is_on(pid)
+    NriConfig::of(pid).state(pid)
 }
 
 impl NriConfig {
-    /// Whether NRI is on in the process of this configuration.
-    pub fn is_on(&self, pid: i32) -> OwnNri {
+    /// Returns the state of NRI in the process `pid`, which runs with this configuration.
+    pub fn state(&self, pid: i32) -> OwnNri {
         if crate::socket::listening(pid).is_ok_and(|paths| paths.contains(&self.socket_path)) {
             return OwnNri::On;
         }
-        // NRI is off: with NRI on, the process would listen on the socket.
+        // Unless the configuration disables connections, NRI that is on listens on the socket.
         if self.not_loaded || !self.disable_connections {
             return OwnNri::Off;
         }
@@ -51,39 +53,36 @@ impl NriConfig {
         }
     }
 
-    /// Reads the configuration; files that cannot be read or parsed count as empty.
+    /// Reads the configuration of a process; files that cannot be read or parsed count as empty.
     pub fn of(pid: i32) -> Self {
         let mut config = Self::default();
         let Ok(arguments) = Process::new(pid).and_then(|p| p.cmdline()) else { return config };
-        let named = config_file(&arguments).unwrap_or_else(|| DEFAULT_FILE.into());
-        // The path in the mount namespace of the process, relative to its working directory.
-        let cwd = fs::read_link(format!("/proc/{pid}/cwd")).unwrap_or_else(|_| "/".into());
-        let (file, root) = (cwd.join(named), PathBuf::from(format!("/proc/{pid}/root")));
-        take_file(&mut config, &root, &file, &mut 0);
+        let named = option_values(&arguments, &["config", "c"]).first().copied();
+        let file = absolute(pid, named.unwrap_or(DEFAULT_FILE).as_ref());
+        read_file(&mut config, &root_of(pid), &file, &mut 0);
         config
     }
 }
 
-/// Whether NRI is on in this version, such as `v2.1.9` or `1.7.24~ds1`, unless the configuration
-/// says otherwise.
+/// Whether NRI is on by default in a version, such as `v2.1.9` or `1.7.24~ds1`.
 pub fn on_by_default(version: &str) -> bool {
     let major = version.trim_start_matches('v').split('.').next().unwrap_or_default();
     major.parse::<u32>().is_ok_and(|major| major >= 2)
 }
 
-/// Configuration of the NRI plugin. Keys of version 2 and 3 of the file (`containerd:
-/// internal/nri/config.go`); version 1 had no NRI of this kind.
+/// Configuration of containerd's NRI plugin, from files of version 2 and 3 (`containerd:
+/// internal/nri/config.go`). Files of version 1 cannot configure NRI.
 #[derive(Debug, PartialEq, Eq)]
 pub struct NriConfig {
-    /// `None` if not configured: the default of the version.
+    /// Key `disable`; `None` if it is not set, so that the default of the version applies.
     pub disable: Option<bool>,
-    /// The plugin is disabled.
+    /// Whether `disabled_plugins` has the NRI plugin.
     pub not_loaded: bool,
-    /// NRI is on without a socket.
+    /// Whether NRI opens no socket even if it is on.
     pub disable_connections: bool,
     /// Path of the socket.
     pub socket_path: PathBuf,
-    /// Directory of the plugins that it launches.
+    /// Directory of the NRI plugins that containerd launches.
     pub plugin_path: PathBuf,
 }
 
@@ -99,30 +98,13 @@ impl Default for NriConfig {
     }
 }
 
-/// `--config FILE`, as containerd's command line takes it.
-fn config_file(arguments: &[String]) -> Option<PathBuf> {
-    let mut arguments = arguments.iter().skip(1);
-    while let Some(argument) = arguments.next() {
-        let name = argument.trim_start_matches('-');
-        if name == argument {
-            continue;
-        }
-        match name.split_once('=') {
-            Some(("config" | "c", file)) => return Some(file.into()),
-            None if name == "config" || name == "c" => return arguments.next().map(PathBuf::from),
-            _ => {}
-        }
-    }
-    None
-}
-
-fn take_file(config: &mut NriConfig, root: &Path, file: &Path, read: &mut usize) {
+/// Adds the settings of a file in `root` and of its imports. `read` counts the files.
+fn read_file(config: &mut NriConfig, root: &Path, file: &Path, read: &mut usize) {
     *read += 1;
-    let below = |path: &Path| root.join(path.strip_prefix("/").unwrap_or(path));
-    let Ok(text) = fs::read_to_string(below(file)) else { return };
+    let Ok(text) = read_regular_text(&in_root(root, file), MAX_CONFIG_FILE) else { return };
     let Ok(table) = text.parse::<Table>() else { return };
-    take_table(config, &table);
-    // Imported files override.
+    read_table(config, &table);
+    // Settings of imported files override those of the importing file.
     for import in table
         .get("imports")
         .and_then(Value::as_array)
@@ -131,18 +113,19 @@ fn take_file(config: &mut NriConfig, root: &Path, file: &Path, read: &mut usize)
         .filter_map(Value::as_str)
     {
         let pattern = file.parent().unwrap_or(Path::new("/")).join(import);
-        let Ok(found) = glob(&below(&pattern).to_string_lossy()) else { continue };
+        let Ok(found) = glob(&in_root(root, &pattern).to_string_lossy()) else { continue };
         for import in found.flatten() {
             if *read < MAX_FILES
                 && let Ok(import) = import.strip_prefix(root)
             {
-                take_file(config, root, &Path::new("/").join(import), read);
+                read_file(config, root, &Path::new("/").join(import), read);
             }
         }
     }
 }
 
-fn take_table(config: &mut NriConfig, table: &Table) {
+/// Adds the settings of one file.
+fn read_table(config: &mut NriConfig, table: &Table) {
     let disabled = table.get("disabled_plugins").and_then(Value::as_array).into_iter().flatten();
     if disabled.filter_map(Value::as_str).any(|plugin| plugin == PLUGIN) {
         config.not_loaded = true;
@@ -165,6 +148,7 @@ fn take_table(config: &mut NriConfig, table: &Table) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn nri_is_on_by_default_since_2_0() {
@@ -176,22 +160,6 @@ mod tests {
             ("", false),
         ] {
             assert_eq!(on_by_default(version), on, "{version}");
-        }
-    }
-
-    #[test]
-    fn the_config_option_is_found_in_every_form() {
-        for (line, expected) in [
-            ("containerd -c /a.toml", Some("/a.toml")),
-            ("containerd --log-level debug --config=/a.toml", Some("/a.toml")),
-            ("containerd --config /a.toml", Some("/a.toml")),
-            ("containerd -config /a.toml", Some("/a.toml")),
-            ("containerd", None),
-            ("containerd config", None),
-            ("containerd -c", None),
-        ] {
-            let arguments: Vec<_> = line.split(' ').map(str::to_owned).collect();
-            assert_eq!(config_file(&arguments), expected.map(PathBuf::from), "{line}");
         }
     }
 
@@ -208,9 +176,9 @@ mod tests {
             ),
         );
         write("conf.d/a.toml", &format!("imports = ['/main.toml']\n{section}disable = false\n"));
-        write("conf.d/b.toml", "this is no TOML");
+        write("conf.d/b.toml", "this is not TOML");
         let mut config = NriConfig::default();
-        take_file(&mut config, dir.path(), Path::new("/main.toml"), &mut 0);
+        read_file(&mut config, dir.path(), Path::new("/main.toml"), &mut 0);
         assert_eq!(
             config,
             NriConfig {
@@ -219,8 +187,8 @@ mod tests {
                 ..NriConfig::default()
             }
         );
-        let mut untouched = NriConfig::default();
-        take_file(&mut untouched, dir.path(), Path::new("/missing.toml"), &mut 0);
-        assert_eq!(untouched, NriConfig::default());
+        let mut unchanged = NriConfig::default();
+        read_file(&mut unchanged, dir.path(), Path::new("/missing.toml"), &mut 0);
+        assert_eq!(unchanged, NriConfig::default());
     }
 }

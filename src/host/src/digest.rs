@@ -1,4 +1,4 @@
-//! SHA-256, which names records and recognizes files that were written here.
+//! SHA-256 digests: they name records of containers, and detect changes of files.
 
 use sha2::{Digest, Sha256};
 

@@ -2,38 +2,40 @@
 
 use crate::{
     containerd::{NriConfig, OwnNri, on_by_default},
+    docker::NriOptions,
     listening, process, version_of,
 };
 use nri_locate::{PLUGIN_DIR, PLUGIN_SOCKET};
 use std::path::{Path, PathBuf};
 
 /// Programs of engines that can have NRI of their own.
-const NAMES: [&str; 3] = ["containerd", "crio", "dockerd"];
+const NAMES: [&str; 3] = ["containerd", "crio", DOCKERD];
+const DOCKERD: &str = "dockerd";
 
-/// Whether an engine's own NRI is on.
+/// State of an engine's own NRI.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NriState {
     /// NRI is on.
     On {
-        /// Socket, if it listens.
+        /// Socket that the engine listens on for NRI plugins, if any.
         socket: Option<PathBuf>,
-        /// Directory of the plugins that it launches, if known.
+        /// Directory of the plugins that the engine launches, if known.
         plugin_path: Option<PathBuf>,
     },
     /// NRI is off, or the engine has none.
     Off,
 }
 
-/// An engine.
+/// An engine that runs on the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunningEngine {
-    /// Name of its program.
+    /// Name of the program.
     pub name: String,
-    /// Its process.
+    /// Process id.
     pub pid: i32,
     /// Version, if known.
     pub version: Option<String>,
-    /// Its own NRI.
+    /// State of the engine's own NRI.
     pub nri: NriState,
 }
 
@@ -49,7 +51,9 @@ pub fn running_engines() -> Vec<RunningEngine> {
     engines
 }
 
-/// Returns the process of an engine whose own NRI launches the plugins of this directory.
+/// Returns the process id of an engine whose own NRI launches the plugins in `plugin_path` in place
+/// of `nrid`. Never that of dockerd: `nrid` adapts Docker's containers even while Docker's NRI is
+/// on, so it needs its plugins.
 pub fn launcher_of(plugin_path: &Path) -> Option<i32> {
     let launches = |nri| match nri {
         NriState::On { plugin_path: Some(path), .. } => path == plugin_path,
@@ -57,7 +61,8 @@ pub fn launcher_of(plugin_path: &Path) -> Option<i32> {
         NriState::On { plugin_path: None, .. } => plugin_path == Path::new(PLUGIN_DIR),
         NriState::Off => false,
     };
-    processes().find(|(pid, name)| launches(nri_of(*pid, name))).map(|(pid, _)| pid)
+    let mut others = processes().filter(|(_, name)| name != DOCKERD);
+    others.find(|(pid, name)| launches(nri_of(*pid, name))).map(|(pid, _)| pid)
 }
 
 fn processes() -> impl Iterator<Item = (i32, String)> {
@@ -65,12 +70,16 @@ fn processes() -> impl Iterator<Item = (i32, String)> {
 }
 
 fn nri_of(pid: i32, name: &str) -> NriState {
-    if name == "containerd" { containerd(pid) } else { by_socket(pid) }
+    match name {
+        "containerd" => nri_of_containerd(pid),
+        DOCKERD => nri_of_docker(pid),
+        _ => nri_by_socket(pid),
+    }
 }
 
-fn containerd(pid: i32) -> NriState {
+fn nri_of_containerd(pid: i32) -> NriState {
     let config = NriConfig::of(pid);
-    let on = match config.is_on(pid) {
+    let on = match config.state(pid) {
         OwnNri::On => true,
         OwnNri::Off => false,
         OwnNri::ByVersion => version_of(pid).is_some_and(|v| on_by_default(&v)),
@@ -79,10 +88,59 @@ fn containerd(pid: i32) -> NriState {
     if on { NriState::On { socket, plugin_path: Some(config.plugin_path) } } else { NriState::Off }
 }
 
-/// An engine that listens on the plugin socket has NRI.
-fn by_socket(pid: i32) -> NriState {
-    let usual = [PLUGIN_SOCKET, "/run/nri/nri.sock"].map(Path::new);
-    let found =
-        listening(pid).unwrap_or_default().into_iter().find(|path| usual.contains(&path.as_path()));
+/// Returns the state of NRI in a dockerd: on if its configuration enables it, or if it listens on a
+/// default socket of NRI, since the configuration may have changed since it was loaded.
+fn nri_of_docker(pid: i32) -> NriState {
+    let options = NriOptions::of(pid);
+    let socket = if options.enable {
+        Some(options.socket_path).filter(|path| !path.as_os_str().is_empty())
+    } else if let NriState::On { socket, .. } = nri_by_socket(pid) {
+        socket
+    } else {
+        return NriState::Off;
+    };
+    NriState::On { socket, plugin_path: Some(options.plugin_path) }
+}
+
+/// Returns the state of NRI in an engine other than containerd: on if the engine listens on a
+/// default socket of NRI.
+fn nri_by_socket(pid: i32) -> NriState {
+    let defaults = [PLUGIN_SOCKET, "/run/nri/nri.sock"].map(Path::new);
+    let mut paths = listening(pid).unwrap_or_default().into_iter();
+    let found = paths.find(|path| defaults.contains(&path.as_path()));
     found.map_or(NriState::Off, |path| NriState::On { socket: Some(path), plugin_path: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{
+        fs,
+        io::{BufRead, BufReader},
+        process::{Command, Stdio},
+    };
+
+    #[test]
+    fn docker_with_nri_leaves_the_plugin_directory_to_nrid() {
+        let dir = tempfile::tempdir().unwrap();
+        let program = dir.path().join(DOCKERD);
+        fs::copy("/bin/sh", &program).unwrap();
+        let flag = format!("--nri-opts=enable,plugin-path={}", dir.path().display());
+        let mut command = Command::new(program);
+        command.args(["-c", "echo ready; read line", DOCKERD, &flag]);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        // Its name and command line are set during exec, after the return of `spawn`.
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        output.read_line(&mut String::new()).unwrap();
+        let pid = child.id() as i32;
+        let nri = processes().find(|(other, _)| *other == pid).map(|(_, name)| nri_of(pid, &name));
+        let launcher = launcher_of(dir.path());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(
+            nri,
+            Some(NriState::On { socket: None, plugin_path: Some(dir.path().to_owned()) })
+        );
+        assert_eq!(launcher, None);
+    }
 }

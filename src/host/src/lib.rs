@@ -1,13 +1,17 @@
-//! The host: listeners of sockets, engines and their own NRI, mount tables, digests of files.
+//! The host: listeners of sockets, holders of locks, engines and their own NRI, mount tables,
+//! digests of files.
 //!
-//! `nrid` decides by it whether an engine's own NRI adapts a container; `nrictl` reports it. Each
-//! call reads the host again, and blocks.
+//! From these `nrid` decides whether an engine's own NRI handles the engine's containers, and
+//! `nrictl` reports the same. Each call reads the host again, and blocks meanwhile.
 
 #![forbid(unsafe_code)]
 
+mod command_line;
 pub mod containerd;
 mod digest;
+mod docker;
 mod engine;
+mod lock;
 pub mod mountinfo;
 pub mod podman;
 mod process;
@@ -15,5 +19,6 @@ mod socket;
 
 pub use digest::sha256;
 pub use engine::{NriState, RunningEngine, launcher_of, running_engines};
+pub use lock::lock_holder;
 pub use process::{command_name, describe, is_running, version_of};
 pub use socket::{listener, listening};

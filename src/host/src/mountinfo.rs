@@ -1,18 +1,23 @@
 //! Mount tables: `/proc/PID/mountinfo` (proc(5)).
 //!
-//! Names are bytes, and a line that cannot be parsed hides no other line: any user may choose the
-//! name of a mount point. Start from [`mounts`].
+//! Paths are bytes, and a line that cannot be parsed is skipped: any user may choose the name of a
+//! mount point, and no name may hide other mounts. Start from [`mounts`].
 
+use serde::{Deserialize, Serialize};
 use std::{ffi::OsString, os::unix::ffi::OsStringExt, path::PathBuf};
 
-/// A mount.
+/// A line of a mount table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountInfo {
+    /// Id of the mount, as in `/proc/PID/fdinfo`.
+    pub id: u64,
+    /// Device of the file system, as `major:minor`.
+    pub device: String,
     /// Directory of the file system that is mounted.
     pub root: PathBuf,
     /// Mount point.
     pub point: PathBuf,
-    /// How mounts below it propagate.
+    /// How mounts below the mount point propagate.
     pub propagation: MountPropagation,
     /// Type of the file system.
     pub fs_type: String,
@@ -21,13 +26,13 @@ pub struct MountInfo {
 }
 
 /// Propagation of a mount, by its optional fields.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MountPropagation {
     /// `shared:N`, with or without `master:N`.
     Shared,
     /// `master:N` alone.
     Slave,
-    /// None of both.
+    /// Neither `shared:N` nor `master:N`.
     Private,
 }
 
@@ -42,10 +47,13 @@ pub fn parse_mounts(table: &[u8]) -> Vec<MountInfo> {
     table.split(|byte| *byte == b'\n').filter_map(parse_line).collect()
 }
 
-/// `id parent device root point options [optional...] - type source super-options`
+/// Parses `id parent device root point options [optional...] - type source super-options`
 fn parse_line(line: &[u8]) -> Option<MountInfo> {
     let mut fields = line.split(|byte| *byte == b' ');
-    let root = path(fields.nth(3)?);
+    let text = |field: &[u8]| String::from_utf8_lossy(field).into_owned();
+    let id = text(fields.next()?).parse().ok()?;
+    let device = text(fields.nth(1)?);
+    let root = path(fields.next()?);
     let point = path(fields.next()?);
     fields.next()?;
     let optional: Vec<&[u8]> = fields.by_ref().take_while(|field| *field != b"-").collect();
@@ -57,13 +65,12 @@ fn parse_line(line: &[u8]) -> Option<MountInfo> {
     } else {
         MountPropagation::Private
     };
-    let text = |field: &[u8]| String::from_utf8_lossy(field).into_owned();
     let fs_type = text(fields.next()?);
     let super_options = fields.nth(1)?.split(|byte| *byte == b',').map(text).collect();
-    Some(MountInfo { root, point, propagation, fs_type, super_options })
+    Some(MountInfo { id, device, root, point, propagation, fs_type, super_options })
 }
 
-/// The kernel writes blanks, tabs, newlines, backslashes and `#` as octal escapes.
+/// Decodes a path. The kernel writes blanks, tabs, newlines, backslashes and `#` as octal escapes.
 fn path(field: &[u8]) -> PathBuf {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field;
@@ -90,7 +97,7 @@ mod tests {
     use std::path::Path;
 
     #[test]
-    fn fields_of_a_mount() {
+    fn the_fields_of_a_mount_are_parsed() {
         let table = b"\
 32 31 0:29 / /sys/fs/cgroup/cpu rw,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct
 33 31 0:30 /a /b\\040c\\134 rw shared:9 master:1 - ext4 /dev/a rw
@@ -104,6 +111,7 @@ mod tests {
         let expected =
             [("/sys/fs/cgroup/cpu", Shared), ("/b c\\", Shared), ("/d", Slave), ("/e", Private)];
         assert_eq!(points, expected);
+        assert_eq!((found[1].id, found[1].device.as_str()), (33, "0:30"));
         assert_eq!(found[0].super_options, ["rw", "cpu", "cpuacct"]);
         assert_eq!(
             (found[1].root.as_path(), found[3].fs_type.as_str()),
@@ -126,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_has_a_root() {
+    fn this_process_has_a_root_mount() {
         assert!(mounts().iter().any(|mount| mount.point == Path::new("/")));
     }
 }

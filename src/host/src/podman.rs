@@ -1,23 +1,23 @@
 //! Proof that a container is the infra container of a Podman pod, by the program that it runs.
 //!
-//! Plugins do not adjust sandboxes, so a user must not be able to make a container pass for one.
-//! All traces of an infra container in the OCI config (cgroup, name, annotations) can be set for
-//! any container by `--cgroup-parent` and `--name`. The program cannot: an infra container runs
-//! `catatonit -P`, byte by byte the host's, or the image of `infra_image` in `containers.conf`.
+//! Plugins do not adjust sandboxes, so a user must not be able to make another container look like
+//! one. `--cgroup-parent`, `--name` and annotations can give any container the OCI config of an
+//! infra container. The program is proof: an infra container runs `catatonit -P`, with the same
+//! bytes as the host's catatonit, or the image of `infra_image` in `containers.conf`.
 //!
-//! Until 5.5 Podman copies the program into an image that it builds, `localhost/podman-pause`;
-//! since then it mounts the host's over an empty root file system. That mount counts as the
-//! program; with another mount over it, or one that links could lead there, the container is no
-//! infra container (`mounts`).
+//! Podman up to 5.5 copies the program into an image that it builds, `localhost/podman-pause`;
+//! newer versions mount the host's program into an empty root file system. That mount counts as the
+//! program. If another mount covers the program, or may cover it through links, the container does
+//! not count as an infra container (`mounts`).
 //!
-//! There is no other safe proof: libpod has a flag in its database only, an SQLite file (bbolt
-//! before 5.0) that is not parsed. conmon's command line, the bundle and the lists of
-//! containers/storage follow from name, cgroup and image. So an infra container with another
-//! command or image is not recognized.
+//! There is no other proof: libpod has a flag only in its database, an SQLite file (bbolt before
+//! 5.0) that is not parsed. conmon's command line, the bundle and the lists of containers/storage
+//! depend on name, cgroup and image only. So an infra container with another command or image is
+//! not recognized.
 //!
-//! Blocks: the files may be those of a container. Sources: podman, `libpod/runtime_pod_linux.go`,
-//! `libpod/container_internal_common.go`, `pkg/specgen/generate/pause_image.go`; containers/common,
-//! `pkg/config/config_local.go`.
+//! Calls may block, since they read files of containers. Sources: podman,
+//! `libpod/runtime_pod_linux.go`, `libpod/container_internal_common.go`,
+//! `pkg/specgen/generate/pause_image.go`; containers/common, `pkg/config/config_local.go`.
 
 mod config;
 mod files;
@@ -27,9 +27,9 @@ pub use config::PodmanEnvironment;
 pub use mounts::CandidateMount;
 
 use config::ContainersConf;
-use files::{content, read, within};
+use files::{content, open_in_root};
 use mounts::Program;
-use nri_trust::Owners;
+use nri_trust::{Owners, read_regular};
 use rustix::fs::{Mode, OFlags, ResolveFlags, open};
 use serde::{Deserialize, Serialize};
 use std::{
@@ -38,7 +38,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Paths of catatonit in distributions.
+/// Paths of catatonit in Linux distributions.
 const CATATONIT: &[&str] = &[
     "/usr/libexec/podman/catatonit",
     "/usr/lib/podman/catatonit",
@@ -48,18 +48,20 @@ const CATATONIT: &[&str] = &[
     "/usr/bin/catatonit",
     "/usr/local/bin/catatonit",
 ];
-/// Largest size of catatonit in bytes; that of distributions is below one megabyte.
+/// Largest size of catatonit in bytes, which bounds the memory for reading a file of a container.
+/// catatonit of distributions is below one megabyte.
 const MAX_PROGRAM: u64 = 16 << 20;
 
 /// A container that may be an infra container.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct InfraCandidate {
-    /// The process that called the runtime, whose mounts paths refer to; `None` for our own.
+    /// Process that called the runtime; paths refer to its mount namespace. `None` means the mount
+    /// namespace of this process.
     pub caller: Option<i32>,
     /// Absolute path of the root file system.
     pub root: PathBuf,
-    /// Directory of the engine's image layers. Any user may own a root file system elsewhere
-    /// (`--rootfs`).
+    /// Directory of the engine's image layers. A root file system elsewhere (`--rootfs`) may belong
+    /// to any user.
     pub layers: Option<PathBuf>,
     /// Program and arguments.
     pub args: Vec<String>,
@@ -71,14 +73,14 @@ pub struct InfraCandidate {
     pub environment: PodmanEnvironment,
 }
 
-/// Whether a container runs the program of an infra container. Errors count as no.
+/// Whether a container runs the program of an infra container. `false` if an error occurs.
 pub fn runs_infra(candidate: &InfraCandidate) -> bool {
     let Ok(Some(program)) = program(candidate) else { return false };
     let config = ContainersConf::read(&candidate.environment);
-    let waits = candidate.args.get(1..).is_some_and(|rest| rest == ["-P"]);
+    let has_pause_flag = candidate.args.get(1..).is_some_and(|rest| rest == ["-P"]);
     let paths = CATATONIT.iter().map(PathBuf::from).chain(config.programs);
     match program {
-        Program::Own(_)
+        Program::RootFs(_)
             if !candidate
                 .layers
                 .as_ref()
@@ -86,39 +88,40 @@ pub fn runs_infra(candidate: &InfraCandidate) -> bool {
         {
             false
         }
-        Program::Own(file) => {
-            waits && is_catatonit(file, paths)
+        Program::RootFs(file) => {
+            has_pause_flag && is_catatonit(file, paths)
                 || config.infra_image.is_some_and(|image| same_image(&candidate.image, &image))
         }
-        Program::Mounted(file) => waits && is_catatonit(file, paths),
+        Program::Mounted(file) => has_pause_flag && is_catatonit(file, paths),
     }
 }
 
-/// The program that the runtime would run; `None` if it cannot be determined.
+/// Returns the program that the runtime would run; `None` if it cannot be determined.
 fn program(candidate: &InfraCandidate) -> io::Result<Option<Program>> {
     let Some(name) = candidate.args.first().filter(|name| name.starts_with('/')) else {
         return Ok(None);
     };
     let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let all = match candidate.caller {
+    let host_root = match candidate.caller {
         Some(pid) => open(format!("/proc/{pid}/root"), directory, Mode::empty())?,
         None => open("/", directory, Mode::empty())?,
     };
-    let root = within(&all, &candidate.root, directory, ResolveFlags::empty())?;
-    mounts::program(&all, &root, Path::new(name), &candidate.mounts)
+    let root = open_in_root(&host_root, &candidate.root, directory, ResolveFlags::empty())?;
+    mounts::program(&host_root, &root, Path::new(name), &candidate.mounts)
 }
 
-/// Whether the file has the same bytes as the host's program.
+/// Whether a file has the same bytes as catatonit at one of `paths` on the host.
 fn is_catatonit(file: File, paths: impl IntoIterator<Item = PathBuf>) -> bool {
     let Ok(Some(bytes)) = content(file, MAX_PROGRAM) else { return false };
     let owners = Owners::of_this_process();
     let same = |path: PathBuf| {
-        owners.check(&path).is_ok() && read(&path, MAX_PROGRAM).is_some_and(|own| own == bytes)
+        owners.check(&path).is_ok()
+            && read_regular(&path, MAX_PROGRAM).is_ok_and(|own| own == bytes)
     };
     !bytes.is_empty() && paths.into_iter().any(same)
 }
 
-/// Whether both names are of one image, with `latest` as the default tag.
+/// Whether both names mean the same image; a name without a tag means the tag `latest`.
 fn same_image(name: &str, configured: &str) -> bool {
     let tagged = |name: &str| {
         let last = name.rsplit('/').next().unwrap_or(name);
@@ -135,7 +138,7 @@ mod tests {
         os::unix::fs::{PermissionsExt, symlink},
     };
 
-    /// A root file system with a program, an empty one, and a program of the host.
+    /// A root file system with a program, an empty root file system, and a program of the host.
     struct Fixture(tempfile::TempDir);
 
     impl Fixture {
@@ -183,39 +186,49 @@ mod tests {
             }
         }
 
-        /// With these directories and files of the host mounted.
-        fn runs(&self, args: &[&str], mounts: &[&str]) -> bool {
+        /// Whether a container with these arguments and mount points is an infra container.
+        fn is_infra(&self, args: &[&str], mounts: &[&str]) -> bool {
             let mounts: Vec<_> = mounts.iter().map(|m| self.bind("other", m)).collect();
             runs_infra(&self.candidate(args, &mounts))
         }
     }
 
-    fn kernels(kind: &str, destination: &str) -> CandidateMount {
+    /// A mount of a file system of the kernel.
+    fn kernel_mount(kind: &str, destination: &str) -> CandidateMount {
         CandidateMount { source: kind.into(), destination: destination.into(), kind: kind.into() }
     }
 
-    const WAITS: [&str; 2] = ["/catatonit", "-P"];
+    const PAUSE: [&str; 2] = ["/catatonit", "-P"];
 
     #[test]
     fn only_the_program_of_the_host_proves_an_infra_container() {
         let fixture = Fixture::new();
         let usual = ["/etc/hosts", "/run/.containerenv", "/data"];
-        assert!(fixture.runs(&WAITS, &usual));
-        assert!(!fixture.runs(&["/catatonit", "--", "/bin/sh"], &usual), "it runs others, too");
-        assert!(!fixture.runs(&["catatonit", "-P"], &usual), "it is looked for in PATH");
-        assert!(!fixture.runs(&["/gone", "-P"], &usual));
+        assert!(fixture.is_infra(&PAUSE, &usual));
+        assert!(
+            !fixture.is_infra(&["/catatonit", "--", "/bin/sh"], &usual),
+            "accepted catatonit with a command"
+        );
+        assert!(
+            !fixture.is_infra(&["catatonit", "-P"], &usual),
+            "accepted a program that is searched in PATH"
+        );
+        assert!(!fixture.is_infra(&["/missing", "-P"], &usual));
         for layers in [None, Some(fixture.path("helpers"))] {
             assert!(
-                !runs_infra(&InfraCandidate { layers, ..fixture.candidate(&WAITS, &[]) }),
-                "the file may be another one until it runs"
+                !runs_infra(&InfraCandidate { layers, ..fixture.candidate(&PAUSE, &[]) }),
+                "accepted a root file system outside of the image layers"
             );
         }
         fs::write(fixture.path("rootfs/catatonit"), "does other things").unwrap();
-        assert!(!fixture.runs(&WAITS, &usual), "another program of that name");
+        assert!(!fixture.is_infra(&PAUSE, &usual), "accepted another program of that name");
         fs::write(fixture.path("rootfs/catatonit"), "waits").unwrap();
         fs::set_permissions(fixture.path("helpers/catatonit"), fs::Permissions::from_mode(0o777))
             .unwrap();
-        assert!(!fixture.runs(&WAITS, &usual), "anybody could have written the host's");
+        assert!(
+            !fixture.is_infra(&PAUSE, &usual),
+            "accepted a host program that every user can write"
+        );
     }
 
     #[test]
@@ -225,43 +238,43 @@ mod tests {
         symlink("/bin", fixture.path("rootfs/sbin")).unwrap();
         fs::copy(fixture.path("copy"), fixture.path("rootfs/bin/pause")).unwrap();
         let pause = ["/bin/pause", "-P"];
-        assert!(fixture.runs(&["/sbin/pause", "-P"], &["/data", "/bi", "/binary"]));
+        assert!(fixture.is_infra(&["/sbin/pause", "-P"], &["/data", "/bi", "/binary"]));
         for mount in [
             "//catatonit/",
             "/data/../catatonit",
             "/data/link",
             "/",
             "../../catatonit",
-            "/bin/../gone",
+            "/bin/../missing",
         ] {
-            assert!(!fixture.runs(&WAITS, &[mount]), "{mount}");
+            assert!(!fixture.is_infra(&PAUSE, &[mount]), "{mount}");
         }
         for mount in ["/bin", "/sbin", "/sbin/pause", "/bin/pause/x"] {
-            assert!(!fixture.runs(&["/sbin/pause", "-P"], &[mount]), "{mount}");
+            assert!(!fixture.is_infra(&["/sbin/pause", "-P"], &[mount]), "{mount}");
         }
-        assert!(!fixture.runs(&pause, &["/bin"]));
+        assert!(!fixture.is_infra(&pause, &["/bin"]));
         // Links out of the root file system are not followed.
         symlink(fixture.path("copy"), fixture.path("rootfs/out")).unwrap();
         symlink("/proc/self/exe", fixture.path("rootfs/self")).unwrap();
-        assert!(!fixture.runs(&["/out", "-P"], &[]));
-        assert!(!fixture.runs(&["/self", "-P"], &[]));
+        assert!(!fixture.is_infra(&["/out", "-P"], &[]));
+        assert!(!fixture.is_infra(&["/self", "-P"], &[]));
     }
 
-    /// A link inside a mount is not visible before the mount exists.
+    /// A bind-mounted directory may have a link, which is not visible before the mount exists.
     #[test]
-    fn mounts_below_a_directory_of_others_are_not_trusted() {
+    fn mounts_below_another_bind_mount_are_not_trusted() {
         let fixture = Fixture::new();
-        let runs = |mounts: &[CandidateMount]| runs_infra(&fixture.candidate(&WAITS, mounts));
+        let runs = |mounts: &[CandidateMount]| runs_infra(&fixture.candidate(&PAUSE, mounts));
         let own = [
-            kernels("tmpfs", "/dev"),
+            kernel_mount("tmpfs", "/dev"),
             fixture.bind("empty", "/dev/shm"),
-            kernels("sysfs", "/sys"),
-            kernels("cgroup", "/sys/fs/cgroup"),
+            kernel_mount("sysfs", "/sys"),
+            kernel_mount("cgroup", "/sys/fs/cgroup"),
         ];
         assert!(runs(&own));
         assert!(!runs(&[fixture.bind("data", "/data"), fixture.bind("copy", "/data/link")]));
         assert!(!runs(&[fixture.bind("data", "/data/"), fixture.bind("copy", "/data/more/link")]));
-        assert!(!runs(&[kernels("proc", "/proc"), fixture.bind("copy", "/proc/self/exe")]));
+        assert!(!runs(&[kernel_mount("proc", "/proc"), fixture.bind("copy", "/proc/self/exe")]));
         assert!(runs(&[fixture.bind("data", "/data"), fixture.bind("copy", "/data2")]));
     }
 
@@ -270,35 +283,41 @@ mod tests {
         let fixture = Fixture::new();
         let candidate = |mounts: &[CandidateMount]| InfraCandidate {
             root: fixture.path("empty"),
-            ..fixture.candidate(&WAITS, mounts)
+            ..fixture.candidate(&PAUSE, mounts)
         };
         let runs = |mounts: &[CandidateMount]| runs_infra(&candidate(mounts));
         let own = fixture.bind("helpers/catatonit", "/catatonit");
-        let more = [kernels("tmpfs", "/dev"), fixture.bind("copy", "/etc/hosts")];
+        let more = [kernel_mount("tmpfs", "/dev"), fixture.bind("copy", "/etc/hosts")];
         assert!(runs(&[&more[..], std::slice::from_ref(&own), &more[..]].concat()));
-        assert!(!runs(&[]), "nothing to run");
+        assert!(!runs(&[]), "accepted a container without a program");
         let bare = InfraCandidate {
             args: vec!["/catatonit".into()],
             ..candidate(std::slice::from_ref(&own))
         };
         assert!(!runs_infra(&bare));
         // The root file system may have a file at the mount point.
-        assert!(runs_infra(&fixture.candidate(&WAITS, std::slice::from_ref(&own))));
+        assert!(runs_infra(&fixture.candidate(&PAUSE, std::slice::from_ref(&own))));
 
-        for (why, mount) in [
-            ("a directory above it", fixture.bind("helpers", "/")),
-            ("once more", own.clone()),
-            ("another", fixture.bind("copy", "/catatonit")),
+        for (other, mount) in [
+            ("the parent directory", fixture.bind("helpers", "/")),
+            ("the same mount", own.clone()),
+            ("another file", fixture.bind("copy", "/catatonit")),
         ] {
-            assert!(!runs(&[own.clone(), mount.clone()]), "{why}, after it");
-            assert!(!runs(&[mount, own.clone()]), "{why}, before it");
+            assert!(
+                !runs(&[own.clone(), mount.clone()]),
+                "accepted {other} mounted after the program"
+            );
+            assert!(!runs(&[mount, own.clone()]), "accepted {other} mounted before the program");
         }
         assert!(!runs(&[fixture.bind("helpers/catatonit", "/x/../catatonit")]));
         assert!(!runs(&[fixture.bind("other", "/catatonit")]));
-        assert!(!runs(&[kernels("tmpfs", "/catatonit")]));
-        // The same bytes, until they change.
+        assert!(!runs(&[kernel_mount("tmpfs", "/catatonit")]));
+        // The file has the same bytes, but every user can change them.
         fs::set_permissions(fixture.path("copy"), fs::Permissions::from_mode(0o666)).unwrap();
-        assert!(!runs(&[fixture.bind("copy", "/catatonit")]), "others may write to it");
+        assert!(
+            !runs(&[fixture.bind("copy", "/catatonit")]),
+            "accepted a mounted file that every user can write"
+        );
         // A link in the image redirects the mount.
         symlink("/elsewhere", fixture.path("empty/catatonit")).unwrap();
         assert!(!runs(&[own]));
@@ -315,10 +334,10 @@ mod tests {
             0,
         )
         .unwrap();
-        assert!(!fixture.runs(&["/fifo", "-P"], &[]));
-        assert!(!fixture.runs(&["/data", "-P"], &[]));
+        assert!(!fixture.is_infra(&["/fifo", "-P"], &[]));
+        assert!(!fixture.is_infra(&["/data", "-P"], &[]));
         assert!(!runs_infra(
-            &fixture.candidate(&WAITS, &[fixture.bind("rootfs/fifo", "/catatonit")])
+            &fixture.candidate(&PAUSE, &[fixture.bind("rootfs/fifo", "/catatonit")])
         ));
     }
 
@@ -333,19 +352,25 @@ mod tests {
                 ..fixture.candidate(&["/bin/pause"], &mounts)
             })
         };
-        assert!(!runs("localhost/pause:local", &[]), "nobody names one");
+        assert!(!runs("localhost/pause:local", &[]), "accepted an image that is not configured");
         fs::write(
             fixture.path("containers.conf"),
             "[engine]\ninfra_image = \"localhost/pause:local\"\n",
         )
         .unwrap();
         assert!(runs("localhost/pause:local", &["/data"]));
-        assert!(!runs("localhost/pause:local", &["/bin"]), "with another program in it");
+        assert!(
+            !runs("localhost/pause:local", &["/bin"]),
+            "accepted a mount over the directory of the program"
+        );
         assert!(!runs("localhost/pause:local", &["/bin/pause"]));
         assert!(!runs("localhost/busybox:local", &[]) && !runs("", &[]));
         fs::set_permissions(fixture.path("containers.conf"), fs::Permissions::from_mode(0o666))
             .unwrap();
-        assert!(!runs("localhost/pause:local", &[]), "anybody may have named it");
+        assert!(
+            !runs("localhost/pause:local", &[]),
+            "accepted a configuration that every user can write"
+        );
         for (name, configured, same) in [
             ("r.io/pause:latest", "r.io/pause", true),
             ("r.io:5000/pause:latest", "r.io:5000/pause", true),

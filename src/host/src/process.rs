@@ -1,8 +1,8 @@
 //! Processes by their names. Any user can name a process like an engine, so only processes of the
 //! host itself count.
 //!
-//! [`is_of_host`] excludes those of other users and of containers. [`version_of`] runs a program
-//! with our rights, and so only one that other users cannot replace.
+//! [`is_of_host`] excludes processes of other users and of containers. [`version_of`] runs the
+//! program of a process with our rights, so it runs no program that other users could replace.
 
 use nri_trust::Owners;
 use procfs::process::{Process, Status, all_processes};
@@ -21,12 +21,12 @@ pub(crate) fn named(names: &[&str]) -> impl Iterator<Item = (i32, String)> {
     all.filter(move |(pid, name)| wanted.contains(name) && is_of_host(*pid))
 }
 
-/// Whether a process of this name runs on the host itself.
+/// Whether the host itself runs a process of this name.
 pub fn is_running(name: &str) -> bool {
     named(&[name]).next().is_some()
 }
 
-/// Describes a process in messages.
+/// Returns the description of a process in messages.
 pub fn describe(pid: i32) -> String {
     format!("process {pid} ({})", command_name(pid))
 }
@@ -40,14 +40,15 @@ pub fn command_name(pid: i32) -> String {
 
 /// Whether a process belongs to root or to our user, and not to a container.
 ///
-/// A container has a PID namespace of its own; if it shares that of the host, its program does not
-/// exist outside its mounts.
+/// A process belongs to a container if its PID namespace is not ours. A container may share the
+/// host's PID namespace: then its process has other mounts, and the path of its program names no
+/// file, or another file, in ours.
 fn is_of_host(pid: i32) -> bool {
     let status = |process: procfs::ProcResult<Process>| process.and_then(|p| p.status());
     let (Ok(theirs), Ok(ours)) = (status(Process::new(pid)), status(Process::myself())) else {
         return false;
     };
-    // The owner of its directory in /proc is no proof: a process can change it to root.
+    // The owner of `/proc/PID` proves nothing: a process can make root the owner.
     let owners = Owners::of_this_process();
     let uids = [theirs.ruid, theirs.euid, theirs.suid, theirs.fuid];
     let depth = |status: &Status| status.nspid.as_ref().map(Vec::len);
@@ -56,6 +57,7 @@ fn is_of_host(pid: i32) -> bool {
         && (has_our_mounts(pid) || program(pid).is_some())
 }
 
+/// Whether a process is in our mount namespace.
 fn has_our_mounts(pid: i32) -> bool {
     let mounts =
         |of: &str| fs::metadata(format!("/proc/{of}/ns/mnt")).ok().map(|m| (m.dev(), m.ino()));
@@ -63,7 +65,8 @@ fn has_our_mounts(pid: i32) -> bool {
     ours.is_some() && mounts(&pid.to_string()) == ours
 }
 
-/// Path of its program, if it is the same file here and other users cannot replace it.
+/// Returns the path of the program of a process. `None` if the path names another file in our mount
+/// namespace, or if other users can replace the file.
 fn program(pid: i32) -> Option<PathBuf> {
     let link = PathBuf::from(format!("/proc/{pid}/exe"));
     let path = fs::read_link(&link).ok()?;
@@ -73,7 +76,8 @@ fn program(pid: i32) -> Option<PathBuf> {
 }
 
 /// Runs the program of a process with `--version` and returns the first word that looks like a
-/// version. `None` also if the file is not the running program, or if other users can change it.
+/// version. Returns `None` without running anything if the file at the path is not the running
+/// program, or if other users can change the file.
 pub fn version_of(pid: i32) -> Option<String> {
     let output = Command::new(program(pid)?)
         .arg("--version")
@@ -109,8 +113,8 @@ mod tests {
         }
     }
 
-    /// A program of that name that sleeps.
-    fn engine(dir: &Path, mode: u32) -> PathBuf {
+    /// Creates a program called [`NAME`] that sleeps.
+    fn create_program(dir: &Path, mode: u32) -> PathBuf {
         fs::set_permissions(dir, fs::Permissions::from_mode(0o755)).unwrap();
         let file = dir.canonicalize().unwrap().join(NAME);
         let sleep =
@@ -124,13 +128,13 @@ mod tests {
         let child = command.arg("60").spawn().unwrap();
         let deadline = Instant::now() + Duration::from_secs(10);
         while command_name(child.id() as i32) != NAME {
-            assert!(Instant::now() < deadline, "it does not start");
+            assert!(Instant::now() < deadline, "the program did not start");
             std::thread::sleep(Duration::from_millis(2));
         }
         Running(child)
     }
 
-    fn found() -> bool {
+    fn is_found() -> bool {
         named(&[NAME]).next().is_some()
     }
 
@@ -138,52 +142,52 @@ mod tests {
     #[test]
     fn only_processes_of_the_host_count_by_their_names() {
         let dir = tempfile::tempdir().unwrap();
-        let file = engine(dir.path(), 0o755);
+        let file = create_program(dir.path(), 0o755);
         let own = run(&mut Command::new(&file));
         let pid = own.0.id() as i32;
-        assert!(found());
+        assert!(is_found());
         assert!(version_of(pid).is_some_and(|v| v.contains('.')), "{:?}", version_of(pid));
         // A program that other users can write is not run.
         fs::set_permissions(&file, fs::Permissions::from_mode(0o777)).unwrap();
         assert_eq!(version_of(pid), None);
-        // Nor is a program that replaced it.
+        // A program that replaced the running program is not run, either.
         fs::rename(&file, dir.path().join("old")).unwrap();
         assert_eq!(version_of(pid), None);
         fs::write(&file, "#!/bin/sh\necho v2.0.0\n").unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
         assert_eq!(version_of(pid), None);
         drop(own);
-        assert!(!found());
+        assert!(!is_found());
         if !rustix::process::geteuid().is_root() {
-            println!("skipped: only root can be another user");
+            println!("skipped: only root can run a program as another user");
             return;
         }
-        let file = engine(dir.path(), 0o755);
-        let of_another = run(Command::new(&file).uid(65534).gid(65534));
-        assert!(!found(), "another user's");
-        drop(of_another);
-        let unshare = |how: &str| {
+        let file = create_program(dir.path(), 0o755);
+        let of_another_user = run(Command::new(&file).uid(65534).gid(65534));
+        assert!(!is_found(), "found a process of another user");
+        drop(of_another_user);
+        let unshare = |namespace: &str| {
             let mut command = Command::new("unshare");
-            command.args([how, "--fork", "--kill-child", "--"]).arg(&file).arg("60");
+            command.args([namespace, "--fork", "--kill-child", "--"]).arg(&file).arg("60");
             command
         };
         let probe = Command::new("unshare").args(["--pid", "--fork", "true"]).status();
         if !probe.is_ok_and(|s| s.success()) {
-            println!("skipped: no PID namespaces here");
+            println!("skipped: PID namespaces cannot be created");
             return;
         }
         let container = Running(unshare("--pid").spawn().unwrap());
         let children = format!("/proc/{0}/task/{0}/children", container.0.id());
         let deadline = Instant::now() + Duration::from_secs(10);
         let inner = loop {
-            assert!(Instant::now() < deadline, "it does not start");
+            assert!(Instant::now() < deadline, "the program did not start");
             let child = fs::read_to_string(&children).unwrap_or_default().trim().parse().ok();
             match child.filter(|pid| command_name(*pid) == NAME) {
                 Some(pid) => break pid,
                 None => std::thread::sleep(Duration::from_millis(2)),
             }
         };
-        assert!(!found(), "a container's");
+        assert!(!is_found(), "found a process of a container");
         assert!(!is_of_host(inner));
     }
 }

@@ -11,9 +11,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Returns the process that listens on a unix socket, if one accepts connections.
+/// Returns the id of the process that listens on a unix socket, by connecting to the socket.
 ///
-/// Does not block: the queue of a stopped process may be full.
+/// Does not block, though the queue of a stopped process may be full.
 pub fn listener(socket: &Path) -> Option<i32> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let stream = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).ok()?;
@@ -34,7 +34,7 @@ pub fn listening(pid: i32) -> procfs::ProcResult<HashSet<PathBuf>> {
     };
     let inodes: HashSet<u64> = process.fd()?.flatten().filter_map(inode).collect();
     let own = process.unix()?.into_iter().filter(|s| inodes.contains(&s.inode));
-    // Accepted connections have the path, too.
+    // Accepted connections have the path of the socket, too, but another state.
     Ok(own.filter(|s| s.state == UnixState::UNCONNECTED).filter_map(|s| s.path).collect())
 }
 
@@ -44,7 +44,7 @@ mod tests {
     use std::os::unix::net::UnixListener;
 
     #[test]
-    fn a_live_socket_has_an_owner_and_a_dead_one_has_none() {
+    fn a_socket_has_a_listener_until_it_is_closed() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s");
         let own = std::process::id() as i32;
@@ -54,7 +54,7 @@ mod tests {
         assert_eq!(listener(&path), Some(own));
         assert!(listening(own).unwrap().contains(&path));
         drop(bound);
-        // A child of another test has the socket open until its exec.
+        // Child processes of other tests inherit the socket and close it at their exec.
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
         while listener(&path).is_some() && std::time::Instant::now() < deadline {
             std::thread::yield_now();

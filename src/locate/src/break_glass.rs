@@ -1,5 +1,5 @@
-//! Break-glass: a variable or a file that turns the wrapper into a plain call of the real runtime,
-//! and the hook into a no-op.
+//! Break-glass: a variable or a file with which an operator disables NRI. The wrapper is then a
+//! plain call of the real runtime, and the hook does nothing.
 
 use crate::{
     environment::Environment,
@@ -11,7 +11,7 @@ use std::{fmt, path::Path};
 /// State of break-glass.
 #[derive(Debug)]
 pub enum BreakGlass {
-    /// Neither the variable nor the file is set.
+    /// The variable is unset, empty or 0, and the file does not exist.
     Off,
     /// NRI is disabled.
     On,
@@ -19,7 +19,7 @@ pub enum BreakGlass {
     Ignored(Untrusted),
 }
 
-/// Reads the variable, then the file.
+/// Checks the variable, then the file.
 pub fn break_glass(environment: &Environment) -> BreakGlass {
     if environment.var(BYPASS_ENV).is_some_and(|value| value != "0") {
         return BreakGlass::On;
@@ -27,7 +27,7 @@ pub fn break_glass(environment: &Environment) -> BreakGlass {
     break_glass_file()
 }
 
-/// Reads the file only, for programs that do not run in the environment of an engine.
+/// Checks only the file, for programs that do not run in the environment of an engine.
 pub fn break_glass_file() -> BreakGlass {
     let file = Path::new(BYPASS_FILE);
     if !file.exists() {

@@ -9,7 +9,7 @@ use crate::{
     state_dir::NridOwner,
 };
 use nri_config::{Config, ConfigError};
-use nri_trust::{Owners, Untrusted};
+use nri_trust::{MAX_CONFIG_FILE, Owners, Untrusted, read_regular_text};
 use std::{
     io::{self, ErrorKind},
     path::{Path, PathBuf},
@@ -25,11 +25,13 @@ pub struct LoadedConfig {
     pub named: Option<PathBuf>,
     /// Absolute path and text of the file that was read; `None` if it is missing or not trusted.
     pub source: Option<(PathBuf, String)>,
-    /// Why the file cannot be used.
+    /// Values that are wrong, but have been corrected; see [`Config::parse_with_mistakes`].
+    pub mistakes: Vec<ConfigError>,
+    /// Reason why the file cannot be used, if any.
     pub problem: Option<ConfigFileError>,
 }
 
-/// Reason for which a configuration file cannot be used.
+/// Reason why a configuration file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigFileError {
     /// The file cannot be read.
@@ -54,22 +56,27 @@ impl LoadedConfig {
             Err(ConfigFileError::Read(_, e))
                 if named.is_none() && e.kind() == ErrorKind::NotFound =>
             {
-                return Self { config: Config::default(), named, source: None, problem: None };
+                return Self::without_file(named, None);
             }
+            Err(e) => return Self::without_file(named, Some(e)),
+        };
+        let (config, mistakes, problem) = match Config::parse_with_mistakes(&text) {
+            Ok((config, mistakes)) => (config, mistakes, None),
+            // The path of the runtime is still needed: only the runtime that created a container
+            // can kill and delete the container.
             Err(e) => {
-                let config = Config::default();
-                return Self { config, named, source: None, problem: Some(e) };
+                let problem = ConfigFileError::Parse(path.clone(), e);
+                (Config::of_broken(&text), Vec::new(), Some(problem))
             }
         };
-        let (config, problem) = match Config::parse(&text) {
-            Ok(config) => (config, None),
-            // Only the runtime that created a container can kill and delete it.
-            Err(e) => (Config::of_broken(&text), Some(ConfigFileError::Parse(path.clone(), e))),
-        };
-        Self { config, named, source: Some((path, text)), problem }
+        Self { config, named, source: Some((path, text)), mistakes, problem }
     }
 
-    /// Returns the absolute state directory: from the configuration, else the default.
+    fn without_file(named: Option<PathBuf>, problem: Option<ConfigFileError>) -> Self {
+        Self { config: Config::default(), named, source: None, mistakes: Vec::new(), problem }
+    }
+
+    /// Returns the absolute state directory: that of the configuration, else the default.
     pub fn state_dir(&self, environment: &Environment) -> PathBuf {
         match &self.config.state_dir {
             Some(dir) => absolute(dir),
@@ -81,9 +88,9 @@ impl LoadedConfig {
 /// Checks the path before reading, since a trusted path cannot be replaced by other users.
 fn read_trusted(path: &Path) -> Result<String, ConfigFileError> {
     Owners::of_this_process()
-        .check_if_there(path)
+        .check_if_exists(path)
         .map_err(|e| ConfigFileError::Untrusted(path.to_owned(), e))?;
-    std::fs::read_to_string(path).map_err(|e| ConfigFileError::Read(path.to_owned(), e))
+    read_regular_text(path, MAX_CONFIG_FILE).map_err(|e| ConfigFileError::Read(path.to_owned(), e))
 }
 
 #[cfg(test)]
@@ -96,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_file_still_names_runtime_and_state_directory() {
+    fn a_broken_file_still_defines_runtime_and_state_directory() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().canonicalize().unwrap().join("c.toml");
         fs::write(&file, "state_dir = '/s'\ncolour = 1\n[runtime]\npath = '/r'\n").unwrap();
@@ -106,8 +113,36 @@ mod tests {
         let problem = loaded.problem.unwrap().to_string();
         let place = format!("configuration {}: line 2, column 1: ", file.display());
         assert!(problem.starts_with(&place), "{problem}");
-        // The content is stored, for its digest.
+        // The text is kept, since `nrid` needs its digest.
         assert_eq!(loaded.source.unwrap().0, file);
+    }
+
+    #[test]
+    fn a_file_with_mistakes_is_used() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().canonicalize().unwrap().join("c.toml");
+        fs::write(&file, "state_dir = 's'\n[log]\nlevel = 'loud'\n[runtime]\npath = '/r'\n")
+            .unwrap();
+        let loaded = read(&file);
+        assert!(loaded.problem.is_none(), "{:?}", loaded.problem);
+        assert_eq!(loaded.mistakes.len(), 2);
+        assert_eq!(loaded.config.runtime.path, Some("/r".into()));
+        assert_eq!(loaded.state_dir(&Environment::default()), Path::new("/s"));
+    }
+
+    #[test]
+    fn a_file_without_an_end_is_refused_with_its_path() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().canonicalize().unwrap().join(name);
+        std::os::unix::fs::symlink("/dev/zero", path("zero")).unwrap();
+        fs::File::create(path("huge")).unwrap().set_len(1 << 40).unwrap();
+        for (name, why) in [
+            ("zero", "not a regular file"),
+            ("huge", "the file is larger than the limit of 1048576 bytes"),
+        ] {
+            let problem = read(&path(name)).problem.unwrap().to_string();
+            assert_eq!(problem, format!("configuration {}: {why}", path(name).display()));
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The environment of a process, byte for byte, and its working directory.
+//! The environment and the working directory of a process.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -11,7 +11,7 @@ use std::{
 pub struct Environment(Vec<OsString>);
 
 impl Environment {
-    /// Takes entries as `execve` passes them; those without `=` are kept.
+    /// An environment of these entries, as execve(2) passes them. Entries without `=` are kept.
     pub fn new(entries: Vec<OsString>) -> Self {
         Self(entries)
     }
@@ -42,7 +42,7 @@ impl Environment {
     }
 }
 
-/// Returns the working directory of this process, or `/` if an engine has removed the directory.
+/// Returns the working directory of this process, or `/` if the directory has been removed.
 pub fn working_dir() -> PathBuf {
     std::env::current_dir().unwrap_or_else(|_| "/".into())
 }

@@ -1,5 +1,5 @@
-//! Finds the configuration file, the state directory, the programs of this project, the real
-//! runtime and break-glass.
+//! Finds the configuration file, the state directory, the programs of this project and the real
+//! runtime, and checks whether break-glass is on.
 //!
 //! The wrapper, the hook, `nrid` and `nrictl` must find the same paths, so they all use this crate.
 //! It starts no process and opens no socket. Start from [`LoadedConfig::read`].
@@ -9,6 +9,7 @@
 mod break_glass;
 mod config_file;
 mod environment;
+mod missing;
 mod own_programs;
 mod paths;
 mod reference;
@@ -17,8 +18,12 @@ mod search;
 mod state_dir;
 
 pub use break_glass::{BreakGlass, BreakGlassHint, break_glass, break_glass_file};
+/// Bounded reads, for programs that do not depend on `nri-trust`.
+pub use nri_trust::{MAX_CONFIG_FILE, read_regular, read_regular_text};
+
 pub use config_file::{ConfigFileError, LoadedConfig};
 pub use environment::{Environment, absolute, working_dir};
+pub use missing::{MissingPath, missing_paths};
 pub use own_programs::{HOOK, NRID, find_own_program, own_program_dirs};
 pub use paths::{
     BYPASS_ENV, BYPASS_FILE, CONFIG_ENV, CONFIG_FILE, DEFAULT_RUNTIMES, LIBEXEC_DIR, PLUGIN_DIR,

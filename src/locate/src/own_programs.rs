@@ -23,6 +23,6 @@ pub fn find_own_program(name: &str, environment: &Environment) -> Option<PathBuf
 
 /// Returns the directory of the running program, then the libexec directory.
 pub fn own_program_dirs() -> impl Iterator<Item = PathBuf> {
-    let beside = std::env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_owned));
-    beside.into_iter().chain([PathBuf::from(LIBEXEC_DIR)])
+    let own_dir = std::env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_owned));
+    own_dir.into_iter().chain([PathBuf::from(LIBEXEC_DIR)])
 }

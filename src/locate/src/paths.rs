@@ -13,7 +13,7 @@ pub const BYPASS_ENV: &str = "NRI_CONTAINER_RUNTIME_BYPASS";
 pub const BYPASS_FILE: &str = "/etc/nri-container-runtime/bypass";
 /// Directory of `nrid` and the hook, if they are not in the directory of the wrapper.
 pub const LIBEXEC_DIR: &str = "/usr/libexec/nri-container-runtime";
-/// Plugin directory that all NRI runtimes share.
+/// Default plugin directory of all NRI implementations, engines included.
 pub const PLUGIN_DIR: &str = "/opt/nri/plugins";
 /// Socket that external NRI plugins connect to by default.
 pub const PLUGIN_SOCKET: &str = "/var/run/nri/nri.sock";

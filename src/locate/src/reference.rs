@@ -30,8 +30,7 @@ fn the_file() -> String {
         format!(
             "The wrapper, `nrid` and `nrictl` read `{CONFIG_FILE}`, or the file that \
              `{CONFIG_ENV}` names. It is TOML. All keys are optional, and a missing file means \
-             the defaults; a \
-             file that is named must exist."
+             the defaults; a file that is named must exist."
         ),
         "Keys may be written with dashes in place of underscores. A duration is a text in Go's \
          notation, such as `\"500ms\"`, `\"5s\"` or `\"1m30s\"`; a bare number means seconds."
@@ -42,11 +41,15 @@ fn the_file() -> String {
             .to_owned(),
         "With a broken or untrusted file, `create`, `run`, `restore` and `start` fail with line \
          and column; all other verbs proceed. They use the runtime that the file names, as far as \
-         it can \
-         be read."
+         it can be read."
             .to_owned(),
-        "`nrictl reload` applies a change; sockets are those of the start. `nrid --check` only \
-         checks the file."
+        "An unknown level of the log and a relative path, which earlier releases accepted, do not \
+         stop a node: a start uses the level `info`, takes the path as relative to `/`, and logs \
+         an error; `nrictl doctor` reports it, and `nrictl reload`, a restart and `nrid --check` \
+         fail until it is corrected."
+            .to_owned(),
+        "`nrictl reload` applies changes, except those of sockets: `nrid` keeps the sockets that \
+         it had at its start. `nrid --check` only checks the file."
             .to_owned(),
     ];
     paragraphs(&text)
@@ -56,10 +59,12 @@ fn field_groups() -> String {
     let groups: Vec<String> = FIELD_GROUPS.iter().map(|group| format!("`{group}`")).collect();
     let text = [
         "## Field groups".to_owned(),
-        "Values of `allow` and `deny` of a policy. `resources` stands for all `resources.…`, \
-         `update` for changes of other containers than the one that an event is about, and \
-         `runtime_annotations` for annotations that runtimes obey, such as \
-         `org.systemd.property.…`."
+        "Values of `allow` and `deny` of a policy. `resources` stands for all `resources.…`, but \
+         to allow it does not allow `resources.devices`; `update` for changes of other containers \
+         than the one that an event is about, and `runtime_annotations` for annotations that \
+         runtimes obey, such as \
+         `org.systemd.property.…`. [Security](security.md#restrict-plugins) says what each group \
+         can do."
             .to_owned(),
         format!("{}.", groups.join(", ")),
     ];
@@ -69,7 +74,8 @@ fn field_groups() -> String {
 fn variables() -> String {
     let mut out = paragraphs(&[
         "## Environment variables",
-        "Of the wrapper, and so of the engine that calls it. An empty variable counts as unset.",
+        "The wrapper reads them from the environment of the engine that calls it. An empty \
+         variable counts as unset.",
     ]);
     for (name, text) in [
         (

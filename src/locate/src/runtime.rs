@@ -15,10 +15,10 @@ use std::{
 
 /// Prefix of links to the wrapper: `nri-crun` runs crun.
 const NAME_PREFIX: &str = "nri-";
-/// Name of the wrapper without the prefix, which names no runtime.
+/// Name of the wrapper without the prefix, which is not the name of a runtime.
 const OWN_NAME: &str = "container-runtime";
 
-/// Reason for which no runtime can be run.
+/// Reason why no runtime can be run.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RuntimeNotFound {
     /// The named runtime cannot be used.
@@ -45,7 +45,7 @@ pub enum RuntimeNotFound {
     },
 }
 
-/// Reason for which a program that was named cannot be used.
+/// Reason why a program that was named cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UnusableProgram {
     /// The file does not exist.
@@ -135,6 +135,17 @@ fn choose(
     Choice::FirstOf(candidates)
 }
 
+/// Returns the absolute path of a runtime that the configuration names.
+///
+/// # Errors
+/// The runtime cannot be used.
+pub(crate) fn find_configured(
+    name: &Path,
+    environment: &Environment,
+) -> Result<PathBuf, UnusableProgram> {
+    find_named(name, &search_dirs(environment), Ourselves::identify())
+}
+
 fn find_named(
     name: &Path,
     dirs: &[PathBuf],
@@ -144,7 +155,7 @@ fn find_named(
     for path in paths_of(name, dirs) {
         match ourselves.check(&path) {
             Ok(()) => return Ok(path),
-            // Report the first existing file, which is the most likely mistake.
+            // The first existing file is the one that the name most likely means.
             Err(e) if why == UnusableProgram::NotFound => why = e,
             Err(_) => {}
         }
@@ -165,7 +176,8 @@ fn join(paths: &[PathBuf], separator: &str) -> String {
     paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(separator)
 }
 
-/// Device and inode of the running program, which are the same for all its links.
+/// Device and inode of the running program, which are equal for all hard and symbolic links to it;
+/// `None` if they cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Ourselves(Option<(u64, u64)>);
 

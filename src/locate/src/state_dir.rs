@@ -1,5 +1,5 @@
-//! Default state directory, which depends on the user and the user namespace, and the default
-//! `--root` of the low-level runtimes, which does too.
+//! The default state directory, and the default `--root` of the low-level runtimes. Both depend on
+//! the user and the user namespace.
 
 use crate::environment::Environment;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ pub enum NridOwner {
     User {
         /// User id as seen by the process.
         uid: u32,
-        /// The same user outside of its user namespace, if it is in one.
+        /// Id of the same user outside of the user namespace; `None` in the initial user namespace.
         outer: Option<u32>,
         /// `$XDG_RUNTIME_DIR`, if it is absolute.
         runtime_dir: Option<PathBuf>,
@@ -36,10 +36,10 @@ impl NridOwner {
         if initial && euid == 0 {
             return Self::Host;
         }
-        // The XDG Base Directory Specification has relative paths ignored. A socket in the working
-        // directory would be found from there only.
+        // The XDG Base Directory Specification requires that relative paths are ignored. A program
+        // in another working directory would not find a socket with a relative path.
         let runtime_dir = runtime_dir.filter(|dir| dir.is_absolute());
-        let outer = if initial { None } else { outer(uid_map, euid) };
+        let outer = if initial { None } else { outer_uid(uid_map, euid) };
         Self::User { uid: euid, outer, runtime_dir }
     }
 
@@ -50,7 +50,7 @@ impl NridOwner {
             Self::Host => Path::new("/run").join(NAME),
             Self::User { runtime_dir: Some(dir), .. } => dir.join(NAME),
             Self::User { uid, outer: None, .. } => Path::new("/tmp").join(format!("{NAME}-{uid}")),
-            // Root of a user namespace is another user in each of them.
+            // The same uid is another user in each user namespace, so the outer id is needed, too.
             Self::User { uid, outer: Some(outer), .. } => {
                 Path::new("/tmp").join(format!("{NAME}-{outer}-{uid}"))
             }
@@ -58,13 +58,13 @@ impl NridOwner {
     }
 }
 
-/// The id outside of a user namespace of a user in it.
-fn outer(uid_map: &str, uid: u32) -> Option<u32> {
+/// Converts the id of a user in a user namespace to the id outside of it.
+fn outer_uid(uid_map: &str, uid: u32) -> Option<u32> {
     let range = |line: &str| {
         let mut numbers = line.split_whitespace().map_while(|n| n.parse::<u32>().ok());
         let (inside, outside, count) = (numbers.next()?, numbers.next()?, numbers.next()?);
-        let at = uid.checked_sub(inside).filter(|at| *at < count)?;
-        outside.checked_add(at)
+        let offset = uid.checked_sub(inside).filter(|offset| *offset < count)?;
+        outside.checked_add(offset)
     };
     uid_map.lines().find_map(range)
 }
@@ -72,13 +72,13 @@ fn outer(uid_map: &str, uid: u32) -> Option<u32> {
 /// Directory where a runtime of this base name keeps its containers when `--root` is not given.
 ///
 /// crun follows `$XDG_RUNTIME_DIR` also as root of the host (`crun: src/libcrun/status.c`); runc
-/// and youki do not (`runc: rootless_linux.go`, `youki: crates/youki/src/rootpath.rs`). For root of
-/// a user namespace runc reads `$USER`, too: "root" there, which only a namespace made by root has,
-/// is taken for a user here.
+/// and youki do not (`runc: rootless_linux.go`, `youki: crates/youki/src/rootpath.rs`). As root of
+/// a user namespace runc uses `/run/runc` if `$USER` is "root". That is ignored here, since `$USER`
+/// is "root" only in a namespace that root has created.
 pub fn runtime_root(runtime: &str, owner: &NridOwner, runtime_dir: Option<&Path>) -> PathBuf {
     let name = ["crun", "youki"].into_iter().find(|n| runtime.contains(n)).unwrap_or("runc");
-    let follows = name == "crun" || *owner != NridOwner::Host;
-    match runtime_dir.filter(|dir| follows && !dir.as_os_str().is_empty()) {
+    let follows_variable = name == "crun" || *owner != NridOwner::Host;
+    match runtime_dir.filter(|dir| follows_variable && !dir.as_os_str().is_empty()) {
         Some(dir) => dir.join(name),
         None => Path::new("/run").join(name),
     }
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(dir(rootless, 0, None), Path::new("/tmp/nri-container-runtime-1000-0"));
         assert_eq!(dir(rootless, 3, None), Path::new("/tmp/nri-container-runtime-100002-3"));
         assert_eq!(dir(host, 1000, None), Path::new("/tmp/nri-container-runtime-1000"));
-        // Neither the working directory nor anything in it.
+        // Relative paths are ignored.
         for odd in ["", ".", "run", "../run"] {
             assert_eq!(
                 dir(host, 1000, Some(odd)),
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn default_roots_of_runtimes() {
+    fn default_roots_depend_on_runtime_and_user() {
         let user = NridOwner::User { uid: 0, outer: None, runtime_dir: None };
         for (name, owner, xdg, expected) in [
             ("runc", &NridOwner::Host, None, "/run/runc"),

@@ -1,10 +1,16 @@
-//! Trust in files: whether other users can replace a file or write to it.
+//! Trust in files: whether other users can replace a file or write to it, and reads that a file
+//! cannot stop.
 //!
 //! Programs that run with our privileges, and the configuration that selects them, must not be
-//! writable by other users: plugins, their configuration, and ours. Start from [`Owners::check`].
-//! No file is opened or changed; an error includes the command that repairs the file.
+//! writable by other users: plugins, their configuration, and ours. Start from [`Owners::check`],
+//! which opens no file; an error includes the command that repairs the file. [`read_regular`] reads
+//! a file that may be of any type and size.
 
 #![forbid(unsafe_code)]
+
+mod bounded;
+
+pub use bounded::{MAX_CONFIG_FILE, read_regular, read_regular_text};
 
 use rustix::process::geteuid;
 use std::{
@@ -16,12 +22,12 @@ use std::{
 };
 
 /// Largest number of links in a path, as in the kernel.
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 
 /// Reason why a file is not trusted.
 #[derive(Debug, thiserror::Error)]
 pub enum Untrusted {
-    /// Another user owns the file, or a directory of its path.
+    /// An untrusted user owns the file, or a directory of its path.
     #[error("{} belongs to user {uid}, who could change {what}; it must belong to {owner}: chown \
              {owner} {}", path.display(), path.display())]
     Owner {
@@ -31,8 +37,8 @@ pub enum Untrusted {
         uid: u32,
         /// The required owner.
         owner: u32,
-        /// Part that the user could change.
-        what: What,
+        /// What the user could change.
+        what: Exposed,
     },
     /// Others can write to the file, or to a directory of its path.
     #[error("{} is writable by {who} (mode {mode:o}), who could change {what}: chmod {fix} \
@@ -44,12 +50,12 @@ pub enum Untrusted {
         mode: u32,
         /// "its group" or "everybody".
         who: &'static str,
-        /// Argument of `chmod` that repairs it.
+        /// Argument of `chmod` that removes the permission.
         fix: &'static str,
-        /// Part that the user could change.
-        what: What,
+        /// What these users could change.
+        what: Exposed,
     },
-    /// A pipe: reading it would block until a writer comes.
+    /// A pipe: reading would block until a process opens the pipe for writing.
     #[error("{} is a pipe", .0.display())]
     Pipe(PathBuf),
     /// Too many links.
@@ -66,20 +72,20 @@ pub enum Untrusted {
     },
 }
 
-/// Part that a user who controls a component of a path could change.
+/// What a user who controls a component of a path could change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
+pub enum Exposed {
     /// The file itself.
-    It,
-    /// The content of the directory.
-    Inside,
+    File,
+    /// The files in the directory.
+    DirectoryContent,
 }
 
-impl std::fmt::Display for What {
+impl std::fmt::Display for Exposed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Self::It => "it",
-            Self::Inside => "what is in it",
+            Self::File => "it",
+            Self::DirectoryContent => "the files in it",
         })
     }
 }
@@ -104,7 +110,7 @@ impl Owners {
     }
 
     /// Root, and this user.
-    pub fn and(euid: u32) -> Self {
+    pub fn root_and(euid: u32) -> Self {
         Self { euid }
     }
 
@@ -122,19 +128,19 @@ impl Owners {
     /// The first component that fails the check. A relative path begins at the root.
     pub fn check(&self, path: &Path) -> Result<(), Untrusted> {
         let mut todo: VecDeque<OsString> = VecDeque::new();
-        put(&mut todo, path);
+        prepend(&mut todo, path);
         let mut done = PathBuf::from("/");
         let mut links = 0;
-        self.look(&done)?;
+        self.check_component(&done)?;
         while let Some(name) = todo.pop_front() {
             if name == OsStr::new("..") {
-                done.pop(); // it has no links, so this is what the kernel does
+                done.pop(); // `done` has no links, so its parent is the one that the kernel finds
                 continue;
             }
             done.push(&name);
-            let Some(target) = self.look(&done)? else { continue };
+            let Some(target) = self.check_component(&done)? else { continue };
             links += 1;
-            if links > MOST_LINKS {
+            if links > MAX_LINKS {
                 return Err(Untrusted::Links(path.to_owned()));
             }
             if target.is_absolute() {
@@ -142,17 +148,17 @@ impl Owners {
             } else {
                 done.pop();
             }
-            put(&mut todo, &target);
+            prepend(&mut todo, &target);
         }
         Ok(())
     }
 
-    /// Checks a file that may be missing. If it is, its directory is trusted, so that no other user
-    /// can create it.
+    /// Checks a file that may be missing. For a missing file the existing part of the path is
+    /// checked, so that no other user can create the file.
     ///
     /// # Errors
-    /// As [`Owners::check`].
-    pub fn check_if_there(&self, path: &Path) -> Result<(), Untrusted> {
+    /// The first existing component that fails the check of [`Owners::check`].
+    pub fn check_if_exists(&self, path: &Path) -> Result<(), Untrusted> {
         match self.check(path) {
             Err(e) if e.is_missing() => Ok(()),
             result => result,
@@ -160,12 +166,13 @@ impl Owners {
     }
 
     /// Checks one component; returns the target of a link.
-    fn look(&self, path: &Path) -> Result<Option<PathBuf>, Untrusted> {
+    fn check_component(&self, path: &Path) -> Result<Option<PathBuf>, Untrusted> {
         let unreadable = |source| Untrusted::Unreadable { path: path.to_owned(), source };
         let meta = fs::symlink_metadata(path).map_err(unreadable)?;
         let kind = meta.file_type();
-        let what = if kind.is_dir() { What::Inside } else { What::It };
-        if !self.contains(meta.uid()) && !is_unmapped(meta.uid()) {
+        let what = if kind.is_dir() { Exposed::DirectoryContent } else { Exposed::File };
+        let is_of_host_root = || is_unmapped(meta.uid()) && !others_may_own_entries(path.parent());
+        if !self.contains(meta.uid()) && !is_of_host_root() {
             let owner = self.euid;
             return Err(Untrusted::Owner { path: path.to_owned(), uid: meta.uid(), owner, what });
         }
@@ -177,7 +184,7 @@ impl Owners {
         }
         let mode = meta.mode() & 0o7777;
         let sticky = kind.is_dir() && mode & 0o1000 != 0;
-        // Data written to a device does not change what it reads as: /dev/null.
+        // What is written to a character device, such as /dev/null, is not what is read from it.
         if mode & 0o022 != 0 && !sticky && !kind.is_char_device() {
             let (who, fix) =
                 if mode & 0o002 != 0 { ("everybody", "go-w") } else { ("its group", "g-w") };
@@ -188,7 +195,7 @@ impl Owners {
 }
 
 /// Prepends the components of a path to the remaining ones.
-fn put(todo: &mut VecDeque<OsString>, path: &Path) {
+fn prepend(todo: &mut VecDeque<OsString>, path: &Path) {
     for component in path.components().rev() {
         match component {
             Component::Normal(name) => todo.push_front(name.to_owned()),
@@ -198,15 +205,24 @@ fn put(todo: &mut VecDeque<OsString>, path: &Path) {
     }
 }
 
-/// In a user namespace, files of the host's root appear as those of the overflow user, like those
-/// of all unmapped users. Such an owner is accepted like root; the modes still count.
+/// Whether this process is in a user namespace that does not map the owner. Files of the host's
+/// root then belong to the overflow user, as do files of all other unmapped users. Such an owner
+/// counts as root only where root alone makes files, see [`others_may_own_entries`].
 fn is_unmapped(uid: u32) -> bool {
     let overflow = || fs::read_to_string("/proc/sys/kernel/overflowuid").ok()?.trim().parse().ok();
-    let initial = || {
+    let is_initial = || {
         let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
         map.split_whitespace().eq(["0", "0", "4294967295"])
     };
-    overflow() == Some(uid) && !initial()
+    overflow() == Some(uid) && !is_initial()
+}
+
+/// Whether files of other users are usual in a directory: everybody may make files in it (`/tmp`),
+/// or it holds directories that root made for users.
+fn others_may_own_entries(dir: Option<&Path>) -> bool {
+    let Some(dir) = dir else { return false };
+    let holds_users = ["/home", "/run/user"].iter().any(|users| dir == Path::new(users));
+    holds_users || fs::metadata(dir).is_ok_and(|meta| meta.mode() & 0o022 != 0)
 }
 
 #[cfg(test)]
@@ -235,7 +251,8 @@ mod tests {
             fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
         }
 
-        /// The error without the directory; empty if there is none.
+        /// Compares the error, without the path of the test directory; an empty text means no
+        /// error.
         fn check(&self, name: &str, expected: &str) {
             let found = Owners::of_this_process().check(&self.path(name));
             let text = found.map_or_else(|e| e.to_string(), |()| String::new());
@@ -256,12 +273,12 @@ mod tests {
         dir.check("sticky/file", "");
         dir.check(
             "group/file",
-            "group is writable by its group (mode 775), who could change what is in it: chmod g-w \
-             group",
+            "group is writable by its group (mode 775), who could change the files in it: chmod \
+             g-w group",
         );
         dir.check(
             "all/file",
-            "all is writable by everybody (mode 777), who could change what is in it: chmod go-w \
+            "all is writable by everybody (mode 777), who could change the files in it: chmod go-w \
              all",
         );
         dir.make("ok/open", 0o622);
@@ -294,23 +311,28 @@ mod tests {
         symlink("loop", dir.path("ok/loop")).unwrap();
         dir.check("ok/around", "");
         dir.check("ok/twice", "");
-        let all = "all is writable by everybody (mode 777), who could change what is in it: chmod \
-                   go-w all";
+        let all = "all is writable by everybody (mode 777), who could change the files in it: \
+                   chmod go-w all";
         dir.check("ok/into", all);
         dir.check("all/out", all);
         dir.check("ok/loop", "ok/loop: too many symbolic links");
-        dir.check("ok/gone", "ok/gone cannot be examined: No such file or directory (os error 2)");
-        assert!(Owners::of_this_process().check(&dir.path("ok/gone")).unwrap_err().is_missing());
-        assert!(!Owners::of_this_process().check(&dir.path("all/gone")).unwrap_err().is_missing());
-        assert!(Owners::of_this_process().check_if_there(&dir.path("ok/gone")).is_ok());
-        assert!(Owners::of_this_process().check_if_there(&dir.path("all/gone")).is_err());
+        dir.check(
+            "ok/missing",
+            "ok/missing cannot be examined: No such file or directory (os error 2)",
+        );
+        assert!(Owners::of_this_process().check(&dir.path("ok/missing")).unwrap_err().is_missing());
+        assert!(
+            !Owners::of_this_process().check(&dir.path("all/missing")).unwrap_err().is_missing()
+        );
+        assert!(Owners::of_this_process().check_if_exists(&dir.path("ok/missing")).is_ok());
+        assert!(Owners::of_this_process().check_if_exists(&dir.path("all/missing")).is_err());
     }
 
     #[test]
     fn owners_of_the_file_its_directories_and_links_are_checked() {
         let map = fs::read_to_string("/proc/self/uid_map").unwrap();
         if !geteuid().is_root() || !map.split_whitespace().eq(["0", "0", "4294967295"]) {
-            println!("skipped: only root can give files away");
+            println!("skipped: only root of the host can change the owners of files");
             return;
         }
         let dir = Dir::new();
@@ -318,11 +340,14 @@ mod tests {
             dir.make(name, if name == "sticky/" { 0o1777 } else { 0o755 });
             dir.make(&format!("{name}file"), 0o644);
         }
-        dir.make("ours/given", 0o600);
+        dir.make("ours/changed", 0o600);
         symlink("../ours/file", dir.path("sticky/link")).unwrap();
-        for (name, follow) in
-            [("theirs", true), ("ours/given", true), ("sticky/file", true), ("sticky/link", false)]
-        {
+        for (name, follow) in [
+            ("theirs", true),
+            ("ours/changed", true),
+            ("sticky/file", true),
+            ("sticky/link", false),
+        ] {
             match follow {
                 true => chown(dir.path(name), Some(4711), None).unwrap(),
                 false => std::os::unix::fs::lchown(dir.path(name), Some(4711), None).unwrap(),
@@ -335,12 +360,55 @@ mod tests {
             )
         };
         dir.check("ours/file", "");
-        dir.check("theirs/file", &refused("theirs", "what is in it"));
-        dir.check("ours/given", &refused("ours/given", "it"));
+        dir.check("theirs/file", &refused("theirs", "the files in it"));
+        dir.check("ours/changed", &refused("ours/changed", "it"));
         dir.check("sticky/file", &refused("sticky/file", "it"));
         dir.check("sticky/link", &refused("sticky/link", "it"));
-        // The user of this process may own the file, too.
-        assert!(Owners::and(4711).check(&dir.path("ours/given")).is_ok());
+        // The user of the process may own the file, too.
+        assert!(Owners::root_and(4711).check(&dir.path("ours/changed")).is_ok());
+    }
+
+    /// Set for the process of this test in a user namespace: the path to check.
+    const INNER: &str = "NRI_TRUST_TEST_PATH";
+
+    #[test]
+    fn an_unmapped_owner_is_not_root_where_everybody_may_make_files() {
+        if let Some(path) = std::env::var_os(INNER) {
+            let owner = fs::metadata(&path).unwrap().uid();
+            let result = Owners::of_this_process().check(Path::new(&path));
+            println!("owner {owner}: {}", result.map_or_else(|e| e.to_string(), |()| "ok".into()));
+            return;
+        }
+        let dir = Dir::new();
+        dir.make("sticky/", 0o1777);
+        dir.make("closed/", 0o755);
+        for name in ["sticky/theirs/", "closed/theirs/"] {
+            dir.make(name, 0o755);
+            if chown(dir.path(name), Some(4711), None).is_err() {
+                println!("skipped: only root can change the owners of files");
+                return;
+            }
+        }
+        // Only the user of this process is mapped.
+        let inner = |name: &str| {
+            let test = "tests::an_unmapped_owner_is_not_root_where_everybody_may_make_files";
+            let output = std::process::Command::new("unshare")
+                .args(["--user", "--map-root-user"])
+                .arg(std::env::current_exe().unwrap())
+                .args(["--exact", test, "--nocapture"])
+                .env(INNER, dir.path(name))
+                .output()
+                .unwrap();
+            String::from_utf8_lossy(&output.stdout).into_owned()
+        };
+        let refused = inner("sticky/theirs");
+        if !refused.contains("owner 65534") {
+            println!("skipped: no user namespaces: {refused}");
+            return;
+        }
+        assert!(refused.contains("belongs to user 65534"), "{refused}");
+        // As `/usr` and `/etc` of the host.
+        assert!(inner("closed/theirs").contains("owner 65534: ok"));
     }
 
     #[test]

@@ -7,16 +7,28 @@ use super::types::{
     SectionDescription,
 };
 
-const OWN_NRI: &[(&str, &str)] = &[
-    ("auto", "the engine while its NRI is on, else this one"),
-    ("engine", "the engine; its containers pass through unchanged"),
-    ("ours", "this one, whatever the engine does"),
+/// Values of the keys of `[engines]`.
+const NRI_CHOICES: &[(&str, &str)] = &[
+    ("auto", "the engine's NRI while it is on, else `nrid`"),
+    ("engine", "the engine's NRI; the wrapper passes the containers through unchanged"),
+    ("ours", "`nrid`, even while the engine's NRI is on"),
+];
+
+/// Values of the key of Docker in `[engines]`.
+const DOCKER_NRI_CHOICES: &[(&str, &str)] = &[
+    ("auto", "`nrid`, even while Docker's NRI is on, which applies only a part of an adjustment"),
+    ("engine", "Docker's NRI; the wrapper passes the containers through unchanged"),
+    ("ours", "`nrid`, as with `\"auto\"`"),
 ];
 
 /// An entry of `[engines]`.
-const fn engine(name: &'static str, text: &'static str) -> KeyDescription {
+const fn engine(
+    name: &'static str,
+    choices: &'static [(&'static str, &'static str)],
+    text: &'static str,
+) -> KeyDescription {
     let default = Value("\"auto\"");
-    KeyDescription { name, kind: Choice(OWN_NRI), default, example: "\"ours\"", text }
+    KeyDescription { name, kind: Choice(choices), default, example: "\"ours\"", text }
 }
 
 /// A switch that is off by default.
@@ -40,9 +52,10 @@ pub(super) const SECTIONS: &[SectionDescription] = &[
     SectionDescription {
         header: "",
         title: "General keys",
-        text: "They stand before the first `[section]` of the file.",
+        text: "Keys before the first `[section]` of the file. Paths are absolute in all sections, \
+               except for names of runtimes.",
         keys: &[
-            switch("disable", "Every verb is a plain call of the real runtime, without NRI."),
+            switch("disable", "The wrapper passes every verb to the real runtime, without NRI."),
             KeyDescription {
                 name: "mode",
                 kind: Choice(&[
@@ -57,7 +70,7 @@ pub(super) const SECTIONS: &[SectionDescription] = &[
                 name: "unreachable",
                 kind: Choice(&[
                     ("fail", "the creation or start fails"),
-                    ("pass", "the container is created and started as the engine wrote it"),
+                    ("pass", "the container is created and started without changes by plugins"),
                 ]),
                 default: Value("\"fail\""),
                 example: "\"pass\"",
@@ -74,14 +87,15 @@ pub(super) const SECTIONS: &[SectionDescription] = &[
                 default: Value("\"strict\""),
                 example: "\"report\"",
                 text: "What happens when the cgroup of a container does not have the resources \
-                       that plugins set, and they cannot be written.",
+                       that plugins set, and they cannot be written, or when the cgroup cannot be \
+                       found.",
             },
             KeyDescription {
                 name: "plugin_path",
                 kind: Path,
                 default: Derived(
                     "`/opt/nri/plugins`, unless the NRI of an engine is on and launches the \
-                     plugins in it.",
+                     plugins of that directory.",
                 ),
                 example: "\"/opt/nri/plugins\"",
                 text: "Directory of the plugins that `nrid` launches.",
@@ -98,28 +112,30 @@ pub(super) const SECTIONS: &[SectionDescription] = &[
                 "plugin_registration_timeout",
                 "\"5s\"",
                 "\"10s\"",
-                "Time in which a plugin has to register after it was launched or has connected.",
+                "Time in which a plugin has to register after it was launched or has connected. \
+                 After a start of `nrid`, creations wait for as long for external plugins that \
+                 were connected before.",
             ),
             duration(
                 "plugin_request_timeout",
                 "\"2s\"",
                 "\"500ms\"",
-                "Time in which a plugin has to reply to a request. What happens otherwise is a \
-                 matter of its policy.",
+                "Time in which a plugin has to reply to a request. `on_failure` of the plugin's \
+                 policy decides what happens otherwise.",
             ),
             duration(
                 "plugin_restart_backoff",
                 "\"1s\"",
                 "\"5s\"",
-                "First pause before a launched plugin that ended is launched again. Each further \
-                 failure doubles it.",
+                "First pause before a launched plugin that exited is launched again. Each further \
+                 failure doubles the pause.",
             ),
             duration(
                 "plugin_restart_backoff_limit",
                 "\"60s\"",
                 "\"5m\"",
-                "Longest such pause. The pause of a plugin that ran for as long starts from the \
-                 first again.",
+                "Longest pause before a launched plugin is launched again. After a plugin has run \
+                 for this long, its next pause is the first one again.",
             ),
             switch(
                 "disable_connections",
@@ -133,9 +149,9 @@ pub(super) const SECTIONS: &[SectionDescription] = &[
                      none.",
                 ),
                 example: "\"/var/run/nri/nri.sock\"",
-                text: "A second socket for external plugins, beside `nri.sock` in the state \
-                       directory; `\"\"` means none. A socket that another process listens on is \
-                       never taken over.",
+                text: "One more socket for external plugins, in addition to `plugins/nri.sock` in \
+                       the state directory; `\"\"` means none. Only a socket without a listener \
+                       is replaced, in a directory that other users cannot change.",
             },
             KeyDescription {
                 name: "state_dir",
@@ -162,9 +178,9 @@ pub(super) const SECTIONS: &[SectionDescription] = &[
                 default: Derived("`nrid` runs until it is stopped."),
                 example: "\"10m\"",
                 text: "Time after which an `nrid` without containers, pods and external plugins \
-                       exits. Its launched plugins end with it, and the next container starts it \
-                       again. Where plugins connect by themselves, do not set it, or use the \
-                       socket unit.",
+                       exits. The plugins that it launched end with it, and the next container \
+                       starts it again. External plugins can only connect while `nrid` runs: for \
+                       them, leave this key unset, or use the socket unit.",
             },
         ],
     },
@@ -187,16 +203,16 @@ pub(super) const SECTIONS: &[SectionDescription] = &[
                 kind: List("List of names or paths"),
                 default: Derived("`[\"runc\", \"crun\", \"youki\"]`."),
                 example: "[\"crun\", \"runc\"]",
-                text: "Runtimes of which the first that exists is used. A wrapper that is \
-                       installed under the name of a candidate tries that one first.",
+                text: "Runtimes to try, in order: the first that exists is used. A wrapper that \
+                       is installed under the name of a candidate tries that candidate first.",
             },
         ],
     },
     SectionDescription {
         header: "[runtime.names.NAME]",
         title: "Runtimes by the name of the wrapper",
-        text: "Applies where the wrapper is called as `NAME`, such as by a symbolic link. Without \
-               a table, a link `nri-crun` runs `crun`.",
+        text: "Applies when the wrapper is called as `NAME`, for example by a symbolic link. \
+               Without a table for it, a link `nri-crun` runs `crun`.",
         keys: &[KeyDescription {
             name: "path",
             kind: Path,
@@ -208,11 +224,13 @@ pub(super) const SECTIONS: &[SectionDescription] = &[
     SectionDescription {
         header: "[engines]",
         title: "Engines with NRI of their own",
-        text: "Which NRI adjusts the containers of an engine that has NRI of its own. Never both.",
+        text: "Which NRI adjusts the containers of an engine that has NRI of its own. With \
+               `\"ours\"`, switch the engine's NRI off (`nrictl install --nri ours` does), or both \
+               adjust its containers.",
         keys: &[
-            engine("containerd", "Containers of containerd's CRI."),
-            engine("crio", "Containers of CRI-O."),
-            engine("docker", "Containers of Docker."),
+            engine("containerd", NRI_CHOICES, "Containers of containerd's CRI."),
+            engine("crio", NRI_CHOICES, "Containers of CRI-O."),
+            engine("docker", DOCKER_NRI_CHOICES, "Containers of Docker."),
         ],
     },
     SectionDescription {
@@ -224,8 +242,8 @@ pub(super) const SECTIONS: &[SectionDescription] = &[
             kind: Text("Name of an annotation"),
             default: Derived("no container can opt out."),
             example: "\"example.com/no-nri\"",
-            text: "Containers and pods opt out by this annotation with the value `true`. Labels do \
-                   not count.",
+            text: "Containers and pods opt out by this annotation with the value `true`. Labels \
+                   are ignored.",
         }],
     },
     SectionDescription {
@@ -348,14 +366,18 @@ pub(super) const SECTIONS: &[SectionDescription] = &[
     SectionDescription {
         header: "[log]",
         title: "The log of nrid",
-        text: "The wrapper logs to stderr and to the file of the engine's `--log`.",
+        text: "Log of `nrid` alone: the wrapper logs to stderr and to the file of the engine's \
+               `--log`.",
         keys: &[
             KeyDescription {
                 name: "level",
-                kind: Text("`\"error\"`, `\"warn\"`, `\"info\"`, `\"debug\"` or `\"trace\"`"),
+                kind: Text(
+                    "`\"off\"`, `\"error\"`, `\"warn\"`, `\"info\"`, `\"debug\"` or `\"trace\"`",
+                ),
                 default: Value("\"info\""),
                 example: "\"debug\"",
-                text: "Least level of what is logged.",
+                text: "Minimum level of what is logged. A list such as `info,nri_wire=debug` sets \
+                       other levels for parts of the program. `warning` means `warn`.",
             },
             KeyDescription {
                 name: "file",

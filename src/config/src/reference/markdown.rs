@@ -5,7 +5,7 @@ use super::{
     types::{DefaultValue, KeyDescription, KeyKind},
 };
 
-/// Line length limit in characters.
+/// Limit of a line in characters, as for all documents of the repository.
 const COLUMNS: usize = 100;
 
 /// Returns the reference of all sections.
@@ -23,9 +23,9 @@ pub fn key_reference() -> String {
 }
 
 fn entry(key: &KeyDescription) -> String {
-    let mut out = format!("### `{}`\n\n{}\n", key.name, wrapped(&value(key), ""));
+    let mut out = format!("### `{}`\n\n{}\n", key.name, wrapped(&kind_and_default(key), ""));
     let text = match key.default {
-        DefaultValue::Derived(instead) => format!("{} Not set: {instead}", key.text),
+        DefaultValue::Derived(default) => format!("{} Not set: {default}", key.text),
         _ => key.text.to_owned(),
     };
     out.push_str(&wrapped(&text, ""));
@@ -40,13 +40,13 @@ fn entry(key: &KeyDescription) -> String {
 }
 
 /// Returns kind and default of a value, and an example unless the kind already shows one.
-fn value(key: &KeyDescription) -> String {
+fn kind_and_default(key: &KeyDescription) -> String {
     let kind = match key.kind {
         KeyKind::Boolean => "`true` or `false`",
         KeyKind::Integer => "Integer",
         KeyKind::Duration => "Duration",
         KeyKind::Path => "Path",
-        KeyKind::Text(of) | KeyKind::List(of) | KeyKind::Table(of) => of,
+        KeyKind::Text(kind) | KeyKind::List(kind) | KeyKind::Table(kind) => kind,
         KeyKind::Choice(_) => "One of the values below",
     };
     let default = match key.default {

@@ -32,7 +32,19 @@ pub(super) const PLUGIN: SectionDescription = SectionDescription {
             example: "\"fail\"",
             text: "What happens to a request to which the plugin replies too late, not at all, or \
                    with something that cannot be decoded. An error reply fails the request in \
-                   any case. While the plugin is not connected, only `required` counts.",
+                   any case. While the plugin is not connected, only `required` applies.",
+        },
+        KeyDescription {
+            name: "validation_failure",
+            kind: Choice(&[
+                ("fail", "the container is refused"),
+                ("ignore", "the container is created without the verdict of the plugin"),
+            ]),
+            default: Value("\"fail\""),
+            example: "\"ignore\"",
+            text: "What happens to a container that the plugin should validate, and for which its \
+                   verdict comes too late, not at all, or cannot be decoded. `on_failure` has no \
+                   effect on validation: a validator that can be stalled away would be none.",
         },
         KeyDescription {
             name: "required",
@@ -64,7 +76,7 @@ pub(super) const PLUGIN: SectionDescription = SectionDescription {
             ]),
             default: Value("\"always\""),
             example: "\"never\"",
-            text: "What happens to a launched plugin that ended.",
+            text: "What happens to a launched plugin that exited.",
         },
         KeyDescription {
             name: "restart_backoff",
@@ -93,8 +105,9 @@ pub(super) const PLUGIN: SectionDescription = SectionDescription {
             kind: List("List of user ids"),
             default: Value("[]"),
             example: "[1000]",
-            text: "Users that may connect as this plugin, besides root and the user of `nrid`. Not \
-                   for `*`: other names are free for every user who may connect.",
+            text: "Users that may connect as this plugin, besides root and the user of `nrid`. \
+                   Ignored for `*`: a name without a policy of its own is open to every user that \
+                   may connect.",
         },
         KeyDescription {
             name: "user",
@@ -108,7 +121,8 @@ pub(super) const PLUGIN: SectionDescription = SectionDescription {
             kind: List("List of capabilities, such as `net_admin`"),
             default: Derived("the capabilities of `nrid` that its user may have."),
             example: "[\"net_admin\"]",
-            text: "Capabilities that a launched plugin keeps.",
+            text: "Capabilities that a launched plugin keeps; `[]`: none, as the policy for `*` \
+                   of new installations has it.",
         },
         KeyDescription {
             name: "no_new_privs",
@@ -122,7 +136,8 @@ pub(super) const PLUGIN: SectionDescription = SectionDescription {
             kind: Table("Table from limits, such as `nofile`, to numbers or `\"unlimited\"`"),
             default: Derived("the limits of `nrid`."),
             example: "{ nofile = 1024, memlock = \"unlimited\" }",
-            text: "Resource limits of a launched plugin, soft and hard alike.",
+            text: "Resource limits of a launched plugin. Each value sets both the soft and the \
+                   hard limit.",
         },
     ],
 };

@@ -2,7 +2,7 @@
 
 use super::{keys, plugin_keys, types::SectionDescription};
 
-/// The sections of the file, in the order of the reference.
+/// Returns the sections of the file, in the order of the reference.
 pub fn sections() -> Vec<&'static SectionDescription> {
     keys::SECTIONS.iter().chain([&plugin_keys::PLUGIN]).collect()
 }

@@ -1,34 +1,34 @@
-//! The configuration of infra containers in `containers.conf`: image, and paths of the program.
+//! Reads the configuration of infra containers from `containers.conf`: image, and paths of the
+//! program.
 //!
 //! Files are read in Podman's order; the last value of a key counts. Files that other users can
-//! write are skipped, `$BINDIR` is ignored. Sources: containers/common, `pkg/config/new.go`,
-//! `pkg/config/config.go` (`FindInitBinary`, `FindHelperBinary`).
+//! write are skipped, and directories with `$BINDIR` are ignored. Sources: containers/common,
+//! `pkg/config/new.go`, `pkg/config/config.go` (`FindInitBinary`, `FindHelperBinary`).
 
-use super::files::read;
-use nri_trust::Owners;
+use nri_trust::{Owners, read_regular_text};
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 use toml::{Table, Value};
 
-/// Largest size of a file in bytes; usual ones have some kilobytes.
+/// Largest size of a configuration file in bytes; usual files have a few kilobytes.
 const MAX_CONFIG: u64 = 1 << 20;
 
-/// Variables of the engine that select its configuration.
+/// Variables in the environment of Podman that select its configuration.
 #[derive(Debug, Clone, Default, serde::Serialize, serde::Deserialize)]
 pub struct PodmanEnvironment {
-    /// `CONTAINERS_CONF`: replaces all files but that of the next variable.
+    /// `CONTAINERS_CONF`: the only file, except for `CONTAINERS_CONF_OVERRIDE`.
     pub config: Option<PathBuf>,
-    /// `CONTAINERS_CONF_OVERRIDE`
+    /// `CONTAINERS_CONF_OVERRIDE`: a file that is read last.
     pub override_config: Option<PathBuf>,
-    /// `XDG_CONFIG_HOME`
+    /// `XDG_CONFIG_HOME`: directory of the user's files, in place of `~/.config`.
     pub config_home: Option<PathBuf>,
     /// `HOME`
     pub home: Option<PathBuf>,
 }
 
-/// Values of the files.
+/// Settings of infra containers, from all files.
 #[derive(Debug, Default)]
 pub(super) struct ContainersConf {
     /// `infra_image`; `None` if it is not set, or empty.
@@ -40,8 +40,8 @@ pub(super) struct ContainersConf {
 impl ContainersConf {
     pub(super) fn read(environment: &PodmanEnvironment) -> Self {
         let mut new = Self::default();
-        for file in files(environment) {
-            let Some(table) = table(&file) else { continue };
+        for file in config_files(environment) {
+            let Some(table) = read_trusted(&file) else { continue };
             let get = |section: &str, key: &str| table.get(section).and_then(|s| s.get(key));
             if let Some(image) = get("engine", "infra_image").and_then(Value::as_str) {
                 new.infra_image = Some(image.to_owned()).filter(|image| !image.is_empty());
@@ -59,29 +59,31 @@ impl ContainersConf {
     }
 }
 
-fn table(file: &Path) -> Option<Table> {
+/// Reads a file that only trusted users can write.
+fn read_trusted(file: &Path) -> Option<Table> {
     Owners::of_this_process().check(file).ok()?;
-    String::from_utf8(read(file, MAX_CONFIG)?).ok()?.parse().ok()
+    read_regular_text(file, MAX_CONFIG).ok()?.parse().ok()
 }
 
-fn files(environment: &PodmanEnvironment) -> Vec<PathBuf> {
+/// Returns the paths of the configuration files, in Podman's order.
+fn config_files(environment: &PodmanEnvironment) -> Vec<PathBuf> {
     let mut files = Vec::new();
     match &environment.config {
         Some(file) => files.push(file.clone()),
         None => {
-            let own = environment.home.as_ref().map(|home| home.join(".config"));
-            let own = environment.config_home.clone().or(own).filter(|dir| dir.is_absolute());
-            let dirs = ["/usr/share", "/etc"].map(PathBuf::from).into_iter().chain(own);
+            let user = environment.home.as_ref().map(|home| home.join(".config"));
+            let user = environment.config_home.clone().or(user).filter(|dir| dir.is_absolute());
+            let dirs = ["/usr/share", "/etc"].map(PathBuf::from).into_iter().chain(user);
             for conf in dirs.map(|dir| dir.join("containers/containers.conf")) {
-                let more =
+                let entries =
                     fs::read_dir(conf.with_extension("conf.d")).into_iter().flatten().flatten();
-                let mut more: Vec<_> = more
+                let mut drop_ins: Vec<_> = entries
                     .map(|e| e.path())
                     .filter(|p| p.extension().is_some_and(|e| e == "conf"))
                     .collect();
-                more.sort();
+                drop_ins.sort();
                 files.push(conf);
-                files.append(&mut more);
+                files.append(&mut drop_ins);
             }
         }
     }
@@ -96,8 +98,8 @@ mod tests {
 
     #[test]
     fn the_last_trusted_file_sets_a_key() {
-        let lab = tempfile::tempdir().unwrap();
-        let dir = lab.path().canonicalize().unwrap();
+        let temp = tempfile::tempdir().unwrap();
+        let dir = temp.path().canonicalize().unwrap();
         let write = |file: &str, text: &str| {
             let file = dir.join(file);
             fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -120,29 +122,30 @@ mod tests {
         );
         let home =
             PodmanEnvironment { home: Some(dir.join("home")), ..PodmanEnvironment::default() };
-        let own = |programs: &[PathBuf]| {
-            let own = ["/opt/init", "/opt/helpers/catatonit"];
-            own.iter().all(|p| programs.contains(&PathBuf::from(p)))
+        let has_home_programs = |programs: &[PathBuf]| {
+            let expected = ["/opt/init", "/opt/helpers/catatonit"];
+            expected.iter().all(|p| programs.contains(&PathBuf::from(p)))
         };
         let read = ContainersConf::read(&home);
         assert_eq!(read.infra_image.as_deref(), Some("second"));
-        assert!(own(&read.programs), "{:?}", read.programs);
+        assert!(has_home_programs(&read.programs), "{:?}", read.programs);
         fs::set_permissions(&later, fs::Permissions::from_mode(0o666)).unwrap();
         assert_eq!(
             ContainersConf::read(&home).infra_image.as_deref(),
             Some("first"),
-            "anybody may have named the second"
+            "the value of a file that every user can write counts"
         );
 
         let only = write("only.conf", "[engine]\ninfra_image = \"only\"\n");
         let named = PodmanEnvironment { config: Some(only.clone()), ..home.clone() };
         let read = ContainersConf::read(&named);
         assert_eq!(read.infra_image.as_deref(), Some("only"));
-        assert!(!own(&read.programs));
+        assert!(!has_home_programs(&read.programs));
         let none = write("none.conf", "[engine]\ninfra_image = \"\"\n");
         let over = PodmanEnvironment { override_config: Some(none), ..named };
         assert_eq!(ContainersConf::read(&over).infra_image, None);
         let other = PodmanEnvironment { config_home: Some(dir.join("other")), ..home };
-        assert!(!own(&ContainersConf::read(&other).programs), "it is in place of ~/.config");
+        let read = ContainersConf::read(&other);
+        assert!(!has_home_programs(&read.programs), "files of ~/.config were read");
     }
 }

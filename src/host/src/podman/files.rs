@@ -1,6 +1,6 @@
-//! Files of a container or of the host, opened without following links out of a root.
+//! Opens and reads files of containers and of the host. Links cannot lead out of a root directory.
 
-use rustix::fs::{Mode, OFlags, ResolveFlags, open, openat2};
+use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 use std::{
     fs::File,
     io::{self, Read},
@@ -9,27 +9,23 @@ use std::{
 };
 
 /// Opens a path with `root` as the root directory, without following magic links of /proc.
-pub(super) fn within(
+/// `resolve` adds restrictions.
+pub(super) fn open_in_root(
     root: &OwnedFd,
     path: &Path,
     flags: OFlags,
-    more: ResolveFlags,
+    resolve: ResolveFlags,
 ) -> rustix::io::Result<OwnedFd> {
-    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS | more;
+    let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS | resolve;
     openat2(root, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve)
 }
 
-pub(super) fn place(fd: &OwnedFd) -> io::Result<PathBuf> {
+/// Returns the path of an open file.
+pub(super) fn path_of(fd: &OwnedFd) -> io::Result<PathBuf> {
     std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()))
 }
 
-pub(super) fn read(path: &Path, limit: u64) -> Option<Vec<u8>> {
-    let file =
-        open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    content(file.into(), limit).ok()?
-}
-
-/// Reads a file; `None` if it is not a regular file, or larger than `limit`.
+/// Reads an open file; `None` if it is not a regular file, or is larger than `limit` bytes.
 pub(super) fn content(file: File, limit: u64) -> io::Result<Option<Vec<u8>>> {
     let meta = file.metadata()?;
     if !meta.is_file() || meta.len() > limit {

@@ -1,7 +1,8 @@
-//! The file that a program will be once all mounts are made. The runtime follows links, also those
-//! inside earlier mounts, so a mount is trusted only if no link can change its mount point.
+//! Finds the file that the container's program will be after the runtime has made all mounts. The
+//! runtime follows links, also links inside earlier mounts, so the result is known only if no link
+//! can change a mount point.
 
-use super::files::{place, within};
+use super::files::{open_in_root, path_of};
 use nri_trust::Owners;
 use rustix::{
     fs::{OFlags, ResolveFlags},
@@ -14,8 +15,9 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-/// File systems without links to elsewhere: empty at first, or filled by the kernel.
-const PLAIN: [&str; 2] = ["tmpfs", "sysfs"];
+/// Types of file systems in which no user can have placed a link before the runtime makes the next
+/// mount: empty at first, or filled by the kernel.
+const WITHOUT_LINKS: [&str; 2] = ["tmpfs", "sysfs"];
 
 /// A mount of the OCI config.
 #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
@@ -32,86 +34,88 @@ pub struct CandidateMount {
 #[derive(Debug)]
 pub(super) enum Program {
     /// A file of the root file system.
-    Own(File),
-    /// A file of the host that only root can change, mounted.
+    RootFs(File),
+    /// A file of the host that other users cannot change, bind-mounted.
     Mounted(File),
 }
 
-/// Returns the program of this name; `None` if it cannot be determined. `all`: root directory for
-/// sources.
+/// Returns the program of this name; `None` if it cannot be determined. `host_root` is the root
+/// directory for sources of mounts, `root` that of the container.
 pub(super) fn program(
-    all: &OwnedFd,
+    host_root: &OwnedFd,
     root: &OwnedFd,
     name: &Path,
     mounts: &[CandidateMount],
 ) -> io::Result<Option<Program>> {
-    let file = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let own = match within(root, name, file, ResolveFlags::empty()) {
-        Ok(own) => Some(own),
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = match open_in_root(root, name, flags, ResolveFlags::empty()) {
+        Ok(file) => Some(file),
         Err(Errno::NOENT) => None,
         Err(e) => return Err(e.into()),
     };
-    let place = match &own {
-        Some(own) => match place(own)?.strip_prefix(place(root)?) {
-            Ok(place) => place.to_owned(),
+    let location = match &file {
+        Some(file) => match path_of(file)?.strip_prefix(path_of(root)?) {
+            Ok(path) => path.to_owned(),
             Err(_) => return Ok(None),
         },
-        None => match fixed(root, name)? {
-            Some(place) => place,
+        None => match path_without_links(root, name)? {
+            Some(path) => path,
             None => return Ok(None),
         },
     };
     let mut destinations = Vec::new();
     for mount in mounts {
-        match fixed(root, &mount.destination)? {
+        match path_without_links(root, &mount.destination)? {
             Some(destination) => destinations.push((destination, mount)),
             None => return Ok(None),
         }
     }
     for (inner, _) in &destinations {
-        let above = |(outer, mount): &(PathBuf, &CandidateMount)| {
-            inner != outer && inner.starts_with(outer) && !PLAIN.contains(&mount.kind.as_str())
+        let may_redirect = |(outer, mount): &(PathBuf, &CandidateMount)| {
+            inner != outer
+                && inner.starts_with(outer)
+                && !WITHOUT_LINKS.contains(&mount.kind.as_str())
         };
-        if destinations.iter().any(above) {
+        if destinations.iter().any(may_redirect) {
             return Ok(None);
         }
     }
-    let over: Vec<_> = destinations
+    let affecting: Vec<_> = destinations
         .iter()
         .filter(|(destination, _)| {
-            destination.starts_with(&place) || place.starts_with(destination)
+            destination.starts_with(&location) || location.starts_with(destination)
         })
         .collect();
-    match over.as_slice() {
-        [] => Ok(own.map(|own| Program::Own(own.into()))),
-        [(destination, mount)] if *destination == place && mount.kind == "bind" => {
-            // A user who can replace the file can do so until it is mounted.
+    match affecting.as_slice() {
+        [] => Ok(file.map(|file| Program::RootFs(file.into()))),
+        [(destination, mount)] if *destination == location && mount.kind == "bind" => {
+            // Until the runtime mounts the file, a user who can write to its path could replace it.
             if Owners::of_this_process().check(&mount.source).is_err() {
                 return Ok(None);
             }
-            let source = within(all, &mount.source, file, ResolveFlags::empty())?;
+            let source = open_in_root(host_root, &mount.source, flags, ResolveFlags::empty())?;
             Ok(Some(Program::Mounted(source.into())))
         }
         _ => Ok(None),
     }
 }
 
-/// Path relative to the root; `None` if it has a link or `..`. Missing components will be created
-/// as written.
-fn fixed(root: &OwnedFd, path: &Path) -> io::Result<Option<PathBuf>> {
-    let mut place = PathBuf::new();
+/// Returns the path relative to the root; `None` if it has a link or `..`. Missing components
+/// are taken as written, since the runtime will create them.
+fn path_without_links(root: &OwnedFd, path: &Path) -> io::Result<Option<PathBuf>> {
+    let mut relative = PathBuf::new();
     for part in path.components() {
         match part {
             Component::RootDir | Component::CurDir => {}
-            Component::Normal(part) => place.push(part),
+            Component::Normal(part) => relative.push(part),
             Component::ParentDir | Component::Prefix(_) => return Ok(None),
         }
     }
-    if place.as_os_str().is_empty() {
-        return Ok(Some(place));
+    if relative.as_os_str().is_empty() {
+        return Ok(Some(relative));
     }
-    match within(root, &place, OFlags::PATH, ResolveFlags::NO_SYMLINKS) {
-        Ok(_) | Err(Errno::NOENT | Errno::NOTDIR) => Ok(Some(place)),
+    match open_in_root(root, &relative, OFlags::PATH, ResolveFlags::NO_SYMLINKS) {
+        Ok(_) | Err(Errno::NOENT | Errno::NOTDIR) => Ok(Some(relative)),
         Err(Errno::LOOP) => Ok(None),
         Err(e) => Err(e.into()),
     }

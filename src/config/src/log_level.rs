@@ -1,0 +1,50 @@
+//! `[log] level`: a level, or tracing's list of levels for parts of `nrid`.
+//!
+//! tracing takes any other word as the name of a part of the program, and then logs nothing else.
+
+use serde::{
+    Deserializer,
+    de::{Error, Visitor},
+};
+use std::fmt;
+
+/// The levels, from the fewest events to the most.
+const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+
+/// Another name of the level `warn`.
+const WARNING: &str = "warning";
+
+/// Text of the error of an unknown level.
+const NOT_A_LEVEL: &str = " is not a level; known levels";
+
+/// Reads a level in upper or lower case, or a list such as `info,nri_wire=debug`.
+pub(crate) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> {
+    struct LevelVisitor;
+    impl Visitor<'_> for LevelVisitor {
+        type Value = String;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a level")
+        }
+        fn visit_str<E: Error>(self, text: &str) -> Result<String, E> {
+            let item = |item: &str| {
+                let (part, level) = item.rsplit_once('=').unwrap_or(("", item));
+                let level = level.trim();
+                let level = if level.eq_ignore_ascii_case(WARNING) { "warn" } else { level };
+                if !LEVELS.iter().any(|l| l.eq_ignore_ascii_case(level)) {
+                    let levels = LEVELS.join(", ");
+                    return Err(E::custom(format!("{level:?}{NOT_A_LEVEL}: {levels}")));
+                }
+                let part = part.trim();
+                Ok(if part.is_empty() { level.to_owned() } else { format!("{part}={level}") })
+            };
+            let items: Result<Vec<_>, E> = text.split(',').map(item).collect();
+            Ok(items?.join(","))
+        }
+    }
+    d.deserialize_str(LevelVisitor)
+}
+
+/// Whether an error of [`deserialize`] is that of an unknown level: errors of serde are texts.
+pub(crate) fn is_unknown_level(message: &str) -> bool {
+    message.contains(NOT_A_LEVEL)
+}

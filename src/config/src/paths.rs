@@ -1,0 +1,95 @@
+//! Paths in the configuration. A relative path would be another file for each caller: wrappers run
+//! in the working directory of their engine, `nrid` in that of whoever started it.
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error, Visitor},
+};
+use std::{fmt, path::PathBuf};
+
+/// A kind of path: what it is called in errors, and whether a text is one.
+type PathKind = (&'static str, fn(&str) -> bool);
+
+const ABSOLUTE: PathKind = ("an absolute path", |text| text.starts_with('/'));
+const ABSOLUTE_OR_EMPTY: PathKind =
+    ("an absolute path or \"\"", |text| text.is_empty() || text.starts_with('/'));
+const PROGRAM: PathKind = ("an absolute path or a name without slashes", |text| {
+    text.starts_with('/') || !(text.is_empty() || text.contains('/'))
+});
+
+/// Reads a text of one kind; a visitor, so that an error has the line and column of the text.
+struct PathVisitor(PathKind);
+
+impl Visitor<'_> for PathVisitor {
+    type Value = PathBuf;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.0)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<PathBuf, E> {
+        let (name, is_allowed) = self.0;
+        match is_allowed(text) {
+            true => Ok(text.into()),
+            false => Err(E::custom(format!("{text:?} is not {name}"))),
+        }
+    }
+}
+
+/// Whether an error of this file is that of a relative path, and not of an empty text: errors of
+/// serde are texts.
+pub(crate) fn is_relative(message: &str) -> bool {
+    let kinds = [ABSOLUTE, ABSOLUTE_OR_EMPTY, PROGRAM];
+    let is_kind = |(name, _): PathKind| message.ends_with(&format!(" is not {name}"));
+    kinds.into_iter().any(is_kind) && !message.starts_with("\"\"")
+}
+
+/// Reads an absolute path.
+pub(crate) fn absolute<'de, D: Deserializer<'de>>(d: D) -> Result<PathBuf, D::Error> {
+    d.deserialize_str(PathVisitor(ABSOLUTE))
+}
+
+/// Reads an absolute path of an optional key.
+pub(crate) fn absolute_option<'de, D: Deserializer<'de>>(
+    d: D,
+) -> Result<Option<PathBuf>, D::Error> {
+    absolute(d).map(Some)
+}
+
+/// Reads an absolute path of an optional key, or an empty text.
+pub(crate) fn absolute_or_empty<'de, D: Deserializer<'de>>(
+    d: D,
+) -> Result<Option<PathBuf>, D::Error> {
+    d.deserialize_str(PathVisitor(ABSOLUTE_OR_EMPTY)).map(Some)
+}
+
+/// Reads the path of a program, or a name that is searched in directories.
+pub(crate) fn program<'de, D: Deserializer<'de>>(d: D) -> Result<PathBuf, D::Error> {
+    d.deserialize_str(PathVisitor(PROGRAM))
+}
+
+/// Reads the path or name of a program of an optional key.
+pub(crate) fn program_option<'de, D: Deserializer<'de>>(d: D) -> Result<Option<PathBuf>, D::Error> {
+    program(d).map(Some)
+}
+
+/// Reads a list of absolute paths.
+pub(crate) fn absolute_list<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<PathBuf>, D::Error> {
+    #[derive(Deserialize)]
+    struct Item(#[serde(deserialize_with = "absolute")] PathBuf);
+    Ok(Vec::<Item>::deserialize(d)?.into_iter().map(|item| item.0).collect())
+}
+
+/// Reads a list of absolute paths of an optional key.
+pub(crate) fn absolute_list_option<'de, D: Deserializer<'de>>(
+    d: D,
+) -> Result<Option<Vec<PathBuf>>, D::Error> {
+    absolute_list(d).map(Some)
+}
+
+/// Reads a list of paths or names of programs.
+pub(crate) fn program_list<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<PathBuf>, D::Error> {
+    #[derive(Deserialize)]
+    struct Item(#[serde(deserialize_with = "program")] PathBuf);
+    Ok(Vec::<Item>::deserialize(d)?.into_iter().map(|item| item.0).collect())
+}

@@ -1,0 +1,69 @@
+//! Paths in the configuration that lead to nothing. They are warnings: a runtime may be installed
+//! later, and the engine may see other mounts than the program that checks.
+
+use crate::{environment::Environment, runtime::find_configured};
+use nri_config::Config;
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
+
+/// A path that leads to nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MissingPath {
+    /// Key of the configuration.
+    pub key: String,
+    /// Value of the key.
+    pub path: PathBuf,
+    /// What is wrong, and its effect.
+    pub problem: String,
+}
+
+impl fmt::Display for MissingPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} = {:?}: {}", self.key, self.path, self.problem)
+    }
+}
+
+/// Returns the paths of a configuration that lead to nothing: of runtimes, of the plugin directory
+/// and of class files. Paths that have a default are checked only where the file sets them.
+pub fn missing_paths(config: &Config, environment: &Environment) -> Vec<MissingPath> {
+    let runtime = &config.runtime;
+    let named =
+        runtime.names.iter().map(|(name, r)| (format!("runtime.names.{name}.path"), &r.path));
+    let programs = runtime.path.iter().map(|path| ("runtime.path".to_owned(), path)).chain(named);
+    let programs = programs.filter_map(|(key, path)| match find_configured(path, environment) {
+        Ok(_) => None,
+        Err(why) => {
+            let problem = format!("{why}; every verb of the wrapper that needs it fails");
+            Some(MissingPath { key, path: path.clone(), problem })
+        }
+    });
+    let missing =
+        |key: &str, path: &Option<PathBuf>, is_there: fn(&Path) -> bool, problem: &str| {
+            let path =
+                path.clone().filter(|path| !path.as_os_str().is_empty() && !is_there(path))?;
+            Some(MissingPath { key: key.to_owned(), path, problem: problem.to_owned() })
+        };
+    let files = [
+        missing(
+            "plugin_path",
+            &config.plugin_path,
+            Path::is_dir,
+            "no directory; no plugin is launched",
+        ),
+        missing(
+            "blockio.config_file",
+            &config.blockio.config_file,
+            Path::is_file,
+            "no file; block I/O classes are refused",
+        ),
+        missing(
+            "rdt.config_file",
+            &config.rdt.config_file,
+            Path::is_file,
+            "no file; RDT classes are refused",
+        ),
+    ];
+    programs.chain(files.into_iter().flatten()).collect()
+}
