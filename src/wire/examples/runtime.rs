@@ -6,8 +6,8 @@
 //! cargo run -p nri-wire --example runtime -- SOCKET [ENV_BYTES]
 //! ```
 //! `SOCKET` must not exist; the plugin connects to it. `ENV_BYTES` is the length of the container's
-//! environment (default 100; a request that exceeds a message fails).
-#![allow(clippy::print_stdout)] // output for a user
+//! environment (default 100); a request larger than the message limit fails.
+#![allow(clippy::print_stdout)] // the output of the program
 
 use async_trait::async_trait;
 use nri_api::{EventMask, NRI_VERSION, proto::*};

@@ -6,8 +6,8 @@ use nri_api::MAX_MESSAGE;
 use std::time::Duration;
 use ttrpc::Code;
 
-/// Length in bytes that the error message of a peer is cut to, since it is logged and stored in the
-/// plugin's status.
+/// Length limit of a peer's error message in bytes. A longer message is cut, since the message is
+/// logged and stored in the plugin's status.
 const MAX_PEER_MESSAGE: usize = 4096;
 
 /// Reason why a trunk or a connection could not be used.
@@ -16,8 +16,8 @@ pub enum WireError {
     /// The trunk has ended.
     #[error("the trunk has ended: {0}")]
     Closed(#[source] Closed),
-    /// The connection is open already.
-    #[error("connection {0} is open already")]
+    /// The connection is already open.
+    #[error("connection {0} is already open")]
     AlreadyOpen(ConnId),
     /// ttrpc could not serve the connection.
     #[error("serving connection {conn} failed: {source}")]
@@ -47,7 +47,7 @@ pub enum CallError {
         /// Message of the peer.
         message: String,
     },
-    /// The request exceeds the size of a message, and was not sent.
+    /// The request exceeds the size limit of a message, and was not sent.
     #[error("request of {size} bytes, more than the {MAX_MESSAGE} allowed")]
     TooLarge {
         /// Size with the envelope, in bytes.
@@ -59,7 +59,7 @@ pub enum CallError {
 }
 
 impl CallError {
-    /// Whether the peer does not implement the method, as old plugins do not implement new calls.
+    /// Whether the peer does not implement the method: old plugins do not implement new calls.
     pub fn is_unimplemented(&self) -> bool {
         matches!(self, Self::Status { code, .. } if *code == Code::UNIMPLEMENTED as i32)
     }
@@ -80,7 +80,7 @@ impl CallError {
     }
 }
 
-/// Conversion of ttrpc's errors. The clients of this crate add timeouts and the cause of the
+/// Converts errors of ttrpc. The clients of this crate detect timeouts and add the cause of the
 /// trunk's end.
 impl From<ttrpc::Error> for CallError {
     fn from(e: ttrpc::Error) -> Self {

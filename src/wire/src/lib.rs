@@ -5,7 +5,7 @@
 //! its frame format without I/O.
 //!
 //! Deliberately absent: registration, synchronization, the order of events, and the handling of
-//! plugins that fail. This crate has only bytes, calls, and errors that name their cause.
+//! plugins that fail. This crate transports bytes and calls, and its errors name their cause.
 
 #![deny(unsafe_code)]
 
@@ -29,7 +29,7 @@ pub use trunk::limits::Limits;
 
 /// Traits of the services: [`Runtime`] is implemented by a runtime, [`Plugin`] by a plugin. A
 /// method that is not implemented replies `UNIMPLEMENTED`.
-pub use rpc::service::{Context, Plugin, Runtime, status};
+pub use rpc::service::{CallLimits, Context, Plugin, Runtime, status};
 
 /// The ttrpc library, which defines the result and error types of the service traits.
 pub use ttrpc;

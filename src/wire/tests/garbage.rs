@@ -1,6 +1,6 @@
-//! Random bytes at every layer: the session ends or continues, nothing panics, and other sessions
-//! are not affected. tokio catches panics of tasks, so a panic hook counts them; no other test may
-//! be in this file.
+//! Sends random bytes at every layer, and checks that nothing panics and that other sessions are
+//! not affected. tokio catches panics of tasks, so a panic hook counts them; no other test may be
+//! in this file.
 
 #![allow(clippy::unwrap_used)]
 
@@ -90,10 +90,13 @@ fn random_bytes_at_any_layer_cause_no_panic() {
         tokio.block_on(async {
             let (a, mut b) = UnixStream::pair().unwrap();
             let trunk = Trunk::new(a);
-            let runtime =
-                nri_wire::RuntimeEnd::over(trunk.clone(), Arc::new(TestRuntime::default()))
-                    .await
-                    .unwrap();
+            let runtime = nri_wire::RuntimeEnd::over(
+                trunk.clone(),
+                Arc::new(TestRuntime::default()),
+                &nri_wire::CallLimits::default(),
+            )
+            .await
+            .unwrap();
             b.write_all(&input.bytes()).await.ok();
             b.shutdown().await.ok();
             let reason = runtime.closed().await;
@@ -106,6 +109,9 @@ fn random_bytes_at_any_layer_cause_no_panic() {
     });
     result.unwrap();
     tokio.block_on(other.runtime.plugin().create_container(None, &create("still here"))).unwrap();
-    let broken = tokio.block_on(other.runtime.plugin().create_container(None, &create("panic")));
-    assert!(broken.is_err() && PANICS.load(SeqCst) == 1, "the hook counts panics of tasks");
+    let failed = tokio.block_on(other.runtime.plugin().create_container(None, &create("panic")));
+    assert!(
+        failed.is_err() && PANICS.load(SeqCst) == 1,
+        "the hook did not count the panic of a task"
+    );
 }

@@ -1,4 +1,4 @@
-//! Calls between the two ends of a session, in both directions, and each of their failures.
+//! Calls between the two ends of a session, in both directions, and the errors of failed calls.
 
 mod common;
 
@@ -8,7 +8,6 @@ use nri_wire::{
     CallError, Closed, Decoder, PLUGIN_SERVICE, PluginEnd, RUNTIME_SERVICE, RuntimeEnd, Trunk,
     fits, max_message, message_size,
 };
-use protobuf::Message;
 use std::{sync::Arc, time::Duration};
 use tokio::{io::AsyncReadExt, net::UnixStream};
 use ttrpc::{
@@ -53,7 +52,7 @@ async fn an_error_of_the_peer_has_its_code_and_message() {
     check("refuse", Code::FAILED_PRECONDITION, "not this one").await;
     check("panic", Code::INTERNAL, "panicked").await;
     check("huge", Code::RESOURCE_EXHAUSTED, "more than the 4194304 allowed").await;
-    // A call that the plugin does not implement, and then one that it does.
+    // A call that the plugin does not implement fails; the next call succeeds.
     let error = plugin.run_pod_sandbox(SECOND, &RunPodSandboxRequest::new()).await.unwrap_err();
     assert!(error.is_unimplemented(), "{error}");
     plugin.create_container(SECOND, &create("plain")).await.unwrap();
@@ -89,7 +88,7 @@ async fn a_late_reply_is_dropped_and_the_session_continues() {
     let error = plugin.create_container(SECOND, &create("wait")).await.unwrap_err();
     assert!(matches!(error, CallError::Timeout(SECOND)), "{error}");
     // The deadline of the peer did not cancel the handler.
-    s.plugin.go.notify_one();
+    s.plugin.continue_wait.notify_one();
     assert_eq!(s.done.recv().await.unwrap(), "wait");
     assert_eq!(
         plugin.create_container(SECOND, &create("next")).await.unwrap().adjust.args,
@@ -107,7 +106,7 @@ async fn the_session_continues_after_a_dropped_call() {
     assert_eq!(s.done.recv().await.unwrap(), "later");
     call.abort();
     assert!(call.await.unwrap_err().is_cancelled());
-    s.plugin.go.notify_one();
+    s.plugin.continue_wait.notify_one();
     assert_eq!(s.done.recv().await.unwrap(), "wait");
     s.runtime.plugin().create_container(None, &create("next")).await.unwrap();
 }
@@ -135,7 +134,7 @@ async fn the_end_of_the_session_fails_its_calls() {
         assert!(error.is_fatal());
         // A handler in progress completes after the end of the session.
         assert_eq!(s.done.recv().await.unwrap(), "later");
-        s.plugin.go.notify_one();
+        s.plugin.continue_wait.notify_one();
         assert_eq!(s.done.recv().await.unwrap(), "wait");
     }
 }
@@ -160,11 +159,11 @@ async fn dropping_an_end_closes_it() {
 #[tokio::test]
 async fn an_invalid_reply_fails_the_call_or_ends_the_session() {
     enum Call {
-        Answered,
+        Succeeds,
         Fails(fn(&CallError) -> bool),
     }
     async fn check(name: &str, replies: Vec<GenMessage>, call: Call, closed: Option<&str>) {
-        let (runtime, peer) = against_raw().await;
+        let (runtime, peer) = session_with_raw_peer().await;
         let mut conn = peer.open(id(1)).unwrap();
         let replying = async {
             let request = GenMessage::read_from(&mut conn).await.unwrap();
@@ -176,7 +175,7 @@ async fn an_invalid_reply_fails_the_call_or_ends_the_session() {
         let request = Empty::new();
         let (result, ()) = tokio::join!(runtime.plugin().shutdown(None, &request), replying);
         match (result, call) {
-            (Ok(_), Call::Answered) => {}
+            (Ok(_), Call::Succeeds) => {}
             (Err(e), Call::Fails(expect)) if expect(&e) => {}
             (result, _) => panic!("{name}: {result:?}"),
         }
@@ -204,9 +203,9 @@ async fn an_invalid_reply_fails_the_call_or_ends_the_session() {
     };
     let is_status =
         |e: &CallError| matches!(e, CallError::Status { code: 99, message } if message == "odd");
-    check("good", vec![good()], Call::Answered, None).await;
-    check("for another call", vec![raw_response(77, vec![1]), good()], Call::Answered, None).await;
-    check("twice", vec![good(), good(), raw_response(1, vec![0xff])], Call::Answered, None).await;
+    check("good", vec![good()], Call::Succeeds, None).await;
+    check("for another call", vec![raw_response(77, vec![1]), good()], Call::Succeeds, None).await;
+    check("twice", vec![good(), good(), raw_response(1, vec![0xff])], Call::Succeeds, None).await;
     check("an unknown code", vec![status(99, "odd")], Call::Fails(is_status), None).await;
     check(
         "a deadline within the plugin",
@@ -236,7 +235,7 @@ async fn an_invalid_reply_fails_the_call_or_ends_the_session() {
 #[tokio::test]
 async fn an_invalid_request_gets_an_error_or_ends_the_session() {
     async fn check(name: &str, request: GenMessage, expect: Result<Code, &str>) {
-        let (runtime, peer) = against_raw().await;
+        let (runtime, peer) = session_with_raw_peer().await;
         let mut conn = peer.open(id(2)).unwrap();
         request.write_to(&mut conn).await.unwrap();
         match expect {
@@ -293,57 +292,8 @@ async fn an_invalid_request_gets_an_error_or_ends_the_session() {
     check("too large", large, Err("4294967295 bytes")).await;
 }
 
-#[tokio::test]
-async fn at_most_32_requests_of_a_peer_are_handled_at_a_time() {
-    use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-    #[derive(Default)]
-    struct Slow {
-        inside: AtomicUsize,
-        peak: AtomicUsize,
-    }
-    #[async_trait::async_trait]
-    impl nri_wire::Runtime for Slow {
-        async fn register_plugin(
-            &self,
-            _: &nri_wire::Context,
-            _: RegisterPluginRequest,
-        ) -> ttrpc::Result<Empty> {
-            self.peak.fetch_max(self.inside.fetch_add(1, SeqCst) + 1, SeqCst);
-            for _ in 0..50 {
-                tokio::task::yield_now().await;
-            }
-            self.inside.fetch_sub(1, SeqCst);
-            Ok(Empty::new())
-        }
-    }
-    let (a, b) = UnixStream::pair().unwrap();
-    let slow = Arc::new(Slow::default());
-    let _runtime = RuntimeEnd::new(a, slow.clone()).await.unwrap();
-    let peer = Trunk::new(b);
-    let (mut read, mut write) = tokio::io::split(peer.open(id(2)).unwrap());
-    let mut request = Request::new();
-    (request.service, request.method) = (RUNTIME_SERVICE.into(), "RegisterPlugin".into());
-    let payload = request.write_to_bytes().unwrap();
-    let requests = async {
-        for n in 0..1000 {
-            raw(MESSAGE_TYPE_REQUEST, 2 * n + 1, payload.clone())
-                .write_to(&mut write)
-                .await
-                .unwrap();
-        }
-    };
-    let replies = async {
-        for _ in 0..1000 {
-            GenMessage::read_from(&mut read).await.unwrap();
-        }
-    };
-    tokio::join!(requests, replies);
-    let peak = slow.peak.load(SeqCst);
-    assert!((2..=32).contains(&peak), "{peak} at once");
-}
-
 /// Upstream's multiplexer reads headers through a buffer of 4096 bytes and fails on a larger frame,
-/// except while it reads the payload of a message; and it closes when 256 frames wait.
+/// except while it reads the payload of a message. It closes the trunk when 256 frames are unread.
 #[tokio::test]
 async fn frames_fit_the_reader_of_upstream_nri() {
     let (a, mut b) = UnixStream::pair().unwrap();
@@ -356,12 +306,12 @@ async fn frames_fit_the_reader_of_upstream_nri() {
         let mut decoder = Decoder::new();
         let mut frames = Vec::new();
         let mut message = Vec::new();
-        let whole = |message: &[u8]| {
+        let is_complete = |message: &[u8]| {
             message
                 .first_chunk::<4>()
                 .is_some_and(|n| message.len() == 10 + u32::from_be_bytes(*n) as usize)
         };
-        while !whole(&message) {
+        while !is_complete(&message) {
             let mut chunk = [0; 65536];
             let n = b.read(&mut chunk).await.unwrap();
             decoder.feed(&chunk[..n]);

@@ -59,7 +59,7 @@ async fn data_received_before_a_connection_is_opened_is_kept() {
     a.open(id(7)).unwrap().write_all(b"early").await.unwrap();
     let mut probe = a.open(id(8)).unwrap();
     probe.write_all(b"x").await.unwrap();
-    // Frames arrive in order: after this one the earlier one has arrived too.
+    // Frames arrive in order: when "x" has arrived, "early" has arrived, too.
     b.open(id(8)).unwrap().read_exact(&mut [0]).await.unwrap();
     let mut conn = b.open(id(7)).unwrap();
     let mut got = [0; 5];
@@ -89,7 +89,7 @@ async fn either_end_can_close_the_trunk() {
     assert!(matches!(b.closed().await, Closed::Peer));
     let mut got = Vec::new();
     far.read_to_end(&mut got).await.unwrap();
-    assert_eq!(got, b"last data", "data received before the end can be read");
+    assert_eq!(got, b"last data", "data received before the end was lost");
     assert_eq!(near.read(&mut [0]).await.unwrap(), 0);
     for conn in [&mut near, &mut far] {
         assert_eq!(conn.write(b"x").await.unwrap_err().kind(), ErrorKind::BrokenPipe);
@@ -241,8 +241,8 @@ async fn an_unread_connection_blocks_its_writer_instead_of_filling_memory() {
     writer.await.unwrap();
 }
 
-/// Upstream's reader returns a frame as a whole and fails if its buffer is smaller, so one write
-/// must stay one frame.
+/// Upstream's multiplexer passes each frame to its reader as a whole, and fails if the reader's
+/// buffer is smaller, so one write must be one frame.
 #[tokio::test]
 async fn one_write_is_one_frame() {
     let (a, mut b) = UnixStream::pair().unwrap();

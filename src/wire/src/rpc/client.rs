@@ -1,7 +1,8 @@
-//! Clients of both services: a method for each call of the protocol, with a timeout.
+//! Clients of the Plugin and the Runtime service: a method for each call of the protocol, with a
+//! timeout.
 //!
 //! The clients that ttrpc generates are not used: they report a reply with an unknown status as a
-//! success, and encode a request twice before they find it too large.
+//! success, and encode a request twice before they reject one that is too large.
 
 use crate::error::CallError;
 use crate::rpc::size::{self, PLUGIN_SERVICE, RUNTIME_SERVICE};
@@ -13,7 +14,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use ttrpc::Code;
 
-/// Client of one service on one connection.
+/// Client of one service over one connection.
 #[derive(Clone)]
 struct Caller {
     service: &'static str,
@@ -65,6 +66,7 @@ impl Caller {
     }
 }
 
+/// Whether ttrpc could not pass the request to its task for the connection.
 fn is_send_failure(error: &CallError) -> bool {
     const NO_CHANNEL: &str = "reserve channel capacity failed";
     matches!(error, CallError::Malformed(text) if text.starts_with(NO_CHANNEL))
@@ -144,7 +146,7 @@ calls! {
     /// Notifies the plugin that a container's resources were updated.
     post_update_container, "PostUpdateContainer",
         PostUpdateContainerRequest => PostUpdateContainerResponse;
-    /// Notifies the plugin that a container stopped; the reply may update others.
+    /// Notifies the plugin that a container stopped; the reply may update other containers.
     stop_container, "StopContainer", StopContainerRequest => StopContainerResponse;
     /// Notifies the plugin that a container was removed.
     remove_container, "RemoveContainer", RemoveContainerRequest => RemoveContainerResponse;

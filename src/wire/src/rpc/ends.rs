@@ -1,12 +1,12 @@
-//! The two ends of a session: both services over one trunk.
+//! The two ends of a session: the Plugin and the Runtime service over one trunk.
 //!
 //! Connection 1 carries the Plugin service, 2 the Runtime service. Dropping an end closes the
-//! trunk; when ttrpc closes one of the connections the trunk ends too.
+//! trunk. The trunk also ends when ttrpc closes one of the two connections.
 
 use crate::error::WireError;
 use crate::rpc::client::{PluginClient, RuntimeClient};
 use crate::rpc::guard::{Guard, Side};
-use crate::rpc::service::{self, Plugin, Runtime};
+use crate::rpc::service::{self, CallLimits, Plugin, Runtime, SessionLimits};
 use crate::trunk::closed::Closed;
 use crate::trunk::conn::Conn;
 use crate::trunk::frame::ConnId;
@@ -25,7 +25,8 @@ use ttrpc::r#async::{
     transport::{Listener, Socket},
 };
 
-/// A server that is only kept alive. The lock makes it `Sync`, which its list of listeners is not.
+/// A ttrpc server, stored only to keep it alive. `Server` is not `Sync`, so a lock that is never
+/// taken makes it so.
 type KeptServer = std::sync::Mutex<Server>;
 
 /// The runtime's end of a plugin's socket: calls the plugin, serves the runtime.
@@ -44,7 +45,7 @@ pub struct PluginEnd {
 
 impl RuntimeEnd {
     /// Serves `runtime` to the plugin at the other end of `stream`. A request may arrive before
-    /// this returns.
+    /// this function returns.
     ///
     /// # Errors
     /// If the trunk ended.
@@ -55,20 +56,22 @@ impl RuntimeEnd {
     where
         S: AsyncRead + AsyncWrite + Send + 'static,
     {
-        Self::over(Trunk::new(stream), runtime).await
+        Self::over(Trunk::new(stream), runtime, &CallLimits::default()).await
     }
 
-    /// Like [`new`](Self::new), over an existing trunk. Its connections 1 and 2 must not be open.
+    /// Like [`new`](Self::new), over an existing trunk, with limits that several sessions share.
+    /// Connections 1 and 2 of the trunk must not be open.
     ///
     /// # Errors
     /// If the trunk has ended or one of the connections is open.
     pub async fn over(
         trunk: Trunk,
         runtime: Arc<dyn Runtime + Send + Sync>,
+        limits: &CallLimits,
     ) -> Result<Self, WireError> {
-        let (client, server) =
-            connect(&trunk, ConnId::PLUGIN, ConnId::RUNTIME, service::create_runtime(runtime))
-                .await?;
+        let services = service::create_runtime(runtime);
+        let services = service::detached(services, Some(&SessionLimits::new(limits)));
+        let (client, server) = connect(&trunk, ConnId::PLUGIN, ConnId::RUNTIME, services).await?;
         Ok(Self {
             plugin: PluginClient::new(client, trunk.clone()),
             trunk,
@@ -99,7 +102,7 @@ impl RuntimeEnd {
 
 impl PluginEnd {
     /// Serves `plugin` to the runtime at the other end of `stream`. A request may arrive before
-    /// this returns.
+    /// this function returns.
     ///
     /// # Errors
     /// If the trunk ended.
@@ -118,9 +121,8 @@ impl PluginEnd {
         trunk: Trunk,
         plugin: Arc<dyn Plugin + Send + Sync>,
     ) -> Result<Self, WireError> {
-        let (client, server) =
-            connect(&trunk, ConnId::RUNTIME, ConnId::PLUGIN, service::create_plugin(plugin))
-                .await?;
+        let services = service::detached(service::create_plugin(plugin), None);
+        let (client, server) = connect(&trunk, ConnId::RUNTIME, ConnId::PLUGIN, services).await?;
         Ok(Self {
             runtime: RuntimeClient::new(client, trunk.clone()),
             trunk,
@@ -161,26 +163,26 @@ impl Drop for PluginEnd {
     }
 }
 
-/// Opens both connections: a client on `call`, a server on `serve`.
+/// Opens both connections: a client on `client_conn`, a server on `server_conn`.
 async fn connect(
     trunk: &Trunk,
-    call: ConnId,
-    serve: ConnId,
+    client_conn: ConnId,
+    server_conn: ConnId,
     services: HashMap<String, Service>,
 ) -> Result<(Client, Server), WireError> {
-    let (calls, serves) = (trunk.open(call)?, trunk.open(serve)?);
+    let (outgoing, incoming) = (trunk.open(client_conn)?, trunk.open(server_conn)?);
     let mut server = Server::new()
-        .register_service(service::detached(services))
-        .add_listener(Listener::new(Once(Some(serves))));
-    server.start().await.map_err(|source| WireError::Serve { conn: serve, source })?;
-    Ok((Client::new(Socket::new(Guard::new(calls, Side::Client))), server))
+        .register_service(services)
+        .add_listener(Listener::new(SingleConn(Some(incoming))));
+    server.start().await.map_err(|source| WireError::Serve { conn: server_conn, source })?;
+    Ok((Client::new(Socket::new(Guard::new(outgoing, Side::Client))), server))
 }
 
 /// A listener that accepts one connection. `Server::shutdown` panics when no listener is left, so
 /// servers here are only dropped.
-struct Once(Option<Conn>);
+struct SingleConn(Option<Conn>);
 
-impl Stream for Once {
+impl Stream for SingleConn {
     type Item = io::Result<Guard>;
 
     fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {

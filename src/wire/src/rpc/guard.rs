@@ -1,22 +1,30 @@
 //! Guard of a connection: checks the headers that a peer sends before ttrpc reads them.
 //!
-//! The ttrpc library accepts any header: it would wait for the 4 GiB of an invalid length, and
-//! start a task for each of a million requests. The guard ends the trunk at the first invalid
-//! header, and admits at most [`MAX_CALLS`] requests at a time. It does not check the contents of
-//! messages.
+//! The ttrpc library accepts any header: it would wait for 4 GiB if a header says so, and start a
+//! task for each of a million requests. The guard ends the trunk at the first invalid
+//! header, and admits at most [`MAX_CALLS`] requests or [`MAX_CALL_BYTES`] at a time. It does not
+//! check the contents of messages.
 
 use crate::rpc::message::{Message, MessageError, MessageKind, Messages};
 use crate::trunk::closed::Closed;
 use crate::trunk::conn::Conn;
+use nri_api::MAX_MESSAGE;
 use std::{
+    collections::VecDeque,
     io,
     pin::Pin,
     task::{Context, Poll, Waker, ready},
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Limit of requests of a peer that are handled at a time; reading pauses until one is replied to.
+/// Limit of requests of a peer that are handled at the same time. At the limit, reading pauses
+/// until a reply is sent. Plugins request few updates at a time, so only a faulty peer reaches the
+/// limit.
 const MAX_CALLS: usize = 32;
+
+/// Total size in bytes of the requests of a peer that were not replied to, above which reading
+/// pauses. One more request may have been read on top.
+const MAX_CALL_BYTES: usize = MAX_MESSAGE;
 
 /// Role of this end in the calls of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,8 +40,8 @@ pub(crate) struct Guard {
     side: Side,
     inbound: Messages,
     outbound: Messages,
-    /// Number of requests that were read and not replied to.
-    calls: usize,
+    /// Sizes of the requests that were read but not yet replied to, the oldest first.
+    calls: VecDeque<usize>,
     /// Waker of the reader while the limit is reached.
     paused: Option<Waker>,
 }
@@ -45,10 +53,16 @@ impl Guard {
             side,
             inbound: Messages::new(),
             outbound: Messages::new(),
-            calls: 0,
+            calls: VecDeque::new(),
             paused: None,
         }
     }
+}
+
+/// Whether a peer has as many requests without a reply as it may have. Replies are counted for the
+/// oldest request, which is exact as soon as all are replied to.
+fn is_full(calls: &VecDeque<usize>) -> bool {
+    calls.len() >= MAX_CALLS || calls.iter().sum::<usize>() >= MAX_CALL_BYTES
 }
 
 impl AsyncRead for Guard {
@@ -58,11 +72,11 @@ impl AsyncRead for Guard {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        if this.calls >= MAX_CALLS && this.inbound.at_boundary() {
+        if is_full(&this.calls) && this.inbound.is_at_boundary() {
             this.paused = Some(cx.waker().clone());
             return Poll::Pending;
         }
-        let n = this.inbound.want().min(buf.remaining());
+        let n = this.inbound.remaining().min(buf.remaining());
         let mut part = ReadBuf::new(buf.initialize_unfilled_to(n));
         ready!(Pin::new(&mut this.conn).poll_read(cx, &mut part))?;
         let bytes = part.filled();
@@ -71,7 +85,9 @@ impl AsyncRead for Guard {
             match (side, message.kind) {
                 (Side::Client, MessageKind::Response) => {}
                 // The reply to Data is an error, so it counts as a request.
-                (Side::Server, MessageKind::Request | MessageKind::Data) => *calls += 1,
+                (Side::Server, MessageKind::Request | MessageKind::Data) => {
+                    calls.push_back(message.size);
+                }
                 (_, kind) => return Err(MessageError::Unexpected(kind)),
             }
             Ok(())
@@ -99,11 +115,11 @@ impl AsyncWrite for Guard {
         let (side, calls) = (this.side, &mut this.calls);
         let checked = this.outbound.feed(&data[..n], |message: Message| {
             if side == Side::Server && message.kind == MessageKind::Response {
-                *calls = calls.saturating_sub(1);
+                calls.pop_front();
             }
             Ok(())
         });
-        if let Some(reader) = this.paused.take_if(|_| this.calls < MAX_CALLS) {
+        if let Some(reader) = this.paused.take_if(|_| !is_full(&this.calls)) {
             reader.wake();
         }
         Poll::Ready(checked.map(|()| n).map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e)))

@@ -16,7 +16,7 @@ pub enum MessageKind {
     Request,
     /// From server to client.
     Response,
-    /// Part of a stream, in either direction. NRI has no streams.
+    /// Part of a stream, in either direction. NRI does not use streams.
     Data,
 }
 
@@ -27,7 +27,7 @@ pub struct Message {
     pub kind: MessageKind,
     /// Stream id of the call.
     pub stream: u32,
-    /// Length of the payload.
+    /// Length of the payload in bytes.
     pub size: usize,
 }
 
@@ -40,10 +40,10 @@ pub enum MessageError {
     /// The type is not valid in this direction.
     #[error("unexpected message of type {0:?}")]
     Unexpected(MessageKind),
-    /// The length exceeds the limit.
+    /// The length exceeds [`MAX_MESSAGE`].
     #[error("message of {size} bytes, more than the {MAX_MESSAGE} allowed")]
     TooLarge {
-        /// Announced length.
+        /// Length in the header, in bytes.
         size: usize,
     },
 }
@@ -52,8 +52,10 @@ pub enum MessageError {
 #[derive(Debug, Default)]
 pub struct Messages {
     header: [u8; HEADER],
-    have: usize,
-    payload: usize,
+    /// Number of bytes of the header that were read.
+    header_len: usize,
+    /// Number of bytes of the payload that were not read yet.
+    payload_left: usize,
 }
 
 impl Messages {
@@ -63,13 +65,13 @@ impl Messages {
     }
 
     /// Whether the stream is between two messages.
-    pub fn at_boundary(&self) -> bool {
-        self.have == 0 && self.payload == 0
+    pub fn is_at_boundary(&self) -> bool {
+        self.header_len == 0 && self.payload_left == 0
     }
 
     /// Returns the number of bytes to the end of the current header or payload; never 0.
-    pub fn want(&self) -> usize {
-        if self.payload > 0 { self.payload } else { HEADER - self.have }
+    pub fn remaining(&self) -> usize {
+        if self.payload_left > 0 { self.payload_left } else { HEADER - self.header_len }
     }
 
     /// Reads the next bytes, and passes completed headers to `each`.
@@ -82,19 +84,19 @@ impl Messages {
         mut each: impl FnMut(Message) -> Result<(), MessageError>,
     ) -> Result<(), MessageError> {
         while !bytes.is_empty() {
-            let n = self.want().min(bytes.len());
-            let (now, rest) = bytes.split_at(n);
+            let n = self.remaining().min(bytes.len());
+            let (part, rest) = bytes.split_at(n);
             bytes = rest;
-            if self.payload > 0 {
-                self.payload -= n;
+            if self.payload_left > 0 {
+                self.payload_left -= n;
                 continue;
             }
-            self.header[self.have..self.have + n].copy_from_slice(now);
-            self.have += n;
-            if self.have == HEADER {
-                self.have = 0;
+            self.header[self.header_len..self.header_len + n].copy_from_slice(part);
+            self.header_len += n;
+            if self.header_len == HEADER {
+                self.header_len = 0;
                 let message = parse(self.header)?;
-                self.payload = message.size;
+                self.payload_left = message.size;
                 each(message)?;
             }
         }
@@ -132,7 +134,7 @@ mod tests {
             });
             assert_eq!(seen, expect, "{input:?} in pieces of {chunk}");
             assert_eq!(result.err(), error, "{input:?} in pieces of {chunk}");
-            assert!(error.is_some() || messages.at_boundary());
+            assert!(error.is_some() || messages.is_at_boundary());
         }
     }
 

@@ -1,4 +1,4 @@
-//! The NRI services over a trunk: calls, handlers, message sizes. Start from
+//! The NRI services over a trunk: calls, handlers and message sizes. Start from
 //! [`RuntimeEnd`](ends::RuntimeEnd).
 
 pub(crate) mod client;

@@ -13,6 +13,8 @@ use ttrpc::{
     proto::Codec,
 };
 
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
 pub use crate::generated::nri_ttrpc::{Plugin, Runtime};
 pub(crate) use crate::generated::nri_ttrpc::{create_plugin, create_runtime};
 
@@ -24,32 +26,84 @@ pub fn status(code: Code, message: impl ToString) -> ttrpc::Error {
     ttrpc::Error::RpcStatus(ttrpc::get_status(code, message))
 }
 
-/// Wraps the handlers of services so that each runs in a separate task.
-pub(crate) fn detached(services: HashMap<String, Service>) -> HashMap<String, Service> {
+/// Limits of the requests of plugins that a runtime handles at the same time: one of each plugin,
+/// and four large ones of all sessions that share the value. Others wait before they are decoded,
+/// since a decoded request takes many times its size.
+#[derive(Debug, Clone)]
+pub struct CallLimits(Arc<Semaphore>);
+
+/// Size in bytes above which a request is large: updates of some hundred containers.
+const LARGE: usize = 64 << 10;
+
+/// Maximum number of large requests of all plugins that are handled at the same time.
+const MAX_LARGE: usize = 4;
+
+impl Default for CallLimits {
+    fn default() -> Self {
+        Self(Arc::new(Semaphore::new(MAX_LARGE)))
+    }
+}
+
+/// Limits of one session.
+#[derive(Debug, Clone)]
+pub(crate) struct SessionLimits {
+    one: Arc<Semaphore>,
+    large: CallLimits,
+}
+
+impl SessionLimits {
+    pub(crate) fn new(limits: &CallLimits) -> Self {
+        Self { one: Arc::new(Semaphore::new(1)), large: limits.clone() }
+    }
+
+    /// Waits until a request of this size may be handled.
+    async fn permits(self, size: usize) -> [Option<OwnedSemaphorePermit>; 2] {
+        // The semaphores are never closed.
+        let one = self.one.acquire_owned().await.ok();
+        let large = if size > LARGE { self.large.0.acquire_owned().await.ok() } else { None };
+        [one, large]
+    }
+}
+
+/// Wraps the handlers of services so that each runs in a separate task, within the limits.
+pub(crate) fn detached(
+    services: HashMap<String, Service>,
+    limits: Option<&SessionLimits>,
+) -> HashMap<String, Service> {
     services
         .into_iter()
         .map(|(name, service)| {
             let methods = service.methods.into_iter().map(|(method, handler)| {
-                (method, Box::new(Detached(handler.into())) as Box<dyn MethodHandler + Send + Sync>)
+                let detached = Detached { handler: handler.into(), limits: limits.cloned() };
+                (method, Box::new(detached) as Box<dyn MethodHandler + Send + Sync>)
             });
             (name, Service { methods: methods.collect(), streams: service.streams })
         })
         .collect()
 }
 
-struct Detached(Arc<dyn MethodHandler + Send + Sync>);
+struct Detached {
+    handler: Arc<dyn MethodHandler + Send + Sync>,
+    limits: Option<SessionLimits>,
+}
 
 #[async_trait]
 impl MethodHandler for Detached {
     async fn handler(&self, ctx: Context, request: Request) -> ttrpc::Result<Response> {
         let path = format!("/{}/{}", request.service, request.method);
-        let handler = self.0.clone();
-        let mut reply = match tokio::spawn(async move { handler.handler(ctx, request).await }).await
-        {
+        let (handler, limits) = (self.handler.clone(), self.limits.clone());
+        let handled = tokio::spawn(async move {
+            let _permits = match limits {
+                Some(limits) => limits.permits(request.payload.len()).await,
+                None => Default::default(),
+            };
+            handler.handler(ctx, request).await
+        });
+        let mut reply = match handled.await {
             Ok(reply) => reply.unwrap_or_else(Into::into),
             Err(e) => failure(Code::INTERNAL, format!("{path} failed: {e}")),
         };
-        // Message of the generated traits for a method that is not implemented.
+        // The generated traits reply with this message if a method is not implemented.
         if reply.status.message == format!("{path} is not supported") {
             reply = failure(Code::UNIMPLEMENTED, format!("{path} is not implemented"));
         }

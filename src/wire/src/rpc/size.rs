@@ -25,7 +25,7 @@ pub fn request_size(
     timeout: Option<Duration>,
     message: usize,
 ) -> usize {
-    envelope(service, method, timeout) + field_size(message)
+    envelope_size(service, method, timeout) + field_size(message)
 }
 
 /// Whether the ttrpc request that carries this message is small enough to be sent.
@@ -38,12 +38,13 @@ pub fn fits(
     request_size(service, method, timeout, message_size(message)) <= MAX_MESSAGE
 }
 
-/// Returns the size of the largest message that such a call can carry.
+/// Returns the size of the largest message that a call of this method can carry.
 pub fn max_message(service: &str, method: &str, timeout: Option<Duration>) -> usize {
-    let room = MAX_MESSAGE.saturating_sub(envelope(service, method, timeout));
-    // The length prefix grows with the message, by a byte or two near the limit.
-    let mut size = room.saturating_sub(1);
-    while size > 0 && field_size(size) > room {
+    let max_field = MAX_MESSAGE.saturating_sub(envelope_size(service, method, timeout));
+    // The length of the prefix depends on the size that is sought, so sizes are tried downwards. It
+    // takes a few steps: as many as the tag and the prefix have bytes.
+    let mut size = max_field.saturating_sub(1);
+    while size > 0 && field_size(size) > max_field {
         size -= 1;
     }
     size
@@ -58,12 +59,12 @@ pub(crate) fn request(service: &str, method: &str, timeout: Option<Duration>) ->
     request
 }
 
-/// Returns a timeout in the form of ttrpc. 0 would mean no timeout.
+/// Returns a timeout in nanoseconds, at least 1, since 0 means no timeout in ttrpc.
 fn nanos(timeout: Duration) -> i64 {
     i64::try_from(timeout.as_nanos()).unwrap_or(i64::MAX).max(1)
 }
 
-fn envelope(service: &str, method: &str, timeout: Option<Duration>) -> usize {
+fn envelope_size(service: &str, method: &str, timeout: Option<Duration>) -> usize {
     message_size(&request(service, method, timeout))
 }
 
@@ -86,10 +87,10 @@ mod tests {
             [None, Some(Duration::from_secs(2)), Some(Duration::ZERO), Some(Duration::MAX)]
         {
             for payload in [0, 1, 127, 128, 16383, 16384, 2097151, 2097152, MAX_MESSAGE] {
-                let mut whole = request(PLUGIN_SERVICE, "Synchronize", timeout);
-                whole.payload = vec![0; payload];
+                let mut encoded = request(PLUGIN_SERVICE, "Synchronize", timeout);
+                encoded.payload = vec![0; payload];
                 let size = request_size(PLUGIN_SERVICE, "Synchronize", timeout, payload);
-                assert_eq!(size as u64, whole.compute_size(), "{payload} {timeout:?}");
+                assert_eq!(size as u64, encoded.compute_size(), "{payload} {timeout:?}");
             }
             let max = max_message(PLUGIN_SERVICE, "Synchronize", timeout);
             assert_eq!(request_size(PLUGIN_SERVICE, "Synchronize", timeout, max), MAX_MESSAGE);

@@ -7,7 +7,7 @@ use std::{io, sync::Arc};
 /// Reason why a trunk ended. The first cause is kept.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Closed {
-    /// This end closed it, or dropped all handles.
+    /// This end closed the trunk, or dropped all handles of it.
     #[error("closed by this end")]
     Local,
     /// The peer closed its end, between two frames.
@@ -20,10 +20,10 @@ pub enum Closed {
     #[error("socket error")]
     Io(#[source] Arc<io::Error>),
     /// The peer sent an invalid frame.
-    #[error("the peer broke the frame format")]
+    #[error("the peer violated the frame format")]
     Frame(#[source] FrameError),
     /// The peer sent an invalid ttrpc message.
-    #[error("the peer broke ttrpc on connection {conn}")]
+    #[error("the peer violated ttrpc on connection {conn}")]
     Message {
         /// Connection of the message.
         conn: ConnId,
@@ -31,22 +31,22 @@ pub enum Closed {
         #[source]
         source: MessageError,
     },
-    /// The peer sent more data for connections that are not open than is kept.
+    /// The peer sent more data for connections that are not open than the limits allow.
     #[error("the peer sent {bytes} bytes for connections that are not open, the last for {conn}")]
     Unopened {
-        /// Last of these connections.
+        /// Connection of the last frame.
         conn: ConnId,
-        /// Bytes kept for all of them.
+        /// Bytes received for all connections that are not open.
         bytes: usize,
     },
-    /// ttrpc closed the connection: a request could not be written in time, or its client was
-    /// dropped.
+    /// ttrpc closed the connection: a request could not be written in time, or the client of the
+    /// connection was dropped.
     #[error("ttrpc ended connection {0}")]
     Ended(ConnId),
 }
 
 impl Closed {
-    /// Whether this is the normal end of a session, and not a failure.
+    /// Whether the session ended normally, without a failure.
     pub fn is_clean(&self) -> bool {
         matches!(self, Self::Local | Self::Peer)
     }
@@ -59,7 +59,8 @@ impl Closed {
         )
     }
 
-    pub(crate) fn to_read_error(&self) -> io::Result<()> {
+    /// Returns the result of a read after the end: the end of the stream, or an error.
+    pub(crate) fn to_read_result(&self) -> io::Result<()> {
         if self.is_clean() {
             Ok(())
         } else {

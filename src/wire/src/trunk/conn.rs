@@ -10,7 +10,7 @@ use std::{
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// A byte stream of a [`Trunk`], and a handle that keeps it open.
+/// A byte stream of a [`Trunk`]. It keeps the trunk open.
 ///
 /// After the end of the trunk, reading returns the received data and then the end of the stream, or
 /// an error if the end was a failure; writing fails with `BrokenPipe`. One write becomes one frame.
@@ -26,7 +26,7 @@ impl Trunk {
     /// Opens a connection. Nothing is sent to the peer.
     ///
     /// # Errors
-    /// If the connection is open already, or the trunk has ended.
+    /// If the connection is already open, or the trunk has ended.
     pub fn open(&self, id: ConnId) -> Result<Conn, WireError> {
         self.state().open(id)?;
         Ok(Conn { trunk: self.clone(), id })

@@ -8,7 +8,7 @@
 //! since ttrpc decodes it again. The header of a control frame (`nri-control`) is only a length; it
 //! is sent and received by blocking system calls, because file descriptors are sent with its first
 //! byte. The formats share only the four bytes of a length; limits, errors, buffering and I/O
-//! differ, so a common codec would be more code than three reads of a `u32`.
+//! differ, so a common codec would be more code than reading a `u32` in three places.
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 use std::{fmt, num::NonZeroU32};
@@ -19,7 +19,7 @@ pub const FRAME_HEADER: usize = 8;
 /// Limit of the payload of a frame: one ttrpc message with its header.
 pub const MAX_PAYLOAD: usize = 10 + nri_api::MAX_MESSAGE;
 
-/// Number of a connection of a trunk. 0 is reserved, and not a value of this type.
+/// Number of a connection of a trunk. 0 is reserved, and cannot be represented.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnId(NonZeroU32);
 
@@ -49,18 +49,18 @@ pub struct Frame {
     pub payload: Bytes,
 }
 
-/// An invalid frame. The next frame cannot be found after one.
+/// An invalid frame. The beginning of the next frame is unknown after an invalid one.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// A frame for connection 0.
+    /// The frame is for the reserved connection 0.
     #[error("frame for the reserved connection 0")]
     ReservedConn,
-    /// A length beyond the limit.
+    /// The payload length exceeds the limit.
     #[error("frame of {size} bytes on connection {conn}, more than the {limit} allowed")]
     TooLarge {
         /// Number of the connection.
         conn: u32,
-        /// Announced payload length.
+        /// Payload length in the header.
         size: usize,
         /// Limit of the decoder.
         limit: usize,
@@ -105,8 +105,8 @@ impl Decoder {
         let Some((header, _)) = self.buffer.split_first_chunk::<FRAME_HEADER>() else {
             return Ok(None);
         };
-        let (conn, size) = match self.check(*header) {
-            Ok(ok) => ok,
+        let (conn, size) = match self.parse_header(*header) {
+            Ok(parsed) => parsed,
             Err(e) => {
                 self.buffer = BytesMut::new();
                 self.failed = Some(e.clone());
@@ -120,12 +120,12 @@ impl Decoder {
         Ok(Some(Frame { conn, payload: self.buffer.split_to(size).freeze() }))
     }
 
-    /// Returns the number of bytes of the incomplete frame.
+    /// Returns the number of received bytes of the incomplete frame.
     pub fn pending(&self) -> usize {
         self.buffer.len()
     }
 
-    fn check(&self, header: [u8; FRAME_HEADER]) -> Result<(ConnId, usize), FrameError> {
+    fn parse_header(&self, header: [u8; FRAME_HEADER]) -> Result<(ConnId, usize), FrameError> {
         let [a, b, c, d, e, f, g, h] = header;
         let id = u32::from_be_bytes([a, b, c, d]);
         let size = u32::from_be_bytes([e, f, g, h]) as usize;
@@ -187,8 +187,12 @@ mod tests {
                     Ok(None) => break,
                     Err(e) => {
                         decoder.feed(b"more");
-                        assert_eq!(decoder.next_frame(), Err(e.clone()), "errors are final");
-                        assert_eq!(decoder.pending(), 0, "nothing is kept after an error");
+                        assert_eq!(
+                            decoder.next_frame(),
+                            Err(e.clone()),
+                            "a later call returned another result"
+                        );
+                        assert_eq!(decoder.pending(), 0, "bytes were kept after an error");
                         return (frames, Some(e), 0);
                     }
                 }

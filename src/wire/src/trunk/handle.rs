@@ -1,7 +1,8 @@
 //! The trunk: several byte streams over one socket.
 //!
-//! Opening a connection ([`Trunk::open`] in [`crate::trunk::conn`]) sends nothing: both ends know
-//! the numbers. Data for a connection that is not open yet is kept, up to a limit.
+//! Opening a connection ([`Trunk::open`] in [`crate::trunk::conn`]) sends nothing, since the
+//! numbers of the connections are fixed. Data for a connection that is not open yet is kept, up to
+//! a limit.
 
 use crate::error::WireError;
 use crate::trunk::closed::Closed;
@@ -18,7 +19,8 @@ pub struct Trunk {
     handle: Arc<Handle>,
 }
 
-/// Handle that ends the trunk when its last user drops it. The tasks hold only the [`TrunkState`].
+/// Handle that ends the trunk when it is dropped. Reader and writer task hold only the
+/// [`TrunkState`], so they do not keep the trunk open.
 #[derive(Debug)]
 struct Handle {
     state: Arc<TrunkState>,
@@ -51,7 +53,7 @@ impl Trunk {
         Self { handle: Arc::new(Handle { state }) }
     }
 
-    /// Ends the trunk at once; data that is not written to the socket yet is lost (see
+    /// Ends the trunk at once; data that was not yet written to the socket is lost (see
     /// [`Trunk::flush`]). Received data can still be read from the connections.
     pub fn close(&self) {
         self.state().close(Closed::Local);
@@ -107,13 +109,13 @@ mod tests {
         let (mut write, mut read) = (a.open(id).unwrap(), b.open(id).unwrap());
         let writer =
             tokio::spawn(async move { while write.write_all(&[1; FRAME]).await.is_ok() {} });
-        let held = |t: &Trunk| t.state().held(id);
+        let held_bytes = |t: &Trunk| t.state().held_bytes(id);
         let mut fullest = (0, 0);
         for _ in 0..2000 {
             for _ in 0..20 {
                 tokio::task::yield_now().await;
             }
-            fullest = (fullest.0.max(held(&b).0), fullest.1.max(held(&a).1));
+            fullest = (fullest.0.max(held_bytes(&b).0), fullest.1.max(held_bytes(&a).1));
             read.read_exact(&mut [0; 37]).await.unwrap();
         }
         for held in [fullest.0, fullest.1] {

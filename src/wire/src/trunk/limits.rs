@@ -11,12 +11,14 @@ pub struct Limits {
     /// Unsent bytes of one connection above which writing to it waits. One more frame may be
     /// written on top.
     pub outgoing: usize,
-    /// Bytes kept for all connections that are not open; more of them end the trunk.
+    /// Total bytes kept for connections that are not open. If more are received, the trunk ends.
     pub unopened: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
+        // Room for two of the largest unread messages, for enough unsent data to keep the socket
+        // busy, and for one of the largest messages before its connection is opened.
         Self { incoming: 2 * MAX_PAYLOAD, outgoing: 256 << 10, unopened: MAX_PAYLOAD }
     }
 }

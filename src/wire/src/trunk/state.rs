@@ -16,8 +16,8 @@ use tokio::{
     sync::{Notify, watch},
 };
 
-/// Limit of connections that have data and are not open: NRI uses two, and a peer could name four
-/// billion.
+/// Limit of connections that have data but are not open. NRI uses two connections; without a limit
+/// a peer could make the trunk remember four billion.
 const MAX_UNOPENED: usize = 16;
 
 /// Capacity of an empty buffer above which it is freed, so that a large message does not stay
@@ -30,7 +30,7 @@ pub(crate) struct TrunkState {
     limits: Limits,
     state: Mutex<State>,
     closed: watch::Sender<Option<Closed>>,
-    /// Notifies the reader task that a connection has room again.
+    /// Notifies the reader task that a connection accepts received data again.
     pub(crate) room: Notify,
     /// Notifies the writer task that a connection has data to send.
     pub(crate) work: Notify,
@@ -41,9 +41,9 @@ pub(crate) struct TrunkState {
 #[derive(Debug, Default)]
 struct State {
     streams: BTreeMap<ConnId, StreamState>,
-    /// Connection that was served last, so that connections alternate.
-    last: Option<ConnId>,
-    /// Whether the writer task holds bytes that are not written to the socket yet.
+    /// Connection whose data was sent last, so that connections alternate.
+    last_sent: Option<ConnId>,
+    /// Whether the writer task holds bytes that were not yet written to the socket.
     writing: bool,
     closed: Option<Closed>,
 }
@@ -115,7 +115,7 @@ impl TrunkState {
                 if let Some(reason) = &state.closed {
                     return Err(WireError::Closed(reason.clone()));
                 }
-                if !state.writing && state.streams.values().all(|l| l.outgoing.is_empty()) {
+                if !state.writing && state.streams.values().all(|s| s.outgoing.is_empty()) {
                     return Ok(());
                 }
             }
@@ -125,7 +125,7 @@ impl TrunkState {
 
     /// Returns the numbers of unread and of unwritten bytes of a connection.
     #[cfg(test)]
-    pub(crate) fn held(&self, id: ConnId) -> (usize, usize) {
+    pub(crate) fn held_bytes(&self, id: ConnId) -> (usize, usize) {
         let state = self.lock();
         state
             .streams
@@ -150,9 +150,9 @@ impl TrunkState {
             state
                 .streams
                 .values_mut()
-                .flat_map(|l| {
-                    l.outgoing = BytesMut::new();
-                    [l.reader.take(), l.writer.take()]
+                .flat_map(|stream| {
+                    stream.outgoing = BytesMut::new();
+                    [stream.reader.take(), stream.writer.take()]
                 })
                 .flatten()
                 .collect()
@@ -180,7 +180,7 @@ impl TrunkState {
         let stream = state.streams.entry(id).or_default();
         if stream.incoming.is_empty() {
             return match closed {
-                Some(reason) => Poll::Ready(reason.to_read_error()),
+                Some(reason) => Poll::Ready(reason.to_read_result()),
                 None => {
                     stream.reader = Some(cx.waker().clone());
                     Poll::Pending
@@ -199,9 +199,9 @@ impl TrunkState {
 
     /// Accepts `data` as one frame, in full if it fits.
     ///
-    /// Upstream's multiplexer returns a frame as a whole and fails if the reader's buffer is
-    /// smaller, so a frame must not hold more than one write; and it closes the trunk when many
-    /// frames wait, so a write must not be split.
+    /// Upstream's multiplexer passes each frame to its reader as a whole, and fails if the reader's
+    /// buffer is smaller: therefore a frame must not hold more than one write. It closes the trunk
+    /// when many frames are unread: therefore a write must not be split into several frames.
     pub(crate) fn poll_write(
         &self,
         id: ConnId,
@@ -242,14 +242,14 @@ impl TrunkState {
             return Delivery::Ended(reason.clone());
         }
         if payload.is_empty() {
-            return Delivery::Done; // not an end of the stream
+            return Delivery::Done; // an empty frame does not end the stream
         }
-        match state.streams.get(&id).map_or(Stage::Unopened, |l| l.stage) {
+        match state.streams.get(&id).map_or(Stage::Unopened, |s| s.stage) {
             Stage::Dropped => return Delivery::Done,
             Stage::Unopened => {
-                let unopened = state.streams.values().filter(|l| l.stage == Stage::Unopened);
-                let (count, bytes) =
-                    unopened.fold((0, 0), |(c, b), l| (c + 1, b + l.incoming.len()));
+                let unopened = state.streams.values().filter(|s| s.stage == Stage::Unopened);
+                let (count, bytes) = unopened
+                    .fold((0, 0), |(count, bytes), s| (count + 1, bytes + s.incoming.len()));
                 let bytes = bytes + payload.len();
                 if count >= MAX_UNOPENED || bytes > self.limits.unopened {
                     return Delivery::Ended(Closed::Unopened { conn: id, bytes });
@@ -270,23 +270,25 @@ impl TrunkState {
         Delivery::Done
     }
 
-    /// Returns the unsent bytes of the next connection, round robin.
+    /// Returns the unsent bytes of the next connection, round robin. If there are none, notifies
+    /// [`flush`](Self::flush) and returns `None`.
     pub(crate) fn next_batch(&self) -> Option<BytesMut> {
         let mut state = self.lock();
-        let waiting = |(id, l): (&ConnId, &StreamState)| (!l.outgoing.is_empty()).then_some(*id);
-        let after = state.last.and_then(|last| {
+        let with_data =
+            |(id, stream): (&ConnId, &StreamState)| (!stream.outgoing.is_empty()).then_some(*id);
+        let after = state.last_sent.and_then(|last| {
             state
                 .streams
                 .range((std::ops::Bound::Excluded(last), std::ops::Bound::Unbounded))
-                .find_map(waiting)
+                .find_map(with_data)
         });
-        let Some(id) = after.or_else(|| state.streams.iter().find_map(waiting)) else {
+        let Some(id) = after.or_else(|| state.streams.iter().find_map(with_data)) else {
             state.writing = false;
             drop(state);
             self.idle.notify_waiters();
             return None;
         };
-        state.last = Some(id);
+        state.last_sent = Some(id);
         state.writing = true;
         let stream = state.streams.get_mut(&id)?;
         let batch = std::mem::take(&mut stream.outgoing);

@@ -1,9 +1,10 @@
 //! The reader and the writer task of a trunk. Both end with the trunk.
 //!
 //! The reader reads frames from the socket and appends them to their connection; while a connection
-//! holds more than [`Limits::incoming`](crate::Limits) unread bytes it does not read the socket, so
-//! that memory is bounded and the peer is slowed down. (Upstream's multiplexer closes the trunk
-//! when 256 frames wait.) The writer sends the frames of the connections round robin.
+//! holds more than [`Limits::incoming`](crate::Limits) unread bytes, the reader does not read the
+//! socket, so that memory is bounded and the peer is slowed down. (Upstream's multiplexer closes
+//! the trunk when 256 frames are unread.) The writer sends the frames of the connections round
+//! robin.
 
 use crate::trunk::closed::Closed;
 use crate::trunk::frame::{Decoder, Frame};
@@ -11,7 +12,7 @@ use crate::trunk::state::{Delivery, TrunkState};
 use std::{io, sync::Arc, time::Duration};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-/// Size of one read from the socket.
+/// Size of one read from the socket, in bytes.
 const READ_CHUNK: usize = 64 << 10;
 
 /// Time limit for the reader to read the remaining data of a peer that has closed the socket, after
@@ -47,7 +48,7 @@ async fn read_frames<R: AsyncRead + Unpin>(trunk: &TrunkState, read: &mut R) -> 
                 Ok(Some(Frame { conn, mut payload })) => loop {
                     match trunk.deliver(conn, payload) {
                         Delivery::Done => break,
-                        Delivery::Full(again) => payload = again,
+                        Delivery::Full(undelivered) => payload = undelivered,
                         Delivery::Ended(reason) => return reason,
                     }
                     trunk.room.notified().await;
@@ -83,7 +84,7 @@ async fn write_frames<W: AsyncWrite + Unpin>(trunk: &TrunkState, write: &mut W) 
             Ok(()) => {}
             Err(e) if is_closed_by_peer(&e) => {
                 // Data of the peer may still be unread. The reader ends the trunk after the last
-                // of it, or this timeout does.
+                // byte; if it does not, this timeout does.
                 tokio::time::sleep(DRAIN_TIMEOUT).await;
                 return Closed::Peer;
             }

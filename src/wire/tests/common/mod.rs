@@ -1,10 +1,12 @@
 //! Test runtime, test plugin, and a peer that sends raw ttrpc.
 #![allow(dead_code, unreachable_pub)] // each test file uses a part
-#![allow(clippy::unwrap_used, clippy::panic)] // in tests, as elsewhere
+#![allow(clippy::unwrap_used, clippy::panic)] // test helpers may panic
 
 use async_trait::async_trait;
 use nri_api::proto::*;
-use nri_wire::{ConnId, Context, Plugin, PluginEnd, Runtime, RuntimeEnd, Trunk, status, ttrpc};
+use nri_wire::{
+    CallLimits, ConnId, Context, Plugin, PluginEnd, Runtime, RuntimeEnd, Trunk, status, ttrpc,
+};
 use std::sync::{Arc, Mutex, OnceLock};
 use tokio::{
     net::UnixStream,
@@ -15,7 +17,7 @@ use ttrpc::{
     proto::{GenMessage, MESSAGE_TYPE_RESPONSE},
 };
 
-/// A runtime that fails each requested update, and records the ids.
+/// A runtime that records the names of registered plugins, and fails each requested update.
 #[derive(Default)]
 pub struct TestRuntime {
     pub registered: Mutex<Vec<String>>,
@@ -45,8 +47,8 @@ impl Runtime for TestRuntime {
 pub struct TestPlugin {
     /// Client for updates that a handler requests.
     pub end: OnceLock<Arc<PluginEnd>>,
-    /// Releases the creation of a container named "wait".
-    pub go: Notify,
+    /// Lets the handler for the container "wait" continue.
+    pub continue_wait: Notify,
     /// Ids of the creations whose handler completed.
     pub done: mpsc::UnboundedSender<String>,
 }
@@ -61,7 +63,7 @@ impl Plugin for TestPlugin {
         let id = request.container.id.clone();
         let mut reply = CreateContainerResponse::new();
         match id.as_str() {
-            "wait" => self.go.notified().await,
+            "wait" => self.continue_wait.notified().await,
             "panic" => panic!("on purpose"),
             "refuse" => return Err(status(Code::FAILED_PRECONDITION, "not this one")),
             "huge" => reply.adjust.mut_or_insert_default().args = vec!["x".repeat(4 << 20)],
@@ -94,8 +96,11 @@ pub async fn session() -> Session {
 
 pub async fn session_over(a: Trunk, b: Trunk) -> Session {
     let (sender, done) = mpsc::unbounded_channel();
-    let plugin = Arc::new(TestPlugin { end: OnceLock::new(), go: Notify::new(), done: sender });
-    let runtime = RuntimeEnd::over(a, Arc::new(TestRuntime::default())).await.unwrap();
+    let plugin =
+        Arc::new(TestPlugin { end: OnceLock::new(), continue_wait: Notify::new(), done: sender });
+    let runtime = RuntimeEnd::over(a, Arc::new(TestRuntime::default()), &CallLimits::default())
+        .await
+        .unwrap();
     let end = Arc::new(PluginEnd::over(b, plugin.clone()).await.unwrap());
     assert!(plugin.end.set(end.clone()).is_ok());
     Session { runtime, end, plugin, done }
@@ -107,7 +112,7 @@ pub fn create(id: &str) -> CreateContainerRequest {
 }
 
 /// The runtime's end of a session, and the trunk of a peer that writes raw data.
-pub async fn against_raw() -> (RuntimeEnd, Trunk) {
+pub async fn session_with_raw_peer() -> (RuntimeEnd, Trunk) {
     let (a, b) = UnixStream::pair().unwrap();
     (RuntimeEnd::new(a, Arc::new(TestRuntime::default())).await.unwrap(), Trunk::new(b))
 }
